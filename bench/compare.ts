@@ -1,0 +1,70 @@
+/** One comparison of our path with a peer's or with the bare mechanism, measured in turn in one process. */
+export interface Comparison {
+  readonly suite: string;
+  readonly name: string;
+  readonly ours: number;
+  readonly theirs: number;
+  /** Above 1, ours is faster. */
+  readonly ratio: number;
+  readonly unit: string;
+}
+
+export interface Report {
+  comparison(comparison: Comparison): void;
+  /** A figure without a counterpart. */
+  figure(suite: string, name: string, value: number, unit: string): void;
+}
+
+/** Runs `count` operations. */
+export type Runner = (count: number) => void | Promise<void>;
+
+const ROUNDS = 9;
+const ROUND_MS = 250;
+
+/**
+ * Operations per second of both, in alternating rounds, so that a slow spell of the machine hits both; the median
+ * ratio of the rounds is what counts.
+ */
+export async function compare(suite: string, name: string, ours: Runner, theirs: Runner): Promise<Comparison> {
+  const ourCount = await calibrate(ours);
+  const theirCount = await calibrate(theirs);
+  const rounds: { ours: number; theirs: number }[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const first = round % 2 === 0;
+    const a = first ? await rate(ours, ourCount) : await rate(theirs, theirCount);
+    const b = first ? await rate(theirs, theirCount) : await rate(ours, ourCount);
+    rounds.push(first ? { ours: a, theirs: b } : { ours: b, theirs: a });
+  }
+  rounds.sort((x, y) => x.ours / x.theirs - y.ours / y.theirs);
+  const middle = rounds[ROUNDS >> 1]!;
+  const ratio = middle.ours / middle.theirs;
+  return {
+    suite,
+    name,
+    ours: Math.round(middle.ours),
+    theirs: Math.round(middle.theirs),
+    ratio: round(ratio),
+    unit: 'ops/s',
+  };
+}
+
+/** How many operations fill a round, once the code is warm. */
+async function calibrate(runner: Runner): Promise<number> {
+  let count = 100;
+  for (;;) {
+    const perSecond = await rate(runner, count);
+    const wanted = Math.ceil((perSecond * ROUND_MS) / 1000);
+    if (count >= wanted / 2) return wanted;
+    count = Math.min(wanted, count * 10);
+  }
+}
+
+async function rate(runner: Runner, count: number): Promise<number> {
+  const started = performance.now();
+  await runner(count);
+  return (count / (performance.now() - started)) * 1000;
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}

@@ -1,0 +1,33 @@
+import type { Report } from './compare.js';
+import { run as mesh } from './mesh.js';
+
+const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh };
+
+const words = process.argv.slice(2);
+const json = words.includes('--json');
+const wanted = words.filter((word) => !word.startsWith('-'));
+const unknown = wanted.filter((name) => !Object.hasOwn(SUITES, name));
+if (words.includes('--help') || unknown.length > 0) {
+  console.log(`usage: npm run bench [-- suite...] [--json]\nsuites: ${Object.keys(SUITES).join(', ')}`);
+  process.exit(unknown.length > 0 ? 2 : 0);
+}
+
+const report: Report = {
+  comparison(row) {
+    if (json) return console.log(JSON.stringify(row));
+    const { suite, name, ratio, ours, theirs, unit } = row;
+    console.log(
+      `${suite.padEnd(8)}${name.padEnd(32)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}`,
+    );
+  },
+  figure(suite, name, value, unit) {
+    if (json) return console.log(JSON.stringify({ suite, name, value, unit }));
+    console.log(`${suite.padEnd(8)}${name.padEnd(32)}${format(value).padStart(8)}   ${unit}`);
+  },
+};
+
+for (const name of wanted.length > 0 ? wanted : Object.keys(SUITES)) await SUITES[name]!(report);
+
+function format(value: number): string {
+  return value.toLocaleString('en');
+}

@@ -1,0 +1,102 @@
+import type { ErrorCode } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { ValidEnvelope } from './envelope.js';
+import type { Party, Policy } from './policy.js';
+import type { Thread } from './thread.js';
+import type { ThreadTable } from './thread-table.js';
+
+/** Why a message does not go where it was sent. */
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly reason: string;
+}
+
+export interface AdmissionComponents {
+  runtime: Runtime;
+  policy: Policy;
+  threads: ThreadTable;
+}
+
+/** The questions every message must pass, whatever path it takes; and the thread it enters when it has passed. */
+export class Admission {
+  readonly #runtime: Runtime;
+  readonly #policy: Policy;
+  readonly #threads: ThreadTable;
+
+  constructor(components: AdmissionComponents) {
+    this.#runtime = components.runtime;
+    this.#policy = components.policy;
+    this.#threads = components.threads;
+  }
+
+  /** Does the envelope claim what its sender's card does not say? */
+  contradiction(envelope: ValidEnvelope, source: Party): Failure | undefined {
+    const { tier, sandboxId } = envelope.metadata ?? {};
+    if (tier !== undefined && tier !== source.tier) {
+      return { code: 'SENDER_REFUSED', reason: `the envelope says tier ${tier}, the sender’s card ${source.tier}` };
+    }
+    if (sandboxId !== undefined && sandboxId !== source.sandboxId) {
+      return {
+        code: 'SENDER_REFUSED',
+        reason: `the envelope says sandbox "${sandboxId}", the sender’s card otherwise`,
+      };
+    }
+    return undefined;
+  }
+
+  /** Is there anything about the message itself that forbids delivering it now? */
+  unfit(envelope: ValidEnvelope): Failure | undefined {
+    if (envelope.metadata === undefined) return undefined;
+    const { durable, ttlMs } = envelope.metadata;
+    if (durable) return { code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' };
+    if (ttlMs !== undefined && envelope.timestamp + ttlMs < this.#runtime.now()) {
+      return { code: 'EXPIRED', reason: `its time to live of ${ttlMs} ms has run out` };
+    }
+    return undefined;
+  }
+
+  /** The conversation this envelope is part of, if it has begun. */
+  threadOf(envelope: ValidEnvelope): Thread | undefined {
+    return envelope.correlationId === undefined ? undefined : this.#threads.find(envelope.correlationId);
+  }
+
+  /** May this message go from here to there? */
+  refusal(envelope: ValidEnvelope, source: Party, target: Party, inReply: boolean): Failure | undefined {
+    const decision = this.#policy.judge(envelope, source, target, inReply);
+    return decision.allowed ? this.unfit(envelope) : decision;
+  }
+
+  /** Would the target's answer be kept from coming back? Replies ignore tiers, but never leave a sandbox. */
+  unanswerable(source: Party, target: Party): Failure | undefined {
+    if (target.sandboxId === undefined) return undefined;
+    const decision = this.#policy.judgeAnswer(target, source);
+    if (decision.allowed) return undefined;
+    return { code: decision.code, reason: `the answer could not come back: ${decision.reason}` };
+  }
+
+  /** Notes an admitted message in its thread: as a reply, or as one that gives its recipient the right to reply. */
+  enter(
+    envelope: ValidEnvelope,
+    source: Party,
+    target: Party,
+    thread: Thread | undefined,
+    inReply: boolean,
+  ): Failure | undefined {
+    if (envelope.correlationId === undefined) return undefined;
+    if (inReply) {
+      this.#threads.replied(thread!, envelope, source.address, target.address);
+      return undefined;
+    }
+    return this.#threads.opened(thread, envelope, source.address, target.address) ? undefined : PERMITS_FULL;
+  }
+
+  /** The same for a broadcast: everyone it reached may reply. */
+  enterBroadcast(envelope: ValidEnvelope, source: Party, reached: readonly Party[]): Failure | undefined {
+    if (envelope.correlationId === undefined) return undefined;
+    const responders = new Set(reached.map((party) => party.address));
+    const opened = this.#threads.opened(this.threadOf(envelope), envelope, source.address, responders);
+    return opened ? undefined : PERMITS_FULL;
+  }
+}
+
+const PERMITS_FULL: Failure = { code: 'PERMITS_FULL', reason: 'too many conversations wait for an answer' };

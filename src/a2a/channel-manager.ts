@@ -1,0 +1,146 @@
+import { describeError, EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { A2AChannel, type ChannelComponents, type ChannelInit } from './channel.js';
+import type { EnvelopeFactory } from './envelope.js';
+import type { A2AObservability } from './observability.js';
+import type { AgentRegistry } from './registry.js';
+import type { A2ARouter } from './router.js';
+
+/** Decides whether an agent takes a channel that another opens to it. */
+export type ChannelAcceptor = (channel: A2AChannel) => boolean | Promise<boolean>;
+
+export interface ChannelManagerComponents {
+  runtime: Runtime;
+  factory: EnvelopeFactory;
+  registry: AgentRegistry;
+  router: A2ARouter;
+  observability: A2AObservability;
+}
+
+export interface ChannelManagerInit {
+  /** Envelopes that may wait on one end. Default 1,000. */
+  queueCapacity?: number;
+  /** Tries after the first. Default 3. */
+  retries?: number;
+  /** Wait before the first retry; each further wait is twice as long. Default 100 ms. */
+  retryDelayMs?: number;
+  /** How long the other side may take to acknowledge. Default 10 s. */
+  acknowledgeMs?: number;
+  /** How long a disconnected channel tries to come back. Default 60 s. */
+  reconnectMs?: number;
+}
+
+/** Opens and keeps the channels between this node's agents. */
+export class ChannelManager {
+  readonly #components: ChannelManagerComponents;
+  readonly #init: Required<ChannelManagerInit>;
+  readonly #channels = new Map<string, { opener: A2AChannel; acceptor: A2AChannel }>();
+  readonly #acceptors = new Map<string, ChannelAcceptor>();
+
+  constructor(components: ChannelManagerComponents, init: ChannelManagerInit = {}) {
+    this.#components = components;
+    this.#init = {
+      queueCapacity: init.queueCapacity ?? 1_000,
+      retries: init.retries ?? 3,
+      retryDelayMs: init.retryDelayMs ?? 100,
+      acknowledgeMs: init.acknowledgeMs ?? 10_000,
+      reconnectMs: init.reconnectMs ?? 60_000,
+    };
+  }
+
+  /** Lets a local agent answer channel requests. Without an acceptor an agent takes no channels. */
+  onChannel(agentId: string, acceptor: ChannelAcceptor): () => void {
+    const own = this.#own(agentId);
+    this.#acceptors.set(own, acceptor);
+    return () => {
+      if (this.#acceptors.get(own) === acceptor) this.#acceptors.delete(own);
+    };
+  }
+
+  /** Opens a channel. Resolves once both sides have acknowledged it; rejects with `CHANNEL_CLOSED` otherwise. */
+  async openChannel(localAgentId: string, remoteAgentId: string): Promise<A2AChannel> {
+    const { router, runtime, factory } = this.#components;
+    const local = this.#own(localAgentId);
+    const remote = this.#own(remoteAgentId);
+    // Whoever may not say a word to the other side may not open a channel to it either.
+    router.admit(factory.create({ sender: local, recipient: remote, type: 'notification', payload: null }));
+    const id = runtime.id();
+    const opener = this.#end(id, local, remote, () => acceptor);
+    const acceptor = this.#end(id, remote, local, () => opener);
+    this.#channels.set(id, { opener, acceptor });
+    opener.onStatus((status) => {
+      if (status === 'closed') this.#channels.delete(id);
+    });
+    const refusal = await this.#acknowledge(acceptor);
+    if (opener.status === 'connecting' && refusal === undefined) {
+      acceptor.report({ type: 'acknowledged' });
+      opener.report({ type: 'acknowledged' });
+      return opener;
+    }
+    await opener.close();
+    const reason = refusal ?? 'it was closed while opening';
+    throw new EclipticError('CHANNEL_CLOSED', `the channel to ${remote} was not opened: ${reason}`, {
+      channelId: id,
+      reason,
+    });
+  }
+
+  getChannel(channelId: string): A2AChannel | undefined {
+    return this.#channels.get(channelId)?.opener;
+  }
+
+  listChannels(): A2AChannel[] {
+    return [...this.#channels.values()].map(({ opener }) => opener);
+  }
+
+  async closeAll(): Promise<void> {
+    await Promise.all(this.listChannels().map((channel) => channel.close()));
+  }
+
+  #own(agentId: string): string {
+    const card = this.#components.registry.requireById(agentId);
+    if (card.origin === 'local') return card.id;
+    throw new EclipticError('AGENT_UNAVAILABLE', `there is no link to the node of ${agentId}`, { agentId });
+  }
+
+  #end(id: string, localAgentId: string, remoteAgentId: string, other: () => A2AChannel): A2AChannel {
+    const { runtime, observability, router } = this.#components;
+    const components: ChannelComponents = {
+      runtime,
+      observability,
+      admit: (envelope) => router.admit(envelope),
+      transport: {
+        kind: 'local',
+        deliver: (envelope) => other().accept(envelope),
+        close: () => {
+          if (other().status !== 'closed') other().report({ type: 'closed' });
+        },
+      },
+    };
+    const { queueCapacity, retries, retryDelayMs, reconnectMs } = this.#init;
+    const rules = { queueCapacity, retries, retryDelayMs };
+    const init: ChannelInit = { id, localAgentId, remoteAgentId, rules, reconnectMs };
+    return new A2AChannel(components, init);
+  }
+
+  /** Asks the other side; returns why it did not acknowledge, or undefined when it did. */
+  #acknowledge(channel: A2AChannel): Promise<string | undefined> {
+    const acceptor = this.#acceptors.get(channel.localAgentId);
+    if (!acceptor) return Promise.resolve(`${channel.localAgentId} takes no channels`);
+    return new Promise((resolve) => {
+      const { acknowledgeMs } = this.#init;
+      const giveUp = () => resolve(`no acknowledgement within ${acknowledgeMs} ms`);
+      const timer = this.#components.runtime.setTimer(giveUp, acknowledgeMs);
+      const finish = (refusal: string | undefined) => {
+        timer.cancel();
+        resolve(refusal);
+      };
+      Promise.resolve()
+        .then(() => acceptor(channel))
+        .then(
+          (taken) => finish(taken ? undefined : `${channel.localAgentId} refused it`),
+          (error: unknown) => finish(`${channel.localAgentId} failed: ${describeError(error)}`),
+        );
+    });
+  }
+}

@@ -1,0 +1,243 @@
+import { describeError, EclipticError } from '../runtime/errors.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
+import {
+  type ChannelEffect,
+  type ChannelEvent,
+  type ChannelRules,
+  type ChannelState,
+  type ChannelStatus,
+  CONNECTING,
+  stepChannel,
+} from './channel-machine.js';
+import { checkEnvelope, type ValidEnvelope } from './envelope.js';
+import type { A2AObservability } from './observability.js';
+import type { ChannelTransport } from './ports.js';
+import type { A2AEnvelope } from './schemas.js';
+
+interface Outgoing {
+  readonly envelope: ValidEnvelope;
+  readonly onDelivered: () => void;
+  readonly resolve: () => void;
+  readonly reject: (error: EclipticError) => void;
+}
+
+export interface ChannelComponents {
+  runtime: Runtime;
+  observability: A2AObservability;
+  transport: ChannelTransport;
+  /** Asks policy about one envelope; throws the refusal, or returns what to call once it was delivered. */
+  admit: (envelope: ValidEnvelope) => () => void;
+}
+
+export interface ChannelInit {
+  id: string;
+  localAgentId: string;
+  remoteAgentId: string;
+  rules: ChannelRules;
+  /** How long `reconnecting` may last before the channel closes. */
+  reconnectMs: number;
+}
+
+/**
+ * One agent's end of a link to another agent: what it sends arrives in order, one at a time, retried while the
+ * channel is open, and ends either delivered or as a typed failure.
+ */
+export class A2AChannel {
+  readonly id: string;
+  readonly localAgentId: string;
+  readonly remoteAgentId: string;
+  readonly #components: ChannelComponents;
+  readonly #rules: ChannelRules;
+  readonly #reconnectMs: number;
+  readonly #outgoing: Outgoing[] = [];
+  #handlers: readonly ((envelope: A2AEnvelope) => void)[] = [];
+  #watchers: readonly ((status: ChannelStatus) => void)[] = [];
+  #state: ChannelState = CONNECTING;
+  #lastError: unknown;
+  #retryTimer: Timer | undefined;
+  #reconnectTimer: Timer | undefined;
+  /** Tells an attempt's late outcome from the present attempt's. */
+  #attempts = 0;
+
+  constructor(components: ChannelComponents, init: ChannelInit) {
+    this.#components = components;
+    this.id = init.id;
+    this.localAgentId = init.localAgentId;
+    this.remoteAgentId = init.remoteAgentId;
+    this.#rules = init.rules;
+    this.#reconnectMs = init.reconnectMs;
+    this.#emitStatus('connecting');
+  }
+
+  get status(): ChannelStatus {
+    return this.#state.status;
+  }
+
+  get transport(): ChannelTransport['kind'] {
+    return this.#components.transport.kind;
+  }
+
+  /** Sends one envelope from this end to the other. Resolves when delivered; rejects with a typed error. */
+  async send(envelope: A2AEnvelope): Promise<void> {
+    const valid = checkEnvelope(envelope);
+    if (valid.sender !== this.localAgentId || valid.recipient !== this.remoteAgentId) {
+      throw new EclipticError(
+        'SENDER_REFUSED',
+        `this end of the channel carries envelopes from ${this.localAgentId} to ${this.remoteAgentId} only`,
+        { sender: valid.sender, recipient: valid.recipient },
+      );
+    }
+    if (this.#state.status === 'closed') throw this.#refusal('CHANNEL_CLOSED', { type: 'sent' });
+    const onDelivered = this.#components.admit(valid);
+    return new Promise((resolve, reject) => {
+      this.#outgoing.push({ envelope: valid, onDelivered, resolve, reject });
+      const refused = this.#step({ type: 'sent' });
+      if (refused) {
+        this.#outgoing.pop();
+        reject(refused);
+      }
+    });
+  }
+
+  onMessage(handler: (envelope: A2AEnvelope) => void): () => void {
+    const own = (envelope: A2AEnvelope) => handler(envelope);
+    this.#handlers = [...this.#handlers, own];
+    return () => {
+      this.#handlers = this.#handlers.filter((other) => other !== own);
+    };
+  }
+
+  /** Calls back with each new status. */
+  onStatus(watcher: (status: ChannelStatus) => void): () => void {
+    const own = (status: ChannelStatus) => watcher(status);
+    this.#watchers = [...this.#watchers, own];
+    return () => {
+      this.#watchers = this.#watchers.filter((other) => other !== own);
+    };
+  }
+
+  /** Closes this end and, through the transport, the other. What was queued fails as `CHANNEL_CLOSED`. */
+  async close(): Promise<void> {
+    if (this.#state.status === 'closed') return;
+    this.#lastError = undefined;
+    this.#step({ type: 'closed' });
+    await this.#components.transport.close();
+  }
+
+  /** @internal Reports what happened underneath: acknowledged, disconnected, reconnected or closed. */
+  report(event: Extract<ChannelEvent, { type: 'acknowledged' | 'disconnected' | 'reconnected' | 'closed' }>): void {
+    const refused = this.#step(event);
+    if (refused) throw refused;
+  }
+
+  /** @internal Hands an envelope from the other end to this end's handlers; throws when nobody listens. */
+  accept(envelope: ValidEnvelope): void {
+    if (this.#handlers.length === 0) {
+      throw new EclipticError('AGENT_UNAVAILABLE', `${this.localAgentId} does not listen on channel ${this.id}`);
+    }
+    for (const handler of this.#handlers) this.#guard(() => handler(envelope), 'a channel handler threw');
+  }
+
+  #step(event: ChannelEvent): EclipticError | undefined {
+    const step = stepChannel(this.#state, event, this.#rules);
+    if (!step.ok) return this.#refusal(step.code, event);
+    this.#state = step.state;
+    for (const effect of step.effects) this.#perform(effect);
+    return undefined;
+  }
+
+  #perform(effect: ChannelEffect): void {
+    switch (effect.type) {
+      case 'attempt-first':
+        return void this.#attempt();
+      case 'retry-after':
+        this.#retryTimer = this.#components.runtime.setTimer(() => this.#step({ type: 'retry-due' }), effect.ms);
+        return;
+      case 'settle-first':
+        return this.#settle(this.#outgoing.shift()!, effect.delivered);
+      case 'settle-all':
+        for (const outgoing of this.#outgoing.splice(0)) this.#settle(outgoing, false);
+        return;
+      case 'status':
+        return this.#enter(effect.status);
+    }
+  }
+
+  async #attempt(): Promise<void> {
+    const attempt = ++this.#attempts;
+    const outcome = await this.#deliver(this.#outgoing[0]!.envelope);
+    if (attempt !== this.#attempts) return;
+    this.#step({ type: outcome });
+  }
+
+  async #deliver(envelope: ValidEnvelope): Promise<'delivered' | 'failed'> {
+    try {
+      await this.#components.transport.deliver(envelope);
+      return 'delivered';
+    } catch (error) {
+      this.#lastError = error;
+      return 'failed';
+    }
+  }
+
+  #settle(outgoing: Outgoing, delivered: boolean): void {
+    if (delivered) {
+      outgoing.onDelivered();
+      outgoing.resolve();
+      return;
+    }
+    const closed = this.#state.status === 'closed' && this.#lastError === undefined;
+    const code = closed ? 'CHANNEL_CLOSED' : 'DELIVERY_FAILED';
+    const reason = closed ? 'the channel was closed' : describeError(this.#lastError);
+    const { id: envelopeId, correlationId, sender, recipient, type: messageType } = outgoing.envelope;
+    const { runtime, observability } = this.#components;
+    const about = { envelopeId, correlationId, sender, recipient, messageType, channelId: this.id };
+    observability.emit({ type: 'delivery-failure', ...about, code, reason, timestamp: runtime.now() });
+    outgoing.reject(
+      new EclipticError(code, `${envelopeId} was not delivered to ${recipient}: ${reason}`, {
+        envelopeId,
+        channelId: this.id,
+        outcome: 'not-delivered',
+      }),
+    );
+  }
+
+  #enter(status: ChannelStatus): void {
+    this.#reconnectTimer?.cancel();
+    if (status === 'reconnecting') {
+      this.#attempts++;
+      this.#lastError = new EclipticError('AGENT_UNAVAILABLE', 'the transport is disconnected');
+      const giveUp = () => void this.#step({ type: 'closed' });
+      this.#reconnectTimer = this.#components.runtime.setTimer(giveUp, this.#reconnectMs);
+    } else if (status === 'closed') {
+      this.#attempts++;
+      this.#retryTimer?.cancel();
+    }
+    this.#emitStatus(status);
+    for (const watcher of this.#watchers) this.#guard(() => watcher(status), 'a channel watcher threw');
+  }
+
+  #emitStatus(status: ChannelStatus): void {
+    const { runtime, observability } = this.#components;
+    const ends = { sender: this.localAgentId, recipient: this.remoteAgentId };
+    const timestamp = runtime.now();
+    observability.emit({ type: 'channel-status', ...ends, channelId: this.id, channelStatus: status, timestamp });
+  }
+
+  #guard(call: () => void, message: string): void {
+    try {
+      call();
+    } catch (error) {
+      this.#components.runtime.logger.error({ channel: this.id, error }, message);
+    }
+  }
+
+  #refusal(code: 'INVALID_TRANSITION' | 'CHANNEL_CLOSED' | 'QUEUE_FULL', event: ChannelEvent): EclipticError {
+    const message = {
+      INVALID_TRANSITION: `a channel that is ${this.status} cannot become ${event.type}`,
+      CHANNEL_CLOSED: `channel ${this.id} is closed`,
+      QUEUE_FULL: `${this.#rules.queueCapacity} envelopes wait on channel ${this.id}`,
+    }[code];
+    return new EclipticError(code, message, { channelId: this.id, status: this.status });
+  }
+}

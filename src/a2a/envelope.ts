@@ -1,0 +1,244 @@
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { type JsonFault, weighJson } from './json-value.js';
+import { LIMITS } from './limits.js';
+import {
+  type A2AEnvelope,
+  A2AEnvelopeSchema,
+  type A2AMessageType,
+  A2AMessageTypeSchema,
+  AGENT_ADDRESS,
+  type EnvelopeMetadata,
+  SCHEMA_VERSION,
+} from './schemas.js';
+
+export const BROADCAST = '*';
+
+const MESSAGE_TYPES: ReadonlySet<unknown> = new Set(A2AMessageTypeSchema.options);
+
+/**
+ * An envelope that has passed every check. Being an instance is the proof, so the router looks once and never again;
+ * copying one by spreading drops the proof, and the copy is checked anew.
+ */
+export class ValidEnvelope implements A2AEnvelope {
+  readonly id: string;
+  readonly schemaVersion = SCHEMA_VERSION;
+  readonly sender: string;
+  readonly recipient: string;
+  readonly correlationId: string | undefined;
+  readonly type: A2AMessageType;
+  readonly timestamp: number;
+  readonly payload: unknown;
+  readonly metadata: EnvelopeMetadata | undefined;
+  readonly #weight: number;
+
+  /** @internal Callers vouch for every field: use `EnvelopeFactory`, `checkEnvelope` or `readdress`. */
+  constructor(
+    id: string,
+    sender: string,
+    recipient: string,
+    correlationId: string | undefined,
+    type: A2AMessageType,
+    timestamp: number,
+    payload: unknown,
+    metadata: EnvelopeMetadata | undefined,
+    weight: number,
+  ) {
+    this.id = id;
+    this.sender = sender;
+    this.recipient = recipient;
+    this.correlationId = correlationId;
+    this.type = type;
+    this.timestamp = timestamp;
+    this.payload = payload;
+    this.metadata = metadata;
+    this.#weight = weight;
+  }
+
+  /** Approximate bytes of the payload, for whoever keeps envelopes and must bound what it keeps. */
+  static weightOf(envelope: ValidEnvelope): number {
+    return envelope.#weight;
+  }
+
+  /** The same message with nothing in it, for whoever remembers only that it was. */
+  static withoutPayload(envelope: ValidEnvelope): ValidEnvelope {
+    const { id, sender, recipient, correlationId, type, timestamp, metadata } = envelope;
+    return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, null, metadata, 0);
+  }
+
+  /** The same message as seen from another node, where its ends have other names. */
+  static readdress(envelope: ValidEnvelope, sender: string, recipient: string): ValidEnvelope {
+    const { id, correlationId, type, timestamp, payload, metadata } = envelope;
+    return new ValidEnvelope(
+      id,
+      sender,
+      recipient,
+      correlationId,
+      type,
+      timestamp,
+      payload,
+      metadata,
+      envelope.#weight,
+    );
+  }
+}
+
+export interface EnvelopeInit {
+  sender: string;
+  /** An agent address, `*` for everyone, or a capability id with `metadata.routingHint: 'capability'`. */
+  recipient: string;
+  type: A2AMessageType;
+  payload: unknown;
+  /** The conversation this belongs to. Without one the message stands alone and cannot be answered. */
+  correlationId?: string;
+  metadata?: EnvelopeMetadata;
+}
+
+/** Makes envelopes: gives each its id and timestamp, and refuses what is not a valid message. */
+export class EnvelopeFactory {
+  readonly #runtime: Runtime;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  create(init: EnvelopeInit): ValidEnvelope {
+    const { sender, recipient, type, payload, correlationId, metadata } = init;
+    if (!isAddress(sender)) throw refusal(draft(init));
+    return this.createFrom(sender, recipient, type, payload, correlationId, metadata);
+  }
+
+  /** @internal As `create`, for a sender whose address is known to be one. */
+  createFrom(
+    sender: string,
+    recipient: string,
+    type: A2AMessageType,
+    payload: unknown,
+    correlationId?: string,
+    metadata?: EnvelopeMetadata,
+    id: string = this.#runtime.id(),
+  ): ValidEnvelope {
+    const weight = weighJson(payload);
+    if (
+      typeof weight !== 'number' ||
+      !isRecipient(recipient) ||
+      !MESSAGE_TYPES.has(type) ||
+      !isOptionalId(correlationId) ||
+      !(metadata === undefined || isMetadata(metadata))
+    ) {
+      throw refusal(draft({ sender, recipient, type, payload, correlationId, metadata }));
+    }
+    const timestamp = this.#runtime.now();
+    return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, metadata, weight);
+  }
+}
+
+/** What a factory was asked for, as the schema wants to see it: with the fields that the factory would have given. */
+function draft(init: EnvelopeInit): object {
+  return { id: 'new', schemaVersion: SCHEMA_VERSION, timestamp: 0, ...init };
+}
+
+/** Takes anything that claims to be an envelope; gives back one that is, or throws a typed error that says why not. */
+export function checkEnvelope(value: unknown): ValidEnvelope {
+  if (value instanceof ValidEnvelope) return value;
+  if (typeof value !== 'object' || value === null) {
+    throw new EclipticError('INVALID_ENVELOPE', `an envelope must be an object, not ${describe(value)}`);
+  }
+  const { id, schemaVersion, sender, recipient, correlationId, type, timestamp, payload, metadata } =
+    value as Partial<A2AEnvelope>;
+  if (schemaVersion !== SCHEMA_VERSION && Number.isInteger(schemaVersion)) {
+    throw new EclipticError(
+      'SCHEMA_VERSION_MISMATCH',
+      `this release reads envelopes of schema version ${SCHEMA_VERSION}, and this one has ${schemaVersion}`,
+      { expected: SCHEMA_VERSION, found: schemaVersion },
+    );
+  }
+  const weight = weighJson(payload);
+  if (
+    schemaVersion === SCHEMA_VERSION &&
+    isId(id) &&
+    isAddress(sender) &&
+    isRecipient(recipient) &&
+    isOptionalId(correlationId) &&
+    MESSAGE_TYPES.has(type) &&
+    typeof timestamp === 'number' &&
+    timestamp >= 0 &&
+    timestamp < Number.POSITIVE_INFINITY &&
+    (metadata === undefined || isMetadata(metadata)) &&
+    typeof weight === 'number'
+  ) {
+    const known = metadata && copyMetadata(metadata);
+    return new ValidEnvelope(id, sender, recipient, correlationId, type!, timestamp, payload, known, weight);
+  }
+  throw refusal(value);
+}
+
+function refusal(value: object): EclipticError {
+  const payload = weighJson((value as { payload?: unknown }).payload);
+  if (typeof payload !== 'number' && payload.tooLarge) {
+    return new EclipticError('PAYLOAD_TOO_LARGE', `the payload ${payload.problem}`, { path: payload.path });
+  }
+  const faults = A2AEnvelopeSchema.safeParse(value).error?.issues.map(
+    (issue) => `${issue.path.join('.') || 'envelope'}: ${issue.message}`,
+  ) ?? [describePayloadFault(payload)];
+  return new EclipticError('INVALID_ENVELOPE', `not a valid envelope: ${faults.join('; ')}`, { faults });
+}
+
+function describePayloadFault(payload: number | JsonFault): string {
+  return typeof payload === 'number' ? 'envelope: is malformed' : `payload: ${payload.path} ${payload.problem}`;
+}
+
+function describe(value: unknown): string {
+  return value === null ? 'null' : `a ${typeof value}`;
+}
+
+function isId(value: unknown): value is string {
+  return typeof value === 'string' && value.length > 0 && value.length <= LIMITS.idChars;
+}
+
+function isOptionalId(value: unknown): value is string | undefined {
+  return value === undefined || isId(value);
+}
+
+function isAddress(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= LIMITS.nameChars && AGENT_ADDRESS.test(value);
+}
+
+function isRecipient(value: unknown): value is string {
+  return typeof value === 'string' && value.length > 0 && value.length <= LIMITS.nameChars;
+}
+
+function isMetadata(value: unknown): value is EnvelopeMetadata {
+  if (typeof value !== 'object' || value === null) return false;
+  const { tier, sandboxId, routingHint, escalationJustification, durable, ttlMs, traceparent, tracestate } =
+    value as Record<keyof EnvelopeMetadata, unknown>;
+  return (
+    (tier === undefined || tier === 0 || tier === 1 || tier === 2 || tier === 3) &&
+    isOptionalId(sandboxId) &&
+    (routingHint === undefined || routingHint === 'capability') &&
+    (escalationJustification === undefined ||
+      (typeof escalationJustification === 'string' && escalationJustification.length <= LIMITS.textChars)) &&
+    (durable === undefined || typeof durable === 'boolean') &&
+    (ttlMs === undefined || (typeof ttlMs === 'number' && ttlMs > 0 && ttlMs < Number.POSITIVE_INFINITY)) &&
+    (traceparent === undefined || isRecipient(traceparent)) &&
+    (tracestate === undefined || isRecipient(tracestate))
+  );
+}
+
+/** Only what this release knows; a stranger's extra keys end here. */
+function copyMetadata(metadata: EnvelopeMetadata): EnvelopeMetadata {
+  const known: Record<string, unknown> = {};
+  for (const key of METADATA_KEYS) if (metadata[key] !== undefined) known[key] = metadata[key];
+  return known;
+}
+
+const METADATA_KEYS = [
+  'tier',
+  'sandboxId',
+  'routingHint',
+  'escalationJustification',
+  'durable',
+  'ttlMs',
+  'traceparent',
+  'tracestate',
+] as const satisfies readonly (keyof EnvelopeMetadata)[];

@@ -1,0 +1,207 @@
+import { Fifo } from '../runtime/fifo.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { ValidEnvelope } from './envelope.js';
+
+export type EnvelopeHandler = (envelope: ValidEnvelope) => void | Promise<void>;
+
+/** What the mailboxes of one router have in common. */
+export interface MailboxRules {
+  /** Envelopes that may wait. */
+  readonly capacity: number;
+  /** Handlers that may run at once; further envelopes wait. */
+  readonly concurrency: number;
+  readonly onHandlerError: (address: string, envelope: ValidEnvelope, error: unknown) => void;
+  /** Called instead of the handler for an envelope that waited past its time to live. */
+  readonly onExpired: (address: string, envelope: ValidEnvelope) => void;
+}
+
+/** Deliveries between two looks at the rest of the event loop. */
+const RUN_BUDGET = 1024;
+
+/**
+ * Runs mailboxes. A delivery made while none is running happens at once, inside the call; one made by a running
+ * handler waits its turn in the same run. So handlers never nest, the stack never grows, and agents that answer each
+ * other for ever still let the event loop breathe.
+ */
+export class Dispatcher {
+  readonly runtime: Runtime;
+  readonly rules: MailboxRules;
+  readonly #ready = new Fifo<Mailbox>();
+  #running = false;
+  #deferred = false;
+
+  constructor(runtime: Runtime, rules: MailboxRules) {
+    this.runtime = runtime;
+    this.rules = rules;
+  }
+
+  /** Could a delivery happen at once? */
+  get idle(): boolean {
+    return !this.#running && !this.#deferred;
+  }
+
+  /** @internal A mailbox has something to hand over. */
+  enqueue(mailbox: Mailbox): void {
+    this.#ready.push(mailbox);
+  }
+
+  /** Hands over everything that can be handed over now, unless a run is already under way. */
+  run(): void {
+    if (this.#running) return;
+    this.#running = true;
+    let budget = RUN_BUDGET;
+    while (this.#ready.length > 0 && budget > 0) budget = this.#ready.shift()!.drain(budget);
+    this.#running = false;
+    if (this.#ready.length > 0) this.#continueLater();
+  }
+
+  /** @internal Hands over one envelope as a run of its own, then whatever that caused. */
+  runOne(mailbox: Mailbox, envelope: ValidEnvelope): void {
+    this.#running = true;
+    mailbox.handle(envelope);
+    this.#running = false;
+    if (this.#ready.length > 0) this.run();
+  }
+
+  #continueLater(): void {
+    if (this.#deferred) return;
+    this.#deferred = true;
+    this.runtime.defer(() => {
+      this.#deferred = false;
+      this.run();
+    });
+  }
+}
+
+interface Attached {
+  readonly handler: EnvelopeHandler;
+}
+
+/** Where an agent's envelopes wait, in order, until its handler takes them. */
+export class Mailbox {
+  readonly #dispatcher: Dispatcher;
+  readonly #address: string;
+  #attached: readonly Attached[] = [];
+  #waiting: Fifo<ValidEnvelope> | undefined;
+  #inFlight = 0;
+  #queued = false;
+
+  constructor(dispatcher: Dispatcher, address: string) {
+    this.#dispatcher = dispatcher;
+    this.#address = address;
+  }
+
+  get attached(): boolean {
+    return this.#attached.length > 0;
+  }
+
+  get full(): boolean {
+    return this.#waiting !== undefined && this.#waiting.length >= this.#dispatcher.rules.capacity;
+  }
+
+  /** Envelopes waiting plus handlers running. */
+  get load(): number {
+    return (this.#waiting?.length ?? 0) + this.#inFlight;
+  }
+
+  attach(handler: EnvelopeHandler): () => void {
+    const own: Attached = { handler };
+    this.#attached = [...this.#attached, own];
+    this.#resume();
+    return () => {
+      this.#attached = this.#attached.filter((other) => other !== own);
+    };
+  }
+
+  /** Takes an envelope. The caller has seen that the mailbox is not full, and calls `dispatcher.run()` afterwards. */
+  put(envelope: ValidEnvelope): void {
+    this.#waiting ??= new Fifo();
+    this.#waiting.push(envelope);
+    this.#wake();
+  }
+
+  /** Takes an envelope and hands it over at once where that keeps the order, else in the run under way. */
+  deliver(envelope: ValidEnvelope): void {
+    if (this.#dispatcher.idle && this.#canHandle() && !this.#waiting?.length) {
+      this.#dispatcher.runOne(this, envelope);
+    } else {
+      this.put(envelope);
+      this.#dispatcher.run();
+    }
+  }
+
+  /** Ends the mailbox; returns what nobody took. */
+  close(): ValidEnvelope[] {
+    this.#attached = [];
+    return this.#waiting?.drain() ?? [];
+  }
+
+  /** @internal Hands over what waits, until the budget, the concurrency or the queue ends. Returns the budget left. */
+  drain(budget: number): number {
+    this.#queued = false;
+    const waiting = this.#waiting!;
+    while (waiting.length > 0 && this.#canHandle()) {
+      if (budget === 0) {
+        this.#wake();
+        return 0;
+      }
+      budget--;
+      this.handle(waiting.shift()!);
+    }
+    return budget;
+  }
+
+  /** @internal */
+  handle(envelope: ValidEnvelope): void {
+    const ttl = envelope.metadata?.ttlMs;
+    if (ttl !== undefined && envelope.timestamp + ttl < this.#dispatcher.runtime.now()) {
+      this.#dispatcher.rules.onExpired(this.#address, envelope);
+      return;
+    }
+    const attached = this.#attached;
+    for (let i = 0; i < attached.length; i++) {
+      try {
+        const pending = attached[i]!.handler(envelope);
+        if (isThenable(pending)) this.#track(envelope, pending);
+      } catch (error) {
+        this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
+      }
+    }
+  }
+
+  #track(envelope: ValidEnvelope, pending: PromiseLike<void>): void {
+    this.#inFlight++;
+    pending.then(
+      () => this.#finished(),
+      (error: unknown) => {
+        this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
+        this.#finished();
+      },
+    );
+  }
+
+  #finished(): void {
+    this.#inFlight--;
+    this.#resume();
+  }
+
+  #resume(): void {
+    if (!this.#waiting?.length) return;
+    this.#wake();
+    this.#dispatcher.run();
+  }
+
+  #canHandle(): boolean {
+    return this.#attached.length > 0 && this.#inFlight < this.#dispatcher.rules.concurrency;
+  }
+
+  #wake(): void {
+    if (this.#queued) return;
+    this.#queued = true;
+    this.#dispatcher.enqueue(this);
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<void> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
+}

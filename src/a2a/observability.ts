@@ -1,0 +1,160 @@
+import { EventStream } from '../events/event-stream.js';
+import type { ErrorCode } from '../runtime/errors.js';
+import type { Logger } from '../runtime/runtime.js';
+import { silentLogger } from '../runtime/runtime.js';
+import { BroadcastRecord, RoutingRecord } from './routing-record.js';
+import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './schemas.js';
+
+export interface A2AMetrics {
+  totalMessagesSent: number;
+  totalMessagesReceived: number;
+  /** Messages sent, by type. */
+  messagesByType: Record<A2AMessageType, number>;
+  /** Over the sends that were measured: every remote and broadcast one, one in 32 of the local ones. */
+  averageRoutingLatencyMs: number;
+  errorCount: number;
+  errorsByCode: Partial<Record<ErrorCode, number>>;
+  totalToolInvocations: number;
+  toolInvocationsByTool: Record<string, number>;
+  averageToolDurationMs: number;
+  toolErrorCount: number;
+}
+
+export interface A2AObservabilityInit {
+  /** Records remembered for `getRecentEvents`. Default 1,024. */
+  capacity?: number;
+  logger?: Logger;
+}
+
+type StreamRecord = RoutingRecord | BroadcastRecord | A2ALogEvent;
+
+/** Counts and remembers what the mesh does, and passes it on to whoever listens. */
+export class A2AObservability {
+  readonly #stream: EventStream<StreamRecord, A2ALogEvent>;
+  #counters = new Counters();
+
+  constructor(init: A2AObservabilityInit = {}) {
+    this.#stream = new EventStream({
+      capacity: init.capacity ?? 1024,
+      logger: init.logger ?? silentLogger,
+      expand,
+    });
+  }
+
+  /** Adds one event to the stream and to the counters. */
+  emit(event: A2ALogEvent): void {
+    this.#counters.count(event);
+    this.#stream.append(event);
+  }
+
+  /** @internal The hot path: a routed message as one record, counted without being expanded. */
+  routed(record: RoutingRecord, measured: boolean): void {
+    this.#counters.routed(record, record.sent ? 1 : 0, record.received ? 1 : 0, measured);
+    this.#stream.append(record);
+  }
+
+  /** @internal */
+  broadcast(record: BroadcastRecord): void {
+    const received = record.reached.reduce((count, { node }) => (node === undefined ? count + 1 : count), 0);
+    this.#counters.routed(record, 1, received, true);
+    this.#stream.append(record);
+  }
+
+  getMetrics(): A2AMetrics {
+    return this.#counters.snapshot();
+  }
+
+  getRecentEvents(limit?: number): A2ALogEvent[] {
+    return this.#stream.recent(limit);
+  }
+
+  resetMetrics(): void {
+    this.#counters = new Counters();
+  }
+
+  /** Calls back with every event from now on. Returns the way to stop. */
+  subscribe(listener: (event: A2ALogEvent) => void): () => void {
+    return this.#stream.subscribe(listener);
+  }
+}
+
+function expand(record: StreamRecord): readonly A2ALogEvent[] {
+  return record instanceof RoutingRecord || record instanceof BroadcastRecord ? record.expand() : [record];
+}
+
+class Counters {
+  #sent = 0;
+  #received = 0;
+  readonly #byType = Object.fromEntries(A2AMessageTypeSchema.options.map((type) => [type, 0])) as Record<
+    A2AMessageType,
+    number
+  >;
+  #latencySum = 0;
+  #latencyCount = 0;
+  #errors = 0;
+  readonly #errorsByCode = new Map<string, number>();
+  readonly #tools = new Map<string, number>();
+  #toolDuration = 0;
+  #toolErrors = 0;
+  #toolCalls = 0;
+
+  routed(record: RoutingRecord | BroadcastRecord, sent: number, received: number, measured: boolean): void {
+    this.#sent += sent;
+    this.#received += received;
+    this.#byType[record.messageType] += sent;
+    if (measured) {
+      this.#latencySum += record.latencyMs;
+      this.#latencyCount++;
+    }
+  }
+
+  count(event: A2ALogEvent): void {
+    switch (event.type) {
+      case 'message-sent':
+        this.#sent++;
+        if (event.messageType) this.#byType[event.messageType]++;
+        break;
+      case 'message-received':
+        this.#received++;
+        break;
+      case 'routing-decision':
+        if (event.duration !== undefined) {
+          this.#latencySum += event.duration;
+          this.#latencyCount++;
+        }
+        // A failed delivery has an event of its own, which counts it.
+        if (event.success === false && event.code !== 'DELIVERY_FAILED') this.#countError(event.code);
+        break;
+      case 'tool-invocation':
+        this.#toolCalls++;
+        this.#toolDuration += event.duration ?? 0;
+        if (event.success === false) this.#toolErrors++;
+        if (event.toolName !== undefined) this.#tools.set(event.toolName, (this.#tools.get(event.toolName) ?? 0) + 1);
+        break;
+      case 'error':
+      case 'delivery-failure':
+        this.#countError(event.code);
+        break;
+    }
+  }
+
+  snapshot(): A2AMetrics {
+    return {
+      totalMessagesSent: this.#sent,
+      totalMessagesReceived: this.#received,
+      messagesByType: { ...this.#byType },
+      averageRoutingLatencyMs: this.#latencyCount === 0 ? 0 : this.#latencySum / this.#latencyCount,
+      errorCount: this.#errors,
+      errorsByCode: Object.fromEntries(this.#errorsByCode),
+      totalToolInvocations: this.#toolCalls,
+      toolInvocationsByTool: Object.fromEntries(this.#tools),
+      averageToolDurationMs: this.#toolCalls === 0 ? 0 : this.#toolDuration / this.#toolCalls,
+      toolErrorCount: this.#toolErrors,
+    };
+  }
+
+  #countError(code: string | undefined): void {
+    this.#errors++;
+    if (code !== undefined) this.#errorsByCode.set(code, (this.#errorsByCode.get(code) ?? 0) + 1);
+  }
+}

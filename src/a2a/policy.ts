@@ -1,0 +1,165 @@
+import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+import {
+  type A2AEnvelope,
+  type A2AMessageType,
+  type AgentTier,
+  type SandboxRoutingConfig,
+  SandboxRoutingConfigSchema,
+  type TierRoutingConfig,
+  TierRoutingConfigSchema,
+} from './schemas.js';
+import { DEFAULT_TIER_RULES } from './tier-config.js';
+
+/** An agent as policy sees it. Tier and sandbox come from its registered card, never from a message. */
+export interface Party {
+  /** `id` for an agent of this node, `id@node` for another's. */
+  readonly address: string;
+  readonly node: string | undefined;
+  readonly tier: AgentTier;
+  readonly sandboxId: string | undefined;
+}
+
+export type Action = 'message' | 'discover';
+
+export type Decision = typeof ALLOWED | Refusal;
+
+export interface Refusal {
+  readonly allowed: false;
+  readonly code: Extract<ErrorCode, 'SANDBOX_VIOLATION' | 'TIER_VIOLATION' | 'ESCALATION_REQUIRED'>;
+  readonly reason: string;
+}
+
+const ALLOWED = { allowed: true } as const;
+
+/** Tier and sandbox configuration, compiled for `decide`. */
+export interface PolicyRules {
+  /** By source tier: a bit for each tier it may open a conversation with. */
+  readonly tierMasks: readonly number[];
+  /** By source tier: must a proposal to L0 or L1 be justified? */
+  readonly justify: readonly boolean[];
+  readonly sandboxEnforced: boolean;
+  readonly allowEverySandbox: ReadonlySet<string>;
+  readonly allowBySandbox: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly sharedSandboxes: ReadonlySet<string>;
+}
+
+function compilePolicy(
+  tiers: TierRoutingConfig = { rules: [...DEFAULT_TIER_RULES] },
+  sandbox: SandboxRoutingConfig = { enforced: true },
+): PolicyRules {
+  const { rules } = parseConfig(TierRoutingConfigSchema, tiers, 'tier rules');
+  const sandboxes = parseConfig(SandboxRoutingConfigSchema, sandbox, 'sandbox rules');
+  const tierMasks = [0, 0, 0, 0];
+  const justify = [false, false, false, false];
+  for (const rule of rules) {
+    tierMasks[rule.sourceTier] = rule.allowedTargetTiers.reduce<number>((mask, tier) => mask | (1 << tier), 0);
+    justify[rule.sourceTier] = rule.requiresEscalationJustification;
+  }
+  return {
+    tierMasks,
+    justify,
+    sandboxEnforced: sandboxes.enforced,
+    allowEverySandbox: new Set(sandboxes.crossSandboxAllowList),
+    allowBySandbox: new Map(Object.entries(sandboxes.allow).map(([id, agents]) => [id, new Set(agents)])),
+    sharedSandboxes: new Set(sandboxes.shared),
+  };
+}
+
+/**
+ * May `principal` do this to `target`? The only place that answers, for every path: direct, capability, broadcast and
+ * discovery. Sandbox first, for replies and for L0 too; then, for messages that open a conversation, tier and
+ * escalation. A message is `inReply` when its recipient opened this thread towards its sender. Pure.
+ */
+export function decide(
+  rules: PolicyRules,
+  principal: Party,
+  action: Action,
+  target: Party,
+  type?: A2AMessageType,
+  inReply = false,
+  justification?: string,
+): Decision {
+  if (principal.sandboxId !== undefined && !withinSandbox(rules, principal, target)) {
+    return refuse(
+      'SANDBOX_VIOLATION',
+      `${principal.address} is in sandbox "${principal.sandboxId}", which does not include or allow ${target.address}`,
+    );
+  }
+  if (action === 'discover' || inReply) return ALLOWED;
+  if ((rules.tierMasks[principal.tier]! & (1 << target.tier)) === 0) {
+    return refuse(
+      'TIER_VIOLATION',
+      `L${principal.tier} (${principal.address}) may not open a conversation with L${target.tier} (${target.address})`,
+    );
+  }
+  if (type === 'task-proposal' && target.tier <= 1 && rules.justify[principal.tier] && !justification?.trim()) {
+    return refuse(
+      'ESCALATION_REQUIRED',
+      `a proposal from L${principal.tier} to L${target.tier} must carry metadata.escalationJustification`,
+    );
+  }
+  return ALLOWED;
+}
+
+function withinSandbox(rules: PolicyRules, principal: Party, target: Party): boolean {
+  if (!rules.sandboxEnforced) return true;
+  const sandbox = principal.sandboxId!;
+  if (target.sandboxId === sandbox && (target.node === principal.node || rules.sharedSandboxes.has(sandbox))) {
+    return true;
+  }
+  if (rules.allowEverySandbox.has(target.address)) return true;
+  // Another node's sandbox is another sandbox, even under the same name: this node's list for that name is not its list.
+  const own = principal.node === undefined || rules.sharedSandboxes.has(sandbox);
+  return rules.allowBySandbox.get(own ? sandbox : `${sandbox}@${principal.node}`)?.has(target.address) === true;
+}
+
+function refuse(code: Refusal['code'], reason: string): Refusal {
+  return { allowed: false, code, reason };
+}
+
+/** The rules in force, shared by everything that asks `decide`. */
+export class Policy {
+  #tiers: TierRoutingConfig | undefined;
+  #sandbox: SandboxRoutingConfig | undefined;
+  #rules = compilePolicy();
+
+  setTierConfig(config: TierRoutingConfig): void {
+    this.#rules = compilePolicy(config, this.#sandbox);
+    this.#tiers = config;
+  }
+
+  setSandboxConfig(config: SandboxRoutingConfig): void {
+    this.#rules = compilePolicy(this.#tiers, config);
+    this.#sandbox = config;
+  }
+
+  mayDiscover(viewer: Party, target: Party): boolean {
+    return decide(this.#rules, viewer, 'discover', target).allowed;
+  }
+
+  /** May this message go from `source` to `target`? */
+  judge(envelope: A2AEnvelope, source: Party, target: Party, inReply: boolean): Decision {
+    const justification = envelope.metadata?.escalationJustification;
+    return decide(this.#rules, source, 'message', target, envelope.type, inReply, justification);
+  }
+
+  /** May `responder` answer what `opener` asked it? */
+  judgeAnswer(responder: Party, opener: Party): Decision {
+    return decide(this.#rules, responder, 'message', opener, 'response', true);
+  }
+}
+
+interface ConfigSchema<T> {
+  safeParse(value: unknown): { success: true; data: T } | { success: false; error: ConfigIssues };
+}
+
+interface ConfigIssues {
+  readonly issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[];
+}
+
+function parseConfig<T>(schema: ConfigSchema<T>, value: unknown, what: string): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const faults = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.') || what}: ${issue.message}`);
+  throw new EclipticError('INVALID_CONFIG', `${what}: ${faults.join('; ')}`, { faults });
+}

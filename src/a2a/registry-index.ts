@@ -1,0 +1,80 @@
+import { joinAddress } from './address.js';
+import type { Mailbox } from './mailbox.js';
+import type { Party } from './policy.js';
+import type { AgentCard, AgentTier } from './schemas.js';
+
+/** A registered agent: its card, what policy sees of it, and, for a local one that listens, its mailbox. */
+export class RegistryEntry implements Party {
+  readonly address: string;
+  readonly node: string | undefined;
+  /** Earlier registrations have lower numbers. */
+  readonly order: number;
+  card: AgentCard;
+  tier: AgentTier;
+  sandboxId: string | undefined;
+  mailbox: Mailbox | undefined;
+
+  constructor(card: AgentCard, order: number) {
+    this.node = card.node;
+    this.address = joinAddress(card.id, card.node);
+    this.order = order;
+    this.card = card;
+    this.tier = card.tier;
+    this.sandboxId = card.sandboxId;
+    this.mailbox = undefined;
+  }
+
+  replaceCard(card: AgentCard): void {
+    this.card = card;
+    this.tier = card.tier;
+    this.sandboxId = card.sandboxId;
+  }
+}
+
+/** Entries in the order in which they are preferred: local before remote, then earliest registered. */
+export type EntryList = readonly RegistryEntry[];
+
+const NONE: EntryList = [];
+
+/** A multi-map from a key to its entries, each list kept in order of preference. */
+export class EntryIndex<K> {
+  readonly #lists = new Map<K, RegistryEntry[]>();
+
+  get(key: K): EntryList {
+    return this.#lists.get(key) ?? NONE;
+  }
+
+  first(key: K): RegistryEntry | undefined {
+    return this.#lists.get(key)?.[0];
+  }
+
+  add(key: K, entry: RegistryEntry): void {
+    const list = this.#lists.get(key);
+    if (!list) this.#lists.set(key, [entry]);
+    else list.splice(position(list, entry), 0, entry);
+  }
+
+  remove(key: K, entry: RegistryEntry): void {
+    const list = this.#lists.get(key);
+    if (!list) return;
+    if (list.length === 1) this.#lists.delete(key);
+    else list.splice(position(list, entry), 1);
+  }
+}
+
+/** Where the entry is, or belongs, in a list in order of preference. */
+function position(list: EntryList, entry: RegistryEntry): number {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (preferred(list[middle]!, entry)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function preferred(a: RegistryEntry, b: RegistryEntry): boolean {
+  if ((a.node === undefined) !== (b.node === undefined)) return a.node === undefined;
+  return a.order < b.order;
+}

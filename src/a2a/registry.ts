@@ -1,0 +1,238 @@
+import { EclipticError } from '../runtime/errors.js';
+import { splitAddress } from './address.js';
+import { checkCard } from './card.js';
+import { Policy } from './policy.js';
+import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
+import { type AgentCard, type AgentTier, SCHEMA_VERSION } from './schemas.js';
+
+export interface AgentRegistryComponents {
+  /** Decides what a viewer may discover. Default: the standard rules. */
+  policy?: Policy;
+  /** This node's key, so that an address written in full is recognised as local. */
+  nodeKey?: string;
+}
+
+/**
+ * The directory of agent cards. A local card is known by its id; another node's card by `id@node`, so that no remote
+ * card can ever take a local one's place. Queries may name a viewer, and then hold only what that agent may discover.
+ */
+export class AgentRegistry {
+  readonly nodeKey: string | undefined;
+  readonly #policy: Policy;
+  readonly #byAddress = new Map<string, RegistryEntry>();
+  readonly #remoteById = new EntryIndex<string>();
+  readonly #byCapability = new EntryIndex<string>();
+  readonly #byTier = new EntryIndex<AgentTier>();
+  readonly #bySandbox = new EntryIndex<string>();
+  #nextOrder = 0;
+
+  constructor(components: AgentRegistryComponents = {}) {
+    this.#policy = components.policy ?? new Policy();
+    this.nodeKey = components.nodeKey;
+  }
+
+  get size(): number {
+    return this.#byAddress.size;
+  }
+
+  /** Stores a local agent's card. A second card for the same id replaces the first, at the next revision. */
+  register(card: AgentCard): AgentCard {
+    const checked = checkCard(card);
+    if (checked.origin !== 'local' || checked.node !== undefined) {
+      throw new EclipticError('INVALID_CARD', 'only local cards are registered; another node’s are merged', {
+        faults: ['origin: must be "local", without a node'],
+      });
+    }
+    const existing = this.#byAddress.get(checked.id);
+    return this.#store(existing ? Object.freeze({ ...checked, revision: existing.card.revision + 1 }) : checked);
+  }
+
+  /**
+   * Takes a card that came from another node. It is stored under that node's key whatever it says, marked remote;
+   * one older than what the same node said before changes nothing.
+   */
+  mergeRemote(card: AgentCard, node: string): AgentCard {
+    const merged = checkCard({ ...card, origin: 'remote', node });
+    if (node === this.nodeKey) {
+      throw new EclipticError('INVALID_CARD', 'a remote card cannot come from this node', { faults: ['node'] });
+    }
+    const existing = this.#byAddress.get(`${merged.id}@${node}`);
+    if (existing && existing.card.revision > merged.revision) return existing.card;
+    return this.#store(merged);
+  }
+
+  unregister(agentId: string): boolean {
+    const entry = this.#byAddress.get(this.#localName(agentId));
+    if (!entry) return false;
+    this.#byAddress.delete(entry.address);
+    this.#unindex(entry);
+    if (entry.node !== undefined) this.#remoteById.remove(entry.card.id, entry);
+    return true;
+  }
+
+  /** The card with that id or address; undefined when there is none, several, or none that the viewer may see. */
+  getById(agentId: string, viewer?: string): AgentCard | undefined {
+    const entry = this.#byAddress.get(agentId) ?? this.#elsewhere(agentId);
+    if (!entry) return undefined;
+    return viewer === undefined || this.#mayDiscover(viewer, entry) ? entry.card : undefined;
+  }
+
+  /** As `getById`, but says what is wrong: `AGENT_NOT_FOUND`, or `AMBIGUOUS_AGENT` with the candidates. */
+  requireById(agentId: string, viewer?: string): AgentCard {
+    const entry = this.resolve(agentId);
+    if (viewer !== undefined && !this.#mayDiscover(viewer, entry)) throw notFound(agentId);
+    return entry.card;
+  }
+
+  findByCapability(capabilityId: string, viewer?: string): AgentCard[] {
+    return this.#cards(this.#byCapability.get(capabilityId), viewer);
+  }
+
+  /** The first match in order of preference: local before remote, then earliest registered. */
+  findFirstByCapability(capabilityId: string, viewer?: string): AgentCard | undefined {
+    if (viewer === undefined) return this.#byCapability.first(capabilityId)?.card;
+    return this.#byCapability.get(capabilityId).find((entry) => this.#mayDiscover(viewer, entry))?.card;
+  }
+
+  findByTier(tier: AgentTier, viewer?: string): AgentCard[] {
+    return this.#cards(this.#byTier.get(tier), viewer);
+  }
+
+  findBySandbox(sandboxId: string, viewer?: string): AgentCard[] {
+    return this.#cards(this.#bySandbox.get(sandboxId), viewer);
+  }
+
+  listAll(viewer?: string): AgentCard[] {
+    return this.#cards([...this.#byAddress.values()], viewer);
+  }
+
+  getLocalCards(viewer?: string): AgentCard[] {
+    return this.listAll(viewer).filter((card) => card.origin === 'local');
+  }
+
+  getRemoteCards(viewer?: string): AgentCard[] {
+    return this.listAll(viewer).filter((card) => card.origin === 'remote');
+  }
+
+  /** Every card as JSON, in order of registration. */
+  serialize(): string {
+    return JSON.stringify({ schemaVersion: SCHEMA_VERSION, cards: this.listAll() });
+  }
+
+  static deserialize(json: string, components: AgentRegistryComponents = {}): AgentRegistry {
+    const registry = new AgentRegistry(components);
+    for (const card of parseCards(json)) registry.#store(checkCard(card));
+    return registry;
+  }
+
+  /** @internal The entry for a plain id (local first, else the only remote one) or a full address. */
+  resolve(agentId: string): RegistryEntry {
+    const entry = this.#byAddress.get(agentId) ?? this.#elsewhere(agentId);
+    if (entry) return entry;
+    const candidates = this.#remoteById.get(agentId);
+    if (candidates.length === 0) throw notFound(agentId);
+    throw new EclipticError('AMBIGUOUS_AGENT', `several nodes have an agent "${agentId}"; write its full address`, {
+      agentId,
+      candidates: candidates.map((candidate) => candidate.address),
+    });
+  }
+
+  /** @internal The entry stored under exactly this address. */
+  entry(address: string): RegistryEntry | undefined {
+    return this.#byAddress.get(address);
+  }
+
+  /** @internal The entry of an agent of this node, by id or by full address. */
+  ownEntry(agentId: string): RegistryEntry | undefined {
+    const entry = this.#byAddress.get(this.#localName(agentId));
+    return entry?.node === undefined ? entry : undefined;
+  }
+
+  /** @internal */
+  entriesWithCapability(capabilityId: string): EntryList {
+    return this.#byCapability.get(capabilityId);
+  }
+
+  /** @internal */
+  entries(): IterableIterator<RegistryEntry> {
+    return this.#byAddress.values();
+  }
+
+  /** The slow half of a look-up: a local agent written in full, or another node's only agent of that id. */
+  #elsewhere(agentId: string): RegistryEntry | undefined {
+    const local = this.#localName(agentId);
+    if (local !== agentId) return this.#byAddress.get(local);
+    const remote = this.#remoteById.get(agentId);
+    return remote.length === 1 ? remote[0] : undefined;
+  }
+
+  #localName(agentId: string): string {
+    if (this.nodeKey === undefined) return agentId;
+    const { id, node } = splitAddress(agentId);
+    return node === this.nodeKey ? id : agentId;
+  }
+
+  #store(card: AgentCard): AgentCard {
+    const address = card.node === undefined ? card.id : `${card.id}@${card.node}`;
+    let entry = this.#byAddress.get(address);
+    if (entry) {
+      this.#unindex(entry);
+      entry.replaceCard(card);
+    } else {
+      entry = new RegistryEntry(card, this.#nextOrder++);
+      this.#byAddress.set(address, entry);
+      if (entry.node !== undefined) this.#remoteById.add(card.id, entry);
+    }
+    this.#index(entry);
+    return card;
+  }
+
+  #index(entry: RegistryEntry): void {
+    for (const id of capabilityIds(entry.card)) this.#byCapability.add(id, entry);
+    this.#byTier.add(entry.tier, entry);
+    if (entry.sandboxId !== undefined) this.#bySandbox.add(entry.sandboxId, entry);
+  }
+
+  #unindex(entry: RegistryEntry): void {
+    for (const id of capabilityIds(entry.card)) this.#byCapability.remove(id, entry);
+    this.#byTier.remove(entry.tier, entry);
+    if (entry.sandboxId !== undefined) this.#bySandbox.remove(entry.sandboxId, entry);
+  }
+
+  #cards(entries: EntryList, viewer: string | undefined): AgentCard[] {
+    const visible = viewer === undefined ? entries : entries.filter((entry) => this.#mayDiscover(viewer, entry));
+    return visible.map((entry) => entry.card);
+  }
+
+  #mayDiscover(viewer: string, target: RegistryEntry): boolean {
+    return this.#policy.mayDiscover(this.resolve(viewer), target);
+  }
+}
+
+function capabilityIds(card: AgentCard): ReadonlySet<string> {
+  return new Set(card.capabilities.map((capability) => capability.id));
+}
+
+function notFound(agentId: string): EclipticError {
+  return new EclipticError('AGENT_NOT_FOUND', `there is no agent "${agentId}"`, { agentId });
+}
+
+function parseCards(json: string): unknown[] {
+  let parsed: { schemaVersion?: unknown; cards?: unknown } | null;
+  try {
+    parsed = JSON.parse(json);
+  } catch (cause) {
+    throw new EclipticError('INVALID_CARD', 'the registry text is not JSON', { faults: ['not JSON'] }, cause);
+  }
+  if (parsed?.schemaVersion !== SCHEMA_VERSION) {
+    throw new EclipticError(
+      'SCHEMA_VERSION_MISMATCH',
+      `this release reads registries of schema version ${SCHEMA_VERSION}, and this one has ${parsed?.schemaVersion}`,
+      { expected: SCHEMA_VERSION, found: parsed?.schemaVersion },
+    );
+  }
+  if (!Array.isArray(parsed.cards)) {
+    throw new EclipticError('INVALID_CARD', 'the registry text holds no list of cards', { faults: ['cards'] });
+  }
+  return parsed.cards;
+}

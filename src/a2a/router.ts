@@ -1,0 +1,318 @@
+import { describeError, EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { splitAddress } from './address.js';
+import { Admission, type Failure } from './admission.js';
+import { BROADCAST, checkEnvelope, ValidEnvelope } from './envelope.js';
+import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
+import type { A2AObservability } from './observability.js';
+import type { Policy } from './policy.js';
+import type { Carrier } from './ports.js';
+import type { AgentRegistry } from './registry.js';
+import type { RegistryEntry } from './registry-index.js';
+import { RoutingReporter } from './routing-reporter.js';
+import type {
+  A2AEnvelope,
+  BroadcastCounts,
+  RoutingResult,
+  SandboxRoutingConfig,
+  TierRoutingConfig,
+} from './schemas.js';
+import type { ThreadTable } from './thread-table.js';
+
+export interface A2ARouterComponents {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  policy: Policy;
+  observability: A2AObservability;
+  threads: ThreadTable;
+  /** The way to other nodes; without one, remote agents are known but not reachable. */
+  carrier?: Carrier;
+}
+
+export interface A2ARouterInit {
+  /** Envelopes that may wait for one agent. Default 10,000. */
+  mailboxCapacity?: number;
+  /** Handlers of one agent that may run at once. Default 1,000. */
+  concurrency?: number;
+}
+
+/**
+ * Takes an envelope from its sender to its recipient: checks it, asks policy, finds the target, hands it over, and
+ * says on the event stream what it did. Malformed input is a thrown error; a refusal is a result.
+ */
+export class A2ARouter {
+  readonly #registry: AgentRegistry;
+  readonly #policy: Policy;
+  readonly #carrier: Carrier | undefined;
+  readonly #admission: Admission;
+  readonly #reporter: RoutingReporter;
+  readonly #dispatcher: Dispatcher;
+  readonly #mailboxCapacity: number;
+
+  constructor(components: A2ARouterComponents, init: A2ARouterInit = {}) {
+    this.#registry = components.registry;
+    this.#policy = components.policy;
+    this.#carrier = components.carrier;
+    this.#admission = new Admission(components);
+    this.#reporter = new RoutingReporter(components.runtime, components.observability);
+    this.#mailboxCapacity = init.mailboxCapacity ?? 10_000;
+    this.#dispatcher = new Dispatcher(components.runtime, {
+      capacity: this.#mailboxCapacity,
+      concurrency: init.concurrency ?? 1_000,
+      onHandlerError: (address, envelope, error) => {
+        components.runtime.logger.error({ agent: address, envelope: envelope.id, error }, 'a handler threw');
+        const code = error instanceof EclipticError ? error.code : 'HANDLER_FAILED';
+        this.#reporter.about('error', envelope, address, { code, reason: describeError(error) });
+      },
+      onExpired: (address, envelope) => {
+        const failure: Failure = { code: 'EXPIRED', reason: 'its time to live ran out while it waited' };
+        this.#reporter.about('delivery-failure', envelope, address, failure);
+      },
+    });
+  }
+
+  /** Routes a message of a local agent. */
+  send(envelope: A2AEnvelope): Promise<RoutingResult> {
+    try {
+      const result = this.route(checkEnvelope(envelope));
+      return result instanceof Promise ? result : Promise.resolve(result);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * @internal As `send`, without a promise where none is needed. With `needsAnswer`, a target whose answer policy
+   * would not let back is refused at once.
+   */
+  route(envelope: ValidEnvelope, needsAnswer = false): RoutingResult | Promise<RoutingResult> {
+    const { recipient, metadata } = envelope;
+    const started = this.#reporter.start();
+    const source = this.#registry.entry(envelope.sender) ?? this.#registry.ownEntry(envelope.sender);
+    if (!source || source.node !== undefined) {
+      const reason = `"${envelope.sender}" is not an agent of this node`;
+      return this.#reporter.refused(envelope, recipient, { code: 'SENDER_REFUSED', reason }, started);
+    }
+    if (metadata !== undefined) {
+      const contradiction = this.#admission.contradiction(envelope, source);
+      if (contradiction) return this.#reporter.refused(envelope, recipient, contradiction, started);
+      if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, needsAnswer);
+    }
+    if (recipient === BROADCAST) return this.#broadcast(envelope, source);
+    const target = this.#registry.entry(recipient) ?? this.#lookUp(recipient);
+    if (target instanceof EclipticError) {
+      return this.#reporter.refused(envelope, recipient, { code: target.code, reason: target.message }, started);
+    }
+    return this.#toOne(envelope, source, target, started, needsAnswer);
+  }
+
+  /** Routes a message that came from another node, over a link that proved it is that node. */
+  async receive(envelope: A2AEnvelope, node: string): Promise<RoutingResult> {
+    const started = this.#reporter.startTimed();
+    const wire = checkEnvelope(envelope);
+    const refused = (failure: Failure) => this.#reporter.refused(wire, wire.recipient, failure, started);
+    const claimed = splitAddress(wire.sender);
+    const source = this.#registry.entry(`${claimed.id}@${node}`);
+    if (!source || (claimed.node !== undefined && claimed.node !== node)) {
+      return refused({ code: 'SENDER_REFUSED', reason: `node ${node} has no announced agent "${wire.sender}"` });
+    }
+    const contradiction = this.#admission.contradiction(wire, source);
+    if (contradiction) return refused(contradiction);
+    const target = this.#registry.ownEntry(wire.recipient);
+    if (!target) return refused({ code: 'AGENT_NOT_FOUND', reason: `this node has no agent "${wire.recipient}"` });
+    return this.#toOne(ValidEnvelope.readdress(wire, source.address, target.address), source, target, started);
+  }
+
+  /**
+   * Admits an envelope that a channel will deliver: the same questions, the same traces. Throws the refusal; returns
+   * what to call once it was delivered.
+   */
+  admit(envelope: ValidEnvelope): () => void {
+    const started = this.#reporter.startTimed();
+    const source = this.#registry.resolve(envelope.sender);
+    const target = this.#registry.resolve(envelope.recipient);
+    const thread = this.#admission.threadOf(envelope);
+    const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
+    const failure =
+      this.#admission.contradiction(envelope, source) ??
+      this.#admission.refusal(envelope, source, target, inReply) ??
+      this.#admission.enter(envelope, source, target, thread, inReply);
+    if (!failure) return () => void this.#reporter.routed(envelope, source, target, started);
+    this.#reporter.refused(envelope, target.address, failure, started);
+    throw new EclipticError(failure.code, failure.reason, { sender: source.address, recipient: target.address });
+  }
+
+  /** Calls `handler` with every envelope for a registered local agent. Returns the way to stop. */
+  onReceive(agentId: string, handler: EnvelopeHandler): () => void {
+    const entry = this.#registry.ownEntry(agentId);
+    if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `register "${agentId}" before listening`, { agentId });
+    entry.mailbox ??= new Mailbox(this.#dispatcher, entry.address);
+    return entry.mailbox.attach(handler);
+  }
+
+  /** Takes a local agent off the mesh. What still waited for it is reported as not delivered. */
+  withdraw(agentId: string): boolean {
+    const entry = this.#registry.ownEntry(agentId);
+    if (!entry) return false;
+    this.#registry.unregister(agentId);
+    for (const envelope of entry.mailbox?.close() ?? []) {
+      const failure: Failure = { code: 'AGENT_UNAVAILABLE', reason: 'the agent left before taking it' };
+      this.#reporter.about('delivery-failure', envelope, entry.address, failure);
+    }
+    return true;
+  }
+
+  setTierConfig(config: TierRoutingConfig): void {
+    this.#policy.setTierConfig(config);
+  }
+
+  setSandboxConfig(config: SandboxRoutingConfig): void {
+    this.#policy.setSandboxConfig(config);
+  }
+
+  #toOne(
+    envelope: ValidEnvelope,
+    source: RegistryEntry,
+    target: RegistryEntry,
+    started: number,
+    needsAnswer = false,
+  ): RoutingResult | Promise<RoutingResult> {
+    const thread = this.#admission.threadOf(envelope);
+    const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
+    const failure =
+      this.#admission.refusal(envelope, source, target, inReply) ??
+      (needsAnswer ? this.#admission.unanswerable(source, target) : undefined) ??
+      this.#unavailable(target) ??
+      this.#admission.enter(envelope, source, target, thread, inReply);
+    if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
+    if (target.node !== undefined) return this.#toRemote(envelope, source, target);
+    const result = this.#reporter.routed(envelope, source, target, started);
+    target.mailbox!.deliver(envelope);
+    return result;
+  }
+
+  async #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
+    const started = this.#reporter.startTimed();
+    const failure = await this.#carry(envelope, source, target);
+    if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
+    return this.#reporter.routed(envelope, source, target, started);
+  }
+
+  /** Hands an envelope to the other node, as that node will name its ends. */
+  async #carry(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<Failure | undefined> {
+    try {
+      await this.#carrier!.carry(target.node!, ValidEnvelope.readdress(envelope, source.card.id, target.card.id));
+      return undefined;
+    } catch (error) {
+      const failure: Failure = { code: 'DELIVERY_FAILED', reason: describeError(error) };
+      this.#reporter.about('delivery-failure', envelope, target.address, failure);
+      return failure;
+    }
+  }
+
+  #toCapability(envelope: ValidEnvelope, source: RegistryEntry, started: number, needsAnswer: boolean) {
+    const target = this.#choose(envelope, source, needsAnswer);
+    if (target) return this.#toOne(envelope, source, target, started, needsAnswer);
+    const reason = `no reachable agent that ${source.address} may address offers "${envelope.recipient}"`;
+    return this.#reporter.refused(envelope, envelope.recipient, { code: 'CAPABILITY_NOT_FOUND', reason }, started);
+  }
+
+  /** Allowed, available, local before remote, least loaded, earliest registered: the first idle one ends the search. */
+  #choose(envelope: ValidEnvelope, source: RegistryEntry, needsAnswer: boolean): RegistryEntry | undefined {
+    let best: RegistryEntry | undefined;
+    for (const candidate of this.#registry.entriesWithCapability(envelope.recipient)) {
+      if (candidate === source) continue;
+      if (best && candidate.node !== undefined) break;
+      if (this.#admission.refusal(envelope, source, candidate, false) || this.#unavailable(candidate)) continue;
+      if (needsAnswer && this.#admission.unanswerable(source, candidate)) continue;
+      const load = loadOf(candidate);
+      if (load === 0) return candidate;
+      if (!best || load < loadOf(best)) best = candidate;
+    }
+    return best;
+  }
+
+  #broadcast(envelope: ValidEnvelope, source: RegistryEntry): RoutingResult | Promise<RoutingResult> {
+    const started = this.#reporter.startTimed();
+    const unfit = this.#admission.unfit(envelope);
+    if (unfit) return this.#reporter.refused(envelope, BROADCAST, unfit, started);
+    const { here, elsewhere, counts } = this.#fanOut(envelope, source);
+    const failure = this.#admission.enterBroadcast(envelope, source, [...here, ...elsewhere]);
+    if (failure) return this.#reporter.refused(envelope, BROADCAST, failure, started);
+    counts.delivered = here.length;
+    for (const entry of here) entry.mailbox!.put(envelope);
+    if (elsewhere.length > 0) {
+      this.#dispatcher.run();
+      return this.#carryAll(envelope, source, elsewhere, counts).then((carried) =>
+        this.#reporter.broadcast(envelope, source, [...here, ...carried], counts, started),
+      );
+    }
+    const result = this.#reporter.broadcast(envelope, source, here, counts, started);
+    this.#dispatcher.run();
+    return result;
+  }
+
+  /** Sorts everyone else into here, elsewhere, withheld and failed. Delivers nothing yet. */
+  #fanOut(envelope: ValidEnvelope, source: RegistryEntry) {
+    const counts: BroadcastCounts = { recipients: 0, delivered: 0, withheld: 0, failed: 0, withheldByCode: {} };
+    const here: RegistryEntry[] = [];
+    const elsewhere: RegistryEntry[] = [];
+    for (const target of this.#registry.entries()) {
+      if (target === source) continue;
+      counts.recipients++;
+      const decision = this.#policy.judge(envelope, source, target, false);
+      if (!decision.allowed) {
+        counts.withheld++;
+        counts.withheldByCode[decision.code] = (counts.withheldByCode[decision.code] ?? 0) + 1;
+        this.#reporter.about('security', envelope, target.address, decision);
+        continue;
+      }
+      const unavailable = this.#unavailable(target);
+      if (unavailable) {
+        counts.failed++;
+        this.#reporter.about('delivery-failure', envelope, target.address, unavailable);
+      } else if (target.node === undefined) here.push(target);
+      else elsewhere.push(target);
+    }
+    return { here, elsewhere, counts };
+  }
+
+  async #carryAll(
+    envelope: ValidEnvelope,
+    source: RegistryEntry,
+    targets: readonly RegistryEntry[],
+    counts: BroadcastCounts,
+  ): Promise<RegistryEntry[]> {
+    const failures = await Promise.all(targets.map((target) => this.#carry(envelope, source, target)));
+    const carried = targets.filter((_, index) => failures[index] === undefined);
+    counts.delivered += carried.length;
+    counts.failed += targets.length - carried.length;
+    return carried;
+  }
+
+  #unavailable(target: RegistryEntry): Failure | undefined {
+    if (target.node !== undefined) {
+      if (this.#carrier?.reachable(target.node)) return undefined;
+      return { code: 'AGENT_UNAVAILABLE', reason: `there is no link to the node of ${target.address}` };
+    }
+    const mailbox = target.mailbox;
+    if (!mailbox?.attached) {
+      return { code: 'AGENT_UNAVAILABLE', reason: `${target.address} is registered, but nothing listens for it` };
+    }
+    if (!mailbox.full) return undefined;
+    return { code: 'MAILBOX_FULL', reason: `${this.#mailboxCapacity} messages wait for ${target.address}` };
+  }
+
+  #lookUp(agentId: string): RegistryEntry | EclipticError {
+    try {
+      return this.#registry.resolve(agentId);
+    } catch (error) {
+      if (error instanceof EclipticError) return error;
+      throw error;
+    }
+  }
+}
+
+function loadOf(entry: RegistryEntry): number {
+  return entry.mailbox?.load ?? 0;
+}

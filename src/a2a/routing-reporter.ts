@@ -1,0 +1,92 @@
+import type { ErrorCode } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Failure } from './admission.js';
+import { BROADCAST, type ValidEnvelope } from './envelope.js';
+import type { A2AObservability } from './observability.js';
+import type { RegistryEntry } from './registry-index.js';
+import { BroadcastRecord, RoutingRecord } from './routing-record.js';
+import type { A2ALogEvent, BroadcastCounts, RoutingResult } from './schemas.js';
+
+/** Refusals that mean somebody tried what it may not. */
+const SECURITY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'SENDER_REFUSED',
+  'SANDBOX_VIOLATION',
+  'TIER_VIOLATION',
+  'ESCALATION_REQUIRED',
+]);
+/** One local send in this many is timed (a power of two): reading the clock costs as much as the rest of a send. */
+const TIMED_SENDS = 32;
+const UNTIMED = -1;
+
+/** Says on the event stream how each routing ended, and makes the result that the sender gets. */
+export class RoutingReporter {
+  readonly #runtime: Runtime;
+  readonly #observability: A2AObservability;
+  #sends = 0;
+  #lastLatency = 0;
+
+  constructor(runtime: Runtime, observability: A2AObservability) {
+    this.#runtime = runtime;
+    this.#observability = observability;
+  }
+
+  /** When this send began; one that is not timed reports the latest measurement instead. */
+  start(): number {
+    return (this.#sends++ & (TIMED_SENDS - 1)) === 0 ? this.#runtime.stopwatch() : UNTIMED;
+  }
+
+  startTimed(): number {
+    return this.#runtime.stopwatch();
+  }
+
+  routed(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, started: number): RoutingResult {
+    const latencyMs = this.#latency(started);
+    const record = new RoutingRecord(envelope, source, target, latencyMs);
+    this.#observability.routed(record, started !== UNTIMED);
+    return { delivered: true, path: record.path, targetAgentId: target.address, latencyMs };
+  }
+
+  broadcast(
+    envelope: ValidEnvelope,
+    source: RegistryEntry,
+    reached: readonly RegistryEntry[],
+    counts: BroadcastCounts,
+    started: number,
+  ): RoutingResult {
+    const latencyMs = this.#latency(started);
+    const record = new BroadcastRecord(envelope, source, reached, counts, latencyMs);
+    this.#observability.broadcast(record);
+    return { delivered: true, path: 'broadcast', targetAgentId: BROADCAST, latencyMs, broadcast: counts };
+  }
+
+  refused(envelope: ValidEnvelope, target: string, failure: Failure, started: number): RoutingResult {
+    const { code, reason } = failure;
+    const latencyMs = this.#latency(started);
+    const routingPath = target === BROADCAST ? 'broadcast' : target.includes('@') ? 'remote' : 'local';
+    const decision = { routingPath, duration: latencyMs, success: false, code, reason } as const;
+    this.#observability.emit({ type: 'routing-decision', ...this.#about(envelope, target), ...decision });
+    if (SECURITY.has(code)) this.about('security', envelope, target, failure);
+    return { delivered: false, path: routingPath, targetAgentId: target, latencyMs, error: code, reason };
+  }
+
+  /** One event about one envelope and one recipient. */
+  about(
+    type: Extract<A2ALogEvent['type'], 'security' | 'delivery-failure' | 'error'>,
+    envelope: ValidEnvelope,
+    target: string,
+    failure: Failure,
+  ): void {
+    const { code, reason } = failure;
+    this.#observability.emit({ type, ...this.#about(envelope, target), code, reason });
+  }
+
+  #about(envelope: ValidEnvelope, recipient: string) {
+    const { id: envelopeId, correlationId, sender, type: messageType } = envelope;
+    return { envelopeId, correlationId, sender, recipient, messageType, timestamp: this.#runtime.now() };
+  }
+
+  #latency(started: number): number {
+    if (started !== UNTIMED) this.#lastLatency = this.#runtime.stopwatch() - started;
+    return this.#lastLatency;
+  }
+}

@@ -1,0 +1,194 @@
+import { z } from 'zod';
+import { weighJson } from './json-value.js';
+import { LIMITS } from './limits.js';
+
+/**
+ * The mesh's data models. Types are inferred from these schemas; the hot path uses hand-written checks that are
+ * tested to agree with them.
+ */
+
+/** What an agent id looks like: starts with a letter or digit, and never holds `@`, `*` or `.`, which have meanings. */
+export const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
+/** `id`, or `id@node`. */
+export const AGENT_ADDRESS = /^[A-Za-z0-9][A-Za-z0-9_-]*(@[A-Za-z0-9_-]+)?$/;
+
+const id = z.string().min(1).max(LIMITS.idChars);
+const name = z.string().min(1).max(LIMITS.nameChars);
+const text = z.string().max(LIMITS.textChars);
+const agentId = z.string().max(LIMITS.agentIdChars).regex(AGENT_ID, 'must be letters, digits, "_" or "-"');
+const timestamp = z.number().nonnegative();
+
+/** Any JSON value, present (a schema of its own: zod's `unknown` would make the key optional). */
+const json = (maxBytes: number) =>
+  z.custom<unknown>().superRefine((value, context) => {
+    const weighed = weighJson(value, maxBytes);
+    if (typeof weighed === 'number') return;
+    const where = weighed.path ? `${weighed.path} ` : '';
+    context.addIssue({ code: 'custom', message: `${where}${weighed.problem}` });
+  });
+
+export const AgentTierSchema = z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)]);
+
+export const AgentEndpointSchema = z.object({
+  transport: z.enum(['local', 'hyperswarm', 'websocket']),
+  address: name.optional(),
+});
+
+export const CapabilityDescriptorSchema = z.object({
+  id,
+  name,
+  description: text,
+  inputSchema: json(LIMITS.capabilitySchemaBytes),
+  outputSchema: json(LIMITS.capabilitySchemaBytes),
+});
+
+const AgentCardFields = z.object({
+  id: agentId,
+  name,
+  version: name,
+  description: text,
+  tier: AgentTierSchema,
+  protocols: z.array(name).max(LIMITS.cardListEntries),
+  endpoints: z.array(AgentEndpointSchema).max(LIMITS.cardListEntries),
+  capabilities: z.array(CapabilityDescriptorSchema).max(LIMITS.cardListEntries),
+  revision: z.int().nonnegative(),
+  sandboxId: id.optional(),
+  origin: z.enum(['local', 'remote']),
+  /** The key of the node that owns the agent; set on remote cards. */
+  node: id.optional(),
+  lastSeenAt: timestamp,
+});
+
+export const AgentCardSchema = AgentCardFields.refine(
+  (card) => (card.origin === 'remote') === (card.node !== undefined),
+  { path: ['node'], error: 'names the owning node on a remote card, and only there' },
+);
+
+export const A2AMessageTypeSchema = z.enum([
+  'request',
+  'response',
+  'notification',
+  'task-proposal',
+  'task-accept',
+  'task-reject',
+  'stream-start',
+  'stream-data',
+  'stream-end',
+  'error',
+]);
+
+export const EnvelopeMetadataSchema = z.object({
+  /** What the sender says it is. The router believes the card, and refuses an envelope that contradicts it. */
+  tier: AgentTierSchema.optional(),
+  sandboxId: id.optional(),
+  routingHint: z.literal('capability').optional(),
+  escalationJustification: text.optional(),
+  durable: z.boolean().optional(),
+  ttlMs: z.number().positive().optional(),
+  /** W3C trace context. */
+  traceparent: name.optional(),
+  tracestate: name.optional(),
+});
+
+export const SCHEMA_VERSION = 1;
+
+export const A2AEnvelopeSchema = z.object({
+  id,
+  schemaVersion: z.literal(SCHEMA_VERSION),
+  sender: z.string().max(LIMITS.nameChars).regex(AGENT_ADDRESS, 'must be an agent address'),
+  /** An agent address, `*`, or a capability id when `metadata.routingHint` says so. */
+  recipient: z.string().min(1).max(LIMITS.nameChars),
+  correlationId: id.optional(),
+  type: A2AMessageTypeSchema,
+  timestamp,
+  payload: json(LIMITS.payloadBytes),
+  metadata: EnvelopeMetadataSchema.optional(),
+});
+
+export const TierRuleSchema = z.object({
+  sourceTier: AgentTierSchema,
+  allowedTargetTiers: z.array(AgentTierSchema),
+  requiresEscalationJustification: z.boolean(),
+});
+
+export const TierRoutingConfigSchema = z.object({
+  rules: z
+    .array(TierRuleSchema)
+    .refine((rules) => new Set(rules.map((rule) => rule.sourceTier)).size === rules.length, 'one rule for each tier'),
+});
+
+export const SandboxRoutingConfigSchema = z.object({
+  enforced: z.boolean(),
+  /** Agents that every sandbox may reach. */
+  crossSandboxAllowList: z.array(name).default([]),
+  /** Agents that one sandbox may reach, by sandbox id. */
+  allow: z.record(id, z.array(name)).default({}),
+  /** Sandboxes that span nodes; any other sandbox id means a sandbox of its own on each node. */
+  shared: z.array(id).default([]),
+});
+
+export const BroadcastCountsSchema = z.object({
+  /** Registered agents other than the sender; the sum of the next three. */
+  recipients: z.int().nonnegative(),
+  delivered: z.int().nonnegative(),
+  withheld: z.int().nonnegative(),
+  failed: z.int().nonnegative(),
+  withheldByCode: z.record(z.string(), z.int().positive()),
+});
+
+export const RoutingResultSchema = z.object({
+  delivered: z.boolean(),
+  path: z.enum(['local', 'remote', 'broadcast']),
+  targetAgentId: z.string(),
+  /** Time from `send` to the recipient’s mailbox. Local sends measure one in 32 and repeat that figure between. */
+  latencyMs: z.number().nonnegative(),
+  /** The error code, when not delivered. */
+  error: z.string().optional(),
+  reason: z.string().optional(),
+  broadcast: BroadcastCountsSchema.optional(),
+});
+
+export const A2ALogEventSchema = z.object({
+  type: z.enum([
+    'message-sent',
+    'message-received',
+    'routing-decision',
+    'tool-invocation',
+    'error',
+    'security',
+    'tier-audit',
+    'delivery-failure',
+    'channel-status',
+  ]),
+  envelopeId: z.string().optional(),
+  correlationId: z.string().optional(),
+  sender: z.string().optional(),
+  recipient: z.string().optional(),
+  messageType: A2AMessageTypeSchema.optional(),
+  routingPath: z.enum(['local', 'remote', 'broadcast']).optional(),
+  sourceTier: AgentTierSchema.optional(),
+  targetTier: AgentTierSchema.optional(),
+  channelId: z.string().optional(),
+  channelStatus: z.enum(['connecting', 'open', 'reconnecting', 'closed']).optional(),
+  toolName: z.string().optional(),
+  duration: z.number().optional(),
+  success: z.boolean().optional(),
+  code: z.string().optional(),
+  reason: z.string().optional(),
+  broadcast: BroadcastCountsSchema.optional(),
+  timestamp: z.number(),
+});
+
+export type AgentTier = z.infer<typeof AgentTierSchema>;
+export type AgentEndpoint = z.infer<typeof AgentEndpointSchema>;
+export type CapabilityDescriptor = z.infer<typeof CapabilityDescriptorSchema>;
+export type AgentCard = Readonly<z.infer<typeof AgentCardSchema>>;
+export type A2AMessageType = z.infer<typeof A2AMessageTypeSchema>;
+export type EnvelopeMetadata = Readonly<z.infer<typeof EnvelopeMetadataSchema>>;
+export type A2AEnvelope = Readonly<z.infer<typeof A2AEnvelopeSchema>>;
+export type TierRule = z.infer<typeof TierRuleSchema>;
+export type TierRoutingConfig = z.infer<typeof TierRoutingConfigSchema>;
+export type SandboxRoutingConfig = z.input<typeof SandboxRoutingConfigSchema>;
+export type BroadcastCounts = z.infer<typeof BroadcastCountsSchema>;
+export type RoutingResult = z.infer<typeof RoutingResultSchema>;
+export type A2ALogEvent = Readonly<z.infer<typeof A2ALogEventSchema>>;

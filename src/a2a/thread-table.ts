@@ -1,0 +1,147 @@
+import type { Runtime } from '../runtime/runtime.js';
+import type { ValidEnvelope } from './envelope.js';
+import type { A2AEnvelope, A2AMessageType } from './schemas.js';
+import { Thread } from './thread.js';
+
+export interface ThreadTableInit {
+  /** Threads whose messages are remembered. Default 1,024. */
+  threads?: number;
+  /** Payload bytes remembered over all threads, approximately. Default 64 MiB. */
+  bytes?: number;
+  /** Envelopes remembered of one thread; past it the thread's earlier half goes. Default 1,000. */
+  envelopesPerThread?: number;
+  /** A thread without a new envelope for this long is forgotten. Default 1 hour. */
+  maxAgeMs?: number;
+  /** Conversations that may wait for an answer at once. Default 100,000. */
+  waiting?: number;
+  /** After this long without an answer a conversation stops counting as waiting. Default 1 hour. */
+  waitMs?: number;
+}
+
+interface Generation {
+  readonly threads: Map<string, Thread>;
+  bytes: number;
+  readonly since: number;
+}
+
+/**
+ * The conversations of the mesh. Two generations: a message moves its thread to the young one, and when that has half
+ * of what may be kept, the old one is forgotten as a whole. But a thread in which somebody waits for an answer keeps
+ * its permits, however old: forgetting messages never turns an honest reply into a violation. When too many wait, a
+ * new conversation is refused instead.
+ */
+export class ThreadTable {
+  readonly #runtime: Runtime;
+  readonly #init: Required<ThreadTableInit>;
+  #young: Generation;
+  #old: Generation;
+  #waiting = 0;
+  #nextExpiry = 0;
+
+  constructor(runtime: Runtime, init: ThreadTableInit = {}) {
+    this.#runtime = runtime;
+    this.#init = {
+      threads: init.threads ?? 1_024,
+      bytes: init.bytes ?? 64 * 1_048_576,
+      envelopesPerThread: init.envelopesPerThread ?? 1_000,
+      maxAgeMs: init.maxAgeMs ?? 3_600_000,
+      waiting: init.waiting ?? 100_000,
+      waitMs: init.waitMs ?? 3_600_000,
+    };
+    this.#young = this.#generation();
+    this.#old = this.#generation();
+  }
+
+  /** Conversations that wait for an answer. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  find(id: string): Thread | undefined {
+    return this.#young.threads.get(id) ?? this.#old.threads.get(id);
+  }
+
+  /** The envelopes of a thread, earliest first; none for a thread that is unknown or forgotten. */
+  get(correlationId: string): readonly A2AEnvelope[] {
+    this.#rotateIfDue();
+    return this.find(correlationId)?.envelopes() ?? [];
+  }
+
+  /** Is a message of this type a reply in its thread? */
+  isReply(type: A2AMessageType, id: string | undefined, sender: string, recipient: string): boolean {
+    return id !== undefined && this.find(id)?.isReply(type, sender, recipient) === true;
+  }
+
+  /** Notes a message that opens a conversation, or opens it further. False when too many wait for an answer already. */
+  opened(
+    thread: Thread | undefined,
+    envelope: ValidEnvelope,
+    opener: string,
+    responder: string | ReadonlySet<string>,
+  ): boolean {
+    if (this.#waiting >= this.#init.waiting && !this.#expireWaiting()) return false;
+    const young = this.#keepYoung(thread, envelope.correlationId!);
+    if (young.open(opener, responder, this.#runtime.now())) this.#waiting++;
+    this.#record(young, envelope);
+    return true;
+  }
+
+  /** Notes a reply. */
+  replied(thread: Thread, envelope: ValidEnvelope, sender: string, recipient: string): void {
+    if (thread.answered(envelope.type, sender, recipient)) this.#waiting--;
+    this.#record(this.#keepYoung(thread, thread.id), envelope);
+  }
+
+  #record(thread: Thread, envelope: ValidEnvelope): void {
+    const before = thread.bytes;
+    thread.record(envelope, this.#init.envelopesPerThread);
+    this.#young.bytes += thread.bytes - before;
+  }
+
+  /** The thread, in the young generation from now on. */
+  #keepYoung(known: Thread | undefined, id: string): Thread {
+    this.#rotateIfDue();
+    if (known && this.#young.threads.has(id)) return known;
+    const thread = known ?? new Thread(id);
+    if (known && this.#old.threads.delete(id)) this.#young.bytes += thread.bytes;
+    this.#young.threads.set(id, thread);
+    return thread;
+  }
+
+  #rotateIfDue(): void {
+    const { threads, bytes, maxAgeMs } = this.#init;
+    const young = this.#young;
+    const full = young.threads.size >= Math.max(threads / 2, this.#waiting * 2) || young.bytes >= bytes / 2;
+    const age = this.#runtime.now() - young.since;
+    if (!full && age < maxAgeMs / 2) return;
+    const forgotten = [this.#old, ...(age >= maxAgeMs ? [young] : [])];
+    this.#old = age >= maxAgeMs ? this.#generation() : young;
+    this.#young = this.#generation();
+    for (const generation of forgotten) this.#carryWaiting(generation);
+  }
+
+  /** Of a forgotten generation, only what somebody waits for stays, and only its permits. */
+  #carryWaiting(generation: Generation): void {
+    for (const thread of generation.threads.values()) {
+      if (!thread.waiting) continue;
+      thread.forget();
+      this.#young.threads.set(thread.id, thread);
+    }
+  }
+
+  /** Lets go of what waited too long; looks at most once a second, since it looks at everything. */
+  #expireWaiting(): boolean {
+    const now = this.#runtime.now();
+    if (now < this.#nextExpiry) return false;
+    this.#nextExpiry = now + 1_000;
+    const limit = now - this.#init.waitMs;
+    for (const generation of [this.#old, this.#young]) {
+      for (const thread of generation.threads.values()) this.#waiting -= thread.expire(limit);
+    }
+    return this.#waiting < this.#init.waiting;
+  }
+
+  #generation(): Generation {
+    return { threads: new Map(), bytes: 0, since: this.#runtime.now() };
+  }
+}

@@ -1,0 +1,42 @@
+import type { AgentCard, AgentTier, CapabilityDescriptor } from '../a2a/schemas.js';
+import { defaultTier } from '../a2a/tier-config.js';
+
+/** A capability in full, or just its id. */
+export type CapabilityInit = string | (Partial<CapabilityDescriptor> & { id: string });
+
+export interface AgentInit {
+  /** Letters, digits, `_` and `-`. */
+  id: string;
+  /** Default: the id in capitals. */
+  name?: string;
+  description?: string;
+  /** Default '1.0.0'. */
+  version?: string;
+  /** Default: the planetary assignment for the id, or 3. */
+  tier?: AgentTier;
+  capabilities?: readonly CapabilityInit[];
+  /** The sandbox the agent lives in; it can then reach only that sandbox and what is on its allow list. */
+  sandbox?: string;
+}
+
+export function buildCard(init: AgentInit, now: number): AgentCard {
+  return {
+    id: init.id,
+    name: init.name ?? String(init.id).toUpperCase(),
+    version: init.version ?? '1.0.0',
+    description: init.description ?? '',
+    tier: init.tier ?? defaultTier(init.id),
+    protocols: ['a2a/1.0'],
+    endpoints: [{ transport: 'local' }],
+    capabilities: (init.capabilities ?? []).map(describeCapability),
+    revision: 0,
+    sandboxId: init.sandbox,
+    origin: 'local',
+    lastSeenAt: now,
+  };
+}
+
+function describeCapability(init: CapabilityInit): CapabilityDescriptor {
+  const given = typeof init === 'string' ? { id: init } : init;
+  return { name: given.id, description: '', inputSchema: {}, outputSchema: {}, ...given };
+}

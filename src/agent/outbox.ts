@@ -1,0 +1,99 @@
+import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
+import type { A2ARouter } from '../a2a/router.js';
+import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from '../a2a/schemas.js';
+import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+
+/** An agent's id or address, or whoever offers a capability. */
+export type Recipient = string | { readonly capability: string };
+
+export interface SendOptions {
+  /** Default 'notification'. */
+  type?: A2AMessageType;
+  /** The conversation it belongs to. Only a message in a thread can be answered. */
+  thread?: string;
+  /** Why this goes over the recipient's rank; a proposal from L2 or L3 to L0 or L1 needs it. */
+  justification?: string;
+  /** Not handled within this time, it is dropped and reported. */
+  ttlMs?: number;
+}
+
+/** How one agent puts messages on the mesh: always under its own name, never after it left. */
+export class Outbox {
+  readonly #sender: string;
+  readonly #factory: EnvelopeFactory;
+  readonly #router: A2ARouter;
+  #closed = false;
+
+  constructor(sender: string, factory: EnvelopeFactory, router: A2ARouter) {
+    this.#sender = sender;
+    this.#factory = factory;
+    this.#router = router;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** Routes one message. The result is there at once unless the recipient is on another node. */
+  route(
+    to: Recipient,
+    type: A2AMessageType,
+    payload: unknown,
+    options: SendOptions = {},
+  ): RoutingResult | Promise<RoutingResult> {
+    this.#assertOpen();
+    const recipient = typeof to === 'string' ? to : to.capability;
+    const metadata = metadataFor(to, options);
+    return this.#router.route(
+      this.#factory.createFrom(this.#sender, recipient, type, payload, options.thread, metadata),
+    );
+  }
+
+  /** Routes a request that opens a thread, named after its first message, and expects an answer in it. */
+  ask(to: Recipient, payload: unknown, thread: string): RoutingResult | Promise<RoutingResult> {
+    this.#assertOpen();
+    const recipient = typeof to === 'string' ? to : to.capability;
+    const metadata = typeof to === 'string' ? undefined : ({ routingHint: 'capability' } as const);
+    const envelope = this.#factory.createFrom(this.#sender, recipient, 'request', payload, thread, metadata, thread);
+    return this.#router.route(envelope, true);
+  }
+
+  /** Routes one message and rejects unless it was delivered. */
+  async deliver(to: Recipient, type: A2AMessageType, payload: unknown, options: SendOptions): Promise<void> {
+    assertDelivered(await this.route(to, type, payload, options));
+  }
+
+  /** Answers an envelope, if it can be answered. What becomes of the reply is on the event stream. */
+  reply(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): void {
+    if (envelope.correlationId === undefined || this.#closed) return;
+    const { correlationId: thread, sender } = envelope;
+    const routed = this.#router.route(this.#factory.createFrom(this.#sender, sender, type, payload, thread));
+    if (isPromise(routed)) routed.catch(() => {});
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new EclipticError('NODE_STOPPED', `agent "${this.#sender}" has left`);
+  }
+}
+
+/** Is the result still to come? (Cheaper than `instanceof` on the path where it is there.) */
+export function isPromise(result: RoutingResult | Promise<RoutingResult>): result is Promise<RoutingResult> {
+  return (result as RoutingResult).delivered === undefined;
+}
+
+/** Turns a refusal into the typed error it is. */
+export function assertDelivered(result: RoutingResult): RoutingResult {
+  if (result.delivered) return result;
+  const { error, reason, targetAgentId } = result;
+  throw new EclipticError(error as ErrorCode, reason ?? 'the message was not delivered', { recipient: targetAgentId });
+}
+
+function metadataFor(to: Recipient, options: SendOptions): EnvelopeMetadata | undefined {
+  const { justification, ttlMs } = options;
+  if (typeof to === 'string' && justification === undefined && ttlMs === undefined) return undefined;
+  return {
+    ...(typeof to === 'string' ? undefined : { routingHint: 'capability' as const }),
+    ...(justification === undefined ? undefined : { escalationJustification: justification }),
+    ...(ttlMs === undefined ? undefined : { ttlMs }),
+  };
+}

@@ -1,0 +1,178 @@
+import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
+import { EclipticError } from '../runtime/errors.js';
+
+/** Chunks a producer may send before the consumer asks for more. */
+export const STREAM_WINDOW = 256;
+
+/** What a stream's end needs of the agent it belongs to. */
+export interface StreamPort {
+  readonly deadlines: DeadlineQueue;
+  /** Sends one envelope of this stream to the other end; rejects when it was not delivered. */
+  send(type: 'stream-start' | 'stream-data' | 'stream-end', payload: unknown): Promise<void>;
+  /** Called once, when this end is done. */
+  finished(): void;
+}
+
+/** The reading end: an async iterator over the chunks, in order. Leaving the loop early tells the producer to stop. */
+export class StreamReader<T = unknown> extends Deadline implements AsyncIterableIterator<T> {
+  readonly #port: StreamPort;
+  readonly #idleMs: number;
+  readonly #buffer: T[] = [];
+  #consumed = 0;
+  #waiting: { resolve: (result: IteratorResult<T>) => void; reject: (error: unknown) => void } | undefined;
+  #state: 'open' | 'ended' | 'closed' = 'open';
+  #error: EclipticError | undefined;
+
+  constructor(port: StreamPort, idleMs: number) {
+    super();
+    this.#port = port;
+    this.#idleMs = idleMs;
+    port.deadlines.add(this, idleMs);
+  }
+
+  /** @internal */
+  push(chunk: T): void {
+    if (this.#state !== 'open') return;
+    this.#port.deadlines.remove(this);
+    this.#port.deadlines.add(this, this.#idleMs);
+    if (this.#waiting) {
+      const { resolve } = this.#waiting;
+      this.#waiting = undefined;
+      this.#grant();
+      resolve({ value: chunk, done: false });
+    } else if (this.#buffer.length === STREAM_WINDOW) {
+      this.fail(new EclipticError('QUEUE_FULL', 'the producer sent more than the stream’s window allows'));
+    } else {
+      this.#buffer.push(chunk);
+    }
+  }
+
+  /** @internal The producer is done. */
+  end(): void {
+    if (this.#state !== 'open') return;
+    this.#finish('ended');
+    this.#waiting?.resolve({ value: undefined, done: true });
+    this.#waiting = undefined;
+  }
+
+  /** @internal Ends the stream with an error, after the chunks that came before it. */
+  fail(error: EclipticError): void {
+    if (this.#state !== 'open') return;
+    this.#finish('ended');
+    if (this.#waiting) this.#waiting.reject(error);
+    else this.#error = error;
+    this.#waiting = undefined;
+  }
+
+  override expire(): void {
+    this.fail(new EclipticError('REQUEST_TIMEOUT', `the stream was silent for ${this.#idleMs} ms`));
+  }
+
+  next(): Promise<IteratorResult<T>> {
+    if (this.#buffer.length > 0) {
+      this.#grant();
+      return Promise.resolve({ value: this.#buffer.shift() as T, done: false });
+    }
+    if (this.#error) {
+      const error = this.#error;
+      this.#error = undefined;
+      return Promise.reject(error);
+    }
+    if (this.#state !== 'open') return Promise.resolve({ value: undefined, done: true });
+    if (this.#waiting) {
+      return Promise.reject(
+        new EclipticError('INVALID_TRANSITION', 'a stream is read by one reader, one step at a time'),
+      );
+    }
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+    });
+  }
+
+  async return(): Promise<IteratorResult<T>> {
+    if (this.#state === 'open') {
+      this.#finish('closed');
+      await this.#port.send('stream-end', null).catch(() => {});
+    }
+    this.#buffer.length = 0;
+    return { value: undefined, done: true };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Half a window read: let the producer send as much again. */
+  #grant(): void {
+    if (++this.#consumed < STREAM_WINDOW / 2 || this.#state !== 'open') return;
+    const credit = this.#consumed;
+    this.#consumed = 0;
+    this.#port.send('stream-data', { credit }).catch(() => {});
+  }
+
+  #finish(state: 'ended' | 'closed'): void {
+    this.#state = state;
+    this.#port.deadlines.remove(this);
+    this.#port.finished();
+  }
+}
+
+/** The writing end: sends what an iterable yields, never further ahead than the reader's window. */
+export class StreamWriter extends Deadline {
+  readonly #port: StreamPort;
+  readonly #idleMs: number;
+  #window = STREAM_WINDOW;
+  #stopped: EclipticError | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(port: StreamPort, idleMs: number) {
+    super();
+    this.#port = port;
+    this.#idleMs = idleMs;
+  }
+
+  /** @internal The reader has room for more. */
+  credit(payload: unknown): void {
+    const credit = (payload as { credit?: unknown } | null)?.credit;
+    if (typeof credit !== 'number' || !(credit > 0)) return;
+    this.#window = Math.min(STREAM_WINDOW, this.#window + Math.floor(credit));
+    this.#wake?.();
+  }
+
+  /** @internal The reader left, or the wait for it ended. */
+  stop(error: EclipticError): void {
+    this.#stopped ??= error;
+    this.#wake?.();
+  }
+
+  override expire(): void {
+    this.stop(new EclipticError('REQUEST_TIMEOUT', `the reader of the stream took nothing for ${this.#idleMs} ms`));
+  }
+
+  /** Sends everything and the end. Throws what the source threw, or why the reader could not be served. */
+  async pump(source: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
+    try {
+      await this.#port.send('stream-start', null);
+      for await (const chunk of source) {
+        if (this.#window === 0) await this.#room();
+        if (this.#stopped) break;
+        this.#window--;
+        await this.#port.send('stream-data', chunk);
+      }
+      if (this.#stopped) throw this.#stopped;
+      await this.#port.send('stream-end', null);
+    } finally {
+      this.#port.finished();
+    }
+  }
+
+  async #room(): Promise<void> {
+    this.#port.deadlines.add(this, this.#idleMs);
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      if (this.#window > 0 || this.#stopped) resolve();
+    });
+    this.#wake = undefined;
+    this.#port.deadlines.remove(this);
+  }
+}

@@ -1,0 +1,68 @@
+import type { Logger } from '../runtime/runtime.js';
+
+export interface EventStreamInit<R, E> {
+  /** How many records are remembered. */
+  capacity: number;
+  /** Turns one compact record into the events it stands for. Called only when somebody looks. */
+  expand: (record: R) => readonly E[];
+  /** Told of listeners that throw. */
+  logger: Logger;
+}
+
+/**
+ * The one stream that logs, metrics, audit and views read. Producers append compact records; the events they stand
+ * for are made when a listener is attached or the recent past is asked for, so an unwatched stream costs one store.
+ */
+export class EventStream<R, E> {
+  readonly #expand: (record: R) => readonly E[];
+  readonly #logger: Logger;
+  readonly #ring: R[] = [];
+  readonly #capacity: number;
+  readonly #listeners = new Set<(event: E) => void>();
+  #next = 0;
+
+  constructor(init: EventStreamInit<R, E>) {
+    this.#capacity = init.capacity;
+    this.#expand = init.expand;
+    this.#logger = init.logger;
+  }
+
+  append(record: R): void {
+    this.#ring[this.#next] = record;
+    this.#next = this.#next + 1 === this.#capacity ? 0 : this.#next + 1;
+    if (this.#listeners.size > 0) this.#tell(record);
+  }
+
+  /** The latest events, oldest first. */
+  recent(limit = Number.POSITIVE_INFINITY): E[] {
+    const events: E[][] = [];
+    let count = 0;
+    for (let back = 1; back <= this.#ring.length && count < limit; back++) {
+      const expanded = this.#expand(this.#ring[(this.#next - back + this.#ring.length) % this.#ring.length]!);
+      events.push([...expanded]);
+      count += expanded.length;
+    }
+    const flat = events.reverse().flat();
+    return flat.slice(Math.max(0, flat.length - limit));
+  }
+
+  subscribe(listener: (event: E) => void): () => void {
+    const own = (event: E) => listener(event);
+    this.#listeners.add(own);
+    return () => {
+      this.#listeners.delete(own);
+    };
+  }
+
+  #tell(record: R): void {
+    for (const event of this.#expand(record)) {
+      for (const listener of this.#listeners) {
+        try {
+          listener(event);
+        } catch (error) {
+          this.#logger.error({ error }, 'an event listener threw');
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,38 @@
+/** The public surface: what is listed here is kept stable; everything else is internal. */
+export type { A2AChannel } from './a2a/channel.js';
+export type { ChannelStatus } from './a2a/channel-machine.js';
+export type { ChannelAcceptor, ChannelManager, ChannelManagerInit } from './a2a/channel-manager.js';
+export { deserializeEnvelope, serializeEnvelope } from './a2a/codec.js';
+export { BROADCAST, EnvelopeFactory, type EnvelopeInit } from './a2a/envelope.js';
+export { type A2AMetrics, A2AObservability } from './a2a/observability.js';
+export type { Carrier } from './a2a/ports.js';
+export { toPrometheus } from './a2a/prometheus.js';
+export { AgentRegistry } from './a2a/registry.js';
+export type { A2ARouter } from './a2a/router.js';
+export type {
+  A2AEnvelope,
+  A2ALogEvent,
+  A2AMessageType,
+  AgentCard,
+  AgentEndpoint,
+  AgentTier,
+  BroadcastCounts,
+  CapabilityDescriptor,
+  EnvelopeMetadata,
+  RoutingResult,
+  SandboxRoutingConfig,
+  TierRoutingConfig,
+  TierRule,
+} from './a2a/schemas.js';
+export { A2AEnvelopeSchema, AgentCardSchema, SCHEMA_VERSION } from './a2a/schemas.js';
+export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './a2a/tier-config.js';
+export type { Agent, MessageHandler, RequestHandler, StreamHandler } from './agent/agent.js';
+export type { AgentInit, CapabilityInit } from './agent/agent-init.js';
+export type { RequestOptions } from './agent/conversations.js';
+export type { Message } from './agent/message.js';
+export type { Recipient, SendOptions } from './agent/outbox.js';
+export type { StreamReader } from './agent/streams.js';
+export { createNode, type EclipticNode, type NodeInit } from './node.js';
+export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';
+export type { Logger, Runtime, Timer } from './runtime/runtime.js';
+export { systemRuntime } from './runtime/system-runtime.js';

@@ -1,0 +1,104 @@
+import { ChannelManager, type ChannelManagerInit } from './a2a/channel-manager.js';
+import { EnvelopeFactory } from './a2a/envelope.js';
+import { A2AObservability, type A2AObservabilityInit } from './a2a/observability.js';
+import { Policy } from './a2a/policy.js';
+import type { Carrier } from './a2a/ports.js';
+import { AgentRegistry } from './a2a/registry.js';
+import { A2ARouter, type A2ARouterInit } from './a2a/router.js';
+import type { SandboxRoutingConfig, TierRoutingConfig } from './a2a/schemas.js';
+import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
+import { Agent } from './agent/agent.js';
+import type { AgentInit } from './agent/agent-init.js';
+import { DeadlineQueue } from './runtime/deadlines.js';
+import { EclipticError } from './runtime/errors.js';
+import type { Runtime, Timer } from './runtime/runtime.js';
+import { systemRuntime } from './runtime/system-runtime.js';
+
+export interface NodeInit {
+  /** Clock, timers, ids and randomness. Default: the machine's. */
+  runtime?: Runtime;
+  /** This node's key. Default: a fresh id. */
+  nodeKey?: string;
+  tiers?: TierRoutingConfig;
+  sandbox?: SandboxRoutingConfig;
+  /** The way to other nodes. */
+  carrier?: Carrier;
+  limits?: A2ARouterInit & {
+    channels?: ChannelManagerInit;
+    events?: A2AObservabilityInit;
+    threads?: ThreadTableInit;
+  };
+}
+
+/** One node of the mesh: its agents, and the parts that carry messages between them. */
+export class EclipticNode {
+  readonly key: string;
+  readonly registry: AgentRegistry;
+  readonly router: A2ARouter;
+  readonly channels: ChannelManager;
+  readonly threads: ThreadTable;
+  readonly observability: A2AObservability;
+  readonly envelopes: EnvelopeFactory;
+  readonly #runtime: Runtime;
+  readonly #deadlines: DeadlineQueue;
+  readonly #agents = new Map<string, Agent>();
+  readonly #hold: Timer;
+  #stopped = false;
+
+  /** @internal Use `createNode`. */
+  constructor(init: NodeInit) {
+    const runtime = init.runtime ?? systemRuntime();
+    const limits = init.limits ?? {};
+    const policy = new Policy();
+    this.#runtime = runtime;
+    this.key = init.nodeKey ?? runtime.id();
+    this.envelopes = new EnvelopeFactory(runtime);
+    this.observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
+    this.registry = new AgentRegistry({ policy, nodeKey: this.key });
+    this.threads = new ThreadTable(runtime, limits.threads);
+    this.#deadlines = new DeadlineQueue(runtime);
+    const { registry, observability, threads } = this;
+    const mesh = { runtime, registry, observability, factory: this.envelopes };
+    const carrier = init.carrier;
+    this.router = new A2ARouter({ ...mesh, policy, threads, carrier }, limits);
+    this.channels = new ChannelManager({ ...mesh, router: this.router }, limits.channels);
+    if (init.tiers) this.router.setTierConfig(init.tiers);
+    if (init.sandbox) this.router.setSandboxConfig(init.sandbox);
+    this.#hold = runtime.hold();
+  }
+
+  /** Brings an agent to life on this node. */
+  agent(init: AgentInit): Agent {
+    if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
+    if (this.#agents.has(init.id)) {
+      throw new EclipticError('AGENT_EXISTS', `this node already has an agent "${init.id}"`, { agentId: init.id });
+    }
+    const { registry, router, channels, threads, envelopes: factory } = this;
+    const components = { runtime: this.#runtime, deadlines: this.#deadlines };
+    const agent = new Agent({ ...components, registry, router, channels, threads, factory }, init, () => {
+      this.#agents.delete(agent.id);
+    });
+    this.#agents.set(agent.id, agent);
+    return agent;
+  }
+
+  /** The node's live agents. */
+  get agents(): readonly Agent[] {
+    return [...this.#agents.values()];
+  }
+
+  /** Ends every channel and agent. What waits is rejected with a typed error; nothing keeps running. */
+  async stop(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    await this.channels.closeAll();
+    for (const agent of this.agents) agent.leave();
+    this.#deadlines.clear();
+    this.#hold.cancel();
+  }
+}
+
+/** Starts a node. It keeps the process alive until `stop()`, as a listening server would. */
+export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
+  return new EclipticNode(init);
+}

@@ -1,0 +1,37 @@
+/**
+ * Everything nondeterministic that the fabric needs, in one injected object. No other folder touches the clock,
+ * timers, randomness or id globals, so a whole fabric can run on a simulated runtime and replay from a seed.
+ */
+export interface Runtime {
+  /**
+   * Milliseconds since the epoch. Within one turn of the event loop the system clock is read at most once in 64
+   * calls: cheap enough for every message, exact enough for timestamps. Use `stopwatch` to measure durations.
+   */
+  now(): number;
+  /** Milliseconds on a monotonic, high-resolution clock; only differences mean something. */
+  stopwatch(): number;
+  /** Runs `task` once after `ms`. A pending timer does not keep the process alive. */
+  setTimer(task: () => void, ms: number): Timer;
+  /** Runs `task` on a later turn of the event loop, after pending I/O had its chance. */
+  defer(task: () => void): void;
+  /** Keeps the process alive until cancelled: a running node does, as a listening server would. */
+  hold(): Timer;
+  /** A unique id (ULID): sorts by time, and strictly increases within one runtime. */
+  id(): string;
+  /** A number in [0, 1). */
+  random(): number;
+  readonly logger: Logger;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+export interface Logger {
+  debug(fields: Record<string, unknown>, message: string): void;
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
+  error(fields: Record<string, unknown>, message: string): void;
+}
+
+export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };

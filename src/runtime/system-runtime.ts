@@ -1,0 +1,74 @@
+import { randomInt } from 'node:crypto';
+import { type Logger, type Runtime, silentLogger, type Timer } from './runtime.js';
+import { UlidSource } from './ulid.js';
+
+const READS_PER_CLOCK_READ = 64;
+const RANDOM_RANGE = 2 ** 47;
+
+export interface SystemRuntimeInit {
+  /** Where log lines go. Default: nowhere. */
+  logger?: Logger;
+}
+
+/** The machine's own clock, timers and randomness. */
+export function systemRuntime(init: SystemRuntimeInit = {}): Runtime {
+  return new SystemRuntime(init.logger ?? silentLogger);
+}
+
+class SystemRuntime implements Runtime {
+  readonly logger: Logger;
+  readonly #ulids = new UlidSource(() => this.random());
+  #now = 0;
+  #readsLeft = 0;
+  #refreshScheduled = false;
+
+  constructor(logger: Logger) {
+    this.logger = logger;
+  }
+
+  now(): number {
+    if (this.#readsLeft-- > 0) return this.#now;
+    return this.#readClock();
+  }
+
+  stopwatch(): number {
+    return performance.now();
+  }
+
+  setTimer(task: () => void, ms: number): Timer {
+    const handle = setTimeout(task, ms);
+    handle.unref();
+    return { cancel: () => clearTimeout(handle) };
+  }
+
+  defer(task: () => void): void {
+    setImmediate(task);
+  }
+
+  hold(): Timer {
+    const handle = setInterval(() => {}, 2 ** 31 - 1);
+    return { cancel: () => clearInterval(handle) };
+  }
+
+  id(): string {
+    return this.#ulids.next(this.now());
+  }
+
+  random(): number {
+    return randomInt(RANDOM_RANGE) / RANDOM_RANGE;
+  }
+
+  #readClock(): number {
+    this.#now = Date.now();
+    this.#readsLeft = READS_PER_CLOCK_READ;
+    if (!this.#refreshScheduled) {
+      this.#refreshScheduled = true;
+      // The cached value must not outlive this turn of the event loop.
+      setImmediate(() => {
+        this.#refreshScheduled = false;
+        this.#readsLeft = 0;
+      });
+    }
+    return this.#now;
+  }
+}

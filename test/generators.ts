@@ -1,0 +1,126 @@
+import fc from 'fast-check';
+import type {
+  A2AEnvelope,
+  A2AMessageType,
+  AgentCard,
+  AgentTier,
+  CapabilityDescriptor,
+  SandboxRoutingConfig,
+} from '../src/a2a/schemas.js';
+import { A2AMessageTypeSchema, SCHEMA_VERSION } from '../src/a2a/schemas.js';
+
+/** The arbitraries that every suite shares. */
+
+export const arbTier = (): fc.Arbitrary<AgentTier> => fc.constantFrom<AgentTier>(0, 1, 2, 3);
+
+export const arbMessageType = (): fc.Arbitrary<A2AMessageType> => fc.constantFrom(...A2AMessageTypeSchema.options);
+
+export const arbAgentId = (): fc.Arbitrary<string> => fc.stringMatching(/^[a-z0-9][a-zA-Z0-9_-]{0,20}$/);
+
+export const arbNodeKey = (): fc.Arbitrary<string> => fc.stringMatching(/^[a-z0-9]{8,52}$/);
+
+/** JSON values that come back equal: no -0, which JSON writes as 0, and no key that poisons prototypes. */
+export const arbJson = (): fc.Arbitrary<unknown> =>
+  fc
+    .jsonValue({ maxDepth: 4 })
+    .map((value) => JSON.parse(JSON.stringify(value)) as unknown)
+    .filter((value) => !JSON.stringify(value).includes('"__proto__"'));
+
+export const arbCapabilityDescriptor = (): fc.Arbitrary<CapabilityDescriptor> =>
+  fc.record({
+    id: fc.stringMatching(/^[a-z]{1,8}\.[a-z]{1,8}$/),
+    name: fc.string({ minLength: 1, maxLength: 40 }),
+    description: fc.string({ maxLength: 80 }),
+    inputSchema: arbJson(),
+    outputSchema: arbJson(),
+  });
+
+/** A valid card of a local agent. */
+export const arbAgentCard = (): fc.Arbitrary<AgentCard> =>
+  fc.record(
+    {
+      id: arbAgentId(),
+      name: fc.string({ minLength: 1, maxLength: 40 }),
+      version: fc.stringMatching(/^\d{1,3}\.\d{1,3}\.\d{1,3}$/),
+      description: fc.string({ maxLength: 80 }),
+      tier: arbTier(),
+      protocols: fc.array(fc.constantFrom('a2a/1.0', 'mcp/2024-11-05'), { maxLength: 2 }),
+      endpoints: fc.array(
+        fc.record(
+          {
+            transport: fc.constantFrom('local' as const, 'hyperswarm' as const, 'websocket' as const),
+            address: fc.string({ minLength: 1, maxLength: 40 }),
+          },
+          { requiredKeys: ['transport'] },
+        ),
+        { maxLength: 3 },
+      ),
+      capabilities: fc.array(arbCapabilityDescriptor(), { maxLength: 4 }),
+      revision: fc.nat(1_000),
+      sandboxId: fc.stringMatching(/^[a-z]{1,10}$/),
+      origin: fc.constant('local' as const),
+      lastSeenAt: fc.nat(),
+    },
+    {
+      requiredKeys: [
+        'id',
+        'name',
+        'version',
+        'description',
+        'tier',
+        'protocols',
+        'endpoints',
+        'capabilities',
+        'revision',
+        'origin',
+        'lastSeenAt',
+      ],
+    },
+  );
+
+/** Cards with distinct ids. */
+export const arbAgentCards = (minLength = 1, maxLength = 12): fc.Arbitrary<AgentCard[]> =>
+  fc.uniqueArray(arbAgentCard(), { selector: (card) => card.id, minLength, maxLength });
+
+/** A valid envelope, as plain data. */
+export const arbA2AEnvelope = (): fc.Arbitrary<A2AEnvelope> =>
+  fc.record(
+    {
+      id: fc.stringMatching(/^[0-9A-Z]{26}$/),
+      schemaVersion: fc.constant(SCHEMA_VERSION as 1),
+      sender: arbAgentId(),
+      recipient: fc.oneof(arbAgentId(), fc.constant('*')),
+      correlationId: fc.stringMatching(/^[0-9A-Z]{1,26}$/),
+      type: arbMessageType(),
+      timestamp: fc.nat(),
+      payload: arbJson(),
+      metadata: fc.record(
+        {
+          tier: arbTier(),
+          sandboxId: fc.stringMatching(/^[a-z]{1,10}$/),
+          routingHint: fc.constant('capability' as const),
+          escalationJustification: fc.string({ maxLength: 40 }),
+          durable: fc.boolean(),
+          ttlMs: fc.integer({ min: 1, max: 1_000_000 }),
+          traceparent: fc.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/),
+          tracestate: fc.stringMatching(/^[a-z]{1,8}=[a-z]{1,8}$/),
+        },
+        { requiredKeys: [] },
+      ),
+    },
+    { requiredKeys: ['id', 'schemaVersion', 'sender', 'recipient', 'type', 'timestamp', 'payload'] },
+  );
+
+/** Sandbox rules over a small set of names, so that members, strangers and allowed agents all occur. */
+export const arbSandboxConfig = (agentIds: readonly string[]): fc.Arbitrary<SandboxRoutingConfig> => {
+  const agents = agentIds.length === 0 ? fc.constant([]) : fc.subarray([...agentIds]);
+  return fc.record({
+    enforced: fc.boolean(),
+    crossSandboxAllowList: agents,
+    allow: fc.dictionary(fc.constantFrom('red', 'blue', 'green'), agents),
+    shared: fc.subarray(['red', 'blue']),
+  });
+};
+
+export const arbTierPair = (): fc.Arbitrary<{ source: AgentTier; target: AgentTier }> =>
+  fc.record({ source: arbTier(), target: arbTier() });

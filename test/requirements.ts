@@ -1,0 +1,472 @@
+/** Everything the specification asks, one row each. A row is cited by a test title (`[R1.1]`) or `planned`. */
+export type Capability = 'mesh' | 'nodes' | 'mcp' | 'gateway' | 'coordination' | 'providers';
+
+export interface Requirement {
+  readonly id: string;
+  /** Document and place, e.g. `mesh-requirements 1.1`. */
+  readonly source: string;
+  readonly sentence: string;
+  readonly capability: Capability;
+  readonly planned: boolean;
+}
+
+type Row = readonly [id: string, capability: Capability, sentence: string];
+
+/** Requirements of every other capability are planned. */
+const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh']);
+
+/** Rows of one part of a document; the source of a row is `place` followed by its id without `prefix`. */
+function section(place: string, prefix: string, rows: readonly Row[]): readonly Requirement[] {
+  return rows.map(([id, capability, sentence]) => ({
+    id,
+    source: `${place} ${id.slice(prefix.length)}`,
+    sentence,
+    capability,
+    planned: !delivered.has(capability),
+  }));
+}
+
+const acceptanceCriteria = section('mesh-requirements', 'R', [
+  // 1: Agent Card publication and discovery
+  ['R1.1', 'mesh', 'Registering stores a card with id, name, version, tier, protocols, capabilities and endpoints.'],
+  ['R1.2', 'mesh', 'A query by capability returns every card whose capability descriptors match it.'],
+  ['R1.3', 'mesh', 'A query by agent identifier returns the matching card or a not-found error.'],
+  ['R1.4', 'mesh', 'A card is accepted only with its identifier, name, version, tier and capabilities present.'],
+  ['R1.5', 'mesh', 'Registering a duplicate identifier updates the existing card and increments its revision.'],
+  ['R1.6', 'mesh', 'Agent Cards serialize to JSON and deserialize back without data loss.'],
+  ['R1.7', 'nodes', 'With Hyperswarm discovery on, cards are announced to the DHT and remote cards are discovered.'],
+  ['R1.8', 'nodes', 'A card discovered via Hyperswarm is merged into the local registry and marked "remote".'],
+  // 2: A2A envelope and message format
+  ['R2.1', 'mesh', 'An envelope has id, sender, recipient or broadcast, correlation id, type, timestamp and payload.'],
+  ['R2.2', 'mesh', 'Creating an envelope assigns a unique message identifier and the current time.'],
+  ['R2.3', 'mesh', 'Envelopes serialize to JSON and deserialize back to equivalent objects.'],
+  ['R2.4', 'mesh', 'A correlation identifier associates an envelope with an existing conversation thread.'],
+  [
+    'R2.5',
+    'mesh',
+    'Types: request, response, notification, task-proposal/accept/reject, stream-start/data/end and error.',
+  ],
+  // 3: A2A channel establishment and lifecycle
+  ['R3.1', 'mesh', 'A requested channel is created with a unique identifier and "connecting" status.'],
+  ['R3.2', 'mesh', 'When both agents acknowledge, the channel becomes "open" and carries messages both ways.'],
+  ['R3.3', 'mesh', 'When either agent closes the channel it becomes "closed" and releases its resources.'],
+  ['R3.4', 'mesh', 'An open channel delivers from sender to recipient with ordering preserved within the channel.'],
+  ['R3.5', 'mesh', 'A failed delivery is retried up to 3 times with exponential backoff, then a failure event.'],
+  ['R3.6', 'nodes', 'Channels support local (in-memory) and remote (WebSocket or Hyperswarm stream) transport.'],
+  ['R3.7', 'nodes', 'When a remote transport disconnects the channel is "reconnecting" and tries to re-establish.'],
+  // 4: A2A message routing
+  ['R4.1', 'mesh', 'An envelope with a specific recipient is delivered to the agent with that identifier.'],
+  ['R4.2', 'mesh', 'An envelope with a broadcast marker is delivered to all registered agents.'],
+  ['R4.3', 'mesh', 'An envelope that targets a capability goes to the first agent in the registry that matches it.'],
+  ['R4.4', 'mesh', 'A target not found locally is looked up among remote cards before a routing error is returned.'],
+  ['R4.5', 'mesh', 'Tier rules hold: L0 reaches all tiers, L1 reaches L0 and L1, L2 reaches L0-L2, L3 reaches all.'],
+  ['R4.6', 'mesh', 'Routing emits an event with envelope id, source, target and decision (local/remote/broadcast).'],
+  // 5: MCP tool registry and exposure
+  [
+    'R5.1',
+    'mcp',
+    'A registered tool is stored with name, description, input schema, output schema and source agent id.',
+  ],
+  ['R5.2', 'mcp', 'The tool list returns all registered tools from all agents.'],
+  ['R5.3', 'mcp', 'An invocation is routed to the agent that registered the tool and its result is returned.'],
+  ['R5.4', 'mcp', 'A failed invocation returns a structured error with code, message and source agent identifier.'],
+  ['R5.5', 'mcp', 'Tool names are unique within the registry; duplicates are rejected with a descriptive error.'],
+  ['R5.6', 'mcp', 'Tools are namespaced as "agentName.toolName" to prevent collisions across agents.'],
+  // 6: MCP resource and context sharing
+  ['R6.1', 'mcp', 'A registered resource is stored with its URI, name, MIME type and content loader.'],
+  ['R6.2', 'mcp', 'Reading a resource by URI invokes its loader and returns content with the correct MIME type.'],
+  ['R6.3', 'mcp', 'An unknown resource URI returns a resource-not-found error with the requested URI.'],
+  ['R6.4', 'mcp', 'A registered prompt is stored with name, description, argument definitions and template body.'],
+  ['R6.5', 'mcp', 'Requesting a prompt substitutes the arguments into the template and returns the result.'],
+  // 7: Task negotiation via A2A
+  [
+    'R7.1',
+    'coordination',
+    'A task-proposal has description, required capabilities, estimated complexity and a response deadline.',
+  ],
+  ['R7.2', 'coordination', 'A task-accept has the accepting agent identifier and an estimated completion time.'],
+  ['R7.3', 'coordination', 'A task-reject has a reason code and an optional alternative agent suggestion.'],
+  ['R7.4', 'coordination', 'Without response by the deadline a proposal is "timed-out" and the proposer notified.'],
+  ['R7.5', 'coordination', 'Acceptance creates a thread linking proposal, acceptance and all later task messages.'],
+  // 8: Decentralized swarm coordination
+  [
+    'R8.1',
+    'coordination',
+    'A swarm task of the Ralph Loop is broadcast as a task-proposal to agents with the needed capabilities.',
+  ],
+  ['R8.2', 'coordination', 'Sub-tasks are assigned by the declared capabilities and current load of acceptors.'],
+  ['R8.3', 'coordination', 'An active swarm keeps a shared task state all participants reach by A2A messages.'],
+  ['R8.4', 'coordination', 'A completed sub-task has its result collected and the shared task state updated.'],
+  [
+    'R8.5',
+    'coordination',
+    'The sub-task of a failed participant goes to another capable agent or is escalated to the Ralph Loop.',
+  ],
+  [
+    'R8.6',
+    'coordination',
+    'When all sub-tasks are completed, results are aggregated and the outcome goes to the Ralph Loop.',
+  ],
+  // 9: CRDT collaboration via A2A channels
+  ['R9.1', 'coordination', 'A local CRDT update is broadcast to all connected agents via A2A messaging.'],
+  ['R9.2', 'coordination', 'A CRDT update received from a remote agent is applied to the local CRDT state.'],
+  ['R9.3', 'coordination', 'Concurrent CRDT updates from different agents all apply by CRDT merge, without data loss.'],
+  ['R9.4', 'coordination', 'Each update message includes a vector clock to maintain causal ordering.'],
+  ['R9.5', 'coordination', 'An undecodable update is logged with its source agent and skipped; sync goes on.'],
+  // 10: Sandbox-aware communication
+  ['R10.1', 'mesh', 'A message from a sandbox goes only to the same sandbox or its allowed communication list.'],
+  ['R10.2', 'mesh', 'An unauthorized message out of a sandbox is rejected and a security event is emitted.'],
+  ['R10.3', 'mesh', 'Registering a sandboxed agent tags its card with the sandbox identifier.'],
+  ['R10.4', 'mesh', 'Sandboxed agents discover only their own sandbox unless granted cross-sandbox access.'],
+  // 11: Planetary Agent tier communication rules
+  [
+    'R11.1',
+    'mesh',
+    'L0: SUN; L1: MERCURY, EARTH, JUPITER; L2: VENUS, MARS, PLUTO, SATURN, TITAN; L3: all other agents.',
+  ],
+  ['R11.2', 'mesh', 'A task-proposal from L2 or L3 to L0 or L1 must include an escalation justification.'],
+  ['R11.3', 'mesh', 'A directive broadcast by an L0 agent is delivered to all agents regardless of tier.'],
+  ['R11.4', 'mesh', 'Cross-tier communication is logged with source tier, target tier and message type.'],
+  // 12: Observability and audit
+  ['R12.1', 'mesh', 'Sending or receiving an envelope logs its id, sender, recipient, message type and timestamp.'],
+  ['R12.2', 'mcp', 'Invoking a tool logs the tool name, source agent, duration and success status.'],
+  ['R12.3', 'mesh', 'A routing decision emits its path (local, remote, broadcast), latency and outcome.'],
+  ['R12.4', 'mesh', 'Metrics: messages sent, received and by type, average routing latency and error count.'],
+  ['R12.5', 'mcp', 'Metrics: tool invocations, invocations by tool, average duration and error count.'],
+  // 13: A2A/MCP message serialization
+  ['R13.1', 'mesh', 'Envelopes serialize to JSON for storage and transfer.'],
+  ['R13.2', 'mesh', 'JSON-formatted envelopes deserialize back into valid envelope objects.'],
+  ['R13.3', 'mesh', 'For all valid envelopes, serializing then deserializing gives an equivalent envelope.'],
+  ['R13.4', 'mcp', 'Tool invocation records (tool name, arguments, result, duration) serialize to JSON.'],
+  ['R13.5', 'mcp', 'For all valid invocation records, serializing then deserializing gives an equivalent record.'],
+  ['R13.6', 'mesh', 'Serialized messages include a schema version field to support format migrations.'],
+  ['R13.7', 'mesh', 'An unknown schema version returns a descriptive error indicating the version mismatch.'],
+]);
+
+const properties = section('mesh-design, property', 'P', [
+  ['P1', 'mesh', 'A registered card is returned equivalent by its identifier and by each of its capabilities.'],
+  ['P2', 'mesh', 'A card missing any required field is rejected with a descriptive error.'],
+  ['P3', 'mesh', 'Registering an id twice leaves one card with the updated data and the revision one higher.'],
+  ['P4', 'mesh', 'Any valid card survives serialization to JSON and back.'],
+  ['P5', 'mesh', 'Merging a remote card stores it with origin "remote" and all original fields preserved.'],
+  ['P6', 'mesh', 'Created envelopes have unique ids, positive timestamps and all required fields.'],
+  ['P7', 'mesh', 'Any valid envelope survives serialization to JSON and back, schemaVersion included.'],
+  ['P8', 'mesh', 'A thread query returns exactly the envelopes sharing its correlationId, in timestamp order.'],
+  ['P9', 'mesh', 'Validation succeeds for each of the ten message types and fails for any other.'],
+  ['P10', 'mesh', 'Channels go connecting-open-closed and open-reconnecting-open; other transitions are rejected.'],
+  ['P11', 'mesh', 'Of N messages sent on an open channel exactly N are received, in the order sent.'],
+  ['P12', 'mesh', 'A failing delivery is retried up to 3 times, each delay at least double, then a failure event.'],
+  ['P13', 'mesh', 'An envelope for a registered recipient is delivered to exactly that agent.'],
+  ['P14', 'mesh', 'A broadcast envelope is delivered to all N registered agents.'],
+  ['P15', 'mesh', 'A capability-addressed envelope is delivered to an agent whose card has that capability.'],
+  [
+    'P16',
+    'mesh',
+    'Delivery happens iff the tier rules allow the target tier; L2/L3 to L0/L1 requires a justification.',
+  ],
+  ['P17', 'mesh', 'Each routed message emits an event with envelope id, source, target, path and latency.'],
+  ['P18', 'mcp', 'Listing returns exactly the registered tools with all their fields, named agentName.toolName.'],
+  ['P19', 'mcp', 'Invoking a registered tool calls the handler of its source agent and returns its result.'],
+  ['P20', 'mcp', 'A second tool with the same fully-qualified name is rejected with a descriptive error.'],
+  ['P21', 'mcp', 'Reading a registered resource returns the content of its loader with the correct MIME type.'],
+  ['P22', 'mcp', 'Rendering a prompt replaces all N placeholders with the corresponding argument values.'],
+  [
+    'P23',
+    'coordination',
+    'A proposal has its four fields, an acceptance agent ID and completion time, a rejection a reason code.',
+  ],
+  ['P24', 'coordination', 'Proposal, acceptance and all subsequent messages share the same correlationId.'],
+  ['P25', 'coordination', 'Swarm proposals go only to agents whose cards contain the required capabilities.'],
+  [
+    'P26',
+    'coordination',
+    'Each participant has a sub-task, completing one updates the state, completing all aggregates results.',
+  ],
+  ['P27', 'coordination', 'All connected agents apply a broadcast update; each has a non-empty vector clock.'],
+  ['P28', 'coordination', 'Concurrent CRDT updates lead to the same final state in whatever order applied.'],
+  ['P29', 'mesh', 'A sandboxed sender reaches a target iff same sandbox or allowed; rejection emits a security event.'],
+  ['P30', 'mesh', 'A sandboxed agent finds only its own sandbox unless cross-sandbox access is granted.'],
+  ['P31', 'mesh', 'Any message between different tiers is logged with source tier, target tier and type.'],
+  ['P32', 'mesh', 'After K sent and J received, metrics report K, J and the actual distribution by type.'],
+  ['P33', 'mcp', 'After N tool invocations, metrics report N and the actual distribution by tool.'],
+  ['P34', 'mcp', 'Any valid tool invocation record survives serialization to JSON and back.'],
+]);
+
+const errorCodes = section('mesh-design, error type', 'E.', [
+  ['E.AGENT_NOT_FOUND', 'mesh', 'A target in no registry gives a routing error with the unknown agent id.'],
+  ['E.CAPABILITY_NOT_FOUND', 'mesh', 'A capability no agent matches gives a routing error with the capability id.'],
+  ['E.TIER_VIOLATION', 'mesh', 'A message that violates the tier rules is rejected with a security event.'],
+  ['E.SANDBOX_VIOLATION', 'mesh', 'An unauthorized sandbox crossing is rejected with a security event.'],
+  ['E.ESCALATION_REQUIRED', 'mesh', 'An L2/L3 to L0/L1 proposal without justification is rejected, saying so.'],
+  ['E.CHANNEL_CLOSED', 'mesh', 'Sending on a closed channel returns a channel-closed error.'],
+  ['E.DELIVERY_FAILED', 'mesh', 'Delivery that failed after all retries emits a delivery failure event.'],
+  ['E.DUPLICATE_TOOL', 'mcp', 'A tool with an existing fully-qualified name is rejected with a descriptive error.'],
+  ['E.INVALID_CARD', 'mesh', 'A card missing required fields is rejected with validation errors.'],
+  ['E.SCHEMA_VERSION_MISMATCH', 'mesh', 'An unknown schema version gives an error with expected and actual version.'],
+  ['E.PROPOSAL_TIMEOUT', 'coordination', 'An expired proposal is marked timed-out and the proposer notified.'],
+  ['E.CRDT_DESERIALIZATION_FAILED', 'coordination', 'An undecodable update is logged with its source and skipped.'],
+]);
+
+const recoveryStrategies = section('mesh-design, recovery strategy', 'RS', [
+  [
+    'RS1',
+    'nodes',
+    'A disconnected channel reconnects via Hyperswarm or WebSocket; after a configurable timeout it closes.',
+  ],
+  ['RS2', 'nodes', 'A routing failure checks remote registries via Hyperswarm before AGENT_NOT_FOUND is returned.'],
+  [
+    'RS3',
+    'coordination',
+    'The sub-task of a failed participant is reassigned; with no capable agent it goes to the Ralph Loop.',
+  ],
+  ['RS4', 'coordination', 'A malformed CRDT update is logged and skipped, and the remaining ones are processed.'],
+  ['RS5', 'mcp', 'A failed tool invocation returns a structured MCP error and is never retried by the server.'],
+]);
+
+const unitTests = section('mesh-design, unit testing', 'UT', [
+  ['UT1', 'mcp', 'A unit test covers the resource-not-found error (6.3).'],
+  ['UT2', 'mesh', 'A unit test covers the schema version mismatch error (13.7).'],
+  ['UT3', 'nodes', 'A unit test covers channel reconnection on disconnect (3.7).'],
+  ['UT4', 'mesh', 'A unit test covers the remote registry fallback (4.4).'],
+  ['UT5', 'coordination', 'A unit test covers the task proposal timeout (7.4).'],
+  ['UT6', 'coordination', 'A unit test covers swarm participant failure and reassignment (8.5).'],
+  ['UT7', 'coordination', 'A unit test covers skipping a CRDT update that fails deserialization (9.5).'],
+  ['UT8', 'mesh', 'A unit test shows that the default tier assignments match the specification (11.1).'],
+  ['UT9', 'mcp', 'A unit test covers the structure of the tool invocation error response (5.4).'],
+]);
+
+const integrationTests = section('mesh-design, integration testing', 'IT', [
+  ['IT1', 'coordination', 'Integration: Ralph Loop to Swarm Coordinator to A2A Router to agent delivery.'],
+  ['IT2', 'mcp', 'Integration: MCP tool invocation across agents via A2A.'],
+  ['IT3', 'nodes', 'Integration: Hyperswarm-based remote agent discovery and channel establishment.'],
+  ['IT4', 'coordination', 'Integration: end-to-end CRDT sync between two agent instances.'],
+  ['IT5', 'providers', 'Integration: sandbox enforcement with a real sandbox module.'],
+]);
+
+const generators = section('mesh-design, generator', 'GEN.', [
+  ['GEN.arbAgentCard', 'mesh', 'Generates valid cards with random tiers, capabilities and endpoints.'],
+  ['GEN.arbA2AEnvelope', 'mesh', 'Generates valid envelopes with random types, senders and recipients.'],
+  ['GEN.arbCapabilityDescriptor', 'mesh', 'Generates valid capability descriptors.'],
+  ['GEN.arbTaskProposal', 'coordination', 'Generates valid task proposal payloads.'],
+  ['GEN.arbCRDTSyncMessage', 'coordination', 'Generates valid CRDT sync messages with vector clocks.'],
+  ['GEN.arbSandboxConfig', 'mesh', 'Generates sandbox configurations with allow lists.'],
+  ['GEN.arbTierPair', 'mesh', 'Generates sender/recipient tier pairs for routing tests.'],
+  ['GEN.arbMCPToolDefinition', 'mcp', 'Generates valid MCP tool definitions with schemas.'],
+]);
+
+const gatewayTypes = section('task-gateway, type', 'GT.', [
+  ['GT.A2ATaskState', 'gateway', 'A task state is submitted, working, completed or failed.'],
+  ['GT.A2AMessage', 'gateway', 'A message has a role (user or agent) and text parts.'],
+  ['GT.A2ATask', 'gateway', 'A task has id, state, messages, sessionId and timestamps.'],
+  ['GT.A2ATaskSendRequest', 'gateway', 'The shape of an inbound tasks/send request is exported.'],
+  ['GT.A2ATaskDeps', 'gateway', 'The task handler is injected with db, processManager and optional overrides.'],
+  ['GT.RemoteInvocationResult', 'gateway', 'A remote invocation results in success, taskId, responseText and error.'],
+]);
+
+const gatewayFunctions = section('task-gateway, function', 'GF.', [
+  ['GF.fetchAgentCard', 'gateway', 'Fetches a card from /.well-known/agent-card.json with a 5-minute cache.'],
+  ['GF.discoverAgent', 'gateway', 'Fetches a card safely: returns null on fetch failure.'],
+  ['GF.clearAgentCardCache', 'gateway', 'Clears the in-memory agent card cache.'],
+  ['GF.invokeRemoteAgent', 'gateway', 'Submits a task to a remote agent and polls until completion.'],
+  ['GF.handleTaskSend', 'gateway', 'Handles an inbound task: resolve agent, create session, start process.'],
+  ['GF.handleTaskGet', 'gateway', 'Retrieves a task by id from the in-memory store, or null.'],
+  ['GF.clearTaskStore', 'gateway', 'Clears all tasks from the in-memory store.'],
+  ['GF.buildAgentCard', 'gateway', 'Builds the primary instance-level A2A Agent Card.'],
+  ['GF.buildAgentCardForAgent', 'gateway', 'Builds an agent-specific A2A Agent Card.'],
+]);
+
+const gatewayInvariants = section('task-gateway, invariant', 'GI', [
+  ['GI1', 'gateway', 'Tasks go submitted, working, then completed or failed; no backward transition is possible.'],
+  ['GI2', 'gateway', 'Events drive transitions: session_exited or session_stopped completes a task, error fails it.'],
+  ['GI3', 'gateway', 'Inbound tasks are routed to the first agent that has a defaultProjectId configured.'],
+  [
+    'GI4',
+    'gateway',
+    'The task store is capped at 1000; beyond it the oldest finished tasks are pruned, 100 per cycle.',
+  ],
+  ['GI5', 'gateway', 'Active tasks are never pruned; only completed or failed tasks are evicted.'],
+  [
+    'GI6',
+    'gateway',
+    'A task working beyond timeoutMs (default 5 minutes) becomes failed with the message "Task timed out".',
+  ],
+  ['GI7', 'gateway', 'The timeout is cancelled on session exit or error, preventing a second state transition.'],
+  ['GI8', 'gateway', 'Cards fetched within 5 minutes come from the cache; stale ones are pruned on the next fetch.'],
+  ['GI9', 'gateway', 'A fetched card missing name or version throws ValidationError.'],
+  ['GI10', 'gateway', 'The client polls GET /a2a/tasks/:id every 3 seconds until a terminal state or timeout.'],
+  ['GI11', 'gateway', 'On completion the response text is that of the last message with role "agent".'],
+  ['GI12', 'gateway', 'Agent cards include all MCP tools as skills, with humanized names and tag categories.'],
+  ['GI13', 'gateway', 'Sessions created for A2A tasks use source "agent".'],
+  ['GI14', 'gateway', 'With custom mcpToolPermissions only those tools are skills; otherwise the default set is.'],
+]);
+
+const gatewayScenarios = section('task-gateway, scenario', 'GS', [
+  [
+    'GS1',
+    'gateway',
+    'Inbound lifecycle: submitted, working, assistant output appended as agent message, completed on exit.',
+  ],
+  ['GS2', 'gateway', 'Inbound timeout: 5 s without a session exit at timeoutMs 5000 fails with "Task timed out".'],
+  [
+    'GS3',
+    'gateway',
+    'Remote invocation: POST /a2a/tasks/send, poll to completed, return success, taskId and responseText.',
+  ],
+  ['GS4', 'gateway', 'Card caching: a second fetch after 2 minutes makes no request, one after 6 minutes does.'],
+  ['GS5', 'gateway', 'With no suitable agent handleTaskSend throws NotFoundError("Agent with default project").'],
+]);
+
+const gatewayErrors = section('task-gateway, error case', 'GE', [
+  ['GE1', 'gateway', 'No agent with defaultProjectId: NotFoundError("Agent with default project").'],
+  ['GE2', 'gateway', 'Remote card fetch answers non-2xx: ExternalServiceError with the HTTP status.'],
+  ['GE3', 'gateway', 'Remote card lacks name or version: ValidationError with field details.'],
+  ['GE4', 'gateway', 'Remote agent discovery fails: discoverAgent returns null.'],
+  ['GE5', 'gateway', 'Task submission answers non-2xx: success false, error "Submit failed: HTTP ...".'],
+  ['GE6', 'gateway', 'Remote task poll times out: success false, error "Timed out after ...ms".'],
+  ['GE7', 'gateway', 'Remote task fails: success false, error is the response text or "Task failed".'],
+  ['GE8', 'gateway', 'Process manager emits error: the task becomes failed and its timeout is cleared.'],
+]);
+
+const gatewayConfiguration = section('task-gateway, configuration', 'GC.', [
+  ['GC.PORT', 'gateway', 'PORT (default 3000) is the port used in the agent card URL.'],
+  ['GC.BIND_HOST', 'gateway', 'BIND_HOST (default 127.0.0.1) is the host used in the agent card URL.'],
+]);
+
+const federation = section('federation', '', [
+  // T016: A2A federation router
+  ['T016.1', 'providers', 'The A2A federation router has a module of its own, a2a-router.'],
+  ['T016.2', 'providers', 'A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegation, A2AResult>.'],
+  ['T016.3', 'providers', 'A2AConfig has endpoints, timeoutMs and failoverEnabled.'],
+  ['T016.4', 'providers', 'A2AEndpoint has id, url, priority and capabilities.'],
+  ['T016.5', 'providers', 'A2ADelegation has taskDescription, requiredCapabilities and context.'],
+  ['T016.6', 'providers', 'A2AResult has endpointId, result, correlationId and duration.'],
+  ['T016.7a', 'providers', 'init validates endpoint configurations.'],
+  ['T016.7b', 'providers', 'init performs initial health probes on all endpoints.'],
+  ['T016.7c', 'providers', 'init builds a routing table sorted by priority.'],
+  ['T016.8a', 'providers', 'execute selects an endpoint by matching capabilities and priority.'],
+  ['T016.8b', 'providers', 'execute sends the delegation request with its correlation ID.'],
+  ['T016.8c', 'providers', 'execute captures the result and syncs it to the local bus.'],
+  ['T016.8d', 'providers', 'A failed delegation is isolated to the originating lane and reaches no other lane.'],
+  ['T016.9a', 'providers', 'terminate cancels in-flight delegations.'],
+  ['T016.9b', 'providers', 'terminate clears the routing table.'],
+  ['T016.10', 'providers', 'Multi-endpoint failover and dynamic endpoint discovery exist.'],
+  ['T016.V1', 'providers', 'The router delivers a delegation to a real endpoint with correlation.'],
+  ['T016.V2', 'providers', 'Failure isolates to the originating lane.'],
+  ['T016.V3', 'providers', 'Multi-endpoint failover and dynamic endpoint discovery are documented and tested.'],
+  // T017: cross-provider health monitoring coordinator
+  ['T017.1', 'providers', 'Health monitoring has a module of its own, health.'],
+  ['T017.2a', 'providers', 'HealthCoordinator.register starts periodic health checks of a provider.'],
+  ['T017.2b', 'providers', 'HealthCoordinator.unregister stops the checks and removes the provider from tracking.'],
+  ['T017.2c', 'providers', 'HealthCoordinator.getStatus returns the current status of a provider.'],
+  ['T017.2d', 'providers', 'HealthCoordinator.getAllStatuses returns the statuses of all providers.'],
+  ['T017.2e', 'providers', 'HealthCoordinator.getHealthyProviders returns the healthy provider IDs of a type.'],
+  ['T017.3a', 'providers', 'adapter.health() is called at the configured interval (default 30 s, minimum 5 s).'],
+  ['T017.3b', 'providers', '3 consecutive failures make a provider degraded; the recovery threshold is configurable.'],
+  ['T017.3c', 'providers', 'A transition publishes provider.health.changed with provider ID, type, old and new state.'],
+  ['T017.4a', 'providers', 'Degraded providers remain registered but are excluded from active routing.'],
+  ['T017.4b', 'providers', 'Recovery checks continue at the same interval; a single success restores to healthy.'],
+  ['T017.5a', 'providers', 'All providers of a type unhealthy publishes a provider.capability.unavailable alert.'],
+  ['T017.5b', 'providers', 'Tasks for an unavailable capability are queued up to a configurable limit, not failed.'],
+  ['T017.V1', 'providers', 'Health checks run at configured intervals for all registered providers.'],
+  ['T017.V2', 'providers', 'State transitions are deterministic and bus-published.'],
+  ['T017.V3', 'providers', 'Degraded providers are excluded from routing queries.'],
+  ['T017.V4', 'providers', 'All-unhealthy triggers alert and task queuing.'],
+  // T018: failover routing
+  ['T018.1a', 'providers', 'FailoverRouter.selectProvider(type, capabilities?) returns a healthy provider ID or null.'],
+  ['T018.1b', 'providers', 'Selection is priority-weighted and deterministic among healthy providers of the type.'],
+  ['T018.1c', 'providers', 'If the highest-priority provider is degraded, the next healthy one is selected.'],
+  ['T018.1d', 'providers', 'If all are unhealthy null is returned and the caller handles queuing or error.'],
+  ['T018.2a', 'providers', 'The execute path of the registry uses selectProvider, not direct provider lookup.'],
+  ['T018.2b', 'providers', 'Failover publishes provider.failover.activated with from and to provider IDs.'],
+  ['T018.3a', 'providers', 'The health coordinator notifies the failover router on state transitions.'],
+  ['T018.3b', 'providers', 'The routing table is recalculated on each transition, not on each request.'],
+  ['T018.4', 'providers', 'Failover is provider-level: in-flight requests may fail and are not retried automatically.'],
+  ['T018.V1', 'providers', 'Failover selects a healthy provider when the primary is degraded.'],
+  ['T018.V2', 'providers', 'The failover event is published on the bus.'],
+  ['T018.V3', 'providers', 'The routing table updates on health transitions, not on each request.'],
+  ['T018.V4', 'providers', 'In-flight requests are never implicitly retried.'],
+  // T019: chaos tests for provider crash isolation
+  ['T019.1', 'providers', 'Provider crash isolation has a chaos test suite of its own.'],
+  [
+    'T019.2a',
+    'providers',
+    'Chaos: the process of provider A in lane 1 is killed mid-execute while B runs in lane 2, both isolated.',
+  ],
+  ['T019.2b', 'providers', 'The crashed provider A returns a normalized PROVIDER_CRASHED error.'],
+  ['T019.2c', 'providers', 'Provider B completes successfully with the correct result.'],
+  ['T019.2d', 'providers', 'The crash leaks no resources: no orphan processes, no open FDs.'],
+  ['T019.2e', 'providers', 'The health status of lane 2 remains healthy.'],
+  ['T019.3a', 'providers', 'Of 5 crashes in quick succession each produces a normalized error.'],
+  ['T019.3b', 'providers', 'Rapid successive crashes cause no host process instability.'],
+  ['T019.3c', 'providers', 'After rapid successive crashes the health coordinator marks A unavailable.'],
+  ['T019.4', 'providers', 'A provider killed mid-health-check is degraded or unavailable; the check does not hang.'],
+  ['T019.5', 'providers', 'Each chaos scenario runs at least 10 times with a 100% isolation rate.'],
+  ['T019.V1', 'providers', '100% crash isolation across 10 or more runs per scenario.'],
+  ['T019.V2', 'providers', 'Zero orphan processes after each test.'],
+  ['T019.V3', 'providers', 'SC-025-002 is fully covered.'],
+  // T020: integration tests for A2A, failover, credential rotation and error completeness
+  ['T020.1', 'providers', 'The providers have an integration test suite of their own.'],
+  ['T020.2a', 'providers', 'A real A2A endpoint receives a delegation with its correlation ID.'],
+  ['T020.2b', 'providers', 'A delegation failure isolates to the originating lane.'],
+  ['T020.2c', 'providers', 'Bus events are emitted for delegation success and failure.'],
+  ['T020.3a', 'providers', 'With the primary degraded, traffic routes to the secondary within one health interval.'],
+  ['T020.3b', 'providers', 'With the primary recovered, traffic returns to the primary.'],
+  ['T020.4a', 'providers', 'After rotation the next execute uses the new credential without provider restart.'],
+  ['T020.4b', 'providers', 'No task is interrupted during credential rotation.'],
+  ['T020.5a', 'providers', 'All known error scenarios across ACP, MCP and A2A are enumerated and triggered.'],
+  ['T020.5b', 'providers', 'Every error maps to a specific normalized code, never PROVIDER_UNKNOWN.'],
+  ['T020.5c', 'providers', 'The retryable flag of every error is correct.'],
+  ['T020.6a', 'providers', 'An ACP provider and an MCP tool server register and both pass health checks.'],
+  ['T020.6b', 'providers', 'Their tasks execute end-to-end with results on the bus under their correlation IDs.'],
+  ['T020.7', 'providers', 'All integration tests are mapped to SC-025-001 through SC-025-005.'],
+  ['T020.V1', 'providers', 'All test scenarios pass.'],
+  ['T020.V2', 'providers', 'Each SC-025 criterion has at least one mapped test.'],
+  ['T020.V3', 'providers', 'Coverage across all provider files is at least 85%.'],
+]);
+
+const providerSpecification = section('origins 3.1,', '', [
+  ['FR-025-001', 'providers', 'Providers share a typed interface: init, health, execute, terminate.'],
+  ['FR-025-002', 'providers', 'Providers register with config validation and credential binding.'],
+  ['FR-025-003', 'providers', 'ACP tasks run and cancel with bus correlation.'],
+  ['FR-025-004', 'providers', 'MCP: discovery, schema registration, sandboxed invocation and result capture.'],
+  ['FR-025-005', 'providers', 'A2A delegation has failure isolation and bus sync.'],
+  ['FR-025-006', 'providers', 'Credential stores are per provider and isolated from each other.'],
+  ['FR-025-007', 'providers', 'Execution contexts are isolated at process level.'],
+  ['FR-025-008', 'providers', 'Providers are bound to lanes so that failures stay in the lane.'],
+  ['FR-025-009', 'providers', 'All providers have periodic health checks, published to the bus.'],
+  ['FR-025-010', 'providers', 'Traffic fails over to another provider when one is degraded.'],
+  ['FR-025-011', 'providers', 'Error codes are normalized across ACP, MCP and A2A.'],
+  ['FR-025-012', 'providers', 'Policy gates are passed before agent-initiated actions.'],
+  ['NFR-025-001', 'providers', 'Initialization takes at most 5 s at p95, else it has failed.'],
+  ['NFR-025-002', 'providers', 'The health interval is configurable and defaults to 30 s.'],
+  ['NFR-025-003', 'providers', 'Adapter overhead is below 10 ms at p95, excluding the provider.'],
+  ['NFR-025-004', 'providers', 'A crash leaks no memory, file descriptors or child processes.'],
+  ['NFR-025-005', 'providers', 'A workspace runs at least 10 providers concurrently.'],
+  [
+    'SC-025-001',
+    'providers',
+    'At least one ACP provider and one MCP server register, pass health and execute end-to-end.',
+  ],
+  ['SC-025-002', 'providers', 'A crash in lane A has zero observable effect on lane B in 100% of chaos injections.'],
+  ['SC-025-003', 'providers', 'Failover to a healthy provider happens within one interval in 95% of runs.'],
+  ['SC-025-004', 'providers', 'All errors map to the taxonomy with zero unmapped.'],
+  ['SC-025-005', 'providers', 'Credentials rotate without restart or task interruption in 100% of runs.'],
+]);
+
+export const requirements: readonly Requirement[] = [
+  ...acceptanceCriteria,
+  ...properties,
+  ...errorCodes,
+  ...recoveryStrategies,
+  ...unitTests,
+  ...integrationTests,
+  ...generators,
+  ...gatewayTypes,
+  ...gatewayFunctions,
+  ...gatewayInvariants,
+  ...gatewayScenarios,
+  ...gatewayErrors,
+  ...gatewayConfiguration,
+  ...federation,
+  ...providerSpecification,
+];
