@@ -5,6 +5,7 @@ import { Policy } from './a2a/policy.js';
 import type { Carrier } from './a2a/ports.js';
 import { AgentRegistry } from './a2a/registry.js';
 import { A2ARouter, type A2ARouterInit } from './a2a/router.js';
+import { traceRouting } from './a2a/routing-spans.js';
 import type { SandboxRoutingConfig, TierRoutingConfig } from './a2a/schemas.js';
 import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
 import { Agent } from './agent/agent.js';
@@ -43,6 +44,7 @@ export class EclipticNode {
   readonly #deadlines: DeadlineQueue;
   readonly #agents = new Map<string, Agent>();
   readonly #hold: Timer;
+  readonly #stopTracing: () => void;
   #stopped = false;
 
   /** @internal Use `createNode`. */
@@ -65,6 +67,7 @@ export class EclipticNode {
     if (init.tiers) this.router.setTierConfig(init.tiers);
     if (init.sandbox) this.router.setSandboxConfig(init.sandbox);
     this.#hold = runtime.hold();
+    this.#stopTracing = traceRouting(observability);
   }
 
   /** Brings an agent to life on this node. */
@@ -87,14 +90,35 @@ export class EclipticNode {
     return [...this.#agents.values()];
   }
 
-  /** Ends every channel and agent. What waits is rejected with a typed error; nothing keeps running. */
-  async stop(): Promise<void> {
+  /** The live agent of that id. */
+  agentById(id: string): Agent {
+    const agent = this.#agents.get(id);
+    if (agent) return agent;
+    throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${id}"`, { agentId: id });
+  }
+
+  /**
+   * Ends every channel and agent. With `drainMs`, what is under way may finish within that time, while nothing new
+   * begins; what then still waits is rejected with a typed error. Nothing keeps running.
+   */
+  async stop({ drainMs = 0 }: { drainMs?: number } = {}): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
+    if (drainMs > 0) await this.#drain(drainMs);
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();
     this.#deadlines.clear();
+    this.#stopTracing();
     this.#hold.cancel();
+  }
+
+  async #drain(ms: number): Promise<void> {
+    let timer: Timer | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = this.#runtime.setTimer(resolve, ms);
+    });
+    await Promise.race([this.router.drain(), late]);
+    timer?.cancel();
   }
 }
 

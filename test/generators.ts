@@ -113,7 +113,7 @@ export const arbA2AEnvelope = (): fc.Arbitrary<A2AEnvelope> =>
 
 /** Sandbox rules over a small set of names, so that members, strangers and allowed agents all occur. */
 export const arbSandboxConfig = (agentIds: readonly string[]): fc.Arbitrary<SandboxRoutingConfig> => {
-  const agents = agentIds.length === 0 ? fc.constant([]) : fc.subarray([...agentIds]);
+  const agents = fc.subarray([...agentIds]);
   return fc.record({
     enforced: fc.boolean(),
     crossSandboxAllowList: agents,

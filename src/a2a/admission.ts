@@ -23,10 +23,17 @@ export class Admission {
   readonly #policy: Policy;
   readonly #threads: ThreadTable;
 
+  #closing = false;
+
   constructor(components: AdmissionComponents) {
     this.#runtime = components.runtime;
     this.#policy = components.policy;
     this.#threads = components.threads;
+  }
+
+  /** From now on only replies are admitted. */
+  close(): void {
+    this.#closing = true;
   }
 
   /** Does the envelope claim what its sender's card does not say? */
@@ -45,7 +52,8 @@ export class Admission {
   }
 
   /** Is there anything about the message itself that forbids delivering it now? */
-  unfit(envelope: ValidEnvelope): Failure | undefined {
+  unfit(envelope: ValidEnvelope, inReply = false): Failure | undefined {
+    if (this.#closing && !inReply) return CLOSING;
     if (envelope.metadata === undefined) return undefined;
     const { durable, ttlMs } = envelope.metadata;
     if (durable) return { code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' };
@@ -63,7 +71,7 @@ export class Admission {
   /** May this message go from here to there? */
   refusal(envelope: ValidEnvelope, source: Party, target: Party, inReply: boolean): Failure | undefined {
     const decision = this.#policy.judge(envelope, source, target, inReply);
-    return decision.allowed ? this.unfit(envelope) : decision;
+    return decision.allowed ? this.unfit(envelope, inReply) : decision;
   }
 
   /** Would the target's answer be kept from coming back? Replies ignore tiers, but never leave a sandbox. */
@@ -99,4 +107,5 @@ export class Admission {
   }
 }
 
+const CLOSING: Failure = { code: 'NODE_STOPPED', reason: 'the node is stopping and opens no more conversations' };
 const PERMITS_FULL: Failure = { code: 'PERMITS_FULL', reason: 'too many conversations wait for an answer' };

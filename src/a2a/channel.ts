@@ -149,17 +149,20 @@ export class A2AChannel {
   #perform(effect: ChannelEffect): void {
     switch (effect.type) {
       case 'attempt-first':
-        return void this.#attempt();
+        void this.#attempt();
+        return;
       case 'retry-after':
         this.#retryTimer = this.#components.runtime.setTimer(() => this.#step({ type: 'retry-due' }), effect.ms);
         return;
       case 'settle-first':
-        return this.#settle(this.#outgoing.shift()!, effect.delivered);
+        this.#settle(this.#outgoing.shift()!, effect.delivered);
+        return;
       case 'settle-all':
         for (const outgoing of this.#outgoing.splice(0)) this.#settle(outgoing, false);
         return;
       case 'status':
-        return this.#enter(effect.status);
+        this.#enter(effect.status);
+        return;
     }
   }
 

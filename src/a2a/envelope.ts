@@ -61,25 +61,15 @@ export class ValidEnvelope implements A2AEnvelope {
   }
 
   /** The same message with nothing in it, for whoever remembers only that it was. */
-  static withoutPayload(envelope: ValidEnvelope): ValidEnvelope {
-    const { id, sender, recipient, correlationId, type, timestamp, metadata } = envelope;
+  withoutPayload(): ValidEnvelope {
+    const { id, sender, recipient, correlationId, type, timestamp, metadata } = this;
     return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, null, metadata, 0);
   }
 
   /** The same message as seen from another node, where its ends have other names. */
-  static readdress(envelope: ValidEnvelope, sender: string, recipient: string): ValidEnvelope {
-    const { id, correlationId, type, timestamp, payload, metadata } = envelope;
-    return new ValidEnvelope(
-      id,
-      sender,
-      recipient,
-      correlationId,
-      type,
-      timestamp,
-      payload,
-      metadata,
-      envelope.#weight,
-    );
+  readdress(sender: string, recipient: string): ValidEnvelope {
+    const { id, correlationId, type, timestamp, payload, metadata } = this;
+    return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, metadata, this.#weight);
   }
 }
 
@@ -104,11 +94,11 @@ export class EnvelopeFactory {
 
   create(init: EnvelopeInit): ValidEnvelope {
     const { sender, recipient, type, payload, correlationId, metadata } = init;
-    if (!isAddress(sender)) throw refusal(draft(init));
+    if (!isAddress(sender) || !isMessageType(type)) throw refusal(draft(init));
     return this.createFrom(sender, recipient, type, payload, correlationId, metadata);
   }
 
-  /** @internal As `create`, for a sender whose address is known to be one. */
+  /** @internal As `create`, for a sender and a type that are known to be right. */
   createFrom(
     sender: string,
     recipient: string,
@@ -122,7 +112,6 @@ export class EnvelopeFactory {
     if (
       typeof weight !== 'number' ||
       !isRecipient(recipient) ||
-      !MESSAGE_TYPES.has(type) ||
       !isOptionalId(correlationId) ||
       !(metadata === undefined || isMetadata(metadata))
     ) {
@@ -160,7 +149,7 @@ export function checkEnvelope(value: unknown): ValidEnvelope {
     isAddress(sender) &&
     isRecipient(recipient) &&
     isOptionalId(correlationId) &&
-    MESSAGE_TYPES.has(type) &&
+    isMessageType(type) &&
     typeof timestamp === 'number' &&
     timestamp >= 0 &&
     timestamp < Number.POSITIVE_INFINITY &&
@@ -168,7 +157,7 @@ export function checkEnvelope(value: unknown): ValidEnvelope {
     typeof weight === 'number'
   ) {
     const known = metadata && copyMetadata(metadata);
-    return new ValidEnvelope(id, sender, recipient, correlationId, type!, timestamp, payload, known, weight);
+    return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, known, weight);
   }
   throw refusal(value);
 }
@@ -190,6 +179,10 @@ function describePayloadFault(payload: number | JsonFault): string {
 
 function describe(value: unknown): string {
   return value === null ? 'null' : `a ${typeof value}`;
+}
+
+export function isMessageType(value: unknown): value is A2AMessageType {
+  return MESSAGE_TYPES.has(value);
 }
 
 function isId(value: unknown): value is string {

@@ -29,6 +29,8 @@ export class Dispatcher {
   readonly #ready = new Fifo<Mailbox>();
   #running = false;
   #deferred = false;
+  #open = 0;
+  #onIdle: (() => void) | undefined;
 
   constructor(runtime: Runtime, rules: MailboxRules) {
     this.runtime = runtime;
@@ -38,6 +40,25 @@ export class Dispatcher {
   /** Could a delivery happen at once? */
   get idle(): boolean {
     return !this.#running && !this.#deferred;
+  }
+
+  /** Resolves when no envelope waits and no handler runs. */
+  whenIdle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+      this.settled(0);
+    });
+  }
+
+  /** @internal Counts an envelope that waits or a handler that runs. */
+  began(): void {
+    this.#open++;
+  }
+
+  /** @internal */
+  settled(count: number): void {
+    this.#open -= count;
+    if (this.#open === 0) this.#onIdle?.();
   }
 
   /** @internal A mailbox has something to hand over. */
@@ -117,6 +138,7 @@ export class Mailbox {
   put(envelope: ValidEnvelope): void {
     this.#waiting ??= new Fifo();
     this.#waiting.push(envelope);
+    this.#dispatcher.began();
     this.#wake();
   }
 
@@ -133,7 +155,9 @@ export class Mailbox {
   /** Ends the mailbox; returns what nobody took. */
   close(): ValidEnvelope[] {
     this.#attached = [];
-    return this.#waiting?.drain() ?? [];
+    const left = this.#waiting?.drain() ?? [];
+    this.#dispatcher.settled(left.length);
+    return left;
   }
 
   /** @internal Hands over what waits, until the budget, the concurrency or the queue ends. Returns the budget left. */
@@ -147,6 +171,7 @@ export class Mailbox {
       }
       budget--;
       this.handle(waiting.shift()!);
+      this.#dispatcher.settled(1);
     }
     return budget;
   }
@@ -171,6 +196,7 @@ export class Mailbox {
 
   #track(envelope: ValidEnvelope, pending: PromiseLike<void>): void {
     this.#inFlight++;
+    this.#dispatcher.began();
     pending.then(
       () => this.#finished(),
       (error: unknown) => {
@@ -183,6 +209,7 @@ export class Mailbox {
   #finished(): void {
     this.#inFlight--;
     this.#resume();
+    this.#dispatcher.settled(1);
   }
 
   #resume(): void {

@@ -101,7 +101,7 @@ class Counters {
   routed(record: RoutingRecord | BroadcastRecord, sent: number, received: number, measured: boolean): void {
     this.#sent += sent;
     this.#received += received;
-    this.#byType[record.messageType] += sent;
+    this.#byType[record.envelope.type] += sent;
     if (measured) {
       this.#latencySum += record.latencyMs;
       this.#latencyCount++;

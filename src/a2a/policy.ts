@@ -143,6 +143,11 @@ export class Policy {
     return decide(this.#rules, source, 'message', target, envelope.type, inReply, justification);
   }
 
+  /** May `source` open a conversation with `target` by a message of this type? */
+  ask(source: Party, target: Party, type: A2AMessageType, justification?: string): Decision {
+    return decide(this.#rules, source, 'message', target, type, false, justification);
+  }
+
   /** May `responder` answer what `opener` asked it? */
   judgeAnswer(responder: Party, opener: Party): Decision {
     return decide(this.#rules, responder, 'message', opener, 'response', true);

@@ -34,9 +34,9 @@ export function toPrometheus(metrics: A2AMetrics): string {
 }
 
 function by(label: string, counts: Readonly<Record<string, number | undefined>>): [string, number][] {
-  return Object.entries(counts).map(([value, count]) => [`{${label}="${escape(value)}"}`, count ?? 0]);
+  return Object.entries(counts).map(([value, count]) => [`{${label}="${escapeLabel(value)}"}`, count ?? 0]);
 }
 
-function escape(value: string): string {
+function escapeLabel(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
 }

@@ -13,6 +13,8 @@ export class RegistryEntry implements Party {
   tier: AgentTier;
   sandboxId: string | undefined;
   mailbox: Mailbox | undefined;
+  /** False once the agent was taken off the registry. */
+  registered = true;
 
   constructor(card: AgentCard, order: number) {
     this.node = card.node;

@@ -65,6 +65,7 @@ export class AgentRegistry {
     const entry = this.#byAddress.get(this.#localName(agentId));
     if (!entry) return false;
     this.#byAddress.delete(entry.address);
+    entry.registered = false;
     this.#unindex(entry);
     if (entry.node !== undefined) this.#remoteById.remove(entry.card.id, entry);
     return true;
@@ -144,7 +145,7 @@ export class AgentRegistry {
 
   /** @internal The entry of an agent of this node, by id or by full address. */
   ownEntry(agentId: string): RegistryEntry | undefined {
-    const entry = this.#byAddress.get(this.#localName(agentId));
+    const entry = this.#byAddress.get(agentId) ?? this.#byAddress.get(this.#localName(agentId));
     return entry?.node === undefined ? entry : undefined;
   }
 

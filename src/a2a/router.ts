@@ -2,16 +2,17 @@ import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { splitAddress } from './address.js';
 import { Admission, type Failure } from './admission.js';
-import { BROADCAST, checkEnvelope, ValidEnvelope } from './envelope.js';
+import { BROADCAST, checkEnvelope, type ValidEnvelope } from './envelope.js';
 import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
 import type { A2AObservability } from './observability.js';
-import type { Policy } from './policy.js';
+import type { Decision, Policy } from './policy.js';
 import type { Carrier } from './ports.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import { RoutingReporter } from './routing-reporter.js';
 import type {
   A2AEnvelope,
+  A2AMessageType,
   BroadcastCounts,
   RoutingResult,
   SandboxRoutingConfig,
@@ -83,13 +84,16 @@ export class A2ARouter {
 
   /**
    * @internal As `send`, without a promise where none is needed. With `needsAnswer`, a target whose answer policy
-   * would not let back is refused at once.
+   * would not let back is refused at once. A caller that knows the sender's entry hands it over.
    */
-  route(envelope: ValidEnvelope, needsAnswer = false): RoutingResult | Promise<RoutingResult> {
+  route(
+    envelope: ValidEnvelope,
+    needsAnswer = false,
+    source = this.#registry.ownEntry(envelope.sender),
+  ): RoutingResult | Promise<RoutingResult> {
     const { recipient, metadata } = envelope;
     const started = this.#reporter.start();
-    const source = this.#registry.entry(envelope.sender) ?? this.#registry.ownEntry(envelope.sender);
-    if (!source || source.node !== undefined) {
+    if (!source) {
       const reason = `"${envelope.sender}" is not an agent of this node`;
       return this.#reporter.refused(envelope, recipient, { code: 'SENDER_REFUSED', reason }, started);
     }
@@ -120,7 +124,7 @@ export class A2ARouter {
     if (contradiction) return refused(contradiction);
     const target = this.#registry.ownEntry(wire.recipient);
     if (!target) return refused({ code: 'AGENT_NOT_FOUND', reason: `this node has no agent "${wire.recipient}"` });
-    return this.#toOne(ValidEnvelope.readdress(wire, source.address, target.address), source, target, started);
+    return this.#toOne(wire.readdress(source.address, target.address), source, target, started);
   }
 
   /**
@@ -162,6 +166,17 @@ export class A2ARouter {
     return true;
   }
 
+  /** Opens no more conversations; resolves when everything under way has been handled. */
+  drain(): Promise<void> {
+    this.#admission.close();
+    return this.#dispatcher.whenIdle();
+  }
+
+  /** What policy would say to a message that opens a conversation. Asks the same question; leaves no trace. */
+  explain(sender: string, recipient: string, type: A2AMessageType, justification?: string): Decision {
+    return this.#policy.ask(this.#registry.resolve(sender), this.#registry.resolve(recipient), type, justification);
+  }
+
   setTierConfig(config: TierRoutingConfig): void {
     this.#policy.setTierConfig(config);
   }
@@ -201,7 +216,7 @@ export class A2ARouter {
   /** Hands an envelope to the other node, as that node will name its ends. */
   async #carry(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<Failure | undefined> {
     try {
-      await this.#carrier!.carry(target.node!, ValidEnvelope.readdress(envelope, source.card.id, target.card.id));
+      await this.#carrier!.carry(target.node!, envelope.readdress(source.card.id, target.card.id));
       return undefined;
     } catch (error) {
       const failure: Failure = { code: 'DELIVERY_FAILED', reason: describeError(error) };

@@ -1,6 +1,6 @@
 import { ValidEnvelope } from './envelope.js';
 import type { RegistryEntry } from './registry-index.js';
-import type { A2ALogEvent, A2AMessageType, AgentTier, BroadcastCounts } from './schemas.js';
+import type { A2ALogEvent, AgentTier, BroadcastCounts } from './schemas.js';
 
 /** Larger envelopes are remembered without their payload. */
 const REMEMBERED_BYTES = 1_024;
@@ -10,34 +10,29 @@ const REMEMBERED_BYTES = 1_024;
  * cross-tier audit), which are made only when somebody looks.
  */
 export class RoutingRecord {
-  readonly #envelope: ValidEnvelope;
-  readonly #source: RegistryEntry;
-  readonly #target: RegistryEntry;
+  readonly envelope: ValidEnvelope;
+  readonly source: RegistryEntry;
+  readonly target: RegistryEntry;
   /** Both tiers as they were then: a card may change before anybody looks. */
-  readonly #tiers: number;
+  readonly tiers: number;
   readonly latencyMs: number;
 
   constructor(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, latencyMs: number) {
-    this.#envelope =
-      ValidEnvelope.weightOf(envelope) > REMEMBERED_BYTES ? ValidEnvelope.withoutPayload(envelope) : envelope;
-    this.#source = source;
-    this.#target = target;
-    this.#tiers = source.tier * 4 + target.tier;
+    this.envelope = ValidEnvelope.weightOf(envelope) > REMEMBERED_BYTES ? envelope.withoutPayload() : envelope;
+    this.source = source;
+    this.target = target;
+    this.tiers = source.tier * 4 + target.tier;
     this.latencyMs = latencyMs;
-  }
-
-  get messageType(): A2AMessageType {
-    return this.#envelope.type;
   }
 
   /** Is its sender on this node? */
   get sent(): boolean {
-    return this.#source.node === undefined;
+    return this.source.node === undefined;
   }
 
   /** Is its recipient on this node? */
   get received(): boolean {
-    return this.#target.node === undefined;
+    return this.target.node === undefined;
   }
 
   get path(): 'local' | 'remote' {
@@ -45,11 +40,12 @@ export class RoutingRecord {
   }
 
   expand(): A2ALogEvent[] {
-    const { id: envelopeId, correlationId, sender, type: messageType, timestamp } = this.#envelope;
-    const about = { envelopeId, correlationId, sender, recipient: this.#target.address, messageType, timestamp };
-    const decision = { routingPath: this.path, duration: this.latencyMs, success: true };
-    const sourceTier = (this.#tiers >> 2) as AgentTier;
-    const targetTier = (this.#tiers & 3) as AgentTier;
+    const { id: envelopeId, correlationId, sender, type: messageType, timestamp } = this.envelope;
+    const about = { envelopeId, correlationId, sender, recipient: this.target.address, messageType, timestamp };
+    const traceparent = this.envelope.metadata?.traceparent;
+    const decision = { routingPath: this.path, duration: this.latencyMs, success: true, traceparent };
+    const sourceTier = (this.tiers >> 2) as AgentTier;
+    const targetTier = (this.tiers & 3) as AgentTier;
     const events: A2ALogEvent[] = [];
     if (this.sent) events.push({ type: 'message-sent', ...about });
     events.push({ type: 'routing-decision', ...about, ...decision });
@@ -61,17 +57,12 @@ export class RoutingRecord {
 
 /** What a broadcast left behind: one send, many recipients. */
 export class BroadcastRecord {
-  readonly envelopeId: string;
-  readonly correlationId: string | undefined;
-  readonly sender: string;
-  readonly messageType: A2AMessageType;
+  readonly envelope: ValidEnvelope;
   readonly sourceTier: AgentTier;
   readonly reached: readonly RegistryEntry[];
-  /** The tiers that `reached` had then: a card may change before anybody looks. */
-  readonly #tiers: Uint8Array;
+  readonly tiers: Uint8Array;
   readonly counts: BroadcastCounts;
   readonly latencyMs: number;
-  readonly timestamp: number;
 
   constructor(
     envelope: ValidEnvelope,
@@ -80,28 +71,26 @@ export class BroadcastRecord {
     counts: BroadcastCounts,
     latencyMs: number,
   ) {
-    this.envelopeId = envelope.id;
-    this.correlationId = envelope.correlationId;
-    this.sender = envelope.sender;
-    this.messageType = envelope.type;
+    this.envelope = envelope.withoutPayload();
     this.sourceTier = source.tier;
     this.reached = reached;
-    this.#tiers = Uint8Array.from(reached, (entry) => entry.tier);
+    this.tiers = Uint8Array.from(reached, (entry) => entry.tier);
     this.counts = counts;
     this.latencyMs = latencyMs;
-    this.timestamp = envelope.timestamp;
   }
 
   expand(): A2ALogEvent[] {
-    const { envelopeId, correlationId, sender, messageType, timestamp, sourceTier } = this;
+    const { id: envelopeId, correlationId, sender, type: messageType, timestamp } = this.envelope;
     const about = { envelopeId, correlationId, sender, messageType, timestamp };
-    const whole = { ...about, recipient: '*', routingPath: 'broadcast', broadcast: this.counts } as const;
+    const traceparent = this.envelope.metadata?.traceparent;
+    const whole = { ...about, recipient: '*', routingPath: 'broadcast', broadcast: this.counts, traceparent } as const;
     const events: A2ALogEvent[] = [
       { type: 'message-sent', ...about, recipient: '*' },
       { type: 'routing-decision', ...whole, duration: this.latencyMs, success: true },
     ];
+    const { sourceTier } = this;
     this.reached.forEach(({ address: recipient, node }, index) => {
-      const targetTier = this.#tiers[index] as AgentTier;
+      const targetTier = this.tiers[index] as AgentTier;
       if (sourceTier !== targetTier) events.push({ type: 'tier-audit', ...about, recipient, sourceTier, targetTier });
       if (node === undefined) events.push({ type: 'message-received', ...about, recipient });
     });

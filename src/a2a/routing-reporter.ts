@@ -63,7 +63,8 @@ export class RoutingReporter {
     const { code, reason } = failure;
     const latencyMs = this.#latency(started);
     const routingPath = target === BROADCAST ? 'broadcast' : target.includes('@') ? 'remote' : 'local';
-    const decision = { routingPath, duration: latencyMs, success: false, code, reason } as const;
+    const traceparent = envelope.metadata?.traceparent;
+    const decision = { routingPath, duration: latencyMs, success: false, code, reason, traceparent } as const;
     this.#observability.emit({ type: 'routing-decision', ...this.#about(envelope, target), ...decision });
     if (SECURITY.has(code)) this.about('security', envelope, target, failure);
     return { delivered: false, path: routingPath, targetAgentId: target, latencyMs, error: code, reason };

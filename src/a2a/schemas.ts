@@ -176,6 +176,8 @@ export const A2ALogEventSchema = z.object({
   code: z.string().optional(),
   reason: z.string().optional(),
   broadcast: BroadcastCountsSchema.optional(),
+  /** W3C trace context of the envelope. */
+  traceparent: z.string().optional(),
   timestamp: z.number(),
 });
 

@@ -1,6 +1,6 @@
 import type { A2AChannel } from '../a2a/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../a2a/channel-manager.js';
-import { BROADCAST, type EnvelopeFactory, type ValidEnvelope } from '../a2a/envelope.js';
+import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../a2a/envelope.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { AgentCard, RoutingResult } from '../a2a/schemas.js';
@@ -51,7 +51,7 @@ export class Agent {
     this.#init = init;
     this.#onLeave = onLeave;
     this.id = registry.register(buildCard(init, runtime.now())).id;
-    this.#outbox = new Outbox(this.id, factory, router);
+    this.#outbox = new Outbox(registry.entry(this.id)!, factory, router);
     this.#conversations = new Conversations(this.id, { ...components, outbox: this.#outbox });
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
   }
@@ -95,7 +95,9 @@ export class Agent {
   /** Sends one message. Resolves when the recipient has it; rejects with the reason when it may not or cannot. */
   send(to: Recipient, payload: unknown, options: SendOptions = {}): Promise<RoutingResult> {
     try {
-      const result = this.#outbox.route(to, options.type ?? 'notification', payload, options);
+      const { type = 'notification' } = options;
+      if (!isMessageType(type)) throw new EclipticError('INVALID_ENVELOPE', `there is no message type "${type}"`);
+      const result = this.#outbox.route(to, type, payload, options);
       return isPromise(result) ? result.then(assertDelivered) : Promise.resolve(assertDelivered(result));
     } catch (error) {
       return Promise.reject(error);

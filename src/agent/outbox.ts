@@ -1,4 +1,5 @@
 import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
+import type { RegistryEntry } from '../a2a/registry-index.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from '../a2a/schemas.js';
 import { EclipticError, type ErrorCode } from '../runtime/errors.js';
@@ -20,12 +21,14 @@ export interface SendOptions {
 /** How one agent puts messages on the mesh: always under its own name, never after it left. */
 export class Outbox {
   readonly #sender: string;
+  readonly #entry: RegistryEntry;
   readonly #factory: EnvelopeFactory;
   readonly #router: A2ARouter;
   #closed = false;
 
-  constructor(sender: string, factory: EnvelopeFactory, router: A2ARouter) {
-    this.#sender = sender;
+  constructor(entry: RegistryEntry, factory: EnvelopeFactory, router: A2ARouter) {
+    this.#sender = entry.address;
+    this.#entry = entry;
     this.#factory = factory;
     this.#router = router;
   }
@@ -44,9 +47,8 @@ export class Outbox {
     this.#assertOpen();
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = metadataFor(to, options);
-    return this.#router.route(
-      this.#factory.createFrom(this.#sender, recipient, type, payload, options.thread, metadata),
-    );
+    const envelope = this.#factory.createFrom(this.#sender, recipient, type, payload, options.thread, metadata);
+    return this.#router.route(envelope, false, this.#entry);
   }
 
   /** Routes a request that opens a thread, named after its first message, and expects an answer in it. */
@@ -55,7 +57,7 @@ export class Outbox {
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = typeof to === 'string' ? undefined : ({ routingHint: 'capability' } as const);
     const envelope = this.#factory.createFrom(this.#sender, recipient, 'request', payload, thread, metadata, thread);
-    return this.#router.route(envelope, true);
+    return this.#router.route(envelope, true, this.#entry);
   }
 
   /** Routes one message and rejects unless it was delivered. */
@@ -67,12 +69,16 @@ export class Outbox {
   reply(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): void {
     if (envelope.correlationId === undefined || this.#closed) return;
     const { correlationId: thread, sender } = envelope;
-    const routed = this.#router.route(this.#factory.createFrom(this.#sender, sender, type, payload, thread));
+    const answer = this.#factory.createFrom(this.#sender, sender, type, payload, thread);
+    const routed = this.#router.route(answer, false, this.#entry);
     if (isPromise(routed)) routed.catch(() => {});
   }
 
   #assertOpen(): void {
-    if (this.#closed) throw new EclipticError('NODE_STOPPED', `agent "${this.#sender}" has left`);
+    // Off the registry is off the mesh, even where the handle was not told.
+    if (this.#closed || !this.#entry.registered) {
+      throw new EclipticError('NODE_STOPPED', `agent "${this.#sender}" has left`);
+    }
   }
 }
 

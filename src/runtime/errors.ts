@@ -44,6 +44,19 @@ export const ERRORS = {
   STREAM_ANSWER: entry('The request was answered with a stream; read it with `stream()`.', false, 409, -32126),
   INVALID_TRANSITION: entry('The state machine does not allow that step from its present state.', false, 409, -32127),
   NODE_STOPPED: entry('The node or the agent has stopped and takes no more work.', false, 503, -32128),
+  USAGE: entry('The command line is wrong; the message and `--help` say how it goes.', false, 400, -32129),
+  NO_NODE: entry('No node runs on this data folder.', true, 503, -32130),
+  NODE_EXISTS: entry('Another process already runs the node of this data folder.', false, 409, -32131),
+  DATA_FOLDER: entry('The data folder or its control socket cannot be used.', false, 500, -32132),
+  INVALID_FRAME: entry(
+    'The control connection carried something that is not a frame of its protocol.',
+    false,
+    400,
+    -32133,
+  ),
+  PROTOCOL_MISMATCH: entry('The two sides speak no common version of the protocol.', false, 426, -32134),
+  METHOD_NOT_FOUND: entry('The node offers no such operation.', false, 404, -32135),
+  MODULE_FAILED: entry('An agent’s module could not be loaded or set up.', false, 500, -32136),
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;
@@ -71,6 +84,11 @@ export class EclipticError extends Error {
 
 export function isErrorCode(value: unknown): value is ErrorCode {
   return typeof value === 'string' && Object.hasOwn(ERRORS, value);
+}
+
+/** An error of the catalogue as it is; anything else as the given code, with the original as its cause. */
+export function toEclipticError(error: unknown, code: ErrorCode): EclipticError {
+  return error instanceof EclipticError ? error : new EclipticError(code, describeError(error), {}, error);
 }
 
 /** The text of anything that was thrown, for logs and events. */

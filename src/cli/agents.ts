@@ -1,0 +1,37 @@
+import type { AgentRow } from '../control/methods.js';
+import type { Command } from './command.js';
+import { printable } from './output.js';
+import { numeric } from './payload.js';
+
+export const command: Command = {
+  summary: 'list the agents',
+  usage: 'agents [--capability C] [--tier N] [--sandbox S]',
+  options: { capability: { type: 'string' }, tier: { type: 'string' }, sandbox: { type: 'string' } },
+  optionHelp: [
+    ['--capability C', 'only those that offer it'],
+    ['--tier N', 'only those of tier 0, 1, 2 or 3'],
+    ['--sandbox S', 'only those in that sandbox'],
+  ],
+  examples: ['ecliptic agents', 'ecliptic agents --tier 2', 'ecliptic agents --capability backend.api --json'],
+  async run({ connect, values, output }) {
+    const { capability, sandbox } = values;
+    const tier = numeric(values, 'tier');
+    const client = await connect();
+    const rows = await client.call<AgentRow[]>('agents', { capability, sandbox, tier });
+    client.close();
+    output.value(rows, () =>
+      rows.length === 0
+        ? 'no agents match'
+        : output.table(
+            ['AGENT', 'TIER', 'SANDBOX', 'STATE', 'CAPABILITIES'],
+            rows.map((row) => [
+              row.node === null ? row.id : `${row.id}@${row.node}`,
+              `L${row.tier}`,
+              row.sandbox ?? '-',
+              row.failure === null ? row.state : `failed: ${printable(row.failure).split('\n')[0]}`,
+              printable(row.capabilities.join(', ')) || '-',
+            ]),
+          ),
+    );
+  },
+};

@@ -1,0 +1,23 @@
+import { loadConfig } from '../config/load.js';
+import { configJsonSchema } from '../config/schema.js';
+import type { Command } from './command.js';
+import { usage } from './output.js';
+
+export const command: Command = {
+  summary: 'check a configuration file, or print its JSON Schema',
+  usage: 'config check [FILE] | config schema',
+  words: [1, 2],
+  examples: ['ecliptic config check', 'ecliptic config check ./deploy/ecliptic.json', 'ecliptic config schema'],
+  async run({ words, env, output }) {
+    const [action, file] = words;
+    if (action === 'schema' && file === undefined) return output.line(JSON.stringify(configJsonSchema(), null, 2));
+    if (action !== 'check') throw usage(`usage: ecliptic ${command.usage}`);
+    const loaded = loadConfig(file ?? env.ECLIPTIC_CONFIG, process.cwd());
+    const agents = Object.keys(loaded.config.agents ?? {}).length;
+    output.value({ ok: true, file: loaded.file ?? null, agents }, () =>
+      loaded.file
+        ? `${loaded.file} is fine: ${agents} agents of its own`
+        : 'there is no ecliptic.json here; defaults apply',
+    );
+  },
+};

@@ -1,0 +1,123 @@
+import { resolve } from 'node:path';
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { ControlClient } from '../control/client.js';
+import { controlPath, defaultDataFolder } from '../control/data-folder.js';
+import type { Command, Invocation, Values } from './command.js';
+import { Output, usage } from './output.js';
+
+/** Each command's file is loaded only when it is called, so that all of them start at once. */
+const COMMANDS: Readonly<Record<string, () => Promise<{ command: Command }>>> = {
+  up: () => import('./up.js'),
+  down: () => import('./down.js'),
+  agents: () => import('./agents.js'),
+  card: () => import('./card.js'),
+  send: () => import('./send.js'),
+  request: () => import('./request.js'),
+  broadcast: () => import('./broadcast.js'),
+  tail: () => import('./tail.js'),
+  thread: () => import('./thread.js'),
+  metrics: () => import('./metrics.js'),
+  policy: () => import('./policy.js'),
+  config: () => import('./config.js'),
+};
+
+const GLOBAL_OPTIONS = {
+  json: { type: 'boolean' },
+  data: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} as const satisfies ParseArgsConfig['options'];
+
+const GLOBAL_HELP: readonly (readonly [string, string])[] = [
+  ['--data DIR', 'the node’s data folder (or ECLIPTIC_DATA)'],
+  ['--json', 'output for programs'],
+  ['-h, --help', 'this text'],
+];
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(argv: readonly string[]): Promise<number> {
+  const [name, ...rest] = argv;
+  const output = new Output(argv.includes('--json'), process.env);
+  try {
+    if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
+      output.line(await overview());
+      return 0;
+    }
+    if (name === '--version') {
+      output.line((await import('../version.js')).VERSION);
+      return 0;
+    }
+    if (!Object.hasOwn(COMMANDS, name)) throw usage(`there is no command "${name}"; see: ecliptic --help`);
+    const { command } = await COMMANDS[name]!();
+    const { values, words } = parse(command, name, rest);
+    if (values.help) output.line(help(command));
+    else await command.run(invocation(values, words, output));
+    return 0;
+  } catch (error) {
+    return output.failure(error);
+  }
+}
+
+function parse(command: Command, name: string, args: string[]): { values: Values; words: string[] } {
+  const options = { ...GLOBAL_OPTIONS, ...command.options };
+  let parsed: { values: object; positionals: string[] };
+  try {
+    parsed = parseArgs({ args, options, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw usage(`${(error as Error).message.split('. ')[0]}; see: ecliptic ${name} --help`);
+  }
+  const values = parsed.values as Values;
+  const [least, most] = command.words ?? [0, 0];
+  const count = parsed.positionals.length;
+  if (!values.help && (count < least || count > most)) throw usage(`usage: ecliptic ${command.usage}`);
+  return { values, words: parsed.positionals };
+}
+
+function invocation(values: Values, words: readonly string[], output: Output): Invocation {
+  const { env } = process;
+  const dataFolder = async () => {
+    if (typeof values.data === 'string') return resolve(values.data);
+    if (env.ECLIPTIC_DATA) return resolve(env.ECLIPTIC_DATA);
+    const { dataFolderOf } = await import('../config/data-setting.js');
+    const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG;
+    return dataFolderOf(file, process.cwd()) ?? defaultDataFolder(env);
+  };
+  const connect = async () => ControlClient.connect(controlPath(await dataFolder(), env));
+  return { values, words, output, env, dataFolder, connect };
+}
+
+async function overview(): Promise<string> {
+  const rows = await Promise.all(
+    Object.entries(COMMANDS).map(async ([name, load]) => [name, (await load()).command.summary] as const),
+  );
+  return [
+    'ecliptic: a coordination fabric for AI agents',
+    '',
+    'usage: ecliptic COMMAND [options]',
+    '',
+    ...columns(rows),
+    '',
+    'Every command takes:',
+    ...columns(GLOBAL_HELP),
+    '',
+    'Start with: ecliptic up',
+  ].join('\n');
+}
+
+function help(command: Command): string {
+  return [
+    command.summary,
+    '',
+    `usage: ecliptic ${command.usage}`,
+    '',
+    ...columns([...(command.optionHelp ?? []), ...GLOBAL_HELP]),
+    '',
+    'examples:',
+    ...command.examples.map((example) => `  ${example}`),
+  ].join('\n');
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
+}

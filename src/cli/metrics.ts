@@ -1,0 +1,31 @@
+import type { A2AMetrics } from '../a2a/observability.js';
+import { toPrometheus } from '../a2a/prometheus.js';
+import type { Command } from './command.js';
+
+export const command: Command = {
+  summary: 'show the node’s counters',
+  usage: 'metrics [--prometheus]',
+  options: { prometheus: { type: 'boolean' } },
+  optionHelp: [['--prometheus', 'in Prometheus’ text format']],
+  examples: ['ecliptic metrics', 'ecliptic metrics --prometheus'],
+  async run({ connect, values, output }) {
+    const client = await connect();
+    const metrics = await client.call<A2AMetrics>('metrics');
+    client.close();
+    if (values.prometheus) return output.line(toPrometheus(metrics).trimEnd());
+    output.value(metrics, () =>
+      [
+        `sent      ${metrics.totalMessagesSent}${breakdown(metrics.messagesByType)}`,
+        `received  ${metrics.totalMessagesReceived}`,
+        `latency   ${metrics.averageRoutingLatencyMs.toFixed(3)} ms on average`,
+        `errors    ${metrics.errorCount}${breakdown(metrics.errorsByCode)}`,
+        `tools     ${metrics.totalToolInvocations} calls, ${metrics.toolErrorCount} failed`,
+      ].join('\n'),
+    );
+  },
+};
+
+function breakdown(counts: Readonly<Record<string, number | undefined>>): string {
+  const parts = Object.entries(counts).filter(([, count]) => count);
+  return parts.length === 0 ? '' : `  (${parts.map(([name, count]) => `${name} ${count}`).join(', ')})`;
+}

@@ -1,0 +1,65 @@
+import { EclipticError, type ErrorCode, toEclipticError } from '../runtime/errors.js';
+
+const HINTS: Partial<Record<ErrorCode, string>> = {
+  NO_NODE: 'Start one with: ecliptic up',
+  AGENT_NOT_FOUND: 'See who is there with: ecliptic agents',
+  CAPABILITY_NOT_FOUND: 'See who offers what with: ecliptic agents',
+  ESCALATION_REQUIRED: 'Say why with: --justification TEXT',
+  NODE_EXISTS: 'Stop it with: ecliptic down — or use another folder: --data DIR',
+};
+
+/** Writes for people, or as JSON for programs. */
+export class Output {
+  readonly json: boolean;
+  readonly #color: boolean;
+
+  constructor(json: boolean, env: Readonly<Record<string, string | undefined>>) {
+    this.json = json;
+    this.#color = !env.NO_COLOR && process.stdout.isTTY === true;
+  }
+
+  line(text: string): void {
+    process.stdout.write(`${text}\n`);
+  }
+
+  /** One value: as JSON on one line, or as `human` puts it. */
+  value(value: unknown, human: () => string): void {
+    this.line(this.json ? JSON.stringify(value) : human());
+  }
+
+  /** Rows under headings, as wide as they need to be. */
+  table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+    const widths = headings.map((heading, column) =>
+      Math.max(heading.length, ...rows.map((row) => row[column]!.length)),
+    );
+    const format = (row: readonly string[]) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join('  ')
+        .trimEnd();
+    return [this.bold(format(headings)), ...rows.map(format)].join('\n');
+  }
+
+  bold(text: string): string {
+    return this.#color ? `\u001b[1m${text}\u001b[22m` : text;
+  }
+
+  /** Says what went wrong and what to do; returns the exit code: 2 for wrong usage, else 1. */
+  failure(thrown: unknown): 1 | 2 {
+    const error = toEclipticError(thrown, 'HANDLER_FAILED');
+    const hint = HINTS[error.code];
+    if (this.json) process.stderr.write(`${JSON.stringify({ error, hint })}\n`);
+    else process.stderr.write(`${error.code}: ${error.message}\n${hint ? `${hint}\n` : ''}`);
+    return error.code === 'USAGE' ? 2 : 1;
+  }
+}
+
+export function usage(message: string): EclipticError {
+  return new EclipticError('USAGE', message);
+}
+
+/** Keeps text from other agents from steering the terminal. */
+export function printable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+}

@@ -1,0 +1,35 @@
+import { text } from 'node:stream/consumers';
+import type { Values } from './command.js';
+import { usage } from './output.js';
+
+/** A payload given on the command line; `-` reads it from standard input. */
+export async function readPayload(word: string): Promise<unknown> {
+  const source = word === '-' ? await text(process.stdin) : word;
+  try {
+    return JSON.parse(source);
+  } catch {
+    throw usage(`the payload is not JSON: ${source.slice(0, 60)}`);
+  }
+}
+
+/** An option that must be given. */
+export function required(values: Values, name: string): string {
+  const value = values[name];
+  if (typeof value !== 'string' || value === '') throw usage(`--${name} is missing`);
+  return value;
+}
+
+/** An option that must be a number if it is given. */
+export function numeric(values: Values, name: string): number | undefined {
+  const value = values[name];
+  if (value === undefined) return undefined;
+  const number = Number(value);
+  if (value === '' || !Number.isFinite(number)) throw usage(`--${name} must be a number, not "${value}"`);
+  return number;
+}
+
+/** `--to AGENT`, or `--capability ID` in its place. */
+export function addressee(values: Values): { to?: string; capability?: string } {
+  if (typeof values.capability === 'string') return { capability: values.capability };
+  return { to: required(values, 'to') };
+}

@@ -1,0 +1,44 @@
+import type { RoutingResult } from '../a2a/schemas.js';
+import type { Command } from './command.js';
+import { addressee, numeric, readPayload, required } from './payload.js';
+
+export const command: Command = {
+  summary: 'send one message as an agent',
+  usage: 'send --as AGENT --to AGENT [--type T] JSON',
+  options: {
+    as: { type: 'string' },
+    to: { type: 'string' },
+    capability: { type: 'string' },
+    type: { type: 'string' },
+    thread: { type: 'string' },
+    justification: { type: 'string' },
+    ttl: { type: 'string' },
+  },
+  optionHelp: [
+    ['--as AGENT', 'the sender: an agent of this node'],
+    ['--to AGENT', 'the recipient: an id, or id@node'],
+    ['--capability C', 'instead of --to: whoever offers it'],
+    ['--type T', 'the message type (default: notification)'],
+    ['--thread ID', 'the conversation it belongs to'],
+    ['--justification TEXT', 'why a proposal goes over the recipient’s rank'],
+    ['--ttl MS', 'drop it if it is not handled by then'],
+    ['JSON', 'the payload; - reads it from standard input'],
+  ],
+  words: [1, 1],
+  examples: [
+    `ecliptic send --as sun --to mars '{"build":"login"}'`,
+    `ecliptic send --as mars --to sun --type task-proposal --justification 'blocked' '{"task":"review"}'`,
+    'echo \'{"build":"login"}\' | ecliptic send --as sun --capability backend.api -',
+  ],
+  async run({ connect, values, words, output }) {
+    const to = addressee(values);
+    const as = required(values, 'as');
+    const ttlMs = numeric(values, 'ttl');
+    const payload = await readPayload(words[0]!);
+    const { type, thread, justification } = values;
+    const client = await connect();
+    const result = await client.call<RoutingResult>('send', { ...to, as, payload, type, thread, justification, ttlMs });
+    client.close();
+    output.value(result, () => `delivered to ${result.targetAgentId} (${result.path})`);
+  },
+};

@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import { AGENT_ID, AgentTierSchema, SandboxRoutingConfigSchema, TierRoutingConfigSchema } from '../a2a/schemas.js';
+
+/** `ecliptic.json`. The published JSON Schema is made from this. */
+
+const positive = z.int().positive();
+
+const CapabilitySchema = z.union([
+  z.string().min(1),
+  z.strictObject({
+    id: z.string().min(1),
+    name: z.string().optional(),
+    description: z.string().optional(),
+    inputSchema: z.unknown().optional(),
+    outputSchema: z.unknown().optional(),
+  }),
+]);
+
+const AgentConfigSchema = z.strictObject({
+  name: z.string().optional().describe('Shown to people. Default: the id in capitals.'),
+  description: z.string().optional(),
+  version: z.string().optional(),
+  tier: AgentTierSchema.optional().describe('0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.'),
+  capabilities: z.array(CapabilitySchema).optional(),
+  sandbox: z.string().min(1).optional().describe('The sandbox the agent lives in.'),
+  module: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
+});
+
+const LimitsSchema = z.strictObject({
+  mailboxCapacity: positive.optional().describe('Messages that may wait for one agent. Default 10,000.'),
+  concurrency: positive.optional().describe('Handlers of one agent that may run at once. Default 1,000.'),
+  channels: z
+    .strictObject({
+      queueCapacity: positive.optional(),
+      retries: z.int().nonnegative().optional(),
+      retryDelayMs: positive.optional(),
+      acknowledgeMs: positive.optional(),
+      reconnectMs: positive.optional(),
+    })
+    .optional(),
+  events: z.strictObject({ capacity: positive.optional() }).optional(),
+  threads: z
+    .strictObject({
+      threads: positive.optional(),
+      bytes: positive.optional(),
+      envelopesPerThread: positive.optional(),
+      maxAgeMs: positive.optional(),
+      waiting: positive.optional(),
+      waitMs: positive.optional(),
+    })
+    .optional(),
+});
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+
+export const ConfigSchema = z
+  .strictObject({
+    $schema: z.string().optional(),
+    data: z.string().min(1).optional().describe('The data folder, relative to this file.'),
+    log: z.enum(LOG_LEVELS).optional().describe('What goes to the log. Default "info".'),
+    roster: z.boolean().optional().describe('Start the 21 Planetary agents. Default true.'),
+    agents: z
+      .record(z.string().regex(AGENT_ID, 'must be letters, digits, "_" or "-"'), AgentConfigSchema)
+      .optional()
+      .describe('Agents of this node by id; one of a Planetary agent’s id replaces it.'),
+    tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),
+    sandbox: SandboxRoutingConfigSchema.optional(),
+    limits: LimitsSchema.optional(),
+  })
+  .describe('Configuration of an Ecliptic node');
+
+export type Config = z.input<typeof ConfigSchema>;
+export type AgentConfig = z.input<typeof AgentConfigSchema>;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The JSON Schema that editors use. */
+export function configJsonSchema(): object {
+  return z.toJSONSchema(ConfigSchema, { io: 'input' });
+}

@@ -1,0 +1,158 @@
+import type { A2AObservability } from '../a2a/observability.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { A2ARouter } from '../a2a/router.js';
+import {
+  type A2ALogEvent,
+  type A2AMessageType,
+  A2AMessageTypeSchema,
+  type AgentCard,
+  type AgentTier,
+} from '../a2a/schemas.js';
+import type { ThreadTable } from '../a2a/thread-table.js';
+import type { Agent } from '../agent/agent.js';
+import type { Recipient } from '../agent/outbox.js';
+import type { EclipticError } from '../runtime/errors.js';
+import { Params } from './params.js';
+import type { CallContext, ControlMethod } from './server.js';
+
+/** What the owner's socket needs of the node it controls. */
+export interface ControlledNode {
+  readonly registry: AgentRegistry;
+  readonly router: A2ARouter;
+  readonly threads: ThreadTable;
+  readonly observability: A2AObservability;
+  agentById(id: string): Agent;
+}
+
+export interface ControlMethodsComponents {
+  node: ControlledNode;
+  /** Agents whose modules failed, and why. */
+  failures: ReadonlyMap<string, EclipticError>;
+  /** Begins the shutdown. */
+  shutDown: () => void;
+}
+
+/** A row of the agents' table. */
+export interface AgentRow {
+  readonly id: string;
+  readonly name: string;
+  readonly tier: AgentTier;
+  readonly capabilities: readonly string[];
+  readonly sandbox: string | null;
+  readonly origin: 'local' | 'remote';
+  readonly node: string | null;
+  readonly description: string;
+  readonly state: 'ready' | 'failed';
+  readonly failure: string | null;
+}
+
+/** The operations of the owner, who may act as any agent of this node. */
+export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
+  const { node, failures, shutDown } = components;
+  const { registry, router, threads, observability } = node;
+  return {
+    agents(params) {
+      const { capability, tier, sandbox } = new Params(params).optional({
+        capability: 'string',
+        tier: 'number',
+        sandbox: 'string',
+      });
+      const cards = capability === undefined ? registry.listAll() : registry.findByCapability(capability);
+      return cards
+        .filter((card) => tier === undefined || card.tier === tier)
+        .filter((card) => sandbox === undefined || card.sandboxId === sandbox)
+        .map((card) => describeAgent(card, failures));
+    },
+    card(params) {
+      return registry.requireById(new Params(params).string('id'));
+    },
+    send(params) {
+      const read = new Params(params);
+      const { type, thread, justification, ttlMs } = read.optional({
+        type: 'string',
+        thread: 'string',
+        justification: 'string',
+        ttlMs: 'number',
+      });
+      const options = { type: type === undefined ? undefined : messageType(read, type), thread, justification, ttlMs };
+      return node.agentById(read.string('as')).send(recipient(read), read.value('payload'), options);
+    },
+    request(params, { signal }) {
+      const read = new Params(params);
+      const { timeoutMs } = read.optional({ timeoutMs: 'number' });
+      const options = { timeoutMs, signal };
+      return node.agentById(read.string('as')).request(recipient(read), read.value('payload'), options);
+    },
+    broadcast(params) {
+      const read = new Params(params);
+      return node.agentById(read.string('as')).broadcast(read.value('payload'));
+    },
+    tail(params, context) {
+      const { type, agent } = new Params(params).optional({ type: 'string', agent: 'string' });
+      return follow(observability, context, (event) => {
+        return (type === undefined || event.type === type) && (agent === undefined || concerns(event, agent));
+      });
+    },
+    thread(params) {
+      return threads.get(new Params(params).string('id'));
+    },
+    metrics() {
+      return observability.getMetrics();
+    },
+    policy(params) {
+      const read = new Params(params);
+      const { type, justification } = read.optional({ type: 'string', justification: 'string' });
+      const asked = type === undefined ? 'request' : messageType(read, type);
+      return router.explain(read.string('from'), read.string('to'), asked, justification);
+    },
+    down() {
+      shutDown();
+    },
+  };
+}
+
+function describeAgent(card: AgentCard, failures: ReadonlyMap<string, EclipticError>): AgentRow {
+  const failure = card.origin === 'local' ? failures.get(card.id) : undefined;
+  return {
+    id: card.id,
+    name: card.name,
+    tier: card.tier,
+    capabilities: card.capabilities.map(({ id }) => id),
+    sandbox: card.sandboxId ?? null,
+    origin: card.origin,
+    node: card.node ?? null,
+    description: card.description,
+    state: failure ? 'failed' : 'ready',
+    failure: failure?.message ?? null,
+  };
+}
+
+function recipient(params: Params): Recipient {
+  const { capability } = params.optional({ capability: 'string' });
+  return capability === undefined ? params.string('to') : { capability };
+}
+
+function messageType(params: Params, type: string): A2AMessageType {
+  return params.oneOf('type', type, A2AMessageTypeSchema.options);
+}
+
+function concerns(event: A2ALogEvent, agent: string): boolean {
+  return event.sender === agent || event.recipient === agent;
+}
+
+/** Passes events on until the caller goes away. */
+function follow(
+  observability: A2AObservability,
+  { emit, signal }: CallContext,
+  wanted: (event: A2ALogEvent) => boolean,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = observability.subscribe((event) => {
+      if (wanted(event)) emit(event);
+    });
+    signal.addEventListener('abort', () => {
+      stop();
+      resolve();
+    });
+  });
+}

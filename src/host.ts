@@ -1,0 +1,131 @@
+import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Agent } from './agent/agent.js';
+import { runAgentModule } from './config/agent-module.js';
+import type { LoadedConfig } from './config/load.js';
+import type { AgentConfig } from './config/schema.js';
+import { ControlClient } from './control/client.js';
+import { controlPath, prepareDataFolder } from './control/data-folder.js';
+import { controlMethods } from './control/methods.js';
+import { NodeLock } from './control/node-lock.js';
+import { ControlServer } from './control/server.js';
+import { createNode, type EclipticNode } from './node.js';
+import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
+import { describeItself } from './orchestrator/self-description.js';
+import { EclipticError, toEclipticError } from './runtime/errors.js';
+import type { Runtime } from './runtime/runtime.js';
+import { VERSION } from './version.js';
+
+export interface HostInit {
+  runtime: Runtime;
+  loaded: LoadedConfig;
+  dataFolder: string;
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Time that work under way gets when the node is told to stop. */
+const DRAIN_MS = 5_000;
+
+/**
+ * A node as a program: its data folder, its agents and its control socket, started in that order and ended in the
+ * reverse, also when a step of the start fails.
+ */
+export class Host {
+  readonly node: EclipticNode;
+  readonly control: string;
+  /** Resolves when the host has stopped, whoever asked for it. */
+  readonly stopped: Promise<void>;
+  readonly #lock: NodeLock;
+  readonly #server: ControlServer;
+  readonly #failures = new Map<string, EclipticError>();
+  readonly #runtime: Runtime;
+  #stopping = false;
+  #resolveStopped!: () => void;
+
+  private constructor(runtime: Runtime, lock: NodeLock, node: EclipticNode, control: string) {
+    this.#runtime = runtime;
+    this.#lock = lock;
+    this.node = node;
+    this.control = control;
+    this.stopped = new Promise((resolve) => {
+      this.#resolveStopped = resolve;
+    });
+    const shutDown = () => runtime.defer(() => void this.stop());
+    const methods = controlMethods({ node, failures: this.#failures, shutDown });
+    const identity = { node: node.key, pid: process.pid, version: VERSION };
+    this.#server = new ControlServer({ runtime, methods, identity });
+  }
+
+  static async start(init: HostInit): Promise<Host> {
+    const { runtime, loaded, dataFolder, env } = init;
+    prepareDataFolder(dataFolder);
+    const control = controlPath(dataFolder, env);
+    const lock = NodeLock.acquire(dataFolder, runtime);
+    let host: Host | undefined;
+    try {
+      await clearStaleSocket(control);
+      const { tiers, sandbox, limits } = loaded.config;
+      host = new Host(runtime, lock, await createNode({ runtime, tiers, sandbox, limits }), control);
+      await host.#startAgents(loaded);
+      await host.#server.listen(control);
+      return host;
+    } catch (error) {
+      if (host) await host.stop();
+      else lock.release();
+      throw error;
+    }
+  }
+
+  /** Agents whose modules failed, and why. */
+  get failures(): ReadonlyMap<string, EclipticError> {
+    return this.#failures;
+  }
+
+  /** Stops accepting, lets what is under way finish within its deadline, closes everything, and lets the folder go. */
+  async stop(): Promise<void> {
+    if (this.#stopping) return this.stopped;
+    this.#stopping = true;
+    this.#server.refuse();
+    await this.node.stop({ drainMs: DRAIN_MS });
+    await this.#server.close();
+    this.#lock.release();
+    this.#resolveStopped();
+  }
+
+  async #startAgents({ config, folder }: LoadedConfig): Promise<void> {
+    const own = config.agents ?? {};
+    const roster = config.roster === false ? [] : PLANETARY_ROSTER.filter(({ id }) => !Object.hasOwn(own, id));
+    for (const planet of roster) describeItself(this.node.agent(planet));
+    for (const [id, agentConfig] of Object.entries(own)) {
+      const { module, ...init } = agentConfig;
+      await this.#setUp(this.node.agent({ id, ...init }), module && resolve(folder, module));
+    }
+  }
+
+  /** A module that fails takes down its own agent's behaviour, never the node. */
+  async #setUp(agent: Agent, module: AgentConfig['module']): Promise<void> {
+    if (module === undefined) return describeItself(agent);
+    try {
+      await runAgentModule(agent, module);
+    } catch (error) {
+      const failure = toEclipticError(error, 'MODULE_FAILED');
+      this.#failures.set(agent.id, failure);
+      this.#runtime.logger.error({ agent: agent.id, error: failure }, 'an agent’s module failed');
+      const { code, message: reason } = failure;
+      this.node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: this.#runtime.now() });
+    }
+  }
+}
+
+/** A socket that a killed node left behind is removed; one that answers is somebody's. */
+async function clearStaleSocket(path: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const other = await ControlClient.connect(path).catch((error: EclipticError) => error);
+  if (other instanceof ControlClient) {
+    other.close();
+    throw new EclipticError('NODE_EXISTS', `process ${other.server.pid} already listens on ${path}`, {
+      pid: other.server.pid,
+    });
+  }
+  rmSync(path, { force: true });
+}

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ROOT } from './source-files.js';
+
+const run = promisify(execFile);
+
+describe('the packed package', () => {
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'ecliptic-pack-'));
+    const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+      cwd: ROOT,
+    });
+    const [{ filename }] = JSON.parse(stdout);
+    await mkdir(join(folder, 'user'));
+    await writeFile(join(folder, 'user', 'package.json'), '{"private":true,"type":"module"}');
+    await run('npm', ['install', '--no-audit', '--no-fund', join(folder, filename)], { cwd: join(folder, 'user') });
+  }, 120_000);
+
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  it('installs into an empty folder and carries a conversation', async () => {
+    await writeFile(
+      join(folder, 'user', 'talk.js'),
+      `import { createNode } from 'ecliptic';
+       const node = await createNode();
+       node.agent({ id: 'mars' }).onRequest((message) => ({ built: message.payload.what }));
+       const answer = await node.agent({ id: 'sun' }).request('mars', { what: 'login' });
+       console.log(JSON.stringify(answer));
+       await node.stop();`,
+    );
+    const { stdout } = await run(process.execPath, ['talk.js'], { cwd: join(folder, 'user') });
+    expect(JSON.parse(stdout)).toEqual({ built: 'login' });
+  });
+
+  it('offers the simulated runtime, and nothing that is not listed', async () => {
+    await writeFile(
+      join(folder, 'user', 'entries.js'),
+      `const simulation = await import('ecliptic/simulation');
+       const hidden = await import('ecliptic/dist/a2a/router.js').catch((error) => error.code);
+       console.log(JSON.stringify([Object.keys(simulation), hidden]));`,
+    );
+    const { stdout } = await run(process.execPath, ['entries.js'], { cwd: join(folder, 'user') });
+    expect(JSON.parse(stdout)).toEqual([['SimulatedRuntime'], 'ERR_PACKAGE_PATH_NOT_EXPORTED']);
+  });
+});
