@@ -1,7 +1,8 @@
+import { run as cli } from './cli.js';
 import type { Report } from './compare.js';
 import { run as mesh } from './mesh.js';
 
-const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh };
+const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, cli };
 
 const words = process.argv.slice(2);
 const json = words.includes('--json');

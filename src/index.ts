@@ -24,7 +24,19 @@ export type {
   TierRoutingConfig,
   TierRule,
 } from './a2a/schemas.js';
-export { A2AEnvelopeSchema, AgentCardSchema, SCHEMA_VERSION } from './a2a/schemas.js';
+export {
+  A2AEnvelopeSchema,
+  A2ALogEventSchema,
+  A2AMessageTypeSchema,
+  AgentCardSchema,
+  AgentEndpointSchema,
+  AgentTierSchema,
+  CapabilityDescriptorSchema,
+  RoutingResultSchema,
+  SandboxRoutingConfigSchema,
+  SCHEMA_VERSION,
+  TierRoutingConfigSchema,
+} from './a2a/schemas.js';
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './a2a/tier-config.js';
 export type { Agent, MessageHandler, RequestHandler, StreamHandler } from './agent/agent.js';
 export type { AgentInit, CapabilityInit } from './agent/agent-init.js';

@@ -10,7 +10,8 @@ export function citations(): Map<string, string[]> {
   for (const { path, text } of [...sourceFiles('src'), ...sourceFiles('test')]) {
     if (!path.endsWith('.test.ts')) continue;
     for (const [, , title] of text.matchAll(TITLE)) {
-      for (const id of IDS.exec(title!)?.[1]!.split(' ') ?? []) cited.set(id, [...(cited.get(id) ?? []), path]);
+      const ids = IDS.exec(title!)?.[1] ?? '';
+      for (const id of ids.split(' ').filter(Boolean)) cited.set(id, [...(cited.get(id) ?? []), path]);
     }
   }
   return cited;

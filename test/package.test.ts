@@ -1,32 +1,27 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ROOT } from './source-files.js';
+import { installPackage } from './installed-package.js';
 
 const run = promisify(execFile);
 
 describe('the packed package', () => {
   let folder: string;
+  let user: string;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'ecliptic-pack-'));
-    const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-      cwd: ROOT,
-    });
-    const [{ filename }] = JSON.parse(stdout);
-    await mkdir(join(folder, 'user'));
-    await writeFile(join(folder, 'user', 'package.json'), '{"private":true,"type":"module"}');
-    await run('npm', ['install', '--no-audit', '--no-fund', join(folder, filename)], { cwd: join(folder, 'user') });
+    user = await installPackage(folder);
   }, 120_000);
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   it('installs into an empty folder and carries a conversation', async () => {
     await writeFile(
-      join(folder, 'user', 'talk.js'),
+      join(user, 'talk.js'),
       `import { createNode } from 'ecliptic';
        const node = await createNode();
        node.agent({ id: 'mars' }).onRequest((message) => ({ built: message.payload.what }));
@@ -34,18 +29,18 @@ describe('the packed package', () => {
        console.log(JSON.stringify(answer));
        await node.stop();`,
     );
-    const { stdout } = await run(process.execPath, ['talk.js'], { cwd: join(folder, 'user') });
+    const { stdout } = await run(process.execPath, ['talk.js'], { cwd: user });
     expect(JSON.parse(stdout)).toEqual({ built: 'login' });
   });
 
   it('offers the simulated runtime, and nothing that is not listed', async () => {
     await writeFile(
-      join(folder, 'user', 'entries.js'),
+      join(user, 'entries.js'),
       `const simulation = await import('ecliptic/simulation');
        const hidden = await import('ecliptic/dist/a2a/router.js').catch((error) => error.code);
        console.log(JSON.stringify([Object.keys(simulation), hidden]));`,
     );
-    const { stdout } = await run(process.execPath, ['entries.js'], { cwd: join(folder, 'user') });
+    const { stdout } = await run(process.execPath, ['entries.js'], { cwd: user });
     expect(JSON.parse(stdout)).toEqual([['SimulatedRuntime'], 'ERR_PACKAGE_PATH_NOT_EXPORTED']);
   });
 });

@@ -1,5 +1,5 @@
 /** Everything the specification asks, one row each. A row is cited by a test title (`[R1.1]`) or `planned`. */
-export type Capability = 'mesh' | 'nodes' | 'mcp' | 'gateway' | 'coordination' | 'providers';
+type Capability = 'mesh' | 'nodes' | 'mcp' | 'gateway' | 'coordination' | 'providers';
 
 export interface Requirement {
   readonly id: string;

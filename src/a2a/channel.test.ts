@@ -276,6 +276,9 @@ describe('the life of a channel', () => {
   });
 
   it('lets a watcher close the channel at the moment it opens', async () => {
+    const unhandled: unknown[] = [];
+    const onUnhandled = (reason: unknown) => void unhandled.push(reason);
+    process.on('unhandledRejection', onUnhandled);
     const { channel, say, runtime } = bareChannel(reliable([]), { opened: false });
     const sent = outcome(channel.send(say('alice', 'bob', 'too late')));
     channel.onStatus((status) => {
@@ -283,8 +286,10 @@ describe('the life of a channel', () => {
     });
     channel.report({ type: 'acknowledged' });
     await runtime.advance(0);
+    process.off('unhandledRejection', onUnhandled);
     expect(channel.status).toBe('closed');
     expect(await sent).toMatchObject({ code: 'CHANNEL_CLOSED' });
+    expect(unhandled).toEqual([]);
   });
 });
 

@@ -19,11 +19,11 @@ export interface Party {
   readonly sandboxId: string | undefined;
 }
 
-export type Action = 'message' | 'discover';
+type Action = 'message' | 'discover';
 
 export type Decision = typeof ALLOWED | Refusal;
 
-export interface Refusal {
+interface Refusal {
   readonly allowed: false;
   readonly code: Extract<ErrorCode, 'SANDBOX_VIOLATION' | 'TIER_VIOLATION' | 'ESCALATION_REQUIRED'>;
   readonly reason: string;
@@ -70,7 +70,7 @@ function compilePolicy(
  * discovery. Sandbox first, for replies and for L0 too; then, for messages that open a conversation, tier and
  * escalation. A message is `inReply` when its recipient opened this thread towards its sender. Pure.
  */
-export function decide(
+function decide(
   rules: PolicyRules,
   principal: Party,
   action: Action,

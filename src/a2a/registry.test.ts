@@ -240,10 +240,10 @@ describe('refusing a card', () => {
       description: 'a'.repeat(4_096),
       sandboxId: 'a'.repeat(128),
       revision: Number.MAX_SAFE_INTEGER,
-      capabilities: Array.from({ length: 256 }, (_, n) => ({ ...capability(`a.${n}`) })).with(0, {
-        ...capability('a.0'),
-        outputSchema: 'x'.repeat(65_534),
-      }),
+      capabilities: Array.from({ length: 256 }, (_, n) => ({
+        ...capability(`a.${n}`),
+        outputSchema: n === 0 ? 'x'.repeat(65_534) : {},
+      })),
     });
     expect(new AgentRegistry().register(largest)).toEqual(largest);
   });

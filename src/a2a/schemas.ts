@@ -77,7 +77,7 @@ export const A2AMessageTypeSchema = z.enum([
   'error',
 ]);
 
-export const EnvelopeMetadataSchema = z.object({
+const EnvelopeMetadataSchema = z.object({
   /** What the sender says it is. The router believes the card, and refuses an envelope that contradicts it. */
   tier: AgentTierSchema.optional(),
   sandboxId: id.optional(),
@@ -105,7 +105,7 @@ export const A2AEnvelopeSchema = z.object({
   metadata: EnvelopeMetadataSchema.optional(),
 });
 
-export const TierRuleSchema = z.object({
+const TierRuleSchema = z.object({
   sourceTier: AgentTierSchema,
   allowedTargetTiers: z.array(AgentTierSchema),
   requiresEscalationJustification: z.boolean(),
@@ -127,7 +127,7 @@ export const SandboxRoutingConfigSchema = z.object({
   shared: z.array(id).default([]),
 });
 
-export const BroadcastCountsSchema = z.object({
+const BroadcastCountsSchema = z.object({
   /** Registered agents other than the sender; the sum of the next three. */
   recipients: z.int().nonnegative(),
   delivered: z.int().nonnegative(),

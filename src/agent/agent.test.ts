@@ -39,15 +39,17 @@ describe('bringing agents to life', () => {
     expect(agent.card).toMatchObject({ ...chosen, sandboxId: 'lab' });
   });
 
-  const planets: [AgentTier, string[]][] = [
-    [0, ['sun']],
-    [1, ['mercury', 'earth', 'jupiter']],
-    [2, ['venus', 'mars', 'pluto', 'saturn', 'titan']],
-    [3, ['enceladus', 'neptune', 'io', 'andromeda', 'some-agent', 'constructor', 'SUN']],
-  ];
-  it.each(planets)('gives tier %i to %j when none is named [R11.1 UT8]', async (tier, ids) => {
+  it('gives a Planetary agent its tier, and any other the lowest, when none is named [R11.1 UT8]', async () => {
     const { node } = await start();
-    expect(ids.map((id) => node.agent({ id }).card.tier)).toEqual(ids.map(() => tier));
+    const planets: Record<AgentTier, string[]> = {
+      0: ['sun'],
+      1: ['mercury', 'earth', 'jupiter'],
+      2: ['venus', 'mars', 'pluto', 'saturn', 'titan'],
+      3: ['enceladus', 'neptune', 'io', 'andromeda', 'some-agent', 'constructor', 'SUN'],
+    };
+    for (const [tier, ids] of Object.entries(planets)) {
+      for (const id of ids) expect([id, node.agent({ id }).card.tier]).toEqual([id, Number(tier)]);
+    }
   });
 
   it('refuses a second live agent with the same id as AGENT_EXISTS, and leaves the first alone', async () => {
@@ -615,7 +617,7 @@ describe('leaving', () => {
   });
 
   it('closes the agent’s channels at both ends [R3.3]', async () => {
-    const { node, alice, bob } = await start(['alice', 'bob']);
+    const { node, alice, bob, runtime } = await start(['alice', 'bob']);
     let far: A2AChannel | undefined;
     bob.onChannel((channel) => {
       far = channel;
@@ -623,6 +625,7 @@ describe('leaving', () => {
     });
     const near = await alice.openChannel('bob');
     bob.leave();
+    await runtime.advance(0);
     expect([near.status, far!.status]).toEqual(['closed', 'closed']);
     expect(node.channels.listChannels()).toEqual([]);
   });
@@ -681,7 +684,7 @@ describe('a node', () => {
     const unhandled: unknown[] = [];
     const onUnhandled = (reason: unknown) => void unhandled.push(reason);
     process.on('unhandledRejection', onUnhandled);
-    const { node, alice, bob, carol, runtime } = await start(['alice', 'bob', 'carol']);
+    const { node, alice, bob, runtime } = await start(['alice', 'bob']);
     bob.onRequest(({ payload }) => (payload === 'stream' ? endless() : new Promise(() => {})));
     bob.onStream(() => {});
     bob.onChannel(() => true);
@@ -704,10 +707,64 @@ describe('a node', () => {
     for (const stream of [reader, unread]) {
       expect(await outcome(drain(stream))).toMatchObject({ code: 'NODE_STOPPED' });
     }
-    expect(carol.id).toBe('carol');
     expect(runtime.pending).toBe(0);
     process.off('unhandledRejection', onUnhandled);
     expect(unhandled).toEqual([]);
+  });
+
+  it('lets what is under way finish when it stops with time to drain, and begins nothing new', async () => {
+    const { node, alice, bob, runtime } = await start(['alice', 'bob']);
+    bob.onRequest(async () => {
+      await pause(runtime, 1_000);
+      return 'done';
+    });
+    const answer = outcome(alice.request('bob', 1));
+    const stopped: number[] = [];
+    const begun = runtime.now();
+    void node.stop({ drainMs: 5_000 }).then(() => stopped.push(runtime.now() - begun));
+    expect(await outcome(alice.request('bob', 2))).toMatchObject({ code: 'NODE_STOPPED' });
+    expect(() => node.agent({ id: 'carol' })).toThrow(coded('NODE_STOPPED'));
+    await runtime.advance(10_000);
+    expect(await answer).toEqual({ value: 'done' });
+    expect(stopped).toEqual([1_000]);
+    expect(runtime.pending).toBe(0);
+  });
+
+  it('lets a stream under way finish when it stops with time to drain', async () => {
+    const { node, alice, bob, runtime } = await start(['alice', 'bob']);
+    bob.onRequest(async function* () {
+      for (let n = 0; n < 1_000; n++) {
+        yield n;
+        if (n % 100 === 0) await pause(runtime, 10);
+      }
+    });
+    const read: unknown[] = [];
+    const reading = outcome(
+      (async () => {
+        for await (const chunk of alice.stream('bob', 1)) read.push(chunk);
+      })(),
+    );
+    await runtime.advance(1);
+    void node.stop({ drainMs: 5_000 });
+    await runtime.advance(10_000);
+    expect(await reading).toEqual({});
+    expect(read).toHaveLength(1_000);
+  });
+
+  it('ends what does not finish within the time to drain', async () => {
+    const { node, alice, bob, runtime } = await start(['alice', 'bob']);
+    bob.onRequest(() => new Promise(() => {}));
+    const answer = outcome(alice.request('bob', 1));
+    let stopped = false;
+    void node.stop({ drainMs: 5_000 }).then(() => {
+      stopped = true;
+    });
+    await runtime.advance(4_999);
+    expect(stopped).toBe(false);
+    await runtime.advance(1);
+    expect(stopped).toBe(true);
+    expect(await answer).toMatchObject({ code: 'NODE_STOPPED' });
+    expect(runtime.pending).toBe(0);
   });
 
   it('does not wait, when it stops, for a channel that the other side has not answered', async () => {

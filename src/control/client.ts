@@ -76,7 +76,10 @@ export class ControlClient {
       if ('error' in frame) this.#end(errorFrom(frame.error));
       return;
     }
-    if ('event' in frame) return call.onEvent?.(frame.event);
+    if ('event' in frame) {
+      call.onEvent?.(frame.event);
+      return;
+    }
     this.#calls.delete(frame.id);
     if ('error' in frame) call.reject(errorFrom(frame.error));
     else call.resolve(frame.result);

@@ -16,7 +16,7 @@ import { Params } from './params.js';
 import type { CallContext, ControlMethod } from './server.js';
 
 /** What the owner's socket needs of the node it controls. */
-export interface ControlledNode {
+interface ControlledNode {
   readonly registry: AgentRegistry;
   readonly router: A2ARouter;
   readonly threads: ThreadTable;

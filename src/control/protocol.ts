@@ -9,7 +9,7 @@ export const PROTOCOL = { min: 1, max: 1 } as const;
 /** Characters of one line. A payload at its largest, escaped at its worst, still fits. */
 export const MAX_FRAME_CHARS = 8 * 1_048_576;
 
-export interface Hello {
+interface Hello {
   readonly hello: { readonly min: number; readonly max: number };
 }
 

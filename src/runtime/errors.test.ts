@@ -1,0 +1,366 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Config } from '../config/schema.js';
+import { ControlClient } from '../control/client.js';
+import { Host } from '../host.js';
+import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
+import { EclipticError, ERRORS, type ErrorCode, isErrorCode } from './errors.js';
+import { SimulatedRuntime } from './simulated-runtime.js';
+
+/** For each code, something a user of the package can do to meet it. A code without an entry does not compile. */
+const triggers: Record<ErrorCode, () => unknown> = {
+  AGENT_NOT_FOUND: async () => {
+    const { alice } = await start();
+    return alice.send('nobody', 1);
+  },
+  CAPABILITY_NOT_FOUND: async () => {
+    const { alice } = await start();
+    return alice.send({ capability: 'code.review' }, 1);
+  },
+  TIER_VIOLATION: async () => {
+    const { node } = await start();
+    return node.agent({ id: 'earth' }).send('bob', 1);
+  },
+  SANDBOX_VIOLATION: async () => {
+    const { node } = await start();
+    return node.agent({ id: 'boxed', sandbox: 'lab' }).send('bob', 1);
+  },
+  ESCALATION_REQUIRED: async () => {
+    const { node, alice } = await start();
+    node.agent({ id: 'sun' });
+    return alice.send('sun', 'a plan', { type: 'task-proposal' });
+  },
+  CHANNEL_CLOSED: async () => {
+    const { node, alice, bob } = await start();
+    bob.onChannel(() => true);
+    const channel = await alice.openChannel('bob');
+    await channel.close();
+    return channel.send(node.envelopes.create(message('alice', 'bob')));
+  },
+  DELIVERY_FAILED: async () => {
+    const { node, alice, bob, runtime } = await start();
+    bob.onChannel(() => true);
+    const channel = await alice.openChannel('bob');
+    const sent = codeOf(channel.send(node.envelopes.create(message('alice', 'bob'))));
+    await runtime.advance(700);
+    return { error: await sent };
+  },
+  INVALID_CARD: async () => {
+    const { node } = await start();
+    return node.agent({ id: 'not an id' });
+  },
+  SCHEMA_VERSION_MISMATCH: () => deserializeEnvelope('{"schemaVersion":2}'),
+  AMBIGUOUS_AGENT: async () => {
+    const { node, alice } = await start();
+    for (const key of ['here', 'there']) {
+      node.registry.mergeRemote({ ...alice.card, id: 'rhea', origin: 'remote', node: key }, key);
+    }
+    return alice.send('rhea', 1);
+  },
+  AGENT_EXISTS: async () => {
+    const { node } = await start();
+    return node.agent({ id: 'alice' });
+  },
+  AGENT_UNAVAILABLE: async () => {
+    const { node, alice } = await start();
+    node.registry.register({ ...alice.card, id: 'absent' });
+    return alice.send('absent', 1);
+  },
+  SENDER_REFUSED: async () => {
+    const { node } = await start();
+    return node.router.send(node.envelopes.create(message('stranger', 'bob')));
+  },
+  INVALID_ENVELOPE: async () => {
+    const { alice } = await start();
+    return alice.send('bob', new Date(0));
+  },
+  PAYLOAD_TOO_LARGE: async () => {
+    const { alice } = await start();
+    return alice.send('bob', 'x'.repeat(1_048_577));
+  },
+  INVALID_CONFIG: () => {
+    const rule = { sourceTier: 3 as const, allowedTargetTiers: [], requiresEscalationJustification: false };
+    return start({ tiers: { rules: [rule, rule] } });
+  },
+  MAILBOX_FULL: async () => {
+    const { alice, bob } = await start({ limits: { mailboxCapacity: 1, concurrency: 1 } });
+    bob.onNotification(() => new Promise(() => {}));
+    await alice.send('bob', 'being handled');
+    await alice.send('bob', 'waiting');
+    return alice.send('bob', 'one too many');
+  },
+  QUEUE_FULL: async () => {
+    const { node, alice, bob } = await start({ limits: { channels: { queueCapacity: 1 } } });
+    bob.onChannel(() => true);
+    const channel = await alice.openChannel('bob');
+    const waiting = codeOf(channel.send(node.envelopes.create(message('alice', 'bob'))));
+    const refused = await codeOf(channel.send(node.envelopes.create(message('alice', 'bob'))));
+    await channel.close();
+    await waiting;
+    return { error: refused };
+  },
+  PERMITS_FULL: async () => {
+    const { alice } = await start({ limits: { threads: { waiting: 1 } } });
+    await alice.send('bob', 1, { thread: 'first' });
+    return alice.send('bob', 1, { thread: 'second' });
+  },
+  EXPIRED: async () => {
+    const { node, runtime } = await start();
+    const envelope = node.envelopes.create({ ...message('alice', 'bob'), metadata: { ttlMs: 100 } });
+    await runtime.advance(101);
+    return node.router.send(envelope);
+  },
+  STORE_REQUIRED: async () => {
+    const { node } = await start();
+    return node.router.send(node.envelopes.create({ ...message('alice', 'bob'), metadata: { durable: true } }));
+  },
+  REQUEST_TIMEOUT: async () => {
+    const { alice, bob, runtime } = await start();
+    bob.onRequest(() => new Promise(() => {}));
+    const answer = codeOf(alice.request('bob', 1, { timeoutMs: 1_000 }));
+    await runtime.advance(1_000);
+    return { error: await answer };
+  },
+  HANDLER_FAILED: async () => {
+    const { alice, bob } = await start();
+    bob.onRequest(() => {
+      throw new Error('no');
+    });
+    return alice.request('bob', 1);
+  },
+  NOT_HANDLED: async () => {
+    const { alice } = await start();
+    return alice.request('bob', 1);
+  },
+  CANCELLED: async () => {
+    const { alice, bob } = await start();
+    bob.onRequest(() => new Promise(() => {}));
+    const controller = new AbortController();
+    const answer = codeOf(alice.request('bob', 1, { signal: controller.signal }));
+    controller.abort();
+    return { error: await answer };
+  },
+  STREAM_ANSWER: async () => {
+    const { alice, bob } = await start();
+    bob.onRequest(async function* () {
+      yield 1;
+    });
+    return alice.request('bob', 1);
+  },
+  INVALID_TRANSITION: async () => {
+    const { alice, bob } = await start();
+    bob.onRequest(() => new Promise(() => {}));
+    const reader = alice.stream('bob', 1);
+    void reader.next();
+    return reader.next();
+  },
+  NODE_STOPPED: async () => {
+    const { node } = await start();
+    await node.stop();
+    return node.agent({ id: 'carol' });
+  },
+  USAGE: async () => {
+    const { control } = await startHost(temporaryFolder());
+    return (await connect(control)).call('send', { as: 'sun' });
+  },
+  NO_NODE: () => connect(join(temporaryFolder(), 'control.sock')),
+  NODE_EXISTS: async () => {
+    const folder = temporaryFolder();
+    await startHost(folder);
+    return startHost(folder);
+  },
+  DATA_FOLDER: () => {
+    const file = join(temporaryFolder(), 'a-file');
+    writeFileSync(file, '');
+    return startHost(join(file, 'below'));
+  },
+  INVALID_FRAME: async () => connect(await answeringWith('this is not JSON\n')),
+  PROTOCOL_MISMATCH: async () => connect(await answeringWith('{"hello":{"min":1000,"max":1001}}\n')),
+  METHOD_NOT_FOUND: async () => {
+    const { control } = await startHost(temporaryFolder());
+    return (await connect(control)).call('fly');
+  },
+  MODULE_FAILED: async () => {
+    const host = await startHost(temporaryFolder(), { agents: { carol: { module: './missing.js' } } });
+    return { error: host.failures.get('carol')?.code };
+  },
+};
+
+/** The codes that the specification of the mesh asks for. */
+const specified: ErrorCode[] = [
+  'AGENT_NOT_FOUND',
+  'CAPABILITY_NOT_FOUND',
+  'TIER_VIOLATION',
+  'SANDBOX_VIOLATION',
+  'ESCALATION_REQUIRED',
+  'CHANNEL_CLOSED',
+  'DELIVERY_FAILED',
+  'INVALID_CARD',
+  'SCHEMA_VERSION_MISMATCH',
+];
+
+const codes = Object.keys(ERRORS) as ErrorCode[];
+
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+describe('the error catalogue', () => {
+  it('has the codes of the specification, each met where it says [E.AGENT_NOT_FOUND E.CAPABILITY_NOT_FOUND E.TIER_VIOLATION E.SANDBOX_VIOLATION E.ESCALATION_REQUIRED E.CHANNEL_CLOSED E.DELIVERY_FAILED E.INVALID_CARD E.SCHEMA_VERSION_MISMATCH]', async () => {
+    expect(await Promise.all(specified.map((code) => codeOf(Promise.resolve().then(triggers[code]))))).toEqual(
+      specified,
+    );
+  });
+
+  for (const code of codes.filter((other) => !specified.includes(other))) {
+    it(`has ${code}, which a user can meet`, async () => {
+      expect(await codeOf(Promise.resolve().then(triggers[code]))).toBe(code);
+    });
+  }
+
+  it('gives every error a meaning, an HTTP error status and a JSON-RPC code of its own', () => {
+    for (const { meaning, http } of Object.values(ERRORS)) {
+      expect(meaning).toMatch(/^[A-Z].*\.$/);
+      expect(http).toBeGreaterThanOrEqual(400);
+      expect(http).toBeLessThan(600);
+    }
+    const rpc = Object.values(ERRORS).map((entry) => entry.rpc);
+    expect(new Set(rpc).size).toBe(rpc.length);
+    expect(new Set(Object.values(ERRORS).map((entry) => entry.meaning)).size).toBe(rpc.length);
+  });
+
+  it('uses no JSON-RPC code that JSON-RPC, A2A or MCP gives a meaning to', () => {
+    const predefined = [-32700, -32600, -32601, -32602, -32603];
+    for (const { rpc } of Object.values(ERRORS)) {
+      expect(Number.isInteger(rpc)).toBe(true);
+      expect(predefined).not.toContain(rpc);
+      expect(rpc <= -32000 && rpc >= -32099).toBe(false);
+      expect(rpc).toBeLessThan(0);
+    }
+  });
+
+  it('calls no error retryable that only a change of the call can mend, and every one that waiting mends', () => {
+    const never = [400, 403, 409, 410, 413, 426, 499, 501];
+    const always = [429, 504];
+    for (const [code, { retryable, http }] of Object.entries(ERRORS)) {
+      if (never.includes(http)) expect([code, retryable]).toEqual([code, false]);
+      if (always.includes(http)) expect([code, retryable]).toEqual([code, true]);
+    }
+  });
+
+  it('tells its own codes from other names', () => {
+    expect(codes.every(isErrorCode)).toBe(true);
+    for (const other of ['agent_not_found', 'toString', '__proto__', '', 7, null, undefined]) {
+      expect(isErrorCode(other)).toBe(false);
+    }
+  });
+});
+
+describe('an error', () => {
+  it('carries code, details and cause, and becomes JSON without its stack', () => {
+    const cause = new Error('underneath');
+    const error = new EclipticError('MAILBOX_FULL', 'try later', { waiting: 3 }, cause);
+    expect(error).toBeInstanceOf(Error);
+    expect(error).toMatchObject({ name: 'EclipticError', code: 'MAILBOX_FULL', retryable: true, cause });
+    expect(JSON.parse(JSON.stringify(error))).toEqual({
+      code: 'MAILBOX_FULL',
+      message: 'try later',
+      retryable: true,
+      details: { waiting: 3 },
+    });
+    expect(Object.hasOwn(new EclipticError('EXPIRED', 'gone'), 'cause')).toBe(false);
+  });
+});
+
+describe('docs/errors.md', () => {
+  const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
+  const rows = page
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+
+  it('lists exactly the catalogue, in its order, each with its fields', () => {
+    expect(rows.map((row) => row.slice(0, 5))).toEqual(
+      codes.map((code) => {
+        const { meaning, retryable, http, rpc } = ERRORS[code];
+        return [`\`${code}\``, meaning, retryable ? 'yes' : 'no', String(http), String(rpc)];
+      }),
+    );
+  });
+
+  it('says of each what to do', () => {
+    for (const row of rows) {
+      expect(row).toHaveLength(6);
+      expect(row[5]).toMatch(/^[A-Z].{10,}\.$/);
+    }
+  });
+
+  it('names no code that does not exist', () => {
+    const named = [...page.matchAll(/`([A-Z]+(?:_[A-Z]+)*)`/g)].map(([, name]) => name);
+    expect(named.filter((name) => !isErrorCode(name))).toEqual([]);
+  });
+});
+
+/** The code a call ended with, whether it was thrown, rejected or returned in a routing result. */
+async function codeOf(call: unknown): Promise<unknown> {
+  try {
+    return ((await call) as { error?: unknown } | undefined)?.error;
+  } catch (error) {
+    if (error instanceof EclipticError) return error.code;
+    throw error;
+  }
+}
+
+function message(sender: string, recipient: string) {
+  return { sender, recipient, type: 'notification' as const, payload: 1 };
+}
+
+/** A node on a simulated clock with two agents of the lowest tier. */
+async function start(init: NodeInit = {}) {
+  const runtime = new SimulatedRuntime();
+  const node = await createNode({ runtime, ...init });
+  return { runtime, node, alice: node.agent({ id: 'alice' }), bob: node.agent({ id: 'bob' }) };
+}
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'ecliptic-'));
+  cleanups.push(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A node as a program, with its control socket. */
+async function startHost(dataFolder: string, config: Config = {}): Promise<Host> {
+  const loaded = { config, file: undefined, folder: dataFolder };
+  const host = await Host.start({ runtime: new SimulatedRuntime(), loaded, dataFolder, env: {} });
+  cleanups.push(() => host.stop());
+  return host;
+}
+
+async function connect(path: string): Promise<ControlClient> {
+  const client = await ControlClient.connect(path);
+  cleanups.push(() => client.close());
+  return client;
+}
+
+/** A socket whose other end says this, whoever connects. */
+function answeringWith(text: string): Promise<string> {
+  const path = join(temporaryFolder(), 'other.sock');
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.end(text);
+  });
+  cleanups.push(() => new Promise((resolve) => server.close(resolve)));
+  return new Promise((resolve) => {
+    server.listen(path, () => resolve(path));
+  });
+}

@@ -1,0 +1,26 @@
+import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { ROOT } from './source-files.js';
+
+const run = promisify(execFile);
+const tsx = join(ROOT, 'node_modules', 'tsx', 'dist', 'cli.mjs');
+
+describe('the examples', () => {
+  it.each(readdirSync(join(ROOT, 'examples')))('%s checks itself and succeeds', async (name) => {
+    const { stdout } = await run(process.execPath, [tsx, join('examples', name)], { cwd: ROOT });
+    expect(stdout.trim()).not.toBe('');
+  });
+
+  it('include the README’s first conversation, word for word', () => {
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
+    expect(readme).toContain(readFileSync(join(ROOT, 'examples', 'first-conversation.ts'), 'utf8'));
+  });
+
+  it('print what the README says', async () => {
+    const { stdout } = await run(process.execPath, [tsx, 'examples/first-conversation.ts'], { cwd: ROOT });
+    expect(stdout).toBe("{ built: { page: 'login' } }\n");
+  });
+});
