@@ -11,7 +11,7 @@ import moleculer from 'moleculer';
 import { compare, type Report } from './compare.js';
 
 const SUITE = 'mesh';
-const PAYLOAD = { task: 'build the login page', priority: 3, tags: ['ui', 'auth'] };
+const PAYLOAD = { task: 'build the login page', priority: 3 };
 const CALL = 'mars.build';
 
 export async function run(report: Report): Promise<void> {
@@ -47,7 +47,7 @@ async function broker(full: boolean) {
       }
     : { logger: false, metrics: false, validator: false };
   const broker = new moleculer.ServiceBroker(options as ConstructorParameters<typeof moleculer.ServiceBroker>[0]);
-  const params = full ? { task: 'string', priority: 'number', tags: { type: 'array', items: 'string' } } : undefined;
+  const params = full ? { task: 'string', priority: 'number' } : undefined;
   broker.createService({
     name: 'mars',
     actions: { build: { ...(params && { params }), tiers: [0, 1, 2], handler: () => null } },

@@ -31,7 +31,7 @@ export class Admission {
     this.#threads = components.threads;
   }
 
-  /** From now on only replies are admitted. */
+  /** From now on only conversations that have begun go on. */
   close(): void {
     this.#closing = true;
   }
@@ -52,8 +52,8 @@ export class Admission {
   }
 
   /** Is there anything about the message itself that forbids delivering it now? */
-  unfit(envelope: ValidEnvelope, inReply = false): Failure | undefined {
-    if (this.#closing && !inReply) return CLOSING;
+  unfit(envelope: ValidEnvelope): Failure | undefined {
+    if (this.#closing && !this.threadOf(envelope)?.begun) return CLOSING;
     if (envelope.metadata === undefined) return undefined;
     const { durable, ttlMs } = envelope.metadata;
     if (durable) return { code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' };
@@ -71,7 +71,7 @@ export class Admission {
   /** May this message go from here to there? */
   refusal(envelope: ValidEnvelope, source: Party, target: Party, inReply: boolean): Failure | undefined {
     const decision = this.#policy.judge(envelope, source, target, inReply);
-    return decision.allowed ? this.unfit(envelope, inReply) : decision;
+    return decision.allowed ? this.unfit(envelope) : decision;
   }
 
   /** Would the target's answer be kept from coming back? Replies ignore tiers, but never leave a sandbox. */

@@ -301,7 +301,10 @@ describe('whatever comes in, the router', () => {
         },
       }),
     ],
-    ['an envelope that only borrows from a valid one', (made: A2AEnvelope) => Object.create(made)],
+    [
+      'an envelope that hides behind a valid one',
+      (made: A2AEnvelope) => Object.create(made, { type: { value: 'no' } }),
+    ],
     ['an envelope borrowed from nothing', (made: A2AEnvelope) => Object.create(Object.getPrototypeOf(made))],
     [
       'a payload that throws when read',

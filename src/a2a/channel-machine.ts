@@ -28,6 +28,7 @@ export type ChannelEvent =
   | { readonly type: 'sent' }
   | { readonly type: 'delivered' }
   | { readonly type: 'failed' }
+  | { readonly type: 'dropped' }
   | { readonly type: 'retry-due' };
 
 export type ChannelEffect =
@@ -66,6 +67,8 @@ export function stepChannel(state: ChannelState, event: ChannelEvent, rules: Cha
       return state.first === 'in-flight' ? settleFirst(state, true) : ignored(state);
     case 'failed':
       return state.first === 'in-flight' ? failed(state, rules) : ignored(state);
+    case 'dropped':
+      return state.first === 'in-flight' ? settleFirst(state, false) : ignored(state);
     case 'retry-due':
       return state.first === 'backing-off' ? proceed({ ...state, first: 'waiting' }, []) : ignored(state);
   }

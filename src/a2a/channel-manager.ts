@@ -72,10 +72,12 @@ export class ChannelManager {
       if (status === 'closed') this.#channels.delete(id);
     });
     const refusal = await this.#acknowledge(acceptor);
-    if (opener.status === 'connecting' && refusal === undefined) {
-      acceptor.report({ type: 'acknowledged' });
-      opener.report({ type: 'acknowledged' });
-      return opener;
+    if (refusal === undefined) {
+      if (acceptor.status === 'connecting') acceptor.report({ type: 'acknowledged' });
+      if (opener.status === 'connecting') {
+        opener.report({ type: 'acknowledged' });
+        return opener;
+      }
     }
     await opener.close();
     const reason = refusal ?? 'it was closed while opening';
@@ -95,6 +97,14 @@ export class ChannelManager {
 
   async closeAll(): Promise<void> {
     await Promise.all(this.listChannels().map((channel) => channel.close()));
+  }
+
+  /** Forgets an agent that leaves: its channels close, and it answers no more requests for one. */
+  leave(agentId: string): void {
+    this.#acceptors.delete(agentId);
+    for (const channel of this.listChannels()) {
+      if (channel.localAgentId === agentId || channel.remoteAgentId === agentId) void channel.close();
+    }
   }
 
   #own(agentId: string): string {
@@ -135,6 +145,7 @@ export class ChannelManager {
         timer.cancel();
         resolve(refusal);
       };
+      channel.onStatus(() => finish('it was closed while opening'));
       Promise.resolve()
         .then(() => acceptor(channel))
         .then(

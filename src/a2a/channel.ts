@@ -16,6 +16,8 @@ import type { A2AEnvelope } from './schemas.js';
 
 interface Outgoing {
   readonly envelope: ValidEnvelope;
+  /** Is an attempt under way whose end nobody knows? */
+  uncertain: boolean;
   readonly onDelivered: () => void;
   readonly resolve: () => void;
   readonly reject: (error: EclipticError) => void;
@@ -88,9 +90,10 @@ export class A2AChannel {
       );
     }
     if (this.#state.status === 'closed') throw this.#refusal('CHANNEL_CLOSED', { type: 'sent' });
+    if (this.#outgoing.length >= this.#rules.queueCapacity) throw this.#refusal('QUEUE_FULL', { type: 'sent' });
     const onDelivered = this.#components.admit(valid);
     return new Promise((resolve, reject) => {
-      this.#outgoing.push({ envelope: valid, onDelivered, resolve, reject });
+      this.#outgoing.push({ envelope: valid, uncertain: false, onDelivered, resolve, reject });
       const refused = this.#step({ type: 'sent' });
       if (refused) {
         this.#outgoing.pop();
@@ -126,6 +129,7 @@ export class A2AChannel {
 
   /** @internal Reports what happened underneath: acknowledged, disconnected, reconnected or closed. */
   report(event: Extract<ChannelEvent, { type: 'acknowledged' | 'disconnected' | 'reconnected' | 'closed' }>): void {
+    if (event.type === 'closed') this.#lastError = undefined;
     const refused = this.#step(event);
     if (refused) throw refused;
   }
@@ -167,17 +171,28 @@ export class A2AChannel {
   }
 
   async #attempt(): Promise<void> {
+    const first = this.#outgoing[0];
+    // Whoever was told of a step may have closed the channel before its effects were through.
+    if (!first || this.#state.first !== 'in-flight') return;
     const attempt = ++this.#attempts;
-    const outcome = await this.#deliver(this.#outgoing[0]!.envelope);
+    const outcome = await this.#deliver(first);
     if (attempt !== this.#attempts) return;
     this.#step({ type: outcome });
   }
 
-  async #deliver(envelope: ValidEnvelope): Promise<'delivered' | 'failed'> {
+  async #deliver(outgoing: Outgoing): Promise<'delivered' | 'failed' | 'dropped'> {
+    const { envelope } = outgoing;
+    const ttl = envelope.metadata?.ttlMs;
+    if (ttl !== undefined && envelope.timestamp + ttl < this.#components.runtime.now()) {
+      this.#lastError = new EclipticError('EXPIRED', 'its time to live ran out while it waited');
+      return 'dropped';
+    }
     try {
+      outgoing.uncertain = true;
       await this.#components.transport.deliver(envelope);
       return 'delivered';
     } catch (error) {
+      outgoing.uncertain = false;
       this.#lastError = error;
       return 'failed';
     }
@@ -189,9 +204,8 @@ export class A2AChannel {
       outgoing.resolve();
       return;
     }
-    const closed = this.#state.status === 'closed' && this.#lastError === undefined;
-    const code = closed ? 'CHANNEL_CLOSED' : 'DELIVERY_FAILED';
-    const reason = closed ? 'the channel was closed' : describeError(this.#lastError);
+    const code = this.#failureCode();
+    const reason = code === 'CHANNEL_CLOSED' ? 'the channel was closed' : describeError(this.#lastError);
     const { id: envelopeId, correlationId, sender, recipient, type: messageType } = outgoing.envelope;
     const { runtime, observability } = this.#components;
     const about = { envelopeId, correlationId, sender, recipient, messageType, channelId: this.id };
@@ -200,9 +214,14 @@ export class A2AChannel {
       new EclipticError(code, `${envelopeId} was not delivered to ${recipient}: ${reason}`, {
         envelopeId,
         channelId: this.id,
-        outcome: 'not-delivered',
+        outcome: outgoing.uncertain ? 'unknown' : 'not-delivered',
       }),
     );
+  }
+
+  #failureCode(): 'CHANNEL_CLOSED' | 'DELIVERY_FAILED' | 'EXPIRED' {
+    if (this.#lastError instanceof EclipticError && this.#lastError.code === 'EXPIRED') return 'EXPIRED';
+    return this.#state.status === 'closed' && this.#lastError === undefined ? 'CHANNEL_CLOSED' : 'DELIVERY_FAILED';
   }
 
   #enter(status: ChannelStatus): void {
@@ -210,7 +229,10 @@ export class A2AChannel {
     if (status === 'reconnecting') {
       this.#attempts++;
       this.#lastError = new EclipticError('AGENT_UNAVAILABLE', 'the transport is disconnected');
-      const giveUp = () => void this.#step({ type: 'closed' });
+      const giveUp = () => {
+        this.#step({ type: 'closed' });
+        void this.#components.transport.close();
+      };
       this.#reconnectTimer = this.#components.runtime.setTimer(giveUp, this.#reconnectMs);
     } else if (status === 'closed') {
       this.#attempts++;

@@ -369,25 +369,31 @@ describe('a broadcast', () => {
 describe('a message to a capability', () => {
   it('Feature: a2a-mcp-protocols, Property 15: Capability-based routing [P15 R4.3]', async () => {
     await fc.assert(
-      fc.asyncProperty(arbAgentCards(1, 8), fc.nat(), arbMessageType(), arbJson(), async (cards, pick, type, payload) => {
-        const mesh = await startMesh();
-        mesh.join('Asker', { tier: 0 });
-        for (const card of cards) {
-          mesh.node.registry.register({ ...card, sandboxId: undefined });
-          mesh.listen(card.id);
-        }
-        const offered = cards.flatMap((card) => card.capabilities.map(({ id }) => id));
-        const wanted = offered[pick % offered.length] ?? 'none.offered';
-        const result = await mesh.send('Asker', wanted, { type, payload, metadata: BY_CAPABILITY });
-        const first = cards.find((card) => card.capabilities.some(({ id }) => id === wanted));
-        if (first === undefined) {
-          expect(result).toMatchObject({ delivered: false, error: 'CAPABILITY_NOT_FOUND', targetAgentId: wanted });
-          return;
-        }
-        expect(result).toMatchObject({ delivered: true, path: 'local', targetAgentId: first.id });
-        expect(mesh.handled).toBe(1);
-        expect(mesh.inbox(first.id)).toEqual([expect.objectContaining({ type, payload })]);
-      }),
+      fc.asyncProperty(
+        arbAgentCards(1, 8),
+        fc.nat(),
+        arbMessageType(),
+        arbJson(),
+        async (cards, pick, type, payload) => {
+          const mesh = await startMesh();
+          mesh.join('Asker', { tier: 0 });
+          for (const card of cards) {
+            mesh.node.registry.register({ ...card, sandboxId: undefined });
+            mesh.listen(card.id);
+          }
+          const offered = cards.flatMap((card) => card.capabilities.map(({ id }) => id));
+          const wanted = offered[pick % offered.length] ?? 'none.offered';
+          const result = await mesh.send('Asker', wanted, { type, payload, metadata: BY_CAPABILITY });
+          const first = cards.find((card) => card.capabilities.some(({ id }) => id === wanted));
+          if (first === undefined) {
+            expect(result).toMatchObject({ delivered: false, error: 'CAPABILITY_NOT_FOUND', targetAgentId: wanted });
+            return;
+          }
+          expect(result).toMatchObject({ delivered: true, path: 'local', targetAgentId: first.id });
+          expect(mesh.handled).toBe(1);
+          expect(mesh.inbox(first.id)).toEqual([expect.objectContaining({ type, payload })]);
+        },
+      ),
       { numRuns: 100 },
     );
   });
@@ -475,8 +481,7 @@ describe('a message to a capability', () => {
         const eligible = all
           .map((candidate, index) => ({ ...candidate, index }))
           .filter(({ remote, tier, listens }) => tier === 2 && (remote ? linked : listens));
-        const rank = ({ remote, load, index }: (typeof eligible)[number]) =>
-          (remote ? 1_000 : load * 100) + index;
+        const rank = ({ remote, load, index }: (typeof eligible)[number]) => (remote ? 1_000 : load * 100) + index;
         const best = eligible.sort((a, b) => rank(a) - rank(b))[0];
         const expected = best && (best.remote ? `c${best.index}@there` : `c${best.index}`);
         const [first, again] = [await choose(), await choose()];
@@ -1037,14 +1042,9 @@ describe('the mailbox of an agent', () => {
             handler: ({ payload }) => {
               most = Math.max(most, ++running);
               const { work } = messages[payload as number]!;
-              if (work === 0) running--;
-              else
-                return new Promise<void>((resolve) => {
-                  mesh.runtime.setTimer(() => {
-                    running--;
-                    resolve();
-                  }, work);
-                });
+              const finish = () => void running--;
+              if (work === 0) return finish();
+              return new Promise<void>((resolve) => void mesh.runtime.setTimer(resolve, work)).then(finish);
             },
           });
           for (const [payload, { gap }] of messages.entries()) {

@@ -218,7 +218,9 @@ describe('what an agent in a sandbox discovers', () => {
         const viewer = members[from]!;
         const allowed = within(config, viewer, members);
         const visible = members.filter(({ id }) => allowed.has(id));
-        const capable = ids(registry.listAll()).filter((id) => visible.some((member) => member.id === id && member.capable));
+        const capable = ids(registry.listAll()).filter((id) =>
+          visible.some((member) => member.id === id && member.capable),
+        );
         expect(ids(registry.listAll(viewer.id))).toEqual(visible.map(({ id }) => id));
         expect(ids(registry.getLocalCards(viewer.id))).toEqual(visible.map(({ id }) => id));
         expect(registry.getRemoteCards(viewer.id)).toEqual([]);

@@ -1,7 +1,7 @@
 import type { Runtime } from '../runtime/runtime.js';
 import type { ValidEnvelope } from './envelope.js';
 import type { A2AEnvelope, A2AMessageType } from './schemas.js';
-import { Thread } from './thread.js';
+import { Thread, type Waiter } from './thread.js';
 
 export interface ThreadTableInit {
   /** Threads whose messages are remembered. Default 1,024. */
@@ -67,6 +67,14 @@ export class ThreadTable {
     return this.find(correlationId)?.envelopes() ?? [];
   }
 
+  /** Begins a new thread for somebody who will wait for its answer. */
+  begin(id: string, waiter: Waiter): Thread {
+    this.#rotateIfDue();
+    const thread = new Thread(id, waiter);
+    this.#young.threads.set(id, thread);
+    return thread;
+  }
+
   /** Is a message of this type a reply in its thread? */
   isReply(type: A2AMessageType, id: string | undefined, sender: string, recipient: string): boolean {
     return id !== undefined && this.find(id)?.isReply(type, sender, recipient) === true;
@@ -81,7 +89,8 @@ export class ThreadTable {
   ): boolean {
     if (this.#waiting >= this.#init.waiting && !this.#expireWaiting()) return false;
     const young = this.#keepYoung(thread, envelope.correlationId!);
-    if (young.open(opener, responder, this.#runtime.now())) this.#waiting++;
+    if (endsOwnStream(envelope.type)) this.#waiting -= young.release(opener, responder) ? 1 : 0;
+    else if (young.open(opener, responder, this.#runtime.now())) this.#waiting++;
     this.#record(young, envelope);
     return true;
   }
@@ -144,4 +153,9 @@ export class ThreadTable {
   #generation(): Generation {
     return { threads: new Map(), bytes: 0, since: this.#runtime.now() };
   }
+}
+
+/** What an opener says when it is through with its own stream: it waits for nothing more. */
+function endsOwnStream(type: A2AMessageType): boolean {
+  return type === 'stream-end' || type === 'error';
 }

@@ -24,6 +24,11 @@ interface Permit {
   readonly next: Permit | undefined;
 }
 
+/** Somebody on this node who waits for an answer in a thread it began. */
+export interface Waiter {
+  readonly agentId: string;
+}
+
 /** Fixed cost of an envelope beyond its payload, for memory bounds. */
 const ENVELOPE_OVERHEAD = 256;
 
@@ -36,13 +41,16 @@ interface Remembered {
 /** One conversation: who may reply to whom in it, and, apart from that, the messages it is remembered by. */
 export class Thread {
   readonly id: string;
+  /** Who began it and waits for the answer, if that is an agent of this node. */
+  waiter: Waiter | undefined;
   #permit: Permit | undefined;
   #latest: Remembered | undefined;
   #count = 0;
   #bytes = 0;
 
-  constructor(id: string) {
+  constructor(id: string, waiter?: Waiter) {
     this.id = id;
+    this.waiter = waiter;
   }
 
   /** Is a message of this type from `sender` to `recipient` a reply: did `recipient` open this thread to `sender`? */
@@ -61,11 +69,20 @@ export class Thread {
 
   /** Notes a reply; true when it was the one that the opener waited for. */
   answered(type: A2AMessageType, sender: string, recipient: string): boolean {
-    if (!FINAL.has(type)) return false;
-    const permit = this.#find(recipient, sender);
+    return FINAL.has(type) && this.release(recipient, sender);
+  }
+
+  /** The opener waits no longer; true when it did. A late reply is still recognised as one. */
+  release(opener: string, responder: string | ReadonlySet<string>): boolean {
+    const permit = typeof responder === 'string' ? this.#find(opener, responder) : undefined;
     if (!permit?.waiting) return false;
     permit.waiting = false;
     return true;
+  }
+
+  /** Has anybody opened it yet? */
+  get begun(): boolean {
+    return this.#permit !== undefined;
   }
 
   /** Lets go of permits opened before `limit` that still wait; returns how many. */

@@ -203,7 +203,6 @@ describe('conversations that wait for an answer', () => {
     for (const type of [...FINAL, ...PARTIAL]) {
       const mesh = await startTalk();
       await ask(mesh, 't');
-      await ask(mesh, 't');
       expect(mesh.node.threads.waiting).toBe(1);
       await answer(mesh, 't', type);
       expect([type, mesh.node.threads.waiting]).toEqual([type, FINAL.includes(type) ? 0 : 1]);
@@ -268,6 +267,22 @@ describe('conversations that wait for an answer', () => {
     expect((await ask(mesh, 'two')).error).toBe('PERMITS_FULL');
     const more = await mesh.send('asker', 'expert', { type: 'stream-data', thread: 'one' });
     expect(outcome(more)).toBe('delivered');
+  });
+
+  it('are streamed to their end, though no further one may be opened [R2.4]', async () => {
+    const { node, runtime } = await startMesh({ limits: { threads: { waiting: 1 } } });
+    const reader = node.agent({ id: 'reader', tier: 3 });
+    node.agent({ id: 'writer', tier: 3 }).onRequest(async function* () {
+      for (let n = 0; n < 600; n++) yield n;
+    });
+    const stream = reader.stream('writer', null);
+    let read = 0;
+    const reading = (async () => {
+      for await (const _ of stream) read++;
+    })().catch(() => {});
+    await runtime.runUntilIdle();
+    await reading;
+    expect(read).toBe(600);
   });
 
   it('are none after each of two openings in one thread was answered [R2.4]', async () => {

@@ -138,6 +138,7 @@ export class Agent {
     if (this.#left) return;
     this.#left = true;
     this.#conversations.end(new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`));
+    this.#components.channels.leave(this.id);
     this.#outbox.close();
     this.#components.router.withdraw(this.id);
     this.#onLeave();
@@ -153,18 +154,15 @@ export class Agent {
         break;
       default:
         if (this.#conversations.take(envelope)) return;
-        if (envelope.type === 'stream-start' && this.#streamHandler) return this.#openStream(envelope);
+        if (envelope.type === 'stream-start' && this.#streamHandler) {
+          const stream = this.#conversations.incoming(envelope);
+          if (stream) return this.#streamHandler(stream, new Message(envelope));
+        }
     }
     if (this.#messageHandler) return this.#messageHandler(new Message(envelope));
     const error = new EclipticError('NOT_HANDLED', `${this.id} has no handler for this ${envelope.type}`);
     if (envelope.type === 'request') this.#replyError(envelope, error);
     throw error;
-  }
-
-  #openStream(envelope: ValidEnvelope): void | Promise<void> {
-    const { correlationId: thread, sender } = envelope;
-    if (thread === undefined) throw new EclipticError('NOT_HANDLED', 'a stream needs a correlation id');
-    return this.#streamHandler!(this.#conversations.incoming(thread, sender), new Message(envelope));
   }
 
   #answer(envelope: ValidEnvelope, handler: RequestHandler): void | Promise<void> {

@@ -1,4 +1,6 @@
+import { joinAddress } from '../a2a/address.js';
 import type { ValidEnvelope } from '../a2a/envelope.js';
+import type { AgentRegistry } from '../a2a/registry.js';
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -6,7 +8,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import { assertDelivered, isPromise, type Outbox, type Recipient } from './outbox.js';
 import { PendingRequest } from './pending.js';
 import { type StreamPort, StreamReader, StreamWriter } from './streams.js';
-import { fromWireError } from './wire-error.js';
+import { fromWireError, toWireError } from './wire-error.js';
 
 export interface RequestOptions {
   /** How long to wait for the answer; for a stream, how long it may be silent. Default 30 s. */
@@ -17,6 +19,7 @@ export interface RequestOptions {
 
 export interface ConversationsComponents {
   runtime: Runtime;
+  registry: AgentRegistry;
   threads: ThreadTable;
   deadlines: DeadlineQueue;
   outbox: Outbox;
@@ -28,13 +31,16 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 interface OpenStream<End> {
   readonly end: End;
   peer: string | undefined;
+  /** The reader left before it knew whom to tell: the first word from the producer is answered with the end. */
+  left: boolean;
 }
 
 /** The requests an agent waits on and the streams it reads and writes, each known by its thread. */
 export class Conversations {
   readonly #agentId: string;
   readonly #components: ConversationsComponents;
-  readonly #pending = new Map<string, PendingRequest>();
+  /** The latest request that waits; the others hang on it. */
+  #pending: PendingRequest | undefined;
   readonly #readers = new Map<string, OpenStream<StreamReader>>();
   readonly #writers = new Map<string, OpenStream<StreamWriter>>();
 
@@ -44,36 +50,60 @@ export class Conversations {
   }
 
   request(to: Recipient, payload: unknown, options: RequestOptions): Promise<unknown> {
+    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    if (signal?.aborted) return Promise.reject(cancelled());
     return new Promise((resolve, reject) => {
-      const { runtime, deadlines } = this.#components;
+      const { runtime, deadlines, threads } = this.#components;
       const thread = runtime.id();
-      const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-      const pending = new PendingRequest(thread, to, deadlines, timeoutMs, this.#forget, resolve, reject);
-      this.#pending.set(thread, pending);
-      if (options.signal) this.#failOn(options.signal, () => this.#pending.has(thread), pending);
+      const settle = { resolve, reject, onSettled: this.#forget };
+      const pending = new PendingRequest(this.#agentId, thread, to, deadlines, timeoutMs, settle);
+      this.#remember(pending);
+      if (signal) pending.release = onAbort(signal, () => pending.fail(cancelled()));
+      threads.begin(thread, pending);
       this.#open(to, payload, thread, pending);
     });
   }
 
   stream(to: Recipient, payload: unknown, options: RequestOptions): StreamReader {
+    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
     const thread = this.#components.runtime.id();
-    const reader = this.#reader(thread, undefined, options.timeoutMs ?? DEFAULT_TIMEOUT_MS);
-    if (options.signal) this.#failOn(options.signal, () => this.#readers.has(thread), reader);
-    this.#open(to, payload, thread, reader);
+    let release = () => {};
+    const reader = this.#reader(thread, undefined, timeoutMs, () => release());
+    if (signal?.aborted) {
+      this.#readers.delete(thread);
+      reader.producerFailed(cancelled());
+      return reader;
+    }
+    if (signal) release = onAbort(signal, () => reader.fail(cancelled()));
+    this.#open(to, payload, thread, { fail: (error) => reader.producerFailed(error) });
     return reader;
   }
 
-  /** A stream that another agent opened towards this one. */
-  incoming(thread: string, peer: string): StreamReader {
-    return this.#reader(thread, peer, DEFAULT_TIMEOUT_MS);
+  /** A stream that another agent opens towards this one; none if it has no thread, or one that is taken. */
+  incoming({ correlationId: thread, sender }: ValidEnvelope): StreamReader | undefined {
+    if (thread === undefined || this.#readers.has(thread)) return undefined;
+    return this.#reader(thread, sender, DEFAULT_TIMEOUT_MS);
   }
 
   /** Sends a stream: a new one, or as the answer in a thread that the other side opened. */
-  async write(to: string, source: AsyncIterable<unknown> | Iterable<unknown>, thread = this.#newThread()) {
-    if (to === this.#agentId) throw new EclipticError('INVALID_ENVELOPE', 'an agent cannot stream to itself');
-    const writer = new StreamWriter(this.#port(thread, this.#writers), DEFAULT_TIMEOUT_MS);
-    this.#writers.set(thread, { end: writer, peer: to });
-    await writer.pump(source);
+  async write(to: string, source: AsyncIterable<unknown> | Iterable<unknown>, answering?: string): Promise<void> {
+    const card = this.#components.registry.requireById(to);
+    const peer = joinAddress(card.id, card.node);
+    if (peer === this.#agentId) throw new EclipticError('INVALID_ENVELOPE', 'an agent cannot stream to itself');
+    const thread = answering ?? this.#components.runtime.id();
+    if (this.#writers.has(thread)) {
+      throw new EclipticError('INVALID_TRANSITION', 'this thread carries a stream already', { thread });
+    }
+    const stream = { peer, left: false };
+    const port = this.#port(thread, this.#writers, stream, answering === undefined);
+    const writer = new StreamWriter(port, DEFAULT_TIMEOUT_MS);
+    this.#writers.set(thread, Object.assign(stream, { end: writer }));
+    try {
+      await writer.pump(source);
+    } catch (error) {
+      if (answering === undefined) await port.send('error', toWireError(error)).catch(() => {});
+      throw error;
+    }
   }
 
   /** Takes an envelope that belongs to one of these conversations; false when it belongs to none. */
@@ -82,18 +112,24 @@ export class Conversations {
     if (thread === undefined) return false;
     const writer = this.#writers.size > 0 ? this.#writers.get(thread) : undefined;
     if (writer?.peer === envelope.sender) return advise(writer.end, envelope);
-    const pending = this.#pending.get(thread);
-    if (pending) return this.#isAnswer(envelope, pending.to) && this.#settle(pending, envelope);
+    const waiter = this.#components.threads.find(thread)?.waiter;
+    if (waiter instanceof PendingRequest && waiter.agentId === this.#agentId) return this.#answer(waiter, envelope);
     const reader = this.#readers.get(thread);
     if (!reader || !this.#isFrom(reader, envelope)) return false;
-    return feed(reader.end, envelope);
+    if (!reader.left) return feed(reader.end, envelope);
+    this.#readers.delete(thread);
+    if (envelope.type === 'stream-start') this.#components.outbox.reply(envelope, 'stream-end', null);
+    return true;
   }
 
-  /** Ends everything: this agent leaves. */
+  /** Ends everything: this agent leaves. The other ends are told. */
   end(error: EclipticError): void {
-    for (const pending of [...this.#pending.values()]) pending.fail(error);
+    while (this.#pending) this.#pending.fail(error);
     for (const { end } of [...this.#readers.values()]) end.fail(error);
-    for (const { end } of [...this.#writers.values()]) end.stop(error);
+    for (const [thread, { end, peer }] of [...this.#writers]) {
+      end.stop(error);
+      this.#components.outbox.deliver(peer!, 'error', toWireError(error), { thread }).catch(() => {});
+    }
   }
 
   /** Sends the request that opens a thread; a failure to send it ends the wait for its answer. */
@@ -107,18 +143,11 @@ export class Conversations {
     }
   }
 
-  #settle(pending: PendingRequest, envelope: ValidEnvelope): true {
+  #answer(pending: PendingRequest, envelope: ValidEnvelope): boolean {
+    if (!pending.open || !pending.takes(envelope.type) || !this.#isAnswer(envelope, pending.to)) return false;
     pending.answer(envelope);
     if (envelope.type === 'stream-start') this.#components.outbox.reply(envelope, 'stream-end', null);
     return true;
-  }
-
-  #failOn(signal: AbortSignal, isOpen: () => boolean, waiting: { fail(error: EclipticError): void }): void {
-    const cancel = () => {
-      if (isOpen()) waiting.fail(new EclipticError('CANCELLED', 'the caller cancelled'));
-    };
-    if (signal.aborted) queueMicrotask(cancel);
-    else signal.addEventListener('abort', cancel, { once: true });
   }
 
   /** Did this agent open the thread towards the sender? A stranger who guesses a thread's id answers nothing. */
@@ -132,33 +161,55 @@ export class Conversations {
     return stream.peer === envelope.sender;
   }
 
-  readonly #forget = (request: PendingRequest): void => {
-    this.#pending.delete(request.thread);
+  #remember(request: PendingRequest): void {
+    request.before = this.#pending;
+    if (this.#pending) this.#pending.after = request;
+    this.#pending = request;
+  }
+
+  readonly #forget = ({ before, after }: PendingRequest): void => {
+    if (before) before.after = after;
+    if (after) after.before = before;
+    else this.#pending = before;
   };
 
-  #reader(thread: string, peer: string | undefined, idleMs: number): StreamReader {
-    const reader = new StreamReader(this.#port(thread, this.#readers), idleMs);
-    this.#readers.set(thread, { end: reader, peer });
+  #reader(thread: string, peer: string | undefined, idleMs: number, onFinished = () => {}): StreamReader {
+    const stream = { peer, left: false };
+    const reader = new StreamReader(this.#port(thread, this.#readers, stream, false, onFinished), idleMs);
+    this.#readers.set(thread, Object.assign(stream, { end: reader }));
     return reader;
   }
 
-  #port(thread: string, table: Map<string, OpenStream<unknown>>): StreamPort {
-    const { deadlines, outbox } = this.#components;
+  #port(
+    thread: string,
+    table: Map<string, unknown>,
+    stream: { peer: string | undefined; left: boolean },
+    opens: boolean,
+    onFinished = () => {},
+  ): StreamPort {
+    const { runtime, deadlines, outbox } = this.#components;
     return {
+      runtime,
       deadlines,
       send: async (type, payload) => {
-        const peer = table.get(thread)?.peer;
-        if (peer !== undefined) await outbox.deliver(peer, type, payload, { thread });
+        if (stream.peer === undefined) stream.left = type === 'stream-end';
+        else await outbox.deliver(stream.peer, type, payload, { thread }, opens && type === 'stream-start');
       },
       finished: () => {
-        table.delete(thread);
+        if (!stream.left) table.delete(thread);
+        onFinished();
       },
     };
   }
+}
 
-  #newThread(): string {
-    return this.#components.runtime.id();
-  }
+function cancelled(): EclipticError {
+  return new EclipticError('CANCELLED', 'the caller cancelled');
+}
+
+function onAbort(signal: AbortSignal, cancel: () => void): () => void {
+  signal.addEventListener('abort', cancel, { once: true });
+  return () => signal.removeEventListener('abort', cancel);
 }
 
 /** What a reader says back to the writer: more room, or stop. */
@@ -179,7 +230,7 @@ function feed(reader: StreamReader, envelope: ValidEnvelope): boolean {
       reader.end();
       return true;
     case 'error':
-      reader.fail(fromWireError(envelope.payload, envelope.sender));
+      reader.producerFailed(fromWireError(envelope.payload, envelope.sender));
       return true;
     case 'response':
       reader.push(envelope.payload);

@@ -43,12 +43,13 @@ export class Outbox {
     type: A2AMessageType,
     payload: unknown,
     options: SendOptions = {},
+    needsAnswer = false,
   ): RoutingResult | Promise<RoutingResult> {
     this.#assertOpen();
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = metadataFor(to, options);
     const envelope = this.#factory.createFrom(this.#sender, recipient, type, payload, options.thread, metadata);
-    return this.#router.route(envelope, false, this.#entry);
+    return this.#router.route(envelope, needsAnswer, this.#entry);
   }
 
   /** Routes a request that opens a thread, named after its first message, and expects an answer in it. */
@@ -61,8 +62,14 @@ export class Outbox {
   }
 
   /** Routes one message and rejects unless it was delivered. */
-  async deliver(to: Recipient, type: A2AMessageType, payload: unknown, options: SendOptions): Promise<void> {
-    assertDelivered(await this.route(to, type, payload, options));
+  async deliver(
+    to: Recipient,
+    type: A2AMessageType,
+    payload: unknown,
+    options: SendOptions,
+    needsAnswer = false,
+  ): Promise<void> {
+    assertDelivered(await this.route(to, type, payload, options, needsAnswer));
   }
 
   /** Answers an envelope, if it can be answered. What becomes of the reply is on the event stream. */

@@ -1,14 +1,18 @@
 import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
 
 /** Chunks a producer may send before the consumer asks for more. */
 export const STREAM_WINDOW = 256;
+/** A reader that reads slowly still asks this often, so that the producer knows it lives. */
+const GRANT_EVERY_MS = 5_000;
 
 /** What a stream's end needs of the agent it belongs to. */
 export interface StreamPort {
+  readonly runtime: Runtime;
   readonly deadlines: DeadlineQueue;
   /** Sends one envelope of this stream to the other end; rejects when it was not delivered. */
-  send(type: 'stream-start' | 'stream-data' | 'stream-end', payload: unknown): Promise<void>;
+  send(type: 'stream-start' | 'stream-data' | 'stream-end' | 'error', payload: unknown): Promise<void>;
   /** Called once, when this end is done. */
   finished(): void;
 }
@@ -19,27 +23,24 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
   readonly #idleMs: number;
   readonly #buffer: T[] = [];
   #consumed = 0;
+  #grantedAt: number;
   #waiting: { resolve: (result: IteratorResult<T>) => void; reject: (error: unknown) => void } | undefined;
-  #state: 'open' | 'ended' | 'closed' = 'open';
+  #open = true;
   #error: EclipticError | undefined;
 
   constructor(port: StreamPort, idleMs: number) {
     super();
     this.#port = port;
     this.#idleMs = idleMs;
-    port.deadlines.add(this, idleMs);
+    this.#grantedAt = port.runtime.now();
   }
 
   /** @internal */
   push(chunk: T): void {
-    if (this.#state !== 'open') return;
-    this.#port.deadlines.remove(this);
-    this.#port.deadlines.add(this, this.#idleMs);
+    if (!this.#open) return;
     if (this.#waiting) {
-      const { resolve } = this.#waiting;
-      this.#waiting = undefined;
+      this.#wake().resolve({ value: chunk, done: false });
       this.#grant();
-      resolve({ value: chunk, done: false });
     } else if (this.#buffer.length === STREAM_WINDOW) {
       this.fail(new EclipticError('QUEUE_FULL', 'the producer sent more than the stream’s window allows'));
     } else {
@@ -49,19 +50,24 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
 
   /** @internal The producer is done. */
   end(): void {
-    if (this.#state !== 'open') return;
-    this.#finish('ended');
-    this.#waiting?.resolve({ value: undefined, done: true });
-    this.#waiting = undefined;
+    if (!this.#open) return;
+    this.#finish();
+    if (this.#waiting) this.#wake().resolve({ value: undefined, done: true });
   }
 
-  /** @internal Ends the stream with an error, after the chunks that came before it. */
-  fail(error: EclipticError): void {
-    if (this.#state !== 'open') return;
-    this.#finish('ended');
-    if (this.#waiting) this.#waiting.reject(error);
+  /** @internal The producer says that it failed: the error comes after the chunks that came before it. */
+  producerFailed(error: EclipticError): void {
+    if (!this.#open) return;
+    this.#finish();
+    if (this.#waiting) this.#wake().reject(error);
     else this.#error = error;
-    this.#waiting = undefined;
+  }
+
+  /** @internal Ends the stream from this side, and tells the producer. */
+  fail(error: EclipticError): void {
+    if (!this.#open) return;
+    this.#tellProducer();
+    this.producerFailed(error);
   }
 
   override expire(): void {
@@ -70,15 +76,16 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
 
   next(): Promise<IteratorResult<T>> {
     if (this.#buffer.length > 0) {
+      const value = this.#buffer.shift() as T;
       this.#grant();
-      return Promise.resolve({ value: this.#buffer.shift() as T, done: false });
+      return Promise.resolve({ value, done: false });
     }
     if (this.#error) {
       const error = this.#error;
       this.#error = undefined;
       return Promise.reject(error);
     }
-    if (this.#state !== 'open') return Promise.resolve({ value: undefined, done: true });
+    if (!this.#open) return Promise.resolve({ value: undefined, done: true });
     if (this.#waiting) {
       return Promise.reject(
         new EclipticError('INVALID_TRANSITION', 'a stream is read by one reader, one step at a time'),
@@ -86,15 +93,17 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     }
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
+      this.#port.deadlines.add(this, this.#idleMs);
     });
   }
 
   async return(): Promise<IteratorResult<T>> {
-    if (this.#state === 'open') {
-      this.#finish('closed');
-      await this.#port.send('stream-end', null).catch(() => {});
+    if (this.#open) {
+      this.#tellProducer();
+      this.end();
     }
     this.#buffer.length = 0;
+    this.#error = undefined;
     return { value: undefined, done: true };
   }
 
@@ -102,17 +111,30 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     return this;
   }
 
-  /** Half a window read: let the producer send as much again. */
+  #wake() {
+    const waiting = this.#waiting!;
+    this.#waiting = undefined;
+    this.#port.deadlines.remove(this);
+    return waiting;
+  }
+
+  /** Half a window read, or a while gone by: let the producer send as much again. */
   #grant(): void {
-    if (++this.#consumed < STREAM_WINDOW / 2 || this.#state !== 'open') return;
+    if (!this.#open) return;
+    const now = this.#port.runtime.now();
+    if (++this.#consumed < STREAM_WINDOW / 2 && now - this.#grantedAt < GRANT_EVERY_MS) return;
     const credit = this.#consumed;
     this.#consumed = 0;
+    this.#grantedAt = now;
     this.#port.send('stream-data', { credit }).catch(() => {});
   }
 
-  #finish(state: 'ended' | 'closed'): void {
-    this.#state = state;
-    this.#port.deadlines.remove(this);
+  #tellProducer(): void {
+    this.#port.send('stream-end', null).catch(() => {});
+  }
+
+  #finish(): void {
+    this.#open = false;
     this.#port.finished();
   }
 }

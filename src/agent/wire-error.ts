@@ -1,4 +1,6 @@
-import { EclipticError, type ErrorCode, isErrorCode } from '../runtime/errors.js';
+import { weighJson } from '../a2a/json-value.js';
+import { LIMITS } from '../a2a/limits.js';
+import { describeError, EclipticError, type ErrorCode, isErrorCode } from '../runtime/errors.js';
 
 /** What an `error` envelope carries. */
 export interface WireError {
@@ -7,14 +9,17 @@ export interface WireError {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
+/** Details larger than this stay at home. */
+const MAX_DETAIL_BYTES = 65_536;
+
 /**
  * An error as its recipient may see it. Catalogue errors travel with their code; anything else a handler threw
  * becomes `HANDLER_FAILED` with its message, and its stack stays at home.
  */
 export function toWireError(error: unknown): WireError {
-  if (error instanceof EclipticError)
-    return { code: error.code, message: error.message, details: plain(error.details) };
-  return { code: 'HANDLER_FAILED', message: error instanceof Error ? error.message : String(error), details: {} };
+  const message = describeError(error).slice(0, LIMITS.textChars);
+  if (!(error instanceof EclipticError)) return { code: 'HANDLER_FAILED', message, details: {} };
+  return { code: error.code, message, details: plain(error.details) };
 }
 
 export function fromWireError(payload: unknown, from: string): EclipticError {
@@ -26,11 +31,8 @@ export function fromWireError(payload: unknown, from: string): EclipticError {
   );
 }
 
-/** Details come from anywhere, and must be JSON to travel. */
-function plain(details: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  try {
-    return JSON.parse(JSON.stringify(details));
-  } catch {
-    return {};
-  }
+/** Details come from anywhere, and must be JSON, of a decent size, to travel. */
+function plain(details: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const weight = weighJson(details, MAX_DETAIL_BYTES);
+  return typeof weight === 'number' ? details : {};
 }

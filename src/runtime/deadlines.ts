@@ -29,7 +29,9 @@ export class DeadlineQueue {
     this.#resolution = resolutionMs;
   }
 
+  /** Expires the deadline after `ms`; one that is infinite never does. */
   add(deadline: Deadline, ms: number): void {
+    if (ms === Number.POSITIVE_INFINITY) return;
     const due = Math.ceil((this.#runtime.now() + ms) / this.#resolution) * this.#resolution;
     const bucket = this.#latest?.due === due ? this.#latest : this.#bucketAt(due);
     deadline.bucket = bucket;

@@ -257,7 +257,14 @@ describe('the simulated runtime', () => {
 
   it('runs simultaneous tasks in another order for another seed', async () => {
     const orders = new Set<string>();
-    for (let seed = 1; seed <= 20; seed++) orders.add((await history(seed)).map((line) => line[0]).join(''));
+    for (let seed = 1; seed <= 20; seed++) {
+      const runtime = new SimulatedRuntime({ seed });
+      const order: number[] = [];
+      for (let task = 0; task < 8; task++) runtime.setTimer(() => order.push(task), 10);
+      await runtime.advance(10);
+      expect(order.toSorted()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+      orders.add(order.join(' '));
+    }
     expect(orders.size).toBeGreaterThan(15);
   });
 
@@ -357,6 +364,19 @@ describe('the deadline queue', () => {
       expect(alarm.expiredAt).toHaveLength(round);
       expect(runtime.timers).toBe(round);
     }
+  });
+
+  it('expires a deadline that is added for the very instant that has just passed', async () => {
+    const runtime = new SimulatedRuntime({ start: 1_000 });
+    const queue = new DeadlineQueue(runtime, 20);
+    const late = new Alarm(runtime);
+    const early = new Alarm(runtime, () => queue.add(late, 0));
+    queue.add(early, 20);
+    await runtime.advance(20);
+    expect(late.expiredAt).toEqual([1_020]);
+    queue.add(late, 0);
+    await runtime.advance(0);
+    expect(late.expiredAt).toEqual([1_020, 1_020]);
   });
 
   it('removes the first, the last, a middle and the only deadline of an instant, and takes a second removal', async () => {

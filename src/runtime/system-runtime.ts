@@ -3,6 +3,7 @@ import { type Logger, type Runtime, silentLogger, type Timer } from './runtime.j
 import { UlidSource } from './ulid.js';
 
 const READS_PER_CLOCK_READ = 64;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 const RANDOM_RANGE = 2 ** 47;
 
 export interface SystemRuntimeInit {
@@ -36,8 +37,13 @@ class SystemRuntime implements Runtime {
   }
 
   setTimer(task: () => void, ms: number): Timer {
-    const handle = setTimeout(task, ms);
-    handle.unref();
+    // Node fires a timer beyond its range at once; a longer wait is made of several.
+    let handle: NodeJS.Timeout;
+    const arm = (left: number) => {
+      handle = left > MAX_TIMER_MS ? setTimeout(() => arm(left - MAX_TIMER_MS), MAX_TIMER_MS) : setTimeout(task, left);
+      handle.unref();
+    };
+    arm(ms);
     return { cancel: () => clearTimeout(handle) };
   }
 
@@ -46,7 +52,7 @@ class SystemRuntime implements Runtime {
   }
 
   hold(): Timer {
-    const handle = setInterval(() => {}, 2 ** 31 - 1);
+    const handle = setInterval(() => {}, MAX_TIMER_MS);
     return { cancel: () => clearInterval(handle) };
   }
 
