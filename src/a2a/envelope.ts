@@ -1,4 +1,4 @@
-import { EclipticError } from '../runtime/errors.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type JsonFault, weighJson } from './json-value.js';
 import { LIMITS } from './limits.js';
@@ -17,8 +17,8 @@ export const BROADCAST = '*';
 const MESSAGE_TYPES: ReadonlySet<unknown> = new Set(A2AMessageTypeSchema.options);
 
 /**
- * An envelope that has passed every check. Being an instance is the proof, so the router looks once and never again;
- * copying one by spreading drops the proof, and the copy is checked anew.
+ * An envelope that has passed every check. It carries a mark that nothing else can have, so the router looks once and
+ * never again; a copy, or something made to look like one, lacks the mark and is checked anew.
  */
 export class ValidEnvelope implements A2AEnvelope {
   readonly id: string;
@@ -53,6 +53,10 @@ export class ValidEnvelope implements A2AEnvelope {
     this.payload = payload;
     this.metadata = metadata;
     this.#weight = weight;
+  }
+
+  static is(value: unknown): value is ValidEnvelope {
+    return typeof value === 'object' && value !== null && #weight in value;
   }
 
   /** Approximate bytes of the payload, for whoever keeps envelopes and must bound what it keeps. */
@@ -93,9 +97,12 @@ export class EnvelopeFactory {
   }
 
   create(init: EnvelopeInit): ValidEnvelope {
-    const { sender, recipient, type, payload, correlationId, metadata } = init;
-    if (!isAddress(sender) || !isMessageType(type)) throw refusal(draft(init));
-    return this.createFrom(sender, recipient, type, payload, correlationId, metadata);
+    return readable(init, () => {
+      const { sender, recipient, type, payload, correlationId, metadata } = init;
+      if (!isAddress(sender) || !isMessageType(type)) throw refusal(draft(init));
+      const known = isMetadata(metadata) ? copyMetadata(metadata) : metadata;
+      return this.createFrom(sender, recipient, type, payload, correlationId, known);
+    });
   }
 
   /** @internal As `create`, for a sender and a type that are known to be right. */
@@ -129,10 +136,22 @@ function draft(init: EnvelopeInit): object {
 
 /** Takes anything that claims to be an envelope; gives back one that is, or throws a typed error that says why not. */
 export function checkEnvelope(value: unknown): ValidEnvelope {
-  if (value instanceof ValidEnvelope) return value;
-  if (typeof value !== 'object' || value === null) {
+  return ValidEnvelope.is(value) ? value : readable(value, checkFields);
+}
+
+/** Reads what claims to be an envelope; a getter or a proxy that throws is a fault like any other. */
+function readable<T>(value: T, read: (value: T) => ValidEnvelope): ValidEnvelope {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new EclipticError('INVALID_ENVELOPE', `an envelope must be an object, not ${describe(value)}`);
   }
+  try {
+    return read(value);
+  } catch (error) {
+    throw toEclipticError(error, 'INVALID_ENVELOPE');
+  }
+}
+
+function checkFields(value: unknown): ValidEnvelope {
   const { id, schemaVersion, sender, recipient, correlationId, type, timestamp, payload, metadata } =
     value as Partial<A2AEnvelope>;
   if (schemaVersion !== SCHEMA_VERSION && Number.isInteger(schemaVersion)) {
@@ -159,7 +178,7 @@ export function checkEnvelope(value: unknown): ValidEnvelope {
     const known = metadata && copyMetadata(metadata);
     return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, known, weight);
   }
-  throw refusal(value);
+  throw refusal(value as object);
 }
 
 function refusal(value: object): EclipticError {
@@ -178,7 +197,7 @@ function describePayloadFault(payload: number | JsonFault): string {
 }
 
 function describe(value: unknown): string {
-  return value === null ? 'null' : `a ${typeof value}`;
+  return value === null ? 'null' : Array.isArray(value) ? 'a list' : `a ${typeof value}`;
 }
 
 export function isMessageType(value: unknown): value is A2AMessageType {
@@ -202,7 +221,7 @@ function isRecipient(value: unknown): value is string {
 }
 
 function isMetadata(value: unknown): value is EnvelopeMetadata {
-  if (typeof value !== 'object' || value === null) return false;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const { tier, sandboxId, routingHint, escalationJustification, durable, ttlMs, traceparent, tracestate } =
     value as Record<keyof EnvelopeMetadata, unknown>;
   return (

@@ -11,13 +11,22 @@ export interface JsonFault {
 }
 
 const BAD = -1;
-/** Past this a value is too large for any use, and need not be weighed to its end. */
-const ENOUGH = 2 * LIMITS.payloadBytes;
-/** Escapes make a JSON string at most six times longer than its characters, and no number takes more than 24 bytes. */
+/** A weight is never further than this from the bytes it stands for: escapes lengthen, short numbers shorten. */
 const WORST_EXPANSION = 8;
+/** Past this a value is too large however short its numbers are, and need not be weighed to its end. */
+const ENOUGH = WORST_EXPANSION * LIMITS.payloadBytes;
 
 /** The approximate weight of a JSON value in bytes, or the fault that makes it none. */
 export function weighJson(value: unknown, maxBytes: number = LIMITS.payloadBytes): number | JsonFault {
+  try {
+    return weighReadable(value, maxBytes);
+  } catch {
+    // A getter or a proxy that throws.
+    return fault('', 'cannot be read');
+  }
+}
+
+function weighReadable(value: unknown, maxBytes: number): number | JsonFault {
   const weight = weigh(value, 0);
   if (weight === BAD) return findFault(value, '', 0, new Set()) ?? tooDeep('');
   if (weight > maxBytes / WORST_EXPANSION) {
@@ -48,6 +57,7 @@ function weigh(value: unknown, depth: number): number {
 }
 
 function weighArray(value: readonly unknown[], depth: number): number {
+  if ((value as { toJSON?: unknown }).toJSON !== undefined) return BAD;
   let total = 2;
   for (let i = 0; i < value.length; i++) {
     const member = value[i];
@@ -85,36 +95,31 @@ function findFault(value: unknown, path: string, depth: number, above: Set<objec
   if (above.has(value)) return fault(path, 'refers back to itself');
   if (depth === LIMITS.payloadDepth) return tooDeep(path);
   above.add(value);
-  const found = Array.isArray(value)
-    ? findIn(Array.from(value.keys(), String), value as unknown as Record<string, unknown>, path, depth, above, true)
-    : findInObject(value as Record<string, unknown>, path, depth, above);
+  const found = Array.isArray(value) ? findInArray(value, path, depth, above) : findInObject(value, path, depth, above);
   above.delete(value);
   return found;
 }
 
-function findInObject(value: Record<string, unknown>, path: string, depth: number, above: Set<object>) {
-  const prototype = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null) {
-    const name = typeof value.constructor === 'function' ? value.constructor.name : 'class instance';
-    return fault(path, `is a ${name}, not a plain object; send its JSON form instead`);
+function findInArray(value: readonly unknown[], path: string, depth: number, above: Set<object>) {
+  if ('toJSON' in value) return fault(path, 'has a toJSON of its own');
+  for (let index = 0; index < value.length; index++) {
+    const found = findFault(value[index], `${path}[${index}]`, depth + 1, above);
+    if (found) return found;
   }
-  return findIn(Object.keys(value), value, path, depth, above, false);
+  return undefined;
 }
 
-function findIn(
-  keys: readonly string[],
-  value: Record<string, unknown>,
-  path: string,
-  depth: number,
-  above: Set<object>,
-  inArray: boolean,
-): JsonFault | undefined {
-  for (const key of keys) {
-    const at = inArray ? `${path}[${key}]` : path ? `${path}.${key}` : key;
+function findInObject(value: object, path: string, depth: number, above: Set<object>): JsonFault | undefined {
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) {
+    const name: unknown = value.constructor?.name;
+    const kind = typeof name === 'string' && name !== '' ? name : 'class instance';
+    return fault(path, `is a ${kind}, not a plain object; send its JSON form instead`);
+  }
+  for (const [key, member] of Object.entries(value)) {
+    const at = path ? `${path}.${key}` : key;
     if (key === '__proto__') return fault(at, 'is a reserved key');
-    const member = value[key];
-    if (member === undefined && !inArray) continue;
-    const found = findFault(member, at, depth + 1, above);
+    const found = member === undefined ? undefined : findFault(member, at, depth + 1, above);
     if (found) return found;
   }
   return undefined;

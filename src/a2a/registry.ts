@@ -44,7 +44,7 @@ export class AgentRegistry {
       });
     }
     const existing = this.#byAddress.get(checked.id);
-    return this.#store(existing ? Object.freeze({ ...checked, revision: existing.card.revision + 1 }) : checked);
+    return this.#store(existing ? Object.freeze({ ...checked, revision: nextRevision(existing.card) }) : checked);
   }
 
   /**
@@ -52,10 +52,7 @@ export class AgentRegistry {
    * one older than what the same node said before changes nothing.
    */
   mergeRemote(card: AgentCard, node: string): AgentCard {
-    const merged = checkCard({ ...card, origin: 'remote', node });
-    if (node === this.nodeKey) {
-      throw new EclipticError('INVALID_CARD', 'a remote card cannot come from this node', { faults: ['node'] });
-    }
+    const merged = this.#checkOwner(checkCard(isObject(card) ? { ...card, origin: 'remote', node } : card));
     const existing = this.#byAddress.get(`${merged.id}@${node}`);
     if (existing && existing.card.revision > merged.revision) return existing.card;
     return this.#store(merged);
@@ -74,15 +71,14 @@ export class AgentRegistry {
   /** The card with that id or address; undefined when there is none, several, or none that the viewer may see. */
   getById(agentId: string, viewer?: string): AgentCard | undefined {
     const entry = this.#byAddress.get(agentId) ?? this.#elsewhere(agentId);
-    if (!entry) return undefined;
-    return viewer === undefined || this.#mayDiscover(viewer, entry) ? entry.card : undefined;
+    if (viewer === undefined) return entry?.card;
+    const eye = this.resolve(viewer);
+    return entry && this.#policy.mayDiscover(eye, entry) ? entry.card : undefined;
   }
 
   /** As `getById`, but says what is wrong: `AGENT_NOT_FOUND`, or `AMBIGUOUS_AGENT` with the candidates. */
   requireById(agentId: string, viewer?: string): AgentCard {
-    const entry = this.resolve(agentId);
-    if (viewer !== undefined && !this.#mayDiscover(viewer, entry)) throw notFound(agentId);
-    return entry.card;
+    return this.resolve(agentId, viewer === undefined ? undefined : this.resolve(viewer)).card;
   }
 
   findByCapability(capabilityId: string, viewer?: string): AgentCard[] {
@@ -92,7 +88,8 @@ export class AgentRegistry {
   /** The first match in order of preference: local before remote, then earliest registered. */
   findFirstByCapability(capabilityId: string, viewer?: string): AgentCard | undefined {
     if (viewer === undefined) return this.#byCapability.first(capabilityId)?.card;
-    return this.#byCapability.get(capabilityId).find((entry) => this.#mayDiscover(viewer, entry))?.card;
+    const eye = this.resolve(viewer);
+    return this.#byCapability.get(capabilityId).find((entry) => this.#policy.mayDiscover(eye, entry))?.card;
   }
 
   findByTier(tier: AgentTier, viewer?: string): AgentCard[] {
@@ -122,19 +119,24 @@ export class AgentRegistry {
 
   static deserialize(json: string, components: AgentRegistryComponents = {}): AgentRegistry {
     const registry = new AgentRegistry(components);
-    for (const card of parseCards(json)) registry.#store(checkCard(card));
+    for (const card of parseCards(json)) registry.#store(registry.#checkOwner(checkCard(card)));
     return registry;
   }
 
-  /** @internal The entry for a plain id (local first, else the only remote one) or a full address. */
-  resolve(agentId: string): RegistryEntry {
-    const entry = this.#byAddress.get(agentId) ?? this.#elsewhere(agentId);
-    if (entry) return entry;
-    const candidates = this.#remoteById.get(agentId);
-    if (candidates.length === 0) throw notFound(agentId);
+  /**
+   * @internal The entry for a plain id (local first, else the only remote one) or a full address. A viewer is told of
+   * nothing that it may not discover.
+   */
+  resolve(agentId: string, viewer?: RegistryEntry): RegistryEntry {
+    const sees = (entry: RegistryEntry) => viewer === undefined || this.#policy.mayDiscover(viewer, entry);
+    const entry = this.#byAddress.get(agentId) ?? this.#byAddress.get(this.#localName(agentId));
+    const candidates = entry ? [entry] : this.#remoteById.get(agentId);
+    const visible = candidates.filter(sees);
+    if (visible.length === 0) throw notFound(agentId);
+    if (visible.length === 1) return visible[0]!;
     throw new EclipticError('AMBIGUOUS_AGENT', `several nodes have an agent "${agentId}"; write its full address`, {
       agentId,
-      candidates: candidates.map((candidate) => candidate.address),
+      candidates: visible.map((candidate) => candidate.address),
     });
   }
 
@@ -201,17 +203,29 @@ export class AgentRegistry {
   }
 
   #cards(entries: EntryList, viewer: string | undefined): AgentCard[] {
-    const visible = viewer === undefined ? entries : entries.filter((entry) => this.#mayDiscover(viewer, entry));
-    return visible.map((entry) => entry.card);
+    if (viewer === undefined) return entries.map((entry) => entry.card);
+    const eye = this.resolve(viewer);
+    return entries.filter((entry) => this.#policy.mayDiscover(eye, entry)).map((entry) => entry.card);
   }
 
-  #mayDiscover(viewer: string, target: RegistryEntry): boolean {
-    return this.#policy.mayDiscover(this.resolve(viewer), target);
+  /** A card that claims to be another node's, under this node's own key, would stand before the local one. */
+  #checkOwner(card: AgentCard): AgentCard {
+    if (card.node === undefined || card.node !== this.nodeKey) return card;
+    throw new EclipticError('INVALID_CARD', 'a remote card cannot come from this node', { faults: ['node'] });
   }
 }
 
 function capabilityIds(card: AgentCard): ReadonlySet<string> {
   return new Set(card.capabilities.map((capability) => capability.id));
+}
+
+/** The counter stops at the last number that JSON keeps exact. */
+function nextRevision(card: AgentCard): number {
+  return Math.min(card.revision + 1, Number.MAX_SAFE_INTEGER);
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
 function notFound(agentId: string): EclipticError {
@@ -225,14 +239,15 @@ function parseCards(json: string): unknown[] {
   } catch (cause) {
     throw new EclipticError('INVALID_CARD', 'the registry text is not JSON', { faults: ['not JSON'] }, cause);
   }
-  if (parsed?.schemaVersion !== SCHEMA_VERSION) {
+  const found = parsed?.schemaVersion;
+  if (found !== SCHEMA_VERSION) {
     throw new EclipticError(
       'SCHEMA_VERSION_MISMATCH',
-      `this release reads registries of schema version ${SCHEMA_VERSION}, and this one has ${parsed?.schemaVersion}`,
-      { expected: SCHEMA_VERSION, found: parsed?.schemaVersion },
+      `this release reads registries of schema version ${SCHEMA_VERSION}, and this one has ${JSON.stringify(found)}`,
+      { expected: SCHEMA_VERSION, found },
     );
   }
-  if (!Array.isArray(parsed.cards)) {
+  if (!Array.isArray(parsed?.cards)) {
     throw new EclipticError('INVALID_CARD', 'the registry text holds no list of cards', { faults: ['cards'] });
   }
   return parsed.cards;

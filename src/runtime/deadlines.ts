@@ -23,6 +23,7 @@ export class DeadlineQueue {
   readonly #resolution: number;
   readonly #buckets = new Map<number, { bucket: Bucket; timer: Timer }>();
   #latest: Bucket | undefined;
+  #expiring: Bucket | undefined;
 
   constructor(runtime: Runtime, resolutionMs = 20) {
     this.#runtime = runtime;
@@ -57,6 +58,8 @@ export class DeadlineQueue {
     for (const { timer } of this.#buckets.values()) timer.cancel();
     this.#buckets.clear();
     this.#latest = undefined;
+    // Whoever clears while deadlines expire means the rest of that instant too.
+    if (this.#expiring) this.#expiring.first = undefined;
   }
 
   #bucketAt(due: number): Bucket {
@@ -74,9 +77,11 @@ export class DeadlineQueue {
   #expire(bucket: Bucket): void {
     this.#buckets.delete(bucket.due);
     if (this.#latest === bucket) this.#latest = undefined;
+    this.#expiring = bucket;
     for (let deadline = bucket.first; deadline; deadline = bucket.first) {
       this.remove(deadline);
       deadline.expire();
     }
+    this.#expiring = undefined;
   }
 }

@@ -30,7 +30,7 @@ export class Fifo<T> {
   /** Removes and returns everything, first to last. */
   drain(): T[] {
     const items: T[] = [];
-    for (let item = this.shift(); item !== undefined; item = this.shift()) items.push(item);
+    while (this.#length > 0) items.push(this.shift() as T);
     return items;
   }
 

@@ -19,7 +19,8 @@ export class UlidSource {
     this.#random = random;
   }
 
-  next(now: number): string {
+  next(time: number): string {
+    const now = Math.floor(time);
     if (now > this.#time) this.#startMillisecond(now);
     else if (this.#counter === COUNTER_LIMIT) this.#startMillisecond(this.#time + 1);
     else if ((this.#counter & 1023) === 0) this.#startBlock();
