@@ -51,9 +51,9 @@ export class EclipticNode {
   constructor(init: NodeInit) {
     const runtime = init.runtime ?? systemRuntime();
     const limits = init.limits ?? {};
-    const policy = new Policy();
     this.#runtime = runtime;
     this.key = init.nodeKey ?? runtime.id();
+    const policy = new Policy(this.key);
     this.envelopes = new EnvelopeFactory(runtime);
     this.observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
     this.registry = new AgentRegistry({ policy, nodeKey: this.key });

@@ -9,6 +9,8 @@ import type { ThreadTable } from './thread-table.js';
 export interface Failure {
   readonly code: ErrorCode;
   readonly reason: string;
+  /** Whom an ambiguous id may mean. */
+  readonly candidates?: string[];
 }
 
 export interface AdmissionComponents {
@@ -101,6 +103,7 @@ export class Admission {
   /** The same for a broadcast: everyone it reached may reply. */
   enterBroadcast(envelope: ValidEnvelope, source: Party, reached: readonly Party[]): Failure | undefined {
     if (envelope.correlationId === undefined) return undefined;
+    if (reached.length === 0) return undefined;
     const responders = new Set(reached.map((party) => party.address));
     const opened = this.#threads.opened(this.threadOf(envelope), envelope, source.address, responders);
     return opened ? undefined : PERMITS_FULL;

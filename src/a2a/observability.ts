@@ -41,9 +41,9 @@ export class A2AObservability {
     });
   }
 
-  /** Adds one event to the stream and to the counters. */
-  emit(event: A2ALogEvent): void {
-    this.#counters.count(event);
+  /** Adds one event to the stream and to the counters; a duration that was not measured is not averaged. */
+  emit(event: A2ALogEvent, measured = true): void {
+    this.#counters.count(event, measured);
     this.#stream.append(event);
   }
 
@@ -108,7 +108,7 @@ class Counters {
     }
   }
 
-  count(event: A2ALogEvent): void {
+  count(event: A2ALogEvent, measured: boolean): void {
     switch (event.type) {
       case 'message-sent':
         this.#sent++;
@@ -118,7 +118,7 @@ class Counters {
         this.#received++;
         break;
       case 'routing-decision':
-        if (event.duration !== undefined) {
+        if (event.duration !== undefined && measured) {
           this.#latencySum += event.duration;
           this.#latencyCount++;
         }

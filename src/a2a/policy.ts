@@ -1,4 +1,6 @@
+import type { z } from 'zod';
 import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+import { splitAddress } from './address.js';
 import {
   type A2AEnvelope,
   type A2AMessageType,
@@ -43,25 +45,27 @@ export interface PolicyRules {
   readonly sharedSandboxes: ReadonlySet<string>;
 }
 
-function compilePolicy(
-  tiers: TierRoutingConfig = { rules: [...DEFAULT_TIER_RULES] },
-  sandbox: SandboxRoutingConfig = { enforced: true },
+function compileRules(
+  { rules }: TierRoutingConfig,
+  sandbox: z.output<typeof SandboxRoutingConfigSchema>,
+  nodeKey: string | undefined,
 ): PolicyRules {
-  const { rules } = parseConfig(TierRoutingConfigSchema, tiers, 'tier rules');
-  const sandboxes = parseConfig(SandboxRoutingConfigSchema, sandbox, 'sandbox rules');
   const tierMasks = [0, 0, 0, 0];
   const justify = [false, false, false, false];
   for (const rule of rules) {
     tierMasks[rule.sourceTier] = rule.allowedTargetTiers.reduce<number>((mask, tier) => mask | (1 << tier), 0);
     justify[rule.sourceTier] = rule.requiresEscalationJustification;
   }
+  // An agent of this node is known by its id, also where a list gives its full address.
+  const addresses = (list: readonly string[]) =>
+    new Set(list.map((entry) => (splitAddress(entry).node === nodeKey ? splitAddress(entry).id : entry)));
   return {
     tierMasks,
     justify,
-    sandboxEnforced: sandboxes.enforced,
-    allowEverySandbox: new Set(sandboxes.crossSandboxAllowList),
-    allowBySandbox: new Map(Object.entries(sandboxes.allow).map(([id, agents]) => [id, new Set(agents)])),
-    sharedSandboxes: new Set(sandboxes.shared),
+    sandboxEnforced: sandbox.enforced,
+    allowEverySandbox: addresses(sandbox.crossSandboxAllowList),
+    allowBySandbox: new Map(Object.entries(sandbox.allow).map(([id, agents]) => [id, addresses(agents)])),
+    sharedSandboxes: new Set(sandbox.shared),
   };
 }
 
@@ -119,18 +123,25 @@ function refuse(code: Refusal['code'], reason: string): Refusal {
 
 /** The rules in force, shared by everything that asks `decide`. */
 export class Policy {
-  #tiers: TierRoutingConfig | undefined;
-  #sandbox: SandboxRoutingConfig | undefined;
-  #rules = compilePolicy();
+  readonly #nodeKey: string | undefined;
+  #tiers = parseConfig(TierRoutingConfigSchema, { rules: DEFAULT_TIER_RULES }, 'tier rules');
+  #sandbox = parseConfig(SandboxRoutingConfigSchema, { enforced: true }, 'sandbox rules');
+  #rules: PolicyRules;
+
+  /** With this node's key, lists may give its own agents' addresses in full. */
+  constructor(nodeKey?: string) {
+    this.#nodeKey = nodeKey;
+    this.#rules = compileRules(this.#tiers, this.#sandbox, nodeKey);
+  }
 
   setTierConfig(config: TierRoutingConfig): void {
-    this.#rules = compilePolicy(config, this.#sandbox);
-    this.#tiers = config;
+    this.#tiers = parseConfig(TierRoutingConfigSchema, config, 'tier rules');
+    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#nodeKey);
   }
 
   setSandboxConfig(config: SandboxRoutingConfig): void {
-    this.#rules = compilePolicy(this.#tiers, config);
-    this.#sandbox = config;
+    this.#sandbox = parseConfig(SandboxRoutingConfigSchema, config, 'sandbox rules');
+    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#nodeKey);
   }
 
   mayDiscover(viewer: Party, target: Party): boolean {

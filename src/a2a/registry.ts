@@ -128,10 +128,18 @@ export class AgentRegistry {
    * nothing that it may not discover.
    */
   resolve(agentId: string, viewer?: RegistryEntry): RegistryEntry {
-    const sees = (entry: RegistryEntry) => viewer === undefined || this.#policy.mayDiscover(viewer, entry);
+    const entry = this.candidate(agentId, viewer);
+    if (viewer !== undefined && !this.#policy.mayDiscover(viewer, entry)) throw notFound(agentId);
+    return entry;
+  }
+
+  /** @internal As `resolve`, but one that is the only candidate is given whether the viewer may discover it or not. */
+  candidate(agentId: string, viewer?: RegistryEntry): RegistryEntry {
     const entry = this.#byAddress.get(agentId) ?? this.#byAddress.get(this.#localName(agentId));
-    const candidates = entry ? [entry] : this.#remoteById.get(agentId);
-    const visible = candidates.filter(sees);
+    if (entry) return entry;
+    const candidates = this.#remoteById.get(agentId);
+    if (candidates.length === 1) return candidates[0]!;
+    const visible = candidates.filter((other) => viewer === undefined || this.#policy.mayDiscover(viewer, other));
     if (visible.length === 0) throw notFound(agentId);
     if (visible.length === 1) return visible[0]!;
     throw new EclipticError('AMBIGUOUS_AGENT', `several nodes have an agent "${agentId}"; write its full address`, {

@@ -103,9 +103,11 @@ export class A2ARouter {
       if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, needsAnswer);
     }
     if (recipient === BROADCAST) return this.#broadcast(envelope, source);
-    const target = this.#registry.entry(recipient) ?? this.#lookUp(recipient);
+    const target = this.#registry.entry(recipient) ?? this.#lookUp(recipient, source);
     if (target instanceof EclipticError) {
-      return this.#reporter.refused(envelope, recipient, { code: target.code, reason: target.message }, started);
+      const { code, message: reason, details } = target;
+      const candidates = details.candidates as string[] | undefined;
+      return this.#reporter.refused(envelope, recipient, { code, reason, candidates }, started);
     }
     return this.#toOne(envelope, source, target, started, needsAnswer);
   }
@@ -114,9 +116,11 @@ export class A2ARouter {
   async receive(envelope: A2AEnvelope, node: string): Promise<RoutingResult> {
     const started = this.#reporter.startTimed();
     const wire = checkEnvelope(envelope);
-    const refused = (failure: Failure) => this.#reporter.refused(wire, wire.recipient, failure, started);
     const claimed = splitAddress(wire.sender);
-    const source = this.#registry.entry(`${claimed.id}@${node}`);
+    // Whatever it calls itself, it is an agent of that node, and is spoken of as one.
+    const inbound = wire.readdress(`${claimed.id}@${node}`, wire.recipient);
+    const refused = (failure: Failure) => this.#reporter.refused(inbound, wire.recipient, failure, started);
+    const source = this.#registry.entry(inbound.sender);
     if (!source || (claimed.node !== undefined && claimed.node !== node)) {
       return refused({ code: 'SENDER_REFUSED', reason: `node ${node} has no announced agent "${wire.sender}"` });
     }
@@ -124,7 +128,7 @@ export class A2ARouter {
     if (contradiction) return refused(contradiction);
     const target = this.#registry.ownEntry(wire.recipient);
     if (!target) return refused({ code: 'AGENT_NOT_FOUND', reason: `this node has no agent "${wire.recipient}"` });
-    return this.#toOne(wire.readdress(source.address, target.address), source, target, started);
+    return this.#toOne(inbound.readdress(source.address, target.address), source, target, started);
   }
 
   /**
@@ -226,6 +230,8 @@ export class A2ARouter {
   }
 
   #toCapability(envelope: ValidEnvelope, source: RegistryEntry, started: number, needsAnswer: boolean) {
+    const unfit = this.#admission.unfit(envelope);
+    if (unfit) return this.#reporter.refused(envelope, envelope.recipient, unfit, started);
     const target = this.#choose(envelope, source, needsAnswer);
     if (target) return this.#toOne(envelope, source, target, started, needsAnswer);
     const reason = `no reachable agent that ${source.address} may address offers "${envelope.recipient}"`;
@@ -318,9 +324,10 @@ export class A2ARouter {
     return { code: 'MAILBOX_FULL', reason: `${this.#mailboxCapacity} messages wait for ${target.address}` };
   }
 
-  #lookUp(agentId: string): RegistryEntry | EclipticError {
+  /** The slow half of finding a target; an ambiguous id names only candidates that the sender may discover. */
+  #lookUp(agentId: string, source: RegistryEntry): RegistryEntry | EclipticError {
     try {
-      return this.#registry.resolve(agentId);
+      return this.#registry.candidate(agentId, source);
     } catch (error) {
       if (error instanceof EclipticError) return error;
       throw error;

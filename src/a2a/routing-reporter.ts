@@ -42,6 +42,8 @@ export class RoutingReporter {
   routed(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, started: number): RoutingResult {
     const latencyMs = this.#latency(started);
     const record = new RoutingRecord(envelope, source, target, latencyMs);
+    // Only local sends report another's latency, so only local ones are remembered for that.
+    if (record.path === 'local') this.#lastLatency = latencyMs;
     this.#observability.routed(record, started !== UNTIMED);
     return { delivered: true, path: record.path, targetAgentId: target.address, latencyMs };
   }
@@ -65,9 +67,11 @@ export class RoutingReporter {
     const routingPath = target === BROADCAST ? 'broadcast' : target.includes('@') ? 'remote' : 'local';
     const traceparent = envelope.metadata?.traceparent;
     const decision = { routingPath, duration: latencyMs, success: false, code, reason, traceparent } as const;
-    this.#observability.emit({ type: 'routing-decision', ...this.#about(envelope, target), ...decision });
+    const event = { type: 'routing-decision', ...this.#about(envelope, target), ...decision } as const;
+    this.#observability.emit(event, started !== UNTIMED);
     if (SECURITY.has(code)) this.about('security', envelope, target, failure);
-    return { delivered: false, path: routingPath, targetAgentId: target, latencyMs, error: code, reason };
+    const { candidates } = failure;
+    return { delivered: false, path: routingPath, targetAgentId: target, latencyMs, error: code, reason, candidates };
   }
 
   /** One event about one envelope and one recipient. */
@@ -87,7 +91,6 @@ export class RoutingReporter {
   }
 
   #latency(started: number): number {
-    if (started !== UNTIMED) this.#lastLatency = this.#runtime.stopwatch() - started;
-    return this.#lastLatency;
+    return started === UNTIMED ? this.#lastLatency : this.#runtime.stopwatch() - started;
   }
 }

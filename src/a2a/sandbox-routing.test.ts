@@ -194,7 +194,8 @@ describe('a message from a sandbox of another node', () => {
         const free = (rules: SandboxRoutingConfig) =>
           from === undefined || !rules.enforced || (from === to && spans(rules));
         const leaves = free(ours) || listed(ours, from!, 'target@there');
-        const enters = free(theirs) || listed(theirs, spans(theirs) ? from! : `${from}@here`, 'target');
+        const list = spans(theirs) ? from! : `${from}@here`;
+        const enters = free(theirs) || listed(theirs, list, 'target') || listed(theirs, list, 'target@there');
 
         const result = await here.send('source', 'target@there');
         const refusal = leaves ? 'DELIVERY_FAILED' : 'SANDBOX_VIOLATION';

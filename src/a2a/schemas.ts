@@ -145,6 +145,8 @@ export const RoutingResultSchema = z.object({
   /** The error code, when not delivered. */
   error: z.string().optional(),
   reason: z.string().optional(),
+  /** Whom an ambiguous id may mean. */
+  candidates: z.array(z.string()).optional(),
   broadcast: BroadcastCountsSchema.optional(),
 });
 

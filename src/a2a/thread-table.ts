@@ -58,7 +58,10 @@ export class ThreadTable {
   }
 
   find(id: string): Thread | undefined {
-    return this.#young.threads.get(id) ?? this.#old.threads.get(id);
+    const thread = this.#young.threads.get(id) ?? this.#old.threads.get(id);
+    if (thread === undefined || this.#runtime.now() - thread.touchedAt < this.#init.maxAgeMs) return thread;
+    thread.forget();
+    return thread.waiting ? thread : undefined;
   }
 
   /** The envelopes of a thread, earliest first; none for a thread that is unknown or forgotten. */
@@ -70,7 +73,7 @@ export class ThreadTable {
   /** Begins a new thread for somebody who will wait for its answer. */
   begin(id: string, waiter: Waiter): Thread {
     this.#rotateIfDue();
-    const thread = new Thread(id, waiter);
+    const thread = new Thread(id, this.#runtime.now(), waiter);
     this.#young.threads.set(id, thread);
     return thread;
   }
@@ -87,10 +90,12 @@ export class ThreadTable {
     opener: string,
     responder: string | ReadonlySet<string>,
   ): boolean {
-    if (this.#waiting >= this.#init.waiting && !this.#expireWaiting()) return false;
+    const more = !thread?.awaits(opener, responder);
+    if (more && this.#waiting >= this.#init.waiting && !this.#expireWaiting()) return false;
     const young = this.#keepYoung(thread, envelope.correlationId!);
-    if (endsOwnStream(envelope.type)) this.#waiting -= young.release(opener, responder) ? 1 : 0;
-    else if (young.open(opener, responder, this.#runtime.now())) this.#waiting++;
+    if (!more && typeof responder === 'string' && endsOwnStream(envelope.type)) {
+      if (young.release(opener, responder)) this.#waiting--;
+    } else if (young.open(opener, responder, this.#runtime.now())) this.#waiting++;
     this.#record(young, envelope);
     return true;
   }
@@ -103,7 +108,8 @@ export class ThreadTable {
 
   #record(thread: Thread, envelope: ValidEnvelope): void {
     const before = thread.bytes;
-    thread.record(envelope, this.#init.envelopesPerThread);
+    const { envelopesPerThread, bytes } = this.#init;
+    thread.record(envelope, this.#runtime.now(), envelopesPerThread, bytes / 2);
     this.#young.bytes += thread.bytes - before;
   }
 
@@ -111,7 +117,7 @@ export class ThreadTable {
   #keepYoung(known: Thread | undefined, id: string): Thread {
     this.#rotateIfDue();
     if (known && this.#young.threads.has(id)) return known;
-    const thread = known ?? new Thread(id);
+    const thread = known ?? new Thread(id, this.#runtime.now());
     if (known && this.#old.threads.delete(id)) this.#young.bytes += thread.bytes;
     this.#young.threads.set(id, thread);
     return thread;

@@ -18,8 +18,11 @@ const FINAL: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>(['response', 
 interface Permit {
   readonly opener: string;
   readonly responder: string | ReadonlySet<string>;
-  readonly openedAt: number;
+  openedAt: number;
+  /** Does the opener still wait? */
   waiting: boolean;
+  /** Of a broadcast's responders, those that have not answered yet. */
+  readonly unanswered: Set<string> | undefined;
   /** Another pair in the same thread. */
   readonly next: Permit | undefined;
 }
@@ -43,13 +46,16 @@ export class Thread {
   readonly id: string;
   /** Who began it and waits for the answer, if that is an agent of this node. */
   waiter: Waiter | undefined;
+  /** When the latest envelope was remembered. */
+  touchedAt: number;
   #permit: Permit | undefined;
   #latest: Remembered | undefined;
   #count = 0;
   #bytes = 0;
 
-  constructor(id: string, waiter?: Waiter) {
+  constructor(id: string, now: number, waiter?: Waiter) {
     this.id = id;
+    this.touchedAt = now;
     this.waiter = waiter;
   }
 
@@ -58,12 +64,22 @@ export class Thread {
     return REPLIES.has(type) && this.#find(recipient, sender) !== undefined;
   }
 
+  /** Does `opener` already wait for an answer of `responder`? */
+  awaits(opener: string, responder: string | ReadonlySet<string>): boolean {
+    return typeof responder === 'string' && this.#find(opener, responder, true) !== undefined;
+  }
+
   /** Grants the right to reply; true when that adds one more that waits for an answer. */
   open(opener: string, responder: string | ReadonlySet<string>, now: number): boolean {
+    if (this.awaits(opener, responder)) return false;
     const existing = typeof responder === 'string' ? this.#find(opener, responder) : undefined;
-    if (existing?.waiting) return false;
-    if (existing) existing.waiting = true;
-    else this.#permit = { opener, responder, openedAt: now, waiting: true, next: this.#permit };
+    if (existing && existing.unanswered === undefined) {
+      existing.waiting = true;
+      existing.openedAt = now;
+    } else {
+      const unanswered = typeof responder === 'string' ? undefined : new Set(responder);
+      this.#permit = { opener, responder, openedAt: now, waiting: true, unanswered, next: this.#permit };
+    }
     return true;
   }
 
@@ -72,10 +88,12 @@ export class Thread {
     return FINAL.has(type) && this.release(recipient, sender);
   }
 
-  /** The opener waits no longer; true when it did. A late reply is still recognised as one. */
-  release(opener: string, responder: string | ReadonlySet<string>): boolean {
-    const permit = typeof responder === 'string' ? this.#find(opener, responder) : undefined;
-    if (!permit?.waiting) return false;
+  /** The opener waits no longer for that responder; true when it then waits no longer at all. */
+  release(opener: string, responder: string): boolean {
+    const permit = this.#find(opener, responder, true);
+    if (!permit) return false;
+    permit.unanswered?.delete(responder);
+    if (permit.unanswered && permit.unanswered.size > 0) return false;
     permit.waiting = false;
     return true;
   }
@@ -113,8 +131,9 @@ export class Thread {
     return found.reverse();
   }
 
-  /** Remembers an envelope in timestamp order; past `limit`, the earlier half is forgotten. */
-  record(envelope: ValidEnvelope, limit: number): void {
+  /** Remembers an envelope in timestamp order; past either limit, the earlier half is forgotten. */
+  record(envelope: ValidEnvelope, now: number, maxCount: number, maxBytes: number): void {
+    this.touchedAt = now;
     let later: Remembered | undefined;
     let earlier = this.#latest;
     while (earlier && earlier.envelope.timestamp > envelope.timestamp) {
@@ -125,7 +144,9 @@ export class Thread {
     else this.#latest = { envelope, earlier };
     this.#count++;
     this.#bytes += weigh(envelope);
-    if (this.#count > limit) this.#keep(this.envelopes().slice(this.#count >> 1));
+    while (this.#count > maxCount || (this.#bytes > maxBytes && this.#count > 1)) {
+      this.#keep(this.envelopes().slice(this.#count >> 1));
+    }
   }
 
   /** Forgets what was said, not who may still reply. */
@@ -143,10 +164,13 @@ export class Thread {
     }
   }
 
-  #find(opener: string, responder: string): Permit | undefined {
-    let permit = this.#permit;
-    while (permit && !(permit.opener === opener && covers(permit.responder, responder))) permit = permit.next;
-    return permit;
+  /** The permit of that pair; with `waiting`, one that still waits for that responder. */
+  #find(opener: string, responder: string, waiting = false): Permit | undefined {
+    for (let permit = this.#permit; permit; permit = permit.next) {
+      if (permit.opener !== opener || !covers(permit.responder, responder)) continue;
+      if (!waiting || (permit.waiting && permit.unanswered?.has(responder) !== false)) return permit;
+    }
+    return undefined;
   }
 }
 

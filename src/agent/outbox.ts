@@ -97,8 +97,9 @@ export function isPromise(result: RoutingResult | Promise<RoutingResult>): resul
 /** Turns a refusal into the typed error it is. */
 export function assertDelivered(result: RoutingResult): RoutingResult {
   if (result.delivered) return result;
-  const { error, reason, targetAgentId } = result;
-  throw new EclipticError(error as ErrorCode, reason ?? 'the message was not delivered', { recipient: targetAgentId });
+  const { error, reason, targetAgentId: recipient, candidates } = result;
+  const details = candidates ? { recipient, candidates } : { recipient };
+  throw new EclipticError(error as ErrorCode, reason ?? 'the message was not delivered', details);
 }
 
 function metadataFor(to: Recipient, options: SendOptions): EnvelopeMetadata | undefined {

@@ -28,8 +28,10 @@ export class EventStream<R, E> {
   }
 
   append(record: R): void {
-    this.#ring[this.#next] = record;
-    this.#next = this.#next + 1 === this.#capacity ? 0 : this.#next + 1;
+    if (this.#capacity > 0) {
+      this.#ring[this.#next] = record;
+      this.#next = this.#next + 1 === this.#capacity ? 0 : this.#next + 1;
+    }
     if (this.#listeners.size > 0) this.#tell(record);
   }
 

@@ -93,7 +93,11 @@ export function toEclipticError(error: unknown, code: ErrorCode): EclipticError 
 
 /** The text of anything that was thrown, for logs and events. */
 export function describeError(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  try {
+    return error instanceof Error ? error.message : String(error);
+  } catch {
+    return 'something that cannot be put into words';
+  }
 }
 
 function entry(meaning: string, retryable: boolean, http: number, rpc: number): CatalogueEntry {
