@@ -100,7 +100,12 @@ export class Admission {
     return this.#threads.opened(thread, envelope, source.address, target.address) ? undefined : PERMITS_FULL;
   }
 
-  /** The same for a broadcast: everyone it reached may reply. */
+  /** Takes back the wait for an answer to a message that never left. */
+  retract(envelope: ValidEnvelope, source: Party): void {
+    if (envelope.correlationId !== undefined) this.#threads.abandon(envelope.correlationId, source.address);
+  }
+
+  /** Notes a broadcast in its thread: everyone it reached may reply. */
   enterBroadcast(envelope: ValidEnvelope, source: Party, reached: readonly Party[]): Failure | undefined {
     if (envelope.correlationId === undefined) return undefined;
     if (reached.length === 0) return undefined;

@@ -30,7 +30,7 @@ export class Dispatcher {
   #running = false;
   #deferred = false;
   #open = 0;
-  #onIdle: (() => void) | undefined;
+  #onIdle: (() => void)[] = [];
 
   constructor(runtime: Runtime, rules: MailboxRules) {
     this.runtime = runtime;
@@ -45,7 +45,7 @@ export class Dispatcher {
   /** Resolves when no envelope waits and no handler runs. */
   whenIdle(): Promise<void> {
     return new Promise((resolve) => {
-      this.#onIdle = resolve;
+      this.#onIdle.push(resolve);
       this.settled(0);
     });
   }
@@ -58,7 +58,8 @@ export class Dispatcher {
   /** @internal */
   settled(count: number): void {
     this.#open -= count;
-    if (this.#open === 0) this.#onIdle?.();
+    if (this.#open > 0 || this.#onIdle.length === 0) return;
+    for (const tell of this.#onIdle.splice(0)) tell();
   }
 
   /** @internal A mailbox has something to hand over. */
@@ -197,13 +198,12 @@ export class Mailbox {
   #track(envelope: ValidEnvelope, pending: PromiseLike<void>): void {
     this.#inFlight++;
     this.#dispatcher.began();
-    pending.then(
-      () => this.#finished(),
-      (error: unknown) => {
-        this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
-        this.#finished();
-      },
-    );
+    const failed = (error: unknown) => {
+      this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
+      this.#finished();
+    };
+    // A promise of somebody else's making may throw, or settle twice; one of ours does neither.
+    Promise.resolve(pending).then(() => this.#finished(), failed);
   }
 
   #finished(): void {

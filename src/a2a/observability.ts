@@ -103,7 +103,7 @@ class Counters {
     this.#received += received;
     this.#byType[record.envelope.type] += sent;
     if (measured) {
-      this.#latencySum += record.latencyMs;
+      this.#latencySum += record.latency.ms;
       this.#latencyCount++;
     }
   }

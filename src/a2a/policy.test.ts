@@ -385,6 +385,33 @@ describe('the sandbox rules', () => {
   });
 });
 
+describe('an explanation', () => {
+  it('says what sending would come to, and leaves no trace [R4.5 R10.1 R11.2]', async () => {
+    const sandbox = fc.constantFrom(undefined, 'red', 'blue');
+    await fc.assert(
+      fc.asyncProperty(
+        arbTierPair(),
+        arbMessageType(),
+        sandbox,
+        sandbox,
+        fc.boolean(),
+        async ({ source, target }, type, from, to, justified) => {
+          const mesh = await startMesh();
+          mesh.join('source', { tier: source, sandbox: from });
+          mesh.join('target', { tier: target, sandbox: to });
+          const metadata = justified ? { escalationJustification: 'the disk is on fire' } : undefined;
+          const decision = mesh.router.explain('source', 'target', type, metadata?.escalationJustification);
+          expect(mesh.events).toEqual([]);
+          expect(mesh.handled).toBe(0);
+          const result = await mesh.send('source', 'target', { type, metadata });
+          expect(decision.allowed ? undefined : decision.code).toBe(result.error);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
 describe('a policy that is given no configuration at all', () => {
   it('refuses that too, and keeps the rules it has [R4.5 R10.1]', () => {
     const policy = withSandbox({ enforced: true, allow: { red: ['friend'] } });

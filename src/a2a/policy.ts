@@ -56,15 +56,15 @@ function compileRules(
     tierMasks[rule.sourceTier] = rule.allowedTargetTiers.reduce<number>((mask, tier) => mask | (1 << tier), 0);
     justify[rule.sourceTier] = rule.requiresEscalationJustification;
   }
-  // An agent of this node is known by its id, also where a list gives its full address.
-  const addresses = (list: readonly string[]) =>
-    new Set(list.map((entry) => (splitAddress(entry).node === nodeKey ? splitAddress(entry).id : entry)));
+  // An agent or a sandbox of this node is known by its id, also where a list gives it in full.
+  const local = (name: string) => (splitAddress(name).node === nodeKey ? splitAddress(name).id : name);
+  const addresses = (list: readonly string[]) => new Set(list.map(local));
   return {
     tierMasks,
     justify,
     sandboxEnforced: sandbox.enforced,
     allowEverySandbox: addresses(sandbox.crossSandboxAllowList),
-    allowBySandbox: new Map(Object.entries(sandbox.allow).map(([id, agents]) => [id, addresses(agents)])),
+    allowBySandbox: new Map(Object.entries(sandbox.allow).map(([id, agents]) => [local(id), addresses(agents)])),
     sharedSandboxes: new Set(sandbox.shared),
   };
 }

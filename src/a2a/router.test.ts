@@ -208,6 +208,18 @@ describe('the sender of a message', () => {
     expect((await mesh.send('worker', 'specialist')).delivered).toBe(true);
   });
 
+  it('must still be registered when it answers [R4.1 R10.2]', async () => {
+    const mesh = await startMesh();
+    const { wait, release } = gate();
+    mesh.join('asker');
+    mesh.node.agent({ id: 'expert', tier: 3 }).onRequest(() => wait().then(() => 'too late'));
+    await mesh.send('asker', 'expert', { type: 'request', thread: 't' });
+    mesh.node.registry.unregister('expert');
+    release();
+    await mesh.runtime.advance(0);
+    expect(mesh.inbox('asker')).toEqual([]);
+  });
+
   it('may write itself by its full address [R4.1]', async () => {
     const mesh = await startMesh({ key: 'here' });
     mesh.join('asker');
@@ -1151,5 +1163,45 @@ describe('an agent that is withdrawn', () => {
     mesh.node.registry.mergeRemote(remoteCard('expert'), 'there');
     expect(mesh.router.withdraw('expert@there')).toBe(false);
     expect(mesh.node.registry.getById('expert@there')).toBeDefined();
+  });
+});
+
+describe('a router that drains', () => {
+  it('lets conversations go on that have begun, and opens no more [R4.1]', async () => {
+    const mesh = await startMesh({ limits: { concurrency: 1 } });
+    const { wait, release } = gate();
+    mesh.join('asker');
+    mesh.join('expert', { handler: wait });
+    for (const payload of ['a', 'b']) await mesh.send('asker', 'expert', { type: 'request', thread: 't', payload });
+    let drained = false;
+    void mesh.router.drain().then(() => {
+      drained = true;
+    });
+    for (const init of [{}, { thread: 'new' }]) {
+      expect((await mesh.send('asker', 'expert', init)).error).toBe('NODE_STOPPED');
+      expect((await mesh.send('asker', '*', init)).error).toBe('NODE_STOPPED');
+    }
+    expect((await mesh.send('expert', 'asker', { type: 'response', thread: 't' })).delivered).toBe(true);
+    release();
+    await mesh.runtime.advance(0);
+    expect(mesh.inbox('expert').map(({ payload }) => payload)).toEqual(['a', 'b']);
+    expect(drained).toBe(false);
+    release();
+    await mesh.runtime.advance(0);
+    expect(drained).toBe(true);
+  });
+
+  it('tells everyone who waits for that [R4.1]', async () => {
+    const mesh = await startMesh();
+    const { wait, release } = gate();
+    mesh.join('asker');
+    mesh.join('expert', { handler: wait });
+    await mesh.send('asker', 'expert');
+    const told: string[] = [];
+    void mesh.router.drain().then(() => told.push('first'));
+    void mesh.router.drain().then(() => told.push('second'));
+    release();
+    await mesh.runtime.advance(0);
+    expect(told.sort()).toEqual(['first', 'second']);
   });
 });

@@ -213,8 +213,9 @@ export class A2ARouter {
   async #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
     const started = this.#reporter.startTimed();
     const failure = await this.#carry(envelope, source, target);
-    if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
-    return this.#reporter.routed(envelope, source, target, started);
+    if (!failure) return this.#reporter.routed(envelope, source, target, started);
+    this.#admission.retract(envelope, source);
+    return this.#reporter.refused(envelope, target.address, failure, started);
   }
 
   /** Hands an envelope to the other node, as that node will name its ends. */

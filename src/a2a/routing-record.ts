@@ -2,6 +2,11 @@ import { ValidEnvelope } from './envelope.js';
 import type { RegistryEntry } from './registry-index.js';
 import type { A2ALogEvent, AgentTier, BroadcastCounts } from './schemas.js';
 
+/** A measured latency, shared by the sends that report it. */
+export interface LatencySample {
+  readonly ms: number;
+}
+
 /** Larger envelopes are remembered without their payload. */
 const REMEMBERED_BYTES = 1_024;
 
@@ -15,14 +20,14 @@ export class RoutingRecord {
   readonly target: RegistryEntry;
   /** Both tiers as they were then: a card may change before anybody looks. */
   readonly tiers: number;
-  readonly latencyMs: number;
+  readonly latency: LatencySample;
 
-  constructor(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, latencyMs: number) {
+  constructor(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, latency: LatencySample) {
     this.envelope = ValidEnvelope.weightOf(envelope) > REMEMBERED_BYTES ? envelope.withoutPayload() : envelope;
     this.source = source;
     this.target = target;
     this.tiers = source.tier * 4 + target.tier;
-    this.latencyMs = latencyMs;
+    this.latency = latency;
   }
 
   /** Is its sender on this node? */
@@ -43,7 +48,7 @@ export class RoutingRecord {
     const { id: envelopeId, correlationId, sender, type: messageType, timestamp } = this.envelope;
     const about = { envelopeId, correlationId, sender, recipient: this.target.address, messageType, timestamp };
     const traceparent = this.envelope.metadata?.traceparent;
-    const decision = { routingPath: this.path, duration: this.latencyMs, success: true, traceparent };
+    const decision = { routingPath: this.path, duration: this.latency.ms, success: true, traceparent };
     const sourceTier = (this.tiers >> 2) as AgentTier;
     const targetTier = (this.tiers & 3) as AgentTier;
     const events: A2ALogEvent[] = [];
@@ -62,21 +67,21 @@ export class BroadcastRecord {
   readonly reached: readonly RegistryEntry[];
   readonly tiers: Uint8Array;
   readonly counts: BroadcastCounts;
-  readonly latencyMs: number;
+  readonly latency: LatencySample;
 
   constructor(
     envelope: ValidEnvelope,
     source: RegistryEntry,
     reached: readonly RegistryEntry[],
     counts: BroadcastCounts,
-    latencyMs: number,
+    latency: LatencySample,
   ) {
     this.envelope = envelope.withoutPayload();
     this.sourceTier = source.tier;
     this.reached = reached;
     this.tiers = Uint8Array.from(reached, (entry) => entry.tier);
     this.counts = counts;
-    this.latencyMs = latencyMs;
+    this.latency = latency;
   }
 
   expand(): A2ALogEvent[] {
@@ -86,7 +91,7 @@ export class BroadcastRecord {
     const whole = { ...about, recipient: '*', routingPath: 'broadcast', broadcast: this.counts, traceparent } as const;
     const events: A2ALogEvent[] = [
       { type: 'message-sent', ...about, recipient: '*' },
-      { type: 'routing-decision', ...whole, duration: this.latencyMs, success: true },
+      { type: 'routing-decision', ...whole, duration: this.latency.ms, success: true },
     ];
     const { sourceTier } = this;
     this.reached.forEach(({ address: recipient, node }, index) => {

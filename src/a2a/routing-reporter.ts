@@ -4,7 +4,7 @@ import type { Failure } from './admission.js';
 import { BROADCAST, type ValidEnvelope } from './envelope.js';
 import type { A2AObservability } from './observability.js';
 import type { RegistryEntry } from './registry-index.js';
-import { BroadcastRecord, RoutingRecord } from './routing-record.js';
+import { BroadcastRecord, type LatencySample, RoutingRecord } from './routing-record.js';
 import type { A2ALogEvent, BroadcastCounts, RoutingResult } from './schemas.js';
 
 /** Refusals that mean somebody tried what it may not. */
@@ -23,7 +23,7 @@ export class RoutingReporter {
   readonly #runtime: Runtime;
   readonly #observability: A2AObservability;
   #sends = 0;
-  #lastLatency = 0;
+  #lastLatency: LatencySample = { ms: 0 };
 
   constructor(runtime: Runtime, observability: A2AObservability) {
     this.#runtime = runtime;
@@ -40,12 +40,12 @@ export class RoutingReporter {
   }
 
   routed(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, started: number): RoutingResult {
-    const latencyMs = this.#latency(started);
-    const record = new RoutingRecord(envelope, source, target, latencyMs);
+    const latency = this.#latency(started);
+    const record = new RoutingRecord(envelope, source, target, latency);
     // Only local sends report another's latency, so only local ones are remembered for that.
-    if (record.path === 'local') this.#lastLatency = latencyMs;
+    if (record.path === 'local') this.#lastLatency = latency;
     this.#observability.routed(record, started !== UNTIMED);
-    return { delivered: true, path: record.path, targetAgentId: target.address, latencyMs };
+    return { delivered: true, path: record.path, targetAgentId: target.address, latencyMs: latency.ms };
   }
 
   broadcast(
@@ -55,15 +55,15 @@ export class RoutingReporter {
     counts: BroadcastCounts,
     started: number,
   ): RoutingResult {
-    const latencyMs = this.#latency(started);
-    const record = new BroadcastRecord(envelope, source, reached, counts, latencyMs);
-    this.#observability.broadcast(record);
+    const latency = this.#latency(started);
+    this.#observability.broadcast(new BroadcastRecord(envelope, source, reached, counts, latency));
+    const latencyMs = latency.ms;
     return { delivered: true, path: 'broadcast', targetAgentId: BROADCAST, latencyMs, broadcast: counts };
   }
 
   refused(envelope: ValidEnvelope, target: string, failure: Failure, started: number): RoutingResult {
     const { code, reason } = failure;
-    const latencyMs = this.#latency(started);
+    const latencyMs = this.#latency(started).ms;
     const routingPath = target === BROADCAST ? 'broadcast' : target.includes('@') ? 'remote' : 'local';
     const traceparent = envelope.metadata?.traceparent;
     const decision = { routingPath, duration: latencyMs, success: false, code, reason, traceparent } as const;
@@ -90,7 +90,7 @@ export class RoutingReporter {
     return { envelopeId, correlationId, sender, recipient, messageType, timestamp: this.#runtime.now() };
   }
 
-  #latency(started: number): number {
-    return started === UNTIMED ? this.#lastLatency : this.#runtime.stopwatch() - started;
+  #latency(started: number): LatencySample {
+    return started === UNTIMED ? this.#lastLatency : { ms: this.#runtime.stopwatch() - started };
   }
 }

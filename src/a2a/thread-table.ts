@@ -35,6 +35,8 @@ export class ThreadTable {
   readonly #init: Required<ThreadTableInit>;
   #young: Generation;
   #old: Generation;
+  /** The thread that was asked for last: most questions come several at a time. */
+  #latest: Thread | undefined;
   #waiting = 0;
   #nextExpiry = 0;
 
@@ -58,10 +60,16 @@ export class ThreadTable {
   }
 
   find(id: string): Thread | undefined {
-    const thread = this.#young.threads.get(id) ?? this.#old.threads.get(id);
+    const thread = this.#latest?.id === id ? this.#latest : this.#lookUp(id);
     if (thread === undefined || this.#runtime.now() - thread.touchedAt < this.#init.maxAgeMs) return thread;
     thread.forget();
     return thread.waiting ? thread : undefined;
+  }
+
+  #lookUp(id: string): Thread | undefined {
+    const thread = this.#young.threads.get(id) ?? this.#old.threads.get(id);
+    if (thread) this.#latest = thread;
+    return thread;
   }
 
   /** The envelopes of a thread, earliest first; none for a thread that is unknown or forgotten. */
@@ -73,9 +81,7 @@ export class ThreadTable {
   /** Begins a new thread for somebody who will wait for its answer. */
   begin(id: string, waiter: Waiter): Thread {
     this.#rotateIfDue();
-    const thread = new Thread(id, this.#runtime.now(), waiter);
-    this.#young.threads.set(id, thread);
-    return thread;
+    return this.#keep(new Thread(id, this.#runtime.now(), waiter));
   }
 
   /** Is a message of this type a reply in its thread? */
@@ -106,6 +112,11 @@ export class ThreadTable {
     this.#record(this.#keepYoung(thread, thread.id), envelope);
   }
 
+  /** The opener gave up, or its message never left. A late reply is recognised while the thread is remembered. */
+  abandon(id: string, opener: string): void {
+    this.#waiting -= this.find(id)?.abandon(opener) ?? 0;
+  }
+
   #record(thread: Thread, envelope: ValidEnvelope): void {
     const before = thread.bytes;
     const { envelopesPerThread, bytes } = this.#init;
@@ -116,10 +127,16 @@ export class ThreadTable {
   /** The thread, in the young generation from now on. */
   #keepYoung(known: Thread | undefined, id: string): Thread {
     this.#rotateIfDue();
-    if (known && this.#young.threads.has(id)) return known;
+    if (known?.keptIn === this.#young) return known;
     const thread = known ?? new Thread(id, this.#runtime.now());
     if (known && this.#old.threads.delete(id)) this.#young.bytes += thread.bytes;
-    this.#young.threads.set(id, thread);
+    return this.#keep(thread);
+  }
+
+  #keep(thread: Thread): Thread {
+    this.#young.threads.set(thread.id, thread);
+    thread.keptIn = this.#young;
+    this.#latest = thread;
     return thread;
   }
 
@@ -132,6 +149,7 @@ export class ThreadTable {
     const forgotten = [this.#old, ...(age >= maxAgeMs ? [young] : [])];
     this.#old = age >= maxAgeMs ? this.#generation() : young;
     this.#young = this.#generation();
+    this.#latest = undefined;
     for (const generation of forgotten) this.#carryWaiting(generation);
   }
 
@@ -140,7 +158,7 @@ export class ThreadTable {
     for (const thread of generation.threads.values()) {
       if (!thread.waiting) continue;
       thread.forget();
-      this.#young.threads.set(thread.id, thread);
+      this.#keep(thread);
     }
   }
 

@@ -48,6 +48,8 @@ export class Thread {
   waiter: Waiter | undefined;
   /** When the latest envelope was remembered. */
   touchedAt: number;
+  /** @internal The generation of the table that keeps it. */
+  keptIn: object | undefined;
   #permit: Permit | undefined;
   #latest: Remembered | undefined;
   #count = 0;
@@ -56,6 +58,7 @@ export class Thread {
   constructor(id: string, now: number, waiter?: Waiter) {
     this.id = id;
     this.touchedAt = now;
+    this.keptIn = undefined;
     this.waiter = waiter;
   }
 
@@ -101,6 +104,17 @@ export class Thread {
   /** Has anybody opened it yet? */
   get begun(): boolean {
     return this.#permit !== undefined;
+  }
+
+  /** The opener waits for nobody any more; returns how many it waited for. */
+  abandon(opener: string): number {
+    let abandoned = 0;
+    for (let permit = this.#permit; permit; permit = permit.next) {
+      if (!permit.waiting || permit.opener !== opener) continue;
+      permit.waiting = false;
+      abandoned++;
+    }
+    return abandoned;
   }
 
   /** Lets go of permits opened before `limit` that still wait; returns how many. */

@@ -428,6 +428,7 @@ describe('forgetting messages', () => {
           await flood(mesh, 1);
         }
         await mesh.runtime.advance(1_000 - elapsed);
+        expect(outcome(await answer(mesh, 't'))).toBe('TIER_VIOLATION');
         expect(mesh.node.threads.get('t')).toEqual([]);
       }),
       { numRuns: 100 },
@@ -507,22 +508,44 @@ describe('forgetting messages', () => {
   });
 
   it('never refuses an honest reply to a broadcast that was not answered yet [R2.4 R4.2 R4.5]', async () => {
-    const experts = ['expert', 'expert2'];
+    const broadcast = fc.record({ do: fc.constant('broadcast' as const), thread, from: asker });
+    const arbMixed = fc.oneof({ weight: 3, arbitrary: broadcast }, { weight: 10, arbitrary: arbStep });
     await fc.assert(
-      fc.asyncProperty(
-        arbLimits,
-        fc.shuffledSubarray(experts, { minLength: 1 }),
-        fc.array(fc.nat(20), { minLength: 2, maxLength: 2 }),
-        async (limits, order, floodsBetween) => {
-          const mesh = await startTalk(limits);
-          await mesh.send('asker', '*', { thread: 't' });
-          for (const [index, id] of order.entries()) {
-            await flood(mesh, floodsBetween[index]!);
-            expect([id, outcome(await answer(mesh, 't', 'response', id))]).toEqual([id, 'delivered']);
+      fc.asyncProperty(arbLimits, fc.array(arbMixed, { maxLength: 40 }), async (limits, steps) => {
+        const mesh = await startTalk(limits);
+        const opened = new Set<string>();
+        const unanswered = new Set<string>();
+        const open = (step: { thread: string; from: string }, ...responders: string[]) => {
+          for (const responder of responders) {
+            opened.add(`${step.thread} ${step.from} ${responder}`);
+            unanswered.add(`${step.thread} ${step.from} ${responder}`);
           }
-        },
-      ),
-      { numRuns: 150 },
+        };
+        for (const step of steps) {
+          if (step.do === 'flood') await flood(mesh, step.conversations, step.bytes);
+          else if (step.do === 'wait') await mesh.runtime.advance(step.ms);
+          else if (step.do === 'ask') {
+            expect(outcome(await ask(mesh, step.thread, step.from, step.to))).toBe('delivered');
+            open(step, step.to);
+          } else if (step.do === 'broadcast') {
+            expect((await mesh.send(step.from, '*', { thread: step.thread })).broadcast).toMatchObject({
+              delivered: 5,
+            });
+            open(step, 'expert', 'expert2');
+          } else {
+            const key = `${step.thread} ${step.to} ${step.from}`;
+            const result = outcome(await answer(mesh, step.thread, step.type, step.from, step.to));
+            if (unanswered.has(key)) expect(result).toBe('delivered');
+            else if (!opened.has(key)) expect(result).toBe('TIER_VIOLATION');
+            if (['response', 'error', 'stream-end'].includes(step.type)) unanswered.delete(key);
+          }
+        }
+        for (const key of unanswered) {
+          const [id, to, from] = key.split(' ');
+          expect(outcome(await answer(mesh, id!, 'response', from!, to!))).toBe('delivered');
+        }
+      }),
+      { numRuns: 300 },
     );
   });
 });

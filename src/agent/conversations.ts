@@ -167,7 +167,8 @@ export class Conversations {
     this.#pending = request;
   }
 
-  readonly #forget = ({ before, after }: PendingRequest): void => {
+  readonly #forget = ({ before, after, thread, answered }: PendingRequest): void => {
+    if (!answered) this.#components.threads.abandon(thread, this.#agentId);
     if (before) before.after = after;
     if (after) after.before = before;
     else this.#pending = before;

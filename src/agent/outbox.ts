@@ -74,7 +74,7 @@ export class Outbox {
 
   /** Answers an envelope, if it can be answered. What becomes of the reply is on the event stream. */
   reply(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): void {
-    if (envelope.correlationId === undefined || this.#closed) return;
+    if (envelope.correlationId === undefined || this.#closed || !this.#entry.registered) return;
     const { correlationId: thread, sender } = envelope;
     const answer = this.#factory.createFrom(this.#sender, sender, type, payload, thread);
     const routed = this.#router.route(answer, false, this.#entry);

@@ -26,6 +26,8 @@ export class PendingRequest extends Deadline implements Waiter {
   release: (() => void) | undefined;
   /** Is an answer still wanted? */
   open = true;
+  /** Did the agent that was asked say anything? */
+  answered = false;
   readonly #deadlines: DeadlineQueue;
   readonly #timeoutMs: number;
   readonly #settle: Settle;
@@ -57,6 +59,7 @@ export class PendingRequest extends Deadline implements Waiter {
   }
 
   answer(envelope: ValidEnvelope): void {
+    this.answered = true;
     if (envelope.type === 'response') {
       this.#close();
       this.#settle.resolve(envelope.payload);

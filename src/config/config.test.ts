@@ -294,6 +294,18 @@ describe('the data folder that a configuration names', () => {
 });
 
 describe('an agent’s module', () => {
+  let temporary: string;
+
+  beforeEach(() => {
+    temporary = join(folder, 'tmp');
+    mkdirSync(temporary);
+    vi.stubEnv('TMPDIR', temporary);
+  });
+
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
   const javaScript = `export function setup(agent) { agent.onRequest((message) => ({ from: agent.id, got: message.payload })); }`;
   const typeScript = `import { greet, type Greeting } from './greet.js';
     enum Mood { Good = 'good' }
@@ -351,18 +363,6 @@ describe('an agent’s module', () => {
   it('in TypeScript is never taken from a folder where another user could have put it', async () => {
     await load('agent.ts', 'export function setup() {}', () => {});
     expect(readdirSync(temporary)).toEqual([]);
-  });
-
-  let temporary: string;
-
-  beforeEach(() => {
-    temporary = join(folder, 'tmp');
-    mkdirSync(temporary);
-    vi.stubEnv('TMPDIR', temporary);
-  });
-
-  afterEach(() => {
-    vi.unstubAllEnvs();
   });
 
   async function load(name: string, text: string, check: (ask: (payload: unknown) => Promise<unknown>) => unknown) {

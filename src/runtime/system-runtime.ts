@@ -21,6 +21,8 @@ class SystemRuntime implements Runtime {
   readonly #ulids = new UlidSource(() => this.random());
   #now = 0;
   #readsLeft = 0;
+  /** Was the clock read since the last id? */
+  #clockMoved = true;
   #refreshScheduled = false;
 
   constructor(logger: Logger) {
@@ -57,7 +59,10 @@ class SystemRuntime implements Runtime {
   }
 
   id(): string {
-    return this.#ulids.next(this.now());
+    if (this.#readsLeft-- <= 0) this.#readClock();
+    if (!this.#clockMoved) return this.#ulids.again();
+    this.#clockMoved = false;
+    return this.#ulids.next(this.#now);
   }
 
   random(): number {
@@ -66,6 +71,7 @@ class SystemRuntime implements Runtime {
 
   #readClock(): number {
     this.#now = Date.now();
+    this.#clockMoved = true;
     this.#readsLeft = READS_PER_CLOCK_READ;
     if (!this.#refreshScheduled) {
       this.#refreshScheduled = true;
