@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { Report } from './compare.js';
 
 const SUITE = 'cli';
-const BIN = fileURLToPath(new URL('../bin/ecliptic', import.meta.url));
+const BIN = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
 const RUNS = 15;
 
 /** How long a command takes from launch to its end, beside a Node process that does nothing. */

@@ -18,10 +18,43 @@ export interface ThreadTableInit {
   waitMs?: number;
 }
 
-interface Generation {
-  readonly threads: Map<string, Thread>;
-  bytes: number;
+/**
+ * Threads that came into use in one stretch of time. Most are asked for only while they are the latest, so the index
+ * is made when somebody asks for another one.
+ */
+class Generation {
   readonly since: number;
+  readonly threads: Thread[] = [];
+  readonly #index = new Map<string, Thread>();
+  #indexed = 0;
+  bytes = 0;
+
+  constructor(since: number) {
+    this.since = since;
+  }
+
+  add(thread: Thread): void {
+    this.threads.push(thread);
+    thread.keptIn = this;
+    this.bytes += thread.bytes;
+  }
+
+  /**
+   * Gives up its threads. A forgotten generation that the garbage collector has not found yet would otherwise keep
+   * them, through one that moved on the next generation, through that the one after it, and so on.
+   */
+  dissolve(): Thread[] {
+    this.#index.clear();
+    return this.threads.splice(0);
+  }
+
+  find(id: string): Thread | undefined {
+    for (; this.#indexed < this.threads.length; this.#indexed++) {
+      const thread = this.threads[this.#indexed]!;
+      this.#index.set(thread.id, thread);
+    }
+    return this.#index.get(id);
+  }
 }
 
 /**
@@ -67,7 +100,7 @@ export class ThreadTable {
   }
 
   #lookUp(id: string): Thread | undefined {
-    const thread = this.#young.threads.get(id) ?? this.#old.threads.get(id);
+    const thread = this.#young.find(id) ?? this.#old.find(id);
     if (thread) this.#latest = thread;
     return thread;
   }
@@ -127,15 +160,11 @@ export class ThreadTable {
   /** The thread, in the young generation from now on. */
   #keepYoung(known: Thread | undefined, id: string): Thread {
     this.#rotateIfDue();
-    if (known?.keptIn === this.#young) return known;
-    const thread = known ?? new Thread(id, this.#runtime.now());
-    if (known && this.#old.threads.delete(id)) this.#young.bytes += thread.bytes;
-    return this.#keep(thread);
+    return known?.keptIn === this.#young ? known : this.#keep(known ?? new Thread(id, this.#runtime.now()));
   }
 
   #keep(thread: Thread): Thread {
-    this.#young.threads.set(thread.id, thread);
-    thread.keptIn = this.#young;
+    this.#young.add(thread);
     this.#latest = thread;
     return thread;
   }
@@ -143,7 +172,7 @@ export class ThreadTable {
   #rotateIfDue(): void {
     const { threads, bytes, maxAgeMs } = this.#init;
     const young = this.#young;
-    const full = young.threads.size >= Math.max(threads / 2, this.#waiting * 2) || young.bytes >= bytes / 2;
+    const full = young.threads.length >= Math.max(threads / 2, this.#waiting * 2) || young.bytes >= bytes / 2;
     const age = this.#runtime.now() - young.since;
     if (!full && age < maxAgeMs / 2) return;
     const forgotten = [this.#old, ...(age >= maxAgeMs ? [young] : [])];
@@ -155,8 +184,8 @@ export class ThreadTable {
 
   /** Of a forgotten generation, only what somebody waits for stays, and only its permits. */
   #carryWaiting(generation: Generation): void {
-    for (const thread of generation.threads.values()) {
-      if (!thread.waiting) continue;
+    for (const thread of generation.dissolve()) {
+      if (thread.keptIn !== generation || !thread.waiting) continue;
       thread.forget();
       this.#keep(thread);
     }
@@ -169,13 +198,13 @@ export class ThreadTable {
     this.#nextExpiry = now + 1_000;
     const limit = now - this.#init.waitMs;
     for (const generation of [this.#old, this.#young]) {
-      for (const thread of generation.threads.values()) this.#waiting -= thread.expire(limit);
+      for (const thread of generation.threads) this.#waiting -= thread.expire(limit);
     }
     return this.#waiting < this.#init.waiting;
   }
 
   #generation(): Generation {
-    return { threads: new Map(), bytes: 0, since: this.#runtime.now() };
+    return new Generation(this.#runtime.now());
   }
 }
 

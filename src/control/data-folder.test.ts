@@ -15,6 +15,7 @@ import {
 } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { createInterface } from 'node:readline';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EclipticError, type ErrorCode } from '../runtime/errors.js';
@@ -249,8 +250,10 @@ describe('the lock', () => {
     // The shell becomes a program that never waits for its child, as the first process of a container may be.
     const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec cat']);
     try {
-      const [line] = await once(parent.stdout, 'data');
-      const pid = Number(line);
+      const lines = createInterface({ input: parent.stdout });
+      const pid = Number((await once(lines, 'line'))[0]);
+      parent.stdin.write('has become cat\n');
+      await once(lines, 'line');
       writeLock({ pid, started: statOf(pid)[19] });
       process.kill(pid, 'SIGKILL');
       await vi.waitFor(() => expect(statOf(pid)[0]).toBe('Z'));
