@@ -8,7 +8,7 @@ import { A2ARouter, type A2ARouterInit } from './a2a/router.js';
 import { traceRouting } from './a2a/routing-spans.js';
 import type { SandboxRoutingConfig, TierRoutingConfig } from './a2a/schemas.js';
 import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
-import { Agent } from './agent/agent.js';
+import { Agent, type AgentComponents } from './agent/agent.js';
 import type { AgentInit } from './agent/agent-init.js';
 import { DeadlineQueue } from './runtime/deadlines.js';
 import { EclipticError } from './runtime/errors.js';
@@ -42,6 +42,7 @@ export class EclipticNode {
   readonly envelopes: EnvelopeFactory;
   readonly #runtime: Runtime;
   readonly #deadlines: DeadlineQueue;
+  readonly #components: AgentComponents;
   readonly #agents = new Map<string, Agent>();
   readonly #hold: Timer;
   readonly #stopTracing: () => void;
@@ -66,6 +67,8 @@ export class EclipticNode {
     this.channels = new ChannelManager({ ...mesh, router: this.router }, limits.channels);
     if (init.tiers) this.router.setTierConfig(init.tiers);
     if (init.sandbox) this.router.setSandboxConfig(init.sandbox);
+    const { router, channels, envelopes: factory } = this;
+    this.#components = { runtime, deadlines: this.#deadlines, registry, router, channels, threads, factory };
     this.#hold = runtime.hold();
     this.#stopTracing = traceRouting(observability);
   }
@@ -76,14 +79,14 @@ export class EclipticNode {
     if (this.#agents.has(init.id)) {
       throw new EclipticError('AGENT_EXISTS', `this node already has an agent "${init.id}"`, { agentId: init.id });
     }
-    const { registry, router, channels, threads, envelopes: factory } = this;
-    const components = { runtime: this.#runtime, deadlines: this.#deadlines };
-    const agent = new Agent({ ...components, registry, router, channels, threads, factory }, init, () => {
-      this.#agents.delete(agent.id);
-    });
+    const agent = new Agent(this.#components, init, this.#onLeave);
     this.#agents.set(agent.id, agent);
     return agent;
   }
+
+  readonly #onLeave = (agent: Agent): void => {
+    this.#agents.delete(agent.id);
+  };
 
   /** The node's live agents. */
   get agents(): readonly Agent[] {

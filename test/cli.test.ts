@@ -1027,7 +1027,9 @@ interface RunningNode {
 }
 
 function environment(home: string, env: Record<string, string> = {}): Record<string, string> {
-  return { PATH: process.env.PATH!, HOME: home, TMPDIR: home, ...env };
+  const temporary = join(home, 'tmp');
+  mkdirSync(temporary, { recursive: true });
+  return { PATH: process.env.PATH!, HOME: home, TMPDIR: temporary, ...env };
 }
 
 function launch(args: readonly string[], init: Partial<RunInit>): ChildProcess {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { on, once } from 'node:events';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -164,9 +164,11 @@ describe('a killed node', () => {
     mkdirSync(data);
     for (let round = 0; round < 5; round++) {
       const watcher = watch(data);
-      const changes = on(watcher, 'change');
       const child = launch();
-      for await (const [, name] of changes) if (name.startsWith('node.lock')) break;
+      const locking = new Promise((resolve) => {
+        watcher.on('change', (_, name) => String(name).startsWith('node.lock') && resolve('locking'));
+      });
+      expect(await Promise.race([locking, once(child, 'exit')])).toBe('locking');
       await kill(child);
       watcher.close();
     }

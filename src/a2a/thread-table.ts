@@ -155,12 +155,14 @@ export class ThreadTable {
     const { envelopesPerThread, bytes } = this.#init;
     thread.record(envelope, this.#runtime.now(), envelopesPerThread, bytes / 2);
     this.#young.bytes += thread.bytes - before;
+    if (this.#young.bytes >= bytes / 2) this.#rotateIfDue();
   }
 
   /** The thread, in the young generation from now on. */
   #keepYoung(known: Thread | undefined, id: string): Thread {
+    if (known?.keptIn === this.#young) return known;
     this.#rotateIfDue();
-    return known?.keptIn === this.#young ? known : this.#keep(known ?? new Thread(id, this.#runtime.now()));
+    return this.#keep(known ?? new Thread(id, this.#runtime.now()));
   }
 
   #keep(thread: Thread): Thread {

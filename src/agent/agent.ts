@@ -36,7 +36,7 @@ export class Agent {
   readonly #components: AgentComponents;
   readonly #outbox: Outbox;
   readonly #conversations: Conversations;
-  readonly #onLeave: () => void;
+  readonly #onLeave: (agent: Agent) => void;
   #init: AgentInit;
   #requestHandler: RequestHandler | undefined;
   #notificationHandler: MessageHandler | undefined;
@@ -45,14 +45,14 @@ export class Agent {
   #left = false;
 
   /** @internal */
-  constructor(components: AgentComponents, init: AgentInit, onLeave: () => void) {
+  constructor(components: AgentComponents, init: AgentInit, onLeave: (agent: Agent) => void) {
     const { runtime, factory, registry, router } = components;
     this.#components = components;
     this.#init = init;
     this.#onLeave = onLeave;
     this.id = registry.register(buildCard(init, runtime.now())).id;
     this.#outbox = new Outbox(registry.entry(this.id)!, factory, router);
-    this.#conversations = new Conversations(this.id, { ...components, outbox: this.#outbox });
+    this.#conversations = new Conversations(this.id, components, this.#outbox);
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
   }
 
@@ -141,7 +141,7 @@ export class Agent {
     this.#components.channels.leave(this.id);
     this.#outbox.close();
     this.#components.router.withdraw(this.id);
-    this.#onLeave();
+    this.#onLeave(this);
   }
 
   #receive(envelope: ValidEnvelope): void | Promise<void> {

@@ -6,7 +6,7 @@ import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { assertDelivered, isPromise, type Outbox, type Recipient } from './outbox.js';
-import { PendingRequest } from './pending.js';
+import { PendingRequest, type Requester } from './pending.js';
 import { type StreamPort, StreamReader, StreamWriter } from './streams.js';
 import { fromWireError, toWireError } from './wire-error.js';
 
@@ -22,7 +22,6 @@ export interface ConversationsComponents {
   registry: AgentRegistry;
   threads: ThreadTable;
   deadlines: DeadlineQueue;
-  outbox: Outbox;
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -36,17 +35,20 @@ interface OpenStream<End> {
 }
 
 /** The requests an agent waits on and the streams it reads and writes, each known by its thread. */
-export class Conversations {
-  readonly #agentId: string;
+export class Conversations implements Requester {
+  readonly agentId: string;
   readonly #components: ConversationsComponents;
+  readonly #outbox: Outbox;
   /** The latest request that waits; the others hang on it. */
   #pending: PendingRequest | undefined;
-  readonly #readers = new Map<string, OpenStream<StreamReader>>();
-  readonly #writers = new Map<string, OpenStream<StreamWriter>>();
+  /** Made when the first stream is: most agents never have one, and there may be very many agents. */
+  #readers: Map<string, OpenStream<StreamReader>> | undefined;
+  #writers: Map<string, OpenStream<StreamWriter>> | undefined;
 
-  constructor(agentId: string, components: ConversationsComponents) {
-    this.#agentId = agentId;
+  constructor(agentId: string, components: ConversationsComponents, outbox: Outbox) {
+    this.agentId = agentId;
     this.#components = components;
+    this.#outbox = outbox;
   }
 
   request(to: Recipient, payload: unknown, options: RequestOptions): Promise<unknown> {
@@ -55,8 +57,8 @@ export class Conversations {
     return new Promise((resolve, reject) => {
       const { runtime, deadlines, threads } = this.#components;
       const thread = runtime.id();
-      const settle = { resolve, reject, onSettled: this.#forget };
-      const pending = new PendingRequest(this.#agentId, thread, to, deadlines, timeoutMs, settle);
+      const pending = new PendingRequest(this, thread, to, timeoutMs, resolve, reject);
+      deadlines.add(pending, timeoutMs);
       this.#remember(pending);
       if (signal) pending.release = onAbort(signal, () => pending.fail(cancelled()));
       threads.begin(thread, pending);
@@ -70,7 +72,7 @@ export class Conversations {
     let release = () => {};
     const reader = this.#reader(thread, undefined, timeoutMs, () => release());
     if (signal?.aborted) {
-      this.#readers.delete(thread);
+      this.#readers?.delete(thread);
       reader.producerFailed(cancelled());
       return reader;
     }
@@ -81,7 +83,7 @@ export class Conversations {
 
   /** A stream that another agent opens towards this one; none if it has no thread, or one that is taken. */
   incoming({ correlationId: thread, sender }: ValidEnvelope): StreamReader | undefined {
-    if (thread === undefined || this.#readers.has(thread)) return undefined;
+    if (thread === undefined || this.#readers?.has(thread)) return undefined;
     return this.#reader(thread, sender, DEFAULT_TIMEOUT_MS);
   }
 
@@ -89,11 +91,12 @@ export class Conversations {
   async write(to: string, source: AsyncIterable<unknown> | Iterable<unknown>, answering?: string): Promise<void> {
     const card = this.#components.registry.requireById(to);
     const peer = joinAddress(card.id, card.node);
-    if (peer === this.#agentId) throw new EclipticError('INVALID_ENVELOPE', 'an agent cannot stream to itself');
+    if (peer === this.agentId) throw new EclipticError('INVALID_ENVELOPE', 'an agent cannot stream to itself');
     const thread = answering ?? this.#components.runtime.id();
-    if (this.#writers.has(thread)) {
+    if (this.#writers?.has(thread)) {
       throw new EclipticError('INVALID_TRANSITION', 'this thread carries a stream already', { thread });
     }
+    this.#writers ??= new Map();
     const stream = { peer, left: false };
     const port = this.#port(thread, this.#writers, stream, answering === undefined);
     const writer = new StreamWriter(port, DEFAULT_TIMEOUT_MS);
@@ -110,32 +113,43 @@ export class Conversations {
   take(envelope: ValidEnvelope): boolean {
     const thread = envelope.correlationId;
     if (thread === undefined) return false;
-    const writer = this.#writers.size > 0 ? this.#writers.get(thread) : undefined;
+    const writer = this.#writers?.get(thread);
     if (writer?.peer === envelope.sender) return advise(writer.end, envelope);
     const waiter = this.#components.threads.find(thread)?.waiter;
-    if (waiter instanceof PendingRequest && waiter.agentId === this.#agentId) return this.#answer(waiter, envelope);
-    const reader = this.#readers.get(thread);
+    if (waiter instanceof PendingRequest && waiter.requester === this) return this.#answer(waiter, envelope);
+    const reader = this.#readers?.get(thread);
     if (!reader || !this.#isFrom(reader, envelope)) return false;
     if (!reader.left) return feed(reader.end, envelope);
-    this.#readers.delete(thread);
-    if (envelope.type === 'stream-start') this.#components.outbox.reply(envelope, 'stream-end', null);
+    this.#readers?.delete(thread);
+    if (envelope.type === 'stream-start') this.#outbox.reply(envelope, 'stream-end', null);
     return true;
   }
 
   /** Ends everything: this agent leaves. The other ends are told. */
   end(error: EclipticError): void {
     while (this.#pending) this.#pending.fail(error);
-    for (const { end } of [...this.#readers.values()]) end.fail(error);
-    for (const [thread, { end, peer }] of [...this.#writers]) {
+    for (const { end } of [...(this.#readers?.values() ?? [])]) end.fail(error);
+    for (const [thread, { end, peer }] of [...(this.#writers ?? [])]) {
       end.stop(error);
-      this.#components.outbox.deliver(peer!, 'error', toWireError(error), { thread }).catch(() => {});
+      this.#outbox.deliver(peer!, 'error', toWireError(error), { thread }).catch(() => {});
     }
+  }
+
+  /** @internal A request of this agent was answered, or failed. */
+  settled(request: PendingRequest): void {
+    const { before, after } = request;
+    this.#components.deadlines.remove(request);
+    if (!request.answered) this.#components.threads.abandon(request.thread, this.agentId);
+    if (before) before.after = after;
+    if (after) after.before = before;
+    else this.#pending = before;
+    request.before = undefined;
   }
 
   /** Sends the request that opens a thread; a failure to send it ends the wait for its answer. */
   #open(to: Recipient, payload: unknown, thread: string, waiting: { fail(error: EclipticError): void }): void {
     try {
-      const result = this.#components.outbox.ask(to, payload, thread);
+      const result = this.#outbox.ask(to, payload, thread);
       if (isPromise(result)) result.then(assertDelivered).catch((error) => waiting.fail(error));
       else assertDelivered(result);
     } catch (error) {
@@ -146,14 +160,14 @@ export class Conversations {
   #answer(pending: PendingRequest, envelope: ValidEnvelope): boolean {
     if (!pending.open || !pending.takes(envelope.type) || !this.#isAnswer(envelope, pending.to)) return false;
     pending.answer(envelope);
-    if (envelope.type === 'stream-start') this.#components.outbox.reply(envelope, 'stream-end', null);
+    if (envelope.type === 'stream-start') this.#outbox.reply(envelope, 'stream-end', null);
     return true;
   }
 
   /** Did this agent open the thread towards the sender? A stranger who guesses a thread's id answers nothing. */
   #isAnswer(envelope: ValidEnvelope, asked?: Recipient): boolean {
     if (envelope.sender === asked) return true;
-    return this.#components.threads.isReply(envelope.type, envelope.correlationId, envelope.sender, this.#agentId);
+    return this.#components.threads.isReply(envelope.type, envelope.correlationId, envelope.sender, this.agentId);
   }
 
   #isFrom(stream: OpenStream<unknown>, envelope: ValidEnvelope): boolean {
@@ -167,14 +181,8 @@ export class Conversations {
     this.#pending = request;
   }
 
-  readonly #forget = ({ before, after, thread, answered }: PendingRequest): void => {
-    if (!answered) this.#components.threads.abandon(thread, this.#agentId);
-    if (before) before.after = after;
-    if (after) after.before = before;
-    else this.#pending = before;
-  };
-
   #reader(thread: string, peer: string | undefined, idleMs: number, onFinished = () => {}): StreamReader {
+    this.#readers ??= new Map();
     const stream = { peer, left: false };
     const reader = new StreamReader(this.#port(thread, this.#readers, stream, false, onFinished), idleMs);
     this.#readers.set(thread, Object.assign(stream, { end: reader }));
@@ -188,13 +196,13 @@ export class Conversations {
     opens: boolean,
     onFinished = () => {},
   ): StreamPort {
-    const { runtime, deadlines, outbox } = this.#components;
+    const { runtime, deadlines } = this.#components;
     return {
       runtime,
       deadlines,
       send: async (type, payload) => {
         if (stream.peer === undefined) stream.left = type === 'stream-end';
-        else await outbox.deliver(stream.peer, type, payload, { thread }, opens && type === 'stream-start');
+        else await this.#outbox.deliver(stream.peer, type, payload, { thread }, opens && type === 'stream-start');
       },
       finished: () => {
         if (!stream.left) table.delete(thread);

@@ -1,23 +1,25 @@
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import type { A2AMessageType } from '../a2a/schemas.js';
 import type { Waiter } from '../a2a/thread.js';
-import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
+import { Deadline } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Recipient } from './outbox.js';
 import { fromWireError } from './wire-error.js';
 
-export interface Settle {
-  readonly resolve: (payload: unknown) => void;
-  readonly reject: (error: EclipticError) => void;
-  readonly onSettled: (request: PendingRequest) => void;
+/** Whose request it is. */
+export interface Requester {
+  readonly agentId: string;
+  /** Called once, before the request's promise settles. */
+  settled(request: PendingRequest): void;
 }
 
 /** A request that waits for its answer. */
 export class PendingRequest extends Deadline implements Waiter {
-  readonly agentId: string;
+  readonly requester: Requester;
   readonly thread: string;
   /** Whom the request was addressed to. */
   readonly to: Recipient;
+  readonly timeoutMs: number;
   /** @internal The agent's requests that wait are a list through these. */
   before: PendingRequest | undefined;
   /** @internal */
@@ -25,32 +27,36 @@ export class PendingRequest extends Deadline implements Waiter {
   /** @internal Lets go of what the wait held on to. */
   release: (() => void) | undefined;
   /** Is an answer still wanted? */
-  open = true;
+  open: boolean;
   /** Did the agent that was asked say anything? */
-  answered = false;
-  readonly #deadlines: DeadlineQueue;
-  readonly #timeoutMs: number;
-  readonly #settle: Settle;
+  answered: boolean;
+  readonly resolve: (payload: unknown) => void;
+  readonly reject: (error: EclipticError) => void;
 
   constructor(
-    agentId: string,
+    requester: Requester,
     thread: string,
     to: Recipient,
-    deadlines: DeadlineQueue,
     timeoutMs: number,
-    settle: Settle,
+    resolve: (payload: unknown) => void,
+    reject: (error: EclipticError) => void,
   ) {
     super();
-    this.agentId = agentId;
+    this.requester = requester;
     this.thread = thread;
     this.to = to;
+    this.timeoutMs = timeoutMs;
     this.before = undefined;
     this.after = undefined;
     this.release = undefined;
-    this.#deadlines = deadlines;
-    this.#timeoutMs = timeoutMs;
-    this.#settle = settle;
-    deadlines.add(this, timeoutMs);
+    this.open = true;
+    this.answered = false;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  get agentId(): string {
+    return this.requester.agentId;
   }
 
   /** Is a message of this type an answer to a request? */
@@ -62,7 +68,7 @@ export class PendingRequest extends Deadline implements Waiter {
     this.answered = true;
     if (envelope.type === 'response') {
       this.#close();
-      this.#settle.resolve(envelope.payload);
+      this.resolve(envelope.payload);
     } else if (envelope.type === 'error') {
       this.fail(fromWireError(envelope.payload, envelope.sender));
     } else {
@@ -73,17 +79,16 @@ export class PendingRequest extends Deadline implements Waiter {
   fail(error: EclipticError): void {
     if (!this.open) return;
     this.#close();
-    this.#settle.reject(error);
+    this.reject(error);
   }
 
   override expire(): void {
-    this.fail(new EclipticError('REQUEST_TIMEOUT', `no answer within ${this.#timeoutMs} ms`, { thread: this.thread }));
+    this.fail(new EclipticError('REQUEST_TIMEOUT', `no answer within ${this.timeoutMs} ms`, { thread: this.thread }));
   }
 
   #close(): void {
     this.open = false;
-    this.#deadlines.remove(this);
     this.release?.();
-    this.#settle.onSettled(this);
+    this.requester.settled(this);
   }
 }
