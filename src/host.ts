@@ -5,7 +5,7 @@ import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
 import type { AgentConfig } from './config/schema.js';
 import { ControlClient } from './control/client.js';
-import { controlPath, prepareDataFolder } from './control/data-folder.js';
+import { controlPath, prepareDataFolder, unusable } from './control/data-folder.js';
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
@@ -25,6 +25,8 @@ export interface HostInit {
 
 /** Time that work under way gets when the node is told to stop. */
 const DRAIN_MS = 5_000;
+/** Time that an agent's module gets to set itself up. */
+const SETUP_MS = 30_000;
 
 /**
  * A node as a program: its data folder, its agents and its control socket, started in that order and ended in the
@@ -106,14 +108,23 @@ export class Host {
   async #setUp(agent: Agent, module: AgentConfig['module']): Promise<void> {
     if (module === undefined) return describeItself(agent);
     try {
-      await runAgentModule(agent, module);
+      await this.#inTime(runAgentModule(agent, module), module);
     } catch (error) {
       const failure = toEclipticError(error, 'MODULE_FAILED');
       this.#failures.set(agent.id, failure);
-      this.#runtime.logger.error({ agent: agent.id, error: failure }, 'an agent’s module failed');
+      this.#runtime.logger.error({ agent: agent.id, err: failure }, 'an agent’s module failed');
       const { code, message: reason } = failure;
       this.node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: this.#runtime.now() });
     }
+  }
+
+  #inTime(setUp: Promise<void>, module: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#runtime.setTimer(() => {
+        reject(new EclipticError('MODULE_FAILED', `setup in ${module} did not finish within ${SETUP_MS} ms`));
+      }, SETUP_MS);
+      setUp.finally(() => timer.cancel()).then(resolve, reject);
+    });
   }
 }
 
@@ -127,5 +138,9 @@ async function clearStaleSocket(path: string): Promise<void> {
       pid: other.server.pid,
     });
   }
-  rmSync(path, { force: true });
+  try {
+    rmSync(path, { force: true });
+  } catch (error) {
+    throw unusable(path, error);
+  }
 }

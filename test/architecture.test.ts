@@ -20,7 +20,8 @@ const LAYERS: readonly (readonly string[])[] = [
   ['onramp'],
   ['gateway'],
   ['control'],
-  ['node.ts', 'index.ts', 'simulation.ts'],
+  ['config'],
+  ['node.ts', 'index.ts', 'simulation.ts', 'host.ts', 'version.ts'],
   ['cli'],
 ];
 

@@ -253,7 +253,7 @@ export class A2AChannel {
     try {
       call();
     } catch (error) {
-      this.#components.runtime.logger.error({ channel: this.id, error }, message);
+      this.#components.runtime.logger.error({ channel: this.id, err: error }, message);
     }
   }
 

@@ -61,7 +61,7 @@ export class A2ARouter {
       capacity: this.#mailboxCapacity,
       concurrency: init.concurrency ?? 1_000,
       onHandlerError: (address, envelope, error) => {
-        components.runtime.logger.error({ agent: address, envelope: envelope.id, error }, 'a handler threw');
+        components.runtime.logger.error({ agent: address, envelope: envelope.id, err: error }, 'a handler threw');
         const code = error instanceof EclipticError ? error.code : 'HANDLER_FAILED';
         this.#reporter.about('error', envelope, address, { code, reason: describeError(error) });
       },

@@ -8,7 +8,7 @@ import { LIMITS } from './limits.js';
  */
 
 /** What an agent id looks like: starts with a letter or digit, and never holds `@`, `*` or `.`, which have meanings. */
-export const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
+const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 /** `id`, or `id@node`. */
 export const AGENT_ADDRESS = /^[A-Za-z0-9][A-Za-z0-9_-]*(@[A-Za-z0-9_-]+)?$/;
 
@@ -27,7 +27,9 @@ const json = (maxBytes: number) =>
     context.addIssue({ code: 'custom', message: `${where}${weighed.problem}` });
   });
 
-export const AgentTierSchema = z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)]);
+export const AgentTierSchema = z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)], {
+  error: 'must be 0, 1, 2 or 3',
+});
 
 export const AgentEndpointSchema = z.object({
   transport: z.enum(['local', 'hyperswarm', 'websocket']),
@@ -105,19 +107,19 @@ export const A2AEnvelopeSchema = z.object({
   metadata: EnvelopeMetadataSchema.optional(),
 });
 
-const TierRuleSchema = z.object({
+const TierRuleSchema = z.strictObject({
   sourceTier: AgentTierSchema,
   allowedTargetTiers: z.array(AgentTierSchema),
   requiresEscalationJustification: z.boolean(),
 });
 
-export const TierRoutingConfigSchema = z.object({
+export const TierRoutingConfigSchema = z.strictObject({
   rules: z
     .array(TierRuleSchema)
     .refine((rules) => new Set(rules.map((rule) => rule.sourceTier)).size === rules.length, 'one rule for each tier'),
 });
 
-export const SandboxRoutingConfigSchema = z.object({
+export const SandboxRoutingConfigSchema = z.strictObject({
   enforced: z.boolean(),
   /** Agents that every sandbox may reach. */
   crossSandboxAllowList: z.array(name).default([]),

@@ -1,6 +1,5 @@
 import type { AgentRow } from '../control/methods.js';
 import type { Command } from './command.js';
-import { printable } from './output.js';
 import { numeric } from './payload.js';
 
 export const command: Command = {
@@ -18,20 +17,17 @@ export const command: Command = {
     const tier = numeric(values, 'tier');
     const client = await connect();
     const rows = await client.call<AgentRow[]>('agents', { capability, sandbox, tier });
-    client.close();
-    output.value(rows, () =>
-      rows.length === 0
-        ? 'no agents match'
-        : output.table(
-            ['AGENT', 'TIER', 'SANDBOX', 'STATE', 'CAPABILITIES'],
-            rows.map((row) => [
-              row.node === null ? row.id : `${row.id}@${row.node}`,
-              `L${row.tier}`,
-              row.sandbox ?? '-',
-              row.failure === null ? row.state : `failed: ${printable(row.failure).split('\n')[0]}`,
-              printable(row.capabilities.join(', ')) || '-',
-            ]),
-          ),
+    output.table(
+      rows,
+      ['AGENT', 'TIER', 'SANDBOX', 'STATE', 'CAPABILITIES'],
+      rows.map((row) => [
+        row.node === null ? row.id : `${row.id}@${row.node}`,
+        `L${row.tier}`,
+        row.sandbox ?? '-',
+        row.failure === null ? row.state : `failed: ${row.failure.split('\n')[0]}`,
+        row.capabilities.join(', ') || '-',
+      ]),
+      'no agents match',
     );
   },
 };

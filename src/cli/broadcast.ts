@@ -17,7 +17,6 @@ export const command: Command = {
     const payload = await readPayload(words[0]!);
     const client = await connect();
     const result = await client.call<RoutingResult>('broadcast', { as, payload });
-    client.close();
     output.value(result, () => {
       const { recipients, delivered, withheld, failed, withheldByCode } = result.broadcast!;
       const codes = Object.entries(withheldByCode).map(([code, count]) => `${count} ${code}`);

@@ -8,7 +8,6 @@ export const command: Command = {
   async run({ connect, words, output }) {
     const client = await connect();
     const card = await client.call('card', { id: words[0] });
-    client.close();
     output.value(card, () => JSON.stringify(card, null, 2));
   },
 };

@@ -33,6 +33,11 @@ const GLOBAL_HELP: readonly (readonly [string, string])[] = [
   ['-h, --help', 'this text'],
 ];
 
+// Whoever reads the output may stop reading; that is no failure of ours.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0);
+  throw error;
+});
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<number> {
@@ -50,8 +55,12 @@ async function main(argv: readonly string[]): Promise<number> {
     if (!Object.hasOwn(COMMANDS, name)) throw usage(`there is no command "${name}"; see: ecliptic --help`);
     const { command } = await COMMANDS[name]!();
     const { values, words } = parse(command, name, rest);
-    if (values.help) output.line(help(command));
-    else await command.run(invocation(values, words, output));
+    if (values.help) {
+      output.line(help(command));
+      return 0;
+    }
+    const { run, close } = invocation(values, words, output);
+    await command.run(run).finally(close);
     return 0;
   } catch (error) {
     return output.failure(error);
@@ -73,17 +82,23 @@ function parse(command: Command, name: string, args: string[]): { values: Values
   return { values, words: parsed.positionals };
 }
 
-function invocation(values: Values, words: readonly string[], output: Output): Invocation {
+/** What the command works with, and the way to let go of it: a connection left open would keep the process alive. */
+function invocation(values: Values, words: readonly string[], output: Output): { run: Invocation; close: () => void } {
   const { env } = process;
+  let client: ControlClient | undefined;
   const dataFolder = async () => {
+    if (values.data === '') throw usage('--data must name a folder');
     if (typeof values.data === 'string') return resolve(values.data);
     if (env.ECLIPTIC_DATA) return resolve(env.ECLIPTIC_DATA);
     const { dataFolderOf } = await import('../config/data-setting.js');
-    const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG;
+    const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG || undefined;
     return dataFolderOf(file, process.cwd()) ?? defaultDataFolder(env);
   };
-  const connect = async () => ControlClient.connect(controlPath(await dataFolder(), env));
-  return { values, words, output, env, dataFolder, connect };
+  const connect = async () => {
+    client = await ControlClient.connect(controlPath(await dataFolder(), env));
+    return client;
+  };
+  return { run: { values, words, output, env, dataFolder, connect }, close: () => client?.close() };
 }
 
 async function overview(): Promise<string> {

@@ -11,7 +11,6 @@ export const command: Command = {
   async run({ connect, values, output }) {
     const client = await connect();
     const metrics = await client.call<A2AMetrics>('metrics');
-    client.close();
     if (values.prometheus) return output.line(toPrometheus(metrics).trimEnd());
     output.value(metrics, () =>
       [

@@ -24,24 +24,23 @@ export class Output {
 
   /** One value: as JSON on one line, or as `human` puts it. */
   value(value: unknown, human: () => string): void {
-    this.line(this.json ? JSON.stringify(value) : human());
+    this.line(this.json ? JSON.stringify(value) : printable(human()));
   }
 
-  /** Rows under headings, as wide as they need to be. */
-  table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  /** A list: as JSON on one line, or as rows under headings, as wide as they need to be. */
+  table(value: unknown, headings: readonly string[], rows: readonly (readonly string[])[], none: string): void {
+    if (this.json || rows.length === 0) return this.value(value, () => none);
+    const cells = rows.map((row) => row.map(oneLine));
     const widths = headings.map((heading, column) =>
-      Math.max(heading.length, ...rows.map((row) => row[column]!.length)),
+      Math.max(heading.length, ...cells.map((row) => row[column]!.length)),
     );
     const format = (row: readonly string[]) =>
       row
         .map((cell, column) => cell.padEnd(widths[column]!))
         .join('  ')
         .trimEnd();
-    return [this.bold(format(headings)), ...rows.map(format)].join('\n');
-  }
-
-  bold(text: string): string {
-    return this.#color ? `\u001b[1m${text}\u001b[22m` : text;
+    this.line(this.#bold(format(headings)));
+    for (const row of cells) this.line(format(row));
   }
 
   /** Says what went wrong and what to do; returns the exit code: 2 for wrong usage, else 1. */
@@ -49,8 +48,12 @@ export class Output {
     const error = toEclipticError(thrown, 'HANDLER_FAILED');
     const hint = HINTS[error.code];
     if (this.json) process.stderr.write(`${JSON.stringify({ error, hint })}\n`);
-    else process.stderr.write(`${error.code}: ${error.message}\n${hint ? `${hint}\n` : ''}`);
+    else process.stderr.write(`${error.code}: ${printable(error.message)}\n${hint ? `${hint}\n` : ''}`);
     return error.code === 'USAGE' ? 2 : 1;
+  }
+
+  #bold(text: string): string {
+    return this.#color ? `\u001b[1m${text}\u001b[22m` : text;
   }
 }
 
@@ -58,8 +61,13 @@ export function usage(message: string): EclipticError {
   return new EclipticError('USAGE', message);
 }
 
-/** Keeps text from other agents from steering the terminal. */
-export function printable(text: string): string {
+/** Keeps text from agents and files from steering the terminal. Line breaks stay. */
+function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+}
+
+/** The same on one line, so that nobody's text looks like a line of ours. */
+export function oneLine(text: string): string {
+  return printable(text).replace(/[\n\t\u2028\u2029]/g, '\ufffd');
 }

@@ -25,7 +25,6 @@ export const command: Command = {
     const { type, justification } = values;
     const client = await connect();
     const decision = await client.call<Decision>('policy', { from, to, type, justification });
-    client.close();
     if (output.json) output.line(JSON.stringify(decision));
     if (!decision.allowed) throw new EclipticError(decision.code, decision.reason, { from, to });
     if (!output.json) output.line(`${from} may send ${to} a ${type ?? 'request'}`);

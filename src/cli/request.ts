@@ -1,5 +1,4 @@
 import type { Command } from './command.js';
-import { printable } from './output.js';
 import { addressee, numeric, readPayload, required } from './payload.js';
 
 export const command: Command = {
@@ -30,7 +29,6 @@ export const command: Command = {
     const payload = await readPayload(words[0]!);
     const client = await connect();
     const answer = await client.call('request', { ...to, as, payload, timeoutMs });
-    client.close();
-    output.value(answer, () => printable(JSON.stringify(answer, null, 2)));
+    output.value(answer, () => JSON.stringify(answer, null, 2));
   },
 };

@@ -38,7 +38,6 @@ export const command: Command = {
     const { type, thread, justification } = values;
     const client = await connect();
     const result = await client.call<RoutingResult>('send', { ...to, as, payload, type, thread, justification, ttlMs });
-    client.close();
     output.value(result, () => `delivered to ${result.targetAgentId} (${result.path})`);
   },
 };

@@ -1,6 +1,6 @@
 import type { A2ALogEvent } from '../a2a/schemas.js';
 import type { Command } from './command.js';
-import { printable } from './output.js';
+import { oneLine } from './output.js';
 
 export const command: Command = {
   summary: 'follow what happens on the node',
@@ -31,5 +31,5 @@ function describe(event: A2ALogEvent): string {
     : (event.channelStatus ?? event.routingPath ?? '');
   const time = new Date(event.timestamp).toISOString().slice(11, 23);
   const columns = [time, event.type.padEnd(16), ends.padEnd(24), (event.messageType ?? '').padEnd(13), outcome];
-  return printable(columns.join('  ').trimEnd());
+  return oneLine(columns.join('  ').trimEnd());
 }

@@ -1,6 +1,5 @@
 import type { A2AEnvelope } from '../a2a/schemas.js';
 import type { Command } from './command.js';
-import { printable } from './output.js';
 
 export const command: Command = {
   summary: 'show the messages of a conversation',
@@ -10,18 +9,15 @@ export const command: Command = {
   async run({ connect, words, output }) {
     const client = await connect();
     const envelopes = await client.call<A2AEnvelope[]>('thread', { id: words[0] });
-    client.close();
-    output.value(envelopes, () =>
-      envelopes.length === 0
-        ? 'no messages are remembered of that thread'
-        : output.table(
-            ['TIME', 'FROM', 'TO', 'TYPE', 'PAYLOAD'],
-            envelopes.map(({ timestamp, sender, recipient, type, payload }) => {
-              const body = JSON.stringify(payload);
-              const time = new Date(timestamp).toISOString().slice(11, 23);
-              return [time, sender, recipient, type, printable(body.length > 80 ? `${body.slice(0, 79)}…` : body)];
-            }),
-          ),
+    output.table(
+      envelopes,
+      ['TIME', 'FROM', 'TO', 'TYPE', 'PAYLOAD'],
+      envelopes.map(({ timestamp, sender, recipient, type, payload }) => {
+        const body = JSON.stringify(payload);
+        const time = new Date(timestamp).toISOString().slice(11, 23);
+        return [time, sender, recipient, type, body.length > 80 ? `${body.slice(0, 79)}…` : body];
+      }),
+      'no messages are remembered of that thread',
     );
   },
 };

@@ -29,5 +29,5 @@ export async function runAgentModule(agent: Agent, file: string): Promise<void> 
 async function importModule(file: string): Promise<AgentModule> {
   if (!/\.[cm]?ts$/.test(file)) return import(pathToFileURL(file).href);
   const { createJiti } = await import('jiti');
-  return createJiti(import.meta.url, { moduleCache: false }).import(file);
+  return createJiti(import.meta.url, { moduleCache: false, fsCache: false }).import(file);
 }

@@ -18,7 +18,7 @@ export function loadConfig(name: string | undefined, cwd: string): LoadedConfig 
   if (name === undefined && !existsSync(file)) return { config: {}, file: undefined, folder: cwd };
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readFileSync(file, 'utf8').replace(/^\ufeff/, '');
   } catch (error) {
     throw new EclipticError(
       'INVALID_CONFIG',
@@ -36,20 +36,35 @@ export function parseConfig(text: string, file: string): Config {
   const tree = parseTree(text, errors, { allowTrailingComma: true });
   const place = placeIn(text, file);
   if (errors.length > 0 || !tree) {
-    throw invalid(
-      file,
-      errors.length > 0
-        ? errors.map(({ error, offset }) => `${place(offset)}: ${readable(printParseErrorCode(error))}`)
-        : [`${place(0)}: the file is empty`],
-    );
+    const faults = errors.map(({ error, offset }) => `${place(offset)}: ${readable(printParseErrorCode(error))}`);
+    throw invalid(file, faults);
   }
+  const reserved = reservedKeys(tree).map((node) => `${place(node.offset)}: ${node.value}: is a reserved key`);
   const parsed = ConfigSchema.safeParse(toValue(tree));
-  if (parsed.success) return parsed.data;
-  const faults = parsed.error.issues.map((issue) => {
+  if (parsed.success && reserved.length === 0) return parsed.data;
+  const faults = (parsed.error?.issues ?? []).flatMap((issue) => {
     const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
-    return `${place(closest(tree, path).offset)}: ${path.join('.') || 'the file'}: ${issue.message}`;
+    if (issue.code === 'unrecognized_keys') {
+      return issue.keys.map((key) => {
+        const at = [...path, key];
+        return `${place(keyOf(closest(tree, at)).offset)}: ${at.join('.')}: is not a key that belongs here`;
+      });
+    }
+    const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+    return [`${place(closest(tree, path).offset)}: ${path.join('.') || 'the file'}: ${message}`];
   });
-  throw invalid(file, faults);
+  throw invalid(file, [...reserved, ...faults]);
+}
+
+/** The key that a value stands under. */
+function keyOf(value: Node): Node {
+  return value.parent?.type === 'property' ? value.parent.children![0]! : value;
+}
+
+/** Keys that would poison a prototype instead of being one. */
+function reservedKeys(node: Node): Node[] {
+  const own = node.type === 'property' && node.children?.[0]?.value === '__proto__' ? [node.children[0]] : [];
+  return [...own, ...(node.children ?? []).flatMap(reservedKeys)];
 }
 
 /** The node at a path, or the nearest one above it that exists. */
@@ -61,15 +76,14 @@ function closest(tree: Node, path: (string | number)[]): Node {
   return tree;
 }
 
-/** The value of a parsed tree. Keys are defined, not assigned, so that `__proto__` stays a key and is refused as one. */
+/** The value of a parsed tree, without the keys that are refused anyway. */
 function toValue(node: Node): unknown {
   if (node.type === 'array') return (node.children ?? []).map(toValue);
   if (node.type !== 'object') return node.value;
-  const value = {};
+  const value: Record<string, unknown> = {};
   for (const { children } of node.children ?? []) {
     const [key, member] = children ?? [];
-    if (!key || !member) continue;
-    Object.defineProperty(value, key.value, { value: toValue(member), enumerable: true, configurable: true });
+    if (key && member && key.value !== '__proto__') value[key.value] = toValue(member);
   }
   return value;
 }

@@ -1,28 +1,41 @@
 import { z } from 'zod';
-import { AGENT_ID, AgentTierSchema, SandboxRoutingConfigSchema, TierRoutingConfigSchema } from '../a2a/schemas.js';
+import { LIMITS } from '../a2a/limits.js';
+import {
+  AgentCardSchema,
+  AgentTierSchema,
+  CapabilityDescriptorSchema,
+  SandboxRoutingConfigSchema,
+  TierRoutingConfigSchema,
+} from '../a2a/schemas.js';
 
 /** `ecliptic.json`. The published JSON Schema is made from this. */
 
 const positive = z.int().positive();
 
-const CapabilitySchema = z.union([
-  z.string().min(1),
-  z.strictObject({
-    id: z.string().min(1),
-    name: z.string().optional(),
-    description: z.string().optional(),
-    inputSchema: z.unknown().optional(),
-    outputSchema: z.unknown().optional(),
-  }),
-]);
+const card = AgentCardSchema.shape;
+const capability = CapabilityDescriptorSchema.shape;
+
+const CapabilitySchema = z.union(
+  [
+    capability.id,
+    z.strictObject({
+      id: capability.id,
+      name: capability.name.optional(),
+      description: capability.description.optional(),
+      inputSchema: z.unknown().optional(),
+      outputSchema: z.unknown().optional(),
+    }),
+  ],
+  { error: 'must be a capability id, or an object with an "id" and optionally name, description and schemas' },
+);
 
 const AgentConfigSchema = z.strictObject({
-  name: z.string().optional().describe('Shown to people. Default: the id in capitals.'),
-  description: z.string().optional(),
-  version: z.string().optional(),
+  name: card.name.optional().describe('Shown to people. Default: the id in capitals.'),
+  description: card.description.optional(),
+  version: card.version.optional(),
   tier: AgentTierSchema.optional().describe('0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.'),
-  capabilities: z.array(CapabilitySchema).optional(),
-  sandbox: z.string().min(1).optional().describe('The sandbox the agent lives in.'),
+  capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
+  sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
   module: z
     .string()
     .min(1)
@@ -64,7 +77,7 @@ export const ConfigSchema = z
     log: z.enum(LOG_LEVELS).optional().describe('What goes to the log. Default "info".'),
     roster: z.boolean().optional().describe('Start the 21 Planetary agents. Default true.'),
     agents: z
-      .record(z.string().regex(AGENT_ID, 'must be letters, digits, "_" or "-"'), AgentConfigSchema)
+      .record(card.id, AgentConfigSchema)
       .optional()
       .describe('Agents of this node by id; one of a Planetary agent’s id replaces it.'),
     tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),

@@ -1,7 +1,12 @@
 import { createConnection, type Socket } from 'node:net';
 import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { systemRuntime } from '../runtime/system-runtime.js';
 import { readFrames, writeFrame } from './frames.js';
 import { errorFrom, negotiate, PROTOCOL, type ReplyFrame, type ServerHello } from './protocol.js';
+
+/** How long a node may take to say hello. */
+const ANSWER_MS = 5_000;
 
 interface Call {
   readonly resolve: (result: unknown) => void;
@@ -27,11 +32,15 @@ export class ControlClient {
   }
 
   /** Connects to the socket; rejects with `NO_NODE` when nobody listens there. */
-  static connect(path: string): Promise<ControlClient> {
+  static connect(path: string, runtime: Runtime = systemRuntime()): Promise<ControlClient> {
     return new Promise((resolve, reject) => {
       const socket = createConnection(path);
       let client: ControlClient | undefined;
+      const late = runtime.setTimer(() => {
+        fail(new EclipticError('NO_NODE', 'the node does not answer; it may be stopped or stuck', { path }));
+      }, ANSWER_MS);
       const fail = (error: EclipticError) => {
+        late.cancel();
         socket.destroy();
         if (client) client.#end(error);
         else reject(error);
@@ -41,12 +50,17 @@ export class ControlClient {
       readFrames(socket, {
         onFault: fail,
         onFrame: (frame) => {
-          if (client) return client.#take(frame as ReplyFrame);
+          if (client) {
+            client.#take(frame);
+            return;
+          }
           try {
             negotiate(frame);
           } catch (error) {
-            return fail(error as EclipticError);
+            fail(error as EclipticError);
+            return;
           }
+          late.cancel();
           client = new ControlClient(socket, frame as ServerHello);
           writeFrame(socket, { hello: PROTOCOL });
           resolve(client);
@@ -70,7 +84,13 @@ export class ControlClient {
     this.#socket.end();
   }
 
-  #take(frame: ReplyFrame): void {
+  #take(received: unknown): void {
+    if (typeof received !== 'object' || received === null) {
+      this.#end(new EclipticError('INVALID_FRAME', 'the node sent something that is no frame'));
+      this.#socket.destroy();
+      return;
+    }
+    const frame = received as ReplyFrame;
     const call = this.#calls.get(frame.id);
     if (!call) {
       if ('error' in frame) this.#end(errorFrom(frame.error));

@@ -22,7 +22,7 @@ export function prepareDataFolder(folder: string): void {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     chmodSync(folder, 0o700);
   } catch (error) {
-    throw new EclipticError('DATA_FOLDER', `cannot use ${folder}: ${describeError(error)}`, { folder }, error);
+    throw unusable(folder, error);
   }
 }
 
@@ -45,7 +45,11 @@ function runtimeFolder(env: Environment): string {
     given && Buffer.byteLength(given) < MAX_SOCKET_PATH_BYTES - 32
       ? given
       : join(tmpdir(), `ecliptic-${userInfo().uid}`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw unusable(folder, error);
+  }
   const { uid, mode } = lstatSync(folder);
   if (uid !== userInfo().uid || (mode & 0o077) !== 0) {
     throw new EclipticError('DATA_FOLDER', `${folder} is not private to this user; remove it or set XDG_RUNTIME_DIR`, {
@@ -53,4 +57,9 @@ function runtimeFolder(env: Environment): string {
     });
   }
   return folder;
+}
+
+/** What the system says about a path of the node, as an error of the catalogue. */
+export function unusable(path: string, error: unknown): EclipticError {
+  return new EclipticError('DATA_FOLDER', `cannot use ${path}: ${describeError(error)}`, { path }, error);
 }

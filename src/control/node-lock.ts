@@ -2,11 +2,14 @@ import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { unusable } from './data-folder.js';
 
 interface Holder {
   readonly pid: number;
   /** When that process started, where the system tells: a later process with the same number is another. */
   readonly started: string | undefined;
+  /** Unlike any other holder's. */
+  readonly token: string;
 }
 
 /**
@@ -22,16 +25,18 @@ export class NodeLock {
 
   static acquire(folder: string, runtime: Runtime): NodeLock {
     const path = join(folder, 'node.lock');
-    const own = `${path}.${runtime.id()}`;
-    const holder: Holder = { pid: process.pid, started: startOf(process.pid) };
-    writeFileSync(own, JSON.stringify(holder), { mode: 0o600 });
+    const holder: Holder = { pid: process.pid, started: processStart(process.pid), token: runtime.id() };
+    const own = `${path}.${holder.token}`;
     try {
+      writeFileSync(own, JSON.stringify(holder), { mode: 0o600 });
       for (;;) {
         if (tryLink(own, path)) return new NodeLock(path);
         const other = readHolder(path);
         if (other && isAlive(other)) throw held(other, folder);
-        setAside(path, `${own}.stale`);
+        if (takeOver(own, path, other, folder)) return new NodeLock(path);
       }
+    } catch (error) {
+      throw error instanceof EclipticError ? error : unusable(path, error);
     } finally {
       rmSync(own, { force: true });
     }
@@ -42,35 +47,41 @@ export class NodeLock {
   }
 }
 
+/**
+ * Replaces a dead holder's lock. Whoever does must first hold a claim on exactly that holder, which only one can, and
+ * must then still see that holder: so nobody ever replaces a lock that another has just taken.
+ */
+function takeOver(own: string, path: string, dead: Holder | undefined, folder: string): boolean {
+  const claim = `${path}.after-${dead?.token ?? 'damage'}`;
+  if (!tryLink(own, claim)) {
+    const claimant = readHolder(claim);
+    if (claimant && isAlive(claimant)) throw held(claimant, folder);
+    rmSync(claim, { force: true });
+    return false;
+  }
+  try {
+    if (readHolder(path)?.token !== dead?.token) return false;
+    renameSync(own, path);
+    return true;
+  } finally {
+    rmSync(claim, { force: true });
+  }
+}
+
 function tryLink(from: string, to: string): boolean {
   try {
     linkSync(from, to);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw new EclipticError('DATA_FOLDER', `cannot lock ${to}: ${(error as Error).message}`, { path: to }, error);
-  }
-}
-
-/**
- * Clears a dead holder's lock. Moving it away is atomic, so of several that see it one clears it; and whoever moved a
- * lock that a quicker one had just taken puts it back.
- */
-function setAside(path: string, aside: string): void {
-  try {
-    renameSync(path, aside);
-    const moved = readHolder(aside);
-    if (moved && isAlive(moved)) tryLink(aside, path);
-    rmSync(aside, { force: true });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    throw error;
   }
 }
 
 function readHolder(path: string): Holder | undefined {
   try {
-    const { pid, started } = JSON.parse(readFileSync(path, 'utf8'));
-    return Number.isInteger(pid) ? { pid, started } : undefined;
+    const { pid, started, token } = JSON.parse(readFileSync(path, 'utf8'));
+    return Number.isInteger(pid) && pid > 0 ? { pid, started, token: String(token ?? '') } : undefined;
   } catch {
     return undefined;
   }
@@ -82,14 +93,19 @@ function isAlive(holder: Holder): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
-  const started = startOf(holder.pid);
+  const started = processStart(holder.pid);
+  if (started === DEAD) return false;
   return started === undefined || holder.started === undefined || started === holder.started;
 }
 
+/** A process that has ended and waits to be noticed by its parent. */
+const DEAD = 'dead';
+
 /** The kernel's start time of a process, on systems with /proc. */
-function startOf(pid: number): string | undefined {
+function processStart(pid: number): string | undefined {
   try {
-    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[19];
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
+    return fields[0] === 'Z' || fields[0] === 'X' ? DEAD : fields[19];
   } catch {
     return undefined;
   }

@@ -1,4 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import { weighJson } from '../a2a/json-value.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { readFrames, writeFrame } from './frames.js';
@@ -28,7 +29,7 @@ export interface ControlServerInit {
   callsPerConnection?: number;
   /** How long a connection may take to say hello. Default 5 s. */
   helloMs?: number;
-  /** Unread output after which a subscriber is dropped. Default 16 MiB. */
+  /** Unread output after which a caller is dropped. Default 16 MiB. */
   backlogBytes?: number;
 }
 
@@ -65,7 +66,7 @@ export class ControlServer {
       const umask = process.umask(0o177);
       this.#server.listen(path, () => {
         this.#server.off('error', fail);
-        this.#server.on('error', (error) => this.#components.runtime.logger.error({ error }, 'control socket'));
+        this.#server.on('error', (error) => this.#components.runtime.logger.error({ err: error }, 'control socket'));
         resolve();
       });
       process.umask(umask);
@@ -95,8 +96,10 @@ export class ControlServer {
     const { runtime, identity } = this.#components;
     this.#connections.add(socket);
     let greeted = false;
+    let ended = false;
     let calls = 0;
     const disconnect = (error: EclipticError) => {
+      ended = true;
       writeFrame(socket, { id: -1, error });
       socket.end();
       runtime.setTimer(() => socket.destroy(), CLOSE_MS);
@@ -113,6 +116,7 @@ export class ControlServer {
     readFrames(socket, {
       onFault: disconnect,
       onFrame: (frame) => {
+        if (ended) return;
         try {
           if (greeted) {
             const request = checkRequest(frame);
@@ -134,19 +138,21 @@ export class ControlServer {
 
   async #call(socket: Socket, request: RequestFrame, signal: AbortSignal): Promise<void> {
     const { id, method, params } = request;
-    const emit = (event: unknown) => {
-      writeFrame(socket, { id, event });
+    const write = (frame: object) => {
+      writeFrame(socket, frame);
       if (socket.writableLength > this.#init.backlogBytes) socket.destroy();
     };
+    const emit = (event: unknown) => write({ id, event });
     try {
       const { methods } = this.#components;
       if (this.#refusing) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
       if (!Object.hasOwn(methods, method))
         throw new EclipticError('METHOD_NOT_FOUND', `there is no method "${method}"`);
       const result = await methods[method]!(params, { emit, signal });
-      writeFrame(socket, { id, result: result ?? null });
+      write({ id, result: result ?? null });
     } catch (error) {
-      writeFrame(socket, { id, error: toEclipticError(error, 'HANDLER_FAILED') });
+      const { code, message, details } = toEclipticError(error, 'HANDLER_FAILED');
+      write({ id, error: { code, message, details: typeof weighJson(details) === 'number' ? details : {} } });
     }
   }
 }

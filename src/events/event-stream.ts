@@ -62,7 +62,7 @@ export class EventStream<R, E> {
         try {
           listener(event);
         } catch (error) {
-          this.#logger.error({ error }, 'an event listener threw');
+          this.#logger.error({ err: error }, 'an event listener threw');
         }
       }
     }
