@@ -29,7 +29,10 @@ export class Output {
 
   /** A list: as JSON on one line, or as rows under headings, as wide as they need to be. */
   table(value: unknown, headings: readonly string[], rows: readonly (readonly string[])[], none: string): void {
-    if (this.json || rows.length === 0) return this.value(value, () => none);
+    if (this.json || rows.length === 0) {
+      this.value(value, () => none);
+      return;
+    }
     const cells = rows.map((row) => row.map(oneLine));
     const widths = headings.map((heading, column) =>
       Math.max(heading.length, ...cells.map((row) => row[column]!.length)),
