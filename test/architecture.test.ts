@@ -45,7 +45,7 @@ describe('the source tree', () => {
 
   it('reaches clock, timers, randomness and ids through the runtime only', () => {
     const globals =
-      /\bDate\.now\(|\bnew Date\(\)|\bMath\.random\(|\bset(Timeout|Interval|Immediate)\(|\brandomUUID\b|\brandomBytes\b|\bperformance\.|\bprocess\.hrtime/;
+      /\bDate\.now\(|\bnew Date\(\)|\bMath\.random\(|\bset(Timeout|Interval|Immediate)\(|\brandomUUID\b|\brandomBytes\b|\bperformance\.now\b|\bprocess\.hrtime/;
     const offenders = files.filter((file) => !file.path.startsWith('src/runtime/') && globals.test(code(file.text)));
     expect(offenders.map((file) => file.path)).toEqual([]);
   });

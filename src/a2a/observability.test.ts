@@ -607,7 +607,7 @@ describe('an event stream', () => {
 
   it('goes on when a listener throws, and logs what it threw [R12.1]', () => {
     const logged: unknown[] = [];
-    const events = stream(2, { ...silentLogger, error: ({ error }) => logged.push(error) });
+    const events = stream(2, { ...silentLogger, error: ({ err }) => logged.push(err) });
     const thrown = new Error('no');
     const heard: number[] = [];
     events.subscribe(() => {
