@@ -84,12 +84,13 @@ export class A2ARouter {
 
   /**
    * @internal As `send`, without a promise where none is needed. With `needsAnswer`, a target whose answer policy
-   * would not let back is refused at once. A caller that knows the sender's entry hands it over.
+   * would not let back is refused at once. A caller that knows the entries of both ends hands them over.
    */
   route(
     envelope: ValidEnvelope,
     needsAnswer = false,
     source = this.#registry.ownEntry(envelope.sender),
+    known = this.#registry.entry(envelope.recipient),
   ): RoutingResult | Promise<RoutingResult> {
     const { recipient, metadata } = envelope;
     const started = this.#reporter.start();
@@ -103,13 +104,18 @@ export class A2ARouter {
       if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, needsAnswer);
     }
     if (recipient === BROADCAST) return this.#broadcast(envelope, source);
-    const target = this.#registry.entry(recipient) ?? this.#lookUp(recipient, source);
+    const target = known ?? this.#lookUp(recipient, source);
     if (target instanceof EclipticError) {
       const { code, message: reason, details } = target;
       const candidates = details.candidates as string[] | undefined;
       return this.#reporter.refused(envelope, recipient, { code, reason, candidates }, started);
     }
     return this.#toOne(envelope, source, target, started, needsAnswer);
+  }
+
+  /** @internal The entry stored under exactly this address. */
+  exactly(address: string): RegistryEntry | undefined {
+    return this.#registry.entry(address);
   }
 
   /** Routes a message that came from another node, over a link that proved it is that node. */

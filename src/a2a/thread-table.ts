@@ -4,7 +4,7 @@ import type { A2AEnvelope, A2AMessageType } from './schemas.js';
 import { Thread, type Waiter } from './thread.js';
 
 export interface ThreadTableInit {
-  /** Threads whose messages are remembered. Default 1,024. */
+  /** Threads whose messages are remembered. Default 512. */
   threads?: number;
   /** Payload bytes remembered over all threads, approximately. Default 64 MiB. */
   bytes?: number;
@@ -76,7 +76,7 @@ export class ThreadTable {
   constructor(runtime: Runtime, init: ThreadTableInit = {}) {
     this.#runtime = runtime;
     this.#init = {
-      threads: init.threads ?? 1_024,
+      threads: init.threads ?? 512,
       bytes: init.bytes ?? 64 * 1_048_576,
       envelopesPerThread: init.envelopesPerThread ?? 1_000,
       maxAgeMs: init.maxAgeMs ?? 3_600_000,

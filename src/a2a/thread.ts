@@ -50,16 +50,19 @@ export class Thread {
   touchedAt: number;
   /** @internal The generation of the table that keeps it. */
   keptIn: object | undefined;
-  #permit: Permit | undefined;
-  #latest: Remembered | undefined;
-  #count = 0;
-  #bytes = 0;
+  // Not #private: a thread is made for every request, and private names make that measurably slower.
+  private permit: Permit | undefined;
+  private latest: Remembered | undefined;
+  private count = 0;
+  private size = 0;
 
   constructor(id: string, now: number, waiter?: Waiter) {
     this.id = id;
     this.touchedAt = now;
     this.keptIn = undefined;
     this.waiter = waiter;
+    this.permit = undefined;
+    this.latest = undefined;
   }
 
   /** Is a message of this type from `sender` to `recipient` a reply: did `recipient` open this thread to `sender`? */
@@ -81,7 +84,7 @@ export class Thread {
       existing.openedAt = now;
     } else {
       const unanswered = typeof responder === 'string' ? undefined : new Set(responder);
-      this.#permit = { opener, responder, openedAt: now, waiting: true, unanswered, next: this.#permit };
+      this.permit = { opener, responder, openedAt: now, waiting: true, unanswered, next: this.permit };
     }
     return true;
   }
@@ -103,13 +106,13 @@ export class Thread {
 
   /** Has anybody opened it yet? */
   get begun(): boolean {
-    return this.#permit !== undefined;
+    return this.permit !== undefined;
   }
 
   /** The opener waits for nobody any more; returns how many it waited for. */
   abandon(opener: string): number {
     let abandoned = 0;
-    for (let permit = this.#permit; permit; permit = permit.next) {
+    for (let permit = this.permit; permit; permit = permit.next) {
       if (!permit.waiting || permit.opener !== opener) continue;
       permit.waiting = false;
       abandoned++;
@@ -120,7 +123,7 @@ export class Thread {
   /** Lets go of permits opened before `limit` that still wait; returns how many. */
   expire(limit: number): number {
     let expired = 0;
-    for (let permit = this.#permit; permit; permit = permit.next) {
+    for (let permit = this.permit; permit; permit = permit.next) {
       if (!permit.waiting || permit.openedAt >= limit) continue;
       permit.waiting = false;
       expired++;
@@ -129,19 +132,19 @@ export class Thread {
   }
 
   get waiting(): boolean {
-    for (let permit = this.#permit; permit; permit = permit.next) if (permit.waiting) return true;
+    for (let permit = this.permit; permit; permit = permit.next) if (permit.waiting) return true;
     return false;
   }
 
   /** Approximate memory of what is remembered. */
   get bytes(): number {
-    return this.#bytes;
+    return this.size;
   }
 
   /** The remembered envelopes, earliest first. */
   envelopes(): ValidEnvelope[] {
     const found: ValidEnvelope[] = [];
-    for (let at = this.#latest; at; at = at.earlier) found.push(at.envelope);
+    for (let at = this.latest; at; at = at.earlier) found.push(at.envelope);
     return found.reverse();
   }
 
@@ -149,17 +152,17 @@ export class Thread {
   record(envelope: ValidEnvelope, now: number, maxCount: number, maxBytes: number): void {
     this.touchedAt = now;
     let later: Remembered | undefined;
-    let earlier = this.#latest;
+    let earlier = this.latest;
     while (earlier && earlier.envelope.timestamp > envelope.timestamp) {
       later = earlier;
       earlier = earlier.earlier;
     }
     if (later) later.earlier = { envelope, earlier };
-    else this.#latest = { envelope, earlier };
-    this.#count++;
-    this.#bytes += weigh(envelope);
-    while (this.#count > maxCount || (this.#bytes > maxBytes && this.#count > 1)) {
-      this.#keep(this.envelopes().slice(this.#count >> 1));
+    else this.latest = { envelope, earlier };
+    this.count++;
+    this.size += weigh(envelope);
+    while (this.count > maxCount || (this.size > maxBytes && this.count > 1)) {
+      this.#keep(this.envelopes().slice(this.count >> 1));
     }
   }
 
@@ -169,18 +172,18 @@ export class Thread {
   }
 
   #keep(envelopes: readonly ValidEnvelope[]): void {
-    this.#latest = undefined;
-    this.#count = envelopes.length;
-    this.#bytes = 0;
+    this.latest = undefined;
+    this.count = envelopes.length;
+    this.size = 0;
     for (const envelope of envelopes) {
-      this.#latest = { envelope, earlier: this.#latest };
-      this.#bytes += weigh(envelope);
+      this.latest = { envelope, earlier: this.latest };
+      this.size += weigh(envelope);
     }
   }
 
   /** The permit of that pair; with `waiting`, one that still waits for that responder. */
   #find(opener: string, responder: string, waiting = false): Permit | undefined {
-    for (let permit = this.#permit; permit; permit = permit.next) {
+    for (let permit = this.permit; permit; permit = permit.next) {
       if (permit.opener !== opener || !covers(permit.responder, responder)) continue;
       if (!waiting || (permit.waiting && permit.unanswered?.has(responder) !== false)) return permit;
     }

@@ -95,9 +95,11 @@ export class Agent {
   /** Sends one message. Resolves when the recipient has it; rejects with the reason when it may not or cannot. */
   send(to: Recipient, payload: unknown, options: SendOptions = {}): Promise<RoutingResult> {
     try {
-      const { type = 'notification' } = options;
-      if (!isMessageType(type)) throw new EclipticError('INVALID_ENVELOPE', `there is no message type "${type}"`);
-      const result = this.#outbox.route(to, type, payload, options);
+      const { type } = options;
+      if (type !== undefined && !isMessageType(type)) {
+        throw new EclipticError('INVALID_ENVELOPE', `there is no message type "${type}"`);
+      }
+      const result = this.#outbox.route(to, type ?? 'notification', payload, options);
       return isPromise(result) ? result.then(assertDelivered) : Promise.resolve(assertDelivered(result));
     } catch (error) {
       return Promise.reject(error);

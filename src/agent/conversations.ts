@@ -61,7 +61,7 @@ export class Conversations implements Requester {
       deadlines.add(pending, timeoutMs);
       this.#remember(pending);
       if (signal) pending.release = onAbort(signal, () => pending.fail(cancelled()));
-      threads.begin(thread, pending);
+      pending.conversation = threads.begin(thread, pending);
       this.#open(to, payload, thread, pending);
     });
   }
@@ -139,6 +139,8 @@ export class Conversations implements Requester {
   settled(request: PendingRequest): void {
     const { before, after } = request;
     this.#components.deadlines.remove(request);
+    // A thread is remembered for a while; who waited in it need not be.
+    if (request.conversation) request.conversation.waiter = undefined;
     if (!request.answered) this.#components.threads.abandon(request.thread, this.agentId);
     if (before) before.after = after;
     if (after) after.before = before;

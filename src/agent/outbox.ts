@@ -25,6 +25,8 @@ export class Outbox {
   readonly #factory: EnvelopeFactory;
   readonly #router: A2ARouter;
   #closed = false;
+  /** The agent of this node that was addressed last: most messages go where the one before them went. */
+  #latest: RegistryEntry | undefined;
 
   constructor(entry: RegistryEntry, factory: EnvelopeFactory, router: A2ARouter) {
     this.#sender = entry.address;
@@ -49,7 +51,7 @@ export class Outbox {
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = metadataFor(to, options);
     const envelope = this.#factory.createFrom(this.#sender, recipient, type, payload, options.thread, metadata);
-    return this.#router.route(envelope, needsAnswer, this.#entry);
+    return this.#route(envelope, needsAnswer);
   }
 
   /** Routes a request that opens a thread, named after its first message, and expects an answer in it. */
@@ -58,7 +60,7 @@ export class Outbox {
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = typeof to === 'string' ? undefined : ({ routingHint: 'capability' } as const);
     const envelope = this.#factory.createFrom(this.#sender, recipient, 'request', payload, thread, metadata, thread);
-    return this.#router.route(envelope, true, this.#entry);
+    return this.#route(envelope, true);
   }
 
   /** Routes one message and rejects unless it was delivered. */
@@ -77,8 +79,17 @@ export class Outbox {
     if (envelope.correlationId === undefined || this.#closed || !this.#entry.registered) return;
     const { correlationId: thread, sender } = envelope;
     const answer = this.#factory.createFrom(this.#sender, sender, type, payload, thread);
-    const routed = this.#router.route(answer, false, this.#entry);
+    const routed = this.#route(answer, false);
     if (isPromise(routed)) routed.catch(() => {});
+  }
+
+  #route(envelope: ValidEnvelope, needsAnswer: boolean): RoutingResult | Promise<RoutingResult> {
+    let target = this.#latest;
+    if (target === undefined || target.address !== envelope.recipient || !target.registered) {
+      target = this.#router.exactly(envelope.recipient);
+      this.#latest = target;
+    }
+    return this.#router.route(envelope, needsAnswer, this.#entry, target);
   }
 
   #assertOpen(): void {

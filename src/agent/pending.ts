@@ -1,6 +1,6 @@
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import type { A2AMessageType } from '../a2a/schemas.js';
-import type { Waiter } from '../a2a/thread.js';
+import type { Thread, Waiter } from '../a2a/thread.js';
 import { Deadline } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Recipient } from './outbox.js';
@@ -26,6 +26,8 @@ export class PendingRequest extends Deadline implements Waiter {
   after: PendingRequest | undefined;
   /** @internal Lets go of what the wait held on to. */
   release: (() => void) | undefined;
+  /** @internal The thread it waits in. */
+  conversation: Thread | undefined;
   /** Is an answer still wanted? */
   open: boolean;
   /** Did the agent that was asked say anything? */
@@ -49,6 +51,7 @@ export class PendingRequest extends Deadline implements Waiter {
     this.before = undefined;
     this.after = undefined;
     this.release = undefined;
+    this.conversation = undefined;
     this.open = true;
     this.answered = false;
     this.resolve = resolve;
