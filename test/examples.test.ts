@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { parseConfig } from '../src/config/load.js';
 import { ROOT } from './source-files.js';
 
 const run = promisify(execFile);
@@ -17,6 +18,11 @@ describe('the examples', () => {
   it('include the README’s first conversation, word for word', () => {
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
     expect(readme).toContain(readFileSync(join(ROOT, 'examples', 'first-conversation.ts'), 'utf8'));
+  });
+
+  it('include the README’s configuration, which has no fault', () => {
+    const [, text] = /```jsonc\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? [];
+    expect(Object.keys(parseConfig(text!, 'README.md').agents ?? {})).toEqual(['reviewer']);
   });
 
   it('print what the README says', async () => {
