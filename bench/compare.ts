@@ -25,7 +25,13 @@ const ROUND_MS = 250;
  * Operations per second of both, in alternating rounds, so that a slow spell of the machine hits both; the median
  * ratio of the rounds is what counts.
  */
-export async function compare(suite: string, name: string, ours: Runner, theirs: Runner): Promise<Comparison> {
+export async function compare(
+  suite: string,
+  name: string,
+  ours: Runner,
+  theirs: Runner,
+  unit = 'ops/s',
+): Promise<Comparison> {
   const ourCount = await calibrate(ours);
   const theirCount = await calibrate(theirs);
   const rounds: { ours: number; theirs: number }[] = [];
@@ -44,7 +50,7 @@ export async function compare(suite: string, name: string, ours: Runner, theirs:
     ours: Math.round(middle.ours),
     theirs: Math.round(middle.theirs),
     ratio: round(ratio),
-    unit: 'ops/s',
+    unit,
   };
 }
 
