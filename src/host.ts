@@ -3,13 +3,13 @@ import { resolve } from 'node:path';
 import type { Agent } from './agent/agent.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
-import type { AgentConfig } from './config/schema.js';
+import type { AgentConfig, NetworkConfig } from './config/schema.js';
 import { ControlClient } from './control/client.js';
 import { controlPath, prepareDataFolder, unusable } from './control/data-folder.js';
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
-import { createNode, type EclipticNode } from './node.js';
+import { EclipticNode, type NodeNetworkInit } from './node.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { describeItself } from './orchestrator/self-description.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
@@ -21,6 +21,8 @@ export interface HostInit {
   loaded: LoadedConfig;
   dataFolder: string;
   env: Readonly<Record<string, string | undefined>>;
+  /** How the node meets others. */
+  network?: NetworkConfig;
 }
 
 /** Time that work under way gets when the node is told to stop. */
@@ -67,8 +69,10 @@ export class Host {
     try {
       await clearStaleSocket(control);
       const { tiers, sandbox, limits } = loaded.config;
-      host = new Host(runtime, lock, await createNode({ runtime, tiers, sandbox, limits }), control);
+      const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
+      host = new Host(runtime, lock, new EclipticNode({ runtime, tiers, sandbox, limits, network }), control);
       await host.#startAgents(loaded);
+      await host.node.start();
       await host.#server.listen(control);
       return host;
     } catch (error) {
@@ -126,6 +130,13 @@ export class Host {
       setUp.finally(() => timer.cancel()).then(resolve, reject);
     });
   }
+}
+
+function networkOf({ listen, ...rest }: NetworkConfig = {}): NodeNetworkInit {
+  if (listen === undefined) return rest;
+  const at = listen.lastIndexOf(':');
+  const host = at < 0 ? '127.0.0.1' : listen.slice(0, at).replace(/^\[|\]$/g, '');
+  return { ...rest, listen: { host, port: Number(listen.slice(at + 1)) } };
 }
 
 /** A socket that a killed node left behind is removed; one that answers is somebody's. */

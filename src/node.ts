@@ -10,25 +10,37 @@ import type { SandboxRoutingConfig, TierRoutingConfig } from './a2a/schemas.js';
 import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
 import { Agent, type AgentComponents } from './agent/agent.js';
 import type { AgentInit } from './agent/agent-init.js';
+import { Identity } from './membership/identity.js';
+import { Membership } from './membership/membership.js';
+import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
+import { Network, type NetworkInit } from './peers/network.js';
 import { DeadlineQueue } from './runtime/deadlines.js';
 import { EclipticError } from './runtime/errors.js';
 import type { Runtime, Timer } from './runtime/runtime.js';
 import { systemRuntime } from './runtime/system-runtime.js';
+import { VERSION } from './version.js';
 
 export interface NodeInit {
   /** Clock, timers, ids and randomness. Default: the machine's. */
   runtime?: Runtime;
-  /** This node's key. Default: a fresh id. */
+  /** This node's key, where it has no identity to prove it with. Default: a fresh id. */
   nodeKey?: string;
+  /** Lets the node belong to a mesh with others. Nothing is announced or called before it invites or joins. */
+  network?: NodeNetworkInit;
   tiers?: TierRoutingConfig;
   sandbox?: SandboxRoutingConfig;
-  /** The way to other nodes. */
+  /** The way to other nodes, where there is no network. */
   carrier?: Carrier;
   limits?: A2ARouterInit & {
     channels?: ChannelManagerInit;
     events?: A2AObservabilityInit;
     threads?: ThreadTableInit;
   };
+}
+
+export interface NodeNetworkInit extends Omit<NetworkInit, 'software'> {
+  /** Where the node's key and membership are kept. Without one they end with the process. */
+  folder?: string;
 }
 
 /** One node of the mesh: its agents, and the parts that carry messages between them. */
@@ -40,6 +52,8 @@ export class EclipticNode {
   readonly threads: ThreadTable;
   readonly observability: A2AObservability;
   readonly envelopes: EnvelopeFactory;
+  /** Other nodes: inviting, joining, who is there. Only if the node was made with a `network`. */
+  readonly network: Network | undefined;
   readonly #runtime: Runtime;
   readonly #deadlines: DeadlineQueue;
   readonly #components: AgentComponents;
@@ -48,12 +62,15 @@ export class EclipticNode {
   readonly #stopTracing: () => void;
   #stopped = false;
 
-  /** @internal Use `createNode`. */
+  /** @internal Use `createNode`; one made here must be started. */
   constructor(init: NodeInit) {
     const runtime = init.runtime ?? systemRuntime();
     const limits = init.limits ?? {};
     this.#runtime = runtime;
-    this.key = init.nodeKey ?? runtime.id();
+    const { folder, ...network } = init.network ?? {};
+    const identity =
+      init.network && (folder === undefined ? Identity.create(runtime) : Identity.keptIn(folder, runtime));
+    this.key = identity?.key ?? init.nodeKey ?? runtime.id();
     const policy = new Policy(this.key);
     this.envelopes = new EnvelopeFactory(runtime);
     this.observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
@@ -62,15 +79,27 @@ export class EclipticNode {
     this.#deadlines = new DeadlineQueue(runtime);
     const { registry, observability, threads } = this;
     const mesh = { runtime, registry, observability, factory: this.envelopes };
-    const carrier = init.carrier;
+    if (identity) {
+      const store = folder === undefined ? new MembershipMemory() : new MembershipFile(folder);
+      const membership = new Membership({ runtime, identity, store });
+      const software = `ecliptic ${VERSION}`;
+      this.network = new Network({ runtime, identity, membership, registry, observability }, { ...network, software });
+    }
+    const carrier = this.network?.peers ?? init.carrier;
     this.router = new A2ARouter({ ...mesh, policy, threads, carrier }, limits);
-    this.channels = new ChannelManager({ ...mesh, router: this.router }, limits.channels);
+    this.channels = new ChannelManager({ ...mesh, router: this.router, carrier: this.network?.peers }, limits.channels);
+    this.network?.attach(this);
     if (init.tiers) this.router.setTierConfig(init.tiers);
     if (init.sandbox) this.router.setSandboxConfig(init.sandbox);
     const { router, channels, envelopes: factory } = this;
     this.#components = { runtime, deadlines: this.#deadlines, registry, router, channels, threads, factory };
     this.#hold = runtime.hold();
     this.#stopTracing = traceRouting(observability);
+  }
+
+  /** Gets in touch with the other nodes of the mesh, if it belongs to one. `createNode` does this. */
+  async start(): Promise<void> {
+    if (this.network) await this.registry.enableHyperswarmDiscovery(this.network);
   }
 
   /** Brings an agent to life on this node. */
@@ -110,6 +139,7 @@ export class EclipticNode {
     if (drainMs > 0) await this.#drain(drainMs);
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();
+    await this.registry.disableHyperswarmDiscovery();
     this.#deadlines.clear();
     this.#stopTracing();
     this.#hold.cancel();
@@ -127,5 +157,12 @@ export class EclipticNode {
 
 /** Starts a node. It keeps the process alive until `stop()`, as a listening server would. */
 export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
-  return new EclipticNode(init);
+  const node = new EclipticNode(init);
+  try {
+    await node.start();
+    return node;
+  } catch (error) {
+    await node.stop();
+    throw error;
+  }
 }

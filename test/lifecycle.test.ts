@@ -266,4 +266,8 @@ class ObservedRuntime implements Runtime {
   random() {
     return this.#runtime.random();
   }
+
+  bytes(count: number) {
+    return this.#runtime.bytes(count);
+  }
 }

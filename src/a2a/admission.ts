@@ -2,6 +2,7 @@ import type { ErrorCode } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { ValidEnvelope } from './envelope.js';
 import type { Party, Policy } from './policy.js';
+import type { RoutingResult } from './schemas.js';
 import type { Thread } from './thread.js';
 import type { ThreadTable } from './thread-table.js';
 
@@ -11,6 +12,8 @@ export interface Failure {
   readonly reason: string;
   /** Whom an ambiguous id may mean. */
   readonly candidates?: string[];
+  /** Of a message that was on its way to another node. */
+  readonly outcome?: RoutingResult['outcome'];
 }
 
 export interface AdmissionComponents {

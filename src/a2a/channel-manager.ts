@@ -1,9 +1,12 @@
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { A2AChannel, type ChannelComponents, type ChannelInit } from './channel.js';
-import type { EnvelopeFactory } from './envelope.js';
+import { joinAddress } from './address.js';
+import { A2AChannel, type ChannelInit } from './channel.js';
+import type { EnvelopeFactory, ValidEnvelope } from './envelope.js';
 import type { A2AObservability } from './observability.js';
+import type { ChannelCarrier, ChannelTransport } from './ports.js';
 import type { AgentRegistry } from './registry.js';
+import { RemoteChannels } from './remote-channels.js';
 import type { A2ARouter } from './router.js';
 
 /** Decides whether an agent takes a channel that another opens to it. */
@@ -15,6 +18,8 @@ export interface ChannelManagerComponents {
   registry: AgentRegistry;
   router: A2ARouter;
   observability: A2AObservability;
+  /** How channels reach other nodes. */
+  carrier?: ChannelCarrier;
 }
 
 export interface ChannelManagerInit {
@@ -30,8 +35,10 @@ export interface ChannelManagerInit {
   reconnectMs?: number;
 }
 
-/** Opens and keeps the channels between this node's agents. */
+/** Opens and keeps the channels of this node's agents, with each other and with agents of other nodes. */
 export class ChannelManager {
+  /** The ends of channels to other nodes; none while there is no way to other nodes. */
+  readonly remote: RemoteChannels | undefined;
   readonly #components: ChannelManagerComponents;
   readonly #init: Required<ChannelManagerInit>;
   readonly #channels = new Map<string, { opener: A2AChannel; acceptor: A2AChannel }>();
@@ -46,6 +53,15 @@ export class ChannelManager {
       acknowledgeMs: init.acknowledgeMs ?? 10_000,
       reconnectMs: init.reconnectMs ?? 60_000,
     };
+    const { carrier } = components;
+    if (!carrier) return;
+    this.remote = new RemoteChannels({
+      ...components,
+      carrier,
+      acknowledgeMs: this.#init.acknowledgeMs,
+      makeEnd: (id, local, remote, transport) => this.#end(id, local, remote, transport),
+      ask: (channel) => this.#acknowledge(channel),
+    });
   }
 
   /** Lets a local agent answer channel requests. Without an acceptor an agent takes no channels. */
@@ -61,12 +77,24 @@ export class ChannelManager {
   async openChannel(localAgentId: string, remoteAgentId: string): Promise<A2AChannel> {
     const { router, runtime, factory } = this.#components;
     const local = this.#own(localAgentId);
+    const card = this.#components.registry.requireById(remoteAgentId);
+    if (card.node !== undefined && this.remote) return this.remote.open(local, joinAddress(card.id, card.node));
     const remote = this.#own(remoteAgentId);
     // Whoever may not say a word to the other side may not open a channel to it either.
     router.admit(factory.create({ sender: local, recipient: remote, type: 'notification', payload: null }));
     const id = runtime.id();
-    const opener = this.#end(id, local, remote, () => acceptor);
-    const acceptor = this.#end(id, remote, local, () => opener);
+    const opener = this.#end(
+      id,
+      local,
+      remote,
+      between(() => acceptor),
+    );
+    const acceptor = this.#end(
+      id,
+      remote,
+      local,
+      between(() => opener),
+    );
     this.#channels.set(id, { opener, acceptor });
     opener.onStatus((status) => {
       if (status === 'closed') this.#channels.delete(id);
@@ -88,11 +116,11 @@ export class ChannelManager {
   }
 
   getChannel(channelId: string): A2AChannel | undefined {
-    return this.#channels.get(channelId)?.opener;
+    return this.listChannels().find(({ id }) => id === channelId);
   }
 
   listChannels(): A2AChannel[] {
-    return [...this.#channels.values()].map(({ opener }) => opener);
+    return [...[...this.#channels.values()].map(({ opener }) => opener), ...(this.remote?.channels ?? [])];
   }
 
   async closeAll(): Promise<void> {
@@ -113,24 +141,13 @@ export class ChannelManager {
     throw new EclipticError('AGENT_UNAVAILABLE', `there is no link to the node of ${agentId}`, { agentId });
   }
 
-  #end(id: string, localAgentId: string, remoteAgentId: string, other: () => A2AChannel): A2AChannel {
+  #end(id: string, localAgentId: string, remoteAgentId: string, transport: ChannelTransport): A2AChannel {
     const { runtime, observability, router } = this.#components;
-    const components: ChannelComponents = {
-      runtime,
-      observability,
-      admit: (envelope) => router.admit(envelope),
-      transport: {
-        kind: 'local',
-        deliver: (envelope) => other().accept(envelope),
-        close: () => {
-          if (other().status !== 'closed') other().report({ type: 'closed' });
-        },
-      },
-    };
+    const admit = (envelope: ValidEnvelope) => router.admit(envelope);
     const { queueCapacity, retries, retryDelayMs, reconnectMs } = this.#init;
     const rules = { queueCapacity, retries, retryDelayMs };
     const init: ChannelInit = { id, localAgentId, remoteAgentId, rules, reconnectMs };
-    return new A2AChannel(components, init);
+    return new A2AChannel({ runtime, observability, admit, transport }, init);
   }
 
   /** Asks the other side; returns why it did not acknowledge, or undefined when it did. */
@@ -154,4 +171,15 @@ export class ChannelManager {
         );
     });
   }
+}
+
+/** What is between two agents of one node: nothing. */
+function between(other: () => A2AChannel): ChannelTransport {
+  return {
+    kind: 'local',
+    deliver: (envelope) => other().accept(envelope),
+    close: () => {
+      if (other().status !== 'closed') other().report({ type: 'closed' });
+    },
+  };
 }

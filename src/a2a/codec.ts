@@ -1,5 +1,5 @@
 import { EclipticError } from '../runtime/errors.js';
-import { checkEnvelope, type ValidEnvelope } from './envelope.js';
+import { checkEnvelope, fromFields, type ValidEnvelope } from './envelope.js';
 import { LIMITS } from './limits.js';
 import type { A2AEnvelope } from './schemas.js';
 
@@ -11,6 +11,35 @@ export function serializeEnvelope(envelope: A2AEnvelope): string {
 /** Reads what `serializeEnvelope` wrote, on this machine or another. */
 export function deserializeEnvelope(text: string): ValidEnvelope {
   return checkEnvelope(parseJson(text));
+}
+
+/** An envelope as it travels between nodes: its fields in this order, without their names. */
+export type PackedEnvelope = readonly unknown[];
+
+export function packEnvelope(envelope: ValidEnvelope): PackedEnvelope {
+  const { schemaVersion, id, sender, recipient, type, timestamp, payload, correlationId, metadata } = envelope;
+  const always = [schemaVersion, id, sender, recipient, type, timestamp, payload];
+  if (metadata !== undefined) return [...always, correlationId ?? null, metadata];
+  if (correlationId !== undefined) always.push(correlationId);
+  return always;
+}
+
+/** Reads what `packEnvelope` wrote, from `at` on; a wrong field is `INVALID_ENVELOPE`. */
+export function unpackEnvelope(packed: PackedEnvelope, at = 0): ValidEnvelope {
+  const thread = packed[at + 7] ?? undefined;
+  const envelope = fromFields(
+    packed[at],
+    packed[at + 1],
+    packed[at + 2],
+    packed[at + 3],
+    thread,
+    packed[at + 4],
+    packed[at + 5],
+    packed[at + 6],
+    packed[at + 8],
+  );
+  if (envelope) return envelope;
+  throw new EclipticError('INVALID_ENVELOPE', 'a field of the packed envelope is wrong');
 }
 
 function parseJson(text: string): unknown {

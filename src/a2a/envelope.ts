@@ -154,6 +154,23 @@ function readable<T>(value: T, read: (value: T) => ValidEnvelope): ValidEnvelope
 function checkFields(value: unknown): ValidEnvelope {
   const { id, schemaVersion, sender, recipient, correlationId, type, timestamp, payload, metadata } =
     value as Partial<A2AEnvelope>;
+  const valid = fromFields(schemaVersion, id, sender, recipient, correlationId, type, timestamp, payload, metadata);
+  if (valid) return valid;
+  throw refusal(value as object);
+}
+
+/** @internal An envelope of these fields if every one of them is right; undefined if one is not. */
+export function fromFields(
+  schemaVersion: unknown,
+  id: unknown,
+  sender: unknown,
+  recipient: unknown,
+  correlationId: unknown,
+  type: unknown,
+  timestamp: unknown,
+  payload: unknown,
+  metadata: unknown,
+): ValidEnvelope | undefined {
   if (schemaVersion !== SCHEMA_VERSION && Number.isInteger(schemaVersion)) {
     throw new EclipticError(
       'SCHEMA_VERSION_MISMATCH',
@@ -178,7 +195,7 @@ function checkFields(value: unknown): ValidEnvelope {
     const known = metadata && copyMetadata(metadata);
     return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, known, weight);
   }
-  throw refusal(value as object);
+  return undefined;
 }
 
 function refusal(value: object): EclipticError {

@@ -66,6 +66,7 @@ const SAMPLES: readonly A2ALogEvent[] = [
   { type: 'tier-audit', sender: 'a', recipient: 'b', sourceTier: 0, targetTier: 3, timestamp: 7 },
   { type: 'delivery-failure', code: 'DELIVERY_FAILED', reason: 'no', recipient: 'b', timestamp: 8 },
   { type: 'channel-status', channelId: 'c', channelStatus: 'open', timestamp: 9 },
+  { type: 'peer-status', node: 'n', peerStatus: 'suspected', reason: 'it is silent', timestamp: 12 },
 ];
 
 interface Send {

@@ -4,8 +4,37 @@ import type { ValidEnvelope } from './envelope.js';
 export interface Carrier {
   /** Can that node be reached right now? */
   reachable(node: string): boolean;
-  /** Resolves when the other node has the envelope; rejects when it is certain or likely that it has not. */
+  /**
+   * Resolves when the other node has the envelope. Rejects when that node refused it, with its code; or with
+   * `DELIVERY_FAILED`, whose `outcome` says whether it certainly did not arrive or nobody can tell.
+   */
   carry(node: string, envelope: ValidEnvelope): Promise<void>;
+}
+
+/** Finds other nodes, tells them this node's cards and learns theirs, until stopped. */
+export interface CardDiscovery {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** How channels reach other nodes. What another node asks comes in through the `ChannelManager`. */
+export interface ChannelCarrier {
+  /** What carries messages to that node at present. */
+  transportTo(node: string): ChannelTransport['kind'];
+  /** Asks an agent of another node for a channel; the answer comes through `ChannelManager.answered`. */
+  open(node: string, channel: ChannelRequest): Promise<void>;
+  /** Tells the node that asked whether its channel was taken; `refusal` says why not. */
+  answer(node: string, channelId: string, refusal: string | undefined): Promise<void>;
+  /** Resolves when the other end has it; rejects when it refused it, or when the node is lost. */
+  deliver(node: string, channelId: string, envelope: ValidEnvelope): Promise<void>;
+  close(node: string, channelId: string): Promise<void>;
+}
+
+/** A channel that one node asks another for: ids as the asked node knows its own, and as the asking one knows its own. */
+export interface ChannelRequest {
+  readonly channelId: string;
+  readonly from: string;
+  readonly to: string;
 }
 
 /** What is underneath one end of a channel. */

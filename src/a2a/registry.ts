@@ -2,6 +2,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { splitAddress } from './address.js';
 import { checkCard } from './card.js';
 import { Policy } from './policy.js';
+import type { CardDiscovery } from './ports.js';
 import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
 import { type AgentCard, type AgentTier, SCHEMA_VERSION } from './schemas.js';
 
@@ -11,6 +12,9 @@ export interface AgentRegistryComponents {
   /** This node's key, so that an address written in full is recognised as local. */
   nodeKey?: string;
 }
+
+/** Told of a local card that is new or changed, or, without one, that it is gone. */
+export type LocalCardWatcher = (id: string, card: AgentCard | undefined) => void;
 
 /**
  * The directory of agent cards. A local card is known by its id; another node's card by `id@node`, so that no remote
@@ -24,6 +28,8 @@ export class AgentRegistry {
   readonly #byCapability = new EntryIndex<string>();
   readonly #byTier = new EntryIndex<AgentTier>();
   readonly #bySandbox = new EntryIndex<string>();
+  readonly #watchers = new Set<LocalCardWatcher>();
+  #discovery: CardDiscovery | undefined;
   #nextOrder = 0;
 
   constructor(components: AgentRegistryComponents = {}) {
@@ -44,18 +50,30 @@ export class AgentRegistry {
       });
     }
     const existing = this.#byAddress.get(checked.id);
-    return this.#store(existing ? Object.freeze({ ...checked, revision: nextRevision(existing.card) }) : checked);
+    const next = existing ? Object.freeze({ ...checked, revision: nextRevision(existing.card) }) : checked;
+    this.#store(next);
+    for (const watcher of this.#watchers) watcher(next.id, next);
+    return next;
   }
 
   /**
    * Takes a card that came from another node. It is stored under that node's key whatever it says, marked remote;
-   * one older than what the same node said before changes nothing.
+   * one older than what the same node said before changes nothing, unless that node has started anew since.
    */
-  mergeRemote(card: AgentCard, node: string): AgentCard {
+  mergeRemote(card: AgentCard, node: string, startedAnew = false): AgentCard {
     const merged = this.#checkOwner(checkCard(isObject(card) ? { ...card, origin: 'remote', node } : card));
     const existing = this.#byAddress.get(`${merged.id}@${node}`);
-    if (existing && existing.card.revision > merged.revision) return existing.card;
+    if (existing && existing.card.revision > merged.revision && !startedAnew) return existing.card;
     return this.#store(merged);
+  }
+
+  /** @internal May an agent of that node, living in that sandbox, know of this local agent? */
+  mayAnnounce(card: AgentCard, node: string, sandboxes: readonly string[] | undefined): boolean {
+    const entry = this.#byAddress.get(card.id);
+    if (!entry || sandboxes === undefined) return entry !== undefined;
+    return sandboxes.some((sandboxId) => {
+      return this.#policy.mayDiscover({ address: `*@${node}`, node, tier: 3, sandboxId }, entry);
+    });
   }
 
   unregister(agentId: string): boolean {
@@ -65,7 +83,44 @@ export class AgentRegistry {
     entry.registered = false;
     this.#unindex(entry);
     if (entry.node !== undefined) this.#remoteById.remove(entry.card.id, entry);
+    else for (const watcher of this.#watchers) watcher(entry.card.id, undefined);
     return true;
+  }
+
+  /** Calls back with every local card that is new or changed, and with the id alone when one is gone. */
+  onLocalChange(watcher: LocalCardWatcher): () => void {
+    this.#watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+    };
+  }
+
+  /** @internal How many cards of that node are known. */
+  countOf(node: string): number {
+    let count = 0;
+    for (const entry of this.#byAddress.values()) if (entry.node === node) count++;
+    return count;
+  }
+
+  /** Takes every card of another node off the registry, but for those in `keep`. */
+  forgetNode(node: string, keep: ReadonlySet<string> = new Set()): void {
+    for (const entry of [...this.#byAddress.values()]) {
+      if (entry.node === node && !keep.has(entry.card.id)) this.unregister(entry.address);
+    }
+  }
+
+  /** Tells other nodes of this node's cards, and takes theirs, marked remote, until disabled. */
+  async enableHyperswarmDiscovery(discovery: CardDiscovery): Promise<void> {
+    await this.disableHyperswarmDiscovery();
+    await discovery.start();
+    this.#discovery = discovery;
+  }
+
+  /** Goes back to local cards only. */
+  async disableHyperswarmDiscovery(): Promise<void> {
+    const discovery = this.#discovery;
+    this.#discovery = undefined;
+    await discovery?.stop();
   }
 
   /** The card with that id or address; undefined when there is none, several, or none that the viewer may see. */

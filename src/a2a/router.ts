@@ -1,4 +1,4 @@
-import { describeError, EclipticError } from '../runtime/errors.js';
+import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { splitAddress } from './address.js';
 import { Admission, type Failure } from './admission.js';
@@ -120,21 +120,28 @@ export class A2ARouter {
 
   /** Routes a message that came from another node, over a link that proved it is that node. */
   async receive(envelope: A2AEnvelope, node: string): Promise<RoutingResult> {
-    const started = this.#reporter.startTimed();
-    const wire = checkEnvelope(envelope);
+    return this.take(checkEnvelope(envelope), node);
+  }
+
+  /** @internal As `receive`, at once. */
+  take(wire: ValidEnvelope, node: string): RoutingResult {
+    const started = this.#reporter.start();
     const claimed = splitAddress(wire.sender);
     // Whatever it calls itself, it is an agent of that node, and is spoken of as one.
-    const inbound = wire.readdress(`${claimed.id}@${node}`, wire.recipient);
+    const sender = `${claimed.id}@${node}`;
+    const target = this.#registry.ownEntry(wire.recipient);
+    const inbound = wire.readdress(sender, target?.address ?? wire.recipient);
     const refused = (failure: Failure) => this.#reporter.refused(inbound, wire.recipient, failure, started);
-    const source = this.#registry.entry(inbound.sender);
+    const source = this.#registry.entry(sender);
     if (!source || (claimed.node !== undefined && claimed.node !== node)) {
       return refused({ code: 'SENDER_REFUSED', reason: `node ${node} has no announced agent "${wire.sender}"` });
     }
-    const contradiction = this.#admission.contradiction(wire, source);
-    if (contradiction) return refused(contradiction);
-    const target = this.#registry.ownEntry(wire.recipient);
+    if (wire.metadata !== undefined) {
+      const contradiction = this.#admission.contradiction(wire, source);
+      if (contradiction) return refused(contradiction);
+    }
     if (!target) return refused({ code: 'AGENT_NOT_FOUND', reason: `this node has no agent "${wire.recipient}"` });
-    return this.#toOne(inbound.readdress(source.address, target.address), source, target, started);
+    return this.#toLocal(inbound, source, target, started, false);
   }
 
   /**
@@ -202,18 +209,41 @@ export class A2ARouter {
     started: number,
     needsAnswer = false,
   ): RoutingResult | Promise<RoutingResult> {
-    const thread = this.#admission.threadOf(envelope);
-    const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
-    const failure =
-      this.#admission.refusal(envelope, source, target, inReply) ??
-      (needsAnswer ? this.#admission.unanswerable(source, target) : undefined) ??
-      this.#unavailable(target) ??
-      this.#admission.enter(envelope, source, target, thread, inReply);
+    if (target.node === undefined) return this.#toLocal(envelope, source, target, started, needsAnswer);
+    const failure = this.#enter(envelope, source, target, needsAnswer);
     if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
-    if (target.node !== undefined) return this.#toRemote(envelope, source, target);
+    return this.#toRemote(envelope, source, target);
+  }
+
+  #toLocal(
+    envelope: ValidEnvelope,
+    source: RegistryEntry,
+    target: RegistryEntry,
+    started: number,
+    needsAnswer: boolean,
+  ): RoutingResult {
+    const failure = this.#enter(envelope, source, target, needsAnswer);
+    if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
     const result = this.#reporter.routed(envelope, source, target, started);
     target.mailbox!.deliver(envelope);
     return result;
+  }
+
+  /** Every question, and then the thread; returns why the message does not go. */
+  #enter(
+    envelope: ValidEnvelope,
+    source: RegistryEntry,
+    target: RegistryEntry,
+    needsAnswer: boolean,
+  ): Failure | undefined {
+    const thread = this.#admission.threadOf(envelope);
+    const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
+    return (
+      this.#admission.refusal(envelope, source, target, inReply) ??
+      (needsAnswer ? this.#admission.unanswerable(source, target) : undefined) ??
+      this.#unavailable(target) ??
+      this.#admission.enter(envelope, source, target, thread, inReply)
+    );
   }
 
   async #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
@@ -221,19 +251,19 @@ export class A2ARouter {
     const failure = await this.#carry(envelope, source, target);
     if (!failure) return this.#reporter.routed(envelope, source, target, started);
     this.#admission.retract(envelope, source);
+    if (failure.code === 'DELIVERY_FAILED') this.#reporter.about('delivery-failure', envelope, target.address, failure);
     return this.#reporter.refused(envelope, target.address, failure, started);
   }
 
-  /** Hands an envelope to the other node, as that node will name its ends. */
-  async #carry(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<Failure | undefined> {
-    try {
-      await this.#carrier!.carry(target.node!, envelope.readdress(source.card.id, target.card.id));
-      return undefined;
-    } catch (error) {
-      const failure: Failure = { code: 'DELIVERY_FAILED', reason: describeError(error) };
-      this.#reporter.about('delivery-failure', envelope, target.address, failure);
-      return failure;
-    }
+  /** Hands an envelope to the other node, as that node will name its ends; resolves with why it was not taken. */
+  #carry(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<Failure | undefined> {
+    return this.#carrier!.carry(target.node!, envelope.readdress(source.card.id, target.card.id)).then(
+      () => undefined,
+      (error: unknown) => {
+        const { code, message: reason, details } = toEclipticError(error, 'DELIVERY_FAILED');
+        return { code, reason, outcome: details.outcome as Failure['outcome'] };
+      },
+    );
   }
 
   #toCapability(envelope: ValidEnvelope, source: RegistryEntry, started: number, needsAnswer: boolean) {
@@ -313,6 +343,10 @@ export class A2ARouter {
   ): Promise<RegistryEntry[]> {
     const failures = await Promise.all(targets.map((target) => this.#carry(envelope, source, target)));
     const carried = targets.filter((_, index) => failures[index] === undefined);
+    targets.forEach(({ address }, index) => {
+      const failure = failures[index];
+      if (failure) this.#reporter.about('delivery-failure', envelope, address, failure);
+    });
     counts.delivered += carried.length;
     counts.failed += targets.length - carried.length;
     return carried;

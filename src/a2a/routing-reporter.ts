@@ -70,8 +70,9 @@ export class RoutingReporter {
     const event = { type: 'routing-decision', ...this.#about(envelope, target), ...decision } as const;
     this.#observability.emit(event, started !== UNTIMED);
     if (SECURITY.has(code)) this.about('security', envelope, target, failure);
-    const { candidates } = failure;
-    return { delivered: false, path: routingPath, targetAgentId: target, latencyMs, error: code, reason, candidates };
+    const { candidates, outcome } = failure;
+    const about = { path: routingPath, targetAgentId: target, latencyMs } as const;
+    return { delivered: false, ...about, error: code, reason, candidates, outcome };
   }
 
   /** One event about one envelope and one recipient. */

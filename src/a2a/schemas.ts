@@ -149,6 +149,8 @@ export const RoutingResultSchema = z.object({
   reason: z.string().optional(),
   /** Whom an ambiguous id may mean. */
   candidates: z.array(z.string()).optional(),
+  /** Where a message to another node failed on the way: did it certainly not arrive, or can nobody tell? */
+  outcome: z.enum(['not-delivered', 'unknown']).optional(),
   broadcast: BroadcastCountsSchema.optional(),
 });
 
@@ -163,6 +165,7 @@ export const A2ALogEventSchema = z.object({
     'tier-audit',
     'delivery-failure',
     'channel-status',
+    'peer-status',
   ]),
   envelopeId: z.string().optional(),
   correlationId: z.string().optional(),
@@ -174,6 +177,9 @@ export const A2ALogEventSchema = z.object({
   targetTier: AgentTierSchema.optional(),
   channelId: z.string().optional(),
   channelStatus: z.enum(['connecting', 'open', 'reconnecting', 'closed']).optional(),
+  /** The other node that the event is about, and what became of it. */
+  node: z.string().optional(),
+  peerStatus: z.enum(['connected', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
   toolName: z.string().optional(),
   duration: z.number().optional(),
   success: z.boolean().optional(),

@@ -108,8 +108,8 @@ export function isPromise(result: RoutingResult | Promise<RoutingResult>): resul
 /** Turns a refusal into the typed error it is. */
 export function assertDelivered(result: RoutingResult): RoutingResult {
   if (result.delivered) return result;
-  const { error, reason, targetAgentId: recipient, candidates } = result;
-  const details = candidates ? { recipient, candidates } : { recipient };
+  const { error, reason, targetAgentId: recipient, candidates, outcome } = result;
+  const details = { recipient, ...(candidates && { candidates }), ...(outcome && { outcome }) };
   throw new EclipticError(error as ErrorCode, reason ?? 'the message was not delivered', details);
 }
 

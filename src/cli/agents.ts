@@ -21,7 +21,7 @@ export const command: Command = {
       rows,
       ['AGENT', 'TIER', 'SANDBOX', 'STATE', 'CAPABILITIES'],
       rows.map((row) => [
-        row.node === null ? row.id : `${row.id}@${row.node}`,
+        row.node === null ? row.id : `${row.id}@${row.node.slice(0, 12)}`,
         `L${row.tier}`,
         row.sandbox ?? '-',
         row.failure === null ? row.state : `failed: ${row.failure.split('\n')[0]}`,

@@ -28,6 +28,24 @@ export function numeric(values: Values, name: string): number | undefined {
   return number;
 }
 
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** An option that must be a time if it is given: `90s`, `15m`, `7d`. */
+export function duration(values: Values, name: string): number | undefined {
+  const value = values[name];
+  if (value === undefined) return undefined;
+  const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(value)) ?? [];
+  if (amount === undefined || Number(amount) === 0) throw usage(`--${name} must be a time like 90s, 15m or 7d`);
+  return Number(amount) * UNITS[unit!]!;
+}
+
+/** An option that may list several values, separated by commas. */
+export function listed(values: Values, name: string): string[] | undefined {
+  const value = values[name];
+  if (typeof value !== 'string') return undefined;
+  return value.split(',').map((part) => part.trim());
+}
+
 /** `--to AGENT`, or `--capability ID` in its place. */
 export function addressee(values: Values): { to?: string; capability?: string } {
   if (typeof values.capability === 'string') return { capability: values.capability };

@@ -1,22 +1,41 @@
 import { pino } from 'pino';
 import { loadConfig } from '../config/load.js';
-import { LOG_LEVELS, type LogLevel } from '../config/schema.js';
+import { LOG_LEVELS, type LogLevel, type NetworkConfig, NetworkSchema } from '../config/schema.js';
 import { Host } from '../host.js';
 import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import { VERSION } from '../version.js';
 import type { Command, Invocation } from './command.js';
 import { type Output, usage } from './output.js';
+import { listed } from './payload.js';
 
 export const command: Command = {
   summary: 'start a node with the 21 Planetary agents and your own',
-  usage: 'up [--data DIR] [--config FILE] [--log LEVEL] [--json]',
-  options: { config: { type: 'string' }, log: { type: 'string' } },
+  usage: 'up [--data DIR] [--config FILE] [--log LEVEL] [--listen ADDRESS] [--peer LIST] [--bootstrap LIST] [--json]',
+  options: {
+    config: { type: 'string' },
+    log: { type: 'string' },
+    name: { type: 'string' },
+    listen: { type: 'string' },
+    peer: { type: 'string' },
+    bootstrap: { type: 'string' },
+    'no-dht': { type: 'boolean' },
+  },
   optionHelp: [
     ['--config FILE', 'configuration (or ECLIPTIC_CONFIG; default: ecliptic.json if it is there)'],
     ['--log LEVEL', `${LOG_LEVELS.join(', ')} (or ECLIPTIC_LOG; default: info)`],
+    ['--name NAME', 'what other nodes call this one (default: the machine’s name)'],
+    ['--listen ADDRESS', 'take WebSocket links at host:port, or at a port of 127.0.0.1'],
+    ['--peer LIST', 'ws:// addresses of nodes to call, separated by commas'],
+    ['--bootstrap LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'],
+    ['--no-dht', 'meet nobody on a DHT, for networks without UDP'],
   ],
-  examples: ['ecliptic up', 'ecliptic up --data ./state --log debug', 'ecliptic up --json   # one line when ready'],
+  examples: [
+    'ecliptic up',
+    'ecliptic up --data ./state --log debug',
+    'ecliptic up --listen 0.0.0.0:7070 --no-dht',
+    'ecliptic up --json   # one line when ready',
+  ],
   async run(invocation) {
     const { values, env, output } = invocation;
     const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG || undefined;
@@ -27,7 +46,8 @@ export const command: Command = {
     let host: Host | undefined;
     stopOnSignals(() => host);
     containModules(logger);
-    host = await Host.start({ runtime, loaded, dataFolder, env });
+    const network = networkConfig(invocation, loaded.config.network);
+    host = await Host.start({ runtime, loaded, dataFolder, env, network });
     announce(host, dataFolder, output);
     await host.stopped;
     logger.info({}, 'stopped');
@@ -41,6 +61,22 @@ function logLevel({ values, env }: Invocation, fromFile: LogLevel | undefined): 
   const level = LOG_LEVELS.find((known) => known === wanted);
   if (!level) throw usage(`there is no log level "${wanted}"; take one of ${LOG_LEVELS.join(', ')}`);
   return level;
+}
+
+/** What the command line says of the network, before what the file says. */
+function networkConfig({ values }: Invocation, fromFile: NetworkConfig | undefined): NetworkConfig {
+  const { name, listen } = values;
+  const given = {
+    ...(name !== undefined && { name }),
+    ...(listen !== undefined && { listen }),
+    ...(values.peer !== undefined && { peers: listed(values, 'peer') }),
+    ...(values.bootstrap !== undefined && { bootstrap: listed(values, 'bootstrap') }),
+    ...(values['no-dht'] && { dht: false }),
+  };
+  const parsed = NetworkSchema.safeParse({ ...fromFile, ...given });
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw usage(`--${String(issue?.path[0] ?? 'network').replace(/s$/, '')}: ${issue?.message}`);
 }
 
 /** The first signal stops in good order; a second one, or one before the node is up, at once. */

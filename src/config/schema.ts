@@ -7,6 +7,7 @@ import {
   SandboxRoutingConfigSchema,
   TierRoutingConfigSchema,
 } from '../a2a/schemas.js';
+import { AddressSchema } from '../peers/wire.js';
 
 /** `ecliptic.json`. The published JSON Schema is made from this. */
 
@@ -56,6 +57,17 @@ const LimitsSchema = z.strictObject({
     })
     .optional(),
   events: z.strictObject({ capacity: positive.optional() }).optional(),
+  peers: z
+    .strictObject({
+      suspectMs: positive.optional(),
+      heartbeatMs: positive.optional(),
+      graceMs: positive.optional(),
+      acknowledgeMs: positive.optional(),
+      retries: z.int().nonnegative().optional(),
+      queueItems: positive.optional(),
+      queueChars: positive.optional(),
+    })
+    .optional(),
   threads: z
     .strictObject({
       threads: positive.optional(),
@@ -66,6 +78,23 @@ const LimitsSchema = z.strictObject({
       waitMs: positive.optional(),
     })
     .optional(),
+});
+
+/** `host:port`, or a port alone. */
+const listenAddress = z
+  .string()
+  .regex(/^([^\s:]+:|\[[0-9a-f:]+\]:)?\d{1,5}$/i, 'must be host:port, or a port')
+  .describe('Where to take WebSocket links from other nodes, "host:port" or a port. Default: nowhere.');
+
+const NetworkSchema = z.strictObject({
+  name: card.name.optional().describe('What people call this node. Default: the machine’s name.'),
+  listen: listenAddress.optional(),
+  peers: z.array(AddressSchema).optional().describe('ws:// addresses of nodes to call.'),
+  bootstrap: z
+    .array(z.string().regex(/^[^\s:]+:\d{1,5}$/, 'must be host:port'))
+    .optional()
+    .describe('Nodes of a private DHT, "host:port". Default: the mesh’s, else the public DHT.'),
+  dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),
 });
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
@@ -82,10 +111,13 @@ export const ConfigSchema = z
       .describe('Agents of this node by id; one of a Planetary agent’s id replaces it.'),
     tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
+    network: NetworkSchema.optional().describe('How this node meets others, once it has invited one or joined.'),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');
 
+export { NetworkSchema };
+export type NetworkConfig = z.input<typeof NetworkSchema>;
 export type Config = z.input<typeof ConfigSchema>;
 export type AgentConfig = z.input<typeof AgentConfigSchema>;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -1,3 +1,4 @@
+import { joinAddress, splitAddress } from '../a2a/address.js';
 import type { A2AObservability } from '../a2a/observability.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
@@ -11,7 +12,10 @@ import {
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
-import type { EclipticError } from '../runtime/errors.js';
+import { NODE_KEY } from '../membership/identity.js';
+import type { Network } from '../peers/network.js';
+import { EclipticError } from '../runtime/errors.js';
+import { networkMethods } from './network-methods.js';
 import { Params } from './params.js';
 import type { CallContext, ControlMethod } from './server.js';
 
@@ -21,6 +25,7 @@ interface ControlledNode {
   readonly router: A2ARouter;
   readonly threads: ThreadTable;
   readonly observability: A2AObservability;
+  readonly network: Network | undefined;
   agentById(id: string): Agent;
 }
 
@@ -42,7 +47,7 @@ export interface AgentRow {
   readonly origin: 'local' | 'remote';
   readonly node: string | null;
   readonly description: string;
-  readonly state: 'ready' | 'failed';
+  readonly state: 'ready' | 'failed' | 'unreachable';
   readonly failure: string | null;
 }
 
@@ -61,10 +66,10 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       return cards
         .filter((card) => tier === undefined || card.tier === tier)
         .filter((card) => sandbox === undefined || card.sandboxId === sandbox)
-        .map((card) => describeAgent(card, failures));
+        .map((card) => describeAgent(card, failures, node.network));
     },
     card(params) {
-      return registry.requireById(new Params(params).string('id'));
+      return registry.requireById(inFull(new Params(params).string('id'), node.network));
     },
     send(params) {
       const read = new Params(params);
@@ -75,13 +80,13 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         ttlMs: 'number',
       });
       const options = { type: type === undefined ? undefined : messageType(read, type), thread, justification, ttlMs };
-      return node.agentById(read.string('as')).send(recipient(read), read.value('payload'), options);
+      return node.agentById(read.string('as')).send(recipient(read, node.network), read.value('payload'), options);
     },
     request(params, { signal }) {
       const read = new Params(params);
       const { timeoutMs } = read.optional({ timeoutMs: 'number' });
       const options = { timeoutMs, signal };
-      return node.agentById(read.string('as')).request(recipient(read), read.value('payload'), options);
+      return node.agentById(read.string('as')).request(recipient(read, node.network), read.value('payload'), options);
     },
     broadcast(params) {
       const read = new Params(params);
@@ -103,16 +108,25 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       const read = new Params(params);
       const { type, justification } = read.optional({ type: 'string', justification: 'string' });
       const asked = type === undefined ? 'request' : messageType(read, type);
-      return router.explain(read.string('from'), read.string('to'), asked, justification);
+      return router.explain(read.string('from'), inFull(read.string('to'), node.network), asked, justification);
     },
+    ...networkMethods(() => {
+      if (node.network) return node.network;
+      throw new EclipticError('NO_MESH', 'this node was started without a network');
+    }),
     down() {
       shutDown();
     },
   };
 }
 
-function describeAgent(card: AgentCard, failures: ReadonlyMap<string, EclipticError>): AgentRow {
+function describeAgent(
+  card: AgentCard,
+  failures: ReadonlyMap<string, EclipticError>,
+  network: Network | undefined,
+): AgentRow {
   const failure = card.origin === 'local' ? failures.get(card.id) : undefined;
+  const unreachable = card.node !== undefined && network?.peers.reachable(card.node) === false;
   return {
     id: card.id,
     name: card.name,
@@ -122,14 +136,21 @@ function describeAgent(card: AgentCard, failures: ReadonlyMap<string, EclipticEr
     origin: card.origin,
     node: card.node ?? null,
     description: card.description,
-    state: failure ? 'failed' : 'ready',
+    state: failure ? 'failed' : unreachable ? 'unreachable' : 'ready',
     failure: failure?.message ?? null,
   };
 }
 
-function recipient(params: Params): Recipient {
+function recipient(params: Params, network: Network | undefined): Recipient {
   const { capability } = params.optional({ capability: 'string' });
-  return capability === undefined ? params.string('to') : { capability };
+  return capability === undefined ? inFull(params.string('to'), network) : { capability };
+}
+
+/** People may shorten a node's key to what tells it from the others. */
+function inFull(address: string, network: Network | undefined): string {
+  const { id, node } = splitAddress(address);
+  if (node === undefined || NODE_KEY.test(node) || !network) return address;
+  return joinAddress(id, network.find(node).node);
 }
 
 function messageType(params: Params, type: string): A2AMessageType {

@@ -3,6 +3,7 @@ import { EclipticError } from '../runtime/errors.js';
 interface Kinds {
   string: string;
   number: number;
+  boolean: boolean;
 }
 
 /** Reads a call's parameters, and says which is missing or of the wrong kind. */
@@ -35,6 +36,14 @@ export class Params {
       found[name] = value;
     }
     return found as { [Name in keyof Shape]: Kinds[Shape[Name]] | undefined };
+  }
+
+  /** A list whose members are all one of `allowed`; undefined when it is not given. */
+  listOf<T>(name: string, isMember: (value: unknown) => value is T, wanted: string): T[] | undefined {
+    const value = Object.hasOwn(this.#values, name) ? this.#values[name] : undefined;
+    if (value === undefined) return undefined;
+    if (!Array.isArray(value) || value.length === 0 || !value.every(isMember)) throw wrong(name, wanted);
+    return value;
   }
 
   oneOf<T extends string>(name: string, value: string, allowed: readonly T[]): T {

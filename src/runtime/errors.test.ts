@@ -3,10 +3,12 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { Nodes } from '../../test/nodes-fixture.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
 import { Host } from '../host.js';
 import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
+import { checkSignedCard } from '../membership/signed-card.js';
 import { EclipticError, ERRORS, type ErrorCode, isErrorCode } from './errors.js';
 import { SimulatedRuntime } from './simulated-runtime.js';
 
@@ -186,6 +188,54 @@ const triggers: Record<ErrorCode, () => unknown> = {
   MODULE_FAILED: async () => {
     const host = await startHost(temporaryFolder(), { agents: { carol: { module: './missing.js' } } });
     return { error: host.failures.get('carol')?.code };
+  },
+  INVALID_INVITE: async () => {
+    const node = await new Nodes().start();
+    return node.network.join('ecl1-this-is-none');
+  },
+  NO_MESH: async () => {
+    const node = await new Nodes().start();
+    return node.network.leave();
+  },
+  MESH_EXISTS: async () => {
+    const [node] = await new Nodes().startMesh(2);
+    const { code } = await node!.network.invite();
+    return node!.network.join(code);
+  },
+  NOT_GRANTED: async () => {
+    const nodes = new Nodes();
+    const [host, guest] = [await nodes.start(), await nodes.start()];
+    await nodes.join(guest, host, { tiers: [2, 3] });
+    return guest.network.invite();
+  },
+  MEMBERSHIP_REFUSED: async () => {
+    const nodes = new Nodes();
+    const [one, other] = await nodes.startMesh(2);
+    one!.network.remove(other!.key);
+    await nodes.until(() => nodes.events(one!, 'security').length > 0);
+    return { error: nodes.events(one!, 'security')[0]?.code };
+  },
+  CARD_REFUSED: async () => {
+    const nodes = new Nodes();
+    const stranger = await nodes.start();
+    const card = stranger.agent({ id: 'mars' }).card;
+    return checkSignedCard([card, 'no signature'], stranger.key, { tiers: [3], invite: false });
+  },
+  PEER_NOT_FOUND: async () => {
+    const [node] = await new Nodes().startMesh(2);
+    return node!.network.remove('no such key');
+  },
+  PEER_UNREACHABLE: async () => {
+    const nodes = new Nodes();
+    const [host, guest] = [await nodes.start(), await nodes.start()];
+    const { code } = await host.network.invite();
+    await host.stop();
+    return nodes.settled(guest.network.join(code));
+  },
+  ADDRESS_UNUSABLE: async () => {
+    const node = await createNode({ network: { listen: { host: '203.0.113.1', port: 7 }, dht: false } });
+    cleanups.push(() => node.stop());
+    return node.network!.invite();
   },
 };
 

@@ -48,15 +48,19 @@ export const ERRORS = {
   NO_NODE: entry('No node runs on this data folder.', true, 503, -32130),
   NODE_EXISTS: entry('Another process already runs the node of this data folder.', false, 409, -32131),
   DATA_FOLDER: entry('The data folder or its control socket cannot be used.', false, 500, -32132),
-  INVALID_FRAME: entry(
-    'The control connection carried something that is not a frame of its protocol.',
-    false,
-    400,
-    -32133,
-  ),
+  INVALID_FRAME: entry('The connection carried something that is not a frame of its protocol.', false, 400, -32133),
   PROTOCOL_MISMATCH: entry('The two sides speak no common version of the protocol.', false, 426, -32134),
   METHOD_NOT_FOUND: entry('The node offers no such operation.', false, 404, -32135),
   MODULE_FAILED: entry('An agent’s module could not be loaded or set up.', false, 500, -32136),
+  INVALID_INVITE: entry('The invite is malformed, unknown, used, expired or revoked.', false, 403, -32137),
+  NO_MESH: entry('The node belongs to no mesh yet.', false, 409, -32138),
+  MESH_EXISTS: entry('The node belongs to a mesh already.', false, 409, -32139),
+  NOT_GRANTED: entry('The node’s certificate does not allow that.', false, 403, -32140),
+  MEMBERSHIP_REFUSED: entry('The other node did not prove that it is a member of this mesh.', false, 403, -32141),
+  CARD_REFUSED: entry('A card is not its node’s own word, or says what that node may not.', false, 403, -32142),
+  PEER_NOT_FOUND: entry('No known node has that key.', false, 404, -32143),
+  PEER_UNREACHABLE: entry('No way to the other node was found in time.', true, 504, -32144),
+  ADDRESS_UNUSABLE: entry('The node cannot listen at that address.', false, 500, -32145),
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;

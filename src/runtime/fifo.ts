@@ -17,6 +17,11 @@ export class Fifo<T> {
     return this.#length === 0 ? undefined : this.#slots[this.#head];
   }
 
+  /** The item that is `index` places behind the first. */
+  at(index: number): T | undefined {
+    return index < this.#length ? this.#slots[(this.#head + index) & (this.#slots.length - 1)] : undefined;
+  }
+
   shift(): T | undefined {
     if (this.#length === 0) return undefined;
     const item = this.#slots[this.#head];

@@ -20,6 +20,8 @@ export interface Runtime {
   id(): string;
   /** A number in [0, 1). */
   random(): number;
+  /** That many unpredictable bytes: for keys and secrets. */
+  bytes(count: number): Uint8Array;
   readonly logger: Logger;
 }
 

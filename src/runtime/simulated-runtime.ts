@@ -69,6 +69,10 @@ export class SimulatedRuntime implements Runtime {
     return this.#random();
   }
 
+  bytes(count: number): Uint8Array {
+    return Uint8Array.from({ length: count }, () => this.#random() * 256);
+  }
+
   /** Number of tasks that still wait to run. */
   get pending(): number {
     return this.#tasks.reduce((count, task) => (task.run ? count + 1 : count), 0);

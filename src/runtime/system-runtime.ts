@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { type Logger, type Runtime, silentLogger, type Timer } from './runtime.js';
 import { UlidSource } from './ulid.js';
 
@@ -67,6 +67,10 @@ class SystemRuntime implements Runtime {
 
   random(): number {
     return randomInt(RANDOM_RANGE) / RANDOM_RANGE;
+  }
+
+  bytes(count: number): Uint8Array {
+    return randomBytes(count);
   }
 
   #readClock(): number {

@@ -1,0 +1,46 @@
+import { type AgentTier, AgentTierSchema } from '../a2a/schemas.js';
+import type { Finding, Network } from '../peers/network.js';
+import { Params } from './params.js';
+import type { ControlMethod } from './server.js';
+
+export interface Diagnosis {
+  readonly findings: readonly Finding[];
+  readonly healthy: boolean;
+}
+
+/** The owner's operations on the mesh that the node belongs to. */
+export function networkMethods(network: () => Network): Readonly<Record<string, ControlMethod>> {
+  return {
+    async invite(params) {
+      const read = new Params(params);
+      const { ttlMs, mayInvite } = read.optional({ ttlMs: 'number', mayInvite: 'boolean' });
+      const tiers = read.listOf('tiers', isTier, 'a list of tiers, each 0, 1, 2 or 3');
+      const sandboxes = read.listOf('sandboxes', isName, 'a list of sandboxes');
+      return network().invite({ tiers, sandboxes, ttlMs, mayInvite });
+    },
+    join(params) {
+      return network().join(new Params(params).string('code'));
+    },
+    leave() {
+      return network().leave();
+    },
+    peers() {
+      return network().list();
+    },
+    'peers.remove'(params) {
+      network().remove(new Params(params).string('node'));
+    },
+    doctor(): Diagnosis {
+      const findings = network().diagnose();
+      return { findings, healthy: findings.every(({ level }) => level !== 'problem') };
+    },
+  };
+}
+
+function isTier(value: unknown): value is AgentTier {
+  return AgentTierSchema.safeParse(value).success;
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}

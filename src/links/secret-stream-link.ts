@@ -1,0 +1,74 @@
+import type NoiseSecretStream from '@hyperswarm/secret-stream';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Link, LinkKind, LinkListener } from './link.js';
+
+/** How long the last frames of a closing link may take to go out. */
+const CLOSE_MS = 1_000;
+
+/** A link over an open Noise secret stream, whatever is underneath. */
+export class SecretStreamLink implements Link {
+  readonly kind: LinkKind;
+  readonly remoteKey: string;
+  readonly initiator: boolean;
+  readonly handshake: Uint8Array;
+  readonly reliable = true;
+  readonly #runtime: Runtime;
+  readonly #stream: NoiseSecretStream;
+  #listener: LinkListener | undefined;
+  #open = true;
+  #closed = false;
+  #reason = 'the other end closed it';
+  #tampered = false;
+
+  constructor(runtime: Runtime, kind: LinkKind, stream: NoiseSecretStream) {
+    this.kind = kind;
+    this.#runtime = runtime;
+    this.#stream = stream;
+    this.remoteKey = Buffer.from(stream.remotePublicKey).toString('hex');
+    this.initiator = stream.isInitiator;
+    this.handshake = Uint8Array.from(stream.handshakeHash);
+    stream.pause();
+    stream.on('error', (error) => {
+      if (!this.#open) return;
+      this.#reason = error.message;
+      this.#tampered = isTampering(error);
+    });
+    stream.on('close', () => this.#onClose());
+  }
+
+  send(frame: Uint8Array): boolean {
+    return this.#open && this.#stream.write(frame);
+  }
+
+  listen(listener: LinkListener): void {
+    this.#listener = listener;
+    this.#stream.on('data', (frame) => {
+      if (this.#open) listener.onFrame(frame);
+    });
+    this.#stream.on('drain', () => listener.onDrain());
+    this.#stream.resume();
+    if (this.#closed) listener.onClose(this.#reason, this.#tampered);
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#reason = 'this end closed it';
+    this.#stream.end();
+    // The other side may never read its end; and what it still sends must flow, or the end would never be seen.
+    this.#stream.resume();
+    const timer = this.#runtime.setTimer(() => this.#stream.destroy(), CLOSE_MS);
+    this.#stream.on('close', () => timer.cancel());
+  }
+
+  #onClose(): void {
+    this.#open = false;
+    this.#closed = true;
+    this.#listener?.onClose(this.#reason, this.#tampered);
+  }
+}
+
+/** Does this error of the stream mean that the bytes on the wire were not the other end's? */
+function isTampering(error: Error & { code?: string }): boolean {
+  return error.code?.startsWith('WS_ERR_') === true || /^(pull failed|Invalid (message|header))/.test(error.message);
+}

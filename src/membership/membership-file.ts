@@ -1,0 +1,120 @@
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import { ChainSchema, GrantSchema, NodeKeySchema } from './certificate.js';
+import { RemovalSchema } from './removal.js';
+
+const VERSION = 1;
+
+const hex = z.string().regex(/^[0-9a-f]*$/);
+
+const MembershipStateSchema = z.strictObject({
+  version: z.literal(VERSION),
+  /** The mesh's root key. */
+  mesh: NodeKeySchema,
+  /** Only the founder has it. */
+  rootSeed: hex.length(64).optional(),
+  /** Known to members only: where on the DHT they meet is made from it. */
+  meetingSecret: hex.length(64),
+  chain: ChainSchema,
+  /** Nodes of the mesh's private DHT; none means the public one. */
+  bootstrap: z.array(z.string()),
+  /** `ws://` addresses of other members, by node key; under '' those whose node is not known yet. */
+  addresses: z.record(z.string(), z.array(z.string())),
+  invites: z.array(
+    z.strictObject({
+      secret: hex,
+      grant: GrantSchema,
+      expiresAt: z.number(),
+      state: z.enum(['open', 'used', 'revoked']),
+      /** Who used it. */
+      by: NodeKeySchema.optional(),
+    }),
+  ),
+  removals: z.array(RemovalSchema),
+});
+
+export type MembershipState = z.infer<typeof MembershipStateSchema>;
+
+/** Where a node's membership is kept between runs. */
+export interface MembershipStore {
+  load(): MembershipState | undefined;
+  save(state: MembershipState): void;
+  clear(): void;
+}
+
+/** Keeps it in the data folder, for the owner only; a crash at any moment leaves the old or the new, never half. */
+export class MembershipFile implements MembershipStore {
+  readonly #file: string;
+
+  constructor(folder: string) {
+    this.#file = join(folder, 'mesh.json');
+  }
+
+  load(): MembershipState | undefined {
+    if (!existsSync(this.#file)) return undefined;
+    let found: { version?: unknown };
+    try {
+      found = JSON.parse(readFileSync(this.#file, 'utf8'));
+    } catch (error) {
+      throw unusable(this.#file, describeError(error), error);
+    }
+    if (Number.isInteger(found?.version) && (found.version as number) > VERSION) {
+      throw new EclipticError('SCHEMA_VERSION_MISMATCH', `${this.#file} was written by a later release`, {
+        expected: VERSION,
+        found: found.version,
+      });
+    }
+    const parsed = MembershipStateSchema.safeParse(found);
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    throw unusable(this.#file, `it is damaged at ${issue?.path.join('.') || 'its start'}: ${issue?.message}`);
+  }
+
+  save(state: MembershipState): void {
+    const draft = `${this.#file}.new`;
+    try {
+      rmSync(draft, { force: true });
+      const handle = openSync(draft, 'wx', 0o600);
+      try {
+        writeSync(handle, JSON.stringify(state));
+        fsyncSync(handle);
+      } finally {
+        closeSync(handle);
+      }
+      renameSync(draft, this.#file);
+    } catch (error) {
+      throw unusable(this.#file, describeError(error), error);
+    }
+  }
+
+  clear(): void {
+    try {
+      rmSync(this.#file, { force: true });
+    } catch (error) {
+      throw unusable(this.#file, describeError(error), error);
+    }
+  }
+}
+
+function unusable(file: string, reason: string, cause?: unknown): EclipticError {
+  return new EclipticError('DATA_FOLDER', `cannot use ${file}: ${reason}`, { file }, cause);
+}
+
+/** Keeps it for this process only. */
+export class MembershipMemory implements MembershipStore {
+  #state: MembershipState | undefined;
+
+  load(): MembershipState | undefined {
+    return this.#state;
+  }
+
+  save(state: MembershipState): void {
+    this.#state = structuredClone(state);
+  }
+
+  clear(): void {
+    this.#state = undefined;
+  }
+}

@@ -1,0 +1,328 @@
+import { createHash } from 'node:crypto';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import {
+  type Chain,
+  ChainSchema,
+  checkChain,
+  EVERY_TIER,
+  type Grant,
+  issueCertificate,
+  isVoid,
+  isWithin,
+} from './certificate.js';
+import { Identity, isSignedBy } from './identity.js';
+import { inviteId, isInviteProof, proveInvite, SECRET_BYTES } from './invite.js';
+import type { MembershipState, MembershipStore } from './membership-file.js';
+import { type Removal, RemovalList, signRemoval } from './removal.js';
+
+export interface MembershipComponents {
+  runtime: Runtime;
+  identity: Identity;
+  store: MembershipStore;
+}
+
+/** The two ends of one link, and what only they know of its handshake. */
+export interface Handshake {
+  readonly hash: Uint8Array;
+  readonly initiator: boolean;
+  readonly remoteKey: string;
+}
+
+/** What a joining node is given. */
+export interface Welcome {
+  readonly mesh: string;
+  readonly meetingSecret: string;
+  readonly chain: Chain;
+  readonly bootstrap: readonly string[];
+  readonly removals: readonly Removal[];
+}
+
+const YEAR_MS = 365 * 86_400_000;
+const PROOF = 'link proof';
+
+/** What this node may do in one's own mesh: everything. */
+const FULL_GRANT: Grant = { tiers: [...EVERY_TIER], invite: true };
+
+/** Which mesh this node belongs to, the proof of it, and whom it admits. Every change is on disk before it counts. */
+export class Membership {
+  readonly #runtime: Runtime;
+  readonly #identity: Identity;
+  readonly #store: MembershipStore;
+  #state: MembershipState | undefined;
+  #removals = new RemovalList();
+
+  constructor({ runtime, identity, store }: MembershipComponents) {
+    this.#runtime = runtime;
+    this.#identity = identity;
+    this.#store = store;
+    this.#state = store.load();
+    if (!this.#state) return;
+    if (this.#state.chain[0]!.node !== identity.key) {
+      throw new EclipticError(
+        'DATA_FOLDER',
+        'the membership in the data folder is another node’s; run: ecliptic leave',
+      );
+    }
+    this.#removals = new RemovalList(this.#state.removals);
+    this.#renewOwn();
+  }
+
+  get joined(): boolean {
+    return this.#state !== undefined;
+  }
+
+  /** The mesh's root key. */
+  get mesh(): string {
+    return this.#required.mesh;
+  }
+
+  get chain(): Chain {
+    return this.#required.chain;
+  }
+
+  /** What this node may do. */
+  get grant(): Grant {
+    return this.chain[0]!.grant;
+  }
+
+  get bootstrap(): readonly string[] {
+    return this.#state?.bootstrap ?? [];
+  }
+
+  get removals(): readonly Removal[] {
+    return this.#removals.all;
+  }
+
+  /** Where on a DHT the members meet. */
+  get topic(): Buffer {
+    return createHash('sha256').update('ecliptic mesh topic 1\n').update(this.#required.meetingSecret).digest();
+  }
+
+  /** Founds a mesh of one's own. */
+  found(name: string, bootstrap: readonly string[]): void {
+    this.#assertFree();
+    const root = Identity.create(this.#runtime);
+    this.#save({
+      version: 1,
+      mesh: root.key,
+      rootSeed: root.seed,
+      meetingSecret: Buffer.from(this.#runtime.bytes(32)).toString('hex'),
+      chain: [this.#certificate(root, root.key, this.#identity.key, name, FULL_GRANT)],
+      bootstrap: [...bootstrap],
+      addresses: {},
+      invites: [],
+      removals: [],
+    });
+  }
+
+  /** Makes a one-time secret that lets one node in, under this grant. */
+  invite(grant: Grant, ttlMs: number): Uint8Array {
+    const state = this.#required;
+    const limit = state.chain[0]!.grant;
+    if (!limit.invite) throw new EclipticError('NOT_GRANTED', 'this node’s certificate does not let it invite');
+    if (!isWithin(grant, limit)) {
+      throw new EclipticError('NOT_GRANTED', 'nobody can hand on more tiers or sandboxes than it has', { limit });
+    }
+    const secret = this.#runtime.bytes(SECRET_BYTES);
+    const now = this.#runtime.now();
+    const expiresAt = now + ttlMs;
+    // Invites long past need no more explaining.
+    const recent = state.invites.filter((other) => other.expiresAt > now - 86_400_000);
+    const invites = [...recent, { secret: hexOf(secret), grant, expiresAt, state: 'open' as const }];
+    this.#save({ ...state, invites });
+    return secret;
+  }
+
+  /** Secrets of the invites that somebody may still use. */
+  openInvites(): Uint8Array[] {
+    const now = this.#runtime.now();
+    const open = this.#state?.invites.filter(({ state, expiresAt }) => state === 'open' && expiresAt > now) ?? [];
+    return open.map(({ secret }) => Buffer.from(secret, 'hex'));
+  }
+
+  /** Makes an invite void before its time. */
+  revokeInvite(secret: Uint8Array): void {
+    this.#setInvite(hexOf(secret), 'revoked');
+  }
+
+  /** Lets a node in that proves it has an open invite; the invite is spent before anything is given. */
+  admit(id: string, proof: string, name: string, handshake: Handshake): { welcome: Welcome; proof: string } {
+    const state = this.#required;
+    const invite = state.invites.find(({ secret }) => inviteId(Buffer.from(secret, 'hex')) === id);
+    if (!invite) throw refusedInvite('there is no such invite');
+    const secret = Buffer.from(invite.secret, 'hex');
+    if (!isInviteProof(secret, 'guest', handshake.hash, proof)) throw refusedInvite('the proof does not hold');
+    // Whoever used it may ask again: the answer may have been lost.
+    const again = invite.state === 'used' && invite.by === handshake.remoteKey;
+    if (invite.state !== 'open' && !again) throw refusedInvite(`the invite was ${invite.state} before`);
+    if (invite.expiresAt <= this.#runtime.now()) throw refusedInvite('the invite has expired');
+    this.#setInvite(invite.secret, 'used', handshake.remoteKey);
+    const { mesh, meetingSecret, bootstrap, chain } = state;
+    const issued = this.#certificate(this.#identity, mesh, handshake.remoteKey, name, invite.grant);
+    const welcome = { mesh, meetingSecret, bootstrap, removals: this.#removals.all, chain: [issued, ...chain] };
+    return { welcome, proof: proveInvite(secret, 'host', handshake.hash) };
+  }
+
+  /** Becomes a member by what the inviter gave. */
+  adopt(welcome: Welcome, addresses: readonly string[]): void {
+    this.#assertFree();
+    const { mesh, meetingSecret, chain, bootstrap, removals } = welcome;
+    const list = new RemovalList(removals);
+    checkChain(chain, { mesh, node: this.#identity.key, now: this.#runtime.now(), removals: list });
+    this.#removals = list;
+    this.#save({
+      version: 1,
+      mesh,
+      meetingSecret,
+      chain: [...chain],
+      bootstrap: [...bootstrap],
+      addresses: addresses.length > 0 ? { [chain[0]!.issuer]: [...addresses] } : {},
+      invites: [],
+      removals: [...removals],
+    });
+  }
+
+  /** Proof, for one side of one link only, that this node holds its key. */
+  prove(handshake: Handshake): string {
+    return this.#identity.sign(PROOF, proofOf(this.#identity.key, handshake.remoteKey, handshake.initiator, handshake));
+  }
+
+  /** Is the node at the other end of a link a member? Returns what it may do; throws `MEMBERSHIP_REFUSED`. */
+  checkPeer(chain: unknown, proof: unknown, handshake: Handshake): { chain: Chain; grant: Grant } {
+    const node = handshake.remoteKey;
+    const parsed = ChainSchema.safeParse(chain);
+    if (!parsed.success) throw refusedPeer(node, 'it shows no certificate');
+    const question = { mesh: this.mesh, node, now: this.#runtime.now(), removals: this.#removals };
+    const grant = checkChain(parsed.data, question);
+    const expected = proofOf(node, this.#identity.key, !handshake.initiator, handshake);
+    if (typeof proof !== 'string' || !isSignedBy(node, PROOF, expected, proof)) {
+      throw refusedPeer(node, 'its proof does not belong to this link');
+    }
+    return { chain: parsed.data, grant };
+  }
+
+  /** Is a peer that was admitted with this chain still a member? Returns why not. */
+  lapsed(chain: Chain): string | undefined {
+    const own = chain[0]!;
+    if (own.expiresAt <= this.#runtime.now()) return 'its certificate has expired';
+    return isVoid(own, this.#removals) ? 'it was removed from the mesh' : undefined;
+  }
+
+  /** Takes a node's membership away. The members in `keep` had been invited by way of it, and stay. */
+  remove(chain: Chain, keep: readonly string[]): Removal {
+    const state = this.#required;
+    const { node, issuer } = chain[0]!;
+    if (!state.chain[0]!.grant.invite) {
+      throw new EclipticError('NOT_GRANTED', 'this node’s certificate does not let it remove others');
+    }
+    if (node === this.#identity.key) {
+      throw new EclipticError('NOT_GRANTED', 'this is the node itself; take it out with: ecliptic leave');
+    }
+    if (issuer === state.mesh) {
+      throw new EclipticError('NOT_GRANTED', 'this is the node that founded the mesh; only it can leave', { node });
+    }
+    const content = { mesh: state.mesh, node, at: this.#runtime.now(), keep: [...keep], by: state.chain };
+    const removal = signRemoval(this.#identity, content);
+    this.takeRemoval(removal);
+    return removal;
+  }
+
+  /** Takes another member's word about a removal. True when it is news, false when it was known; throws if it lies. */
+  takeRemoval(removal: Removal): boolean {
+    const state = this.#required;
+    const now = this.#runtime.now();
+    if (this.#removals.add(removal, state.mesh, now)) {
+      this.#save({ ...state, removals: this.#removals.all });
+      return true;
+    }
+    if (this.#removals.holds(removal, state.mesh, now)) return false;
+    throw new EclipticError('MEMBERSHIP_REFUSED', `the removal of ${removal.node} is not a member’s word`, {
+      node: removal.node,
+    });
+  }
+
+  /** A fresh certificate for a member that this node invited and whose present one is past its half; else nothing. */
+  renewed(chain: Chain): Chain | undefined {
+    const { node, name, grant, issuer, issuedAt, expiresAt } = chain[0]!;
+    if (issuer !== this.#identity.key || this.#runtime.now() < (issuedAt + expiresAt) / 2) return undefined;
+    return [this.#certificate(this.#identity, this.mesh, node, name, grant), ...this.chain];
+  }
+
+  /** Takes a fresh certificate of this node from its issuer. */
+  renew(value: unknown): void {
+    const state = this.#required;
+    const chain = ChainSchema.parse(value);
+    const question = { mesh: state.mesh, node: this.#identity.key, now: this.#runtime.now(), removals: this.#removals };
+    checkChain(chain, question);
+    this.#save({ ...state, chain });
+  }
+
+  /** Other members' `ws://` addresses, as far as they are known. */
+  get addresses(): Readonly<Record<string, readonly string[]>> {
+    return this.#state?.addresses ?? {};
+  }
+
+  noteAddresses(node: string, addresses: readonly string[]): void {
+    const state = this.#required;
+    if (JSON.stringify(state.addresses[node] ?? []) === JSON.stringify(addresses)) return;
+    this.#save({ ...state, addresses: { ...state.addresses, [node]: [...addresses] } });
+  }
+
+  leave(): void {
+    this.#store.clear();
+    this.#state = undefined;
+    this.#removals = new RemovalList();
+  }
+
+  get #required(): MembershipState {
+    if (this.#state) return this.#state;
+    throw new EclipticError('NO_MESH', 'this node belongs to no mesh yet; use: ecliptic invite, or ecliptic join CODE');
+  }
+
+  #assertFree(): void {
+    if (!this.#state) return;
+    throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first: ecliptic leave');
+  }
+
+  #certificate(issuer: Identity, mesh: string, node: string, name: string, grant: Grant) {
+    const issuedAt = this.#runtime.now();
+    return issueCertificate(issuer, { mesh, node, name, grant, issuedAt, expiresAt: issuedAt + YEAR_MS });
+  }
+
+  /** The founder has the root key, and needs nobody to stay a member. */
+  #renewOwn(): void {
+    const state = this.#required;
+    const own = state.chain[0]!;
+    if (!state.rootSeed || this.#runtime.now() < (own.issuedAt + own.expiresAt) / 2) return;
+    const root = Identity.fromSeed(Buffer.from(state.rootSeed, 'hex'));
+    this.#save({ ...state, chain: [this.#certificate(root, root.key, own.node, own.name, own.grant)] });
+  }
+
+  #setInvite(secret: string, to: 'used' | 'revoked', by?: string): void {
+    const state = this.#required;
+    const invites = state.invites.map((invite) => (invite.secret === secret ? { ...invite, state: to, by } : invite));
+    this.#save({ ...state, invites });
+  }
+
+  #save(state: MembershipState): void {
+    this.#store.save(state);
+    this.#state = state;
+  }
+}
+
+function proofOf(from: string, to: string, initiator: boolean, { hash }: Handshake): object {
+  return { from, to, role: initiator ? 'initiator' : 'responder', handshake: hexOf(hash) };
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
+
+function refusedInvite(reason: string): EclipticError {
+  return new EclipticError('INVALID_INVITE', `the invite is refused: ${reason}`, { reason });
+}
+
+function refusedPeer(node: string, reason: string): EclipticError {
+  return new EclipticError('MEMBERSHIP_REFUSED', `node ${node} is not admitted: ${reason}`, { node, reason });
+}

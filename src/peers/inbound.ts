@@ -1,0 +1,94 @@
+import type { ChannelManager } from '../a2a/channel-manager.js';
+import { unpackEnvelope } from '../a2a/codec.js';
+import type { A2ARouter } from '../a2a/router.js';
+import { type Removal, RemovalSchema } from '../membership/removal.js';
+import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+import type { CardExchange } from './card-exchange.js';
+import type { Peer } from './peer.js';
+import {
+  ChannelAnswerSchema,
+  ChannelOpenSchema,
+  type Item,
+  type Known,
+  KnownSchema,
+  malformed,
+  parsed,
+} from './wire.js';
+
+export interface InboundComponents {
+  router: A2ARouter;
+  channels: ChannelManager;
+  cards: CardExchange;
+  onRemoval: (peer: Peer, removal: Removal) => void;
+  onKnown: (known: Known) => void;
+  onRenewal: (peer: Peer, chain: unknown) => void;
+}
+
+/** Takes each item that a peer sent to where it belongs. What it throws is why the item is refused. */
+export class Inbound {
+  readonly #components: InboundComponents;
+
+  constructor(components: InboundComponents) {
+    this.#components = components;
+  }
+
+  take(peer: Peer, item: Item): void {
+    const { cards, onRemoval, onKnown, onRenewal } = this.#components;
+    switch (item[0]) {
+      case 'm':
+        this.#message(peer, item);
+        break;
+      case 'c':
+        cards.take(peer, item[1], item[2]);
+        break;
+      case 'g':
+        cards.takeGone(peer, item[1]);
+        break;
+      case 'o':
+      case 'y':
+      case 'x':
+      case 'z':
+        this.#channel(peer, item);
+        break;
+      case 'r':
+        onRemoval(peer, parsed(RemovalSchema, item[1]));
+        break;
+      case 'k':
+        onKnown(parsed(KnownSchema, item[1]));
+        break;
+      case 'n':
+        onRenewal(peer, item[1]);
+        break;
+      default:
+        throw malformed(`there is no item "${item[0].slice(0, 20)}"`);
+    }
+  }
+
+  #message({ node }: Peer, item: Item): void {
+    const result = this.#components.router.take(unpackEnvelope(item, 1), node);
+    if (!result.delivered) throw new EclipticError(result.error as ErrorCode, result.reason ?? 'it was refused');
+  }
+
+  #channel({ node }: Peer, item: Item): void {
+    const remote = this.#components.channels.remote!;
+    const channelId = item[1];
+    if (typeof channelId !== 'string') throw malformed('a channel has no id');
+    switch (item[0]) {
+      case 'x':
+        remote.received(node, channelId, unpackEnvelope(item, 2));
+        break;
+      case 'o': {
+        const [, from, to] = parsed(ChannelOpenSchema, item.slice(1));
+        void remote.requested(node, { channelId, from, to });
+        break;
+      }
+      case 'y': {
+        const [, refusal] = parsed(ChannelAnswerSchema, item.slice(1));
+        remote.answered(node, channelId, refusal ?? undefined);
+        break;
+      }
+      default:
+        remote.closed(node, channelId);
+    }
+  }
+}

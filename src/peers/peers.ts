@@ -1,0 +1,414 @@
+import type { ChannelManager } from '../a2a/channel-manager.js';
+import { packEnvelope } from '../a2a/codec.js';
+import type { ValidEnvelope } from '../a2a/envelope.js';
+import type { A2AObservability } from '../a2a/observability.js';
+import type { Carrier, ChannelCarrier, ChannelRequest } from '../a2a/ports.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { A2ARouter } from '../a2a/router.js';
+import type { A2ALogEvent } from '../a2a/schemas.js';
+import type { Link } from '../links/link.js';
+import type { Identity } from '../membership/identity.js';
+import type { Membership } from '../membership/membership.js';
+import type { Removal } from '../membership/removal.js';
+import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
+import { CardExchange } from './card-exchange.js';
+import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
+import { Inbound } from './inbound.js';
+import { Peer, type PeerLimits, type PeerStatus } from './peer.js';
+import type { Known } from './wire.js';
+
+export interface PeersComponents {
+  runtime: Runtime;
+  identity: Identity;
+  membership: Membership;
+  registry: AgentRegistry;
+  observability: A2AObservability;
+}
+
+/** What messages from other nodes go to; known only once it is built on the carrier that this is. */
+export interface PeersTarget {
+  router: A2ARouter;
+  channels: ChannelManager;
+}
+
+export interface PeersInit extends Partial<PeerLimits> {
+  /** What people call this node. */
+  name: string;
+  software: string;
+  /** Where this node can be called. */
+  addresses: () => readonly string[];
+  /** Told when somebody is missing, again and again until nobody is. */
+  onMissing: () => void;
+  /** How long a new link may take until both sides know each other. Default 5 s. */
+  greetingMs?: number;
+}
+
+const DEFAULTS: PeerLimits = {
+  suspectMs: 2_000,
+  heartbeatMs: 700,
+  graceMs: 60_000,
+  acknowledgeMs: 2_000,
+  retries: 3,
+  queueItems: 100_000,
+  queueChars: 64 * 1_048_576,
+};
+const TICK_MS = 300;
+const GREETING_MS = 5_000;
+/** Links whose other end has not proven itself; more are closed at once. */
+const MAX_GREETINGS = 64;
+/** How long a node that was refused, or broke the rules, is not talked to. */
+const SHUN_MS = 10_000;
+/** How long this node does not call one that refused it. */
+const REFUSED_MS = 60_000;
+const MAX_SHUNNED = 1_000;
+
+/** The other nodes of the mesh: their links, their cards, and the way of every message to and from them. */
+export class Peers implements Carrier, ChannelCarrier {
+  readonly #components: PeersComponents;
+  readonly #init: PeersInit;
+  readonly #limits: PeerLimits;
+  readonly #cards: CardExchange;
+  readonly #peers = new Map<string, Peer>();
+  readonly #greetings = new Map<Link, string>();
+  readonly #shunned = new Map<string, number>();
+  readonly #stopWatching: () => void;
+  #target: PeersTarget | undefined;
+  #inbound: Inbound | undefined;
+  #timer: Timer | undefined;
+  #lastTick = 0;
+  /** An invite that waits for a link to its inviter. */
+  joining: Joining | undefined;
+
+  constructor(components: PeersComponents, init: PeersInit) {
+    this.#components = components;
+    this.#init = init;
+    this.#limits = { ...DEFAULTS, ...defined(init) };
+    this.#cards = new CardExchange({
+      ...components,
+      onRefused: (peer, { code, message }) => this.#report(peer.node, code, message),
+    });
+    this.#stopWatching = components.registry.onLocalChange((id, card) => {
+      for (const peer of this.#peers.values())
+        if (peer.conversing) this.#guard(() => this.#cards.announce(peer, id, card));
+    });
+  }
+
+  /** Says where messages from other nodes go, and begins to watch over them. */
+  start(target: PeersTarget): void {
+    this.#target = target;
+    this.#inbound = new Inbound({
+      ...target,
+      cards: this.#cards,
+      onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
+      onKnown: (known) => this.#takeKnown(known),
+      onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
+    });
+    this.#tickLater();
+  }
+
+  /** Ends every link. `leaving` is for good, `stopping` until the next start. */
+  stop(reason: 'stopping' | 'leaving'): void {
+    this.#timer?.cancel();
+    this.#stopWatching();
+    this.leaveAll(reason);
+  }
+
+  leaveAll(reason: 'stopping' | 'leaving'): void {
+    for (const link of this.#greetings.keys()) link.close();
+    for (const peer of this.#peers.values()) {
+      peer.leave(reason);
+      this.#components.registry.forgetNode(peer.node);
+    }
+    this.#peers.clear();
+  }
+
+  get all(): Peer[] {
+    return [...this.#peers.values()];
+  }
+
+  get(node: string): Peer | undefined {
+    return this.#peers.get(node);
+  }
+
+  /** Is there a link to that node, or one being greeted? */
+  isLinked(node: string): boolean {
+    return this.#peers.get(node)?.linked === true || [...this.#greetings.values()].includes(node);
+  }
+
+  /** Takes a new link, from whichever side it came. */
+  take(link: Link): void {
+    const { runtime, membership } = this.#components;
+    const { remoteKey: node } = link;
+    const useless = node === this.#components.identity.key || (!membership.joined && !this.joining);
+    if (useless || this.#isShunned(node) || (link.initiator && this.#peers.get(node)?.linked)) {
+      link.close();
+      return;
+    }
+    if (this.#greetings.size >= MAX_GREETINGS) {
+      link.close();
+      this.#report(node, 'MEMBERSHIP_REFUSED', `${MAX_GREETINGS} others have not introduced themselves yet`);
+      return;
+    }
+    this.#greetings.set(link, node);
+    const over = () => this.#greetings.delete(link);
+    const components = {
+      runtime,
+      membership,
+      limitMs: this.#init.greetingMs ?? GREETING_MS,
+      introduce: () => {
+        const { name, software, addresses } = this.#init;
+        return { name, software, addresses: addresses(), session: this.#peer(node).session };
+      },
+    };
+    const outcome: GreetingOutcome = {
+      admitted: (hello, chain, grant) => {
+        over();
+        const peer = this.#peer(node);
+        peer.chain = chain;
+        peer.grant = grant;
+        return peer.attach(link, hello, () => this.#begin(peer));
+      },
+      incompatible: (reason) => {
+        over();
+        this.#shun(node);
+        this.#peer(node).drop('incompatible', reason);
+      },
+      refused: (error) => {
+        over();
+        this.#shun(node);
+        this.#forgetStranger(node);
+        this.#report(node, error.code, error.message);
+      },
+      ended: (error) => {
+        over();
+        const peer = this.#peers.get(node);
+        if (peer && !peer.linked) peer.reason = error.message;
+        // Who was refused would be refused again.
+        if (error.code !== 'PEER_UNREACHABLE') this.#shun(node, REFUSED_MS);
+        this.#forgetStranger(node);
+      },
+    };
+    new Greeting(components, link, outcome, this.joining);
+  }
+
+  /** Tells everyone of a removal, and lets the node go. */
+  spreadRemoval(removal: Removal): void {
+    this.#dismiss(removal.node);
+    const text = JSON.stringify(['r', removal]);
+    for (const peer of this.#peers.values()) if (peer.conversing) this.#guard(() => peer.post(text));
+  }
+
+  /** One security event about another node. */
+  report(node: string | undefined, code: ErrorCode, reason: string): void {
+    this.#report(node, code, reason);
+  }
+
+  // Carrier
+
+  reachable(node: string): boolean {
+    return this.#peers.get(node)?.status === 'connected';
+  }
+
+  carry(node: string, envelope: ValidEnvelope): Promise<void> {
+    return this.#post(node, JSON.stringify(['m', ...packEnvelope(envelope)]));
+  }
+
+  // ChannelCarrier
+
+  transportTo(node: string): 'websocket' | 'hyperswarm' | 'local' {
+    const kind = this.#peers.get(node)?.linkKind;
+    return kind === 'websocket' || kind === 'hyperswarm' ? kind : 'local';
+  }
+
+  open(node: string, { channelId, from, to }: ChannelRequest): Promise<void> {
+    if (!this.reachable(node)) {
+      const error = new EclipticError('AGENT_UNAVAILABLE', `there is no link to node ${node}`);
+      return Promise.reject(error);
+    }
+    return this.#post(node, JSON.stringify(['o', channelId, from, to]));
+  }
+
+  answer(node: string, channelId: string, refusal: string | undefined): Promise<void> {
+    return this.#post(node, JSON.stringify(['y', channelId, refusal ?? null]));
+  }
+
+  deliver(node: string, channelId: string, envelope: ValidEnvelope): Promise<void> {
+    return this.#post(node, JSON.stringify(['x', channelId, ...packEnvelope(envelope)]));
+  }
+
+  close(node: string, channelId: string): Promise<void> {
+    return this.#post(node, JSON.stringify(['z', channelId]));
+  }
+
+  #post(node: string, text: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const peer = this.#peers.get(node);
+      if (peer?.conversing) peer.post(text, resolve, reject);
+      else reject(new EclipticError('DELIVERY_FAILED', `node ${node} is lost`, { outcome: 'not-delivered' }));
+    });
+  }
+
+  /** The first words of a conversation. */
+  #begin(peer: Peer): void {
+    const { membership } = this.#components;
+    this.#cards.announceAll(peer);
+    for (const removal of membership.removals) peer.post(JSON.stringify(['r', removal]));
+    const known = [...this.#peers.values()]
+      .filter((other) => other !== peer && other.status === 'connected')
+      .map((other) => [other.node, other.addresses]);
+    if (known.length > 0) peer.post(JSON.stringify(['k', known]));
+    const renewed = membership.renewed(peer.chain!);
+    if (renewed) peer.post(JSON.stringify(['n', renewed]));
+    if (peer.addresses.length > 0) this.#guard(() => membership.noteAddresses(peer.node, peer.addresses));
+  }
+
+  #takeRemoval(peer: Peer, removal: Removal): void {
+    const { membership, identity } = this.#components;
+    try {
+      if (!membership.takeRemoval(removal)) return;
+    } catch (error) {
+      const { code, message } = error as EclipticError;
+      this.#report(peer.node, code, message);
+      return;
+    }
+    if (removal.node === identity.key) this.#components.runtime.logger.warn({}, 'this node was removed from the mesh');
+    this.spreadRemoval(removal);
+  }
+
+  #takeKnown(known: Known): void {
+    const { membership, identity } = this.#components;
+    for (const [node, addresses] of known) {
+      if (node === identity.key) continue;
+      const peer = this.#peer(node);
+      peer.vouchedFor = true;
+      if (peer.status === 'connected' || addresses.length === 0) continue;
+      peer.addresses = addresses;
+      this.#guard(() => membership.noteAddresses(node, addresses));
+    }
+  }
+
+  #takeRenewal(peer: Peer, chain: unknown): void {
+    try {
+      this.#components.membership.renew(chain);
+    } catch (error) {
+      this.#report(peer.node, 'MEMBERSHIP_REFUSED', (error as Error).message);
+    }
+  }
+
+  #peer(node: string): Peer {
+    let peer = this.#peers.get(node);
+    if (!peer) {
+      const { runtime, identity } = this.#components;
+      peer = new Peer(
+        {
+          runtime,
+          ownKey: identity.key,
+          limits: this.#limits,
+          take: (from, item) => this.#inbound!.take(from, item),
+          onStatus: (changed, status) => this.#onStatus(changed, status),
+          onEnd: (ended) => {
+            this.#cards.end(ended);
+            this.#target?.channels.remote?.peerChanged(ended.node, 'lost');
+          },
+          onFarewell: (gone) => this.#dismiss(gone.node),
+          onViolation: (offender, error) => {
+            this.#shun(offender.node);
+            this.#report(offender.node, error.code, error.message);
+          },
+        },
+        node,
+      );
+      this.#peers.set(node, peer);
+    }
+    return peer;
+  }
+
+  #onStatus(peer: Peer, status: PeerStatus): void {
+    const { registry, runtime } = this.#components;
+    const channels = this.#target?.channels.remote;
+    if (status === 'connected') channels?.peerChanged(peer.node, 'resumed');
+    if (status === 'suspected' || status === 'away') channels?.peerChanged(peer.node, 'interrupted');
+    if (status === 'lost') registry.forgetNode(peer.node);
+    runtime.logger.info({ node: peer.node, status, reason: peer.reason }, 'a peer changed');
+    if (status !== 'connecting')
+      this.#emit({ type: 'peer-status', node: peer.node, peerStatus: status, reason: peer.reason });
+  }
+
+  /** A node is no longer a member. */
+  #dismiss(node: string): void {
+    const peer = this.#peers.get(node);
+    if (!peer) return;
+    this.#peers.delete(node);
+    peer.leave('removed');
+    this.#components.registry.forgetNode(node);
+    this.#emit({ type: 'peer-status', node, peerStatus: 'removed' });
+  }
+
+  /** A node that was never met and did not get in is not worth remembering. */
+  #forgetStranger(node: string): void {
+    const peer = this.#peers.get(node);
+    if (peer && !peer.chain && !peer.vouchedFor) this.#peers.delete(node);
+  }
+
+  #tickLater(): void {
+    const { runtime } = this.#components;
+    this.#lastTick = runtime.stopwatch();
+    this.#timer = runtime.setTimer(() => this.#tick(), TICK_MS);
+  }
+
+  #tick(): void {
+    const { runtime, membership } = this.#components;
+    const now = runtime.stopwatch();
+    const asleep = now - this.#lastTick > 4 * TICK_MS;
+    let missing = false;
+    for (const peer of [...this.#peers.values()]) {
+      if (asleep) peer.excuse(now);
+      const lapsed = peer.chain && peer.linked ? membership.lapsed(peer.chain) : undefined;
+      if (lapsed) {
+        this.#report(peer.node, 'MEMBERSHIP_REFUSED', `node ${peer.node} is no longer admitted: ${lapsed}`);
+        this.#dismiss(peer.node);
+        continue;
+      }
+      peer.tick(now);
+      missing ||= peer.status !== 'connected' && peer.status !== 'incompatible';
+    }
+    if (missing || (this.#peers.size === 0 && (membership.joined || this.joining))) this.#init.onMissing();
+    this.#tickLater();
+  }
+
+  #shun(node: string, ms = SHUN_MS): void {
+    if (this.#shunned.size >= MAX_SHUNNED) this.#shunned.clear();
+    this.#shunned.set(node, this.#components.runtime.stopwatch() + ms);
+  }
+
+  #isShunned(node: string): boolean {
+    return (this.#shunned.get(node) ?? 0) > this.#components.runtime.stopwatch();
+  }
+
+  /** What cannot be queued for one peer must not keep the others from being told. */
+  #guard(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#components.runtime.logger.error({ err: error }, 'a peer could not be told');
+    }
+  }
+
+  #report(node: string | undefined, code: ErrorCode, reason: string): void {
+    this.#components.runtime.logger.warn({ node, code, reason }, 'refused');
+    this.#emit({ type: 'security', node, code, reason });
+  }
+
+  #emit(event: Omit<A2ALogEvent, 'timestamp'>): void {
+    this.#components.observability.emit({ ...event, timestamp: this.#components.runtime.now() });
+  }
+}
+
+function defined(init: PeersInit): Partial<PeerLimits> {
+  return Object.fromEntries(
+    (Object.keys(DEFAULTS) as (keyof PeerLimits)[])
+      .filter((key) => init[key] !== undefined)
+      .map((key) => [key, init[key]]),
+  );
+}
