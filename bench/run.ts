@@ -1,8 +1,9 @@
 import { run as cli } from './cli.js';
 import type { Report } from './compare.js';
+import { run as links } from './links.js';
 import { run as mesh } from './mesh.js';
 
-const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, cli };
+const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, links, cli };
 
 const words = process.argv.slice(2);
 const json = words.includes('--json');
@@ -18,12 +19,12 @@ const report: Report = {
     if (json) return console.log(JSON.stringify(row));
     const { suite, name, ratio, ours, theirs, unit } = row;
     console.log(
-      `${suite.padEnd(8)}${name.padEnd(32)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}`,
+      `${suite.padEnd(8)}${name.padEnd(36)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}`,
     );
   },
   figure(suite, name, value, unit) {
     if (json) return console.log(JSON.stringify({ suite, name, value, unit }));
-    console.log(`${suite.padEnd(8)}${name.padEnd(32)}${format(value).padStart(8)}   ${unit}`);
+    console.log(`${suite.padEnd(8)}${name.padEnd(36)}${format(value).padStart(8)}   ${unit}`);
   },
 };
 

@@ -127,9 +127,15 @@ export class A2AChannel {
     await this.#components.transport.close();
   }
 
-  /** @internal Reports what happened underneath: acknowledged, disconnected, reconnected or closed. */
-  report(event: Extract<ChannelEvent, { type: 'acknowledged' | 'disconnected' | 'reconnected' | 'closed' }>): void {
-    if (event.type === 'closed') this.#lastError = undefined;
+  /**
+   * @internal Reports what happened underneath: acknowledged, disconnected, reconnected or closed. With a `cause`, it
+   * was not closed by anyone but failed.
+   */
+  report(
+    event: Extract<ChannelEvent, { type: 'acknowledged' | 'disconnected' | 'reconnected' | 'closed' }>,
+    cause?: EclipticError,
+  ): void {
+    if (event.type === 'closed') this.#lastError = cause;
     const refused = this.#step(event);
     if (refused) throw refused;
   }

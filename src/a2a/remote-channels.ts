@@ -122,7 +122,7 @@ export class RemoteChannels {
   peerChanged(node: string, change: 'interrupted' | 'resumed' | 'lost'): void {
     for (const { node: other, channel } of [...this.#ends.values()]) {
       if (other !== node) continue;
-      if (change === 'lost' && channel.status !== 'closed') channel.report({ type: 'closed' });
+      if (change === 'lost' && channel.status !== 'closed') channel.report({ type: 'closed' }, lost(node));
       if (change === 'interrupted' && channel.status === 'open') channel.report({ type: 'disconnected' });
       if (change === 'resumed' && channel.status === 'reconnecting') channel.report({ type: 'reconnected' });
     }
@@ -153,6 +153,10 @@ export class RemoteChannels {
     });
     return end;
   }
+}
+
+function lost(node: string): EclipticError {
+  return new EclipticError('DELIVERY_FAILED', `node ${node} is lost`);
 }
 
 function keyOf(node: string, channelId: string): string {

@@ -246,22 +246,16 @@ export class A2ARouter {
     );
   }
 
-  async #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
+  #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
     const started = this.#reporter.startTimed();
-    const failure = await this.#carry(envelope, source, target);
-    if (!failure) return this.#reporter.routed(envelope, source, target, started);
-    this.#admission.retract(envelope, source);
-    if (failure.code === 'DELIVERY_FAILED') this.#reporter.about('delivery-failure', envelope, target.address, failure);
-    return this.#reporter.refused(envelope, target.address, failure, started);
-  }
-
-  /** Hands an envelope to the other node, as that node will name its ends; resolves with why it was not taken. */
-  #carry(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<Failure | undefined> {
-    return this.#carrier!.carry(target.node!, envelope.readdress(source.card.id, target.card.id)).then(
-      () => undefined,
+    return this.#carrier!.carry(target.node!, toWire(envelope, source, target)).then(
+      () => this.#reporter.routed(envelope, source, target, started),
       (error: unknown) => {
-        const { code, message: reason, details } = toEclipticError(error, 'DELIVERY_FAILED');
-        return { code, reason, outcome: details.outcome as Failure['outcome'] };
+        const failure = failureOf(error);
+        this.#admission.retract(envelope, source);
+        if (failure.code === 'DELIVERY_FAILED')
+          this.#reporter.about('delivery-failure', envelope, target.address, failure);
+        return this.#reporter.refused(envelope, target.address, failure, started);
       },
     );
   }
@@ -341,7 +335,9 @@ export class A2ARouter {
     targets: readonly RegistryEntry[],
     counts: BroadcastCounts,
   ): Promise<RegistryEntry[]> {
-    const failures = await Promise.all(targets.map((target) => this.#carry(envelope, source, target)));
+    const carry = (target: RegistryEntry) =>
+      this.#carrier!.carry(target.node!, toWire(envelope, source, target)).then(() => undefined, failureOf);
+    const failures = await Promise.all(targets.map(carry));
     const carried = targets.filter((_, index) => failures[index] === undefined);
     targets.forEach(({ address }, index) => {
       const failure = failures[index];
@@ -378,4 +374,15 @@ export class A2ARouter {
 
 function loadOf(entry: RegistryEntry): number {
   return entry.mailbox?.load ?? 0;
+}
+
+/** An envelope as the other node will name its ends. */
+function toWire(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): ValidEnvelope {
+  return envelope.readdress(source.card.id, target.card.id);
+}
+
+/** Why the other node does not have it. */
+function failureOf(error: unknown): Failure {
+  const { code, message: reason, details } = toEclipticError(error, 'DELIVERY_FAILED');
+  return { code, reason, outcome: details.outcome as Failure['outcome'] };
 }

@@ -72,7 +72,9 @@ export class HyperswarmDiscovery implements Discovery {
     this.#lastSeek = now;
     if (this.#seeks > 0 && now < this.#nextSeek) return;
     this.#nextSeek = now + SEEK_MS[Math.min(this.#seeks++, SEEK_MS.length - 1)]!;
-    for (const { session, meeting } of this.#sessions.values()) this.#look(session, meeting);
+    for (const { session, meeting } of this.#sessions.values()) {
+      if (meeting.role !== 'host') this.#look(session, meeting);
+    }
   }
 
   status(): DiscoveryStatus {
@@ -91,6 +93,8 @@ export class HyperswarmDiscovery implements Discovery {
     const session = this.#swarm!.join(Buffer.from(meeting.topic), roles(meeting));
     const looks: Timer[] = [];
     this.#sessions.set(topic, { session, looks, meeting });
+    // Who waits need not look; who looks does so again.
+    if (meeting.role === 'host') return;
     const lookAgain = () => {
       for (const ms of FIRST_LOOKS_MS) {
         looks.push(this.#components.runtime.setTimer(() => this.#look(session, meeting), ms));

@@ -211,7 +211,7 @@ export class Peers implements Carrier, ChannelCarrier {
   }
 
   carry(node: string, envelope: ValidEnvelope): Promise<void> {
-    return this.#post(node, JSON.stringify(['m', ...packEnvelope(envelope)]));
+    return this.#post(node, `["m",${packEnvelope(envelope)}]`);
   }
 
   // ChannelCarrier
@@ -234,7 +234,7 @@ export class Peers implements Carrier, ChannelCarrier {
   }
 
   deliver(node: string, channelId: string, envelope: ValidEnvelope): Promise<void> {
-    return this.#post(node, JSON.stringify(['x', channelId, ...packEnvelope(envelope)]));
+    return this.#post(node, `["x",${JSON.stringify(channelId)},${packEnvelope(envelope)}]`);
   }
 
   close(node: string, channelId: string): Promise<void> {
