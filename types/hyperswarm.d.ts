@@ -18,7 +18,7 @@ declare module '@hyperswarm/secret-stream' {
     destroy(error?: Error | null): void;
     pause(): void;
     resume(): void;
-    on(event: 'open' | 'drain' | 'close', listener: () => void): this;
+    on(event: 'handshake' | 'open' | 'drain' | 'end' | 'close', listener: () => void): this;
     on(event: 'data', listener: (frame: Uint8Array) => void): this;
     on(event: 'error', listener: (error: Error) => void): this;
     once(event: 'drain', listener: () => void): this;
@@ -50,6 +50,8 @@ declare module 'hyperdht' {
     readonly online: boolean;
     fullyBootstrapped(): Promise<void>;
     address(): Address;
+    /** The other nodes it knows. */
+    toArray(): Address[];
     connect(key: Uint8Array): NoiseSecretStream;
     createServer(onConnection: (stream: NoiseSecretStream) => void): { listen(keyPair: KeyPair): Promise<void> };
     destroy(options?: { force?: boolean }): Promise<void>;

@@ -29,6 +29,7 @@ export class AgentRegistry {
   readonly #byTier = new EntryIndex<AgentTier>();
   readonly #bySandbox = new EntryIndex<string>();
   readonly #watchers = new Set<LocalCardWatcher>();
+  readonly #cardWatchers = new Set<(card: AgentCard) => void>();
   #discovery: CardDiscovery | undefined;
   #nextOrder = 0;
 
@@ -92,6 +93,14 @@ export class AgentRegistry {
     this.#watchers.add(watcher);
     return () => {
       this.#watchers.delete(watcher);
+    };
+  }
+
+  /** Calls back with every card that is stored, whoever's it is. */
+  onCard(watcher: (card: AgentCard) => void): () => void {
+    this.#cardWatchers.add(watcher);
+    return () => {
+      this.#cardWatchers.delete(watcher);
     };
   }
 
@@ -250,6 +259,7 @@ export class AgentRegistry {
       if (entry.node !== undefined) this.#remoteById.add(card.id, entry);
     }
     this.#index(entry);
+    for (const watcher of this.#cardWatchers) watcher(card);
     return card;
   }
 

@@ -20,6 +20,9 @@ export interface RemoteChannelsComponents {
   acknowledgeMs: number;
 }
 
+/** Channels that one node may have open with this one. */
+const MAX_PER_NODE = 1_000;
+
 interface RemoteEnd {
   readonly node: string;
   readonly channel: A2AChannel;
@@ -71,15 +74,23 @@ export class RemoteChannels {
     });
   }
 
-  /** Another node asks for a channel. */
-  async requested(node: string, { channelId, from, to }: ChannelRequest): Promise<void> {
+  /** Another node asks for a channel. Throws when it speaks for an agent that is not its own. */
+  requested(node: string, request: ChannelRequest): Promise<void> {
+    if (!this.#components.registry.entry(`${request.from}@${node}`)) {
+      throw new EclipticError('SENDER_REFUSED', `node ${node} has no announced agent "${request.from}"`);
+    }
+    return this.#consider(node, request);
+  }
+
+  async #consider(node: string, { channelId, from, to }: ChannelRequest): Promise<void> {
     const { router, factory, carrier, registry, ask } = this.#components;
     let refusal: string | undefined;
     let end: RemoteEnd | undefined;
     try {
       const sender = `${from}@${node}`;
       const target = registry.ownEntry(to);
-      if (!registry.entry(sender) || !target) throw new EclipticError('AGENT_NOT_FOUND', `there is no agent "${to}"`);
+      if (!target) throw new EclipticError('AGENT_NOT_FOUND', `there is no agent "${to}"`);
+      if (this.#countOf(node) >= MAX_PER_NODE) throw new EclipticError('QUEUE_FULL', 'too many channels are open');
       if (this.#ends.has(keyOf(node, channelId))) throw new EclipticError('CHANNEL_CLOSED', 'there is such a channel');
       router.admit(factory.create({ sender, recipient: target.address, type: 'notification', payload: null }));
       end = this.#add(node, channelId, target.address, sender);
@@ -103,8 +114,13 @@ export class RemoteChannels {
     const end = this.#ends.get(keyOf(node, channelId));
     if (!end || end.channel.status === 'closed') throw new EclipticError('CHANNEL_CLOSED', 'there is no such channel');
     const { localAgentId, remoteAgentId } = end.channel;
-    const envelope = wire.readdress(`${splitAddress(wire.sender).id}@${node}`, wire.recipient);
-    if (envelope.sender !== remoteAgentId || envelope.recipient !== localAgentId) {
+    const claimed = splitAddress(wire.sender);
+    const envelope = wire.readdress(`${claimed.id}@${node}`, wire.recipient);
+    if (
+      (claimed.node !== undefined && claimed.node !== node) ||
+      envelope.sender !== remoteAgentId ||
+      envelope.recipient !== localAgentId
+    ) {
       throw new EclipticError('SENDER_REFUSED', `channel ${channelId} is not between these agents`, { channelId });
     }
     const onDelivered = this.#components.router.admit(envelope);
@@ -126,6 +142,10 @@ export class RemoteChannels {
       if (change === 'interrupted' && channel.status === 'open') channel.report({ type: 'disconnected' });
       if (change === 'resumed' && channel.status === 'reconnecting') channel.report({ type: 'reconnected' });
     }
+  }
+
+  #countOf(node: string): number {
+    return [...this.#ends.values()].reduce((count, end) => (end.node === node ? count + 1 : count), 0);
   }
 
   #add(node: string, channelId: string, local: string, remote: string): RemoteEnd {

@@ -56,8 +56,8 @@ export class HyperswarmDiscovery implements Discovery {
 
   meet(meetings: readonly Meeting[]): void {
     const wanted = new Map(meetings.map((meeting) => [Buffer.from(meeting.topic).toString('hex'), meeting]));
-    for (const [topic, { session, looks }] of this.#sessions) {
-      if (wanted.has(topic)) continue;
+    for (const [topic, { session, looks, meeting }] of this.#sessions) {
+      if (wanted.get(topic)?.role === meeting.role) continue;
       for (const timer of looks) timer.cancel();
       session.destroy().catch(() => {});
       this.#sessions.delete(topic);
@@ -79,7 +79,7 @@ export class HyperswarmDiscovery implements Discovery {
 
   status(): DiscoveryStatus {
     const where = this.#bootstrap.length > 0 ? `the private DHT at ${this.#bootstrap.join(', ')}` : 'the public DHT';
-    const working = this.#dht?.bootstrapped === true && this.#dht.online;
+    const working = this.#dht?.bootstrapped === true && this.#dht.online && this.#dht.toArray().length > 0;
     const detail = working ? `reaches ${where}` : `cannot reach ${where}: is UDP blocked, or nothing running there?`;
     return { kind: 'hyperswarm', working, detail };
   }

@@ -1,3 +1,4 @@
+import { createSocket } from 'node:dgram';
 import DHT from 'hyperdht';
 import { describeError, EclipticError } from '../runtime/errors.js';
 
@@ -16,6 +17,7 @@ export class PrivateDht {
   }
 
   static async start(count: number, host: string, port: number): Promise<PrivateDht> {
+    await check(host, port);
     const nodes: DHT[] = [];
     try {
       while (nodes.length < count) {
@@ -47,4 +49,18 @@ export class PrivateDht {
   async stop(): Promise<void> {
     await Promise.all(this.#nodes.map((node) => node.destroy({ force: true })));
   }
+}
+
+/** A DHT node that cannot bind would never let go of the process. */
+function check(host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = createSocket('udp4');
+    socket.once('error', (error) => {
+      socket.close();
+      reject(
+        new EclipticError('ADDRESS_UNUSABLE', `cannot run a DHT on ${host}:${port}: ${error.message}`, { host, port }),
+      );
+    });
+    socket.bind(port, host, () => socket.close(() => resolve()));
+  });
 }

@@ -20,6 +20,7 @@ export interface WebsocketDiscoveryInit {
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5_000;
+const MAX_DIALS = 16;
 
 interface Attempt {
   dialing: boolean;
@@ -37,10 +38,11 @@ export class WebsocketDiscovery implements Discovery {
   readonly #components: WebsocketDiscoveryComponents;
   readonly #init: WebsocketDiscoveryInit;
   readonly #attempts = new Map<string, Attempt>();
+  #dialing = 0;
   #listener: WebsocketListener | undefined;
   #onLink: ((link: Link) => void) | undefined;
   /** Where this node can be called. */
-  address: string | undefined;
+  addresses: readonly string[] = [];
 
   constructor(components: WebsocketDiscoveryComponents, init: WebsocketDiscoveryInit) {
     this.#components = components;
@@ -52,7 +54,7 @@ export class WebsocketDiscovery implements Discovery {
     this.#onLink = onLink;
     if (!this.#init.listen) return;
     this.#listener = new WebsocketListener({ runtime, keyPair, onLink, onFailure });
-    this.address = await this.#listener.listen(this.#init.listen.host, this.#init.listen.port);
+    this.addresses = await this.#listener.listen(this.#init.listen.host, this.#init.listen.port);
   }
 
   meet(): void {
@@ -68,13 +70,14 @@ export class WebsocketDiscovery implements Discovery {
       const attempt = this.#attempts.get(address) ?? { ...FIRST_ATTEMPT };
       this.#attempts.set(address, attempt);
       if (attempt.node !== undefined && isLinked(attempt.node)) attempt.wait = FIRST_WAIT_MS;
-      else if (!attempt.dialing && now >= attempt.nextAt) void this.#dial(address, attempt);
+      else if (!attempt.dialing && now >= attempt.nextAt && this.#dialing < MAX_DIALS)
+        void this.#dial(address, attempt);
     }
   }
 
   status(): DiscoveryStatus {
     const failures = [...this.#attempts].filter(([, { failure }]) => failure !== undefined);
-    const listening = this.address ? `listens on ${this.address}` : 'does not listen';
+    const listening = this.addresses.length > 0 ? `listens on ${this.addresses.join(', ')}` : 'does not listen';
     const detail = [listening, ...failures.map(([, { failure }]) => failure)].join('; ');
     return { kind: 'websocket', working: failures.length === 0, detail };
   }
@@ -87,6 +90,7 @@ export class WebsocketDiscovery implements Discovery {
   async #dial(address: string, attempt: Attempt): Promise<void> {
     const { runtime, keyPair } = this.#components;
     attempt.dialing = true;
+    this.#dialing++;
     try {
       const link = await dialWebsocket(runtime, address, keyPair);
       attempt.failure = undefined;
@@ -97,6 +101,7 @@ export class WebsocketDiscovery implements Discovery {
       attempt.failure = describeError(error);
     }
     attempt.dialing = false;
+    this.#dialing--;
     attempt.nextAt = runtime.stopwatch() + attempt.wait * (0.5 + runtime.random());
     attempt.wait = Math.min(attempt.wait * 2, LONGEST_WAIT_MS);
   }

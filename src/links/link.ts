@@ -15,7 +15,7 @@ export interface Link {
   readonly handshake: Uint8Array;
   /** Do frames arrive in the order they were sent, each exactly once, while the link lives? */
   readonly reliable: boolean;
-  /** Sends a frame. False means: enough for now, go on at `onDrain`. On a closed link it does nothing. */
+  /** Sends a frame of at least one byte. False means: enough for now, go on at `onDrain`. On a closed link it does nothing. */
   send(frame: Uint8Array): boolean;
   /** Says who listens. Frames that came before wait for this; a second call is a mistake. */
   listen(listener: LinkListener): void;

@@ -69,8 +69,9 @@ export class MemoryLink implements Link {
 
   listen(listener: LinkListener): void {
     this.#listener = listener;
-    for (const frame of this.#early.splice(0)) listener.onFrame(frame);
-    if (this.#closed !== undefined) listener.onClose(this.#closed, false);
+    const closed = this.#closed;
+    for (const frame of this.#early.splice(0)) if (this.#closed === closed) listener.onFrame(frame);
+    if (closed !== undefined) listener.onClose(closed, false);
   }
 
   close(): void {
@@ -91,7 +92,7 @@ export class MemoryLink implements Link {
   }
 
   #drainMaybe(): void {
-    if (!this.#full || this.#underWay > HIGH_WATER_BYTES / 2) return;
+    if (this.#closed !== undefined || !this.#full || this.#underWay > HIGH_WATER_BYTES / 2) return;
     this.#full = false;
     this.#listener?.onDrain();
   }

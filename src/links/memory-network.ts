@@ -12,13 +12,21 @@ export interface Faults {
 
 const NO_FAULTS: Faults = { latencyMs: [1, 1], loss: 0, duplication: 0 };
 
+interface Place {
+  readonly from: string;
+  readonly to: string;
+  readonly other: MemoryLink;
+  /** When the last of what this end sent arrives. */
+  last: number;
+}
+
 /**
  * A network between nodes of one process that loses, repeats, delays and reorders frames, and can be cut in two:
  * everything drawn from the runtime's randomness and timed by its clock, so that a seed replays it exactly.
  */
 export class MemoryNetwork {
   readonly #runtime: Runtime;
-  readonly #links = new Map<MemoryLink, { from: string; to: string; other: MemoryLink }>();
+  readonly #links = new Map<MemoryLink, Place>();
   readonly #cuts = new Set<string>();
   faults: Faults;
 
@@ -36,8 +44,8 @@ export class MemoryNetwork {
       handshake: this.#runtime.bytes(32),
       carry: (from, parcel) => this.#carry(from, parcel),
     });
-    this.#links.set(caller, { from: callerKey, to: calledKey, other: called });
-    this.#links.set(called, { from: calledKey, to: callerKey, other: caller });
+    this.#links.set(caller, { from: callerKey, to: calledKey, other: called, last: 0 });
+    this.#links.set(called, { from: calledKey, to: callerKey, other: caller, last: 0 });
     return [caller, called];
   };
 
@@ -56,7 +64,7 @@ export class MemoryNetwork {
 
   /** Ends every link of a node, whose process is gone. With `silently`, the others must find out by themselves. */
   crash(key: string, silently: boolean): void {
-    for (const [link, { from, other }] of this.#links) {
+    for (const [link, { from, other }] of [...this.#links]) {
       if (from !== key) continue;
       this.#links.delete(link);
       link.sever();
@@ -73,8 +81,18 @@ export class MemoryNetwork {
       if (!this.#isCut(place.from, place.to)) parcel.arrive();
     };
     this.#runtime.setTimer(() => parcel.left(), this.#latency());
-    if (this.#runtime.random() >= loss) this.#runtime.setTimer(deliver, this.#latency());
-    if (this.#runtime.random() < duplication) this.#runtime.setTimer(deliver, this.#latency());
+    if (this.#runtime.random() >= loss) this.#runtime.setTimer(deliver, this.#wait(place, parcel));
+    if (this.#runtime.random() < duplication) this.#runtime.setTimer(deliver, this.#wait(place, parcel));
+  }
+
+  /** How long a parcel takes. Only a range of times reorders frames; a close comes last in any case. */
+  #wait(place: Place, { closing }: Parcel): number {
+    const [least, most] = this.faults.latencyMs;
+    const now = this.#runtime.now();
+    const due = now + this.#latency();
+    const at = closing || least === most ? Math.max(due, place.last + 0.001) : due;
+    place.last = Math.max(place.last, at);
+    return at - now;
   }
 
   #latency(): number {

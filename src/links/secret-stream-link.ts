@@ -33,6 +33,8 @@ export class SecretStreamLink implements Link {
       this.#reason = error.message;
       this.#tampered = isTampering(error);
     });
+    // A stream that the other end has ended stays half open until this end ends it too.
+    stream.on('end', () => this.#finish());
     stream.on('close', () => this.#onClose());
   }
 
@@ -52,11 +54,16 @@ export class SecretStreamLink implements Link {
 
   close(): void {
     if (!this.#open) return;
-    this.#open = false;
     this.#reason = 'this end closed it';
-    this.#stream.end();
+    this.#finish();
     // The other side may never read its end; and what it still sends must flow, or the end would never be seen.
     this.#stream.resume();
+  }
+
+  #finish(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#stream.end();
     const timer = this.#runtime.setTimer(() => this.#stream.destroy(), CLOSE_MS);
     this.#stream.on('close', () => timer.cancel());
   }

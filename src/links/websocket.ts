@@ -1,3 +1,6 @@
+import { createServer, type Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import type { Duplex } from 'node:stream';
 import NoiseSecretStream from '@hyperswarm/secret-stream';
 import { createWebSocketStream, WebSocket, WebSocketServer } from 'ws';
@@ -10,6 +13,8 @@ import { SecretStreamLink } from './secret-stream-link.js';
 const HANDSHAKE_MS = 5_000;
 /** Connections whose handshake is not done; more are refused. */
 const MAX_UNPROVEN = 128;
+/** No handshake is longer. */
+const MAX_HANDSHAKE_BYTES = 4_096;
 /** What one WebSocket message may hold: a secret-stream frame is spread over as many as it needs. */
 const MAX_MESSAGE_BYTES = 2 * MAX_FRAME_BYTES;
 
@@ -26,22 +31,39 @@ export interface WebsocketListenerComponents {
   onFailure: (from: string, reason: string) => void;
 }
 
+/** Somebody who has connected. */
+interface Caller {
+  readonly from: string;
+  readonly socket: Socket;
+  /** Takes it off the list of the unproven; false when it was off already. */
+  settle(): boolean;
+}
+
 /** Takes links from nodes that call over WebSocket. The Noise handshake on top says who they are. */
 export class WebsocketListener {
   readonly #components: WebsocketListenerComponents;
-  #server: WebSocketServer | undefined;
+  readonly #callers = new Map<Socket, Caller>();
+  #http: Server | undefined;
   #unproven = 0;
 
   constructor(components: WebsocketListenerComponents) {
     this.#components = components;
   }
 
-  /** Listens; resolves with the address that others can call. */
-  listen(host: string, port: number): Promise<string> {
+  /** Listens; resolves with the addresses that others can call. */
+  listen(host: string, port: number): Promise<string[]> {
     return new Promise((resolve, reject) => {
-      const options = { host, port, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false, clientTracking: true };
-      const server = new WebSocketServer(options);
-      this.#server = server;
+      const http = createServer((request, response) => {
+        response.writeHead(426, { connection: 'close' }).end();
+        this.#fail(request.socket, 'it asks for something else');
+      });
+      this.#http = http;
+      http.on('connection', (socket) => this.#admit(socket));
+      http.on('clientError', (error, socket) => {
+        this.#fail(socket as Socket, error.message);
+        socket.destroy();
+      });
+      const server = new WebSocketServer({ server: http, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false });
       server.once('error', (error) => {
         reject(
           new EclipticError('ADDRESS_UNUSABLE', `cannot listen on ${host}:${port}: ${error.message}`, { host, port }),
@@ -49,35 +71,72 @@ export class WebsocketListener {
       });
       server.once('listening', () => {
         server.on('error', (err) => this.#components.runtime.logger.error({ err }, 'websocket listener'));
-        const address = server.address() as { address: string; port: number; family: string };
-        const name = address.address.includes(':') ? `[${address.address}]` : address.address;
-        resolve(`ws://${name}:${address.port}`);
+        const { address, port: bound } = http.address() as { address: string; port: number };
+        resolve(reachableAt(address).map((name) => `ws://${name.includes(':') ? `[${name}]` : name}:${bound}`));
       });
-      server.on('connection', (socket, request) => this.#accept(socket, request.socket.remoteAddress ?? 'somewhere'));
+      server.on('connection', (socket, request) => this.#accept(socket, request.socket));
+      http.listen(port, host);
     });
   }
 
   /** Takes no more calls, and ends those under way. */
   close(): Promise<void> {
-    const server = this.#server;
-    if (!server) return Promise.resolve();
-    for (const socket of server.clients) socket.terminate();
-    return new Promise((resolve) => server.close(() => resolve()));
+    const http = this.#http;
+    if (!http) return Promise.resolve();
+    for (const socket of this.#callers.keys()) socket.destroy();
+    return new Promise((resolve) => http.close(() => resolve()));
   }
 
-  #accept(socket: WebSocket, from: string): void {
-    const { runtime, keyPair, onLink, onFailure } = this.#components;
+  #admit(socket: Socket): void {
+    const { runtime, onFailure } = this.#components;
+    const from = socket.remoteAddress ?? 'somewhere';
     if (this.#unproven >= MAX_UNPROVEN) {
-      socket.on('error', () => {});
-      socket.terminate();
+      socket.destroy();
       onFailure(from, `${MAX_UNPROVEN} others have not proven themselves yet`);
       return;
     }
     this.#unproven++;
-    secure(runtime, socket, false, keyPair)
-      .finally(() => this.#unproven--)
-      .then(onLink, (error: unknown) => onFailure(from, describeError(error)));
+    const timer = runtime.setTimer(() => {
+      this.#fail(socket, 'no handshake came');
+      socket.destroy();
+    }, HANDSHAKE_MS);
+    let settled = false;
+    const settle = () => {
+      if (settled) return false;
+      settled = true;
+      timer.cancel();
+      this.#unproven--;
+      return true;
+    };
+    this.#callers.set(socket, { from, socket, settle });
+    socket.on('close', () => {
+      this.#fail(socket, 'the connection was closed');
+      this.#callers.delete(socket);
+    });
   }
+
+  #accept(socket: WebSocket, raw: Socket): void {
+    const { runtime, keyPair, onLink } = this.#components;
+    secure(runtime, socket, false, keyPair)
+      .then((link) => {
+        this.#callers.get(raw)?.settle();
+        onLink(link);
+      })
+      .catch((error: unknown) => this.#fail(raw, describeError(error)));
+  }
+
+  #fail(socket: Socket, reason: string): void {
+    const caller = this.#callers.get(socket);
+    if (caller?.settle()) this.#components.onFailure(caller.from, reason);
+  }
+}
+
+/** Whoever listens everywhere can be called at each of this machine's addresses. */
+function reachableAt(address: string): string[] {
+  if (address !== '0.0.0.0' && address !== '::') return [address];
+  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  const outside = own.filter(({ internal, family }) => !internal && family === 'IPv4');
+  return outside.length > 0 ? outside.slice(0, 4).map((each) => each.address) : ['127.0.0.1'];
 }
 
 /** Calls a node at a `ws://` address. Rejects with `PEER_UNREACHABLE`. */
@@ -113,7 +172,23 @@ function secure(runtime: Runtime, socket: WebSocket, initiator: boolean, keyPair
     stream.on('close', () => {
       fail(new EclipticError('PEER_UNREACHABLE', 'the connection was closed'));
     });
+    // A stream that has not opened yet does not tell that the other end is gone.
+    let open = false;
+    raw.on('end', () =>
+      runtime.defer(() => open || fail(new EclipticError('PEER_UNREACHABLE', 'the connection was closed'))),
+    );
+    let shaken = false;
+    stream.on('handshake', () => {
+      shaken = true;
+    });
+    let received = 0;
+    socket.on('message', (data: Buffer) => {
+      if (shaken) return;
+      received += data.byteLength;
+      if (received > MAX_HANDSHAKE_BYTES) fail(new EclipticError('PEER_UNREACHABLE', 'it sends no handshake'));
+    });
     stream.on('open', () => {
+      open = true;
       timer.cancel();
       resolve(new SecretStreamLink(runtime, 'websocket', stream));
     });

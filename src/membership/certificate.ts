@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { LIMITS } from '../a2a/limits.js';
 import { type AgentTier, AgentTierSchema } from '../a2a/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
-import { type Identity, isSignedBy, NODE_KEY } from './identity.js';
+import { type Identity, isNodeKey, isSignedBy } from './identity.js';
 
-export const NodeKeySchema = z.string().regex(NODE_KEY, 'must be a node key: 64 hexadecimal digits');
+export const NodeKeySchema = z.string().refine(isNodeKey, 'must be a node key: 64 hexadecimal digits');
 
 const time = z.number().nonnegative();
 
@@ -26,6 +26,8 @@ const CertificateSchema = z.strictObject({
   grant: GrantSchema,
   /** Who signed this: a member, or the root itself. */
   issuer: NodeKeySchema,
+  /** When the node became a member; a renewal does not change it, so that it undoes no removal. */
+  since: time,
   issuedAt: time,
   expiresAt: time,
   signature: z.string().max(128),
@@ -41,6 +43,9 @@ export type Chain = z.infer<typeof ChainSchema>;
 export const EVERY_TIER: readonly AgentTier[] = [0, 1, 2, 3];
 
 const PURPOSE = 'certificate';
+/** How far another node's clock may be ahead. */
+export const CLOCK_SKEW_MS = 10 * 60_000;
+const LONGEST_LIFE_MS = 400 * 86_400_000;
 
 export function issueCertificate(issuer: Identity, content: Omit<Certificate, 'issuer' | 'signature'>): Certificate {
   const signed = { ...content, issuer: issuer.key };
@@ -49,10 +54,10 @@ export function issueCertificate(issuer: Identity, content: Omit<Certificate, 'i
 
 /** Who was removed, as far as a chain is concerned. */
 export interface Removals {
-  /** Is a certificate of that node, issued then, void? */
-  isRemoved(node: string, issuedAt: number): boolean;
-  /** Does a member stay one although the issuer above it was removed? */
-  isKept(removed: string, node: string): boolean;
+  /** Is a membership of that node, begun then, over? */
+  isRemoved(node: string, since: number): boolean;
+  /** Does this certificate stay good although its issuer was removed? */
+  isKept(removed: string, signature: string): boolean;
 }
 
 export interface ChainQuestion {
@@ -66,35 +71,51 @@ export interface ChainQuestion {
 export function checkChain(chain: Chain, { mesh, node, now, removals }: ChainQuestion): Grant {
   const own = chain[0]!;
   if (own.node !== node) throw refused('the certificate is another node’s', node);
-  if (own.expiresAt <= now) throw refused('the certificate has expired', node);
-  if (isVoid(own, removals)) throw refused('the node was removed from the mesh', node);
+  if (new Set(chain.map((certificate) => certificate.node)).size < chain.length) {
+    throw refused('a node stands above itself', node);
+  }
+  const lapse = whyLapsed(chain, now, removals);
+  if (lapse) throw refused(lapse, node);
   chain.forEach((certificate, index) => {
     const parent = chain[index + 1];
     const { signature, ...content } = certificate;
+    if (certificate.issuedAt > now + CLOCK_SKEW_MS) throw refused('the certificate is from the future', node);
+    if (certificate.expiresAt - certificate.issuedAt > LONGEST_LIFE_MS || certificate.since > certificate.issuedAt) {
+      throw refused('the certificate’s times make no sense', node);
+    }
     if (certificate.mesh !== mesh) throw refused('the certificate is another mesh’s', node);
     if (certificate.issuer !== (parent?.node ?? mesh)) throw refused('the certificate’s issuer is missing', node);
     if (!isSignedBy(certificate.issuer, PURPOSE, content, signature)) {
       throw refused('the certificate’s signature is wrong', node);
     }
-    if (parent) checkIssuer(parent, certificate, node, removals);
+    if (parent) checkIssuer(parent, certificate, node);
   });
   return own.grant;
 }
 
-function checkIssuer(parent: Certificate, child: Certificate, node: string, removals: Removals): void {
+function checkIssuer(parent: Certificate, child: Certificate, node: string): void {
   if (!parent.grant.invite) throw refused('its issuer may not invite', node);
   if (!isWithin(child.grant, parent.grant)) throw refused('its grant goes beyond its issuer’s', node);
   if (child.issuedAt < parent.issuedAt || child.issuedAt > parent.expiresAt) {
     throw refused('its issuer was no member at the time', node);
   }
-  if (isVoid(parent, removals) && !removals.isKept(parent.node, node)) {
-    throw refused('its issuer was removed from the mesh', node);
-  }
+}
+
+/** Has a chain that was once good ceased to be? Says why. Looks at no signature, so it can be asked all the time. */
+export function whyLapsed(chain: Chain, now: number, removals: Removals): string | undefined {
+  const own = chain[0]!;
+  if (own.expiresAt <= now) return 'the certificate has expired';
+  if (isVoid(own, removals)) return 'the node was removed from the mesh';
+  const orphaned = chain.some((certificate, index) => {
+    const issuer = chain[index + 1];
+    return issuer && isVoid(issuer, removals) && !removals.isKept(issuer.node, certificate.signature);
+  });
+  return orphaned ? 'its issuer was removed from the mesh' : undefined;
 }
 
 /** Was this taken back? What the root itself signed nobody can take back: its holder could sign it again. */
-export function isVoid({ mesh, issuer, node, issuedAt }: Certificate, removals: Removals): boolean {
-  return issuer !== mesh && removals.isRemoved(node, issuedAt);
+function isVoid({ mesh, issuer, node, since }: Certificate, removals: Removals): boolean {
+  return issuer !== mesh && removals.isRemoved(node, since);
 }
 
 /** Nobody can hand on more than it has. */

@@ -1,8 +1,9 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { writePrivately } from './private-file.js';
 import { statement } from './statement.js';
 
 /** What a node's key looks like in addresses and files: 32 bytes as lower-case hex. */
@@ -70,26 +71,49 @@ export class Identity {
   }
 }
 
+/** Points of small order, without their sign: for these, one signature fits every message. */
+const SMALL_ORDER: ReadonlySet<string> = new Set([
+  '0000000000000000000000000000000000000000000000000000000000000000',
+  '0100000000000000000000000000000000000000000000000000000000000000',
+  '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+  'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+  'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  'edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+]);
+
+/** Is this the key of a node that alone can sign with it? */
+export function isNodeKey(key: string): boolean {
+  if (!NODE_KEY.test(key)) return false;
+  const last = (Number.parseInt(key.slice(62), 16) & 0x7f).toString(16).padStart(2, '0');
+  return !SMALL_ORDER.has(key.slice(0, 62) + last);
+}
+
 /** Did the holder of `key` sign exactly this value for exactly this purpose? */
 export function isSignedBy(key: string, purpose: string, value: unknown, signature: string): boolean {
-  if (!NODE_KEY.test(key)) return false;
+  if (!isNodeKey(key)) return false;
   try {
-    const der = Buffer.concat([PUBLIC_PREFIX, Buffer.from(key, 'hex')]);
-    const publicKey = createPublicKey({ key: der, format: 'der', type: 'spki' });
-    return verify(null, statement(purpose, value), publicKey, Buffer.from(signature, 'base64url'));
+    const bytes = Buffer.from(signature, 'base64url');
+    // One signature has one spelling.
+    if (bytes.toString('base64url') !== signature) return false;
+    return verify(null, statement(purpose, value), publicKeyOf(key), bytes);
   } catch {
     // Bytes that are no key sign nothing.
     return false;
   }
 }
 
-/** Writes a file that did not exist, for its owner only, and makes sure that it is on the disk. */
-function writePrivately(file: string, text: string): void {
-  const handle = openSync(file, 'wx', 0o600);
-  try {
-    writeSync(handle, text);
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
+/** Making a key object costs more than checking a signature with it, so the latest are remembered. */
+const remembered = new Map<string, KeyObject>();
+const REMEMBERED_KEYS = 512;
+
+function publicKeyOf(key: string): KeyObject {
+  let found = remembered.get(key);
+  if (!found) {
+    const der = Buffer.concat([PUBLIC_PREFIX, Buffer.from(key, 'hex')]);
+    found = createPublicKey({ key: der, format: 'der', type: 'spki' });
+    if (remembered.size >= REMEMBERED_KEYS) remembered.clear();
+    remembered.set(key, found);
   }
+  return found;
 }

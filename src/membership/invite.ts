@@ -21,6 +21,7 @@ const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 export function encodeInvite({ secret, bootstrap, addresses }: Invite): string {
   const places = [...bootstrap.map((place) => `d${place}`), ...addresses.map((place) => `w${place}`)];
   const texts = places.map((place) => Buffer.from(place));
+  if (texts.some(({ length }) => length > 255)) throw malformed('an address is too long for it');
   const body = Buffer.concat([secret, ...texts.flatMap((text) => [Buffer.of(text.length), text])]);
   return PREFIX + toBase32(Buffer.concat([body, checksum(body)]));
 }
@@ -31,7 +32,10 @@ export function decodeInvite(code: string): Invite {
   const bytes = fromBase32(text.slice(PREFIX.length));
   if (bytes.length < SECRET_BYTES + CHECK_BYTES) throw malformed('it is too short');
   const body = bytes.subarray(0, bytes.length - CHECK_BYTES);
-  if (!checksum(body).equals(bytes.subarray(body.length))) throw malformed('a character is wrong or missing');
+  const spelled = PREFIX + toBase32(bytes) === text;
+  if (!spelled || !checksum(body).equals(bytes.subarray(body.length))) {
+    throw malformed('a character is wrong or missing');
+  }
   const places = readPlaces(body.subarray(SECRET_BYTES));
   return {
     secret: body.subarray(0, SECRET_BYTES),

@@ -1,8 +1,9 @@
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import { ChainSchema, GrantSchema, NodeKeySchema } from './certificate.js';
+import { removePrivately, writePrivately } from './private-file.js';
 import { RemovalSchema } from './removal.js';
 
 const VERSION = 1;
@@ -28,11 +29,14 @@ const MembershipStateSchema = z.strictObject({
       grant: GrantSchema,
       expiresAt: z.number(),
       state: z.enum(['open', 'used', 'revoked']),
-      /** Who used it. */
+      /** Who used it, and when. */
       by: NodeKeySchema.optional(),
+      usedAt: z.number().optional(),
     }),
   ),
   removals: z.array(RemovalSchema),
+  /** Certificates of members that were met: who issued each, and its signature, which tells it from others. */
+  met: z.array(z.tuple([NodeKeySchema, z.string().max(128)])),
 });
 
 export type MembershipState = z.infer<typeof MembershipStateSchema>;
@@ -73,25 +77,16 @@ export class MembershipFile implements MembershipStore {
   }
 
   save(state: MembershipState): void {
-    const draft = `${this.#file}.new`;
-    try {
-      rmSync(draft, { force: true });
-      const handle = openSync(draft, 'wx', 0o600);
-      try {
-        writeSync(handle, JSON.stringify(state));
-        fsyncSync(handle);
-      } finally {
-        closeSync(handle);
-      }
-      renameSync(draft, this.#file);
-    } catch (error) {
-      throw unusable(this.#file, describeError(error), error);
-    }
+    this.#act(() => writePrivately(this.#file, JSON.stringify(state)));
   }
 
   clear(): void {
+    this.#act(() => removePrivately(this.#file));
+  }
+
+  #act(act: () => void): void {
     try {
-      rmSync(this.#file, { force: true });
+      act();
     } catch (error) {
       throw unusable(this.#file, describeError(error), error);
     }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { LIMITS } from '../a2a/limits.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import {
@@ -7,14 +8,15 @@ import {
   checkChain,
   EVERY_TIER,
   type Grant,
+  GrantSchema,
   issueCertificate,
-  isVoid,
   isWithin,
+  whyLapsed,
 } from './certificate.js';
 import { Identity, isSignedBy } from './identity.js';
 import { inviteId, isInviteProof, proveInvite, SECRET_BYTES } from './invite.js';
 import type { MembershipState, MembershipStore } from './membership-file.js';
-import { type Removal, RemovalList, signRemoval } from './removal.js';
+import { nodeOf, type Removal, RemovalList, signRemoval } from './removal.js';
 
 export interface MembershipComponents {
   runtime: Runtime;
@@ -35,11 +37,16 @@ export interface Welcome {
   readonly meetingSecret: string;
   readonly chain: Chain;
   readonly bootstrap: readonly string[];
-  readonly removals: readonly Removal[];
 }
 
 const YEAR_MS = 365 * 86_400_000;
 const PROOF = 'link proof';
+/** Nodes whose addresses are remembered. */
+const MAX_ADDRESSES = 1_000;
+/** Certificates that are remembered as met. */
+const MAX_MET = 1_000;
+/** Certificates from a node up to the root. */
+const LONGEST_CHAIN = 8;
 
 /** What this node may do in one's own mesh: everything. */
 const FULL_GRANT: Grant = { tiers: [...EVERY_TIER], invite: true };
@@ -109,6 +116,7 @@ export class Membership {
       rootSeed: root.seed,
       meetingSecret: Buffer.from(this.#runtime.bytes(32)).toString('hex'),
       chain: [this.#certificate(root, root.key, this.#identity.key, name, FULL_GRANT)],
+      met: [],
       bootstrap: [...bootstrap],
       addresses: {},
       invites: [],
@@ -120,7 +128,13 @@ export class Membership {
   invite(grant: Grant, ttlMs: number): Uint8Array {
     const state = this.#required;
     const limit = state.chain[0]!.grant;
+    if (!GrantSchema.safeParse(grant).success || !(ttlMs > 0 && ttlMs < YEAR_MS)) {
+      throw new EclipticError('INVALID_CONFIG', 'an invite has tiers, named sandboxes and a time of up to a year');
+    }
     if (!limit.invite) throw new EclipticError('NOT_GRANTED', 'this node’s certificate does not let it invite');
+    if (state.chain.length >= LONGEST_CHAIN) {
+      throw new EclipticError('NOT_GRANTED', 'this node is too far from the one that founded the mesh to invite');
+    }
     if (!isWithin(grant, limit)) {
       throw new EclipticError('NOT_GRANTED', 'nobody can hand on more tiers or sandboxes than it has', { limit });
     }
@@ -154,23 +168,24 @@ export class Membership {
     const secret = Buffer.from(invite.secret, 'hex');
     if (!isInviteProof(secret, 'guest', handshake.hash, proof)) throw refusedInvite('the proof does not hold');
     // Whoever used it may ask again: the answer may have been lost.
-    const again = invite.state === 'used' && invite.by === handshake.remoteKey;
+    const { remoteKey } = handshake;
+    const again =
+      invite.state === 'used' && invite.by === remoteKey && !this.#removals.isRemoved(remoteKey, invite.usedAt ?? 0);
     if (invite.state !== 'open' && !again) throw refusedInvite(`the invite was ${invite.state} before`);
     if (invite.expiresAt <= this.#runtime.now()) throw refusedInvite('the invite has expired');
-    this.#setInvite(invite.secret, 'used', handshake.remoteKey);
+    if (!again) this.#setInvite(invite.secret, 'used', remoteKey);
     const { mesh, meetingSecret, bootstrap, chain } = state;
-    const issued = this.#certificate(this.#identity, mesh, handshake.remoteKey, name, invite.grant);
-    const welcome = { mesh, meetingSecret, bootstrap, removals: this.#removals.all, chain: [issued, ...chain] };
+    const issued = this.#certificate(this.#identity, mesh, remoteKey, name, invite.grant);
+    const welcome = { mesh, meetingSecret, bootstrap, chain: [issued, ...chain] };
     return { welcome, proof: proveInvite(secret, 'host', handshake.hash) };
   }
 
   /** Becomes a member by what the inviter gave. */
   adopt(welcome: Welcome, addresses: readonly string[]): void {
     this.#assertFree();
-    const { mesh, meetingSecret, chain, bootstrap, removals } = welcome;
-    const list = new RemovalList(removals);
-    checkChain(chain, { mesh, node: this.#identity.key, now: this.#runtime.now(), removals: list });
-    this.#removals = list;
+    const { mesh, meetingSecret, chain, bootstrap } = welcome;
+    this.#removals = new RemovalList();
+    checkChain(chain, { mesh, node: this.#identity.key, now: this.#runtime.now(), removals: this.#removals });
     this.#save({
       version: 1,
       mesh,
@@ -179,12 +194,14 @@ export class Membership {
       bootstrap: [...bootstrap],
       addresses: addresses.length > 0 ? { [chain[0]!.issuer]: [...addresses] } : {},
       invites: [],
-      removals: [...removals],
+      removals: [],
+      met: [],
     });
   }
 
   /** Proof, for one side of one link only, that this node holds its key. */
   prove(handshake: Handshake): string {
+    this.#renewOwn();
     return this.#identity.sign(PROOF, proofOf(this.#identity.key, handshake.remoteKey, handshake.initiator, handshake));
   }
 
@@ -199,18 +216,17 @@ export class Membership {
     if (typeof proof !== 'string' || !isSignedBy(node, PROOF, expected, proof)) {
       throw refusedPeer(node, 'its proof does not belong to this link');
     }
+    this.#noteMet(parsed.data);
     return { chain: parsed.data, grant };
   }
 
   /** Is a peer that was admitted with this chain still a member? Returns why not. */
   lapsed(chain: Chain): string | undefined {
-    const own = chain[0]!;
-    if (own.expiresAt <= this.#runtime.now()) return 'its certificate has expired';
-    return isVoid(own, this.#removals) ? 'it was removed from the mesh' : undefined;
+    return whyLapsed(chain, this.#runtime.now(), this.#removals);
   }
 
-  /** Takes a node's membership away. The members in `keep` had been invited by way of it, and stay. */
-  remove(chain: Chain, keep: readonly string[]): Removal {
+  /** Takes a node's membership away. Members that it had invited, and that were met here, stay. */
+  remove(chain: Chain): Removal {
     const state = this.#required;
     const { node, issuer } = chain[0]!;
     if (!state.chain[0]!.grant.invite) {
@@ -222,7 +238,9 @@ export class Membership {
     if (issuer === state.mesh) {
       throw new EclipticError('NOT_GRANTED', 'this is the node that founded the mesh; only it can leave', { node });
     }
-    const content = { mesh: state.mesh, node, at: this.#runtime.now(), keep: [...keep], by: state.chain };
+    const at = Math.max(this.#runtime.now(), chain[0]!.since);
+    const keep = state.met.filter(([by]) => by === node).map(([, signature]) => signature);
+    const content = { mesh: state.mesh, of: chain, at, keep: keep.slice(-256), by: state.chain };
     const removal = signRemoval(this.#identity, content);
     this.takeRemoval(removal);
     return removal;
@@ -232,30 +250,37 @@ export class Membership {
   takeRemoval(removal: Removal): boolean {
     const state = this.#required;
     const now = this.#runtime.now();
-    if (this.#removals.add(removal, state.mesh, now)) {
-      this.#save({ ...state, removals: this.#removals.all });
-      return true;
+    const list = new RemovalList(this.#removals.all);
+    const taken = list.add(removal, state.mesh, now);
+    if (taken === 'new') {
+      this.#save({ ...state, removals: list.all });
+      this.#removals = list;
     }
-    if (this.#removals.holds(removal, state.mesh, now)) return false;
-    throw new EclipticError('MEMBERSHIP_REFUSED', `the removal of ${removal.node} is not a member’s word`, {
-      node: removal.node,
-    });
+    if (taken) return taken === 'new';
+    const node = nodeOf(removal);
+    throw new EclipticError('MEMBERSHIP_REFUSED', `the removal of ${node} is not a member’s word`, { node });
   }
 
   /** A fresh certificate for a member that this node invited and whose present one is past its half; else nothing. */
   renewed(chain: Chain): Chain | undefined {
-    const { node, name, grant, issuer, issuedAt, expiresAt } = chain[0]!;
+    const { node, name, grant, issuer, since, issuedAt, expiresAt } = chain[0]!;
     if (issuer !== this.#identity.key || this.#runtime.now() < (issuedAt + expiresAt) / 2) return undefined;
-    return [this.#certificate(this.#identity, this.mesh, node, name, grant), ...this.chain];
+    if (this.lapsed(chain)) return undefined;
+    return [this.#certificate(this.#identity, this.mesh, node, name, grant, since), ...this.chain];
   }
 
-  /** Takes a fresh certificate of this node from its issuer. */
-  renew(value: unknown): void {
+  /** Takes a fresh certificate of this node: from its issuer, for the same, for longer. Anything else is refused. */
+  renew(value: unknown, from: string): void {
     const state = this.#required;
-    const chain = ChainSchema.parse(value);
-    const question = { mesh: state.mesh, node: this.#identity.key, now: this.#runtime.now(), removals: this.#removals };
-    checkChain(chain, question);
-    this.#save({ ...state, chain });
+    const parsed = ChainSchema.safeParse(value);
+    const [present, fresh] = [state.chain[0]!, parsed.data?.[0]];
+    const same = fresh?.issuer === present.issuer && JSON.stringify(fresh.grant) === JSON.stringify(present.grant);
+    if (!parsed.success || !same || from !== present.issuer || fresh.expiresAt <= present.expiresAt) {
+      throw refusedPeer(from, 'what it says is no renewal of this node’s certificate');
+    }
+    const now = this.#runtime.now();
+    checkChain(parsed.data, { mesh: state.mesh, node: this.#identity.key, now, removals: this.#removals });
+    this.#save({ ...state, chain: parsed.data });
   }
 
   /** Other members' `ws://` addresses, as far as they are known. */
@@ -263,10 +288,16 @@ export class Membership {
     return this.#state?.addresses ?? {};
   }
 
-  noteAddresses(node: string, addresses: readonly string[]): void {
+  /** Remembers where members can be called. */
+  noteAddresses(found: Readonly<Record<string, readonly string[]>>): void {
     const state = this.#required;
-    if (JSON.stringify(state.addresses[node] ?? []) === JSON.stringify(addresses)) return;
-    this.#save({ ...state, addresses: { ...state.addresses, [node]: [...addresses] } });
+    const news = Object.entries(found).filter(([node, addresses]) => {
+      return addresses.length > 0 && JSON.stringify(state.addresses[node]) !== JSON.stringify(addresses);
+    });
+    if (news.length === 0) return;
+    const kept = Object.entries(state.addresses).slice(-MAX_ADDRESSES);
+    const all = [...kept, ...news.map(([node, addresses]): [string, string[]] => [node, [...addresses]])];
+    this.#save({ ...state, addresses: Object.fromEntries(all) });
   }
 
   leave(): void {
@@ -285,9 +316,25 @@ export class Membership {
     throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first: ecliptic leave');
   }
 
-  #certificate(issuer: Identity, mesh: string, node: string, name: string, grant: Grant) {
-    const issuedAt = this.#runtime.now();
-    return issueCertificate(issuer, { mesh, node, name, grant, issuedAt, expiresAt: issuedAt + YEAR_MS });
+  #certificate(issuer: Identity, mesh: string, node: string, name: string, grant: Grant, since?: number) {
+    // Clocks differ: a certificate is never older than its issuer's, nor than the removal of a node that comes back.
+    const removal = this.#removals.all.find((other) => nodeOf(other) === node);
+    const earliest = Math.max(this.#state?.chain[0]?.issuedAt ?? 0, removal ? removal.at + 1 : 0);
+    const issuedAt = Math.max(this.#runtime.now(), earliest);
+    const known = (name.trim() || 'a node').slice(0, LIMITS.nameChars);
+    const times = { since: since ?? issuedAt, issuedAt, expiresAt: issuedAt + YEAR_MS };
+    return issueCertificate(issuer, { mesh, node, name: known, grant, ...times });
+  }
+
+  /** Whose certificates were seen here: what a removal of their issuer must not touch. */
+  #noteMet(chain: Chain): void {
+    const state = this.#required;
+    const known = new Set(state.met.map(([, signature]) => signature));
+    const news = chain
+      .filter(({ signature }) => !known.has(signature))
+      .map(({ issuer, signature }) => [issuer, signature]);
+    if (news.length === 0) return;
+    this.#save({ ...state, met: [...state.met, ...(news as [string, string][])].slice(-MAX_MET) });
   }
 
   /** The founder has the root key, and needs nobody to stay a member. */
@@ -296,12 +343,14 @@ export class Membership {
     const own = state.chain[0]!;
     if (!state.rootSeed || this.#runtime.now() < (own.issuedAt + own.expiresAt) / 2) return;
     const root = Identity.fromSeed(Buffer.from(state.rootSeed, 'hex'));
-    this.#save({ ...state, chain: [this.#certificate(root, root.key, own.node, own.name, own.grant)] });
+    this.#save({ ...state, chain: [this.#certificate(root, root.key, own.node, own.name, own.grant, own.since)] });
   }
 
   #setInvite(secret: string, to: 'used' | 'revoked', by?: string): void {
     const state = this.#required;
-    const invites = state.invites.map((invite) => (invite.secret === secret ? { ...invite, state: to, by } : invite));
+    const usedAt = by === undefined ? undefined : this.#runtime.now();
+    const spent = { state: to, by, usedAt };
+    const invites = state.invites.map((invite) => (invite.secret === secret ? { ...invite, ...spent } : invite));
     this.#save({ ...state, invites });
   }
 

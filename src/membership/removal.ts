@@ -1,15 +1,16 @@
 import { z } from 'zod';
-import { type Chain, ChainSchema, checkChain, NodeKeySchema, type Removals } from './certificate.js';
+import { ChainSchema, CLOCK_SKEW_MS, checkChain, NodeKeySchema, type Removals } from './certificate.js';
 import { type Identity, isSignedBy } from './identity.js';
 
 /** A member's signed word that a node is no longer one. It travels to every member and is kept for good. */
 export const RemovalSchema = z.strictObject({
   mesh: NodeKeySchema,
-  node: NodeKeySchema,
-  /** Certificates issued up to this moment are void; the node may be invited again later. */
+  /** The certificate of the removed node: only a member can be removed. */
+  of: ChainSchema,
+  /** A membership begun up to this moment is over; the node may be invited again later. */
   at: z.number().nonnegative(),
-  /** Members that the removed node had invited, directly or not, and that stay. */
-  keep: z.array(NodeKeySchema).max(10_000),
+  /** Signatures of certificates that the removed node had issued and that stay good; it cannot issue others. */
+  keep: z.array(z.string().max(128)).max(256),
   /** Who removed it, and the proof that it may. */
   by: ChainSchema,
   signature: z.string().max(128),
@@ -28,44 +29,61 @@ export class RemovalList implements Removals {
   readonly #byNode = new Map<string, Removal>();
 
   constructor(removals: readonly Removal[] = []) {
-    for (const removal of removals) this.#byNode.set(removal.node, removal);
+    for (const removal of removals) {
+      const known = this.#byNode.get(nodeOf(removal));
+      if (!known || known.at < removal.at) this.#byNode.set(nodeOf(removal), removal);
+    }
   }
 
   get all(): Removal[] {
     return [...this.#byNode.values()];
   }
 
-  /** Takes a removal that holds and is news; false when it does not hold, or was known. */
-  add(removal: Removal, mesh: string, now: number): boolean {
-    const known = this.#byNode.get(removal.node);
-    if (known && known.at >= removal.at) return false;
-    if (!this.holds(removal, mesh, now)) return false;
-    this.#byNode.set(removal.node, removal);
-    return true;
+  /** Takes one that holds. `known` when it is no news, `false` when it is not a member's word. */
+  add(removal: Removal, mesh: string, now: number): 'new' | 'known' | false {
+    const known = this.#byNode.get(nodeOf(removal));
+    if (known && known.at >= removal.at) return 'known';
+    if (removal.at > now + CLOCK_SKEW_MS || !this.#holds(removal, mesh)) return false;
+    if (!known && this.#byNode.size >= MAX_REMOVALS) return false;
+    this.#byNode.set(nodeOf(removal), removal);
+    return 'new';
   }
 
-  /** Is it signed by a member that may remove others? */
-  holds(removal: Removal, mesh: string, now: number): boolean {
-    const { signature, ...content } = removal;
-    const signer = removal.by[0]!.node;
-    if (removal.mesh !== mesh || !isSignedBy(signer, PURPOSE, content, signature)) return false;
-    return mayRemove(removal.by, { mesh, node: signer, now, removals: this });
-  }
-
-  isRemoved(node: string, issuedAt: number): boolean {
+  isRemoved(node: string, since: number): boolean {
     const removal = this.#byNode.get(node);
-    return removal !== undefined && issuedAt <= removal.at;
+    return removal !== undefined && since <= removal.at;
   }
 
-  isKept(removed: string, node: string): boolean {
-    return this.#byNode.get(removed)?.keep.includes(node) === true;
+  isKept(removed: string, signature: string): boolean {
+    return this.#byNode.get(removed)?.keep.includes(signature) === true;
+  }
+
+  /** Was it signed by a member that could remove others then? What became of that member since does not matter. */
+  #holds(removal: Removal, mesh: string): boolean {
+    const { signature, ...content } = removal;
+    const { of, by, at } = removal;
+    const signer = by[0]!.node;
+    if (removal.mesh !== mesh || !isSignedBy(signer, PURPOSE, content, signature)) return false;
+    // What the root itself signed cannot be taken back.
+    if (of[0]!.issuer === mesh) return false;
+    const earlier: Removals = {
+      isRemoved: (node, since) => this.isRemoved(node, since) && this.#byNode.get(node)!.at <= at,
+      isKept: (removed, kept) => this.isKept(removed, kept),
+    };
+    try {
+      checkChain(of, { mesh, node: nodeOf(removal), now: of[0]!.issuedAt, removals: NONE });
+      return checkChain(by, { mesh, node: signer, now: at, removals: earlier }).invite;
+    } catch {
+      return false;
+    }
   }
 }
 
-function mayRemove(chain: Chain, question: Parameters<typeof checkChain>[1]): boolean {
-  try {
-    return checkChain(chain, question).invite;
-  } catch {
-    return false;
-  }
+const NONE: Removals = { isRemoved: () => false, isKept: () => false };
+/** A list that everybody keeps for good must have an end. */
+const MAX_REMOVALS = 1_000;
+
+/** Whom it removes. */
+export function nodeOf({ of }: Removal): string {
+  return of[0]!.node;
 }

@@ -19,7 +19,7 @@ export function signCard(identity: Identity, card: AgentCard): SignedCard {
 
 /** Takes a card that came over a link; throws `CARD_REFUSED` unless its node said it and may say it. */
 export function checkSignedCard(value: unknown, node: string, grant: Grant): AgentCard {
-  const [said, signature] = (Array.isArray(value) ? value : []) as [unknown, unknown];
+  const [said, signature] = (Array.isArray(value) && value.length === 2 ? value : []) as [unknown, unknown];
   const card = readCard(said, node);
   if (card.node !== node) throw refused(node, `it is for an address of node ${card.node}`);
   if (typeof signature !== 'string' || !isSignedBy(node, PURPOSE, said, signature)) {

@@ -9,15 +9,21 @@ export function statement(purpose: string, value: unknown): Buffer {
 }
 
 function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  if (typeof value === 'object' && value !== null) {
+  if (Array.isArray(value)) return `[${Array.from(value, canonical).join(',')}]`;
+  if (isPlain(value)) {
     const members = Object.entries(value)
       .filter(([, member]) => member !== undefined)
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`);
     return `{${members.join(',')}}`;
   }
-  const text = JSON.stringify(value) as string | undefined;
-  if (text === undefined) throw new EclipticError('INVALID_ENVELOPE', 'only JSON can be signed');
-  return text;
+  const simple = value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
+  if (!simple) throw new EclipticError('INVALID_ENVELOPE', 'only JSON can be signed');
+  return JSON.stringify(value);
+}
+
+function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }

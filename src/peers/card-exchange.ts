@@ -2,7 +2,7 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { AgentCard } from '../a2a/schemas.js';
 import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
-import { checkSignedCard, permits, type SignedCard, signCard } from '../membership/signed-card.js';
+import { checkSignedCard, permits, signCard } from '../membership/signed-card.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Peer } from './peer.js';
@@ -17,19 +17,23 @@ export interface CardExchangeComponents {
   onRefused: (peer: Peer, error: EclipticError) => void;
 }
 
-/** Cards in one item. */
-const CHUNK = 64;
+/** Characters of the cards in one item, and of one card: a frame holds an item, whatever it holds. */
+const CHUNK_CHARS = 262_144;
+const MAX_CARD_CHARS = 1_048_576;
+/** Cards of one conversation that may be refused before the peer counts as hostile. */
+const MAX_REFUSED = 32;
 /** Cards of one node. */
 const MAX_CARDS = 10_000;
 
 /** Tells peers of this node's cards, all of them at first and each change after, and takes theirs. */
 export class CardExchange {
   readonly #components: CardExchangeComponents;
-  readonly #signed = new WeakMap<AgentCard, SignedCard>();
+  readonly #signed = new WeakMap<AgentCard, string>();
   /** What each peer was told. */
   readonly #told = new Map<Peer, Set<string>>();
   /** What each peer has said since it began to name all its cards. */
   readonly #named = new Map<Peer, Set<string>>();
+  readonly #refused = new Map<Peer, number>();
 
   constructor(components: CardExchangeComponents) {
     this.#components = components;
@@ -39,10 +43,19 @@ export class CardExchange {
   announceAll(peer: Peer): void {
     const cards = this.#components.registry.getLocalCards().filter((card) => this.#mayKnow(peer, card));
     this.#told.set(peer, new Set(cards.map(({ id }) => id)));
-    for (let at = 0; at === 0 || at < cards.length; at += CHUNK) {
-      const chunk = cards.slice(at, at + CHUNK).map((card) => this.#sign(card));
-      peer.post(JSON.stringify(['c', at + CHUNK < cards.length ? 'more' : 'last', chunk]));
+    let chunk: string[] = [];
+    let chars = 0;
+    for (const card of cards) {
+      const text = this.#sign(card);
+      if (chars + text.length > CHUNK_CHARS && chunk.length > 0) {
+        peer.post(`["c","more",[${chunk.join(',')}]]`);
+        chunk = [];
+        chars = 0;
+      }
+      chunk.push(text);
+      chars += text.length;
     }
+    peer.post(`["c","last",[${chunk.join(',')}]]`);
   }
 
   /** Tells a peer of one card that is new, changed or gone. */
@@ -51,7 +64,7 @@ export class CardExchange {
     if (!told) return;
     if (card && this.#mayKnow(peer, card)) {
       told.add(id);
-      peer.post(JSON.stringify(['c', 'change', [this.#sign(card)]]));
+      peer.post(`["c","change",[${this.#sign(card)}]]`);
     } else if (told.delete(id)) peer.post(JSON.stringify(['g', [id]]));
   }
 
@@ -60,17 +73,21 @@ export class CardExchange {
     if (phase !== 'more' && phase !== 'last' && phase !== 'change') throw malformed('the cards have no phase');
     const { registry, runtime, onRefused } = this.#components;
     const named = phase === 'change' ? undefined : (this.#named.get(peer) ?? new Set<string>());
+    let count = registry.countOf(peer.node);
     for (const value of parsed(CardsSchema, cards)) {
       try {
         const card = checkSignedCard(value, peer.node, peer.grant!);
         const known = registry.entry(`${card.id}@${peer.node}`) !== undefined;
-        if (!known && (named?.size ?? registry.countOf(peer.node)) >= MAX_CARDS) {
+        if (!known && ++count > MAX_CARDS) {
           throw new EclipticError('CARD_REFUSED', `node ${peer.node} has more than ${MAX_CARDS} cards`);
         }
         registry.mergeRemote({ ...card, lastSeenAt: runtime.now() }, peer.node, named !== undefined);
         named?.add(card.id);
       } catch (error) {
         onRefused(peer, error as EclipticError);
+        const refused = (this.#refused.get(peer) ?? 0) + 1;
+        this.#refused.set(peer, refused);
+        if (refused >= MAX_REFUSED) throw malformed(`${refused} of its cards were refused`);
       }
     }
     if (named) this.#named.set(peer, named);
@@ -88,16 +105,18 @@ export class CardExchange {
   end(peer: Peer): void {
     this.#told.delete(peer);
     this.#named.delete(peer);
+    this.#refused.delete(peer);
   }
 
-  #sign(card: AgentCard): SignedCard {
-    const signed = this.#signed.get(card) ?? signCard(this.#components.identity, card);
+  #sign(card: AgentCard): string {
+    const signed = this.#signed.get(card) ?? JSON.stringify(signCard(this.#components.identity, card));
     this.#signed.set(card, signed);
     return signed;
   }
 
   #mayKnow(peer: Peer, card: AgentCard): boolean {
     const { registry, membership } = this.#components;
-    return permits(membership.grant, card) && registry.mayAnnounce(card, peer.node, peer.grant?.sandboxes);
+    if (!permits(membership.grant, card) || this.#sign(card).length > MAX_CARD_CHARS) return false;
+    return registry.mayAnnounce(card, peer.node, peer.grant?.sandboxes);
   }
 }

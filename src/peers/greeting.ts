@@ -23,7 +23,9 @@ export interface GreetingComponents {
   runtime: Runtime;
   membership: Membership;
   /** What this node says of itself. */
-  introduce: (remoteKey: string) => { name: string; software: string; session: string; addresses: readonly string[] };
+  introduce: (remoteKey: string) => { software: string; session: string; addresses: readonly string[] };
+  /** What people call this node. */
+  name: string;
   /** How long until both sides must know each other. */
   limitMs: number;
 }
@@ -100,7 +102,8 @@ export class Greeting implements LinkListener {
     if (this.#joining && !membership.joined) {
       const { secret } = this.#joining;
       const proof = proveInvite(secret, 'guest', this.#link.handshake);
-      const { name, software } = this.#components.introduce(this.#link.remoteKey);
+      const { name, introduce } = this.#components;
+      const { software } = introduce(this.#link.remoteKey);
       this.#say('join', { protocol: PROTOCOL, software, invite: inviteId(secret), proof, name });
       this.#awaits = 'welcome';
     } else this.#hello();
@@ -117,7 +120,7 @@ export class Greeting implements LinkListener {
   #take([kind, body]: Frame): void {
     const opens = kind === 'hello' || kind === 'join' || kind === 'incompatible';
     if (opens && !this.#understands(body)) return;
-    if (kind === 'refused') this.#refusedByOther(body);
+    if (kind === 'refused' && this.#awaits !== 'opening') this.#refusedByOther(body);
     else if (kind === 'join' && this.#awaits === 'opening') this.#admitGuest(body);
     else if (kind === 'welcome' && this.#awaits === 'welcome') this.#becomeMember(body);
     else if (kind === 'hello' && this.#awaits !== 'welcome') this.#meet(body);
@@ -147,8 +150,12 @@ export class Greeting implements LinkListener {
     if (!isInviteProof(secret, 'host', this.#link.handshake, proof)) {
       throw new EclipticError('INVALID_INVITE', 'whoever answered does not know the invite');
     }
-    this.#components.membership.adopt(welcome, addresses);
-    joined();
+    const { membership } = this.#components;
+    // Another link to the inviter may have been faster.
+    if (!membership.joined || membership.mesh !== welcome.mesh) {
+      membership.adopt(welcome, addresses);
+      joined();
+    }
     this.#hello();
   }
 
@@ -159,6 +166,10 @@ export class Greeting implements LinkListener {
     const { introduce } = this.#components;
     const ours = introduce(this.#link.remoteKey).software;
     if (!this.#over) this.#say('incompatible', { protocol: PROTOCOL, software: ours });
+    if (this.#awaits === 'welcome')
+      this.#joining?.refused(
+        new EclipticError('PROTOCOL_MISMATCH', 'the inviting node speaks another version of the protocol'),
+      );
     const reason = `it runs ${software}, which speaks protocol ${protocol.min} to ${protocol.max}; this node runs ${ours}, which speaks ${PROTOCOL.min} to ${PROTOCOL.max}`;
     this.#finish(() => this.#outcome.incompatible(reason));
     return false;

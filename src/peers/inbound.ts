@@ -22,6 +22,8 @@ export interface InboundComponents {
   onRemoval: (peer: Peer, removal: Removal) => void;
   onKnown: (known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
+  /** A channel message under a name that is not the peer's own. */
+  onForgery: (peer: Peer, error: EclipticError) => void;
 }
 
 /** Takes each item that a peer sent to where it belongs. What it throws is why the item is refused. */
@@ -48,7 +50,13 @@ export class Inbound {
       case 'y':
       case 'x':
       case 'z':
-        this.#channel(peer, item);
+        try {
+          this.#channel(peer, item);
+        } catch (error) {
+          if (error instanceof EclipticError && error.code === 'SENDER_REFUSED')
+            this.#components.onForgery(peer, error);
+          throw error;
+        }
         break;
       case 'r':
         onRemoval(peer, parsed(RemovalSchema, item[1]));

@@ -14,6 +14,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Peer, PeerLimits, PeerStatus } from './peer.js';
 import { Peers, type PeersTarget } from './peers.js';
+import { AddressSchema } from './wire.js';
 
 export interface NetworkComponents {
   runtime: Runtime;
@@ -96,12 +97,12 @@ export class Network implements CardDiscovery {
   constructor(components: NetworkComponents, init: NetworkInit) {
     this.#components = components;
     this.#init = init;
-    this.#name = init.name ?? hostname();
+    this.#name = (init.name ?? hostname()) || 'a node';
     this.peers = new Peers(components, {
       ...init.limits,
       name: this.#name,
       software: init.software,
-      addresses: () => (this.#websocket?.address ? [this.#websocket.address] : []),
+      addresses: () => this.#websocket?.addresses ?? [],
       onMissing: () => {
         for (const discovery of this.#discoveries) discovery.seek();
       },
@@ -141,7 +142,7 @@ export class Network implements CardDiscovery {
     await this.#getInTouch(membership.bootstrap);
     const secret = membership.invite(grant, ttlMs);
     this.#meet();
-    const addresses = this.#websocket?.address ? [this.#websocket.address] : [];
+    const addresses = this.#websocket?.addresses ?? [];
     const bootstrap = this.#init.bootstrap ?? membership.bootstrap;
     return { code: encodeInvite({ secret, bootstrap, addresses }), expiresAt: runtime.now() + ttlMs, grant };
   }
@@ -149,7 +150,8 @@ export class Network implements CardDiscovery {
   /** Joins the mesh that a code invites to. Resolves as soon as this node is a member. */
   async join(code: string): Promise<{ mesh: string }> {
     const { membership, runtime } = this.#components;
-    const { secret, bootstrap, addresses } = decodeInvite(code);
+    const { secret, bootstrap, addresses: given } = decodeInvite(code);
+    const addresses = given.filter((address) => AddressSchema.safeParse(address).success);
     if (membership.joined)
       throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first');
     if (this.peers.joining) throw new EclipticError('MESH_EXISTS', 'this node is about to join a mesh');
@@ -196,10 +198,7 @@ export class Network implements CardDiscovery {
     const { membership } = this.#components;
     const peer = this.find(node);
     if (!peer.chain) throw new EclipticError('PEER_NOT_FOUND', `node ${node} has never been met`, { node });
-    const keep = this.peers.all
-      .filter(({ chain }) => chain?.slice(1).some((certificate) => certificate.node === peer.node))
-      .map((other) => other.node);
-    this.peers.spreadRemoval(membership.remove(peer.chain, keep));
+    this.peers.spreadRemoval(membership.remove(peer.chain));
   }
 
   /** The peer whose key begins like this. */

@@ -41,6 +41,9 @@ export interface PeerComponents {
   onViolation: (peer: Peer, error: EclipticError) => void;
 }
 
+/** Links that may stay beside the one in use until the other side closes them. */
+const MAX_OLDER_LINKS = 3;
+
 const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
   ['stopping', 'it was stopped'],
   ['leaving', 'it left the mesh'],
@@ -118,7 +121,6 @@ export class Peer {
     const fresh = this.#theirs !== hello.session;
     if (fresh && this.#theirs !== undefined) this.#forget('the other node has started anew');
     this.#theirs = hello.session;
-    this.name = hello.name;
     this.software = hello.software;
     this.addresses = hello.addresses;
     this.clockSkewMs = hello.time - runtime.now();
@@ -126,7 +128,8 @@ export class Peer {
     const older = [...this.#links];
     this.#links.add(link);
     this.#use(link);
-    if (fresh || ownKey < this.node) for (const other of older) other.close();
+    const surplus = fresh || ownKey < this.node ? older : older.slice(0, -MAX_OLDER_LINKS);
+    for (const other of surplus) other.close();
     this.#lastHeard = runtime.stopwatch();
     this.#become('connected', '');
     if (fresh) onFresh();
@@ -144,7 +147,7 @@ export class Peer {
         try {
           base = this.#take(link, decodeFrame(bytes), base);
         } catch (error) {
-          this.#violation(link, toEclipticError(error, 'INVALID_FRAME'));
+          this.#violation(toEclipticError(error, 'INVALID_FRAME'));
         }
       },
       onDrain: () => {
@@ -213,7 +216,8 @@ export class Peer {
       case 'd':
         return this.#takeData(link, frame, base);
       case 'p':
-        this.#say(['q', frame[1]]);
+        if (typeof frame[1] !== 'number') throw malformed('a sign of life has no time');
+        if (this.#writable) this.#say(['q', frame[1]]);
         return base;
       case 'q':
         if (typeof frame[1] !== 'number') throw malformed('an echo has no time');
@@ -261,14 +265,15 @@ export class Peer {
     }
   }
 
-  #violation(link: Link, error: EclipticError): void {
-    link.close();
+  /** Whoever breaks the rules is not talked to over any link. */
+  #violation(error: EclipticError): void {
     this.#components.onViolation(this, error);
+    this.drop('away', 'it broke the rules of the protocol');
   }
 
   #checkProgress(now: number): void {
     const { acknowledgeMs, retries } = this.#components.limits;
-    if (!this.#out.unacknowledged) {
+    if (this.#out.settled) {
       this.#lastProgress = now;
       return;
     }
@@ -279,15 +284,12 @@ export class Peer {
       this.#flush();
       return;
     }
-    const error = new EclipticError('DELIVERY_FAILED', `nothing was acknowledged after ${retries} retries`);
-    this.#components.onViolation(this, error);
-    this.drop('away', 'it acknowledges nothing');
+    this.#violation(new EclipticError('DELIVERY_FAILED', `nothing was acknowledged after ${retries} retries`));
   }
 
   #use(link: Link): void {
     this.#link = link;
     this.#writable = true;
-    this.#retries = 0;
     this.#lastProgress = this.#components.runtime.stopwatch();
     this.#out.rewind();
     this.#flushSoon();
@@ -298,6 +300,7 @@ export class Peer {
     this.#out = this.#newStream();
     this.#in = new IncomingStream();
     this.#acknowledgeDue = false;
+    this.#retries = 0;
     abandoned.fail(reason);
     this.#components.onEnd(this);
   }

@@ -9,8 +9,8 @@ import type { A2ALogEvent } from '../a2a/schemas.js';
 import type { Link } from '../links/link.js';
 import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
-import type { Removal } from '../membership/removal.js';
-import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+import { nodeOf, type Removal } from '../membership/removal.js';
+import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
@@ -57,6 +57,11 @@ const TICK_MS = 300;
 const GREETING_MS = 5_000;
 /** Links whose other end has not proven itself; more are closed at once. */
 const MAX_GREETINGS = 64;
+const MAX_GREETINGS_PER_NODE = 2;
+/** Nodes that others named and that were never met. */
+const MAX_UNMET = 512;
+/** Characters of the reason why a channel was not taken. */
+const MAX_REASON_CHARS = 1_000;
 /** How long a node that was refused, or broke the rules, is not talked to. */
 const SHUN_MS = 10_000;
 /** How long this node does not call one that refused it. */
@@ -103,6 +108,7 @@ export class Peers implements Carrier, ChannelCarrier {
       onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
       onKnown: (known) => this.#takeKnown(known),
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
+      onForgery: (peer, { code, message }) => this.#report(peer.node, code, message),
     });
     this.#tickLater();
   }
@@ -141,7 +147,13 @@ export class Peers implements Carrier, ChannelCarrier {
     const { runtime, membership } = this.#components;
     const { remoteKey: node } = link;
     const useless = node === this.#components.identity.key || (!membership.joined && !this.joining);
-    if (useless || this.#isShunned(node) || (link.initiator && this.#peers.get(node)?.linked)) {
+    const greeted = [...this.#greetings.values()].filter((other) => other === node).length;
+    if (
+      useless ||
+      greeted >= MAX_GREETINGS_PER_NODE ||
+      this.#isShunned(node) ||
+      (link.initiator && this.#peers.get(node)?.linked)
+    ) {
       link.close();
       return;
     }
@@ -155,10 +167,11 @@ export class Peers implements Carrier, ChannelCarrier {
     const components = {
       runtime,
       membership,
+      name: this.#init.name,
       limitMs: this.#init.greetingMs ?? GREETING_MS,
       introduce: () => {
-        const { name, software, addresses } = this.#init;
-        return { name, software, addresses: addresses(), session: this.#peer(node).session };
+        const { software, addresses } = this.#init;
+        return { software, addresses: addresses(), session: this.#peer(node).session };
       },
     };
     const outcome: GreetingOutcome = {
@@ -167,12 +180,16 @@ export class Peers implements Carrier, ChannelCarrier {
         const peer = this.#peer(node);
         peer.chain = chain;
         peer.grant = grant;
+        peer.name = chain[0]!.name;
         return peer.attach(link, hello, () => this.#begin(peer));
       },
       incompatible: (reason) => {
         over();
         this.#shun(node);
-        this.#peer(node).drop('incompatible', reason);
+        const peer = this.#peers.get(node);
+        if (peer?.chain || peer?.vouchedFor) peer.drop('incompatible', reason);
+        else this.#peers.delete(node);
+        this.#components.runtime.logger.warn({ node, reason }, 'an incompatible node');
       },
       refused: (error) => {
         over();
@@ -194,7 +211,8 @@ export class Peers implements Carrier, ChannelCarrier {
 
   /** Tells everyone of a removal, and lets the node go. */
   spreadRemoval(removal: Removal): void {
-    this.#dismiss(removal.node);
+    const removed = this.#peers.get(nodeOf(removal));
+    if (removed?.chain && this.#components.membership.lapsed(removed.chain)) this.#dismiss(removed.node);
     const text = JSON.stringify(['r', removal]);
     for (const peer of this.#peers.values()) if (peer.conversing) this.#guard(() => peer.post(text));
   }
@@ -230,7 +248,7 @@ export class Peers implements Carrier, ChannelCarrier {
   }
 
   answer(node: string, channelId: string, refusal: string | undefined): Promise<void> {
-    return this.#post(node, JSON.stringify(['y', channelId, refusal ?? null]));
+    return this.#post(node, JSON.stringify(['y', channelId, refusal?.slice(0, MAX_REASON_CHARS) ?? null]));
   }
 
   deliver(node: string, channelId: string, envelope: ValidEnvelope): Promise<void> {
@@ -251,16 +269,26 @@ export class Peers implements Carrier, ChannelCarrier {
 
   /** The first words of a conversation. */
   #begin(peer: Peer): void {
+    try {
+      this.#introduce(peer);
+    } catch (error) {
+      this.#components.runtime.logger.error({ node: peer.node, err: error }, 'a conversation could not begin');
+      peer.drop('away', describeError(error));
+    }
+  }
+
+  #introduce(peer: Peer): void {
     const { membership } = this.#components;
     this.#cards.announceAll(peer);
     for (const removal of membership.removals) peer.post(JSON.stringify(['r', removal]));
     const known = [...this.#peers.values()]
       .filter((other) => other !== peer && other.status === 'connected')
+      .slice(-256)
       .map((other) => [other.node, other.addresses]);
     if (known.length > 0) peer.post(JSON.stringify(['k', known]));
     const renewed = membership.renewed(peer.chain!);
     if (renewed) peer.post(JSON.stringify(['n', renewed]));
-    if (peer.addresses.length > 0) this.#guard(() => membership.noteAddresses(peer.node, peer.addresses));
+    membership.noteAddresses({ [peer.node]: peer.addresses });
   }
 
   #takeRemoval(peer: Peer, removal: Removal): void {
@@ -272,25 +300,28 @@ export class Peers implements Carrier, ChannelCarrier {
       this.#report(peer.node, code, message);
       return;
     }
-    if (removal.node === identity.key) this.#components.runtime.logger.warn({}, 'this node was removed from the mesh');
+    if (nodeOf(removal) === identity.key)
+      this.#components.runtime.logger.warn({}, 'this node was removed from the mesh');
     this.spreadRemoval(removal);
   }
 
+  /** Others' word is good for meeting a node that is not known; what a node said of itself counts for more. */
   #takeKnown(known: Known): void {
     const { membership, identity } = this.#components;
+    const found: Record<string, readonly string[]> = {};
+    let unmet = [...this.#peers.values()].filter(({ chain }) => !chain).length;
     for (const [node, addresses] of known) {
-      if (node === identity.key) continue;
-      const peer = this.#peer(node);
-      peer.vouchedFor = true;
-      if (peer.status === 'connected' || addresses.length === 0) continue;
-      peer.addresses = addresses;
-      this.#guard(() => membership.noteAddresses(node, addresses));
+      const peer = this.#peers.get(node);
+      if (node === identity.key || peer?.chain || (!peer && ++unmet > MAX_UNMET)) continue;
+      this.#peer(node).vouchedFor = true;
+      if (!membership.addresses[node]) found[node] = addresses;
     }
+    this.#guard(() => membership.noteAddresses(found));
   }
 
   #takeRenewal(peer: Peer, chain: unknown): void {
     try {
-      this.#components.membership.renew(chain);
+      this.#components.membership.renew(chain, peer.node);
     } catch (error) {
       this.#report(peer.node, 'MEMBERSHIP_REFUSED', (error as Error).message);
     }
@@ -378,7 +409,8 @@ export class Peers implements Carrier, ChannelCarrier {
   }
 
   #shun(node: string, ms = SHUN_MS): void {
-    if (this.#shunned.size >= MAX_SHUNNED) this.#shunned.clear();
+    const [oldest] = this.#shunned.keys();
+    if (oldest !== undefined && this.#shunned.size >= MAX_SHUNNED) this.#shunned.delete(oldest);
     this.#shunned.set(node, this.#components.runtime.stopwatch() + ms);
   }
 

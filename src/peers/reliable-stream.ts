@@ -52,9 +52,9 @@ export class OutgoingStream {
     return this.#sent < this.#kept.length && this.#sent < WINDOW_ITEMS && this.#sentChars < WINDOW_CHARS;
   }
 
-  /** Is something sent that was not acknowledged? */
-  get unacknowledged(): boolean {
-    return this.#sent > 0;
+  /** Is everything acknowledged? */
+  get settled(): boolean {
+    return this.#kept.length === 0;
   }
 
   /** Keeps an item for sending; `resolve` or `reject` is called once, when its fate is known. */
@@ -146,6 +146,7 @@ export class IncomingStream {
   }
 
   refuse(seq: number, error: EclipticError): void {
+    if (this.#refusals.size > 2 * WINDOW_ITEMS) throw malformed('it never moves on');
     this.#refusals.set(seq, [seq, error.code, error.message]);
   }
 

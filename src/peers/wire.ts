@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { LIMITS } from '../a2a/limits.js';
 import { MAX_FRAME_BYTES } from '../links/link.js';
 import { ChainSchema, NodeKeySchema } from '../membership/certificate.js';
-import { RemovalSchema } from '../membership/removal.js';
 import { EclipticError } from '../runtime/errors.js';
 
 /**
@@ -26,7 +25,6 @@ const addresses = z.array(AddressSchema).max(8);
 export const OpeningSchema = z.object({ protocol: Versions, software: text });
 
 export const HelloSchema = OpeningSchema.extend({
-  name: text,
   /** The sender's wall clock. */
   time: z.number(),
   chain: z.unknown(),
@@ -44,7 +42,6 @@ export const WelcomeSchema = z.object({
   meetingSecret: z.string().regex(/^[0-9a-f]{64}$/),
   chain: ChainSchema,
   bootstrap: z.array(text).max(16),
-  removals: z.array(RemovalSchema),
 });
 
 export const RefusedSchema = z.object({ code: text, reason: z.string().max(LIMITS.textChars) });
@@ -71,7 +68,7 @@ export type Frame = readonly [kind: string, ...rest: unknown[]];
 
 const RefusalsSchema = z.array(z.tuple([counter, text, z.string()])).max(10_000);
 
-export const KnownSchema = z.array(z.tuple([NodeKeySchema, addresses])).max(1_000);
+export const KnownSchema = z.array(z.tuple([NodeKeySchema, addresses])).max(256);
 export type Known = z.infer<typeof KnownSchema>;
 export const CardsSchema = z.array(z.unknown()).max(1_000);
 export const IdsSchema = z.array(id).max(1_000);
@@ -97,9 +94,8 @@ export function decodeFrame(bytes: Uint8Array): Frame {
 
 /** Reads the rest of a `d` frame. By hand: it is the one that comes a hundred thousand times a second. */
 export function readData([, first, base, received, refusals, items]: Frame): DataFrame {
-  if (!isCounter(first) || !isCounter(base) || !isCounter(received) || !Array.isArray(items)) {
-    throw malformed('its numbers are wrong');
-  }
+  const numbered = isCounter(first) && isCounter(base) && isCounter(received) && 0 < base && base <= first;
+  if (!numbered || !Array.isArray(items)) throw malformed('its numbers are wrong');
   const refused = Array.isArray(refusals) && refusals.length === 0 ? [] : parsed(RefusalsSchema, refusals);
   for (const item of items)
     if (!Array.isArray(item) || typeof item[0] !== 'string') throw malformed('an item is wrong');
