@@ -1,10 +1,11 @@
-import { createNode } from 'ecliptic';
+import { createNode, SqliteStore } from 'ecliptic';
 import DHT from 'hyperdht';
 import { WebSocketServer } from 'ws';
 
 /** What the other process of a links benchmark does, told by its only argument. */
 export type Role =
   | { role: 'member'; code: string; bootstrap: string | undefined; agents: number; cards: number }
+  | { role: 'keeper'; code: string; folder: string }
   | { role: 'websocket' }
   | { role: 'dht' }
   | { role: 'hyperswarm'; bootstrap: string };
@@ -17,6 +18,7 @@ export interface Bare {
 const role: Role = JSON.parse(process.argv[2] ?? '');
 process.on('disconnect', () => process.exit(0));
 if (role.role === 'member') await member(role);
+else if (role.role === 'keeper') await keeper(role);
 else if (role.role === 'websocket') bareWebsocket();
 else if (role.role === 'dht') await privateDht();
 else await bareStream(role.bootstrap);
@@ -31,6 +33,14 @@ async function member({ code, bootstrap, agents, cards }: Extract<Role, { role: 
   await node.network!.join(code);
   while (node.registry.size < cards) await new Promise((resolve) => setTimeout(resolve, 5));
   process.send!({ bytes: process.memoryUsage().rss });
+}
+
+/** A member with a store, whose only agent takes durable mail. */
+async function keeper({ code, folder }: Extract<Role, { role: 'keeper' }>): Promise<void> {
+  const node = await createNode({ store: await SqliteStore.open(folder), network: { dht: false } });
+  node.agent({ id: 'agent-0' }).onNotification(() => {});
+  await node.network!.join(code);
+  process.send!({});
 }
 
 function bareWebsocket(): void {

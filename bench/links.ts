@@ -1,14 +1,12 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { createNode, type EclipticNode } from 'ecliptic';
 import DHT from 'hyperdht';
 import { WebSocket } from 'ws';
 import { compare, type Report, type Runner } from './compare.js';
-import type { Bare, Role } from './links-peer.js';
+import type { Bare } from './links-peer.js';
+import { Peer } from './peer-process.js';
 
 const SUITE = 'links';
-const PEER = fileURLToPath(new URL('./links-peer.js', import.meta.url));
 /** 256 bytes of JSON. */
 const PAYLOAD = { text: 'x'.repeat(245) };
 const BYTES = Buffer.alloc(256, 120);
@@ -143,28 +141,6 @@ function bareRunners(
     }
   };
   return { oneWay, roundTrip };
-}
-
-/** The other process. */
-class Peer {
-  readonly ready: unknown;
-  readonly #child: ChildProcess;
-
-  private constructor(child: ChildProcess, ready: unknown) {
-    this.#child = child;
-    this.ready = ready;
-  }
-
-  static async start(role: Role): Promise<Peer> {
-    const child = fork(PEER, [JSON.stringify(role)], { stdio: 'inherit' });
-    const [ready] = await once(child, 'message');
-    return new Peer(child, ready);
-  }
-
-  async stop(): Promise<void> {
-    this.#child.disconnect();
-    await once(this.#child, 'exit');
-  }
 }
 
 async function until(condition: () => boolean): Promise<void> {

@@ -14,6 +14,7 @@ import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { describeItself } from './orchestrator/self-description.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
 import type { Runtime } from './runtime/runtime.js';
+import { SqliteStore } from './store/sqlite-store.js';
 import { VERSION } from './version.js';
 
 export interface HostInit {
@@ -70,7 +71,14 @@ export class Host {
       await clearStaleSocket(control);
       const { tiers, sandbox, limits } = loaded.config;
       const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
-      host = new Host(runtime, lock, new EclipticNode({ runtime, tiers, sandbox, limits, network }), control);
+      const store = await SqliteStore.open(dataFolder);
+      try {
+        host = new Host(runtime, lock, new EclipticNode({ runtime, tiers, sandbox, limits, network, store }), control);
+      } catch (error) {
+        await store.close();
+        throw error;
+      }
+      await host.node.openStore();
       await host.#startAgents(loaded);
       await host.node.start();
       await host.#server.listen(control);

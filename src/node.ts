@@ -10,14 +10,18 @@ import type { SandboxRoutingConfig, TierRoutingConfig } from './a2a/schemas.js';
 import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
 import { Agent, type AgentComponents } from './agent/agent.js';
 import type { AgentInit } from './agent/agent-init.js';
+import { Mail } from './mail/mail.js';
 import { Identity } from './membership/identity.js';
 import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
 import { Network, type NetworkInit } from './peers/network.js';
+import { AuditLog } from './records/audit-log.js';
+import { JournalLog, replay } from './records/journal-log.js';
 import { DeadlineQueue } from './runtime/deadlines.js';
 import { EclipticError } from './runtime/errors.js';
 import type { Runtime, Timer } from './runtime/runtime.js';
 import { systemRuntime } from './runtime/system-runtime.js';
+import type { Store } from './store/store.js';
 import { VERSION } from './version.js';
 
 export interface NodeInit {
@@ -31,6 +35,8 @@ export interface NodeInit {
   sandbox?: SandboxRoutingConfig;
   /** The way to other nodes, where there is no network. */
   carrier?: Carrier;
+  /** Where durable messages are kept. Without one they are refused. */
+  store?: Store;
   limits?: A2ARouterInit & {
     channels?: ChannelManagerInit;
     events?: A2AObservabilityInit;
@@ -41,6 +47,14 @@ export interface NodeInit {
 export interface NodeNetworkInit extends Omit<NetworkInit, 'software'> {
   /** Where the node's key and membership are kept. Without one they end with the process. */
   folder?: string;
+}
+
+/** What a node with a store writes down. */
+export interface Records {
+  readonly journal: JournalLog;
+  readonly audit: AuditLog;
+  /** Asks the present rules about recorded decisions. */
+  replay(rows: readonly unknown[]): ReturnType<typeof replay>;
 }
 
 /** One node of the mesh: its agents, and the parts that carry messages between them. */
@@ -54,6 +68,10 @@ export class EclipticNode {
   readonly envelopes: EnvelopeFactory;
   /** Other nodes: inviting, joining, who is there. Only if the node was made with a `network`. */
   readonly network: Network | undefined;
+  readonly #store: Store | undefined;
+  readonly #policy: Policy;
+  #mail: Mail | undefined;
+  #records: Records | undefined;
   readonly #runtime: Runtime;
   readonly #deadlines: DeadlineQueue;
   readonly #components: AgentComponents;
@@ -67,11 +85,13 @@ export class EclipticNode {
     const runtime = init.runtime ?? systemRuntime();
     const limits = init.limits ?? {};
     this.#runtime = runtime;
+    this.#store = init.store;
     const { folder, ...network } = init.network ?? {};
     const identity =
       init.network && (folder === undefined ? Identity.create(runtime) : Identity.keptIn(folder, runtime));
     this.key = identity?.key ?? init.nodeKey ?? runtime.id();
     const policy = new Policy(this.key);
+    this.#policy = policy;
     this.envelopes = new EnvelopeFactory(runtime);
     this.observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
     this.registry = new AgentRegistry({ policy, nodeKey: this.key });
@@ -92,9 +112,36 @@ export class EclipticNode {
     if (init.tiers) this.router.setTierConfig(init.tiers);
     if (init.sandbox) this.router.setSandboxConfig(init.sandbox);
     const { router, channels, envelopes: factory } = this;
-    this.#components = { runtime, deadlines: this.#deadlines, registry, router, channels, threads, factory };
+    const mail = () => this.#mail;
+    this.#components = { runtime, deadlines: this.#deadlines, registry, router, channels, threads, factory, mail };
     this.#hold = runtime.hold();
     this.#stopTracing = traceRouting(observability);
+  }
+
+  /** Durable messages: receipts, outbox, inboxes. Only if the node has a store. */
+  get mail(): Mail | undefined {
+    return this.#mail;
+  }
+
+  /** The journal of decisions and the audit log. Only if the node has a store. */
+  get records(): Records | undefined {
+    return this.#records;
+  }
+
+  /** Goes on where the store says that it was. Comes before the first agent; `createNode` does this. */
+  async openStore(): Promise<void> {
+    const store = this.#store;
+    if (!store) return;
+    const { registry, observability, envelopes: factory } = this;
+    const runtime = this.#runtime;
+    const journal = new JournalLog(runtime, store);
+    this.router.useJournal(journal);
+    const audit = await AuditLog.open(runtime, store, observability);
+    this.#records = { journal, audit, replay: (rows) => replay(rows, this.#policy) };
+    this.#mail = await Mail.open({ runtime, store, registry, observability, factory });
+    this.#mail.start(this.router, this.network?.peers);
+    this.router.usePostbox(this.#mail);
+    if (this.network) this.network.peers.mail = this.#mail;
   }
 
   /** Gets in touch with the other nodes of the mesh, if it belongs to one. `createNode` does this. */
@@ -140,6 +187,10 @@ export class EclipticNode {
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();
     await this.registry.disableHyperswarmDiscovery();
+    this.#mail?.stop();
+    await this.#records?.journal.close();
+    await this.#records?.audit.close();
+    await this.#store?.close();
     this.#deadlines.clear();
     this.#stopTracing();
     this.#hold.cancel();
@@ -159,6 +210,7 @@ export class EclipticNode {
 export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
   const node = new EclipticNode(init);
   try {
+    await node.openStore();
     await node.start();
     return node;
   } catch (error) {

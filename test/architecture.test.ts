@@ -13,6 +13,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['links'],
   ['discovery'],
   ['peers'],
+  ['mail', 'records'],
   ['a2a-protocol'],
   ['coordination'],
   ['acp'],

@@ -60,8 +60,7 @@ export class Admission {
   unfit(envelope: ValidEnvelope): Failure | undefined {
     if (this.#closing && !this.threadOf(envelope)?.begun) return CLOSING;
     if (envelope.metadata === undefined) return undefined;
-    const { durable, ttlMs } = envelope.metadata;
-    if (durable) return { code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' };
+    const { ttlMs } = envelope.metadata;
     if (ttlMs !== undefined && envelope.timestamp + ttlMs < this.#runtime.now()) {
       return { code: 'EXPIRED', reason: `its time to live of ${ttlMs} ms has run out` };
     }

@@ -239,8 +239,8 @@ function isRecipient(value: unknown): value is string {
 
 function isMetadata(value: unknown): value is EnvelopeMetadata {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  const { tier, sandboxId, routingHint, escalationJustification, durable, ttlMs, traceparent, tracestate } =
-    value as Record<keyof EnvelopeMetadata, unknown>;
+  const { tier, sandboxId, routingHint, escalationJustification, durable, ttlMs, readWithinMs } = value as Loose;
+  const { traceparent, tracestate } = value as Loose;
   return (
     (tier === undefined || tier === 0 || tier === 1 || tier === 2 || tier === 3) &&
     isOptionalId(sandboxId) &&
@@ -248,10 +248,17 @@ function isMetadata(value: unknown): value is EnvelopeMetadata {
     (escalationJustification === undefined ||
       (typeof escalationJustification === 'string' && escalationJustification.length <= LIMITS.textChars)) &&
     (durable === undefined || typeof durable === 'boolean') &&
-    (ttlMs === undefined || (typeof ttlMs === 'number' && ttlMs > 0 && ttlMs < Number.POSITIVE_INFINITY)) &&
+    isOptionalTime(ttlMs) &&
+    isOptionalTime(readWithinMs) &&
     (traceparent === undefined || isRecipient(traceparent)) &&
     (tracestate === undefined || isRecipient(tracestate))
   );
+}
+
+type Loose = Record<keyof EnvelopeMetadata, unknown>;
+
+function isOptionalTime(value: unknown): boolean {
+  return value === undefined || (typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY);
 }
 
 /** Only what this release knows; a stranger's extra keys end here. */
@@ -268,6 +275,7 @@ const METADATA_KEYS = [
   'escalationJustification',
   'durable',
   'ttlMs',
+  'readWithinMs',
   'traceparent',
   'tracestate',
 ] as const satisfies readonly (keyof EnvelopeMetadata)[];

@@ -67,6 +67,7 @@ const SAMPLES: readonly A2ALogEvent[] = [
   { type: 'delivery-failure', code: 'DELIVERY_FAILED', reason: 'no', recipient: 'b', timestamp: 8 },
   { type: 'channel-status', channelId: 'c', channelStatus: 'open', timestamp: 9 },
   { type: 'peer-status', node: 'n', peerStatus: 'suspected', reason: 'it is silent', timestamp: 12 },
+  { type: 'receipt', envelopeId: 'e', receiptState: 'arrived', timestamp: 13 },
 ];
 
 interface Send {

@@ -1,4 +1,6 @@
+import type { ErrorCode } from '../runtime/errors.js';
 import type { ValidEnvelope } from './envelope.js';
+import type { Party } from './policy.js';
 
 /** How envelopes reach other nodes. The mesh decides what may go; a carrier only carries. */
 export interface Carrier {
@@ -9,6 +11,31 @@ export interface Carrier {
    * `DELIVERY_FAILED`, whose `outcome` says whether it certainly did not arrive or nobody can tell.
    */
   carry(node: string, envelope: ValidEnvelope): Promise<void>;
+}
+
+/** Writes down what was decided about each message, and what from. */
+export interface Journal {
+  note(entry: JournalEntry): void;
+}
+
+export interface JournalEntry {
+  readonly envelope: ValidEnvelope;
+  readonly source: Party;
+  readonly target: Party;
+  /** Was it a reply, by the thread's permits? */
+  readonly inReply: boolean;
+  /** Why it did not go; null when it did. */
+  readonly code: ErrorCode | null;
+}
+
+/** Keeps durable messages until their recipients are done with them. */
+export interface Postbox {
+  /** Who that address belongs to, present or not. */
+  find(address: string): Party | undefined;
+  /** Did a durable message from `opener` to `responder` open that thread, perhaps in an earlier run? */
+  mayReply(thread: string, responder: string, opener: string): boolean;
+  /** Takes a message that policy lets pass. Resolves when it is on disk; rejects when it cannot be kept. */
+  keep(envelope: ValidEnvelope, target: Party): Promise<void>;
 }
 
 /** Finds other nodes, tells them this node's cards and learns theirs, until stopped. */

@@ -77,7 +77,7 @@ export class RemoteChannels {
   /** Another node asks for a channel. Throws when it speaks for an agent that is not its own. */
   requested(node: string, request: ChannelRequest): Promise<void> {
     if (!this.#components.registry.entry(`${request.from}@${node}`)) {
-      throw new EclipticError('SENDER_REFUSED', `node ${node} has no announced agent "${request.from}"`);
+      throw forged(`node ${node} has no announced agent "${request.from}"`);
     }
     return this.#consider(node, request);
   }
@@ -121,7 +121,7 @@ export class RemoteChannels {
       envelope.sender !== remoteAgentId ||
       envelope.recipient !== localAgentId
     ) {
-      throw new EclipticError('SENDER_REFUSED', `channel ${channelId} is not between these agents`, { channelId });
+      throw forged(`channel ${channelId} is not between these agents`);
     }
     const onDelivered = this.#components.router.admit(envelope);
     end.channel.accept(envelope);
@@ -173,6 +173,11 @@ export class RemoteChannels {
     });
     return end;
   }
+}
+
+/** Another node spoke for an agent that is not its own, or not this channel's: nobody has reported that yet. */
+function forged(reason: string): EclipticError {
+  return new EclipticError('SENDER_REFUSED', reason, { forged: true });
 }
 
 function lost(node: string): EclipticError {

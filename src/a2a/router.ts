@@ -5,8 +5,8 @@ import { Admission, type Failure } from './admission.js';
 import { BROADCAST, checkEnvelope, type ValidEnvelope } from './envelope.js';
 import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
 import type { A2AObservability } from './observability.js';
-import type { Decision, Policy } from './policy.js';
-import type { Carrier } from './ports.js';
+import type { Decision, Party, Policy } from './policy.js';
+import type { Carrier, Journal, Postbox } from './ports.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import { RoutingReporter } from './routing-reporter.js';
@@ -18,6 +18,7 @@ import type {
   SandboxRoutingConfig,
   TierRoutingConfig,
 } from './schemas.js';
+import { REPLIES } from './thread.js';
 import type { ThreadTable } from './thread-table.js';
 
 export interface A2ARouterComponents {
@@ -45,6 +46,8 @@ export class A2ARouter {
   readonly #registry: AgentRegistry;
   readonly #policy: Policy;
   readonly #carrier: Carrier | undefined;
+  #postbox: Postbox | undefined;
+  #journal: Journal | undefined;
   readonly #admission: Admission;
   readonly #reporter: RoutingReporter;
   readonly #dispatcher: Dispatcher;
@@ -101,6 +104,7 @@ export class A2ARouter {
     if (metadata !== undefined) {
       const contradiction = this.#admission.contradiction(envelope, source);
       if (contradiction) return this.#reporter.refused(envelope, recipient, contradiction, started);
+      if (metadata.durable) return this.#toPostbox(envelope, source, started);
       if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, needsAnswer);
     }
     if (recipient === BROADCAST) return this.#broadcast(envelope, source);
@@ -111,6 +115,40 @@ export class A2ARouter {
       return this.#reporter.refused(envelope, recipient, { code, reason, candidates }, started);
     }
     return this.#toOne(envelope, source, target, started, needsAnswer);
+  }
+
+  /**
+   * @internal May this durable message, which came from another node, be kept for an agent of this one? Throws why
+   * not; returns it as this node names its ends. The sender may be away by now, and is then judged as it was known.
+   */
+  admitStored(wire: ValidEnvelope, node: string): { envelope: ValidEnvelope; target: Party } {
+    const started = this.#reporter.start();
+    const claimed = splitAddress(wire.sender);
+    const sender = `${claimed.id}@${node}`;
+    const { id } = splitAddress(wire.recipient);
+    const envelope = wire.readdress(sender, id);
+    const source = this.#registry.entry(sender) ?? this.#postbox?.find(sender);
+    const target = this.#registry.ownEntry(id) ?? this.#postbox?.find(id);
+    const forged = claimed.node !== undefined && claimed.node !== node;
+    const failure: Failure | undefined =
+      !source || forged
+        ? { code: 'SENDER_REFUSED', reason: `node ${node} has no known agent "${wire.sender}"` }
+        : !target
+          ? { code: 'AGENT_NOT_FOUND', reason: `this node has never had an agent "${id}"` }
+          : (this.#admission.contradiction(wire, source) ?? this.#enterStored(envelope, source, target));
+    if (!failure) return { envelope, target: target! };
+    this.#reporter.refused(envelope, id, failure, started);
+    throw new EclipticError(failure.code, failure.reason);
+  }
+
+  /** @internal Whom a durable message of a local agent goes to, if it may. Throws why it may not. */
+  durableTarget(envelope: ValidEnvelope): Party {
+    const source = this.#registry.resolve(envelope.sender);
+    const target = this.#durableTarget(envelope, source, this.#postbox!);
+    if (target instanceof EclipticError) throw target;
+    const failure = this.#enterStored(envelope, source, target);
+    if (failure) throw new EclipticError(failure.code, failure.reason);
+    return target;
   }
 
   /** @internal The entry stored under exactly this address. */
@@ -194,6 +232,16 @@ export class A2ARouter {
     return this.#policy.ask(this.#registry.resolve(sender), this.#registry.resolve(recipient), type, justification);
   }
 
+  /** Says where durable messages are kept; without that, they are refused. */
+  usePostbox(postbox: Postbox): void {
+    this.#postbox = postbox;
+  }
+
+  /** From now on, writes down every decision about a message to one recipient. */
+  useJournal(journal: Journal): void {
+    this.#journal = journal;
+  }
+
   setTierConfig(config: TierRoutingConfig): void {
     this.#policy.setTierConfig(config);
   }
@@ -213,6 +261,56 @@ export class A2ARouter {
     const failure = this.#enter(envelope, source, target, needsAnswer);
     if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
     return this.#toRemote(envelope, source, target);
+  }
+
+  /** Puts a durable message where it cannot get lost; the recipient may be away. */
+  #toPostbox(envelope: ValidEnvelope, source: RegistryEntry, started: number): RoutingResult | Promise<RoutingResult> {
+    const { recipient } = envelope;
+    const refused = (failure: Failure) => this.#reporter.refused(envelope, recipient, failure, started);
+    const postbox = this.#postbox;
+    if (!postbox) return refused({ code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' });
+    if (recipient === BROADCAST) return refused({ code: 'INVALID_ENVELOPE', reason: 'a broadcast cannot be durable' });
+    const target = this.#durableTarget(envelope, source, postbox);
+    if (target instanceof EclipticError) return refused({ code: target.code, reason: target.message });
+    const failure = this.#enterStored(envelope, source, target);
+    if (failure) return refused(failure);
+    return postbox.keep(envelope.readdress(envelope.sender, target.address), target).then(
+      () => {
+        const path = target.node === undefined ? 'local' : 'remote';
+        const about = { path, targetAgentId: target.address, latencyMs: 0, messageId: envelope.id } as const;
+        return { delivered: false, stored: true, ...about };
+      },
+      (error: unknown) => {
+        this.#admission.retract(envelope, source);
+        return refused(failureOf(error));
+      },
+    );
+  }
+
+  #durableTarget(envelope: ValidEnvelope, source: RegistryEntry, postbox: Postbox): Party | EclipticError {
+    const { recipient } = envelope;
+    if (envelope.metadata?.routingHint === 'capability') {
+      const chosen = this.#choose(envelope, source, false);
+      return chosen ?? new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent offers "${recipient}"`);
+    }
+    const found = this.#registry.entry(recipient) ?? postbox.find(recipient);
+    return found ?? this.#lookUp(recipient, source);
+  }
+
+  #enterStored(envelope: ValidEnvelope, source: Party, target: Party): Failure | undefined {
+    const thread = this.#admission.threadOf(envelope);
+    const { correlationId, type } = envelope;
+    const remembered = thread?.isReply(type, source.address, target.address) === true;
+    const inReply =
+      remembered ||
+      (correlationId !== undefined &&
+        REPLIES.has(type) &&
+        this.#postbox?.mayReply(correlationId, source.address, target.address) === true);
+    const failure =
+      this.#admission.refusal(envelope, source, target, inReply) ??
+      (remembered || !inReply ? this.#admission.enter(envelope, source, target, thread, inReply) : undefined);
+    this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
+    return failure;
   }
 
   #toLocal(
@@ -238,12 +336,13 @@ export class A2ARouter {
   ): Failure | undefined {
     const thread = this.#admission.threadOf(envelope);
     const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
-    return (
+    const failure =
       this.#admission.refusal(envelope, source, target, inReply) ??
       (needsAnswer ? this.#admission.unanswerable(source, target) : undefined) ??
       this.#unavailable(target) ??
-      this.#admission.enter(envelope, source, target, thread, inReply)
-    );
+      this.#admission.enter(envelope, source, target, thread, inReply);
+    this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
+    return failure;
   }
 
   #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {

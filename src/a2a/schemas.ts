@@ -87,6 +87,8 @@ const EnvelopeMetadataSchema = z.object({
   escalationJustification: text.optional(),
   durable: z.boolean().optional(),
   ttlMs: z.number().positive().optional(),
+  /** A durable message that is not read by then makes its sender hear of it. */
+  readWithinMs: z.number().positive().optional(),
   /** W3C trace context. */
   traceparent: name.optional(),
   tracestate: name.optional(),
@@ -149,6 +151,10 @@ export const RoutingResultSchema = z.object({
   reason: z.string().optional(),
   /** Whom an ambiguous id may mean. */
   candidates: z.array(z.string()).optional(),
+  /** A durable message is on this node's disk; its receipt tells what becomes of it. */
+  stored: z.boolean().optional(),
+  /** Of a durable message: what its receipt is asked for by. */
+  messageId: z.string().optional(),
   /** Where a message to another node failed on the way: did it certainly not arrive, or can nobody tell? */
   outcome: z.enum(['not-delivered', 'unknown']).optional(),
   broadcast: BroadcastCountsSchema.optional(),
@@ -166,6 +172,7 @@ export const A2ALogEventSchema = z.object({
     'delivery-failure',
     'channel-status',
     'peer-status',
+    'receipt',
   ]),
   envelopeId: z.string().optional(),
   correlationId: z.string().optional(),
@@ -180,6 +187,8 @@ export const A2ALogEventSchema = z.object({
   /** The other node that the event is about, and what became of it. */
   node: z.string().optional(),
   peerStatus: z.enum(['connected', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
+  /** What became of a durable message. */
+  receiptState: z.string().optional(),
   toolName: z.string().optional(),
   duration: z.number().optional(),
   success: z.boolean().optional(),

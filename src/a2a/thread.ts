@@ -2,7 +2,7 @@ import { ValidEnvelope } from './envelope.js';
 import type { A2AMessageType } from './schemas.js';
 
 /** Types that answer; only these can be replies. */
-const REPLIES: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
+export const REPLIES: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
   'response',
   'task-accept',
   'task-reject',

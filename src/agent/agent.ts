@@ -5,6 +5,8 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { AgentCard, RoutingResult } from '../a2a/schemas.js';
 import type { ThreadTable } from '../a2a/thread-table.js';
+import type { Delivery } from '../mail/delivery.js';
+import type { Mail, UnreadHandler } from '../mail/mail.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -23,6 +25,8 @@ export interface AgentComponents {
   channels: ChannelManager;
   threads: ThreadTable;
   deadlines: DeadlineQueue;
+  /** Durable mail, if the node keeps any. */
+  mail: () => Mail | undefined;
 }
 
 /** Returns the answer, a promise of it, or an async iterable whose items are streamed. */
@@ -42,6 +46,7 @@ export class Agent {
   #notificationHandler: MessageHandler | undefined;
   #streamHandler: StreamHandler | undefined;
   #messageHandler: MessageHandler | undefined;
+  readonly #stopMail: (() => void) | undefined;
   #left = false;
 
   /** @internal */
@@ -54,6 +59,7 @@ export class Agent {
     this.#outbox = new Outbox(registry.entry(this.id)!, factory, router);
     this.#conversations = new Conversations(this.id, components, this.#outbox);
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
+    this.#stopMail = components.mail()?.attach(this.id, (envelope, delivery) => this.#receive(envelope, delivery));
   }
 
   get card(): AgentCard {
@@ -126,6 +132,19 @@ export class Agent {
     return this.#conversations.write(to, source);
   }
 
+  /** Told, once for each, of durable messages of this agent that were not read within their `readWithinMs`. */
+  onUnread(handler: UnreadHandler): this {
+    this.#components.mail()?.onUnread(this.id, handler);
+    return this;
+  }
+
+  /** What this agent kept under that name, with `message.commit({ keep: … })`. */
+  async kept<T = unknown>(name: string): Promise<T | undefined> {
+    const mail = this.#components.mail();
+    if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node has no store to keep anything in');
+    return (await mail.kept(this.id, name)) as T | undefined;
+  }
+
   openChannel(to: string): Promise<A2AChannel> {
     return this.#components.channels.openChannel(this.id, to);
   }
@@ -142,17 +161,18 @@ export class Agent {
     this.#conversations.end(new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`));
     this.#components.channels.leave(this.id);
     this.#outbox.close();
+    this.#stopMail?.();
     this.#components.router.withdraw(this.id);
     this.#onLeave(this);
   }
 
-  #receive(envelope: ValidEnvelope): void | Promise<void> {
+  #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
     switch (envelope.type) {
       case 'request':
-        if (this.#requestHandler) return this.#answer(envelope, this.#requestHandler);
+        if (this.#requestHandler) return this.#answer(envelope, this.#requestHandler, delivery);
         break;
       case 'notification':
-        if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope));
+        if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, delivery));
         break;
       default:
         if (this.#conversations.take(envelope)) return;
@@ -161,19 +181,20 @@ export class Agent {
           if (stream) return this.#streamHandler(stream, new Message(envelope));
         }
     }
-    if (this.#messageHandler) return this.#messageHandler(new Message(envelope));
+    if (this.#messageHandler) return this.#messageHandler(new Message(envelope, delivery));
     const error = new EclipticError('NOT_HANDLED', `${this.id} has no handler for this ${envelope.type}`);
     if (envelope.type === 'request') this.#replyError(envelope, error);
     throw error;
   }
 
-  #answer(envelope: ValidEnvelope, handler: RequestHandler): void | Promise<void> {
+  #answer(envelope: ValidEnvelope, handler: RequestHandler, delivery?: Delivery): void | Promise<void> {
     let result: unknown;
     try {
-      result = handler(new Message(envelope));
+      result = handler(new Message(envelope, delivery));
     } catch (error) {
       this.#replyError(envelope, error);
     }
+    delivery?.replied();
     if (!(result instanceof Promise)) return this.#replyWith(envelope, result);
     return result.then(
       (value) => this.#replyWith(envelope, value),

@@ -1,12 +1,31 @@
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import type { A2AMessageType } from '../a2a/schemas.js';
+import type { Delivery, Effects } from '../mail/delivery.js';
+import { EclipticError } from '../runtime/errors.js';
 
 /** A message as a handler sees it. */
 export class Message<T = unknown> {
   readonly envelope: ValidEnvelope;
 
-  constructor(envelope: ValidEnvelope) {
+  readonly #delivery: Delivery | undefined;
+
+  constructor(envelope: ValidEnvelope, delivery?: Delivery) {
     this.envelope = envelope;
+    this.#delivery = delivery;
+  }
+
+  /** May this durable message have been seen before? It has the same id then. */
+  get redelivered(): boolean {
+    return this.#delivery?.redelivered === true;
+  }
+
+  /**
+   * Ends a durable message and makes its effects, all in one transaction: what is kept and sent here happens exactly
+   * once, whatever crashes. Without this, the message ends when its handler returns, and may come again after a crash.
+   */
+  commit(effects?: Effects): Promise<void> {
+    if (this.#delivery) return this.#delivery.commit(effects);
+    return Promise.reject(new EclipticError('INVALID_TRANSITION', 'only a durable message can be committed'));
   }
 
   get from(): string {

@@ -16,6 +16,10 @@ export interface SendOptions {
   justification?: string;
   /** Not handled within this time, it is dropped and reported. */
   ttlMs?: number;
+  /** Kept on disk until the recipient is done with it, across restarts of both sides. Resolves when it is on disk. */
+  durable?: boolean;
+  /** Of a durable message: not read within this time, its sender is told (`onUnread`). */
+  readWithinMs?: number;
 }
 
 /** How one agent puts messages on the mesh: always under its own name, never after it left. */
@@ -78,7 +82,9 @@ export class Outbox {
   reply(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): void {
     if (envelope.correlationId === undefined || this.#closed || !this.#entry.registered) return;
     const { correlationId: thread, sender } = envelope;
-    const answer = this.#factory.createFrom(this.#sender, sender, type, payload, thread);
+    // Whoever asked durably is answered durably.
+    const metadata = envelope.metadata?.durable ? { durable: true } : undefined;
+    const answer = this.#factory.createFrom(this.#sender, sender, type, payload, thread, metadata);
     const routed = this.#route(answer, false);
     if (isPromise(routed)) routed.catch(() => {});
   }
@@ -107,18 +113,20 @@ export function isPromise(result: RoutingResult | Promise<RoutingResult>): resul
 
 /** Turns a refusal into the typed error it is. */
 export function assertDelivered(result: RoutingResult): RoutingResult {
-  if (result.delivered) return result;
+  if (result.delivered || result.stored) return result;
   const { error, reason, targetAgentId: recipient, candidates, outcome } = result;
   const details = { recipient, ...(candidates && { candidates }), ...(outcome && { outcome }) };
   throw new EclipticError(error as ErrorCode, reason ?? 'the message was not delivered', details);
 }
 
 function metadataFor(to: Recipient, options: SendOptions): EnvelopeMetadata | undefined {
-  const { justification, ttlMs } = options;
-  if (typeof to === 'string' && justification === undefined && ttlMs === undefined) return undefined;
+  const { justification, ttlMs, durable, readWithinMs } = options;
+  if (typeof to === 'string' && justification === undefined && ttlMs === undefined && !durable) return undefined;
   return {
     ...(typeof to === 'string' ? undefined : { routingHint: 'capability' as const }),
     ...(justification === undefined ? undefined : { escalationJustification: justification }),
     ...(ttlMs === undefined ? undefined : { ttlMs }),
+    ...(durable && { durable }),
+    ...(readWithinMs === undefined ? undefined : { readWithinMs }),
   };
 }

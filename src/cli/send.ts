@@ -1,6 +1,6 @@
 import type { RoutingResult } from '../a2a/schemas.js';
 import type { Command } from './command.js';
-import { addressee, numeric, readPayload, required } from './payload.js';
+import { addressee, duration, numeric, readPayload, required } from './payload.js';
 
 export const command: Command = {
   summary: 'send one message as an agent',
@@ -13,6 +13,7 @@ export const command: Command = {
     thread: { type: 'string' },
     justification: { type: 'string' },
     ttl: { type: 'string' },
+    durable: { type: 'boolean' },
   },
   optionHelp: [
     ['--as AGENT', 'the sender: an agent of this node'],
@@ -21,23 +22,31 @@ export const command: Command = {
     ['--type T', 'the message type (default: notification)'],
     ['--thread ID', 'the conversation it belongs to'],
     ['--justification TEXT', 'why a proposal goes over the recipient’s rank'],
-    ['--ttl MS', 'drop it if it is not handled by then'],
+    ['--durable', 'keep it on disk until the recipient is done with it, also while its node is away'],
+    ['--ttl TIME', 'drop it if it is not handled by then: 500 (ms), 90s, 7d'],
     ['JSON', 'the payload; - reads it from standard input'],
   ],
   words: [1, 1],
   examples: [
     `ecliptic send --as sun --to mars '{"build":"login"}'`,
     `ecliptic send --as mars --to sun --type task-proposal --justification 'blocked' '{"task":"review"}'`,
+    `ecliptic send --durable --ttl 7d --as sun --to mars@3f9a '{"build":"login"}'`,
     'echo \'{"build":"login"}\' | ecliptic send --as sun --capability backend.api -',
   ],
   async run({ connect, values, words, output }) {
     const to = addressee(values);
     const as = required(values, 'as');
-    const ttlMs = numeric(values, 'ttl');
+    const ttlMs = /^\d+$/.test(String(values.ttl)) ? numeric(values, 'ttl') : duration(values, 'ttl');
     const payload = await readPayload(words[0]!);
-    const { type, thread, justification } = values;
+    const { type, thread, justification, durable } = values;
     const client = await connect();
-    const result = await client.call<RoutingResult>('send', { ...to, as, payload, type, thread, justification, ttlMs });
-    output.value(result, () => `delivered to ${result.targetAgentId} (${result.path})`);
+    const result = await client.call<RoutingResult>('send', {
+      ...{ ...to, as, payload, type, thread, justification, ttlMs, durable },
+    });
+    output.value(result, () =>
+      result.stored
+        ? `stored for ${result.targetAgentId}; see: ecliptic receipt ${result.messageId}`
+        : `delivered to ${result.targetAgentId} (${result.path})`,
+    );
   },
 };

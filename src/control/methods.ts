@@ -12,11 +12,14 @@ import {
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
+import type { Mail } from '../mail/mail.js';
 import { NODE_KEY } from '../membership/identity.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
+import { mailMethods } from './mail-methods.js';
 import { networkMethods } from './network-methods.js';
 import { Params } from './params.js';
+import { type RecordsOf, recordMethods } from './record-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
 
 /** What the owner's socket needs of the node it controls. */
@@ -26,6 +29,8 @@ interface ControlledNode {
   readonly threads: ThreadTable;
   readonly observability: A2AObservability;
   readonly network: Network | undefined;
+  readonly mail: Mail | undefined;
+  readonly records: RecordsOf | undefined;
   agentById(id: string): Agent;
 }
 
@@ -69,24 +74,25 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         .map((card) => describeAgent(card, failures, node.network));
     },
     card(params) {
-      return registry.requireById(inFull(new Params(params).string('id'), node.network));
+      return registry.requireById(inFull(new Params(params).string('id'), node));
     },
     send(params) {
       const read = new Params(params);
-      const { type, thread, justification, ttlMs } = read.optional({
+      const { type, ...rest } = read.optional({
         type: 'string',
         thread: 'string',
         justification: 'string',
         ttlMs: 'number',
+        durable: 'boolean',
       });
-      const options = { type: type === undefined ? undefined : messageType(read, type), thread, justification, ttlMs };
-      return node.agentById(read.string('as')).send(recipient(read, node.network), read.value('payload'), options);
+      const options = { type: type === undefined ? undefined : messageType(read, type), ...rest };
+      return node.agentById(read.string('as')).send(recipient(read, node), read.value('payload'), options);
     },
     request(params, { signal }) {
       const read = new Params(params);
       const { timeoutMs } = read.optional({ timeoutMs: 'number' });
       const options = { timeoutMs, signal };
-      return node.agentById(read.string('as')).request(recipient(read, node.network), read.value('payload'), options);
+      return node.agentById(read.string('as')).request(recipient(read, node), read.value('payload'), options);
     },
     broadcast(params) {
       const read = new Params(params);
@@ -108,8 +114,10 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       const read = new Params(params);
       const { type, justification } = read.optional({ type: 'string', justification: 'string' });
       const asked = type === undefined ? 'request' : messageType(read, type);
-      return router.explain(read.string('from'), inFull(read.string('to'), node.network), asked, justification);
+      return router.explain(read.string('from'), inFull(read.string('to'), node), asked, justification);
     },
+    ...mailMethods(node),
+    ...recordMethods(() => node.records),
     ...networkMethods(() => {
       if (node.network) return node.network;
       throw new EclipticError('NO_MESH', 'this node was started without a network');
@@ -141,16 +149,16 @@ function describeAgent(
   };
 }
 
-function recipient(params: Params, network: Network | undefined): Recipient {
+function recipient(params: Params, node: ControlledNode): Recipient {
   const { capability } = params.optional({ capability: 'string' });
-  return capability === undefined ? inFull(params.string('to'), network) : { capability };
+  return capability === undefined ? inFull(params.string('to'), node) : { capability };
 }
 
 /** People may shorten a node's key to what tells it from the others. */
-function inFull(address: string, network: Network | undefined): string {
+function inFull(address: string, { network, mail }: ControlledNode): string {
   const { id, node } = splitAddress(address);
   if (node === undefined || NODE_KEY.test(node) || !network) return address;
-  return joinAddress(id, network.find(node).node);
+  return mail?.complete(address) ?? joinAddress(id, network.find(node).node);
 }
 
 function messageType(params: Params, type: string): A2AMessageType {

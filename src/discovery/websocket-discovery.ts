@@ -67,8 +67,11 @@ export class WebsocketDiscovery implements Discovery {
     const now = runtime.stopwatch();
     for (const address of this.#attempts.keys()) if (!addresses.has(address)) this.#attempts.delete(address);
     for (const address of addresses) {
-      const attempt = this.#attempts.get(address) ?? { ...FIRST_ATTEMPT };
-      this.#attempts.set(address, attempt);
+      if (!this.#attempts.has(address)) this.#attempts.set(address, { ...FIRST_ATTEMPT });
+    }
+    // Who has waited longest goes first, so that many that never answer cannot keep one that would from its turn.
+    const waiting = [...this.#attempts].sort(([, one], [, other]) => one.nextAt - other.nextAt);
+    for (const [address, attempt] of waiting) {
       if (attempt.node !== undefined && isLinked(attempt.node)) attempt.wait = FIRST_WAIT_MS;
       else if (!attempt.dialing && now >= attempt.nextAt && this.#dialing < MAX_DIALS)
         void this.#dial(address, attempt);

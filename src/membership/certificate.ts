@@ -12,7 +12,7 @@ export const GrantSchema = z.strictObject({
   /** The tiers that the node's agents may have. */
   tiers: z.array(AgentTierSchema).min(1).max(4),
   /** The only sandboxes that its agents may live in; without this, any or none. */
-  sandboxes: z.array(z.string().min(1).max(LIMITS.idChars)).min(1).max(LIMITS.cardListEntries).optional(),
+  sandboxes: z.array(z.string().min(1).max(LIMITS.idChars)).min(1).max(16).optional(),
   /** May it invite others, and remove them? */
   invite: z.boolean(),
 });

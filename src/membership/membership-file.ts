@@ -21,7 +21,7 @@ const MembershipStateSchema = z.strictObject({
   chain: ChainSchema,
   /** Nodes of the mesh's private DHT; none means the public one. */
   bootstrap: z.array(z.string()),
-  /** `ws://` addresses of other members, by node key; under '' those whose node is not known yet. */
+  /** `ws://` addresses of other members, by node key. */
   addresses: z.record(z.string(), z.array(z.string())),
   invites: z.array(
     z.strictObject({

@@ -175,7 +175,14 @@ export class Membership {
     if (invite.expiresAt <= this.#runtime.now()) throw refusedInvite('the invite has expired');
     if (!again) this.#setInvite(invite.secret, 'used', remoteKey);
     const { mesh, meetingSecret, bootstrap, chain } = state;
-    const issued = this.#certificate(this.#identity, mesh, remoteKey, name, invite.grant);
+    const issued = this.#certificate(
+      this.#identity,
+      mesh,
+      remoteKey,
+      name,
+      invite.grant,
+      again ? invite.usedAt : undefined,
+    );
     const welcome = { mesh, meetingSecret, bootstrap, chain: [issued, ...chain] };
     return { welcome, proof: proveInvite(secret, 'host', handshake.hash) };
   }

@@ -43,10 +43,18 @@ export class RemovalList implements Removals {
   add(removal: Removal, mesh: string, now: number): 'new' | 'known' | false {
     const known = this.#byNode.get(nodeOf(removal));
     if (known && known.at >= removal.at) return 'known';
-    if (removal.at > now + CLOCK_SKEW_MS || !this.#holds(removal, mesh)) return false;
-    if (!known && this.#byNode.size >= MAX_REMOVALS) return false;
+    if (removal.at > now + CLOCK_SKEW_MS || JSON.stringify(removal).length > MAX_REMOVAL_CHARS) return false;
+    if (!this.#holds(removal, mesh)) return false;
+    if (!known && this.#byNode.size >= MAX_REMOVALS && !this.#makeRoomFor(removal, mesh)) return false;
     this.#byNode.set(nodeOf(removal), removal);
     return 'new';
+  }
+
+  /** A founder's word always finds room, in the place of the latest of others: nobody gets in or stays by filling the list. */
+  #makeRoomFor(removal: Removal, mesh: string): boolean {
+    if (removal.by[0]!.issuer !== mesh) return false;
+    const lesser = this.all.findLast((other) => other.by[0]!.issuer !== mesh);
+    return lesser !== undefined && this.#byNode.delete(nodeOf(lesser));
   }
 
   isRemoved(node: string, since: number): boolean {
@@ -81,7 +89,8 @@ export class RemovalList implements Removals {
 
 const NONE: Removals = { isRemoved: () => false, isKept: () => false };
 /** A list that everybody keeps for good must have an end. */
-const MAX_REMOVALS = 1_000;
+const MAX_REMOVALS = 256;
+const MAX_REMOVAL_CHARS = 65_536;
 
 /** Whom it removes. */
 export function nodeOf({ of }: Removal): string {

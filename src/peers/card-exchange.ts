@@ -17,9 +17,9 @@ export interface CardExchangeComponents {
   onRefused: (peer: Peer, error: EclipticError) => void;
 }
 
-/** Characters of the cards in one item, and of one card: a frame holds an item, whatever it holds. */
+/** Cards in one item, and one card alone: a frame must hold them, in UTF-8. */
 const CHUNK_CHARS = 262_144;
-const MAX_CARD_CHARS = 1_048_576;
+const MAX_CARD_BYTES = 1_048_576;
 /** Cards of one conversation that may be refused before the peer counts as hostile. */
 const MAX_REFUSED = 32;
 /** Cards of one node. */
@@ -73,12 +73,14 @@ export class CardExchange {
     if (phase !== 'more' && phase !== 'last' && phase !== 'change') throw malformed('the cards have no phase');
     const { registry, runtime, onRefused } = this.#components;
     const named = phase === 'change' ? undefined : (this.#named.get(peer) ?? new Set<string>());
-    let count = registry.countOf(peer.node);
+    let count = named ? named.size : registry.countOf(peer.node);
+    // A node that started anew names all its cards before its old ones go; it does so once, not again and again.
+    if (named?.size === 0 && registry.countOf(peer.node) > MAX_CARDS) registry.forgetNode(peer.node);
     for (const value of parsed(CardsSchema, cards)) {
       try {
         const card = checkSignedCard(value, peer.node, peer.grant!);
         const known = registry.entry(`${card.id}@${peer.node}`) !== undefined;
-        if (!known && ++count > MAX_CARDS) {
+        if ((!known || named?.has(card.id) === false) && ++count > MAX_CARDS) {
           throw new EclipticError('CARD_REFUSED', `node ${peer.node} has more than ${MAX_CARDS} cards`);
         }
         registry.mergeRemote({ ...card, lastSeenAt: runtime.now() }, peer.node, named !== undefined);
@@ -116,7 +118,7 @@ export class CardExchange {
 
   #mayKnow(peer: Peer, card: AgentCard): boolean {
     const { registry, membership } = this.#components;
-    if (!permits(membership.grant, card) || this.#sign(card).length > MAX_CARD_CHARS) return false;
+    if (!permits(membership.grant, card) || Buffer.byteLength(this.#sign(card)) > MAX_CARD_BYTES) return false;
     return registry.mayAnnounce(card, peer.node, peer.grant?.sandboxes);
   }
 }

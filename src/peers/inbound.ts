@@ -15,10 +15,18 @@ import {
   parsed,
 } from './wire.js';
 
+/** Who takes items about durable mail, and is told when a conversation begins and ends. */
+export interface PeerMail {
+  began(node: string): void;
+  ended(node: string): void;
+  take(node: string, kind: 's' | 't' | 'u', rest: readonly unknown[]): void;
+}
+
 export interface InboundComponents {
   router: A2ARouter;
   channels: ChannelManager;
   cards: CardExchange;
+  mail: () => PeerMail | undefined;
   onRemoval: (peer: Peer, removal: Removal) => void;
   onKnown: (known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
@@ -53,8 +61,7 @@ export class Inbound {
         try {
           this.#channel(peer, item);
         } catch (error) {
-          if (error instanceof EclipticError && error.code === 'SENDER_REFUSED')
-            this.#components.onForgery(peer, error);
+          if (error instanceof EclipticError && error.details.forged) this.#components.onForgery(peer, error);
           throw error;
         }
         break;
@@ -64,12 +71,23 @@ export class Inbound {
       case 'k':
         onKnown(parsed(KnownSchema, item[1]));
         break;
+      case 's':
+      case 't':
+      case 'u':
+        this.#mail(peer, item[0], item.slice(1));
+        break;
       case 'n':
         onRenewal(peer, item[1]);
         break;
       default:
         throw malformed(`there is no item "${item[0].slice(0, 20)}"`);
     }
+  }
+
+  #mail({ node }: Peer, kind: 's' | 't' | 'u', rest: readonly unknown[]): void {
+    const mail = this.#components.mail();
+    if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node keeps no durable mail');
+    mail.take(node, kind, rest);
   }
 
   #message({ node }: Peer, item: Item): void {

@@ -116,7 +116,10 @@ export class Network implements CardDiscovery {
 
   /** A member gets in touch with the others; anyone else stays silent. */
   async start(): Promise<void> {
-    if (this.#components.membership.joined) await this.#getInTouch(this.#components.membership.bootstrap);
+    const { membership } = this.#components;
+    if (!membership.joined) return;
+    this.peers.expect(Object.keys(membership.addresses));
+    await this.#getInTouch(membership.bootstrap);
   }
 
   async stop(): Promise<void> {

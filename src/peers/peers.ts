@@ -6,7 +6,7 @@ import type { Carrier, ChannelCarrier, ChannelRequest } from '../a2a/ports.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { A2ALogEvent } from '../a2a/schemas.js';
-import type { Link } from '../links/link.js';
+import type { Link, LinkListener } from '../links/link.js';
 import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
 import { nodeOf, type Removal } from '../membership/removal.js';
@@ -14,7 +14,7 @@ import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
-import { Inbound } from './inbound.js';
+import { Inbound, type PeerMail } from './inbound.js';
 import { Peer, type PeerLimits, type PeerStatus } from './peer.js';
 import type { Known } from './wire.js';
 
@@ -84,6 +84,8 @@ export class Peers implements Carrier, ChannelCarrier {
   #lastTick = 0;
   /** An invite that waits for a link to its inviter. */
   joining: Joining | undefined;
+  /** Without one, durable mail from other nodes is not taken. */
+  mail: PeerMail | undefined;
 
   constructor(components: PeersComponents, init: PeersInit) {
     this.#components = components;
@@ -105,12 +107,18 @@ export class Peers implements Carrier, ChannelCarrier {
     this.#inbound = new Inbound({
       ...target,
       cards: this.#cards,
+      mail: () => this.mail,
       onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
       onKnown: (known) => this.#takeKnown(known),
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
       onForgery: (peer, { code, message }) => this.#report(peer.node, code, message),
     });
     this.#tickLater();
+  }
+
+  /** These are members, as far as this node knows: they are missed until they are met. */
+  expect(nodes: readonly string[]): void {
+    for (const node of nodes) if (node !== this.#components.identity.key) this.#peer(node).vouchedFor = true;
   }
 
   /** Ends every link. `leaving` is for good, `stopping` until the next start. */
@@ -164,6 +172,7 @@ export class Peers implements Carrier, ChannelCarrier {
     }
     this.#greetings.set(link, node);
     const over = () => this.#greetings.delete(link);
+    let session: string | undefined;
     const components = {
       runtime,
       membership,
@@ -171,13 +180,19 @@ export class Peers implements Carrier, ChannelCarrier {
       limitMs: this.#init.greetingMs ?? GREETING_MS,
       introduce: () => {
         const { software, addresses } = this.#init;
-        return { software, addresses: addresses(), session: this.#peer(node).session };
+        session ??= this.#peer(node).session;
+        return { software, addresses: addresses(), session };
       },
     };
     const outcome: GreetingOutcome = {
       admitted: (hello, chain, grant) => {
         over();
         const peer = this.#peer(node);
+        // What was said in the hello must still be so; if not, the next link says it right.
+        if (session !== peer.session) {
+          link.close();
+          return DEAF;
+        }
         peer.chain = chain;
         peer.grant = grant;
         peer.name = chain[0]!.name;
@@ -230,6 +245,13 @@ export class Peers implements Carrier, ChannelCarrier {
 
   carry(node: string, envelope: ValidEnvelope): Promise<void> {
     return this.#post(node, `["m",${packEnvelope(envelope)}]`);
+  }
+
+  /** Puts an item on its way to a node; throws when there is no conversation with it, or too much waits. */
+  say(node: string, text: string): void {
+    const peer = this.#peers.get(node);
+    if (!peer?.conversing) throw new EclipticError('AGENT_UNAVAILABLE', `there is no conversation with node ${node}`);
+    peer.post(text);
   }
 
   // ChannelCarrier
@@ -289,6 +311,7 @@ export class Peers implements Carrier, ChannelCarrier {
     const renewed = membership.renewed(peer.chain!);
     if (renewed) peer.post(JSON.stringify(['n', renewed]));
     membership.noteAddresses({ [peer.node]: peer.addresses });
+    this.mail?.began(peer.node);
   }
 
   #takeRemoval(peer: Peer, removal: Removal): void {
@@ -340,6 +363,7 @@ export class Peers implements Carrier, ChannelCarrier {
           onStatus: (changed, status) => this.#onStatus(changed, status),
           onEnd: (ended) => {
             this.#cards.end(ended);
+            this.mail?.ended(ended.node);
             this.#target?.channels.remote?.peerChanged(ended.node, 'lost');
           },
           onFarewell: (gone) => this.#dismiss(gone.node),
@@ -436,6 +460,9 @@ export class Peers implements Carrier, ChannelCarrier {
     this.#components.observability.emit({ ...event, timestamp: this.#components.runtime.now() });
   }
 }
+
+/** For a link that is closed before anybody listened. */
+const DEAF: LinkListener = { onFrame() {}, onDrain() {}, onClose() {} };
 
 function defined(init: PeersInit): Partial<PeerLimits> {
   return Object.fromEntries(

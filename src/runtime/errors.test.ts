@@ -9,6 +9,8 @@ import { ControlClient } from '../control/client.js';
 import { Host } from '../host.js';
 import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
 import { checkSignedCard } from '../membership/signed-card.js';
+import { MemoryStore } from '../store/memory-store.js';
+import { SqliteStore } from '../store/sqlite-store.js';
 import { EclipticError, ERRORS, type ErrorCode, isErrorCode } from './errors.js';
 import { SimulatedRuntime } from './simulated-runtime.js';
 
@@ -236,6 +238,29 @@ const triggers: Record<ErrorCode, () => unknown> = {
     const node = await createNode({ network: { listen: { host: '203.0.113.1', port: 7 }, dht: false } });
     cleanups.push(() => node.stop());
     return node.network!.invite();
+  },
+  STORE_FAILED: async () => {
+    const folder = temporaryFolder();
+    const store = await SqliteStore.open(folder);
+    cleanups.push(() => store.close());
+    return SqliteStore.open(folder, { busyMs: 0 });
+  },
+  STORE_DAMAGED: () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'store.db'), 'this is no database');
+    return SqliteStore.open(folder);
+  },
+  RECEIPT_NOT_FOUND: async () => {
+    const { node } = await start({ store: new MemoryStore() });
+    return node.mail!.receipt('unknown');
+  },
+  AUDIT_BROKEN: async () => {
+    const store = new MemoryStore();
+    const { node, alice } = await start({ store });
+    await alice.send('nobody', 1).catch(() => {});
+    await node.records!.audit.verify();
+    await store.write([{ update: 'audit', where: { seq: 1 }, set: { event: '{}' } }]);
+    return node.records!.audit.check();
   },
 };
 

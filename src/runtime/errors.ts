@@ -61,6 +61,10 @@ export const ERRORS = {
   PEER_NOT_FOUND: entry('No known node has that key.', false, 404, -32143),
   PEER_UNREACHABLE: entry('No way to the other node was found in time.', true, 504, -32144),
   ADDRESS_UNUSABLE: entry('The node cannot listen at that address.', false, 500, -32145),
+  STORE_FAILED: entry('The store could not keep or give what was asked.', true, 503, -32146),
+  STORE_DAMAGED: entry('What the store kept is damaged.', false, 500, -32147),
+  RECEIPT_NOT_FOUND: entry('No durable message of that id is known here.', false, 404, -32148),
+  AUDIT_BROKEN: entry('The audit log is not what was written.', false, 500, -32149),
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;

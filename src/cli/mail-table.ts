@@ -1,0 +1,25 @@
+import type { MailRow } from '../control/mail-methods.js';
+import type { Output } from './output.js';
+
+/** Durable messages as a table. */
+export function mailTable(output: Output, rows: readonly MailRow[], none: string): void {
+  output.table(
+    rows,
+    ['ID', 'FROM', 'TO', 'TYPE', 'STATE', 'SINCE', 'PAYLOAD'],
+    rows.map((row) => [
+      row.id,
+      short(row.from),
+      short(row.to),
+      row.type,
+      row.state,
+      new Date(row.at).toISOString().slice(0, 19),
+      JSON.stringify(row.payload).slice(0, 60),
+    ]),
+    none,
+  );
+}
+
+/** An address with its node's key cut to what a person can compare. */
+function short(address: string): string {
+  return address.replace(/@([0-9a-f]{12})[0-9a-f]+$/, '@$1');
+}

@@ -1,0 +1,56 @@
+import type { Party } from '../a2a/policy.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { AgentCard } from '../a2a/schemas.js';
+import type { Store, Write } from '../store/store.js';
+
+/** Everyone who was ever known here, so that mail can be addressed to those who are away. */
+export class AddressBook {
+  readonly #store: Store;
+  readonly #entries = new Map<string, Party>();
+
+  private constructor(store: Store) {
+    this.#store = store;
+  }
+
+  static async open(store: Store): Promise<AddressBook> {
+    const book = new AddressBook(store);
+    for (const { address, node, card } of await store.read({ from: 'addresses' })) {
+      book.#entries.set(address, partyOf(address, node ?? undefined, JSON.parse(card)));
+    }
+    return book;
+  }
+
+  /** Notes every card that the registry gets to know. Returns the way to stop. */
+  follow(registry: AgentRegistry, now: () => number, onFailure: (error: unknown) => void): () => void {
+    const note = (card: AgentCard) => {
+      const address = card.node === undefined ? card.id : `${card.id}@${card.node}`;
+      const known = this.#entries.get(address);
+      if (known && known.tier === card.tier && known.sandboxId === card.sandboxId) return;
+      this.#entries.set(address, partyOf(address, card.node, card));
+      const { tier, sandboxId } = card;
+      const row = { address, node: card.node ?? null, card: JSON.stringify({ tier, sandboxId }), seenAt: now() };
+      const write: Write = { put: 'addresses', row };
+      this.#store.write([write]).catch(onFailure);
+    };
+    for (const card of registry.listAll()) note(card);
+    return registry.onCard(note);
+  }
+
+  find(address: string): Party | undefined {
+    return this.#entries.get(address);
+  }
+
+  /** The only known address that begins like this. */
+  complete(prefix: string): string | undefined {
+    const found = [...this.#entries.keys()].filter((address) => address.startsWith(prefix));
+    return found.length === 1 ? found[0] : undefined;
+  }
+}
+
+function partyOf(
+  address: string,
+  node: string | undefined,
+  { tier, sandboxId }: Pick<AgentCard, 'tier' | 'sandboxId'>,
+): Party {
+  return { address, node, tier, sandboxId };
+}

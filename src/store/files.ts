@@ -1,0 +1,62 @@
+import { closeSync, fsyncSync, openSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const PAGE_BYTES = 4096;
+
+/** The files of a store in its folder. */
+export interface StoreFiles {
+  readonly folder: string;
+  readonly database: string;
+  readonly wal: string;
+  /** A second name of the write-ahead log; see `wal-link.ts`. */
+  readonly walLink: string;
+  /** What SQLite leaves when it dies while it makes a new file. */
+  readonly journal: string;
+  readonly mark: string;
+  readonly lock: string;
+}
+
+export function storeFiles(folder: string): StoreFiles {
+  const database = join(folder, 'store.db');
+  return {
+    folder,
+    database,
+    wal: `${database}-wal`,
+    walLink: join(folder, 'store.wal'),
+    journal: `${database}-journal`,
+    mark: join(folder, 'store.mark'),
+    lock: join(folder, 'store.lock'),
+  };
+}
+
+/** Makes sure that the names in a folder survive a power cut. */
+export function syncFolder(folder: string): void {
+  // Windows cannot open folders, and needs no such thing.
+  if (process.platform === 'win32') return;
+  withFile(folder, 'r', (handle) => fsyncSync(handle));
+}
+
+export function withFile<Result>(path: string, flags: string, use: (handle: number) => Result): Result {
+  const handle = openSync(path, flags, 0o600);
+  try {
+    return use(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** The size of a file; 0 when there is none. */
+export function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** Reads as much as there is; the rest of the buffer is left as it was. */
+export function readAt(handle: number, buffer: Uint8Array, position: number, length = buffer.length): number {
+  let done = 0;
+  while (done < length) {
+    const count = readSync(handle, buffer, done, length - done, position + done);
+    if (count === 0) break;
+    done += count;
+  }
+  return done;
+}

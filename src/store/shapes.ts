@@ -1,0 +1,46 @@
+import { TABLES, type TableName, type Value } from './tables.js';
+
+/** A table as the stores handle it: a row is the list of its values in the order of the columns. */
+export interface Shape {
+  readonly name: TableName;
+  readonly columns: readonly string[];
+  readonly types: readonly ('text' | 'integer' | 'real')[];
+  /** Where the key's columns are. */
+  readonly key: readonly number[];
+  /** Does the store number its rows? Then the key is the one column at `key[0]`. */
+  readonly numbered: boolean;
+  readonly indexes: readonly (readonly string[])[];
+}
+
+export const TABLE_NAMES = Object.keys(TABLES) as TableName[];
+
+export const SHAPES = Object.fromEntries(TABLE_NAMES.map((name) => [name, shapeOf(name)])) as Readonly<
+  Record<TableName, Shape>
+>;
+
+function shapeOf(name: TableName): Shape {
+  const schema: {
+    readonly columns: Readonly<Record<string, 'text' | 'integer' | 'real'>>;
+    readonly key: readonly string[];
+    readonly indexes?: readonly (readonly string[])[];
+  } = TABLES[name];
+  const columns = Object.keys(schema.columns);
+  return {
+    name,
+    columns,
+    types: Object.values(schema.columns),
+    key: schema.key.map((column) => columns.indexOf(column)),
+    numbered: schema.key.length === 1 && schema.columns[schema.key[0]!] === 'integer',
+    indexes: schema.indexes ?? [],
+  };
+}
+
+export function keyOf(shape: Shape, values: readonly Value[]): Value[] {
+  return shape.key.map((index) => values[index]!);
+}
+
+export function toRow<Row>(shape: Shape, values: readonly Value[]): Row {
+  const row: Record<string, Value> = {};
+  for (let index = 0; index < shape.columns.length; index++) row[shape.columns[index]!] = values[index]!;
+  return row as Row;
+}

@@ -1,0 +1,139 @@
+import { Worker } from 'node:worker_threads';
+import { describeError, type EclipticError } from '../runtime/errors.js';
+import { Fifo } from '../runtime/fifo.js';
+import type { Call, Counters, Damage } from './calls.js';
+import { fromFault, storeClosed, storeFailed } from './faults.js';
+import { toChange, toSelection } from './plan.js';
+import { SHAPES, toRow } from './shapes.js';
+import type { EngineOptions } from './sqlite-engine.js';
+import type { Figures, Query, Store, Write } from './store.js';
+import type { LogName, TableName, Tables, Value } from './tables.js';
+import { decodeOutcomes, encodeCalls, type Request, type Response, type ThreadData } from './wire.js';
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: EclipticError) => void;
+}
+
+/**
+ * Keeps everything in `store.db` of a data folder, which it has for itself. SQLite works in a thread of its own, so a
+ * sync to disk stops nobody; what is asked within one turn of the event loop goes over in one message.
+ */
+export class SqliteStore implements Store {
+  readonly #worker: Worker;
+  readonly #waiting = new Fifo<Waiting>();
+  #calls: Call[] = [];
+  /** Why no more calls are taken. */
+  #end: EclipticError | undefined;
+  #closing: Promise<void> | undefined;
+  readonly #exited: Promise<void>;
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+    this.#exited = new Promise((resolve) => {
+      worker.on('error', (error) =>
+        this.#fail(storeFailed(`the store's thread failed: ${describeError(error)}`, {}, error)),
+      );
+      worker.on('messageerror', (error) => this.#fail(storeFailed('an answer of the store was lost', {}, error)));
+      worker.on('exit', () => {
+        this.#fail(storeFailed("the store's thread has ended"));
+        resolve();
+      });
+    });
+  }
+
+  /** Opens the store of a folder, which must exist, and makes one if there is none. */
+  static async open(folder: string, options: EngineOptions = {}): Promise<SqliteStore> {
+    const store = new SqliteStore(startWorker({ folder, options }));
+    await new Promise<unknown>((resolve, reject) => {
+      store.#waiting.push({ resolve, reject });
+      store.#worker.on('message', (response: Response) => store.#receive(response));
+    }).catch(async (error) => {
+      await store.#exited;
+      throw error;
+    });
+    return store;
+  }
+
+  async write(writes: readonly Write[]): Promise<void> {
+    await this.#ask({ kind: 'write', changes: writes.map(toChange) });
+  }
+
+  async read<Name extends TableName>(query: Query<Name>): Promise<Tables[Name][]> {
+    const rows = await this.#ask({ kind: 'read', selection: toSelection(query) });
+    return (rows as Value[][]).map((values) => toRow<Tables[Name]>(SHAPES[query.from], values));
+  }
+
+  async count<Name extends TableName>(query: Omit<Query<Name>, 'orderBy' | 'descending' | 'limit'>): Promise<number> {
+    return (await this.#ask({ kind: 'count', selection: toSelection(query as Query<Name>) })) as number;
+  }
+
+  async figures(log: LogName): Promise<Figures> {
+    return (await this.#ask({ kind: 'figures', log })) as Figures;
+  }
+
+  /** Looks at everything that is kept, and says what is damaged. It takes its time, and other calls wait for it. */
+  async integrity(): Promise<Damage[]> {
+    return (await this.#ask({ kind: 'integrity' })) as Damage[];
+  }
+
+  async counters(): Promise<Counters> {
+    return (await this.#ask({ kind: 'counters' })) as Counters;
+  }
+
+  close(): Promise<void> {
+    if (!this.#closing) {
+      this.#flush();
+      this.#end ??= storeClosed();
+      this.#worker.ref();
+      this.#worker.postMessage({ close: true } satisfies Request);
+      this.#closing = this.#exited;
+    }
+    return this.#closing;
+  }
+
+  #ask(call: Call): Promise<unknown> {
+    if (this.#end) return Promise.reject(this.#end);
+    return new Promise((resolve, reject) => {
+      // Only while somebody waits does the thread keep the process alive.
+      if (this.#waiting.length === 0) this.#worker.ref();
+      this.#waiting.push({ resolve, reject });
+      if (this.#calls.push(call) === 1) queueMicrotask(() => this.#flush());
+    });
+  }
+
+  #flush(): void {
+    if (this.#calls.length === 0) return;
+    this.#worker.postMessage(encodeCalls(this.#calls) satisfies Request);
+    this.#calls = [];
+  }
+
+  #receive(response: Response): void {
+    if (typeof response === 'string') {
+      for (const outcome of decodeOutcomes(response)) {
+        const { resolve, reject } = this.#waiting.shift()!;
+        if ('error' in outcome) reject(outcome.error);
+        else resolve(outcome.value);
+      }
+    } else if ('opened' in response) {
+      this.#waiting.shift()!.resolve(undefined);
+    } else if ('refused' in response) {
+      this.#waiting.shift()!.reject(fromFault(response.refused));
+    }
+    if (this.#waiting.length === 0 && !this.#closing) this.#worker.unref();
+  }
+
+  /** The thread is gone: nobody will answer any more. */
+  #fail(error: EclipticError): void {
+    this.#end ??= error;
+    this.#calls = [];
+    for (let waiting = this.#waiting.shift(); waiting; waiting = this.#waiting.shift()) waiting.reject(error);
+  }
+}
+
+/** Compiled, the thread is the `.js` file beside this one; from source, as in tests, it starts through a small helper. */
+function startWorker(workerData: ThreadData): Worker {
+  return /\.ts$/.test(import.meta.url)
+    ? new Worker(new URL('./sqlite-worker-from-source.mjs', import.meta.url), { workerData })
+    : new Worker(new URL('./sqlite-worker.js', import.meta.url), { workerData });
+}

@@ -1,0 +1,61 @@
+import { MessageChannel, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { EclipticError } from '../runtime/errors.js';
+import type { Call } from './calls.js';
+import { storeFailed, toFault } from './faults.js';
+import { SqliteEngine } from './sqlite-engine.js';
+import { decodeCalls, encodeOutcomes, type Request, type Response, type ThreadData } from './wire.js';
+
+/** A transaction of more calls than this would keep the first of them waiting for too long. */
+const MAX_GROUP = 8_192;
+
+if (!parentPort) throw storeFailed('this file is the thread of a store and is not started by itself');
+const port = parentPort;
+
+try {
+  const { folder, options } = workerData as ThreadData;
+  serve(SqliteEngine.open(folder, options));
+} catch (error) {
+  const refusal = error instanceof EclipticError ? error : storeFailed('the store cannot be opened', {}, error);
+  port.postMessage({ refused: toFault(refusal) } satisfies Response);
+}
+
+/** Answers calls: everything that waits at the moment goes into one transaction and is synced to disk at once. */
+function serve(engine: SqliteEngine): void {
+  const idle = new MessageChannel();
+
+  port.on('message', (first: Request) => {
+    let calls: Call[] = [];
+    for (let request: Request | undefined = first; request; request = nextRequest()) {
+      if (typeof request !== 'string') {
+        answer(engine, calls);
+        engine.close();
+        idle.port1.close();
+        port.postMessage({ closed: true } satisfies Response);
+        port.close();
+        return;
+      }
+      calls = calls.concat(decodeCalls(request));
+      while (calls.length >= MAX_GROUP) answer(engine, calls.splice(0, MAX_GROUP));
+    }
+    answer(engine, calls);
+    engine.tidy();
+  });
+
+  // The check of a large store goes on between calls, a step in each turn of the event loop.
+  idle.port1.on('message', () => {
+    if (engine.checkSome()) idle.port2.postMessage(undefined);
+  });
+  idle.port1.unref();
+  idle.port2.unref();
+  idle.port2.postMessage(undefined);
+  port.postMessage({ opened: true } satisfies Response);
+}
+
+function nextRequest(): Request | undefined {
+  return receiveMessageOnPort(port)?.message;
+}
+
+function answer(engine: SqliteEngine, calls: readonly Call[]): void {
+  if (calls.length === 0) return;
+  port.postMessage(encodeOutcomes(engine.run(calls)) satisfies Response);
+}

@@ -1,0 +1,206 @@
+/**
+ * What a node keeps: the tables and their rows, said once. The memory store and the SQLite store are both made from
+ * this, and a change to it is a migration.
+ */
+export type Value = string | number | null;
+
+/** What the router decided about each message of this node, in order. */
+export interface JournalRow {
+  readonly seq: number;
+  readonly at: number;
+  readonly envelopeId: string;
+  readonly thread: string | null;
+  readonly sender: string;
+  readonly recipient: string;
+  readonly type: string;
+  /** The refusal's code; null when it was delivered. */
+  readonly code: string | null;
+  /** The envelope, and what the decision was made from, as JSON. */
+  readonly envelope: string;
+  readonly decision: string;
+}
+
+/** A durable message on its way from this node, until the recipient's node has it. */
+export interface OutboxRow {
+  readonly id: string;
+  /** Later messages have higher numbers, in one store. */
+  readonly number: number;
+  /** The recipient's node. */
+  readonly node: string;
+  readonly sender: string;
+  readonly recipient: string;
+  readonly envelope: string;
+  readonly storedAt: number;
+  readonly expiresAt: number | null;
+}
+
+/** A durable message for an agent of this node, until the agent is done with it. */
+export interface InboxRow {
+  readonly id: string;
+  /** Later arrivals have higher numbers. */
+  readonly number: number;
+  /** The sender's node; '' for an agent of this one. */
+  readonly node: string;
+  readonly sender: string;
+  readonly recipient: string;
+  readonly envelope: string;
+  readonly arrivedAt: number;
+  readonly expiresAt: number | null;
+  /** How often it was handed to the agent. */
+  readonly attempts: number;
+}
+
+/** One state that a durable message reached, as this side knows it. */
+export interface ReceiptRow {
+  readonly id: string;
+  readonly state: string;
+  readonly at: number;
+  readonly reason: string | null;
+  /** The node at the other end of the message; '' when both ends are here. */
+  readonly node: string;
+  /** That node, while it has not heard of this. */
+  readonly tell: string | null;
+}
+
+/** A durable message that must be read by then, or its sender is told. */
+export interface WatchRow {
+  readonly id: string;
+  readonly sender: string;
+  readonly dueAt: number;
+}
+
+/** How far something has come. */
+export interface CursorRow {
+  readonly name: string;
+  readonly value: number;
+}
+
+/** An agent that was known once: mail may be addressed to it while it is away. */
+export interface AddressRow {
+  readonly address: string;
+  readonly node: string | null;
+  readonly card: string;
+  readonly seenAt: number;
+}
+
+/** The right to answer a durable message. */
+export interface PermitRow {
+  readonly thread: string;
+  readonly opener: string;
+  readonly responder: string;
+  readonly expiresAt: number;
+}
+
+/** What an agent keeps for itself, written in one transaction with the message that caused it. */
+export interface AgentStateRow {
+  readonly agent: string;
+  readonly key: string;
+  readonly value: string;
+}
+
+/** An event that must not be denied later: each row's digest covers the one before. */
+export interface AuditRow {
+  readonly seq: number;
+  readonly at: number;
+  readonly event: string;
+  readonly digest: string;
+}
+
+/** What is to be remembered beside the rows of the other tables, such as where the audit's chain begins. */
+export interface MetaRow {
+  readonly name: string;
+  readonly value: string;
+}
+
+export interface Tables {
+  journal: JournalRow;
+  outbox: OutboxRow;
+  inbox: InboxRow;
+  receipts: ReceiptRow;
+  watches: WatchRow;
+  cursors: CursorRow;
+  addresses: AddressRow;
+  permits: PermitRow;
+  agentState: AgentStateRow;
+  audit: AuditRow;
+  meta: MetaRow;
+}
+
+export type TableName = keyof Tables;
+
+/** The tables whose rows the store numbers. */
+export type LogName = 'journal' | 'audit' | 'outbox' | 'inbox';
+
+export interface TableSchema<Row> {
+  readonly columns: Readonly<Record<keyof Row & string, 'text' | 'integer' | 'real'>>;
+  /**
+   * What tells rows apart. A single integer column is numbered by the store when a row gives 0: one more than the
+   * highest number ever kept, so that a number is never given twice, even when its row is gone.
+   */
+  readonly key: readonly (keyof Row & string)[];
+  readonly indexes?: readonly (readonly (keyof Row & string)[])[];
+}
+
+export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> } = {
+  journal: {
+    columns: {
+      seq: 'integer',
+      at: 'real',
+      envelopeId: 'text',
+      thread: 'text',
+      sender: 'text',
+      recipient: 'text',
+      type: 'text',
+      code: 'text',
+      envelope: 'text',
+      decision: 'text',
+    },
+    key: ['seq'],
+    indexes: [['thread'], ['envelopeId'], ['at']],
+  },
+  outbox: {
+    columns: {
+      id: 'text',
+      number: 'integer',
+      node: 'text',
+      sender: 'text',
+      recipient: 'text',
+      envelope: 'text',
+      storedAt: 'real',
+      expiresAt: 'real',
+    },
+    key: ['number'],
+    indexes: [['node', 'number'], ['id'], ['expiresAt']],
+  },
+  inbox: {
+    columns: {
+      id: 'text',
+      number: 'integer',
+      node: 'text',
+      sender: 'text',
+      recipient: 'text',
+      envelope: 'text',
+      arrivedAt: 'real',
+      expiresAt: 'real',
+      attempts: 'integer',
+    },
+    key: ['number'],
+    indexes: [['recipient', 'number'], ['id'], ['expiresAt']],
+  },
+  receipts: {
+    columns: { id: 'text', state: 'text', at: 'real', reason: 'text', node: 'text', tell: 'text' },
+    key: ['id', 'node', 'state'],
+    indexes: [['tell'], ['at']],
+  },
+  watches: { columns: { id: 'text', sender: 'text', dueAt: 'real' }, key: ['id'], indexes: [['dueAt']] },
+  cursors: { columns: { name: 'text', value: 'integer' }, key: ['name'] },
+  addresses: { columns: { address: 'text', node: 'text', card: 'text', seenAt: 'real' }, key: ['address'] },
+  permits: {
+    columns: { thread: 'text', opener: 'text', responder: 'text', expiresAt: 'real' },
+    key: ['thread', 'opener', 'responder'],
+    indexes: [['expiresAt']],
+  },
+  agentState: { columns: { agent: 'text', key: 'text', value: 'text' }, key: ['agent', 'key'] },
+  audit: { columns: { seq: 'integer', at: 'real', event: 'text', digest: 'text' }, key: ['seq'] },
+  meta: { columns: { name: 'text', value: 'text' }, key: ['name'] },
+};

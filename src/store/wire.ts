@@ -1,0 +1,66 @@
+import type { Call, Outcome } from './calls.js';
+import { type Fault, fromFault, toFault } from './faults.js';
+import { TABLE_NAMES } from './shapes.js';
+import type { EngineOptions } from './sqlite-engine.js';
+
+/** What the store's thread starts with. */
+export interface ThreadData {
+  readonly folder: string;
+  readonly options: EngineOptions;
+}
+
+/** To the thread: calls of one turn of the event loop, as text; or the wish to end. */
+export type Request = string | { readonly close: true };
+
+/** From the thread: first whether the store is open, then outcomes of calls in their order, at last that it is closed. */
+export type Response = string | { readonly opened: true } | { readonly refused: Fault } | { readonly closed: true };
+
+/**
+ * Calls and outcomes go between threads as JSON, and rows in it as bare lists: copying the objects themselves takes
+ * four times as long.
+ */
+export function encodeCalls(calls: readonly Call[]): string {
+  return JSON.stringify(
+    calls.map((call) =>
+      call.kind === 'write'
+        ? call.changes.map((change) =>
+            'values' in change
+              ? [change.kind === 'put' ? 1 : 0, TABLE_NAMES.indexOf(change.table), change.values]
+              : change,
+          )
+        : call,
+    ),
+  );
+}
+
+export function decodeCalls(text: string): Call[] {
+  const calls: unknown[] = JSON.parse(text);
+  return calls.map((call) => {
+    if (!Array.isArray(call)) return call as Call;
+    const changes = call.map((change) =>
+      Array.isArray(change)
+        ? { kind: change[0] === 1 ? 'put' : 'insert', table: TABLE_NAMES[change[1]], values: change[2] }
+        : change,
+    );
+    return { kind: 'write', changes } as Call;
+  });
+}
+
+/** 0 for a call that has nothing to say but that it is done. */
+export function encodeOutcomes(outcomes: readonly Outcome[]): string {
+  return JSON.stringify(
+    outcomes.map((outcome) =>
+      'error' in outcome ? { fault: toFault(outcome.error) } : outcome.value === undefined ? 0 : outcome,
+    ),
+  );
+}
+
+export function decodeOutcomes(text: string): Outcome[] {
+  const outcomes: (0 | { value: unknown } | { fault: Fault })[] = JSON.parse(text);
+  return outcomes.map((outcome) => {
+    if (outcome === 0) return DONE;
+    return 'fault' in outcome ? { error: fromFault(outcome.fault) } : outcome;
+  });
+}
+
+const DONE: Outcome = { value: undefined };
