@@ -11,7 +11,9 @@ const SUITE = 'links';
 const PAYLOAD = { text: 'x'.repeat(245) };
 const BYTES = Buffer.alloc(256, 120);
 /** Messages under way at once, on every path. */
-const WINDOW = 2_048;
+const WINDOW = 4_096;
+/** Messages that are sent in one go. */
+const BURST = 256;
 const SIZES = [2, 10, 30];
 
 /** Two processes: our links, with acknowledgement, de-duplication and policy, beside the bare mechanism of each. */
@@ -93,14 +95,13 @@ async function meshOfTwo(network: NonNullable<Parameters<typeof createNode>[0]>[
   await until(() => node.registry.getById('agent-0') !== undefined);
   const to = 'agent-0';
   const oneWay: Runner = async (count) => {
-    let last: Promise<unknown> = Promise.resolve();
-    for (let sent = 0; sent < count; sent += WINDOW / 2) {
-      const batch: Promise<unknown>[] = [];
-      for (let i = sent; i < Math.min(count, sent + WINDOW / 2); i++) batch.push(sun.send(to, PAYLOAD));
-      await last;
-      last = Promise.all(batch);
+    const underWay: Promise<unknown>[] = [];
+    for (let sent = 0; sent < count; sent += BURST) {
+      const burst = Math.min(BURST, count - sent);
+      underWay.push(Promise.all(Array.from({ length: burst }, () => sun.send(to, PAYLOAD))));
+      if (underWay.length >= WINDOW / BURST) await underWay.shift();
     }
-    await last;
+    await Promise.all(underWay);
   };
   const roundTrip: Runner = async (count) => {
     for (let i = 0; i < count; i++) await sun.request(to, PAYLOAD);

@@ -16,6 +16,8 @@ const SOFTWARE = 'rogue 6.6.6';
 
 /** A node that speaks the wire protocol by hand, so that it can say what an honest one never would. */
 export class Rogue {
+  /** What each node that was met calls its side of the conversation. */
+  readonly knows = new Map<string, string>();
   readonly identity: Identity;
   readonly #nodes: Nodes;
   /** What it shows as its membership; nothing while it is a stranger. */
@@ -179,6 +181,7 @@ export class RogueLink implements LinkListener {
     const frame = decodeFrame(bytes);
     this.frames.push(frame);
     this.times.push(this.#runtime.now());
+    if (frame[0] === 'hello') this.#rogue.knows.set(this.remoteKey, (frame[1] as { session: string }).session);
     if (frame[0] === 'p') this.say(['q', frame[1]]);
     if (frame[0] !== 'd' || !this.acknowledges) return;
     const items = frame[5] as unknown[];
@@ -218,6 +221,7 @@ export class RogueLink implements LinkListener {
       chain,
       proof: this.#rogue.prove(this),
       session: 'rogue-session',
+      knows: this.#rogue.knows.get(this.remoteKey) ?? null,
       addresses: [],
       ...changes,
     };

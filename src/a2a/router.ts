@@ -179,6 +179,7 @@ export class A2ARouter {
       if (contradiction) return refused(contradiction);
     }
     if (!target) return refused({ code: 'AGENT_NOT_FOUND', reason: `this node has no agent "${wire.recipient}"` });
+    if (this.#isOrphan(inbound, source, target)) return refused(FORGOTTEN);
     return this.#toLocal(inbound, source, target, started, false);
   }
 
@@ -311,6 +312,17 @@ export class A2ARouter {
       (remembered || !inReply ? this.#admission.enter(envelope, source, target, thread, inReply) : undefined);
     this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
     return failure;
+  }
+
+  /**
+   * An answer from another node in a thread that is not known here: this process may have asked in an earlier life. It
+   * opens nothing, where the tiers forbid that; but nobody tried anything either.
+   */
+  #isOrphan(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): boolean {
+    const { correlationId, type } = envelope;
+    if (correlationId === undefined || !REPLIES.has(type) || this.#admission.threadOf(envelope)) return false;
+    const decision = this.#policy.judge(envelope, source, target, false);
+    return !decision.allowed && decision.code === 'TIER_VIOLATION';
   }
 
   #toLocal(
@@ -474,6 +486,8 @@ export class A2ARouter {
 function loadOf(entry: RegistryEntry): number {
   return entry.mailbox?.load ?? 0;
 }
+
+const FORGOTTEN: Failure = { code: 'EXPIRED', reason: 'the conversation that it answers is not known here any more' };
 
 /** An envelope as the other node will name its ends. */
 function toWire(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): ValidEnvelope {

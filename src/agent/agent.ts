@@ -46,7 +46,7 @@ export class Agent {
   #notificationHandler: MessageHandler | undefined;
   #streamHandler: StreamHandler | undefined;
   #messageHandler: MessageHandler | undefined;
-  readonly #stopMail: (() => void) | undefined;
+  #stopMail: (() => void) | undefined;
   #left = false;
 
   /** @internal */
@@ -59,7 +59,6 @@ export class Agent {
     this.#outbox = new Outbox(registry.entry(this.id)!, factory, router);
     this.#conversations = new Conversations(this.id, components, this.#outbox);
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
-    this.#stopMail = components.mail()?.attach(this.id, (envelope, delivery) => this.#receive(envelope, delivery));
   }
 
   get card(): AgentCard {
@@ -78,11 +77,13 @@ export class Agent {
   /** Answers requests. What the handler returns is the answer; what it throws reaches the caller as a typed error. */
   onRequest(handler: RequestHandler): this {
     this.#requestHandler = handler;
+    this.#takeMail();
     return this;
   }
 
   onNotification(handler: MessageHandler): this {
     this.#notificationHandler = handler;
+    this.#takeMail();
     return this;
   }
 
@@ -95,6 +96,7 @@ export class Agent {
   /** Takes every message that no other handler of this agent takes. */
   onMessage(handler: MessageHandler): this {
     this.#messageHandler = handler;
+    this.#takeMail();
     return this;
   }
 
@@ -164,6 +166,13 @@ export class Agent {
     this.#stopMail?.();
     this.#components.router.withdraw(this.id);
     this.#onLeave(this);
+  }
+
+  /** Durable mail waits on disk until there is a handler for it. */
+  #takeMail(): void {
+    if (this.#left) return;
+    const take = (envelope: ValidEnvelope, delivery: Delivery) => this.#receive(envelope, delivery);
+    this.#stopMail ??= this.#components.mail()?.attach(this.id, take);
   }
 
   #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {

@@ -4,6 +4,8 @@ import type { Link, LinkKind, LinkListener } from './link.js';
 
 /** How long the last frames of a closing link may take to go out. */
 const CLOSE_MS = 1_000;
+/** Bytes that may wait in the stream: its own mark is lower than what is under way on a good link. */
+const HIGH_WATER_BYTES = 1_048_576;
 
 /** A link over an open Noise secret stream, whatever is underneath. */
 export class SecretStreamLink implements Link {
@@ -19,6 +21,8 @@ export class SecretStreamLink implements Link {
   #closed = false;
   #reason = 'the other end closed it';
   #tampered = false;
+  /** Bytes given to the stream since it last had room. */
+  #waiting = 0;
 
   constructor(runtime: Runtime, kind: LinkKind, stream: NoiseSecretStream) {
     this.kind = kind;
@@ -39,7 +43,9 @@ export class SecretStreamLink implements Link {
   }
 
   send(frame: Uint8Array): boolean {
-    return this.#open && this.#stream.write(frame);
+    if (!this.#open) return false;
+    this.#waiting = this.#stream.write(frame) ? 0 : this.#waiting + frame.byteLength;
+    return this.#waiting < HIGH_WATER_BYTES;
   }
 
   listen(listener: LinkListener): void {
@@ -47,7 +53,10 @@ export class SecretStreamLink implements Link {
     this.#stream.on('data', (frame) => {
       if (this.#open) listener.onFrame(frame);
     });
-    this.#stream.on('drain', () => listener.onDrain());
+    this.#stream.on('drain', () => {
+      this.#waiting = 0;
+      listener.onDrain();
+    });
     this.#stream.resume();
     if (this.#closed) listener.onClose(this.#reason, this.#tampered);
   }

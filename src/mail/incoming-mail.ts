@@ -143,7 +143,8 @@ export class IncomingMail {
           this.#note(row, 'surfaced');
           await result;
         }
-        if (!delivery.committed) await this.#finish(row, delivery.outcome, null);
+        // The next may be handled meanwhile: should this one's end not reach the disk, it comes again, and says so.
+        if (!delivery.committed) this.#finish(row, delivery.outcome, null).catch((error) => this.#complain(row, error));
         return;
       } catch (error) {
         if (delivery.committed) return;
@@ -170,11 +171,15 @@ export class IncomingMail {
   }
 
   #note(row: InboxRow, state: ReceiptState): void {
-    const { store, receipts, runtime } = this.#components;
+    const { store, receipts } = this.#components;
     const writes = receipts.reached(row.id, state, row.node);
     store.write(writes).then(
       () => receipts.announce(writes),
-      (error: unknown) => runtime.logger.error({ message: row.id, err: error }, 'a receipt was not kept'),
+      (error: unknown) => this.#complain(row, error),
     );
+  }
+
+  #complain(row: InboxRow, error: unknown): void {
+    this.#components.runtime.logger.error({ message: row.id, err: error }, 'the end of a message was not kept');
   }
 }

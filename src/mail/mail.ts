@@ -295,7 +295,7 @@ export class Mail implements Postbox {
   async #lookAtWatches(): Promise<void> {
     const { store, runtime, observability } = this.#components;
     for (const { id, sender } of await store.read({ from: 'watches', below: { dueAt: runtime.now() }, limit: 100 })) {
-      const { state } = await this.receipt(id);
+      const { state } = await this.receipt(id).catch(() => ({ state: 'done' }));
       await store.write([{ delete: 'watches', where: { id } }]);
       if (state === 'read' || isFinal(state as ReceiptState)) continue;
       const reason = `it was to be read by now, and is ${state}`;

@@ -938,11 +938,6 @@ describe('a message from another node', () => {
     ['an agent that leaves its sandbox', () => message('caged', 'sun'), 'SANDBOX_VIOLATION'],
     ['an agent that the tiers keep away', () => message('chief', 'mars'), 'TIER_VIOLATION'],
     [
-      'an agent that calls it an answer, though nobody asked',
-      () => message('chief', 'mars', { type: 'response', thread: 'made-up' }),
-      'TIER_VIOLATION',
-    ],
-    [
       'an agent that proposes without a reason',
       () => message('mole', 'sun', { type: 'task-proposal' }),
       'ESCALATION_REQUIRED',

@@ -68,6 +68,11 @@ export class CardExchange {
     } else if (told.delete(id)) peer.post(JSON.stringify(['g', [id]]));
   }
 
+  /** Was that peer told of this agent? What it does not know, it would take for a forgery. */
+  isTold(peer: Peer, id: string): boolean {
+    return this.#told.get(peer)?.has(id) === true;
+  }
+
   /** Takes cards from a peer. One that is refused is reported, and the others are taken. */
   take(peer: Peer, phase: unknown, cards: unknown): void {
     if (phase !== 'more' && phase !== 'last' && phase !== 'change') throw malformed('the cards have no phase');

@@ -23,7 +23,12 @@ export interface GreetingComponents {
   runtime: Runtime;
   membership: Membership;
   /** What this node says of itself. */
-  introduce: (remoteKey: string) => { software: string; session: string; addresses: readonly string[] };
+  introduce: (remoteKey: string) => {
+    software: string;
+    session: string;
+    knows: string | null;
+    addresses: readonly string[];
+  };
   /** What people call this node. */
   name: string;
   /** How long until both sides must know each other. */
@@ -132,10 +137,11 @@ export class Greeting implements LinkListener {
     const hello = parsed(HelloSchema, body);
     const { membership } = this.#components;
     const { chain, grant } = membership.checkPeer(hello.chain, hello.proof, this.#handshake);
-    if (this.#awaits === 'opening') this.#hello();
     this.#timer.cancel();
     this.#over = true;
     this.#next = this.#outcome.admitted(hello, chain, grant);
+    // Who was called says in its answer whether the conversation goes on; what it has to tell comes after.
+    if (this.#awaits === 'opening') this.#hello();
   }
 
   #admitGuest(body: unknown): void {

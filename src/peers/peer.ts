@@ -26,6 +26,12 @@ export interface PeerLimits {
   queueChars: number;
 }
 
+/** Names of the two sides of a conversation: this side's, and the other's if there is one. */
+export interface ConversationNames {
+  readonly session: string;
+  readonly knows: string | null;
+}
+
 export interface PeerComponents {
   runtime: Runtime;
   ownKey: string;
@@ -105,9 +111,9 @@ export class Peer {
     return this.#links.size > 0;
   }
 
-  /** Names this side of the conversation. */
-  get session(): string {
-    return this.#session;
+  /** What both sides of the conversation are called, as far as this one knows. */
+  get names(): ConversationNames {
+    return { session: this.#session, knows: this.#theirs ?? null };
   }
 
   /** Is there a conversation, even if it is interrupted? */
@@ -118,8 +124,11 @@ export class Peer {
   /** A link to this node was admitted. Returns who listens to it; `fresh` when nothing said before counts. */
   attach(link: Link, hello: Hello, onFresh: () => void): LinkListener {
     const { runtime, ownKey } = this.#components;
-    const fresh = this.#theirs !== hello.session;
+    // It goes on only if each remembers the other by the name that the other goes by; both sides come to the same.
+    const fresh = this.#theirs !== hello.session || hello.knows !== this.#session;
     if (fresh && this.#theirs !== undefined) this.#forget('the other node has started anew');
+    // Who is called has not said its name yet, and takes a new one, by which nobody remembers anything.
+    if (fresh && !link.initiator) this.#session = runtime.id();
     this.#theirs = hello.session;
     this.software = hello.software;
     this.addresses = hello.addresses;
@@ -131,8 +140,9 @@ export class Peer {
     const surplus = fresh || ownKey < this.node ? older : older.slice(0, -MAX_OLDER_LINKS);
     for (const other of surplus) other.close();
     this.#lastHeard = runtime.stopwatch();
-    this.#become('connected', '');
+    // The first words come before anybody hears that the node is there and speaks to it.
     if (fresh) onFresh();
+    if (this.#links.has(link)) this.#become('connected', '');
     this.#flushSoon();
     // Numbers below this were declared settled over this link: sending one again is no honest retry.
     let base = 0;
@@ -282,6 +292,12 @@ export class Peer {
       this.#lastProgress = now;
       this.#out.rewind();
       this.#flush();
+      return;
+    }
+    // A link that loses frames may have lost the acknowledgements: another one tells.
+    if (this.#link?.reliable === false) {
+      this.#retries = 0;
+      this.#link.close();
       return;
     }
     this.#violation(new EclipticError('DELIVERY_FAILED', `nothing was acknowledged after ${retries} retries`));

@@ -15,7 +15,7 @@ import type { Runtime, Timer } from '../runtime/runtime.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
 import { Inbound, type PeerMail } from './inbound.js';
-import { Peer, type PeerLimits, type PeerStatus } from './peer.js';
+import { type ConversationNames, Peer, type PeerLimits, type PeerStatus } from './peer.js';
 import type { Known } from './wire.js';
 
 export interface PeersComponents {
@@ -172,7 +172,7 @@ export class Peers implements Carrier, ChannelCarrier {
     }
     this.#greetings.set(link, node);
     const over = () => this.#greetings.delete(link);
-    let session: string | undefined;
+    let said: ConversationNames | undefined;
     const components = {
       runtime,
       membership,
@@ -180,16 +180,17 @@ export class Peers implements Carrier, ChannelCarrier {
       limitMs: this.#init.greetingMs ?? GREETING_MS,
       introduce: () => {
         const { software, addresses } = this.#init;
-        session ??= this.#peer(node).session;
-        return { software, addresses: addresses(), session };
+        said = this.#peer(node).names;
+        return { software, addresses: addresses(), ...said };
       },
     };
     const outcome: GreetingOutcome = {
       admitted: (hello, chain, grant) => {
         over();
         const peer = this.#peer(node);
-        // What was said in the hello must still be so; if not, the next link says it right.
-        if (session !== peer.session) {
+        // What the caller said must still be so; if not, the next link says it right.
+        const stale = link.initiator && (said?.session !== peer.names.session || said.knows !== peer.names.knows);
+        if (stale || (!link.initiator && this.#yieldsTo(node))) {
           link.close();
           return DEAF;
         }
@@ -224,6 +225,12 @@ export class Peers implements Carrier, ChannelCarrier {
     new Greeting(components, link, outcome, this.joining);
   }
 
+  /** Both call each other at once: the call of the one with the smaller key counts. */
+  #yieldsTo(node: string): boolean {
+    if (this.#components.identity.key > node) return false;
+    return [...this.#greetings].some(([link, other]) => other === node && link.initiator);
+  }
+
   /** Tells everyone of a removal, and lets the node go. */
   spreadRemoval(removal: Removal): void {
     const removed = this.#peers.get(nodeOf(removal));
@@ -244,7 +251,8 @@ export class Peers implements Carrier, ChannelCarrier {
   }
 
   carry(node: string, envelope: ValidEnvelope): Promise<void> {
-    return this.#post(node, `["m",${packEnvelope(envelope)}]`);
+    const unknown = this.#unknownTo(node, envelope.sender);
+    return unknown ? Promise.reject(unknown) : this.#post(node, `["m",${packEnvelope(envelope)}]`);
   }
 
   /** Puts an item on its way to a node; throws when there is no conversation with it, or too much waits. */
@@ -266,7 +274,8 @@ export class Peers implements Carrier, ChannelCarrier {
       const error = new EclipticError('AGENT_UNAVAILABLE', `there is no link to node ${node}`);
       return Promise.reject(error);
     }
-    return this.#post(node, JSON.stringify(['o', channelId, from, to]));
+    const unknown = this.#unknownTo(node, from);
+    return unknown ? Promise.reject(unknown) : this.#post(node, JSON.stringify(['o', channelId, from, to]));
   }
 
   answer(node: string, channelId: string, refusal: string | undefined): Promise<void> {
@@ -279,6 +288,14 @@ export class Peers implements Carrier, ChannelCarrier {
 
   close(node: string, channelId: string): Promise<void> {
     return this.#post(node, JSON.stringify(['z', channelId]));
+  }
+
+  /** An agent whom grant or sandbox keep from that node cannot speak to it either. */
+  #unknownTo(node: string, agent: string): EclipticError | undefined {
+    const peer = this.#peers.get(node);
+    if (!peer?.conversing || this.#cards.isTold(peer, agent)) return undefined;
+    const reason = `node ${node} may not know of "${agent}", so "${agent}" cannot speak to its agents`;
+    return new EclipticError('NOT_GRANTED', reason, { outcome: 'not-delivered' });
   }
 
   #post(node: string, text: string): Promise<void> {
@@ -303,11 +320,6 @@ export class Peers implements Carrier, ChannelCarrier {
     const { membership } = this.#components;
     this.#cards.announceAll(peer);
     for (const removal of membership.removals) peer.post(JSON.stringify(['r', removal]));
-    const known = [...this.#peers.values()]
-      .filter((other) => other !== peer && other.status === 'connected')
-      .slice(-256)
-      .map((other) => [other.node, other.addresses]);
-    if (known.length > 0) peer.post(JSON.stringify(['k', known]));
     const renewed = membership.renewed(peer.chain!);
     if (renewed) peer.post(JSON.stringify(['n', renewed]));
     membership.noteAddresses({ [peer.node]: peer.addresses });
@@ -382,12 +394,23 @@ export class Peers implements Carrier, ChannelCarrier {
   #onStatus(peer: Peer, status: PeerStatus): void {
     const { registry, runtime } = this.#components;
     const channels = this.#target?.channels.remote;
-    if (status === 'connected') channels?.peerChanged(peer.node, 'resumed');
+    if (status === 'connected') {
+      channels?.peerChanged(peer.node, 'resumed');
+      this.#makeKnown(peer);
+    }
     if (status === 'suspected' || status === 'away') channels?.peerChanged(peer.node, 'interrupted');
     if (status === 'lost') registry.forgetNode(peer.node);
     runtime.logger.info({ node: peer.node, status, reason: peer.reason }, 'a peer changed');
     if (status !== 'connecting')
       this.#emit({ type: 'peer-status', node: peer.node, peerStatus: status, reason: peer.reason });
+  }
+
+  /** Tells a node that is there who else is, and them of it: whoever knows one of them finds all. */
+  #makeKnown(peer: Peer): void {
+    const others = this.all.filter((other) => other !== peer && other.status === 'connected').slice(-256);
+    const known = (list: readonly Peer[]) => JSON.stringify(['k', list.map((one) => [one.node, one.addresses])]);
+    if (others.length > 0) this.#guard(() => peer.post(known(others)));
+    for (const other of others) this.#guard(() => other.post(known([peer])));
   }
 
   /** A node is no longer a member. */

@@ -29,8 +29,10 @@ export const HelloSchema = OpeningSchema.extend({
   time: z.number(),
   chain: z.unknown(),
   proof: z.unknown(),
-  /** Names the sender's side of the conversation: another name means that it began anew and remembers nothing. */
+  /** Names the sender's side of the conversation. */
   session: id,
+  /** The other side's name in it, as far as the sender remembers. Both remember the same, or both begin anew. */
+  knows: id.nullable().optional(),
   addresses,
 });
 
