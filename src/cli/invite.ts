@@ -19,8 +19,9 @@ export const command: Command = {
   ],
   examples: ['ecliptic invite', 'ecliptic invite --other --ttl 1h', 'ecliptic invite --json   # {"code":…}'],
   async run({ connect, values, output }) {
-    const given = listed(values, 'tiers')?.map(Number) ?? (values.other ? [2, 3] : undefined);
-    if (given?.some((tier) => ![0, 1, 2, 3].includes(tier))) throw usage('--tiers lists 0, 1, 2 or 3, e.g. 2,3');
+    const words = listed(values, 'tiers');
+    if (words?.some((word) => !/^[0-3]$/.test(word))) throw usage('--tiers lists 0, 1, 2 or 3, e.g. 2,3');
+    const given = words?.map(Number) ?? (values.other ? [2, 3] : undefined);
     const request = {
       tiers: given,
       sandboxes: listed(values, 'sandbox'),

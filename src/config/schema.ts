@@ -80,10 +80,15 @@ const LimitsSchema = z.strictObject({
     .optional(),
 });
 
+function hasPort(address: string): boolean {
+  return Number(address.slice(address.lastIndexOf(':') + 1)) <= 65_535;
+}
+
 /** `host:port`, or a port alone. */
 const listenAddress = z
   .string()
   .regex(/^([^\s:]+:|\[[0-9a-f:]+\]:)?\d{1,5}$/i, 'must be host:port, or a port')
+  .refine(hasPort, 'has no port from 0 to 65535')
   .describe('Where to take WebSocket links from other nodes, "host:port" or a port. Default: nowhere.');
 
 const NetworkSchema = z.strictObject({
@@ -91,7 +96,12 @@ const NetworkSchema = z.strictObject({
   listen: listenAddress.optional(),
   peers: z.array(AddressSchema).optional().describe('ws:// addresses of nodes to call.'),
   bootstrap: z
-    .array(z.string().regex(/^[^\s:]+:\d{1,5}$/, 'must be host:port'))
+    .array(
+      z
+        .string()
+        .regex(/^[^\s:]+:\d{1,5}$/, 'must be host:port')
+        .refine(hasPort, 'has no port from 0 to 65535'),
+    )
     .optional()
     .describe('Nodes of a private DHT, "host:port". Default: the mesh’s, else the public DHT.'),
   dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),

@@ -155,9 +155,10 @@ function recipient(params: Params, node: ControlledNode): Recipient {
 }
 
 /** People may shorten a node's key to what tells it from the others. */
-function inFull(address: string, { network, mail }: ControlledNode): string {
+function inFull(address: string, { network, mail, registry }: ControlledNode): string {
   const { id, node } = splitAddress(address);
   if (node === undefined || NODE_KEY.test(node) || !network) return address;
+  if (registry.nodeKey?.startsWith(node)) return id;
   return mail?.complete(address) ?? joinAddress(id, network.find(node).node);
 }
 

@@ -18,8 +18,8 @@ export function networkMethods(network: () => Network): Readonly<Record<string, 
       const sandboxes = read.listOf('sandboxes', isName, 'a list of sandboxes');
       return network().invite({ tiers, sandboxes, ttlMs, mayInvite });
     },
-    join(params) {
-      return network().join(new Params(params).string('code'));
+    join(params, { signal }) {
+      return network().join(new Params(params).string('code'), signal);
     },
     leave() {
       return network().leave();

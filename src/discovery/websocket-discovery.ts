@@ -79,7 +79,10 @@ export class WebsocketDiscovery implements Discovery {
   }
 
   status(): DiscoveryStatus {
-    const failures = [...this.#attempts].filter(([, { failure }]) => failure !== undefined);
+    const wanted = new Set(this.#components.wanted());
+    const failures = [...this.#attempts].filter(
+      ([address, { failure }]) => failure !== undefined && wanted.has(address),
+    );
     const listening = this.addresses.length > 0 ? `listens on ${this.addresses.join(', ')}` : 'does not listen';
     const detail = [listening, ...failures.map(([, { failure }]) => failure)].join('; ');
     return { kind: 'websocket', working: failures.length === 0, detail };

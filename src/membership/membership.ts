@@ -295,6 +295,14 @@ export class Membership {
     return this.#state?.addresses ?? {};
   }
 
+  /** A node that is no member any more is not called either. */
+  forgetAddresses(node: string): void {
+    const state = this.#state;
+    if (!state?.addresses[node]) return;
+    const { [node]: _, ...addresses } = state.addresses;
+    this.#save({ ...state, addresses });
+  }
+
   /** Remembers where members can be called. */
   noteAddresses(found: Readonly<Record<string, readonly string[]>>): void {
     const state = this.#required;

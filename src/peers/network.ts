@@ -111,12 +111,13 @@ export class Network implements CardDiscovery {
 
   /** Says where messages from other nodes go. */
   attach(target: PeersTarget): void {
-    this.peers.start(target);
+    this.peers.attach(target);
   }
 
   /** A member gets in touch with the others; anyone else stays silent. */
   async start(): Promise<void> {
     const { membership } = this.#components;
+    this.peers.start();
     if (!membership.joined) return;
     this.peers.expect(Object.keys(membership.addresses));
     await this.#getInTouch(membership.bootstrap);
@@ -141,8 +142,8 @@ export class Network implements CardDiscovery {
       ...(sandboxes && { sandboxes: [...sandboxes] }),
       invite: options.mayInvite ?? everything,
     };
-    if (!membership.joined) membership.found(this.#name, this.#init.bootstrap ?? []);
-    await this.#getInTouch(membership.bootstrap);
+    this.peers.forgive();
+    await this.#found();
     const secret = membership.invite(grant, ttlMs);
     this.#meet();
     const addresses = this.#websocket?.addresses ?? [];
@@ -150,13 +151,27 @@ export class Network implements CardDiscovery {
     return { code: encodeInvite({ secret, bootstrap, addresses }), expiresAt: runtime.now() + ttlMs, grant };
   }
 
+  /** A mesh that cannot be reached is not founded. */
+  async #found(): Promise<void> {
+    const { membership } = this.#components;
+    if (membership.joined) return this.#getInTouch(membership.bootstrap);
+    membership.found(this.#name, this.#init.bootstrap ?? []);
+    try {
+      await this.#getInTouch(membership.bootstrap);
+    } catch (error) {
+      membership.leave();
+      throw error;
+    }
+  }
+
   /** Joins the mesh that a code invites to. Resolves as soon as this node is a member. */
-  async join(code: string): Promise<{ mesh: string }> {
+  async join(code: string, signal?: AbortSignal): Promise<{ mesh: string }> {
     const { membership, runtime } = this.#components;
     const { secret, bootstrap, addresses: given } = decodeInvite(code);
     const addresses = given.filter((address) => AddressSchema.safeParse(address).success);
     if (membership.joined)
       throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first');
+    this.peers.forgive();
     if (this.peers.joining) throw new EclipticError('MESH_EXISTS', 'this node is about to join a mesh');
     try {
       await new Promise<void>((resolve, reject) => {
@@ -167,6 +182,9 @@ export class Network implements CardDiscovery {
           late.cancel();
           act();
         };
+        signal?.addEventListener('abort', () =>
+          settle(() => reject(new EclipticError('CANCELLED', 'the caller went away'))),
+        );
         this.#inviteAddresses = addresses;
         this.peers.joining = {
           secret,
@@ -238,7 +256,9 @@ export class Network implements CardDiscovery {
     const { membership, runtime, registry } = this.#components;
     if (!membership.joined) return [{ level: 'ok', text: 'in no mesh: nothing is announced, nobody can call' }];
     const own = membership.chain[0]!;
-    const findings: Finding[] = [{ level: 'ok', text: `member of mesh ${membership.mesh} as "${own.name}"` }];
+    const findings: Finding[] = [
+      { level: 'ok', text: `member of mesh ${membership.mesh} as ${JSON.stringify(own.name)}` },
+    ];
     if (own.expiresAt - runtime.now() < EXPIRES_SOON_MS) {
       findings.push({
         level: 'warning',
@@ -263,7 +283,8 @@ export class Network implements CardDiscovery {
   }
 
   #aboutPeer(row: PeerRow): Finding[] {
-    const who = `${row.name || 'a node'} (${row.node.slice(0, 12)})`;
+    // Names are others' words: nothing in them may look like a line of ours.
+    const who = `${JSON.stringify(row.name || 'a node').slice(1, -1)} (${row.node.slice(0, 12)})`;
     const findings: Finding[] = [];
     if (row.state === 'connected') {
       const time = row.roundTripMs === null ? '' : `, round trip ${row.roundTripMs.toFixed(1)} ms`;

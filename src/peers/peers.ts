@@ -77,7 +77,7 @@ export class Peers implements Carrier, ChannelCarrier {
   readonly #peers = new Map<string, Peer>();
   readonly #greetings = new Map<Link, string>();
   readonly #shunned = new Map<string, number>();
-  readonly #stopWatching: () => void;
+  #stopWatching: (() => void) | undefined;
   #target: PeersTarget | undefined;
   #inbound: Inbound | undefined;
   #timer: Timer | undefined;
@@ -95,14 +95,10 @@ export class Peers implements Carrier, ChannelCarrier {
       ...components,
       onRefused: (peer, { code, message }) => this.#report(peer.node, code, message),
     });
-    this.#stopWatching = components.registry.onLocalChange((id, card) => {
-      for (const peer of this.#peers.values())
-        if (peer.conversing) this.#guard(() => this.#cards.announce(peer, id, card));
-    });
   }
 
-  /** Says where messages from other nodes go, and begins to watch over them. */
-  start(target: PeersTarget): void {
+  /** Says where messages from other nodes go. */
+  attach(target: PeersTarget): void {
     this.#target = target;
     this.#inbound = new Inbound({
       ...target,
@@ -113,7 +109,16 @@ export class Peers implements Carrier, ChannelCarrier {
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
       onForgery: (peer, { code, message }) => this.#report(peer.node, code, message),
     });
-    this.#tickLater();
+  }
+
+  /** Begins to watch over the other nodes, and to tell them of this one's cards. */
+  start(): void {
+    this.#stopWatching ??= this.#components.registry.onLocalChange((id, card) => {
+      for (const peer of this.#peers.values()) {
+        if (peer.conversing) this.#guard(() => this.#cards.announce(peer, id, card));
+      }
+    });
+    this.#timer ??= this.#tickLater();
   }
 
   /** These are members, as far as this node knows: they are missed until they are met. */
@@ -124,7 +129,9 @@ export class Peers implements Carrier, ChannelCarrier {
   /** Ends every link. `leaving` is for good, `stopping` until the next start. */
   stop(reason: 'stopping' | 'leaving'): void {
     this.#timer?.cancel();
-    this.#stopWatching();
+    this.#timer = undefined;
+    this.#stopWatching?.();
+    this.#stopWatching = undefined;
     this.leaveAll(reason);
   }
 
@@ -143,6 +150,11 @@ export class Peers implements Carrier, ChannelCarrier {
 
   get(node: string): Peer | undefined {
     return this.#peers.get(node);
+  }
+
+  /** Whoever was not talked to gets another chance: somebody invites, or joins. */
+  forgive(): void {
+    this.#shunned.clear();
   }
 
   /** Is there a link to that node, or one being greeted? */
@@ -418,6 +430,7 @@ export class Peers implements Carrier, ChannelCarrier {
     const peer = this.#peers.get(node);
     if (!peer) return;
     this.#peers.delete(node);
+    this.#guard(() => this.#components.membership.forgetAddresses(node));
     peer.leave('removed');
     this.#components.registry.forgetNode(node);
     this.#emit({ type: 'peer-status', node, peerStatus: 'removed' });
@@ -429,10 +442,10 @@ export class Peers implements Carrier, ChannelCarrier {
     if (peer && !peer.chain && !peer.vouchedFor) this.#peers.delete(node);
   }
 
-  #tickLater(): void {
+  #tickLater(): Timer {
     const { runtime } = this.#components;
     this.#lastTick = runtime.stopwatch();
-    this.#timer = runtime.setTimer(() => this.#tick(), TICK_MS);
+    return runtime.setTimer(() => this.#tick(), TICK_MS);
   }
 
   #tick(): void {
@@ -452,7 +465,7 @@ export class Peers implements Carrier, ChannelCarrier {
       missing ||= peer.status !== 'connected' && peer.status !== 'incompatible';
     }
     if (missing || (this.#peers.size === 0 && (membership.joined || this.joining))) this.#init.onMissing();
-    this.#tickLater();
+    this.#timer = this.#tickLater();
   }
 
   #shun(node: string, ms = SHUN_MS): void {

@@ -96,8 +96,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       expect(await send(`mars@${a.key}`, 1)).toMatchObject({ path: 'local', targetAgentId: 'mars' });
     });
 
-    // BUG: `inFull` looks among the peers only.
-    it.fails('reach the own agent by its address, shortened', async () => {
+    it('reach the own agent by its address, shortened', async () => {
       expect(await send(`mars@${a.key.slice(0, 12)}`, 1)).toMatchObject({ path: 'local' });
     });
 
@@ -319,8 +318,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       expect(await observer.request(`mars@${a.key}`, 1)).toMatchObject({ id: 'mars', echo: 1 });
     });
 
-    // BUG: `Peers.stop` ends its watch over local cards and its ticking for good; nothing begins them again.
-    it.fails('go on telling each other of cards after that', async () => {
+    it('go on telling each other of cards after that', async () => {
       node.agent({ id: 'latecomer' });
       await until(async () => (await c.agents()).some(({ id }) => id === 'latecomer'), 'c knows the newcomer', 2_000);
     });
