@@ -19,5 +19,3 @@ export const NewsSchema = z.array(StepSchema).max(1_000);
 
 /** Which of them were heard and kept. */
 export const HeardSchema = z.array(z.tuple([id, z.custom<ReceiptStep['state']>(isReceiptState)])).max(1_000);
-
-export type News = z.infer<typeof NewsSchema>;

@@ -49,4 +49,4 @@ export interface Store {
   close(): Promise<void>;
 }
 
-export type { LogName, TableName, Tables, Value };
+export type { LogName, TableName, Tables };
