@@ -33,7 +33,7 @@ describe('the packed package', () => {
     expect(JSON.parse(stdout)).toEqual({ built: 'login' });
   });
 
-  it('offers the simulated runtime, and nothing that is not listed', async () => {
+  it('offers the simulated runtime and network, and nothing that is not listed', async () => {
     await writeFile(
       join(user, 'entries.js'),
       `const simulation = await import('ecliptic/simulation');
@@ -41,6 +41,7 @@ describe('the packed package', () => {
        console.log(JSON.stringify([Object.keys(simulation), hidden]));`,
     );
     const { stdout } = await run(process.execPath, ['entries.js'], { cwd: user });
-    expect(JSON.parse(stdout)).toEqual([['SimulatedRuntime'], 'ERR_PACKAGE_PATH_NOT_EXPORTED']);
+    const listed = ['MemoryMeetings', 'MemoryNetwork', 'SimulatedRuntime', 'linkInProcess'];
+    expect(JSON.parse(stdout)).toEqual([listed, 'ERR_PACKAGE_PATH_NOT_EXPORTED']);
   });
 });
