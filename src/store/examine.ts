@@ -1,9 +1,9 @@
-import { chmodSync, existsSync, fsyncSync, linkSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, fsyncSync, linkSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { EclipticError } from '../runtime/errors.js';
 import { storeDamaged } from './faults.js';
 import { PAGE_BYTES, readAt, type StoreFiles, sizeOf, syncFolder, withFile } from './files.js';
 import { Mark } from './mark.js';
-import { readWalPage, scanWal, type WalScan } from './wal.js';
+import { readWalPage, scanWal, type WalScan, walEnd } from './wal.js';
 
 /** Says in the file's header that it is one of ours: "ECLP". */
 export const APPLICATION_ID = 0x45434c50;
@@ -35,6 +35,8 @@ export function examine(files: StoreFiles, schemaVersion: number, checkBytes: nu
 
   const scan = scanWal(wal, mark?.state.position?.frames);
   checkFirstPage(files, schemaVersion, firstPage(files, wal, scan, mark));
+  // Only now, for a later release may keep its marks in another way.
+  if (mark?.isUnreadable) throw storeDamaged(files.mark, 'it is not a mark of this store');
   if (mark) checkLog(wal, scan, mark);
   return { mark, scan, unchecked: mark && checkPages(files, scan, mark, checkBytes) };
 }
@@ -110,9 +112,13 @@ function logOf(files: StoreFiles): string {
   return sizeOf(files.wal) === 0 && sizeOf(files.walLink) > 0 ? files.walLink : files.wal;
 }
 
-/** Makes everything private and puts the log back in its place, before SQLite opens the database. */
-export function prepareFiles(files: StoreFiles): void {
+/**
+ * Before SQLite opens the database: makes everything private, puts the log back in its place, and cuts off what a crash
+ * left behind its last commit, which SQLite would ignore.
+ */
+export function prepareFiles(files: StoreFiles, { position }: WalScan): void {
   if (logOf(files) === files.walLink) renameSync(files.walLink, files.wal);
+  if (position && sizeOf(files.wal) > walEnd(position)) truncateSync(files.wal, walEnd(position));
   // SQLite gives its other files the mode of the database.
   if (!existsSync(files.database)) withFile(files.database, 'wx', (handle) => fsyncSync(handle));
   for (const path of [files.database, files.wal, files.walLink, files.mark, files.lock]) {

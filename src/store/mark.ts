@@ -1,7 +1,6 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { storeDamaged } from './faults.js';
 import { readAt, syncFolder, withFile } from './files.js';
 import { PageSums } from './page-sums.js';
 import type { WalPosition } from './wal.js';
@@ -28,6 +27,8 @@ export interface MarkState {
   readonly position: WalPosition | undefined;
 }
 
+const UNREADABLE: MarkState = { number: -1, complete: true, position: undefined };
+
 export class Mark {
   readonly path: string;
   readonly sums: PageSums;
@@ -47,7 +48,12 @@ export class Mark {
     return this.#state;
   }
 
-  /** Nothing when there is no mark; STORE_DAMAGED when there is one that cannot be read. Changes nothing. */
+  /** There is a mark, but it says nothing. */
+  get isUnreadable(): boolean {
+    return this.#state === UNREADABLE;
+  }
+
+  /** Nothing when there is no mark. Changes nothing. */
   static load(path: string): Mark | undefined {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined) return undefined;
@@ -57,7 +63,7 @@ export class Mark {
       const [first, second, third] = [0, 1, 2].map((slot) => decode(slots.subarray(slot * SLOT_BYTES)));
       const [synced, turn] = (first?.number ?? -1) > (second?.number ?? -1) ? [first, 1] : [second, 0];
       const state = (third?.number ?? -1) > (synced?.number ?? -1) ? third : synced;
-      if (!state) throw storeDamaged(path, 'it is not a mark of this store');
+      if (!state) return new Mark(path, UNREADABLE, 0, new PageSums());
       const sums = Buffer.alloc(Math.max(0, size - SUMS_PLACE));
       readAt(handle, sums, SUMS_PLACE);
       return new Mark(path, state, turn, new PageSums(sums));
@@ -98,6 +104,7 @@ export class Mark {
   remove(): void {
     this.close();
     rmSync(this.path, { force: true });
+    syncFolder(dirname(this.path));
   }
 
   close(): void {

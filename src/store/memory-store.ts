@@ -11,6 +11,8 @@ interface Table {
   readonly rows: Map<string, Values>;
   /** The highest number given so far. */
   last: number;
+  /** Of all texts, in UTF-8. */
+  bytes: number;
 }
 
 /** What a store held at some moment, to start another one from. */
@@ -29,8 +31,8 @@ export class MemoryStore implements Store {
   constructor(snapshot?: MemorySnapshot) {
     this.#tables = Object.fromEntries(
       TABLE_NAMES.map((name) => {
-        const table: Table = { shape: SHAPES[name], rows: new Map(), last: snapshot?.[name].last ?? 0 };
-        for (const values of snapshot?.[name].rows ?? []) table.rows.set(rowKey(table.shape, values), values);
+        const table: Table = { shape: SHAPES[name], rows: new Map(), last: snapshot?.[name].last ?? 0, bytes: 0 };
+        for (const values of snapshot?.[name].rows ?? []) place(table, rowKey(table.shape, values), values);
         return [name, table];
       }),
     ) as Record<TableName, Table>;
@@ -57,10 +59,7 @@ export class MemoryStore implements Store {
 
   async figures(name: LogName): Promise<Figures> {
     this.#assertOpen();
-    return this.#enqueue(() => {
-      const rows = [...this.#tables[name].rows.values()];
-      return { rows: rows.length, bytes: rows.flat().reduce<number>((sum, value) => sum + textBytes(value), 0) };
-    });
+    return this.#enqueue(() => ({ rows: this.#tables[name].rows.size, bytes: this.#tables[name].bytes }));
   }
 
   async close(): Promise<void> {
@@ -121,14 +120,14 @@ export class MemoryStore implements Store {
 
   #number(table: Table, values: Value[], undo: (() => void)[]): Values {
     if (!table.shape.numbered) return values;
-    const place = table.shape.key[0]!;
+    const column = table.shape.key[0]!;
     const before = table.last;
     undo.push(() => {
       table.last = before;
     });
-    const number = (values[place] as number) || before + 1;
+    const number = (values[column] as number) || before + 1;
     table.last = Math.max(before, number);
-    return values.with(place, number);
+    return values.with(column, number);
   }
 
   #select({ table, terms, orderBy, descending, limit }: Selection): Values[] {
@@ -164,13 +163,17 @@ function holds(term: Term, value: Value): boolean {
 }
 
 function replace(table: Table, key: string, values: Values | undefined, undo: (() => void)[]): void {
+  const before = place(table, key, values);
+  undo.push(() => place(table, key, before));
+}
+
+/** Puts a row in its place, or takes it away; what was there before. */
+function place(table: Table, key: string, values: Values | undefined): Values | undefined {
   const before = table.rows.get(key);
-  undo.push(() => {
-    if (before) table.rows.set(key, before);
-    else table.rows.delete(key);
-  });
   if (values) table.rows.set(key, values);
   else table.rows.delete(key);
+  table.bytes += textBytes(values) - textBytes(before);
+  return before;
 }
 
 function withChanges(values: Values, set: readonly (readonly [number, Value])[]): Values {
@@ -183,8 +186,10 @@ function rowKey(shape: Shape, values: Values): string {
   return JSON.stringify(keyOf(shape, values));
 }
 
-function textBytes(value: Value): number {
-  return typeof value === 'string' ? Buffer.byteLength(value) : 0;
+function textBytes(values: Values = []): number {
+  let bytes = 0;
+  for (const value of values) if (typeof value === 'string') bytes += Buffer.byteLength(value);
+  return bytes;
 }
 
 function compareBy(columns: readonly number[], a: Values, b: Values): number {

@@ -7,7 +7,7 @@ import { createTable } from './statements.js';
  * tables at once; one that an earlier release made goes every step, and must end with the same tables. A step that
  * changes a table's columns must write its rows anew, for their checksums cover all columns.
  */
-export const MIGRATIONS: readonly (readonly string[])[] = [];
+const MIGRATIONS: readonly (readonly string[])[] = [];
 
 /** The figures of each log: how many rows and bytes of text it has, and the highest number it ever gave. */
 export const FIGURES_TABLE = '_figures';

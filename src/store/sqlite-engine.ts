@@ -56,7 +56,7 @@ export class SqliteEngine {
 
   private constructor(files: StoreFiles, lock: Connection, options: EngineOptions) {
     const found = examine(files, SCHEMA_VERSION, options.checkBytes ?? DEFAULTS.checkBytes);
-    prepareFiles(files);
+    prepareFiles(files, found.scan);
     this.#files = files;
     this.#lock = lock;
     this.#connection = openDatabase(files, options);
@@ -177,6 +177,7 @@ export class SqliteEngine {
       this.#connection.run('COMMIT');
     } catch (error) {
       this.#figures.rolledBack();
+      this.#watch.failed();
       if (this.#connection.inTransaction) this.#connection.run('ROLLBACK');
       throw error;
     }

@@ -117,8 +117,10 @@ export class SqliteStore implements Store {
       }
     } else if ('opened' in response) {
       this.#waiting.shift()!.resolve(undefined);
-    } else if ('refused' in response) {
-      this.#waiting.shift()!.reject(fromFault(response.refused));
+    } else {
+      // The thread is about to end, and who waits for that must not find the process gone.
+      if ('refused' in response) this.#waiting.shift()!.reject(fromFault(response.refused));
+      return;
     }
     if (this.#waiting.length === 0 && !this.#closing) this.#worker.unref();
   }
@@ -131,9 +133,13 @@ export class SqliteStore implements Store {
   }
 }
 
-/** Compiled, the thread is the `.js` file beside this one; from source, as in tests, it starts through a small helper. */
+/**
+ * Compiled, the thread is the `.js` file beside this one; from source, as in tests, it starts through a small helper. It
+ * does not inherit the process's options: some, such as those of `node -e`, make no sense for a thread.
+ */
 function startWorker(workerData: ThreadData): Worker {
-  return /\.ts$/.test(import.meta.url)
-    ? new Worker(new URL('./sqlite-worker-from-source.mjs', import.meta.url), { workerData })
-    : new Worker(new URL('./sqlite-worker.js', import.meta.url), { workerData });
+  const file = /\.ts$/.test(import.meta.url)
+    ? new URL('./sqlite-worker-from-source.mjs', import.meta.url)
+    : new URL('./sqlite-worker.js', import.meta.url);
+  return new Worker(file, { workerData, execArgv: [] });
 }

@@ -1,4 +1,4 @@
-import { MessageChannel, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { EclipticError } from '../runtime/errors.js';
 import type { Call } from './calls.js';
 import { storeFailed, toFault } from './faults.js';
@@ -6,7 +6,7 @@ import { SqliteEngine } from './sqlite-engine.js';
 import { decodeCalls, encodeOutcomes, type Request, type Response, type ThreadData } from './wire.js';
 
 /** A transaction of more calls than this would keep the first of them waiting for too long. */
-const MAX_GROUP = 8_192;
+const MAX_GROUP = 2_048;
 
 if (!parentPort) throw storeFailed('this file is the thread of a store and is not started by itself');
 const port = parentPort;
@@ -21,15 +21,15 @@ try {
 
 /** Answers calls: everything that waits at the moment goes into one transaction and is synced to disk at once. */
 function serve(engine: SqliteEngine): void {
-  const idle = new MessageChannel();
+  let isOpen = true;
 
-  port.on('message', (first: Request) => {
+  const handle = (first: Request): void => {
     let calls: Call[] = [];
     for (let request: Request | undefined = first; request; request = nextRequest()) {
       if (typeof request !== 'string') {
         answer(engine, calls);
         engine.close();
-        idle.port1.close();
+        isOpen = false;
         port.postMessage({ closed: true } satisfies Response);
         port.close();
         return;
@@ -39,16 +39,15 @@ function serve(engine: SqliteEngine): void {
     }
     answer(engine, calls);
     engine.tidy();
-  });
+  };
 
-  // The check of a large store goes on between calls, a step in each turn of the event loop.
-  idle.port1.on('message', () => {
-    if (engine.checkSome()) idle.port2.postMessage(undefined);
-  });
-  idle.port1.unref();
-  idle.port2.unref();
-  idle.port2.postMessage(undefined);
   port.postMessage({ opened: true } satisfies Response);
+  // The check of a large store goes on in small steps, and whoever asks something comes in between.
+  while (isOpen && engine.checkSome()) {
+    const request = nextRequest();
+    if (request) handle(request);
+  }
+  if (isOpen) port.on('message', handle);
 }
 
 function nextRequest(): Request | undefined {

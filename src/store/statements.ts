@@ -41,7 +41,11 @@ export function selectRows(selection: Selection): Sql {
   const shape = SHAPES[table];
   const order = [...new Set(orderBy === undefined ? shape.key : [orderBy, ...shape.key])];
   const where = condition(shape, selection.terms);
-  const by = order.map((place) => `${quote(shape, place)}${descending ? ' DESC' : ''}`).join(', ');
+  // SQLite rather reads a whole table in the order of its key than sort the few rows that an index finds within bounds.
+  // The plus hides the key from that choice.
+  const isBounded = selection.terms.some(({ test, column }) => /above|below/.test(test) && !shape.key.includes(column));
+  const plus = orderBy === undefined && isBounded ? '+' : '';
+  const by = order.map((place) => `${plus}${quote(shape, place)}${descending ? ' DESC' : ''}`).join(', ');
   const text = `SELECT ${ROW_FORMATS[table].select} FROM "${table}"${where.text} ORDER BY ${by}`;
   return limit === undefined
     ? { text, values: where.values }

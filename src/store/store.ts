@@ -1,4 +1,4 @@
-import type { LogName, TableName, Tables, Value } from './tables.js';
+import type { LogName, TableName, Tables } from './tables.js';
 
 /**
  * One change. A `put` replaces the row with the same key; an `insert` fails if there is one (`STORE_FAILED` with
@@ -13,7 +13,7 @@ type WriteTo<Name extends TableName> =
   | { readonly delete: Name; readonly where: Match<Tables[Name]>; readonly below?: Partial<Tables[Name]> };
 
 /** Rows whose columns have these values; a list (of at most 16,384) means any of them. */
-export type Match<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
+type Match<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
 
 export interface Query<Name extends TableName> {
   readonly from: Name;

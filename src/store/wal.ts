@@ -81,7 +81,16 @@ export function readWalPage(path: string, frame: number): Buffer {
   return page;
 }
 
-/** Follows the log while SQLite writes it: after each commit, it learns which pages the commit wrote. */
+/** Where the last good commit ends. */
+export function walEnd({ frames }: WalPosition): number {
+  return HEADER_BYTES + frames * FRAME_BYTES;
+}
+
+/**
+ * Follows the log while SQLite writes it: after each commit, it learns which pages the commit wrote. It goes by the
+ * frames' heads alone, which is enough as long as nothing else behind the last commit looks like a frame of this log:
+ * so what a crash left there must be cut off before, and after a commit that failed, all is read anew.
+ */
 export class WalFollower {
   readonly #path: string;
   readonly #header = Buffer.alloc(HEADER_BYTES);
@@ -89,6 +98,7 @@ export class WalFollower {
   readonly #pages: Map<number, number>;
   #handle: number | undefined;
   #position: WalPosition | undefined;
+  #isUncertain = false;
 
   /** Goes on where a scan ended. */
   constructor(path: string, scan: WalScan) {
@@ -106,16 +116,45 @@ export class WalFollower {
     return this.#pages;
   }
 
-  /** To be called after each commit. A commit that changed nothing has left nothing in the log. */
-  advance(): void {
+  /** To be called when a commit failed: it may have left its frames behind. */
+  suspect(): void {
+    this.#isUncertain = true;
+  }
+
+  /** To be called after each commit; false when the commit changed nothing, and has left nothing in the log. */
+  advance(): boolean {
+    const before = this.#position;
+    if (this.#isUncertain) this.#readAnew();
+    else this.#readOn();
+    return this.#position?.sum1 !== before?.sum1 || this.#position?.sum2 !== before?.sum2;
+  }
+
+  #readAnew(): void {
+    const before = this.#position;
+    const { position, pages } = scanWal(this.#path);
+    const isSame = position !== undefined && before?.salt1 === position.salt1 && before.salt2 === position.salt2;
+    // A new log has nothing of the failed commit in it.
+    if (!isSame) {
+      this.#assertNoted();
+      this.#isUncertain = false;
+    }
+    for (const [page, frame] of pages) if (!isSame || frame >= before.frames) this.#pages.set(page, frame);
+    this.#position = position;
+  }
+
+  /** Whoever lets the log begin anew must first have noted what the pages in it were. */
+  #assertNoted(): void {
+    if (this.#pages.size > 0) throw storeFailed('the log began anew too early');
+  }
+
+  #readOn(): void {
     this.#handle ??= openSync(this.#path, 'r');
     const header = this.#header;
     if (readAt(this.#handle, header, 0) < HEADER_BYTES) return;
     const salt1 = header.readUInt32BE(16);
     const salt2 = header.readUInt32BE(20);
     const isSame = this.#position?.salt1 === salt1 && this.#position.salt2 === salt2;
-    // Whoever let it begin anew must first have noted what the pages in it were.
-    if (!isSame && this.#pages.size > 0) throw storeFailed('the log began anew too early');
+    if (!isSame) this.#assertNoted();
     const written: [page: number, frame: number][] = [];
     for (let frame = isSame ? this.#position!.frames : 0; ; frame++) {
       const read = readAt(this.#handle, header, HEADER_BYTES + frame * FRAME_BYTES, FRAME_HEADER_BYTES);

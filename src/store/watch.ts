@@ -26,11 +26,14 @@ export class Watch {
   constructor(files: StoreFiles, connection: Connection, found: Found) {
     this.#files = files;
     this.#connection = connection;
-    this.#log = new WalFollower(files.wal, found.scan);
+    // Once more, for making the tables was a commit too.
+    this.#log = new WalFollower(files.wal, scanWal(files.wal));
     this.#next = found.unchecked;
     this.#mark = found.mark ?? Mark.create(files.mark);
-    this.#note(() => linkLog(files));
-    this.committed();
+    this.#note((mark) => {
+      linkLog(files);
+      this.#markPosition(mark);
+    });
   }
 
   get isMarked(): boolean {
@@ -45,10 +48,14 @@ export class Watch {
   /** Never fails: what was committed stays committed. */
   committed(): void {
     this.#note((mark) => {
-      this.#log.advance();
-      const { position } = this.#log;
-      if (position && position.frames > 0) mark.committed(position);
+      // Without a change, the log may rightly be of no more use to anybody: it must not be asked for again.
+      if (this.#log.advance()) this.#markPosition(mark);
     });
+  }
+
+  /** To be called when a transaction could not be committed. */
+  failed(): void {
+    this.#log.suspect();
   }
 
   /** Moves the log's pages into the database; false when that did not work for all. */
@@ -102,6 +109,11 @@ export class Watch {
     this.#mark?.close();
   }
 
+  #markPosition(mark: Mark): void {
+    const { position } = this.#log;
+    if (position && position.frames > 0) mark.committed(position);
+  }
+
   /** Through SQLite, for opening and closing its file ourselves would take its lock away. */
   #findDamage({ sums }: Mark, first: number, last: number): number[] {
     const damaged: number[] = [];
@@ -141,8 +153,12 @@ export class Watch {
     } catch {
       const mark = this.#mark;
       this.#mark = undefined;
-      this.#connection.exec(`PRAGMA wal_autocheckpoint = ${UNWATCHED_FRAMES}`);
-      mark.remove();
+      try {
+        this.#connection.exec(`PRAGMA wal_autocheckpoint = ${UNWATCHED_FRAMES}`);
+        mark.remove();
+      } catch {
+        // Then the disk is beyond help, and a false alarm the least of it.
+      }
     }
   }
 }

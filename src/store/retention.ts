@@ -1,0 +1,97 @@
+import { storeDamaged } from './faults.js';
+import type { Figures, Store, Write } from './store.js';
+import type { AuditRow, JournalRow } from './tables.js';
+
+/** The logs that grow for ever unless something is cut off. */
+export type RetainedLog = 'journal' | 'audit';
+
+/** What a log may hold. What is not given is without limit. */
+export interface RetentionLimits {
+  readonly maxAgeMs?: number;
+  readonly maxRows?: number;
+  /** Of its texts, as `Store.figures` counts them. */
+  readonly maxBytes?: number;
+}
+
+/** What the first row that is left hangs on: the last of those that were cut off. */
+export interface ChainStart {
+  readonly seq: number;
+  readonly digest: string;
+}
+
+interface Aged {
+  readonly at: number;
+  readonly bytes: number;
+}
+
+const AUDIT_START = 'audit.start';
+/** A step reads and deletes about so much at most, and keeps nobody else waiting for long. */
+const STEP_BYTES = 1_048_576;
+const STEP_ROWS = 500;
+
+/**
+ * How many of a log's oldest rows must go. A log is cut from its beginning only: the first row that may stay ends it,
+ * even if the clock was turned back and a later one looks older. The newest row always stays, for the next one's number
+ * and digest hang on it.
+ */
+export function rowsToCut(limits: RetentionLimits, now: number, present: Figures, oldest: readonly Aged[]): number {
+  const {
+    maxAgeMs = Number.POSITIVE_INFINITY,
+    maxRows = Number.POSITIVE_INFINITY,
+    maxBytes = Number.POSITIVE_INFINITY,
+  } = limits;
+  let { rows, bytes } = present;
+  let cut = 0;
+  for (const row of oldest) {
+    const mayStay = rows <= maxRows && bytes <= maxBytes && row.at >= now - maxAgeMs;
+    if (mayStay || rows <= 1) break;
+    rows--;
+    bytes -= row.bytes;
+    cut++;
+  }
+  return cut;
+}
+
+/** The changes that cut a log behind these rows, its oldest. The audit's chain keeps its beginning. */
+export function cutBehind(log: RetainedLog, rows: readonly (JournalRow | AuditRow)[]): Write[] {
+  const last = rows.at(-1);
+  if (!last) return [];
+  const removal = { delete: log, where: {}, below: { seq: last.seq + 1 } } as Write;
+  if (!('digest' in last)) return [removal];
+  const start: ChainStart = { seq: last.seq, digest: last.digest };
+  return [{ put: 'meta', row: { name: AUDIT_START, value: JSON.stringify(start) } }, removal];
+}
+
+/** Cuts a log down to its limits in steps of bounded size, each a write of its own; how many rows went. */
+export async function retain(store: Store, log: RetainedLog, limits: RetentionLimits, now: number): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const present = await store.figures(log);
+    const average = Math.max(1, present.bytes / Math.max(1, present.rows));
+    const limit = Math.min(STEP_ROWS, Math.max(1, Math.floor(STEP_BYTES / average)));
+    const oldest: (JournalRow | AuditRow)[] = await store.read({ from: log, orderBy: 'seq', limit });
+    const count = rowsToCut(limits, now, present, oldest.map(toAged));
+    if (count === 0) return total;
+    await store.write(cutBehind(log, oldest.slice(0, count)));
+    total += count;
+  }
+}
+
+/** What the oldest audit row hangs on; nothing when none was cut off yet. */
+export async function auditStart(store: Store): Promise<ChainStart | undefined> {
+  const [row] = await store.read({ from: 'meta', where: { name: AUDIT_START } });
+  if (!row) return undefined;
+  try {
+    const { seq, digest } = JSON.parse(row.value);
+    if (Number.isSafeInteger(seq) && typeof digest === 'string') return { seq, digest };
+  } catch {
+    // Said below.
+  }
+  throw storeDamaged('the store', `${AUDIT_START} in table meta cannot be read`, { table: 'meta' });
+}
+
+function toAged(row: JournalRow | AuditRow): Aged {
+  let bytes = 0;
+  for (const value of Object.values(row)) if (typeof value === 'string') bytes += Buffer.byteLength(value);
+  return { at: row.at, bytes };
+}

@@ -1,0 +1,297 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
+import { MemoryStore } from './memory-store.js';
+import { TABLE_NAMES } from './shapes.js';
+import { SqliteStore } from './sqlite-store.js';
+import type { Query, Store, Write } from './store.js';
+import type { AddressRow, JournalRow } from './tables.js';
+
+const folders: string[] = [];
+
+const kinds: [name: string, open: () => Promise<Store>][] = [
+  ['in memory', async () => new MemoryStore()],
+  [
+    'in SQLite',
+    () => {
+      const folder = mkdtempSync(join(tmpdir(), 'ecliptic-store-'));
+      folders.push(folder);
+      return SqliteStore.open(folder);
+    },
+  ],
+];
+
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+describe.each(kinds)('a store %s', (_, open) => {
+  let store: Store;
+
+  beforeAll(async () => {
+    store = await open();
+  });
+
+  afterEach(() => store.write(TABLE_NAMES.map((name) => ({ delete: name, where: {} }) as Write)));
+
+  afterAll(() => store.close());
+
+  it('gives back what it was given, value for value', async () => {
+    const text = 'ü€😀\u{10ffff} \u0000 \n "quoted" \\ \u0001 \uffff';
+    const row = journalRow({ seq: 7, at: 1_700_000_000_000.125, envelope: text, code: null, thread: '' });
+    await store.write([{ put: 'journal', row }]);
+    expect(await store.read({ from: 'journal' })).toEqual([row]);
+    for (const value of [0, -1, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER]) {
+      await store.write([{ put: 'cursors', row: { name: 'c', value } }]);
+      expect(await store.read({ from: 'cursors' })).toEqual([{ name: 'c', value }]);
+    }
+    for (const expiresAt of [0.1, -0, 1e300, -1e-300, Number.EPSILON]) {
+      await store.write([{ put: 'permits', row: { thread: 't', opener: 'o', responder: 'r', expiresAt } }]);
+      expect((await store.read({ from: 'permits' }))[0]!.expiresAt).toBe(expiresAt + 0);
+    }
+  });
+
+  it('keeps texts of a mebibyte', async () => {
+    const envelope = JSON.stringify({ text: '€x'.repeat(262_144) });
+    await store.write([{ insert: 'addresses', row: addressRow('big', { card: envelope }) }]);
+    expect((await store.read({ from: 'addresses' }))[0]!.card).toBe(envelope);
+  });
+
+  it('puts over a row of the same key, and inserts only where there is none', async () => {
+    await store.write([{ insert: 'cursors', row: { name: 'a', value: 1 } }]);
+    await store.write([{ put: 'cursors', row: { name: 'a', value: 2 } }]);
+    await expect(store.write([{ insert: 'cursors', row: { name: 'a', value: 3 } }])).rejects.toMatchObject({
+      code: 'STORE_FAILED',
+      details: { conflict: 'cursors', key: ['a'] },
+    });
+    expect(await store.read({ from: 'cursors' })).toEqual([{ name: 'a', value: 2 }]);
+  });
+
+  it('makes all changes of a call or none', async () => {
+    await store.write([{ insert: 'cursors', row: { name: 'a', value: 1 } }]);
+    const failing = store.write([
+      { put: 'cursors', row: { name: 'b', value: 2 } },
+      { update: 'cursors', where: { name: 'a' }, set: { value: 5 } },
+      { delete: 'cursors', where: { name: 'a' } },
+      { insert: 'journal', row: journalRow() },
+      { insert: 'cursors', row: { name: 'b', value: 1 } },
+    ]);
+    await expect(failing).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    expect(await store.read({ from: 'cursors' })).toEqual([{ name: 'a', value: 1 }]);
+    expect(await store.count({ from: 'journal' })).toBe(0);
+    expect(await store.figures('journal')).toEqual({ rows: 0, bytes: 0 });
+  });
+
+  it('lets a call that fails fail alone, and answers in order', async () => {
+    const settled: string[] = [];
+    const insert = (name: string) =>
+      store.write([{ insert: 'cursors', row: { name, value: 1 } }]).then(
+        () => settled.push(`${name} kept`),
+        () => settled.push(`${name} refused`),
+      );
+    await Promise.all([insert('a'), insert('b'), insert('a'), insert('c'), insert('b')]);
+    expect(settled).toEqual(['a kept', 'b kept', 'a refused', 'c kept', 'b refused']);
+    expect((await store.read({ from: 'cursors' })).map((row) => row.name)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('lets a read see every write that was called for before it, and none that came after', async () => {
+    const reads: Promise<number>[] = [];
+    for (let value = 1; value <= 50; value++) {
+      void store.write([{ put: 'cursors', row: { name: 'x', value } }]);
+      reads.push(store.read({ from: 'cursors' }).then((rows) => rows[0]!.value));
+    }
+    expect(await Promise.all(reads)).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
+  });
+
+  it('takes 10,000 writes at once', async () => {
+    const writes = Array.from({ length: 10_000 }, (_, index) =>
+      store.write([{ insert: 'journal', row: journalRow({ envelopeId: `e${index}` }) }]),
+    );
+    await Promise.all(writes);
+    const rows = await store.read({ from: 'journal', orderBy: 'seq' });
+    expect(rows.map((row) => row.envelopeId)).toEqual(Array.from({ length: 10_000 }, (_, index) => `e${index}`));
+    expect(rows.every((row, index) => index === 0 || row.seq === rows[index - 1]!.seq + 1)).toBe(true);
+  });
+
+  it('numbers a log’s rows, and never gives a number twice', async () => {
+    const seqs = async () => (await store.read({ from: 'audit' })).map((row) => row.seq);
+    const add = (seq: number) => store.write([{ insert: 'audit', row: { seq, at: 1, event: 'e', digest: 'd' } }]);
+    await add(0);
+    const [first] = await seqs();
+    await add(0);
+    await expect(
+      store.write([{ insert: 'audit', row: { seq: first!, at: 1, event: '', digest: '' } }]),
+    ).rejects.toThrow();
+    expect(await seqs()).toEqual([first!, first! + 1]);
+    await add(first! + 100);
+    await store.write([{ delete: 'audit', where: {} }]);
+    await add(0);
+    expect(await seqs()).toEqual([first! + 101]);
+  });
+
+  it('knows how much a log holds', async () => {
+    await store.write([{ insert: 'audit', row: { seq: 0, at: 1, event: 'ü', digest: 'abc' } }]);
+    await store.write([{ insert: 'audit', row: { seq: 0, at: 1, event: '', digest: 'abc' } }]);
+    const [row] = await store.read({ from: 'audit' });
+    expect(await store.figures('audit')).toEqual({ rows: 2, bytes: 8 });
+    await store.write([{ put: 'audit', row: { ...row!, event: 'longer' } }]);
+    await store.write([{ update: 'audit', where: { event: '' }, set: { digest: '' } }]);
+    expect(await store.figures('audit')).toEqual({ rows: 2, bytes: 9 });
+    await store.write([{ delete: 'audit', where: {}, below: { seq: row!.seq + 1 } }]);
+    expect(await store.figures('audit')).toEqual({ rows: 1, bytes: 0 });
+  });
+
+  it('finds rows by value, list, null and bounds', async () => {
+    const rows = [
+      addressRow('a', { node: null, seenAt: 1 }),
+      addressRow('b', { node: 'n1', seenAt: 2 }),
+      addressRow('c', { node: 'n2', seenAt: 3 }),
+      addressRow('d', { node: null, seenAt: 4 }),
+    ];
+    await store.write(rows.map((row) => ({ insert: 'addresses', row })));
+    const found = async (query: Omit<Query<'addresses'>, 'from'>) =>
+      (await store.read({ from: 'addresses', ...query })).map((row) => row.address).join('');
+    expect(await found({ where: { node: null } })).toBe('ad');
+    expect(await found({ where: { node: 'n1' } })).toBe('b');
+    expect(await found({ where: { node: ['n1', null] } })).toBe('abd');
+    expect(await found({ where: { address: ['d', 'a', 'd', 'x'] } })).toBe('ad');
+    expect(await found({ where: { address: [] } })).toBe('');
+    const many = Array.from({ length: 5_000 }, (_, index) => `x${index}`);
+    expect(await found({ where: { address: [...many, 'c'] } })).toBe('c');
+    expect(await found({ above: { seenAt: 1 }, below: { seenAt: 4 } })).toBe('bc');
+    expect(await found({ where: { node: null }, above: { address: 'a' } })).toBe('d');
+    expect(await found({ above: { node: '' } })).toBe('bc');
+    expect(await found({ above: { node: null } })).toBe('');
+    expect(await store.count({ from: 'addresses', where: { node: [null, 'n2'] }, above: { seenAt: 1 } })).toBe(2);
+  });
+
+  it('orders by a column and then by key, from either end, and stops at the limit', async () => {
+    const values: [string, number][] = [
+      ['\uffff', 2],
+      ['😀', 1],
+      ['b', 2],
+      ['a', 1],
+      ['', 1],
+    ];
+    await store.write(values.map(([name, value]) => ({ put: 'cursors', row: { name, value } })));
+    const names = async (query: Omit<Query<'cursors'>, 'from'>) =>
+      (await store.read({ from: 'cursors', ...query })).map((row) => row.name);
+    expect(await names({})).toEqual(['', 'a', 'b', '\uffff', '😀']);
+    expect(await names({ descending: true, limit: 2 })).toEqual(['😀', '\uffff']);
+    expect(await names({ orderBy: 'value' })).toEqual(['', 'a', '😀', 'b', '\uffff']);
+    expect(await names({ orderBy: 'value', descending: true })).toEqual(['\uffff', 'b', '😀', 'a', '']);
+    expect(await names({ orderBy: 'name', limit: 0 })).toEqual([]);
+  });
+
+  it('updates and deletes what matches, and nothing else', async () => {
+    await store.write(['a', 'b', 'c'].map((name) => ({ insert: 'addresses', row: addressRow(name) })));
+    await store.write([{ update: 'addresses', where: { address: ['a', 'c'] }, set: { seenAt: 3, node: 'n' } }]);
+    await store.write([{ update: 'addresses', where: { address: 'x' }, set: { seenAt: 9 } }]);
+    await store.write([{ delete: 'addresses', where: { seenAt: 3 }, below: { address: 'b' } }]);
+    expect(await store.read({ from: 'addresses' })).toEqual([
+      addressRow('b'),
+      addressRow('c', { seenAt: 3, node: 'n' }),
+    ]);
+  });
+
+  it('refuses what it could not give back as it was, before anything is changed', async () => {
+    const good = { name: 'a', value: 1 };
+    const wrong: unknown[] = [
+      { put: 'nothing', row: good },
+      { put: 'cursors', row: { name: 'a' } },
+      { put: 'cursors', row: { ...good, more: 1 } },
+      { put: 'cursors', row: { name: null, value: 1 } },
+      { put: 'cursors', row: { name: 'a', value: true } },
+      { put: 'cursors', row: { name: 'a', value: 1.5 } },
+      { put: 'cursors', row: { name: 'a', value: 2 ** 53 } },
+      { put: 'cursors', row: { name: 'half a pair: \ud800', value: 1 } },
+      { put: 'permits', row: { thread: 't', opener: 'o', responder: 'r', expiresAt: Number.NaN } },
+      { update: 'cursors', where: { name: 'a' }, set: { name: 'b' } },
+      { update: 'cursors', where: { name: undefined }, set: { value: 1 } },
+      { delete: 'cursors', where: { name: undefined } },
+      { delete: 'cursors', where: { name: Array.from({ length: 16_385 }, () => 'a') } },
+    ];
+    for (const write of wrong) {
+      await expect(store.write([{ put: 'cursors', row: good }, write as Write])).rejects.toMatchObject({
+        code: 'STORE_FAILED',
+      });
+    }
+    for (const query of [{ where: { x: 1 } }, { orderBy: 'x' }, { limit: -1 }, { above: { value: '1' } }]) {
+      await expect(store.read({ from: 'cursors', ...query } as Query<'cursors'>)).rejects.toMatchObject({
+        code: 'STORE_FAILED',
+      });
+    }
+    expect(await store.count({ from: 'cursors' })).toBe(0);
+  });
+
+  it('finishes what was asked before it closes, and refuses everything after', async () => {
+    const other = await open();
+    const before = Array.from({ length: 100 }, (_, value) =>
+      other.write([{ insert: 'cursors', row: { name: String(value), value } }]),
+    );
+    const rows = other.read({ from: 'cursors' });
+    const closed = other.close();
+    const late = [
+      other.write([{ put: 'cursors', row: { name: 'late', value: 1 } }]),
+      other.read({ from: 'cursors' }),
+      other.count({ from: 'cursors' }),
+      other.figures('journal'),
+    ];
+    const refusals = late.map((call) => expect(call).rejects.toMatchObject({ code: 'STORE_FAILED' }));
+    await Promise.all(before);
+    expect(await rows).toHaveLength(100);
+    await Promise.all([closed, other.close(), ...refusals]);
+    await expect(other.count({ from: 'cursors' })).rejects.toMatchObject({ details: { reason: 'closed' } });
+  });
+});
+
+describe('a store in memory', () => {
+  it('needs no time to pass, and starts anew from what was acknowledged before a crash', async () => {
+    const runtime = new SimulatedRuntime();
+    const store = new MemoryStore();
+    let acknowledged = 0;
+    for (let value = 1; value <= 10; value++) {
+      void store.write([{ put: 'cursors', row: { name: 'n', value } }]).then(() => {
+        acknowledged = value;
+      });
+    }
+    for (let step = 0; step < 6; step++) await Promise.resolve();
+    const kept = acknowledged;
+    const after = new MemoryStore(store.snapshot());
+    expect(kept).toBeGreaterThan(0);
+    expect(kept).toBeLessThan(10);
+    expect((await after.read({ from: 'cursors' }))[0]!.value).toBeGreaterThanOrEqual(kept);
+    expect(runtime.now()).toBe(new SimulatedRuntime().now());
+  });
+
+  it('keeps numbers and rows in its snapshot, apart from the store it was taken of', async () => {
+    const store = new MemoryStore();
+    await store.write([{ insert: 'audit', row: { seq: 0, at: 1, event: 'e', digest: 'd' } }]);
+    await store.write([{ delete: 'audit', where: {} }]);
+    const snapshot = store.snapshot();
+    await store.write([{ put: 'meta', row: { name: 'later', value: '' } }]);
+    const after = new MemoryStore(snapshot);
+    await after.write([{ insert: 'audit', row: { seq: 0, at: 1, event: 'e', digest: 'd' } }]);
+    expect(await after.read({ from: 'audit' })).toMatchObject([{ seq: 2 }]);
+    expect(await after.count({ from: 'meta' })).toBe(0);
+  });
+
+  it('fails when it is told to', async () => {
+    const store = new MemoryStore();
+    store.failWith('the disk is full');
+    await expect(store.write([])).rejects.toMatchObject({ code: 'STORE_FAILED', message: 'the disk is full' });
+    store.failWith(undefined);
+    await store.write([]);
+  });
+});
+
+function journalRow(fields: Partial<JournalRow> = {}): JournalRow {
+  const who = { sender: 'sun', recipient: 'mars', thread: null, type: 'request', code: null };
+  return { seq: 0, at: 1, envelopeId: 'e', ...who, envelope: '{}', decision: '{}', ...fields };
+}
+
+function addressRow(address: string, fields: Partial<AddressRow> = {}): AddressRow {
+  return { address, node: null, card: '{}', seenAt: 1, ...fields };
+}
