@@ -173,8 +173,10 @@ export class StreamWriter extends Deadline {
 
   /** Sends everything and the end. Throws what the source threw, or why the reader could not be served. */
   async pump(source: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
+    let started = false;
     try {
       await this.#port.send('stream-start', null);
+      started = true;
       for await (const chunk of source) {
         if (this.#window === 0) await this.#room();
         if (this.#stopped) break;
@@ -183,6 +185,8 @@ export class StreamWriter extends Deadline {
       }
       if (this.#stopped) throw this.#stopped;
       await this.#port.send('stream-end', null);
+    } catch (error) {
+      throw started ? partly(error) : error;
     } finally {
       this.#port.finished();
     }
@@ -197,4 +201,10 @@ export class StreamWriter extends Deadline {
     this.#wake = undefined;
     this.#port.deadlines.remove(this);
   }
+}
+
+/** That one message did not arrive says nothing of those before it. */
+function partly(error: unknown): unknown {
+  if (!(error instanceof EclipticError) || error.details.outcome !== 'not-delivered') return error;
+  return new EclipticError(error.code, error.message, { ...error.details, outcome: 'unknown' }, error);
 }
