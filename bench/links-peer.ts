@@ -38,7 +38,7 @@ async function member({ code, bootstrap, agents, cards }: Extract<Role, { role: 
 /** A member with a store, whose only agent takes durable mail. */
 async function keeper({ code, folder }: Extract<Role, { role: 'keeper' }>): Promise<void> {
   const node = await createNode({ store: await SqliteStore.open(folder), network: { dht: false } });
-  node.agent({ id: 'agent-0' }).onNotification(() => {});
+  node.agent({ id: 'agent-0', tier: 0 }).onNotification(() => {});
   await node.network!.join(code);
   process.send!({});
 }

@@ -72,10 +72,17 @@ export class Admission {
     return envelope.correlationId === undefined ? undefined : this.#threads.find(envelope.correlationId);
   }
 
-  /** May this message go from here to there? */
-  refusal(envelope: ValidEnvelope, source: Party, target: Party, inReply: boolean): Failure | undefined {
+  /** May this message go from here to there? One that has arrived to be kept is fit for that at any time. */
+  refusal(
+    envelope: ValidEnvelope,
+    source: Party,
+    target: Party,
+    inReply: boolean,
+    arriving = false,
+  ): Failure | undefined {
     const decision = this.#policy.judge(envelope, source, target, inReply);
-    return decision.allowed ? this.unfit(envelope) : decision;
+    if (!decision.allowed) return decision;
+    return arriving ? undefined : this.unfit(envelope);
   }
 
   /** Would the target's answer be kept from coming back? Replies ignore tiers, but never leave a sandbox. */

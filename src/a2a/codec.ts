@@ -27,6 +27,14 @@ export function packEnvelope(envelope: ValidEnvelope): string {
   return `${always},${correlationId === undefined ? null : quote(correlationId)},${JSON.stringify(metadata)}`;
 }
 
+let packed: { readonly envelope: ValidEnvelope; readonly text: string } | undefined;
+
+/** A packed envelope as a JSON text of its own. Whoever keeps one keeps it in several places at once: it is made once. */
+export function envelopeText(envelope: ValidEnvelope): string {
+  if (packed?.envelope !== envelope) packed = { envelope, text: `[${packEnvelope(envelope)}]` };
+  return packed.text;
+}
+
 const PLAIN = /^[\w@-]*$/;
 
 function quote(text: string): string {

@@ -76,6 +76,11 @@ export class A2AObservability {
   subscribe(listener: (event: A2ALogEvent) => void): () => void {
     return this.#stream.subscribe(listener);
   }
+
+  /** As `subscribe`, but for messages that were delivered within one tier: those are most of what happens. */
+  subscribeToUnusual(listener: (event: A2ALogEvent) => void): () => void {
+    return this.#stream.subscribe(listener, (record) => !(record instanceof RoutingRecord) || record.crossesTiers);
+  }
 }
 
 function expand(record: StreamRecord): readonly A2ALogEvent[] {

@@ -21,7 +21,7 @@ export interface Party {
   readonly sandboxId: string | undefined;
 }
 
-type Action = 'message' | 'discover';
+type Action = 'message' | 'discover' | 'tool';
 
 export type Decision = typeof ALLOWED | Refusal;
 
@@ -70,8 +70,8 @@ function compileRules(
 }
 
 /**
- * May `principal` do this to `target`? The only place that answers, for every path: direct, capability, broadcast and
- * discovery. Sandbox first, for replies and for L0 too; then, for messages that open a conversation, tier and
+ * May `principal` do this to `target`? The only place that answers, for every path: direct, capability, broadcast,
+ * discovery and tools. Sandbox first, for replies and for L0 too; then, for messages that open a conversation, tier and
  * escalation. A message is `inReply` when its recipient opened this thread towards its sender. Pure.
  */
 function decide(
@@ -89,7 +89,7 @@ function decide(
       `${principal.address} is in sandbox "${principal.sandboxId}", which does not include or allow ${target.address}`,
     );
   }
-  if (action === 'discover' || inReply) return ALLOWED;
+  if (action !== 'message' || inReply) return ALLOWED;
   if ((rules.tierMasks[principal.tier]! & (1 << target.tier)) === 0) {
     return refuse(
       'TIER_VIOLATION',
@@ -146,6 +146,11 @@ export class Policy {
 
   mayDiscover(viewer: Party, target: Party): boolean {
     return decide(this.#rules, viewer, 'discover', target).allowed;
+  }
+
+  /** May `principal` see and use what `owner` offers over MCP? Governed by sandbox alone. */
+  mayUse(principal: Party, owner: Party): boolean {
+    return decide(this.#rules, principal, 'tool', owner).allowed;
   }
 
   /** May this message go from `source` to `target`? */

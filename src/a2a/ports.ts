@@ -24,6 +24,8 @@ export interface JournalEntry {
   readonly target: Party;
   /** Was it a reply, by the thread's permits? */
   readonly inReply: boolean;
+  /** Was the way back asked about too? */
+  readonly needsAnswer?: boolean;
   /** Why it did not go; null when it did. */
   readonly code: ErrorCode | null;
 }

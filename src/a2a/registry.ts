@@ -32,10 +32,16 @@ export class AgentRegistry {
   readonly #cardWatchers = new Set<(card: AgentCard) => void>();
   #discovery: CardDiscovery | undefined;
   #nextOrder = 0;
+  #version = 0;
 
   constructor(components: AgentRegistryComponents = {}) {
     this.#policy = components.policy ?? new Policy();
     this.nodeKey = components.nodeKey;
+  }
+
+  /** Changes whenever a card comes, changes or goes. */
+  get version(): number {
+    return this.#version;
   }
 
   get size(): number {
@@ -70,10 +76,11 @@ export class AgentRegistry {
 
   /** @internal May an agent of that node, living in that sandbox, know of this local agent? */
   mayAnnounce(card: AgentCard, node: string, sandboxes: readonly string[] | undefined): boolean {
-    const entry = this.#byAddress.get(card.id);
-    if (!entry || sandboxes === undefined) return entry !== undefined;
+    if (sandboxes === undefined) return true;
+    const { id: address, tier, sandboxId: own } = card;
     return sandboxes.some((sandboxId) => {
-      return this.#policy.mayDiscover({ address: `*@${node}`, node, tier: 3, sandboxId }, entry);
+      const viewer = { address: `*@${node}`, node, tier: 3, sandboxId } as const;
+      return this.#policy.mayDiscover(viewer, { address, node: undefined, tier, sandboxId: own });
     });
   }
 
@@ -82,6 +89,7 @@ export class AgentRegistry {
     if (!entry) return false;
     this.#byAddress.delete(entry.address);
     entry.registered = false;
+    this.#version++;
     this.#unindex(entry);
     if (entry.node !== undefined) this.#remoteById.remove(entry.card.id, entry);
     else for (const watcher of this.#watchers) watcher(entry.card.id, undefined);
@@ -259,6 +267,7 @@ export class AgentRegistry {
       if (entry.node !== undefined) this.#remoteById.add(card.id, entry);
     }
     this.#index(entry);
+    this.#version++;
     for (const watcher of this.#cardWatchers) watcher(card);
     return card;
   }

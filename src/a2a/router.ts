@@ -31,6 +31,14 @@ export interface A2ARouterComponents {
   carrier?: Carrier;
 }
 
+/** A durable message that may be kept, as this node names its ends. */
+export interface StoredAdmission {
+  readonly envelope: ValidEnvelope;
+  readonly target: Party;
+  /** To be called once it is kept. */
+  readonly report: () => void;
+}
+
 export interface A2ARouterInit {
   /** Envelopes that may wait for one agent. Default 10,000. */
   mailboxCapacity?: number;
@@ -121,8 +129,8 @@ export class A2ARouter {
    * @internal May this durable message, which came from another node, be kept for an agent of this one? Throws why
    * not; returns it as this node names its ends. The sender may be away by now, and is then judged as it was known.
    */
-  admitStored(wire: ValidEnvelope, node: string): { envelope: ValidEnvelope; target: Party } {
-    const started = this.#reporter.start();
+  admitStored(wire: ValidEnvelope, node: string): StoredAdmission {
+    const started = this.#reporter.startTimed();
     const claimed = splitAddress(wire.sender);
     const sender = `${claimed.id}@${node}`;
     const { id } = splitAddress(wire.recipient);
@@ -135,20 +143,25 @@ export class A2ARouter {
         ? { code: 'SENDER_REFUSED', reason: `node ${node} has no known agent "${wire.sender}"` }
         : !target
           ? { code: 'AGENT_NOT_FOUND', reason: `this node has never had an agent "${id}"` }
-          : (this.#admission.contradiction(wire, source) ?? this.#enterStored(envelope, source, target));
-    if (!failure) return { envelope, target: target! };
+          : (this.#admission.contradiction(wire, source) ?? this.#enterStored(envelope, source, target, true));
+    if (!failure) {
+      const report = () => void this.#reporter.routed(envelope, source!, target!, started);
+      return { envelope, target: target!, report };
+    }
     this.#reporter.refused(envelope, id, failure, started);
     throw new EclipticError(failure.code, failure.reason);
   }
 
-  /** @internal Whom a durable message of a local agent goes to, if it may. Throws why it may not. */
-  durableTarget(envelope: ValidEnvelope): Party {
-    const source = this.#registry.resolve(envelope.sender);
-    const target = this.#durableTarget(envelope, source, this.#postbox!);
+  /** @internal Where a durable message of a local agent goes, if it may. Throws why it may not. */
+  admitDurable(made: ValidEnvelope): StoredAdmission {
+    const started = this.#reporter.startTimed();
+    const source = this.#registry.resolve(made.sender);
+    const target = this.#durableTarget(made, source, this.#postbox!);
     if (target instanceof EclipticError) throw target;
+    const envelope = made.readdress(made.sender, target.address);
     const failure = this.#enterStored(envelope, source, target);
     if (failure) throw new EclipticError(failure.code, failure.reason);
-    return target;
+    return { envelope, target, report: () => void this.#reporter.routed(envelope, source, target, started) };
   }
 
   /** @internal The entry stored under exactly this address. */
@@ -197,6 +210,7 @@ export class A2ARouter {
       this.#admission.contradiction(envelope, source) ??
       this.#admission.refusal(envelope, source, target, inReply) ??
       this.#admission.enter(envelope, source, target, thread, inReply);
+    this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
     if (!failure) return () => void this.#reporter.routed(envelope, source, target, started);
     this.#reporter.refused(envelope, target.address, failure, started);
     throw new EclipticError(failure.code, failure.reason, { sender: source.address, recipient: target.address });
@@ -265,18 +279,20 @@ export class A2ARouter {
   }
 
   /** Puts a durable message where it cannot get lost; the recipient may be away. */
-  #toPostbox(envelope: ValidEnvelope, source: RegistryEntry, started: number): RoutingResult | Promise<RoutingResult> {
-    const { recipient } = envelope;
-    const refused = (failure: Failure) => this.#reporter.refused(envelope, recipient, failure, started);
+  #toPostbox(given: ValidEnvelope, source: RegistryEntry, started: number): RoutingResult | Promise<RoutingResult> {
+    const { recipient } = given;
+    const refused = (failure: Failure) => this.#reporter.refused(given, recipient, failure, started);
     const postbox = this.#postbox;
     if (!postbox) return refused({ code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' });
     if (recipient === BROADCAST) return refused({ code: 'INVALID_ENVELOPE', reason: 'a broadcast cannot be durable' });
-    const target = this.#durableTarget(envelope, source, postbox);
+    const target = this.#durableTarget(given, source, postbox);
     if (target instanceof EclipticError) return refused({ code: target.code, reason: target.message });
+    const envelope = given.readdress(given.sender, target.address);
     const failure = this.#enterStored(envelope, source, target);
     if (failure) return refused(failure);
-    return postbox.keep(envelope.readdress(envelope.sender, target.address), target).then(
+    return postbox.keep(envelope, target).then(
       () => {
+        this.#reporter.routed(envelope, source, target, started);
         const path = target.node === undefined ? 'local' : 'remote';
         const about = { path, targetAgentId: target.address, latencyMs: 0, messageId: envelope.id } as const;
         return { delivered: false, stored: true, ...about };
@@ -298,7 +314,8 @@ export class A2ARouter {
     return found ?? this.#lookUp(recipient, source);
   }
 
-  #enterStored(envelope: ValidEnvelope, source: Party, target: Party): Failure | undefined {
+  /** As `#enter`, for a message that may wait. One that came from another node is not kept out by a node that stops. */
+  #enterStored(envelope: ValidEnvelope, source: Party, target: Party, arriving = false): Failure | undefined {
     const thread = this.#admission.threadOf(envelope);
     const { correlationId, type } = envelope;
     const remembered = thread?.isReply(type, source.address, target.address) === true;
@@ -308,7 +325,7 @@ export class A2ARouter {
         REPLIES.has(type) &&
         this.#postbox?.mayReply(correlationId, source.address, target.address) === true);
     const failure =
-      this.#admission.refusal(envelope, source, target, inReply) ??
+      this.#admission.refusal(envelope, source, target, inReply, arriving) ??
       (remembered || !inReply ? this.#admission.enter(envelope, source, target, thread, inReply) : undefined);
     this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
     return failure;
@@ -353,7 +370,7 @@ export class A2ARouter {
       (needsAnswer ? this.#admission.unanswerable(source, target) : undefined) ??
       this.#unavailable(target) ??
       this.#admission.enter(envelope, source, target, thread, inReply);
-    this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
+    this.#journal?.note({ envelope, source, target, inReply, needsAnswer, code: failure?.code ?? null });
     return failure;
   }
 

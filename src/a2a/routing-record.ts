@@ -1,4 +1,5 @@
 import { ValidEnvelope } from './envelope.js';
+import type { Party } from './policy.js';
 import type { RegistryEntry } from './registry-index.js';
 import type { A2ALogEvent, AgentTier, BroadcastCounts } from './schemas.js';
 
@@ -16,13 +17,13 @@ const REMEMBERED_BYTES = 1_024;
  */
 export class RoutingRecord {
   readonly envelope: ValidEnvelope;
-  readonly source: RegistryEntry;
-  readonly target: RegistryEntry;
+  readonly source: Party;
+  readonly target: Party;
   /** Both tiers as they were then: a card may change before anybody looks. */
   readonly tiers: number;
   readonly latency: LatencySample;
 
-  constructor(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, latency: LatencySample) {
+  constructor(envelope: ValidEnvelope, source: Party, target: Party, latency: LatencySample) {
     this.envelope = ValidEnvelope.weightOf(envelope) > REMEMBERED_BYTES ? envelope.withoutPayload() : envelope;
     this.source = source;
     this.target = target;
@@ -38,6 +39,10 @@ export class RoutingRecord {
   /** Is its recipient on this node? */
   get received(): boolean {
     return this.target.node === undefined;
+  }
+
+  get crossesTiers(): boolean {
+    return this.tiers >> 2 !== (this.tiers & 3);
   }
 
   get path(): 'local' | 'remote' {

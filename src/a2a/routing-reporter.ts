@@ -3,6 +3,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Failure } from './admission.js';
 import { BROADCAST, type ValidEnvelope } from './envelope.js';
 import type { A2AObservability } from './observability.js';
+import type { Party } from './policy.js';
 import type { RegistryEntry } from './registry-index.js';
 import { BroadcastRecord, type LatencySample, RoutingRecord } from './routing-record.js';
 import type { A2ALogEvent, BroadcastCounts, RoutingResult } from './schemas.js';
@@ -39,7 +40,7 @@ export class RoutingReporter {
     return this.#runtime.stopwatch();
   }
 
-  routed(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, started: number): RoutingResult {
+  routed(envelope: ValidEnvelope, source: Party, target: Party, started: number): RoutingResult {
     const latency = this.#latency(started);
     const record = new RoutingRecord(envelope, source, target, latency);
     // Only local sends report another's latency, so only local ones are remembered for that.

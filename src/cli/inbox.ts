@@ -1,6 +1,6 @@
 import type { MailRow } from '../control/mail-methods.js';
 import type { Command } from './command.js';
-import { mailTable } from './mail-table.js';
+import { allMail, mailTable } from './mail-table.js';
 import { required } from './payload.js';
 
 export const command: Command = {
@@ -17,6 +17,7 @@ export const command: Command = {
     const client = await connect();
     process.on('SIGINT', () => client.close());
     const waitMs = values.wait ? Number.MAX_SAFE_INTEGER : undefined;
-    mailTable(output, await client.call<MailRow[]>('inbox', { as, waitMs }), 'the inbox is empty');
+    const page = (after: number) => client.call<MailRow[]>('inbox', after === 0 ? { as, waitMs } : { as, after });
+    mailTable(output, await allMail(page), 'the inbox is empty');
   },
 };

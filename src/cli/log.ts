@@ -2,7 +2,9 @@ import { systemRuntime } from '../runtime/system-runtime.js';
 import type { JournalRow } from '../store/tables.js';
 import type { Command } from './command.js';
 import { usage } from './output.js';
-import { duration, numeric } from './payload.js';
+import { duration, whole } from './payload.js';
+
+const DEFAULT_ROWS = 100;
 
 export const command: Command = {
   summary: 'search the journal of what was decided about messages',
@@ -23,9 +25,15 @@ export const command: Command = {
   async run({ connect, values, output }) {
     const { thread, agent } = values;
     const since = values.since === undefined ? undefined : moment(values.since as string);
-    const limit = numeric(values, 'limit');
+    const limit = whole(values, 'limit') ?? DEFAULT_ROWS;
     const client = await connect();
-    const rows = await client.call<JournalRow[]>('log', { thread, agent, since, limit });
+    let rows: JournalRow[] = [];
+    while (rows.length < limit) {
+      const wanted = { thread, agent, since, before: rows[0]?.seq, limit: limit - rows.length };
+      const page = await client.call<JournalRow[]>('log', wanted);
+      if (page.length === 0) break;
+      rows = [...page, ...rows];
+    }
     output.table(
       rows,
       ['TIME', 'FROM', 'TO', 'TYPE', 'DECISION', 'ID'],

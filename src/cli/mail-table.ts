@@ -1,6 +1,13 @@
 import type { MailRow } from '../control/mail-methods.js';
 import type { Output } from './output.js';
 
+/** All of a list that comes in pages. */
+export async function allMail(next: (after: number) => Promise<MailRow[]>): Promise<MailRow[]> {
+  const rows: MailRow[] = [];
+  for (let page = await next(0); page.length > 0; page = await next(page.at(-1)!.number)) rows.push(...page);
+  return rows;
+}
+
 /** Durable messages as a table. */
 export function mailTable(output: Output, rows: readonly MailRow[], none: string): void {
   output.table(

@@ -1,6 +1,6 @@
 import type { MailRow } from '../control/mail-methods.js';
 import type { Command } from './command.js';
-import { mailTable } from './mail-table.js';
+import { allMail, mailTable } from './mail-table.js';
 
 export const command: Command = {
   summary: 'list durable messages that their recipients’ nodes do not have yet',
@@ -8,6 +8,7 @@ export const command: Command = {
   examples: ['ecliptic outbox', 'ecliptic outbox --json'],
   async run({ connect, output }) {
     const client = await connect();
-    mailTable(output, await client.call<MailRow[]>('outbox'), 'nothing waits to go out');
+    const rows = await allMail((after) => client.call<MailRow[]>('outbox', { after }));
+    mailTable(output, rows, 'nothing waits to go out');
   },
 };

@@ -28,6 +28,13 @@ export function numeric(values: Values, name: string): number | undefined {
   return number;
 }
 
+/** An option that must be a whole number, if it is given. */
+export function whole(values: Values, name: string): number | undefined {
+  const number = numeric(values, name);
+  if (number === undefined || (Number.isSafeInteger(number) && number >= 0)) return number;
+  throw usage(`--${name} must be a whole number, not "${values[name]}"`);
+}
+
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** An option that must be a time if it is given: `90s`, `15m`, `7d`. */

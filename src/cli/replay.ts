@@ -1,5 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
+import type { ControlClient } from '../control/client.js';
+import { fitting } from '../control/page.js';
 import type { Difference } from '../records/journal-log.js';
+import { describeError } from '../runtime/errors.js';
 import type { Command } from './command.js';
 import { usage } from './output.js';
 
@@ -10,9 +13,9 @@ export const command: Command = {
   examples: ['ecliptic replay journal.jsonl', 'ecliptic replay 01JD…   # a message or a thread of the journal'],
   async run({ connect, words, output }) {
     const [what] = words as [string];
-    const request = existsSync(what) ? { rows: readLines(what) } : { id: what };
+    const rows = existsSync(what) ? readLines(what) : undefined;
     const client = await connect();
-    const result = await client.call<{ asked: number; differences: Difference[] }>('replay', request);
+    const result = rows ? await replayAll(client, rows) : await client.call<Replayed>('replay', { id: what });
     output.value(result, () =>
       [
         `${result.asked} decisions, ${result.differences.length} would differ`,
@@ -24,15 +27,49 @@ export const command: Command = {
   },
 };
 
-function readLines(file: string): unknown[] {
-  const lines = readFileSync(file, 'utf8')
-    .split('\n')
-    .filter((line) => line.trim() !== '');
-  return lines.map((line, index) => {
+interface Replayed {
+  readonly asked: number;
+  readonly differences: readonly Difference[];
+}
+
+/** Asks in pages, for a call holds only so much. */
+async function replayAll(client: ControlClient, lines: readonly Line[]): Promise<Replayed> {
+  let asked = 0;
+  const differences: Difference[] = [];
+  for (let at = 0; at < lines.length || at === 0; ) {
+    const page = fitting(lines.slice(at, at + PAGE), ({ chars }) => chars);
+    const result = await client.call<Replayed>('replay', { rows: page.map(({ row }) => row) });
+    asked += result.asked;
+    differences.push(...result.differences);
+    at += Math.max(1, page.length);
+  }
+  return { asked, differences };
+}
+
+interface Line {
+  readonly row: unknown;
+  readonly chars: number;
+}
+
+const PAGE = 10_000;
+
+function readLines(file: string): Line[] {
+  const lines: Line[] = [];
+  for (const [index, line] of readText(file).split('\n').entries()) {
+    if (line.trim() === '') continue;
     try {
-      return JSON.parse(line);
+      lines.push({ row: JSON.parse(line), chars: line.length });
     } catch {
       throw usage(`${file}:${index + 1}: is not JSON`);
     }
-  });
+  }
+  return lines;
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw usage(`${file} cannot be read: ${describeError(error)}`);
+  }
 }

@@ -1,14 +1,19 @@
 import { unpackEnvelope } from '../a2a/codec.js';
 import type { A2AObservability } from '../a2a/observability.js';
 import type { Mail } from '../mail/mail.js';
+import { presentState } from '../mail/receipt.js';
+import { receiptOf } from '../mail/receipts.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
+import { fitting } from './page.js';
 import { Params } from './params.js';
 import type { CallContext, ControlMethod } from './server.js';
 
 /** A durable message as the owner sees it. */
 export interface MailRow {
   readonly id: string;
+  /** Later ones have higher numbers; the next page begins behind the last. */
+  readonly number: number;
   readonly from: string;
   readonly to: string;
   readonly type: string;
@@ -26,32 +31,29 @@ interface MailNode {
   agentById(id: string): unknown;
 }
 
-/** The owner's operations on durable mail. */
+const PAGE = 100;
+
+/** The owner's operations on durable mail. Lists come in pages: what does not fit is asked for with `after`. */
 export function mailMethods(node: MailNode): Readonly<Record<string, ControlMethod>> {
   const mail = () => {
     if (node.mail) return node.mail;
     throw new EclipticError('STORE_REQUIRED', 'this node was started without a store');
   };
-  const describe = async (row: OutboxRow | InboxRow): Promise<MailRow> => {
-    const { type, payload, correlationId } = unpackEnvelope(JSON.parse(row.envelope));
-    const { state } = await mail().receipt(row.id);
-    const at = 'storedAt' in row ? row.storedAt : row.arrivedAt;
-    const { id, sender: from, recipient: to, expiresAt } = row;
-    return { id, from, to, type, thread: correlationId ?? null, payload, at, expiresAt, state };
-  };
   return {
-    async outbox() {
-      return Promise.all((await mail().outbox()).map(describe));
+    async outbox(params) {
+      const { after = 0 } = new Params(params).optional({ after: 'number' });
+      return fitting(await mail().outbox(after, PAGE), sizeOf).map((row) => describe(row, 'stored', row.storedAt));
     },
     async inbox(params, context) {
       const read = new Params(params);
       const agent = read.string('as');
-      const { waitMs } = read.optional({ waitMs: 'number' });
+      const { after = 0, waitMs } = read.optional({ after: 'number', waitMs: 'number' });
       node.agentById(agent);
-      const list = async () => Promise.all((await mail().inbox(agent)).map(describe));
+      const list = async () => fitting(await mail().inbox(agent, after, PAGE), sizeOf).map(describeArrived);
+      const next = waitMs === undefined ? undefined : nextArrival(node.observability, agent, context);
       const rows = await list();
-      if (rows.length > 0 || waitMs === undefined) return rows;
-      await nextArrival(node.observability, context);
+      if (rows.length > 0 || !next) return rows;
+      await next;
       return list();
     },
     async receipt(params) {
@@ -61,11 +63,26 @@ export function mailMethods(node: MailNode): Readonly<Record<string, ControlMeth
   };
 }
 
-/** Resolves with the next durable message that arrives here, or when the caller goes away. */
-function nextArrival(observability: A2AObservability, { signal }: CallContext): Promise<void> {
+function describeArrived(row: InboxRow): MailRow {
+  const receipt = receiptOf(row);
+  const arrived = receipt.find(({ state }) => state === 'arrived');
+  return describe(row, presentState(receipt) ?? 'arrived', arrived?.at ?? 0);
+}
+
+function describe({ id, number, envelope, expiresAt }: OutboxRow | InboxRow, state: string, at: number): MailRow {
+  const { sender: from, recipient: to, type, payload, correlationId } = unpackEnvelope(JSON.parse(envelope));
+  return { id, number, from, to, type, thread: correlationId ?? null, payload, at, expiresAt, state };
+}
+
+function sizeOf({ envelope }: OutboxRow | InboxRow): number {
+  return envelope.length;
+}
+
+/** Resolves with the next durable message that arrives here for that agent, or when the caller goes away. */
+function nextArrival(observability: A2AObservability, agent: string, { signal }: CallContext): Promise<void> {
   return new Promise((resolve) => {
-    const stop = observability.subscribe((event) => {
-      if (event.type === 'receipt' && event.receiptState === 'arrived') end();
+    const stop = observability.subscribe(({ type, receiptState, recipient }) => {
+      if (type === 'receipt' && receiptState === 'arrived' && recipient === agent) end();
     });
     const end = () => {
       stop();

@@ -1,6 +1,7 @@
 import type { AuditLog } from '../records/audit-log.js';
 import type { Difference, JournalLog } from '../records/journal-log.js';
 import { EclipticError } from '../runtime/errors.js';
+import { fitting } from './page.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
 
@@ -11,6 +12,9 @@ export interface RecordsOf {
   replay(rows: readonly unknown[]): { asked: number; differences: Difference[] };
 }
 
+const DEFAULT_ROWS = 100;
+const PAGE = 100;
+
 /** The owner's operations on the journal and the audit log. */
 export function recordMethods(records: () => RecordsOf | undefined): Readonly<Record<string, ControlMethod>> {
   const required = () => {
@@ -19,14 +23,19 @@ export function recordMethods(records: () => RecordsOf | undefined): Readonly<Re
     throw new EclipticError('STORE_REQUIRED', 'this node was started without a store');
   };
   return {
-    log(params) {
-      const kinds = { thread: 'string', agent: 'string', since: 'number', limit: 'number' } as const;
-      return required().journal.search(new Params(params).optional(kinds));
+    // The latest that fit into one answer; those before them are asked for with `before`.
+    async log(params) {
+      const kinds = { thread: 'string', agent: 'string', since: 'number', before: 'number', limit: 'number' } as const;
+      const { limit = DEFAULT_ROWS, ...wanted } = new Params(params).optional(kinds);
+      if (!Number.isSafeInteger(limit) || limit < 0) throw new EclipticError('USAGE', '"limit" must be a whole number');
+      const rows = await required().journal.search({ ...wanted, limit: Math.min(limit, PAGE) });
+      return fitting(rows.reverse(), ({ envelope }) => envelope.length).reverse();
     },
-    async export(_params, { emit, signal }) {
+    async export(_params, { emit, drained, signal }) {
       for await (const row of required().journal.export()) {
         if (signal.aborted) return;
         emit(row);
+        await drained();
       }
     },
     async replay(params) {

@@ -9,6 +9,8 @@ import { checkRequest, negotiate, PROTOCOL, type RequestFrame, type ServerHello 
 export interface CallContext {
   /** Sends an event to the caller; a method that does is a subscription, and ends when `signal` aborts. */
   readonly emit: (event: unknown) => void;
+  /** Resolves when the caller has read most of what was sent, or is gone. */
+  readonly drained: () => Promise<void>;
   /** Aborts when the caller goes away. */
   readonly signal: AbortSignal;
 }
@@ -143,18 +145,32 @@ export class ControlServer {
       if (socket.writableLength > this.#init.backlogBytes) socket.destroy();
     };
     const emit = (event: unknown) => write({ id, event });
+    const drained = () => drain(socket, signal);
     try {
       const { methods } = this.#components;
       if (this.#refusing) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
       if (!Object.hasOwn(methods, method))
         throw new EclipticError('METHOD_NOT_FOUND', `there is no method "${method}"`);
-      const result = await methods[method]!(params, { emit, signal });
+      const result = await methods[method]!(params, { emit, drained, signal });
       write({ id, result: result ?? null });
     } catch (error) {
       const { code, message, details } = toEclipticError(error, 'HANDLER_FAILED');
       write({ id, error: { code, message, details: typeof weighJson(details) === 'number' ? details : {} } });
     }
   }
+}
+
+function drain(socket: Socket, signal: AbortSignal): Promise<void> {
+  if (!socket.writableNeedDrain || signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = () => {
+      socket.off('drain', end);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    socket.on('drain', end);
+    signal.addEventListener('abort', end);
+  });
 }
 
 function tooManyCalls(): EclipticError {

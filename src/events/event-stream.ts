@@ -18,7 +18,7 @@ export class EventStream<R, E> {
   readonly #logger: Logger;
   readonly #ring: R[] = [];
   readonly #capacity: number;
-  readonly #listeners = new Set<(event: E) => void>();
+  readonly #listeners = new Set<Listener<R, E>>();
   #next = 0;
 
   constructor(init: EventStreamInit<R, E>) {
@@ -48,8 +48,9 @@ export class EventStream<R, E> {
     return flat.slice(Math.max(0, flat.length - limit));
   }
 
-  subscribe(listener: (event: E) => void): () => void {
-    const own = (event: E) => listener(event);
+  /** With `wants`, records that it is not true of are not expanded for this listener. */
+  subscribe(listener: (event: E) => void, wants?: (record: R) => boolean): () => void {
+    const own: Listener<R, E> = { listener, wants };
     this.#listeners.add(own);
     return () => {
       this.#listeners.delete(own);
@@ -57,14 +58,23 @@ export class EventStream<R, E> {
   }
 
   #tell(record: R): void {
+    const told = [...this.#listeners].filter(({ wants }) => !wants || wants(record));
+    if (told.length === 0) return;
     for (const event of this.#expand(record)) {
-      for (const listener of this.#listeners) {
+      for (const own of told) {
+        // Whoever has left meanwhile is told no more.
+        if (!this.#listeners.has(own)) continue;
         try {
-          listener(event);
+          own.listener(event);
         } catch (error) {
           this.#logger.error({ err: error }, 'an event listener threw');
         }
       }
     }
   }
+}
+
+interface Listener<R, E> {
+  readonly listener: (event: E) => void;
+  readonly wants: ((record: R) => boolean) | undefined;
 }

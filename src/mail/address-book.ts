@@ -7,6 +7,8 @@ import type { Store, Write } from '../store/store.js';
 export class AddressBook {
   readonly #store: Store;
   readonly #entries = new Map<string, Party>();
+  /** The cards of this node's own agents, also of those that have left. */
+  readonly #cards = new Map<string, AgentCard>();
 
   private constructor(store: Store) {
     this.#store = store;
@@ -15,7 +17,9 @@ export class AddressBook {
   static async open(store: Store): Promise<AddressBook> {
     const book = new AddressBook(store);
     for (const { address, node, card } of await store.read({ from: 'addresses' })) {
-      book.#entries.set(address, partyOf(address, node ?? undefined, JSON.parse(card)));
+      const known = JSON.parse(card);
+      book.#entries.set(address, partyOf(address, node ?? undefined, known));
+      if (node === null) book.#cards.set(address, known);
     }
     return book;
   }
@@ -28,7 +32,9 @@ export class AddressBook {
       if (known && known.tier === card.tier && known.sandboxId === card.sandboxId) return;
       this.#entries.set(address, partyOf(address, card.node, card));
       const { tier, sandboxId } = card;
-      const row = { address, node: card.node ?? null, card: JSON.stringify({ tier, sandboxId }), seenAt: now() };
+      if (card.node === undefined) this.#cards.set(address, card);
+      const kept = JSON.stringify(card.node === undefined ? card : { tier, sandboxId });
+      const row = { address, node: card.node ?? null, card: kept, seenAt: now() };
       const write: Write = { put: 'addresses', row };
       this.#store.write([write]).catch(onFailure);
     };
@@ -38,6 +44,11 @@ export class AddressBook {
 
   find(address: string): Party | undefined {
     return this.#entries.get(address);
+  }
+
+  /** The latest card of an agent of this node, perhaps one that has left. */
+  cardOf(id: string): AgentCard | undefined {
+    return this.#cards.get(id);
   }
 
   /** The only known address that begins like this. */

@@ -1,5 +1,5 @@
+import type { ValidEnvelope } from '../a2a/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
-import type { ReceiptState } from './receipt.js';
 
 /** What an agent wants done exactly once, together with the message that caused it. */
 export interface Effects {
@@ -9,37 +9,86 @@ export interface Effects {
   send?: readonly { to: string; payload: unknown; thread?: string }[];
 }
 
+export interface DeliveryInit {
+  readonly redelivered: boolean;
+  readonly lastAttempt: boolean;
+  readonly commit: (effects: Effects) => Promise<void>;
+}
+
 /** One handing-over of a durable message to its agent. */
 export class Delivery {
   /** May the agent have seen this message before? It always has the same id. */
   readonly redelivered: boolean;
-  readonly #commit: (effects: Effects) => Promise<void>;
-  #outcome: ReceiptState = 'done';
-  #committed = false;
+  /** Will the message be given up if its handler fails now? */
+  readonly lastAttempt: boolean;
+  readonly #commit: DeliveryInit['commit'];
+  /** The commit that is under way, or was made. */
+  #made: Promise<void> | undefined;
+  /** How a commit failed, if one did. */
+  #failure: unknown;
+  #answer: ValidEnvelope | undefined;
+  #replied = false;
 
-  constructor(redelivered: boolean, commit: (effects: Effects) => Promise<void>) {
+  constructor({ redelivered, lastAttempt, commit }: DeliveryInit) {
     this.redelivered = redelivered;
+    this.lastAttempt = lastAttempt;
     this.#commit = commit;
   }
 
-  /** How the story of the message ends when its handler returns. */
-  get outcome(): ReceiptState {
-    return this.#outcome;
+  /** What goes back to the sender when the message ends. */
+  get answer(): ValidEnvelope | undefined {
+    return this.#answer;
   }
 
+  /** Did the handler answer, in one way or another? */
+  get replied(): boolean {
+    return this.#replied || this.#answer?.type === 'response';
+  }
+
+  /** Why a commit was not made, if one was tried. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Was the message committed, or is it about to be? */
   get committed(): boolean {
-    return this.#committed;
+    return this.#made !== undefined;
   }
 
-  /** An answer went out. */
-  replied(): void {
-    this.#outcome = 'replied';
+  /** Resolves when no commit is under way; true if one that was under way failed. */
+  async settled(): Promise<boolean> {
+    if (!this.#made) return false;
+    return this.#made.then(
+      () => false,
+      () => true,
+    );
+  }
+
+  /** Lets this go back with the end of the message; false when that is over, and the answer must go by itself. */
+  answerWith(answer: ValidEnvelope): boolean {
+    if (this.#made) return false;
+    this.#answer = answer;
+    return true;
+  }
+
+  /** An answer went out by itself. */
+  markReplied(): void {
+    this.#replied = true;
   }
 
   /** Ends the message and makes its effects, in one transaction: after this resolves, it never comes again. */
-  async commit(effects: Effects = {}): Promise<void> {
-    if (this.#committed) throw new EclipticError('INVALID_TRANSITION', 'this message was committed before');
-    await this.#commit(effects);
-    this.#committed = true;
+  commit(effects: Effects = {}): Promise<void> {
+    if (this.#made) {
+      return Promise.reject(new EclipticError('INVALID_TRANSITION', 'this message was committed before'));
+    }
+    const made = this.#commit(effects).catch((error: unknown) => {
+      this.#made = undefined;
+      this.#failure = error;
+      throw error;
+    });
+    this.#made = made;
+    // Whoever does not wait for it is told by the message's coming again.
+    made.catch(() => {});
+    return made;
   }
 }

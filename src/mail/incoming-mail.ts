@@ -1,185 +1,296 @@
-import { packEnvelope, unpackEnvelope } from '../a2a/codec.js';
+import { envelopeText, unpackEnvelope } from '../a2a/codec.js';
 import type { ValidEnvelope } from '../a2a/envelope.js';
-import { describeError } from '../runtime/errors.js';
-import { Fifo } from '../runtime/fifo.js';
-import type { Runtime } from '../runtime/runtime.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow } from '../store/tables.js';
-import { Delivery, type Effects } from './delivery.js';
-import type { ReceiptState } from './receipt.js';
-import type { Receipts } from './receipts.js';
-
-/** What an agent does with a durable message. What it throws makes the message come again, later. */
-export type MailHandler = (envelope: ValidEnvelope, delivery: Delivery) => void | Promise<void>;
+import type { Effects } from './delivery.js';
+import { type GroupWriter, type Prepared, together } from './group-writer.js';
+import type { News } from './news.js';
+import { type Receipt, type ReceiptState, type ReceiptStep, stepOf, stepReceipt, writeSteps } from './receipt.js';
+import { type Receipts, receiptOf } from './receipts.js';
 
 export interface IncomingMailComponents {
   runtime: Runtime;
   store: Store;
+  writer: GroupWriter;
   receipts: Receipts;
-  /** The writes of an agent's effects, and what to call when they are written. */
-  effects: (agent: string, effects: Effects) => { writes: Write[]; written: () => void };
+  news: News;
+  /** What an agent wants done together with the end of a message. */
+  effects: (agent: string, effects: Effects) => Prepared;
+  /** What goes back to the sender of a message together with its end. */
+  answer: (answer: ValidEnvelope) => Prepared;
+  /** Runs a task while no news about messages from that node is taken. */
+  exclusively: (node: string, task: () => Promise<void>) => Promise<void>;
+  /** A message is on disk, for whoever reads the mail of its recipient. */
+  onArrival: (held: HeldMail) => void;
 }
 
-/** Attempts after which a message whose handler always fails is given up. */
-const MAX_ATTEMPTS = 5;
-const FIRST_RETRY_MS = 1_000;
+/** How a message ends, and what happens with it. */
+export interface End {
+  readonly state: ReceiptState;
+  readonly reason?: string;
+  readonly effects?: Effects;
+  readonly answer?: ValidEnvelope | undefined;
+}
 
-/** One agent that takes mail, and what it has yet to take, by sender. */
-interface Reader {
-  readonly handler: MailHandler;
-  readonly lanes: Map<string, Fifo<InboxRow>>;
-  loading: boolean;
-  open: boolean;
+/** Messages that may wait in the inboxes of this node. */
+const MAX_WAITING = 100_000;
+const PAGE = 500;
+const FIRST_RETRY_MS = 1_000;
+const LONGEST_RETRY_MS = 30_000;
+
+/** A message of the inbox while it is in memory: there is one of these for it, however often it is handed over. */
+export class HeldMail {
+  readonly number: number;
+  readonly node: string;
+  readonly envelope: ValidEnvelope;
+  readonly expiresAt: number | null;
+  receipt: Receipt;
+  /** May an agent have seen it? */
+  seen: boolean;
+  /** Is its end decided, though perhaps not on disk yet? */
+  ending = false;
+  /** Is its end on disk? */
+  over = false;
+
+  constructor(row: Omit<InboxRow, 'envelope' | 'steps'>, envelope: ValidEnvelope, receipt: Receipt, seen: boolean) {
+    this.number = row.number;
+    this.node = row.node;
+    this.expiresAt = row.expiresAt;
+    this.envelope = envelope;
+    this.receipt = receipt;
+    this.seen = seen;
+  }
+
+  hasExpired(now: number): boolean {
+    return this.expiresAt !== null && this.expiresAt < now;
+  }
 }
 
 /** Durable messages for agents of this node: on disk when they have arrived, until the agent is done with them. */
 export class IncomingMail {
   readonly #components: IncomingMailComponents;
-  readonly #readers = new Map<string, Reader>();
-  /** Rows that may have been handed over before: by an earlier process, or by an attempt that failed. */
+  /** Messages that somebody may be working on. */
+  readonly #held = new Map<number, HeldMail>();
+  readonly #retries = new Set<Timer>();
+  /** Rows below this number may have been handed over by an earlier process. */
   readonly #earlier: number;
   #next: number;
+  #waiting: number;
 
-  constructor(components: IncomingMailComponents, start: { next: number }) {
+  constructor(components: IncomingMailComponents, start: { next: number; waiting: number }) {
     this.#components = components;
     this.#next = start.next;
     this.#earlier = start.next;
+    this.#waiting = start.waiting;
   }
 
-  /** What to write so that a message has arrived, and what to call when it is written. */
-  prepare(envelope: ValidEnvelope, node: string, expiresAt: number | null): { writes: Write[]; written: () => void } {
-    const { id, sender, recipient } = envelope;
-    const { runtime, receipts } = this.#components;
-    const row: InboxRow = {
-      id,
-      number: this.#next++,
-      node,
-      sender,
-      recipient,
-      envelope: `[${packEnvelope(envelope)}]`,
-      arrivedAt: runtime.now(),
-      expiresAt,
-      attempts: 0,
-    };
-    const arrived = receipts.reached(id, 'arrived', node);
-    const written = () => {
-      receipts.announce(arrived);
-      const reader = this.#readers.get(recipient);
-      // Whoever is still loading finds it on the disk.
-      if (reader && !reader.loading) this.#enqueue(reader, row);
-    };
-    return { writes: [{ insert: 'inbox', row }, ...arrived], written };
+  get full(): boolean {
+    return this.#waiting >= MAX_WAITING;
   }
 
-  /** From now on this agent takes its mail, oldest first, in order from each sender. Returns the way to stop. */
-  attach(agent: string, handler: MailHandler): () => void {
-    const reader: Reader = { handler, lanes: new Map(), loading: true, open: true };
-    this.#readers.set(agent, reader);
-    void this.#load(agent, reader);
-    return () => {
-      reader.open = false;
-      if (this.#readers.get(agent) === reader) this.#readers.delete(agent);
+  /** What to do so that a message has arrived. */
+  prepare(envelope: ValidEnvelope, node: string, storedAt: number, expiresAt: number | null): Prepared {
+    if (this.full) throw new EclipticError('QUEUE_FULL', `${MAX_WAITING} durable messages wait in the inboxes already`);
+    const { id, recipient } = envelope;
+    const { runtime, receipts, news, onArrival } = this.#components;
+    const arrived = stepOf('arrived', runtime.now());
+    const receipt: Receipt = [stepOf('stored', storedAt), arrived];
+    const steps = writeSteps(receipt);
+    const meta = { id, number: this.#next++, node, recipient, expiresAt };
+    const row: InboxRow = { ...meta, envelope: envelopeText(envelope), steps };
+    this.#waiting++;
+    return {
+      writes: [{ insert: 'inbox', row }],
+      written: () => {
+        if (node === '') receipts.emit(id, receipt, recipient);
+        else {
+          receipts.emit(id, [arrived], recipient);
+          news.add(node, id, steps, 0);
+        }
+        onArrival(new HeldMail(meta, envelope, receipt, false));
+      },
+      failed: () => {
+        this.#waiting--;
+      },
     };
+  }
+
+  /** Says again what is known of messages that a node sends again. */
+  async retell(node: string, ids: readonly string[]): Promise<void> {
+    const { store, receipts, news } = this.#components;
+    const rows = [
+      ...(await store.read({ from: 'inbox', where: { id: ids, node } })),
+      ...(await receipts.find(node, ids)).filter(({ side }) => side === 'received'),
+    ];
+    for (const { id, steps } of rows) news.add(node, id, steps, 0);
+  }
+
+  /** A conversation with that node begins: it is told which of its messages are being worked on. */
+  begin(node: string): void {
+    for (const { node: from, envelope, receipt } of this.#held.values()) {
+      if (from === node && receipt.length > 2) this.#components.news.add(node, envelope.id, writeSteps(receipt), 0);
+    }
+  }
+
+  /** The next messages of an agent behind that number, as they are on disk. */
+  async load(agent: string, above: number): Promise<HeldMail[]> {
+    const query = { from: 'inbox', where: { recipient: agent }, above: { number: above }, orderBy: 'number' } as const;
+    const rows = await this.#components.store.read({ ...query, limit: PAGE });
+    return rows.map((row) => {
+      const envelope = unpackEnvelope(JSON.parse(row.envelope));
+      return this.#held.get(row.number) ?? new HeldMail(row, envelope, receiptOf(row), row.number < this.#earlier);
+    });
+  }
+
+  /** Somebody works on it; whether it may have been seen before. */
+  hand(held: HeldMail): boolean {
+    const { seen } = held;
+    held.seen = true;
+    this.#held.set(held.number, held);
+    return seen;
+  }
+
+  /** Nobody works on it any more. */
+  letGo(held: HeldMail): void {
+    if (!held.ending) this.#held.delete(held.number);
+  }
+
+  /** Notes that its handler is at work, since then. */
+  surfaced(held: HeldMail, at: number): void {
+    if (held.ending || held.receipt.some(({ state }) => state === 'surfaced')) return;
+    const step = stepOf('surfaced', at);
+    held.receipt = stepReceipt(held.receipt, step);
+    const { writer, receipts, news } = this.#components;
+    const { number, node, envelope } = held;
+    const steps = writeSteps(held.receipt);
+    writer.add({
+      writes: [{ update: 'inbox', where: { number }, set: { steps } }],
+      written: () => {
+        receipts.emit(envelope.id, [step], envelope.recipient);
+        if (node !== '' && !held.over) news.add(node, envelope.id, steps, 0);
+      },
+    });
+  }
+
+  /** Ends a message, in one transaction with whatever is to be done exactly once. */
+  async end(held: HeldMail, end: End): Promise<void> {
+    if (held.ending) throw new EclipticError('INVALID_TRANSITION', 'this message has ended');
+    const prepared = this.#prepareEnd(held, end);
+    held.ending = true;
+    try {
+      await this.#components.writer.write(prepared);
+    } catch (error) {
+      held.ending = false;
+      throw error;
+    }
+  }
+
+  /** As `end`, but it is tried until it works, or the node stops. */
+  endSurely(held: HeldMail, end: End, retryMs = FIRST_RETRY_MS): void {
+    if (held.ending) return;
+    const { runtime, writer } = this.#components;
+    const failed = (error: unknown) => {
+      runtime.logger.error({ message: held.envelope.id, err: error }, 'the end of a message was not kept');
+      const timer = runtime.setTimer(() => {
+        this.#retries.delete(timer);
+        held.ending = false;
+        this.endSurely(held, end, Math.min(LONGEST_RETRY_MS, 2 * retryMs));
+      }, retryMs);
+      this.#retries.add(timer);
+    };
+    const prepared = this.#prepareAnyhow(held, end);
+    held.ending = true;
+    this.#held.set(held.number, held);
+    writer.add({
+      ...prepared,
+      failed: (error) => {
+        prepared.failed?.(error);
+        failed(error);
+      },
+    });
+  }
+
+  /** The sender's side says that its time ran out; when it runs out here too, both show the same. */
+  async expiredThere(node: string, id: string, step: ReceiptStep): Promise<void> {
+    const { store, writer } = this.#components;
+    for (const row of await store.read({ from: 'inbox', where: { id, node } })) {
+      const held = this.#held.get(row.number);
+      const receipt = stepReceipt(held?.receipt ?? receiptOf(row), step);
+      if (held) held.receipt = receipt;
+      const set = { steps: writeSteps(receipt) };
+      await writer.write({ writes: [{ update: 'inbox', where: { number: row.number }, set }], written: () => {} });
+    }
   }
 
   /** Ends every message whose time has run out. */
   async expire(): Promise<void> {
-    const { store, runtime, receipts } = this.#components;
-    const rows = await store.read({ from: 'inbox', below: { expiresAt: runtime.now() }, limit: 500 });
-    if (rows.length === 0) return;
-    const reason = 'its time to live ran out before it was read';
-    const ends = rows.flatMap(({ id, node }) => receipts.reached(id, 'expired', node, reason));
-    await store.write([{ delete: 'inbox', where: { number: rows.map(({ number }) => number) } }, ...ends]);
-    receipts.announce(ends);
-  }
-
-  async #load(agent: string, reader: Reader): Promise<void> {
-    const { store, runtime } = this.#components;
-    try {
-      for (let number = 0; reader.open; ) {
-        const query = { from: 'inbox', where: { recipient: agent }, above: { number }, orderBy: 'number' } as const;
-        const rows = await store.read({ ...query, limit: 500 });
-        for (const row of rows) this.#enqueue(reader, row);
-        if (rows.length === 0) break;
-        number = rows.at(-1)!.number;
-      }
-    } catch (error) {
-      runtime.logger.error({ agent, err: error }, 'the inbox cannot be read');
-    }
-    reader.loading = false;
-  }
-
-  #enqueue(reader: Reader, row: InboxRow): void {
-    const lane = reader.lanes.get(row.sender);
-    if (lane) {
-      lane.push(row);
-      return;
-    }
-    const fresh = new Fifo<InboxRow>();
-    fresh.push(row);
-    reader.lanes.set(row.sender, fresh);
-    void this.#run(reader, row.sender, fresh);
-  }
-
-  /** Hands over what one sender sent, one after the other. */
-  async #run(reader: Reader, sender: string, lane: Fifo<InboxRow>): Promise<void> {
-    for (let row = lane.peek(); row && reader.open; row = lane.peek()) {
-      await this.#handle(reader, row);
-      lane.shift();
-    }
-    reader.lanes.delete(sender);
-  }
-
-  async #handle(reader: Reader, row: InboxRow): Promise<void> {
-    const { runtime } = this.#components;
-    for (let attempt = row.attempts; reader.open; attempt++) {
-      if (row.expiresAt !== null && row.expiresAt < runtime.now()) return;
-      const redelivered = attempt > 0 || row.number < this.#earlier;
-      const delivery = new Delivery(redelivered, (effects) => this.#finish(row, 'done', null, effects));
-      try {
-        const envelope = unpackEnvelope(JSON.parse(row.envelope));
-        const result = reader.handler(envelope, delivery);
-        if (result instanceof Promise) {
-          this.#note(row, 'surfaced');
-          await result;
-        }
-        // The next may be handled meanwhile: should this one's end not reach the disk, it comes again, and says so.
-        if (!delivery.committed) this.#finish(row, delivery.outcome, null).catch((error) => this.#complain(row, error));
-        return;
-      } catch (error) {
-        if (delivery.committed) return;
-        runtime.logger.warn({ message: row.id, agent: row.recipient, err: error }, 'durable mail was not handled');
-        if (attempt + 1 >= MAX_ATTEMPTS) {
-          await this.#finish(row, 'undeliverable', `its handler failed ${MAX_ATTEMPTS} times: ${describeError(error)}`);
-          return;
-        }
-        await new Promise<void>((resolve) => runtime.setTimer(resolve, FIRST_RETRY_MS * 2 ** attempt));
-      }
+    const { store, runtime, exclusively } = this.#components;
+    const below = { expiresAt: runtime.now() };
+    const late = await store.read({ from: 'inbox', below, limit: PAGE });
+    for (const node of new Set(late.map((row) => row.node))) {
+      await exclusively(node, async () => {
+        const rows = await store.read({ from: 'inbox', where: { node }, below, limit: PAGE });
+        for (const row of rows) this.#expire(row);
+      });
     }
   }
 
-  /** The end of a message, in one transaction with whatever the agent wants to have done exactly once. */
-  async #finish(row: InboxRow, state: ReceiptState, reason: string | null, effects?: Effects): Promise<void> {
-    const { store, receipts } = this.#components;
-    const { id, node, number, recipient } = row;
-    const read = state === 'undeliverable' ? [] : receipts.reached(id, 'read', node);
-    const ends = [...read, ...receipts.reached(id, state, node, reason)];
-    const extra = effects && this.#components.effects(recipient, effects);
-    await store.write([{ delete: 'inbox', where: { number } }, ...ends, ...(extra?.writes ?? [])]);
-    receipts.announce(ends);
-    extra?.written();
+  stop(): void {
+    for (const timer of this.#retries) timer.cancel();
+    this.#retries.clear();
   }
 
-  #note(row: InboxRow, state: ReceiptState): void {
-    const { store, receipts } = this.#components;
-    const writes = receipts.reached(row.id, state, row.node);
-    store.write(writes).then(
-      () => receipts.announce(writes),
-      (error: unknown) => this.#complain(row, error),
+  #expire(row: InboxRow): void {
+    const known = this.#held.get(row.number);
+    // What is being worked on may still be done.
+    if (known) return;
+    const envelope = unpackEnvelope(JSON.parse(row.envelope));
+    const held = new HeldMail(row, envelope, receiptOf(row), true);
+    this.endSurely(held, { state: 'expired', reason: 'its time to live ran out before it was read' });
+  }
+
+  #prepareEnd(held: HeldMail, { state, reason, effects, answer }: End): Prepared {
+    const { runtime, receipts } = this.#components;
+    const { number, node, envelope } = held;
+    const now = runtime.now();
+    const steps = [stepOf(state, now, reason)];
+    if (state !== 'undeliverable' && state !== 'expired') steps.unshift(stepOf('read', now));
+    const receipt = steps.reduce(stepReceipt, held.receipt);
+    const also = together(
+      [{ delete: 'inbox', where: { number } }],
+      [
+        ...(effects ? [() => this.#components.effects(envelope.recipient, effects)] : []),
+        ...(answer ? [() => this.#components.answer(answer)] : []),
+      ],
     );
+    const writes: Write[] = [...also.writes];
+    const change = receipts.settle(envelope.id, node, node === '' ? 'local' : 'received', receipt, writes);
+    writes.push(change.write);
+    return {
+      writes,
+      written: () => {
+        held.over = true;
+        this.#held.delete(number);
+        this.#waiting--;
+        receipts.emit(envelope.id, steps, envelope.recipient);
+        change.written();
+        also.written();
+      },
+      failed: also.failed,
+    };
   }
 
-  #complain(row: InboxRow, error: unknown): void {
-    this.#components.runtime.logger.error({ message: row.id, err: error }, 'the end of a message was not kept');
+  /** An answer that may not go, or has no room, keeps no message from ending. */
+  #prepareAnyhow(held: HeldMail, end: End): Prepared {
+    try {
+      return this.#prepareEnd(held, end);
+    } catch (error) {
+      const { id, recipient } = held.envelope;
+      this.#components.runtime.logger.warn({ message: id, agent: recipient, err: error }, 'an answer cannot go');
+      const state = end.state === 'replied' ? 'done' : end.state;
+      return this.#prepareEnd(held, { ...end, state, answer: undefined });
+    }
   }
 }

@@ -1,21 +1,107 @@
-import { z } from 'zod';
-import { isReceiptState, type ReceiptStep } from './receipt.js';
+import { unpackEnvelope } from '../a2a/codec.js';
+import type { ValidEnvelope } from '../a2a/envelope.js';
+import { EclipticError } from '../runtime/errors.js';
+import { type Receipt, readSteps } from './receipt.js';
 
-/** What nodes say to each other about durable messages, as items of their conversation. */
-const id = z.string().min(1).max(128);
+/**
+ * What nodes say to each other about durable messages, as items of their conversation. Checked by hand: every durable
+ * message passes here.
+ *
+ * - `["s", store, before, [[number, storedAt, expiresAt, envelope], …]]`: messages to keep, in the order of their
+ *   numbers in the sender's store. `before` is the number of the one that was sent before them, 0 if they are the first.
+ * - `["t", before, last, [[id, steps], …]]`: news of receipts, numbered likewise.
+ * - `["u", last]`: news up to this number is on disk.
+ */
 
-/** A message to keep: the sender's store, its number there, when it was stored, when it expires, and the envelope. */
-export const MailSchema = z.tuple([id, z.int().positive(), z.number(), z.number().nullable(), z.array(z.unknown())]);
+/** A durable message as another node sends it. */
+export interface SentMessage {
+  readonly number: number;
+  readonly storedAt: number;
+  readonly expiresAt: number | null;
+  readonly envelope: ValidEnvelope;
+}
 
-const StepSchema = z.tuple([
-  id,
-  z.custom<ReceiptStep['state']>(isReceiptState),
-  z.number(),
-  z.string().max(4_096).nullable(),
-]);
+export interface MailItem {
+  readonly store: string;
+  readonly before: number;
+  readonly messages: readonly SentMessage[];
+}
 
-/** News of receipts. */
-export const NewsSchema = z.array(StepSchema).max(1_000);
+export interface NewsItem {
+  readonly before: number;
+  readonly last: number;
+  readonly news: readonly (readonly [id: string, receipt: Receipt])[];
+}
 
-/** Which of them were heard and kept. */
-export const HeardSchema = z.array(z.tuple([id, z.custom<ReceiptStep['state']>(isReceiptState)])).max(1_000);
+/** An item is filled up to this many characters, unless a single message or piece of news is longer. */
+const ITEM_CHARS = 65_536;
+/** Messages or pieces of news in one item. */
+const MAX_ENTRIES = 1_000;
+const MAX_ID_CHARS = 128;
+
+export function readMail(item: readonly unknown[]): MailItem {
+  const [store, before, messages] = item;
+  if (item.length !== 3 || !isId(store) || !isCount(before) || !isList(messages)) throw malformed();
+  return { store, before, messages: messages.map(readMessage) };
+}
+
+export function readNews(item: readonly unknown[]): NewsItem {
+  const [before, last, news] = item;
+  if (item.length !== 3 || !isCount(before) || !isCount(last) || !isList(news)) throw malformed();
+  return { before, last, news: news.map(readOne) };
+}
+
+export function readHeard(item: readonly unknown[]): number {
+  const [last] = item;
+  if (item.length !== 1 || !isCount(last)) throw malformed();
+  return last;
+}
+
+/** Packs texts into as few items as may be; each with the place in the list that it ends before. */
+export function* packed(texts: readonly string[]): Generator<{ list: string; from: number; to: number }> {
+  for (let from = 0; from < texts.length; ) {
+    let to = from + 1;
+    let chars = texts[from]!.length;
+    while (to < texts.length && to - from < MAX_ENTRIES / 2 && chars + texts[to]!.length <= ITEM_CHARS) {
+      chars += texts[to++]!.length;
+    }
+    yield { list: `[${texts.slice(from, to).join(',')}]`, from, to };
+    from = to;
+  }
+}
+
+function readMessage(value: unknown): SentMessage {
+  if (!Array.isArray(value) || value.length !== 4) throw malformed();
+  const [number, storedAt, expiresAt, envelope] = value as unknown[];
+  if (!isCount(number) || number === 0 || typeof storedAt !== 'number') throw malformed();
+  if ((expiresAt !== null && typeof expiresAt !== 'number') || !Array.isArray(envelope)) throw malformed();
+  const unpacked = unpackEnvelope(envelope);
+  if (!isId(unpacked.id)) throw malformed();
+  return { number, storedAt, expiresAt, envelope: unpacked };
+}
+
+function readOne(value: unknown): readonly [string, Receipt] {
+  if (!Array.isArray(value) || value.length !== 2) throw malformed();
+  const [id, steps] = value as unknown[];
+  const receipt = readSteps(steps);
+  if (!isId(id) || !receipt) throw malformed();
+  return [id, receipt];
+}
+
+/** Of text that can be stored: the method is in Node 20, but not yet in the language level. */
+function isId(value: unknown): value is string {
+  if (typeof value !== 'string' || value === '' || value.length > MAX_ID_CHARS) return false;
+  return (value as string & { isWellFormed(): boolean }).isWellFormed();
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isList(value: unknown): value is unknown[] {
+  return Array.isArray(value) && value.length <= MAX_ENTRIES;
+}
+
+function malformed(): EclipticError {
+  return new EclipticError('INVALID_FRAME', 'an item about durable mail is malformed');
+}

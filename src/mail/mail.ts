@@ -1,23 +1,30 @@
-import type { z } from 'zod';
-import { unpackEnvelope } from '../a2a/codec.js';
 import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
+import { weighJson } from '../a2a/json-value.js';
 import type { A2AObservability } from '../a2a/observability.js';
 import type { Party } from '../a2a/policy.js';
 import type { Postbox } from '../a2a/ports.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
+import type { AgentCard } from '../a2a/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { AddressBook } from './address-book.js';
+import { Arrivals, type ArrivalsComponents } from './arrivals.js';
 import type { Effects } from './delivery.js';
-import { IncomingMail, type MailHandler } from './incoming-mail.js';
-import { HeardSchema, MailSchema, NewsSchema } from './mail-wire.js';
-import { OutgoingMail } from './outgoing-mail.js';
+import { GroupWriter, type Prepared, together } from './group-writer.js';
+import { Hearing } from './hearing.js';
+import { IncomingMail } from './incoming-mail.js';
+import { readHeard, readMail, readNews } from './mail-wire.js';
+import { heardBy, News } from './news.js';
+import { Numbers } from './numbers.js';
+import { OutgoingMail, type OutgoingMailComponents } from './outgoing-mail.js';
 import { Permits } from './permits.js';
-import { isFinal, presentState, type Receipt, type ReceiptState, story } from './receipt.js';
-import { type NewsItem, Receipts } from './receipts.js';
+import { type MailHandler, Readers } from './readers.js';
+import { isFinal, presentState, type Receipt, story } from './receipt.js';
+import { type ReceiptLimits, Receipts } from './receipts.js';
+import { type UnreadHandler, Watches } from './watches.js';
 
 export interface MailComponents {
   runtime: Runtime;
@@ -27,18 +34,25 @@ export interface MailComponents {
   factory: EnvelopeFactory;
 }
 
+export interface MailInit {
+  /** Finished receipts that are kept. */
+  receipts?: ReceiptLimits;
+}
+
 /** The way to other nodes. */
 export interface MailCarrier {
   /** Puts an item on its way; throws when there is no conversation with that node. */
   say(node: string, text: string): void;
+  /** Makes an agent that has left known to a node, as long as it takes to say something in its name. */
+  introduce(node: string, card: AgentCard): () => void;
 }
-
-/** Told of a message that was not read in time: once, also across restarts. */
-export type UnreadHandler = (notice: { messageId: string; state: string; reason: string }) => void;
 
 /** How long a durable message is kept if it does not say. */
 const DEFAULT_TTL_MS = 7 * 86_400_000;
+const DEFAULT_RECEIPTS: ReceiptLimits = { maxAgeMs: 30 * 86_400_000, maxRows: 1_000_000 };
 const SWEEP_MS = 1_000;
+/** Old receipts are looked for once in so many sweeps. */
+const RETAIN_SWEEPS = 60;
 
 /**
  * Durable messages: on this node's disk before their sender hears anything, on their way until the other node's disk
@@ -46,40 +60,76 @@ const SWEEP_MS = 1_000;
  */
 export class Mail implements Postbox {
   readonly #components: MailComponents;
+  readonly #limits: ReceiptLimits;
   readonly #book: AddressBook;
   readonly #permits: Permits;
+  readonly #writer: GroupWriter;
+  readonly #news: News;
   readonly #receipts: Receipts;
   readonly #outgoing: OutgoingMail;
   readonly #incoming: IncomingMail;
-  /** How far each other store's mail has been taken. */
-  readonly #cursors: Map<string, number>;
-  /** Nodes whose mail could not be kept: it comes again with the next conversation. */
-  readonly #blocked = new Set<string>();
-  readonly #unread = new Map<string, UnreadHandler>();
+  readonly #readers: Readers;
+  readonly #arrivals: Arrivals;
+  readonly #hearing: Hearing;
+  readonly #watches: Watches;
   readonly #stopFollowing: () => void;
   #carrier: MailCarrier | undefined;
   #router: A2ARouter | undefined;
   #sweeper: Timer | undefined;
+  #sweeps = 0;
+  #stopped = false;
 
-  private constructor(components: MailComponents, found: Found) {
-    const { runtime, store, registry } = components;
+  private constructor(components: MailComponents, init: MailInit, found: Found) {
+    const { runtime, store, registry, observability } = components;
     this.#components = components;
+    this.#limits = { ...DEFAULT_RECEIPTS, ...init.receipts };
     this.#book = found.book;
     this.#permits = found.permits;
-    this.#cursors = found.cursors;
-    this.#receipts = new Receipts({ ...components, tell: (node, news) => this.#tell(node, ['t', news]) });
-    const receipts = this.#receipts;
+    const { cursors, storeId } = found;
+    const writer = new GroupWriter(runtime, store);
+    const numbers = (name: string, used = 0) => new Numbers(name, Math.max(used, cursors.get(name) ?? 0), writer);
     const say = (node: string, text: string) => this.#say(node, text);
-    this.#outgoing = new OutgoingMail({ runtime, store, receipts, storeId: found.storeId, say }, found.outgoing);
-    const effects = (agent: string, wanted: Effects) => this.#prepareEffects(agent, wanted);
-    this.#incoming = new IncomingMail({ runtime, store, receipts, effects }, found.incoming);
+    const exclusively: Hearing['exclusively'] = (node, task) => this.#hearing.exclusively(node, task);
+    const news = new News({ runtime, store, say, heard: found.heard });
+    const receipts = new Receipts({ runtime, store, observability, news, numbers: numbers('news') });
+    const base = { runtime, store, writer, receipts };
+    const introduce: OutgoingMailComponents['introduce'] = (node, senders) => this.#introduce(node, senders);
+    this.#outgoing = new OutgoingMail(
+      { ...base, numbers: numbers('outbox', found.outgoing.last), storeId, say, introduce, exclusively },
+      found.outgoing.waiting,
+    );
+    this.#incoming = new IncomingMail(
+      {
+        ...base,
+        news,
+        effects: (agent, effects) => this.#prepareEffects(agent, effects),
+        answer: (answer) => this.#prepareSend(answer),
+        exclusively,
+        onArrival: (held) => this.#readers.arrived(held),
+      },
+      found.incoming,
+    );
+    const { incoming, outgoing, permits } = {
+      incoming: this.#incoming,
+      outgoing: this.#outgoing,
+      permits: found.permits,
+    };
+    this.#readers = new Readers(runtime, incoming);
+    const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.admitStored(wire, node);
+    this.#arrivals = new Arrivals({ ...base, incoming, permits, admit, cursors, permitMs: DEFAULT_TTL_MS });
+    const acknowledge = (node: string, last: number) => this.#tell(node, ['u', last]);
+    this.#hearing = new Hearing({ ...base, outgoing, incoming, acknowledge });
+    this.#watches = new Watches({ runtime, store, receipts, observability });
+    this.#writer = writer;
+    this.#news = news;
+    this.#receipts = receipts;
     const onFailure = (error: unknown) => runtime.logger.error({ err: error }, 'an address was not kept');
     this.#stopFollowing = found.book.follow(registry, () => runtime.now(), onFailure);
   }
 
   /** Goes on where the store says that it was. */
-  static async open(components: MailComponents): Promise<Mail> {
-    return new Mail(components, await lookAround(components));
+  static async open(components: MailComponents, init: MailInit = {}): Promise<Mail> {
+    return new Mail(components, init, await lookAround(components));
   }
 
   start(router: A2ARouter, carrier?: MailCarrier): void {
@@ -88,9 +138,21 @@ export class Mail implements Postbox {
     this.#sweepLater();
   }
 
-  stop(): void {
+  /** Hands nothing more to agents; resolves when those at work are through. */
+  drain(): Promise<void> {
+    return this.#readers.drain();
+  }
+
+  /** Resolves when nothing runs any more, and everything that was asked for is on disk. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
     this.#sweeper?.cancel();
     this.#stopFollowing();
+    this.#readers.stop();
+    this.#incoming.stop();
+    await this.#writer.flush();
+    const writes = this.#news.takeUnkept();
+    if (writes.length > 0) await this.#components.store.write(writes).catch((error) => this.#complain(error));
   }
 
   // Postbox
@@ -109,20 +171,20 @@ export class Mail implements Postbox {
   }
 
   async keep(envelope: ValidEnvelope, target: Party): Promise<void> {
-    const { writes, written } = this.#prepare(envelope, target);
-    await this.#components.store.write(writes);
-    written();
+    if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
+    await this.#writer.write(this.#prepare(envelope, target));
   }
 
   // For agents
 
   attach(agent: string, handler: MailHandler): () => void {
-    return this.#incoming.attach(agent, handler);
+    return this.#readers.attach(agent, handler);
   }
 
-  /** Calls back once for each message of the agent that was not read in the time it gave. */
-  onUnread(agent: string, handler: UnreadHandler): void {
-    this.#unread.set(agent, handler);
+  /** Calls back once for each message of the agent that was not read in the time it gave. Returns the way to stop. */
+  onUnread(agent: string, handler: UnreadHandler): () => void {
+    void this.#watches.attach(agent, handler);
+    return () => this.#watches.detach(agent);
   }
 
   /** What an agent kept under that name. */
@@ -139,175 +201,107 @@ export class Mail implements Postbox {
     return { state, over: isFinal(state), story: story(receipt) };
   }
 
-  outbox(): Promise<OutboxRow[]> {
-    return this.#components.store.read({ from: 'outbox', orderBy: 'number', limit: 1_000 });
+  outbox(above: number, limit: number): Promise<OutboxRow[]> {
+    return this.#components.store.read({ from: 'outbox', above: { number: above }, orderBy: 'number', limit });
   }
 
-  inbox(agent: string): Promise<InboxRow[]> {
-    return this.#components.store.read({ from: 'inbox', where: { recipient: agent }, orderBy: 'number', limit: 1_000 });
+  inbox(agent: string, above: number, limit: number): Promise<InboxRow[]> {
+    const query = { from: 'inbox', where: { recipient: agent }, above: { number: above }, orderBy: 'number' } as const;
+    return this.#components.store.read({ ...query, limit });
   }
 
   // From other nodes
 
   /** A conversation with that node has begun. */
   began(node: string): void {
-    this.#blocked.delete(node);
+    this.#hearing.begin(node);
+    this.#news.begin(node);
+    this.#incoming.begin(node);
     this.#outgoing.begin(node);
-    this.#receipts.retell(node).catch((error) => this.#complain(node, error));
   }
 
   /** The conversation with that node is over. */
   ended(node: string): void {
     this.#outgoing.end(node);
+    this.#news.end(node);
   }
 
   /** Takes an item about durable mail. Throws `INVALID_FRAME` for one that is none. */
   take(node: string, kind: 's' | 't' | 'u', rest: readonly unknown[]): void {
-    if (kind === 's') this.#arrive(node, parsed(MailSchema.safeParse(rest)));
-    else if (kind === 't') void this.#hear(node, parsed(NewsSchema.safeParse(rest[0])));
-    else {
-      const heard = parsed(HeardSchema.safeParse(rest[0]));
-      this.#receipts.heard(node, heard).catch((error) => this.#complain(node, error));
-    }
-  }
-
-  #arrive(node: string, [storeId, number, storedAt, expiresAt, packed]: Arrival): void {
-    const name = `in ${node} ${storeId}`;
-    const before = this.#cursors.get(name) ?? 0;
-    const wire = unpackEnvelope(packed);
-    if (this.#blocked.has(node)) return;
-    if (number <= before) {
-      // It was taken before; the other side has not heard so.
-      this.#retellOne(node, wire.id);
-      return;
-    }
-    this.#cursors.set(name, number);
-    const cursor: Write = { put: 'cursors', row: { name, value: number } };
-    const { writes, written } = this.#judge(node, wire, storedAt, expiresAt);
-    this.#components.store.write([cursor, ...writes]).then(written, (error: unknown) => {
-      // Whatever follows would overtake it: nothing more from there until it comes again.
-      this.#blocked.add(node);
-      this.#cursors.set(name, Math.min(before, this.#cursors.get(name) ?? before));
-      this.#complain(node, error);
-    });
-  }
-
-  #judge(node: string, wire: ValidEnvelope, at: number, expiresAt: number | null): Prepared {
-    const row = { id: wire.id, state: 'stored', at, reason: null, node, tell: null };
-    const stored: Write[] = [{ put: 'receipts', row }];
-    try {
-      const { envelope } = this.#router!.admitStored(wire, node);
-      const { writes, written } = this.#incoming.prepare(envelope, node, expiresAt);
-      const { correlationId, sender, recipient } = envelope;
-      const until = expiresAt ?? this.#components.runtime.now() + DEFAULT_TTL_MS;
-      const permit = this.#permits.grant(correlationId, sender, recipient, until);
-      return { writes: [...stored, ...writes, ...permit], written };
-    } catch (error) {
-      const { code, message } = error as EclipticError;
-      const refused = this.#receipts.reached(wire.id, 'refused', node, `${code}: ${message}`);
-      return { writes: [...stored, ...refused], written: () => this.#receipts.announce(refused) };
-    }
-  }
-
-  async #hear(node: string, news: readonly NewsItem[]): Promise<void> {
-    try {
-      await this.#receipts.hear(node, news);
-      const settled = news.filter(([, state]) => state === 'arrived' || isFinal(state)).map(([id]) => id);
-      if (settled.length > 0) await this.#outgoing.settle(node, [...new Set(settled)]);
-      this.#tell(node, ['u', news.map(([id, state]) => [id, state])]);
-    } catch (error) {
-      this.#complain(node, error);
-    }
-  }
-
-  #retellOne(node: string, id: string): void {
-    const tell = async () => {
-      const rows = await this.#components.store.read({ from: 'receipts', where: { id, node } });
-      const news = rows
-        .filter(({ state }) => state !== 'stored')
-        .map(({ state, at, reason }) => [id, state, at, reason]);
-      if (news.length > 0) this.#tell(node, ['t', news]);
-    };
-    tell().catch((error) => this.#complain(node, error));
+    if (kind === 's') this.#arrivals.take(node, readMail(rest));
+    else if (kind === 't') this.#hearing.take(node, readNews(rest));
+    else this.#news.heard(node, readHeard(rest));
   }
 
   #prepare(envelope: ValidEnvelope, target: Party): Prepared {
     const now = this.#components.runtime.now();
     const { id, sender, correlationId, metadata } = envelope;
     const expiresAt = now + (metadata?.ttlMs ?? DEFAULT_TTL_MS);
+    const { node } = target;
+    const { writes, written, failed } =
+      node === undefined
+        ? this.#incoming.prepare(envelope, '', now, expiresAt)
+        : this.#outgoing.prepare(envelope, node, expiresAt);
     const extra = this.#permits.grant(correlationId, sender, target.address, expiresAt);
-    if (metadata?.readWithinMs !== undefined) {
-      extra.push({ put: 'watches', row: { id, sender, dueAt: now + metadata.readWithinMs } });
-    }
-    const { writes, written } = this.#prepareFor(envelope, target, expiresAt);
-    return { writes: [...writes, ...extra], written };
-  }
-
-  #prepareFor(envelope: ValidEnvelope, target: Party, expiresAt: number): Prepared {
-    if (target.node !== undefined) return this.#outgoing.prepare(envelope, target.node, expiresAt);
-    const stored = this.#receipts.reached(envelope.id, 'stored', '');
-    const { writes, written } = this.#incoming.prepare(envelope, '', expiresAt);
-    return {
-      writes: [...stored, ...writes],
-      written: () => {
-        this.#receipts.announce(stored);
-        written();
-      },
-    };
+    if (metadata?.readWithinMs !== undefined) extra.push(this.#watches.set(id, sender, metadata.readWithinMs));
+    return { writes: extra.length === 0 ? writes : [...writes, ...extra], written, failed };
   }
 
   #prepareEffects(agent: string, { keep = {}, send = [] }: Effects): Prepared {
     const state = Object.entries(keep).map(([key, value]): Write => {
       if (value === undefined) return { delete: 'agentState', where: { agent, key } };
-      return { put: 'agentState', row: { agent, key, value: JSON.stringify(value) } };
+      return { put: 'agentState', row: { agent, key, value: toJson(key, value) } };
     });
-    const messages = send.map(({ to, payload, thread }) => {
-      const { factory } = this.#components;
-      const metadata = { durable: true };
-      const envelope = factory.create({
-        sender: agent,
-        recipient: to,
-        type: 'notification',
-        payload,
-        correlationId: thread,
-        metadata,
-      });
-      const target = this.#router!.durableTarget(envelope);
-      return this.#prepare(envelope.readdress(agent, target.address), target);
+    const sends = send.map(({ to: recipient, payload, thread: correlationId }) => () => {
+      const about = { sender: agent, recipient, type: 'notification', correlationId } as const;
+      return this.#prepareSend(this.#components.factory.create({ ...about, payload, metadata: { durable: true } }));
     });
+    return together(state, sends);
+  }
+
+  #prepareSend(made: ValidEnvelope): Prepared {
+    const { envelope, target, report } = this.#router!.admitDurable(made);
+    const prepared = this.#prepare(envelope, target);
     return {
-      writes: [...state, ...messages.flatMap(({ writes }) => writes)],
+      ...prepared,
       written: () => {
-        for (const { written } of messages) written();
+        report();
+        prepared.written();
       },
     };
   }
 
   #sweepLater(): void {
     this.#sweeper = this.#components.runtime.setTimer(() => {
-      Promise.all([this.#outgoing.expire(), this.#incoming.expire(), this.#lookAtWatches(), this.#expirePermits()])
-        .catch((error: unknown) => this.#components.runtime.logger.error({ err: error }, 'old mail was not swept'))
-        .finally(() => this.#sweepLater());
+      this.#sweep()
+        .catch((error: unknown) => this.#complain(error))
+        .finally(() => {
+          if (!this.#stopped) this.#sweepLater();
+        });
     }, SWEEP_MS);
   }
 
-  /** Tells senders, once, of messages that were to be read by now and are not. */
-  async #lookAtWatches(): Promise<void> {
-    const { store, runtime, observability } = this.#components;
-    for (const { id, sender } of await store.read({ from: 'watches', below: { dueAt: runtime.now() }, limit: 100 })) {
-      const { state } = await this.receipt(id).catch(() => ({ state: 'done' }));
-      await store.write([{ delete: 'watches', where: { id } }]);
-      if (state === 'read' || isFinal(state as ReceiptState)) continue;
-      const reason = `it was to be read by now, and is ${state}`;
-      const about = { envelopeId: id, sender, receiptState: 'overdue', reason, timestamp: runtime.now() };
-      observability.emit({ type: 'receipt', ...about });
-      this.#unread.get(sender)?.({ messageId: id, state, reason });
-    }
+  async #sweep(): Promise<void> {
+    this.#outgoing.sweep();
+    this.#news.sweep();
+    this.#readers.sweep();
+    const { store, runtime } = this.#components;
+    const forgotten = [...this.#permits.expire(runtime.now()), ...this.#news.takeUnkept()];
+    if (forgotten.length > 0) await store.write(forgotten);
+    await Promise.all([this.#outgoing.expire(), this.#incoming.expire(), this.#watches.sweep()]);
+    if (this.#sweeps++ % RETAIN_SWEEPS === 0) await this.#receipts.retain(this.#limits);
   }
 
-  async #expirePermits(): Promise<void> {
-    const writes = this.#permits.expire(this.#components.runtime.now());
-    if (writes.length > 0) await this.#components.store.write(writes);
+  #introduce(node: string, senders: ReadonlySet<string>): () => void {
+    const withdrawals: (() => void)[] = [];
+    for (const sender of senders) {
+      if (this.#components.registry.ownEntry(sender)) continue;
+      const card = this.#book.cardOf(sender);
+      if (card && this.#carrier) withdrawals.push(this.#carrier.introduce(node, card));
+    }
+    return () => {
+      for (const withdraw of withdrawals) withdraw();
+    };
   }
 
   #say(node: string, text: string): void {
@@ -315,26 +309,27 @@ export class Mail implements Postbox {
     this.#carrier.say(node, text);
   }
 
-  /** News that cannot be told now is told when the node comes back. */
+  /** What cannot be told now is told when the node comes back. */
   #tell(node: string, item: readonly unknown[]): void {
     try {
       this.#say(node, JSON.stringify(item));
     } catch (error) {
-      this.#components.runtime.logger.debug({ node, err: error }, 'news waits');
+      this.#components.runtime.logger.debug({ node, err: error }, 'an acknowledgement was not sent');
     }
   }
 
-  #complain(node: string, error: unknown): void {
-    this.#components.runtime.logger.error({ node, err: error }, 'durable mail cannot be kept');
+  #complain(error: unknown): void {
+    this.#components.runtime.logger.error({ err: error }, 'old mail was not swept');
   }
 }
 
-type Arrival = z.infer<typeof MailSchema>;
-
-/** What to write, and what to call when it is written. */
-interface Prepared {
-  readonly writes: Write[];
-  readonly written: () => void;
+function toJson(key: string, value: unknown): string {
+  const weight = weighJson(value);
+  if (typeof weight === 'number') return JSON.stringify(value);
+  throw new EclipticError(
+    weight.tooLarge ? 'PAYLOAD_TOO_LARGE' : 'INVALID_ENVELOPE',
+    `what is to be kept as "${key}" ${weight.path} ${weight.problem}`,
+  );
 }
 
 /** What the store knows at the start. */
@@ -342,9 +337,10 @@ interface Found {
   book: AddressBook;
   permits: Permits;
   cursors: Map<string, number>;
+  heard: Map<string, number>;
   storeId: string;
-  outgoing: { next: number; waiting: number };
-  incoming: { next: number };
+  outgoing: { last: number; waiting: number };
+  incoming: { next: number; waiting: number };
 }
 
 async function lookAround({ store, runtime }: MailComponents): Promise<Found> {
@@ -355,22 +351,16 @@ async function lookAround({ store, runtime }: MailComponents): Promise<Found> {
     cursors.set('store', value);
     await store.write([{ put: 'cursors', row: { name: 'store', value } }]);
   }
-  const [lastOut] = await store.read({ from: 'outbox', orderBy: 'number', descending: true, limit: 1 });
   const [lastIn] = await store.read({ from: 'inbox', orderBy: 'number', descending: true, limit: 1 });
+  const [lastOut] = await store.read({ from: 'outbox', orderBy: 'number', descending: true, limit: 1 });
+  const heard = [...cursors].filter(([name]) => name.startsWith(heardBy('')));
   return {
     book: await AddressBook.open(store),
     permits: await Permits.open(store),
     cursors,
+    heard: new Map(heard.map(([name, value]) => [name.slice(heardBy('').length), value])),
     storeId: String(cursors.get('store')),
-    outgoing: {
-      next: Math.max(lastOut?.number ?? 0, cursors.get('outbox') ?? 0) + 1,
-      waiting: await store.count({ from: 'outbox' }),
-    },
-    incoming: { next: (lastIn?.number ?? 0) + 1 },
+    outgoing: { last: lastOut?.number ?? 0, waiting: (await store.figures('outbox')).rows },
+    incoming: { next: (lastIn?.number ?? 0) + 1, waiting: (await store.figures('inbox')).rows },
   };
-}
-
-function parsed<T>(result: { success: true; data: T } | { success: false; error: unknown }): T {
-  if (result.success) return result.data;
-  throw new EclipticError('INVALID_FRAME', 'an item about durable mail is malformed');
 }

@@ -1,85 +1,125 @@
-import { packEnvelope } from '../a2a/codec.js';
+import { envelopeText } from '../a2a/codec.js';
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { OutboxRow } from '../store/tables.js';
-import type { Receipts } from './receipts.js';
+import type { GroupWriter, Prepared } from './group-writer.js';
+import { packed } from './mail-wire.js';
+import type { Numbers } from './numbers.js';
+import { Patience } from './patience.js';
+import { stepOf, stepReceipt } from './receipt.js';
+import { type Receipts, storedReceipt } from './receipts.js';
 
 export interface OutgoingMailComponents {
   runtime: Runtime;
   store: Store;
+  writer: GroupWriter;
   receipts: Receipts;
+  numbers: Numbers;
   /** Names this store, so that another one's numbers are not taken for its own. */
   storeId: string;
   /** Puts an item on its way to a node; throws when that is not possible now. */
   say: (node: string, text: string) => void;
+  /** Makes senders known to a node, should they have left before it met them. Returns the way to take that back. */
+  introduce: (node: string, senders: ReadonlySet<string>) => () => void;
+  /** Runs a task while no news about messages to that node is taken. */
+  exclusively: (node: string, task: () => Promise<void>) => Promise<void>;
 }
 
 /** Messages that may wait in the outbox. */
 const MAX_WAITING = 100_000;
-/** Messages on their way to one node whose arrival is not known. */
-const WINDOW = 1_000;
+/** Messages on their way to one node whose arrival is not known, and their characters. */
+const WINDOW = 4_096;
+const WINDOW_CHARS = 4 * 1_048_576;
 const PAGE = 500;
 
-/** What is on its way to one node. */
-interface Course {
-  /** Everything up to this number was sent in this conversation. */
-  sent: number;
-  /** Sent, and not known to have arrived. */
-  underWay: Set<string>;
-  reading: boolean;
-  /** Is there nothing on disk beyond `sent`? */
-  caughtUp: boolean;
+/** A message that was sent, and is not known to have arrived. */
+export interface OnItsWay {
+  readonly number: number;
+  readonly storedAt: number;
+  readonly chars: number;
+}
+
+/** What is on its way to one node, in one conversation. */
+class Course {
+  readonly underWay = new Map<string, OnItsWay>();
+  readonly patience: Patience;
+  /** What is to be said at the end of this turn. */
+  batch: OutboxRow[] = [];
+  chars = 0;
+  /** Everything up to this number was taken from the outbox in this conversation, and said. */
+  taken = 0;
+  said = 0;
+  reading = false;
+  /** Is there something on disk beyond `taken`, and was something written while that was read? */
+  behind = true;
+  more = false;
+  /** Something could not be said: whatever follows would overtake it, so nothing does until all is sent again. */
+  stalled = false;
+
+  constructor(patience = new Patience()) {
+    this.patience = patience;
+  }
+
+  get full(): boolean {
+    return this.underWay.size >= WINDOW || this.chars >= WINDOW_CHARS;
+  }
+
+  take(row: OutboxRow): void {
+    const { id, number, storedAt, envelope } = row;
+    this.taken = number;
+    this.chars += envelope.length;
+    this.underWay.set(id, { number, storedAt, chars: envelope.length });
+    this.batch.push(row);
+  }
+
+  settled(id: string): void {
+    const found = this.underWay.get(id);
+    if (!found) return;
+    this.chars -= found.chars;
+    this.underWay.delete(id);
+  }
 }
 
 /** Durable messages for agents of other nodes: kept until their node has them, sent again until it says so. */
 export class OutgoingMail {
   readonly #components: OutgoingMailComponents;
   readonly #courses = new Map<string, Course>();
-  #next: number;
   #waiting: number;
 
-  constructor(components: OutgoingMailComponents, start: { next: number; waiting: number }) {
+  constructor(components: OutgoingMailComponents, waiting: number) {
     this.#components = components;
-    this.#next = start.next;
-    this.#waiting = start.waiting;
+    this.#waiting = waiting;
   }
 
-  /** What to write so that a message is kept, and what to call when it is written. */
-  prepare(envelope: ValidEnvelope, node: string, expiresAt: number | null): { writes: Write[]; written: () => void } {
+  /** What to do so that a message is kept, and goes out. */
+  prepare(envelope: ValidEnvelope, node: string, expiresAt: number | null, extra: Write[] = []): Prepared {
     if (this.#waiting >= MAX_WAITING) {
       throw new EclipticError('QUEUE_FULL', `${MAX_WAITING} durable messages wait for other nodes already`);
     }
-    const { id, sender, recipient } = envelope;
-    const { runtime, receipts } = this.#components;
-    const row: OutboxRow = {
-      id,
-      number: this.#next++,
-      node,
-      sender,
-      recipient,
-      envelope: `[${packEnvelope(envelope)}]`,
-      storedAt: runtime.now(),
-      expiresAt,
-    };
+    const { id } = envelope;
+    const { runtime, receipts, numbers } = this.#components;
+    const writes: Write[] = [];
+    const number = numbers.take(writes);
+    const row: OutboxRow = { id, number, node, envelope: envelopeText(envelope), storedAt: runtime.now(), expiresAt };
+    writes.push({ insert: 'outbox', row }, ...extra);
     this.#waiting++;
-    const stored: Write = {
-      put: 'receipts',
-      row: { id, state: 'stored', at: row.storedAt, reason: null, node, tell: null },
+    return {
+      writes,
+      written: () => {
+        receipts.emit(id, storedReceipt(row));
+        this.#offer(row);
+      },
+      failed: () => {
+        this.#waiting--;
+      },
     };
-    const counted: Write = { put: 'cursors', row: { name: 'outbox', value: row.number } };
-    const writes: Write[] = [{ insert: 'outbox', row }, stored, counted];
-    const written = () => {
-      receipts.announce([stored]);
-      this.#offer(row);
-    };
-    return { writes, written };
   }
 
   /** A conversation with that node has begun: everything that it is not known to have goes there, in order. */
   begin(node: string): void {
-    this.#courses.set(node, { sent: 0, underWay: new Set(), reading: false, caughtUp: false });
+    this.#courses.set(node, new Course());
     void this.#proceed(node);
   }
 
@@ -88,68 +128,125 @@ export class OutgoingMail {
     this.#courses.delete(node);
   }
 
-  /** Its node has it, or it came to an end: it need not be sent again. */
-  async settle(node: string, ids: readonly string[]): Promise<void> {
-    await this.#components.store.write([{ delete: 'outbox', where: { id: ids, node } }]);
+  /** A message that was sent in this conversation and is not known to have arrived. */
+  underWay(node: string, id: string): OnItsWay | undefined {
+    return this.#courses.get(node)?.underWay.get(id);
+  }
+
+  /** Messages that were in the outbox are not in it any more. */
+  removed(node: string, ids: readonly string[]): void {
     this.#waiting -= ids.length;
     const course = this.#courses.get(node);
     if (!course) return;
-    for (const id of ids) course.underWay.delete(id);
-    if (!course.caughtUp) void this.#proceed(node);
+    for (const id of ids) course.settled(id);
+    course.patience.reward(this.#components.runtime.stopwatch());
+    if (course.behind && course.underWay.size <= WINDOW / 2) void this.#proceed(node);
+  }
+
+  /** Sends again what nobody has acknowledged for a while. */
+  sweep(): void {
+    const now = this.#components.runtime.stopwatch();
+    for (const [node, course] of this.#courses) {
+      if (!course.patience.isOver(now, course.underWay.size > 0 || course.behind || course.stalled)) continue;
+      this.#courses.set(node, new Course(course.patience));
+      void this.#proceed(node);
+    }
   }
 
   /** Ends every message whose time has run out. */
   async expire(): Promise<void> {
-    const { store, runtime, receipts } = this.#components;
-    const rows = await store.read({ from: 'outbox', below: { expiresAt: runtime.now() }, limit: PAGE });
+    const { store, runtime, exclusively } = this.#components;
+    for (;;) {
+      const below = { expiresAt: runtime.now() };
+      const late = await store.read({ from: 'outbox', below, limit: PAGE });
+      for (const node of new Set(late.map((row) => row.node))) {
+        // Once more, for some of them may have arrived while others were taken care of.
+        await exclusively(node, async () => {
+          await this.#expire(node, await store.read({ from: 'outbox', where: { node }, below, limit: PAGE }));
+        });
+      }
+      if (late.length < PAGE) return;
+    }
+  }
+
+  async #expire(node: string, rows: readonly OutboxRow[]): Promise<void> {
     if (rows.length === 0) return;
-    const reason = 'its time to live ran out before its node could be reached';
-    const ends = rows.flatMap(({ id, node }) => receipts.reached(id, 'expired', node, reason));
-    await store.write([{ delete: 'outbox', where: { id: rows.map(({ id }) => id) } }, ...ends]);
-    this.#waiting -= rows.length;
-    receipts.announce(ends);
+    const { runtime, receipts, writer } = this.#components;
+    const end = stepOf('expired', runtime.now(), 'its time to live ran out before its node could be reached');
+    const writes: Write[] = [{ delete: 'outbox', where: { number: rows.map(({ number }) => number) } }];
+    const changes = rows.map((row) => {
+      return receipts.settle(row.id, node, 'sent', stepReceipt(storedReceipt(row), end), writes);
+    });
+    writes.push(...changes.map(({ write }) => write));
+    const written = () => {
+      const ids = rows.map(({ id }) => id);
+      this.removed(node, ids);
+      for (const id of ids) receipts.emit(id, [end]);
+      for (const change of changes) change.written();
+    };
+    await writer.write({ writes, written });
   }
 
   /** A message that was just written goes out at once, unless others must go before it. */
   #offer(row: OutboxRow): void {
     const course = this.#courses.get(row.node);
     if (!course) return;
-    if (course.caughtUp && course.underWay.size < WINDOW && this.#send(course, row)) return;
-    course.caughtUp = false;
-    void this.#proceed(row.node);
+    if (course.behind || course.full) {
+      course.behind = true;
+      course.more = true;
+      if (!course.full) void this.#proceed(row.node);
+      return;
+    }
+    if (course.batch.length === 0) queueMicrotask(() => this.#say(row.node, course));
+    course.take(row);
   }
 
   async #proceed(node: string): Promise<void> {
     const course = this.#courses.get(node);
-    if (!course || course.reading) return;
+    if (!course || course.reading || course.stalled) return;
+    const { store, runtime } = this.#components;
     course.reading = true;
     try {
-      while (this.#courses.get(node) === course && course.underWay.size < WINDOW) {
-        const query = { from: 'outbox', where: { node }, above: { number: course.sent }, orderBy: 'number' } as const;
-        const rows = await this.#components.store.read({ ...query, limit: PAGE });
-        if (rows.length === 0) {
-          course.caughtUp = true;
-          break;
-        }
-        if (!rows.every((row) => this.#send(course, row))) break;
+      while (course.behind && !course.full && !course.stalled && this.#courses.get(node) === course) {
+        course.more = false;
+        const query = { from: 'outbox', where: { node }, above: { number: course.taken }, orderBy: 'number' } as const;
+        const rows = await store.read({ ...query, limit: PAGE });
+        if (this.#courses.get(node) !== course) break;
+        if (rows.length === 0) course.behind = course.more;
+        for (const row of rows) course.take(row);
+        this.#say(node, course);
       }
     } catch (error) {
-      this.#components.runtime.logger.error({ node, err: error }, 'the outbox cannot be read');
+      runtime.logger.error({ node, err: error }, 'the outbox cannot be read');
     }
     course.reading = false;
   }
 
-  #send(course: Course, row: OutboxRow): boolean {
-    const { say, storeId, runtime } = this.#components;
-    const { id, node, number, storedAt, expiresAt, envelope } = row;
+  /** Says everything that was taken in this turn, in as few items as may be. */
+  #say(node: string, course: Course): void {
+    const { say, storeId, runtime, introduce } = this.#components;
+    const rows = course.batch;
+    course.batch = [];
+    if (this.#courses.get(node) !== course || course.stalled || rows.length === 0) return;
+    const texts = rows.map(({ number, storedAt, expiresAt, envelope }) => {
+      return `[${number},${storedAt},${expiresAt},${envelope}]`;
+    });
     try {
-      say(node, `["s",${JSON.stringify(storeId)},${number},${storedAt},${expiresAt},${envelope}]`);
+      const withdraw = introduce(node, new Set(rows.map(senderOf)));
+      for (const { list, to } of packed(texts)) {
+        say(node, `["s",${JSON.stringify(storeId)},${course.said},${list}]`);
+        course.said = rows[to - 1]!.number;
+      }
+      withdraw();
     } catch (error) {
+      course.stalled = true;
       runtime.logger.debug({ node, err: error }, 'durable mail waits');
-      return false;
     }
-    course.sent = number;
-    course.underWay.add(id);
-    return true;
   }
+}
+
+/** The sender stands third in the text of an envelope, and never needs escaping. */
+function senderOf({ envelope }: OutboxRow): string {
+  const [, sender] = /^\[\d+,(?:"(?:[^"\\]|\\.)*"),"([^"]*)"/.exec(envelope) ?? [];
+  return sender ?? '';
 }

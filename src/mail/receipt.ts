@@ -29,10 +29,12 @@ export interface ReceiptStep {
 /** Every state that was reached, in the order of the story. */
 export type Receipt = readonly ReceiptStep[];
 
+const RANKS = new Map<unknown, number>(RECEIPT_STATES.map((state, index) => [state, index]));
 const FIRST_END = RECEIPT_STATES.indexOf('replied');
+const MAX_REASON_CHARS = 4_096;
 
 export function isReceiptState(value: unknown): value is ReceiptState {
-  return RECEIPT_STATES.some((state) => state === value);
+  return RANKS.has(value);
 }
 
 /** Is the story over? */
@@ -40,10 +42,44 @@ export function isFinal(state: ReceiptState): boolean {
   return rank(state) >= FIRST_END;
 }
 
-/** Takes one piece of news. The same receipt comes back when it is none. */
+/**
+ * Takes one piece of news. The same receipt comes back when it is none. Where both sides reached the same state, as
+ * when a message expires here and there, the earlier of the two counts.
+ */
 export function stepReceipt(receipt: Receipt, step: ReceiptStep): Receipt {
-  if (receipt.some(({ state }) => state === step.state)) return receipt;
-  return [...receipt, step].sort((a, b) => rank(a.state) - rank(b.state));
+  const known = receipt.find(({ state }) => state === step.state);
+  if (known && !precedes(step, known)) return receipt;
+  const others = known ? receipt.filter((other) => other !== known) : receipt;
+  const last = others.at(-1);
+  if (!last || rank(last.state) < rank(step.state)) return [...others, step];
+  return [...others, step].sort((a, b) => rank(a.state) - rank(b.state));
+}
+
+/** A step with a reason that can be stored and told: of bounded length, and never with half a character. */
+export function stepOf(state: ReceiptState, at: number, reason: string | null = null): ReceiptStep {
+  return { state, at, reason: reason && wellFormed(reason.slice(0, MAX_REASON_CHARS)) };
+}
+
+/** A receipt as text, for the store and for the other node. */
+export function writeSteps(receipt: Receipt): string {
+  const parts = receipt.map(({ state, at, reason }) => {
+    return reason === null ? `["${state}",${at},null]` : `["${state}",${at},${JSON.stringify(reason)}]`;
+  });
+  return `[${parts.join(',')}]`;
+}
+
+/** Reads what `writeSteps` wrote; undefined when it is nothing of the kind. */
+export function readSteps(value: unknown): Receipt | undefined {
+  if (!Array.isArray(value) || value.length > RECEIPT_STATES.length) return undefined;
+  let receipt: Receipt = [];
+  for (const step of value) {
+    if (!Array.isArray(step) || step.length !== 3) return undefined;
+    const [state, at, reason] = step as unknown[];
+    if (!isReceiptState(state) || typeof at !== 'number') return undefined;
+    if (reason !== null && !(typeof reason === 'string' && reason.length <= MAX_REASON_CHARS)) return undefined;
+    receipt = stepReceipt(receipt, reason === null ? { state, at, reason } : stepOf(state, at, reason));
+  }
+  return receipt;
 }
 
 /** The state that counts: the first end that was reached, else the furthest of the others. */
@@ -59,5 +95,14 @@ export function story(receipt: Receipt): Receipt {
 }
 
 function rank(state: ReceiptState): number {
-  return RECEIPT_STATES.indexOf(state);
+  return RANKS.get(state)!;
+}
+
+function precedes(a: ReceiptStep, b: ReceiptStep): boolean {
+  return a.at < b.at || (a.at === b.at && (a.reason ?? '') < (b.reason ?? ''));
+}
+
+/** The method is in Node 20, but not yet in the language level. */
+function wellFormed(text: string): string {
+  return (text as string & { toWellFormed(): string }).toWellFormed();
 }

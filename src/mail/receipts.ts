@@ -2,115 +2,130 @@ import type { A2AObservability } from '../a2a/observability.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
-import { isReceiptState, type Receipt, type ReceiptState, type ReceiptStep, stepReceipt } from './receipt.js';
-
-/** One piece of news about a message, on its way to the node at the other end. */
-export type NewsItem = readonly [id: string, state: ReceiptState, at: number, reason: string | null];
+import type { InboxRow, OutboxRow, ReceiptRow } from '../store/tables.js';
+import type { News } from './news.js';
+import type { Numbers } from './numbers.js';
+import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, stepOf, writeSteps } from './receipt.js';
 
 export interface ReceiptsComponents {
   runtime: Runtime;
   store: Store;
   observability: A2AObservability;
-  /** Passes news on to the node at the other end, if it can be reached. */
-  tell: (node: string, news: readonly NewsItem[]) => void;
+  news: News;
+  numbers: Numbers;
 }
 
-/** News in one item between nodes. */
-const NEWS_AT_ONCE = 500;
+/** Which end of a message is on this node. */
+export type Side = 'sent' | 'received' | 'local';
 
-/** What became of every durable message, as this node knows it, and what the other ends have yet to hear. */
+/** How many finished receipts are kept. What is not given is without limit. */
+export interface ReceiptLimits {
+  readonly maxAgeMs?: number;
+  readonly maxRows?: number;
+}
+
+/** What is to be written about one message, and told when it is. */
+export interface ReceiptChange {
+  readonly write: Write;
+  readonly written: () => void;
+}
+
+const PAGE = 500;
+
+/**
+ * What became of every durable message, as this node knows it. While a message is in the outbox or the inbox, that row
+ * says it all; afterwards it has a row of its own here.
+ */
 export class Receipts {
   readonly #components: ReceiptsComponents;
-  readonly #news = new Map<string, NewsItem[]>();
 
   constructor(components: ReceiptsComponents) {
     this.#components = components;
   }
 
-  /** The writes that note a state which this side brought about; to be made with whatever made it so. */
-  reached(id: string, state: ReceiptState, node: string, reason: string | null = null): Write[] {
-    const at = this.#components.runtime.now();
-    return [{ put: 'receipts', row: { id, state, at, reason, node, tell: node || null } }];
+  /** Notes what became of a message; the node at the other end is told until it has heard of it. */
+  settle(id: string, node: string, side: Side, receipt: Receipt, extra: Write[]): ReceiptChange {
+    const number = side === 'local' ? 0 : this.#components.numbers.take(extra);
+    const steps = writeSteps(receipt);
+    const write = this.#put(id, node, side, steps, number || null);
+    return { write, written: () => number > 0 && this.#components.news.add(node, id, steps, number) };
   }
 
-  /** Says what has been written: to whoever watches here, and to the other end. */
-  announce(writes: readonly Write[]): void {
-    for (const write of writes) {
-      if (!('put' in write) || write.put !== 'receipts') continue;
-      const { id, state, at, reason, tell } = write.row;
-      this.#emit(id, state, reason);
-      if (tell === null) continue;
-      const waiting = this.#news.get(tell);
-      const item: NewsItem = [id, state as ReceiptState, at, reason];
-      if (waiting) waiting.push(item);
-      else {
-        this.#news.set(tell, [item]);
-        // What is written in one go is told in one go.
-        queueMicrotask(() => this.#flush(tell));
-      }
-    }
+  /** Notes what the other end said. */
+  heard(id: string, node: string, side: Side, receipt: Receipt, news: number | null): Write {
+    return this.#put(id, node, side, writeSteps(receipt), news);
   }
 
-  /** Takes news from the node at the other end; returns what it is told back, and what is new to this side. */
-  async hear(node: string, news: readonly NewsItem[]): Promise<NewsItem[]> {
-    const ids = [...new Set(news.map(([id]) => id))];
-    const known = await this.#components.store.read({ from: 'receipts', where: { id: ids } });
-    const ours = new Set(known.filter((row) => row.node === node).map(({ id }) => id));
-    const seen = new Set(known.map(({ id, state }) => `${id} ${state}`));
-    const fresh = news.filter(([id, state]) => ours.has(id) && !seen.has(`${id} ${state}`));
-    if (fresh.length === 0) return [];
-    const rows = fresh.map(([id, state, at, reason]) => ({ id, state, at, reason, node, tell: null }));
-    await this.#components.store.write(rows.map((row): Write => ({ put: 'receipts', row })));
-    for (const { id, state, reason } of rows) this.#emit(id, state, reason);
-    return fresh;
-  }
-
-  /** The other end has it on its disk. */
-  heard(node: string, states: readonly (readonly [string, ReceiptState])[]): Promise<void> {
-    const write = ([id, state]: readonly [string, ReceiptState]): Write => ({
-      update: 'receipts',
-      where: { id, state, node },
-      set: { tell: null },
-    });
-    return this.#components.store.write(states.map(write));
-  }
-
-  /** Tells a node that came back everything that it may have missed. */
-  async retell(node: string): Promise<void> {
-    const rows = await this.#components.store.read({ from: 'receipts', where: { tell: node }, orderBy: 'at' });
-    for (let at = 0; at < rows.length; at += NEWS_AT_ONCE) {
-      const news = rows.slice(at, at + NEWS_AT_ONCE);
-      this.#components.tell(
-        node,
-        news.map(({ id, state, at: time, reason }) => [id, state as ReceiptState, time, reason]),
-      );
-    }
+  /** What is kept of these messages with that node. */
+  async find(node: string, ids: readonly string[]): Promise<ReceiptRow[]> {
+    return this.#components.store.read({ from: 'receipts', where: { id: ids, node } });
   }
 
   /** The whole story of one message. */
   async read(id: string): Promise<Receipt> {
-    const rows = await this.#components.store.read({ from: 'receipts', where: { id } });
-    if (rows.length === 0) throw new EclipticError('RECEIPT_NOT_FOUND', `no durable message "${id}" is known`, { id });
-    // Another node may have used the same id for a message of its own; the first of that name is meant.
-    const [first] = rows.toSorted((a, b) => a.at - b.at);
-    return rows
-      .filter((row) => row.node === first!.node && isReceiptState(row.state))
-      .reduce<Receipt>(
-        (receipt, { state, at, reason }) => stepReceipt(receipt, { state, at, reason } as ReceiptStep),
-        [],
-      );
+    const { store } = this.#components;
+    const [settled, outgoing, incoming] = await Promise.all([
+      store.read({ from: 'receipts', where: { id } }),
+      store.read({ from: 'outbox', where: { id } }),
+      store.read({ from: 'inbox', where: { id } }),
+    ]);
+    // Another node may use the id of a message of this one for a message of its own: what was sent here is meant first.
+    const ours = [
+      ...settled.filter(({ side }) => side !== 'received').map(receiptOf),
+      ...outgoing.map(storedReceipt),
+      ...incoming.filter(({ node }) => node === '').map(receiptOf),
+    ];
+    const theirs = [
+      ...settled.filter(({ side }) => side === 'received').map(receiptOf),
+      ...incoming.filter(({ node }) => node !== '').map(receiptOf),
+    ];
+    // By this node's own clock: the time of `stored` is what the other node says.
+    const [found] = ours.length > 0 ? ours : theirs.toSorted((a, b) => (a[1]?.at ?? 0) - (b[1]?.at ?? 0));
+    if (found) return found;
+    throw new EclipticError('RECEIPT_NOT_FOUND', `no durable message "${id}" is known`, { id });
   }
 
-  #flush(node: string): void {
-    const news = this.#news.get(node) ?? [];
-    this.#news.delete(node);
-    for (let at = 0; at < news.length; at += NEWS_AT_ONCE)
-      this.#components.tell(node, news.slice(at, at + NEWS_AT_ONCE));
-  }
-
-  #emit(id: string, state: string, reason: string | null): void {
+  /** Says on the event stream what a message has reached; `recipient` when it did so in an inbox of this node. */
+  emit(id: string, steps: readonly ReceiptStep[], recipient?: string): void {
     const { observability, runtime } = this.#components;
-    const why = reason === null ? undefined : reason;
-    observability.emit({ type: 'receipt', envelopeId: id, receiptState: state, reason: why, timestamp: runtime.now() });
+    for (const { state, reason } of steps) {
+      const about = { envelopeId: id, recipient, receiptState: state, reason: reason ?? undefined };
+      observability.emit({ type: 'receipt', ...about, timestamp: runtime.now() });
+    }
   }
+
+  /** Forgets finished receipts beyond the limits, oldest first, in small steps. What is not over, or not told, stays. */
+  async retain({ maxAgeMs = Number.POSITIVE_INFINITY, maxRows = Number.POSITIVE_INFINITY }: ReceiptLimits) {
+    const { store, runtime, news } = this.#components;
+    let excess = maxRows === Number.POSITIVE_INFINITY ? 0 : (await store.count({ from: 'receipts' })) - maxRows;
+    for (let above = -1; ; ) {
+      const rows = await store.read({ from: 'receipts', above: { at: above }, orderBy: 'at', limit: PAGE });
+      const cutoff = runtime.now() - maxAgeMs;
+      const writes: Write[] = [];
+      for (const { id, node, side, steps, at, news: number } of rows) {
+        if (at >= cutoff && excess <= 0) break;
+        if (!isFinal(presentState(receiptOf({ steps }))!) || !news.isHeard(node, number)) continue;
+        writes.push({ delete: 'receipts', where: { id, node, side } }, { delete: 'watches', where: { id } });
+        excess--;
+      }
+      if (writes.length > 0) await store.write(writes);
+      const last = rows.at(-1);
+      if (rows.length < PAGE || (last!.at >= cutoff && excess <= 0)) return;
+      above = last!.at;
+    }
+  }
+
+  #put(id: string, node: string, side: Side, steps: string, news: number | null): Write {
+    return { put: 'receipts', row: { id, node, side, steps, at: this.#components.runtime.now(), news } };
+  }
+}
+
+/** What the row of a message says about it. */
+export function receiptOf({ steps }: Pick<ReceiptRow | InboxRow, 'steps'>): Receipt {
+  return readSteps(JSON.parse(steps)) ?? [];
+}
+
+/** Of a message in the outbox, nothing is known but that it is stored. */
+export function storedReceipt({ storedAt }: Pick<OutboxRow, 'storedAt'>): Receipt {
+  return [stepOf('stored', storedAt)];
 }

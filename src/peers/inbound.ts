@@ -15,18 +15,24 @@ import {
   parsed,
 } from './wire.js';
 
-/** Who takes items about durable mail, and is told when a conversation begins and ends. */
-export interface PeerMail {
+/** Who takes items of certain kinds, and is told when a conversation begins and ends. */
+export interface PeerService<Kind extends string> {
   began(node: string): void;
   ended(node: string): void;
-  take(node: string, kind: 's' | 't' | 'u', rest: readonly unknown[]): void;
+  take(node: string, kind: Kind, rest: readonly unknown[]): void;
 }
+
+/** Durable mail. */
+export type PeerMail = PeerService<'s' | 't' | 'u'>;
+/** What agents offer over MCP, and calls of it. */
+export type PeerOffers = PeerService<'e'>;
 
 export interface InboundComponents {
   router: A2ARouter;
   channels: ChannelManager;
   cards: CardExchange;
   mail: () => PeerMail | undefined;
+  offers: () => PeerOffers | undefined;
   onRemoval: (peer: Peer, removal: Removal) => void;
   onKnown: (known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
@@ -76,6 +82,9 @@ export class Inbound {
       case 'u':
         this.#mail(peer, item[0], item.slice(1));
         break;
+      case 'e':
+        this.#offers(peer, item.slice(1));
+        break;
       case 'n':
         onRenewal(peer, item[1]);
         break;
@@ -88,6 +97,12 @@ export class Inbound {
     const mail = this.#components.mail();
     if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node keeps no durable mail');
     mail.take(node, kind, rest);
+  }
+
+  #offers({ node }: Peer, rest: readonly unknown[]): void {
+    const offers = this.#components.offers();
+    if (!offers) throw new EclipticError('METHOD_NOT_FOUND', 'this node takes no part in sharing tools');
+    offers.take(node, 'e', rest);
   }
 
   #message({ node }: Peer, item: Item): void {

@@ -5,7 +5,7 @@ import type { A2AObservability } from '../a2a/observability.js';
 import type { Carrier, ChannelCarrier, ChannelRequest } from '../a2a/ports.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
-import type { A2ALogEvent } from '../a2a/schemas.js';
+import type { A2ALogEvent, AgentCard } from '../a2a/schemas.js';
 import type { Link, LinkListener } from '../links/link.js';
 import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
@@ -14,7 +14,7 @@ import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
-import { Inbound, type PeerMail } from './inbound.js';
+import { Inbound, type PeerMail, type PeerOffers } from './inbound.js';
 import { type ConversationNames, Peer, type PeerLimits, type PeerStatus } from './peer.js';
 import type { Known } from './wire.js';
 
@@ -86,6 +86,8 @@ export class Peers implements Carrier, ChannelCarrier {
   joining: Joining | undefined;
   /** Without one, durable mail from other nodes is not taken. */
   mail: PeerMail | undefined;
+  /** Without one, other nodes are told of no tools, and theirs are not taken. */
+  offers: PeerOffers | undefined;
 
   constructor(components: PeersComponents, init: PeersInit) {
     this.#components = components;
@@ -104,6 +106,7 @@ export class Peers implements Carrier, ChannelCarrier {
       ...target,
       cards: this.#cards,
       mail: () => this.mail,
+      offers: () => this.offers,
       onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
       onKnown: (known) => this.#takeKnown(known),
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
@@ -274,6 +277,25 @@ export class Peers implements Carrier, ChannelCarrier {
     peer.post(text);
   }
 
+  /** As `say`, and tells what became of it: resolves when the other node has taken it, rejects with its refusal. */
+  tell(node: string, text: string): Promise<void> {
+    return this.#post(node, text);
+  }
+
+  /** Was that node told of this agent? */
+  knows(node: string, agent: string): boolean {
+    const peer = this.#peers.get(node);
+    return peer !== undefined && this.#cards.isTold(peer, agent);
+  }
+
+  /** Tells a node of an agent of this one that has left, until what is returned is called. */
+  introduce(node: string, card: AgentCard): () => void {
+    const peer = this.#peers.get(node);
+    if (!peer?.conversing || this.#cards.isTold(peer, card.id)) return () => {};
+    this.#cards.announce(peer, card.id, card);
+    return () => this.#cards.announce(peer, card.id, undefined);
+  }
+
   // ChannelCarrier
 
   transportTo(node: string): 'websocket' | 'hyperswarm' | 'local' {
@@ -336,6 +358,7 @@ export class Peers implements Carrier, ChannelCarrier {
     if (renewed) peer.post(JSON.stringify(['n', renewed]));
     membership.noteAddresses({ [peer.node]: peer.addresses });
     this.mail?.began(peer.node);
+    this.offers?.began(peer.node);
   }
 
   #takeRemoval(peer: Peer, removal: Removal): void {
@@ -388,6 +411,7 @@ export class Peers implements Carrier, ChannelCarrier {
           onEnd: (ended) => {
             this.#cards.end(ended);
             this.mail?.ended(ended.node);
+            this.offers?.ended(ended.node);
             this.#target?.channels.remote?.peerChanged(ended.node, 'lost');
           },
           onFarewell: (gone) => this.#dismiss(gone.node),

@@ -1,10 +1,11 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { A2AObservability } from '../a2a/observability.js';
 import type { A2ALogEvent } from '../a2a/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Store } from '../store/store.js';
-import { RecordWriter } from './record-writer.js';
+import { auditStart } from '../store/retention.js';
+import type { Store, Write } from '../store/store.js';
+import { type Batch, RecordWriter } from './record-writer.js';
 
 /** What the first row's digest covers in place of a row before it. */
 const BEGINNING = '0'.repeat(64);
@@ -31,23 +32,27 @@ function isAudited({ type, code }: A2ALogEvent): boolean {
 /** Keeps those events in the store, each row's digest over the one before it, so that an edit or a gap shows. */
 export class AuditLog {
   readonly #store: Store;
-  readonly #writer: RecordWriter;
+  readonly #writer: RecordWriter<A2ALogEvent>;
   readonly #stopListening: () => void;
+  /** The last link that is on disk. */
   #last: Link;
 
-  private constructor(store: Store, writer: RecordWriter, observability: A2AObservability, last: Link) {
+  private constructor(runtime: Runtime, store: Store, observability: A2AObservability, last: Link) {
     this.#store = store;
-    this.#writer = writer;
     this.#last = last;
-    this.#stopListening = observability.subscribe((event) => {
-      if (isAudited(event)) this.#append(event);
+    this.#writer = new RecordWriter(runtime, store, { what: 'audit log', prepare: (events) => this.#chain(events) });
+    this.#stopListening = observability.subscribeToUnusual((event) => {
+      if (isAudited(event)) this.#writer.add(event);
     });
   }
 
   static async open(runtime: Runtime, store: Store, observability: A2AObservability): Promise<AuditLog> {
     const [row] = await store.read({ from: 'audit', orderBy: 'seq', descending: true, limit: 1 });
-    const last = row ? { seq: row.seq, digest: row.digest } : { seq: 0, digest: BEGINNING };
-    return new AuditLog(store, new RecordWriter(runtime, store, 'audit log'), observability, last);
+    const [anchor] = await store.read({ from: 'cursors', where: { name: 'audit' } });
+    const { seq, digest } = row ?? (await firstLink(store));
+    // Rows that were there and are gone leave a gap that no later row fills.
+    const last = { seq: Math.max(seq, anchor?.value ?? 0), digest };
+    return new AuditLog(runtime, store, observability, last);
   }
 
   async close(): Promise<void> {
@@ -60,7 +65,7 @@ export class AuditLog {
     await this.#writer.flush();
     const store = this.#store;
     const [anchor] = await store.read({ from: 'cursors', where: { name: 'audit' } });
-    let before: Link = { seq: 0, digest: BEGINNING };
+    let before: Link = await firstLink(store);
     let rows = 0;
     for (;;) {
       const page = await store.read({ from: 'audit', above: { seq: before.seq }, orderBy: 'seq', limit: PAGE });
@@ -86,17 +91,28 @@ export class AuditLog {
     throw new EclipticError('AUDIT_BROKEN', `the audit log is broken: ${report.fault}`, { ...report });
   }
 
-  #append(event: A2ALogEvent): void {
-    const seq = this.#last.seq + 1;
-    const { timestamp: at } = event;
-    const text = JSON.stringify(event);
-    const digest = digestOf(this.#last.digest, seq, at, text);
-    this.#last = { seq, digest };
-    this.#writer.add({ insert: 'audit', row: { seq, at, event: text, digest } });
-    this.#writer.add({ put: 'cursors', row: { name: 'audit', value: seq } });
+  /** Hangs events on what is on disk, and not on what may never get there. */
+  #chain(events: readonly A2ALogEvent[]): Batch {
+    let last = this.#last;
+    const writes = events.map((event): Write => {
+      const seq = last.seq + 1;
+      const { timestamp: at } = event;
+      const text = JSON.stringify(event);
+      last = { seq, digest: digestOf(last.digest, seq, at, text) };
+      return { insert: 'audit', row: { seq, at, event: text, digest: last.digest } };
+    });
+    const written = () => {
+      this.#last = last;
+    };
+    return { writes: [...writes, { put: 'cursors', row: { name: 'audit', value: last.seq } }], written };
   }
 }
 
+/** What the first row that is kept hangs on. */
+async function firstLink(store: Store): Promise<Link> {
+  return (await auditStart(store)) ?? { seq: 0, digest: BEGINNING };
+}
+
 function digestOf(before: string, seq: number, at: number, event: string): string {
-  return createHash('sha256').update(`${before}\n${seq}\n${at}\n${event}`).digest('hex');
+  return hash('sha256', `${before}\n${seq}\n${at}\n${event}`, 'hex');
 }

@@ -1,18 +1,40 @@
-import { packEnvelope, unpackEnvelope } from '../a2a/codec.js';
+import { z } from 'zod';
+import { splitAddress } from '../a2a/address.js';
+import { envelopeText, unpackEnvelope } from '../a2a/codec.js';
 import type { Party, Policy } from '../a2a/policy.js';
 import type { Journal, JournalEntry } from '../a2a/ports.js';
+import { AgentTierSchema } from '../a2a/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Query, Store } from '../store/store.js';
+import type { Query, Store, Write } from '../store/store.js';
 import type { JournalRow } from '../store/tables.js';
 import { RecordWriter } from './record-writer.js';
 
+/** Where its address is not given, the row has it. */
+const PartySchema = z.object({
+  address: z.string().optional(),
+  node: z.string().optional(),
+  tier: AgentTierSchema,
+  sandboxId: z.string().optional(),
+});
+
 /** What policy was asked about one message. */
-interface Question {
-  readonly source: Party;
-  readonly target: Party;
-  readonly inReply: boolean;
-}
+const QuestionSchema = z.object({
+  source: PartySchema,
+  target: PartySchema,
+  inReply: z.boolean(),
+  /** Was the way back asked about too? */
+  needsAnswer: z.boolean().optional(),
+});
+
+const LineSchema = z.object({
+  envelope: z.string(),
+  decision: z.string(),
+  code: z.string().nullable(),
+  recipient: z.string().optional(),
+});
+
+type Question = z.infer<typeof QuestionSchema>;
 
 /** A recorded decision that would be another one today. */
 export interface Difference {
@@ -26,10 +48,12 @@ export interface Difference {
 }
 
 export interface JournalSearch {
-  thread?: string;
-  agent?: string;
+  thread?: string | undefined;
+  agent?: string | undefined;
   /** Epoch milliseconds. */
-  since?: number;
+  since?: number | undefined;
+  /** Only rows with smaller numbers. */
+  before?: number | undefined;
   limit?: number;
 }
 
@@ -39,36 +63,59 @@ const PAGE = 1_000;
 export class JournalLog implements Journal {
   readonly #runtime: Runtime;
   readonly #store: Store;
-  readonly #writer: RecordWriter;
+  readonly #writer: RecordWriter<JournalRow>;
+  /** The latest question, and its text: most messages go where the one before them went. */
+  #asked: { readonly question: Question; readonly text: string } | undefined;
 
   constructor(runtime: Runtime, store: Store) {
     this.#runtime = runtime;
     this.#store = store;
-    this.#writer = new RecordWriter(runtime, store, 'journal');
+    const prepare = (rows: readonly JournalRow[]) => ({
+      writes: rows.map((row): Write => ({ insert: 'journal', row })),
+    });
+    this.#writer = new RecordWriter(runtime, store, { what: 'journal', prepare });
   }
 
-  note({ envelope, source, target, inReply, code }: JournalEntry): void {
-    const { id: envelopeId, correlationId, sender, type } = envelope;
-    const question: Question = { source: partyOf(source), target: partyOf(target), inReply };
-    const row: JournalRow = {
+  note(entry: JournalEntry): void {
+    const { envelope, target, code } = entry;
+    const { id, correlationId, sender, type } = envelope;
+    this.#writer.add({
       seq: 0,
       at: this.#runtime.now(),
-      envelopeId,
-      thread: correlationId ?? null,
+      // Another node chose these: half a character must not keep the decision out.
+      envelopeId: wellFormed(id),
+      thread: correlationId === undefined ? null : wellFormed(correlationId),
       sender,
       recipient: target.address,
       type,
       code,
-      envelope: `[${packEnvelope(envelope)}]`,
-      decision: JSON.stringify(question),
-    };
-    this.#writer.add({ insert: 'journal', row });
+      // The body of a durable message is kept once, where it waits.
+      envelope: envelopeText(envelope.metadata?.durable ? envelope.withoutPayload() : envelope),
+      decision: this.#question(entry),
+    });
+  }
+
+  #question({ source, target, inReply, needsAnswer = false }: JournalEntry): string {
+    const before = this.#asked?.question;
+    if (
+      before?.inReply === inReply &&
+      (before.needsAnswer ?? false) === needsAnswer &&
+      isSame(before.source, source) &&
+      isSame(before.target, target)
+    ) {
+      return this.#asked!.text;
+    }
+    const base = { source: standingOf(source), target: standingOf(target), inReply };
+    const question: Question = needsAnswer ? { ...base, needsAnswer } : base;
+    this.#asked = { question, text: JSON.stringify(question) };
+    return this.#asked.text;
   }
 
   /** The latest decisions that fit, oldest first. */
-  async search({ thread, agent, since = 0, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
+  async search({ thread, agent, since = 0, before, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
     await this.#writer.flush();
-    const base = { from: 'journal', above: { at: since - 1 }, orderBy: 'seq', descending: true, limit } as const;
+    const bounds = { above: { at: since - 1 }, ...(before !== undefined && { below: { seq: before } }) };
+    const base = { from: 'journal', ...bounds, orderBy: 'seq', descending: true, limit } as const;
     const ask = (where: Query<'journal'>['where']) => this.#store.read({ ...base, where });
     const byThread = thread === undefined ? {} : { thread };
     if (agent === undefined) return (await ask(byThread)).reverse();
@@ -106,10 +153,11 @@ export function replay(rows: readonly unknown[], policy: Policy): { asked: numbe
   const differences: Difference[] = [];
   for (const value of rows) {
     const { envelope, decision, code } = readRow(value);
-    const { source, target, inReply } = decision;
+    const { source, target, inReply, needsAnswer } = decision;
     // Whether somebody was there to take it is not policy's business, and may well have changed.
     if (code !== null && !isPolicyCode(code)) continue;
-    const judged = policy.judge(envelope, source, target, inReply);
+    const there = policy.judge(envelope, source, target, inReply);
+    const judged = there.allowed && needsAnswer ? policy.judgeAnswer(target, source) : there;
     const now = judged.allowed ? 'delivered' : judged.code;
     const recorded = code ?? 'delivered';
     const { id: envelopeId, sender, type } = envelope;
@@ -120,12 +168,12 @@ export function replay(rows: readonly unknown[], policy: Policy): { asked: numbe
 
 function readRow(value: unknown) {
   try {
-    const row = value as JournalRow;
-    return {
-      envelope: unpackEnvelope(JSON.parse(row.envelope)),
-      decision: JSON.parse(row.decision) as Question,
-      code: row.code,
-    };
+    const { decision, code, ...row } = LineSchema.parse(value);
+    const envelope = unpackEnvelope(JSON.parse(row.envelope));
+    const { source, target, ...rest } = QuestionSchema.parse(JSON.parse(decision));
+    const to = partyOf(target, row.recipient ?? envelope.recipient);
+    const question = { source: partyOf(source, envelope.sender), target: to, ...rest };
+    return { envelope, decision: question, code };
   } catch (error) {
     throw new EclipticError('INVALID_ENVELOPE', 'this is not a line of an exported journal', {}, error);
   }
@@ -135,6 +183,21 @@ function isPolicyCode(code: string): boolean {
   return code === 'SANDBOX_VIOLATION' || code === 'TIER_VIOLATION' || code === 'ESCALATION_REQUIRED';
 }
 
-function partyOf({ address, node, tier, sandboxId }: Party): Party {
-  return { address, node, tier, sandboxId };
+/** What a decision is made from, besides the address that stands in the row. */
+function standingOf({ tier, sandboxId }: Party): Question['source'] {
+  return { tier, sandboxId };
+}
+
+function partyOf({ tier, sandboxId, ...given }: Question['source'], address: string): Party {
+  const party = { address, node: splitAddress(address).node, tier, sandboxId };
+  return given.address === undefined ? party : { ...party, address: given.address, node: given.node };
+}
+
+function isSame(a: Question['source'], b: Party): boolean {
+  return a.tier === b.tier && a.sandboxId === b.sandboxId;
+}
+
+/** The method is in Node 20, but not yet in the language level. */
+function wellFormed(text: string): string {
+  return (text as string & { toWellFormed(): string }).toWellFormed();
 }

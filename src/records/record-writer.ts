@@ -4,32 +4,47 @@ import type { Store, Write } from '../store/store.js';
 /** How long a record may wait for others to be written with it. */
 const DELAY_MS = 20;
 const BATCH = 500;
+/** Records that fail one after the other before the rest of a batch is given up. */
+const PATIENCE = 3;
 /** Records that may wait; more are dropped, and counted. */
 const MAX_WAITING = 20_000;
 
-/** Writes records in the background, in order and many at a time. A store that fails delays them, and then they go. */
-export class RecordWriter {
+/** What becomes of a batch of records. */
+export interface Batch {
+  readonly writes: readonly Write[];
+  readonly written?: () => void;
+}
+
+export interface RecordWriterInit<Rec> {
+  /** What is written, for people. */
+  what: string;
+  /** The changes that keep these records; asked for when it is their turn, and not before. */
+  prepare: (records: readonly Rec[]) => Batch;
+}
+
+/** Writes records in the background, in order and many at a time. What a failing store refuses is lost, and counted. */
+export class RecordWriter<Rec> {
   readonly #runtime: Runtime;
   readonly #store: Store;
-  readonly #what: string;
-  #waiting: Write[] = [];
+  readonly #init: RecordWriterInit<Rec>;
+  #waiting: Rec[] = [];
   #timer: Timer | undefined;
   #writing: Promise<void> | undefined;
-  /** Records that were dropped because the store could not keep up. */
+  /** Records that were dropped because the store could not keep up, or failed. */
   dropped = 0;
 
-  constructor(runtime: Runtime, store: Store, what: string) {
+  constructor(runtime: Runtime, store: Store, init: RecordWriterInit<Rec>) {
     this.#runtime = runtime;
     this.#store = store;
-    this.#what = what;
+    this.#init = init;
   }
 
-  add(write: Write): void {
+  add(record: Rec): void {
     if (this.#waiting.length >= MAX_WAITING) {
       this.dropped++;
       return;
     }
-    this.#waiting.push(write);
+    this.#waiting.push(record);
     if (this.#waiting.length >= BATCH) this.#start();
     else this.#timer ??= this.#runtime.setTimer(() => this.#start(), DELAY_MS);
   }
@@ -43,7 +58,8 @@ export class RecordWriter {
   #start(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#writing ??= this.#write().finally(() => {
+    if (this.#writing || this.#waiting.length === 0) return;
+    this.#writing = this.#write().finally(() => {
       this.#writing = undefined;
     });
   }
@@ -51,12 +67,33 @@ export class RecordWriter {
   async #write(): Promise<void> {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, BATCH);
-      try {
-        await this.#store.write(batch);
-      } catch (error) {
-        this.dropped += batch.length;
-        this.#runtime.logger.error({ err: error, lost: batch.length }, `the ${this.#what} could not be written`);
-      }
+      const failure = await this.#attempt(batch);
+      if (failure !== undefined) await this.#writeSingly(batch, failure);
+    }
+  }
+
+  /** One of them may be at fault, or the store: several in a row say that it is the store. */
+  async #writeSingly(batch: readonly Rec[], failure: unknown): Promise<void> {
+    let lost = 0;
+    let inRow = 0;
+    for (const record of batch) {
+      const failed = inRow >= PATIENCE || batch.length === 1 || (await this.#attempt([record])) !== undefined;
+      inRow = failed ? inRow + 1 : 0;
+      if (failed) lost++;
+    }
+    this.dropped += lost;
+    this.#runtime.logger.error({ err: failure, lost }, `the ${this.#init.what} could not be written`);
+  }
+
+  /** Why these could not be written, if they could not. */
+  async #attempt(records: readonly Rec[]): Promise<unknown> {
+    try {
+      const { writes, written } = this.#init.prepare(records);
+      await this.#store.write(writes);
+      written?.();
+      return undefined;
+    } catch (error) {
+      return error;
     }
   }
 }

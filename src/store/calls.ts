@@ -2,9 +2,14 @@ import type { EclipticError } from '../runtime/errors.js';
 import type { Change, Selection } from './plan.js';
 import type { LogName } from './tables.js';
 
+export interface WriteCall {
+  readonly kind: 'write';
+  readonly changes: readonly Change[];
+}
+
 /** What the store's thread can be asked. */
 export type Call =
-  | { readonly kind: 'write'; readonly changes: readonly Change[] }
+  | WriteCall
   | { readonly kind: 'read' | 'count'; readonly selection: Selection }
   | { readonly kind: 'figures'; readonly log: LogName }
   | { readonly kind: 'integrity' | 'counters' };

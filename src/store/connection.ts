@@ -21,13 +21,29 @@ export class Connection {
     this.#database.exec(text);
   }
 
-  /** How many rows it changed. */
-  run(text: string, values: readonly Value[] = []): number {
-    return this.#prepare(text).run(values as Value[]).changes;
+  /** Asks for a row where there is none: an account of what changed would take the binding half as long again. */
+  run(text: string, values: readonly Value[] = []): void {
+    this.first(text, values);
+  }
+
+  /** The only row, if there is one; much faster than a list of one. */
+  first(text: string, values: readonly Value[] = []): unknown[] | undefined {
+    try {
+      return this.#prepare(text).get(values as Value[]) as unknown[] | undefined;
+    } catch (error) {
+      // A statement that failed would fail once more the next time, for the same reason.
+      this.#statements.delete(text);
+      throw error;
+    }
   }
 
   all(text: string, values: readonly Value[] = []): unknown[][] {
     return this.#prepare(text).all(values as Value[]) as unknown[][];
+  }
+
+  /** One row after the other; nothing else may be asked meanwhile. */
+  each(text: string): Iterable<unknown[]> {
+    return this.#prepare(text).iterate([]) as Iterable<unknown[]>;
   }
 
   /** The file itself is let go when the statements are gone too, which is when the thread ends. */

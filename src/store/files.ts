@@ -8,7 +8,7 @@ export interface StoreFiles {
   readonly folder: string;
   readonly database: string;
   readonly wal: string;
-  /** A second name of the write-ahead log; see `wal-link.ts`. */
+  /** A second name of the write-ahead log; see `examine.ts`. */
   readonly walLink: string;
   /** What SQLite leaves when it dies while it makes a new file. */
   readonly journal: string;

@@ -6,11 +6,9 @@ import type { StoreFiles } from './files.js';
 import { LOG_NAMES, type LogFigures } from './log-figures.js';
 import { ROW_FORMATS } from './row-format.js';
 import { TABLE_NAMES } from './shapes.js';
-import { measureRows } from './statements.js';
+import { measureRows, SELECT_ALL } from './statements.js';
 import type { TableName } from './tables.js';
 import type { Watch } from './watch.js';
-
-const ROWS_PER_STEP = 500;
 
 /** Looks at everything: each page and the log against the notes of them, each table's structure, row and figure. */
 export function findDamage(files: StoreFiles, connection: Connection, figures: LogFigures, watch: Watch): Damage[] {
@@ -57,18 +55,12 @@ export function findDamage(files: StoreFiles, connection: Connection, figures: L
 
 function* damagedRows(file: string, connection: Connection, table: TableName): Iterable<EclipticError> {
   const format = ROW_FORMATS[table];
-  const text = `SELECT ${format.select}, rowid FROM "${table}" WHERE rowid > ? ORDER BY rowid LIMIT ${ROWS_PER_STEP}`;
-  for (let last: number = Number.MIN_SAFE_INTEGER; ; ) {
-    const rows = connection.all(text, [last]);
-    for (const raw of rows) {
-      try {
-        format.decode(file, raw);
-      } catch (error) {
-        if (!(error instanceof EclipticError)) throw error;
-        yield error;
-      }
+  for (const raw of connection.each(SELECT_ALL[table])) {
+    try {
+      format.decode(file, raw);
+    } catch (error) {
+      if (!(error instanceof EclipticError)) throw error;
+      yield error;
     }
-    if (rows.length < ROWS_PER_STEP) return;
-    last = rows.at(-1)!.at(-1) as number;
   }
 }

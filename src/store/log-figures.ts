@@ -14,7 +14,7 @@ export type LogSnapshot = ReadonlyMap<LogName, LogFigure>;
 
 export const LOG_NAMES = TABLE_NAMES.filter((name) => SHAPES[name].numbered) as LogName[];
 
-/** The figures of the logs, ahead of the database by what the present transaction has done. */
+/** The figures of the logs, ahead of the database by what waits to be written to their tables. */
 export class LogFigures {
   readonly #connection: Connection;
   #kept: LogSnapshot = new Map();
@@ -44,14 +44,10 @@ export class LogFigures {
     this.#now = snapshot;
   }
 
-  /** Writes what has changed into the transaction. */
+  /** Writes them into the transaction, for the tables are now as they say. */
   flush(): void {
     const update = `UPDATE "${FIGURES_TABLE}" SET rows = ?, bytes = ?, last = ? WHERE name = ?`;
-    for (const [name, { rows, bytes, last }] of this.#now) {
-      const kept = this.#kept.get(name)!;
-      if (kept.rows === rows && kept.bytes === bytes && kept.last === last) continue;
-      this.#connection.run(update, [rows, bytes, last, name]);
-    }
+    for (const [name, { rows, bytes, last }] of this.#now) this.#connection.run(update, [rows, bytes, last, name]);
   }
 
   committed(): void {

@@ -1,6 +1,7 @@
 import { rowExists, storeClosed, storeFailed } from './faults.js';
+import { arrange, keysAskedFor, matches } from './matching.js';
 import { type Change, type Selection, type Term, toChange, toSelection } from './plan.js';
-import { keyOf, SHAPES, type Shape, TABLE_NAMES, toRow } from './shapes.js';
+import { keyOf, SHAPES, type Shape, TABLE_NAMES, textBytes, toRow } from './shapes.js';
 import type { Figures, Query, Store, Write } from './store.js';
 import type { LogName, TableName, Tables, Value } from './tables.js';
 
@@ -130,36 +131,17 @@ export class MemoryStore implements Store {
     return values.with(column, number);
   }
 
-  #select({ table, terms, orderBy, descending, limit }: Selection): Values[] {
-    const { shape } = this.#tables[table];
-    const order = orderBy === undefined ? shape.key : [orderBy, ...shape.key];
-    const direction = descending ? -1 : 1;
-    const rows = this.#matches(table, terms).sort((a, b) => direction * compareBy(order, a, b));
-    return limit === undefined ? rows : rows.slice(0, limit);
+  #select(selection: Selection): Values[] {
+    return arrange(selection, this.#matches(selection.table, selection.terms));
   }
 
+  /** Keys that were asked for are looked up; everything else is looked through. */
   #matches(name: TableName, terms: readonly Term[]): Values[] {
     const { shape, rows } = this.#tables[name];
-    return candidates(shape, rows, terms).filter((values) => terms.every((term) => holds(term, values[term.column]!)));
+    const keys = keysAskedFor(shape, terms);
+    if (!keys) return [...rows.values()].filter((values) => matches(terms, values));
+    return keys.map((key) => rows.get(JSON.stringify(key))).filter((values) => values !== undefined);
   }
-}
-
-/** A single key that was asked for is looked up; everything else is looked through. */
-function candidates(shape: Shape, rows: ReadonlyMap<string, Values>, terms: readonly Term[]): Values[] {
-  const term = terms.find(
-    ({ column, test }) => shape.key.length === 1 && column === shape.key[0] && /is|in/.test(test),
-  );
-  if (term === undefined) return [...rows.values()];
-  const keys = term.test === 'in' ? [...new Set(term.values)] : [term.value];
-  return keys.map((key) => rows.get(JSON.stringify([key]))).filter((values) => values !== undefined);
-}
-
-function holds(term: Term, value: Value): boolean {
-  if (term.test === 'is') return value === term.value;
-  if (term.test === 'in') return term.values.includes(value);
-  if (value === null || term.value === null) return false;
-  const order = compareValues(value, term.value);
-  return term.test === 'above' ? order > 0 : order < 0;
 }
 
 function replace(table: Table, key: string, values: Values | undefined, undo: (() => void)[]): void {
@@ -184,38 +166,4 @@ function withChanges(values: Values, set: readonly (readonly [number, Value])[])
 
 function rowKey(shape: Shape, values: Values): string {
   return JSON.stringify(keyOf(shape, values));
-}
-
-function textBytes(values: Values = []): number {
-  let bytes = 0;
-  for (const value of values) if (typeof value === 'string') bytes += Buffer.byteLength(value);
-  return bytes;
-}
-
-function compareBy(columns: readonly number[], a: Values, b: Values): number {
-  for (const column of columns) {
-    const order = compareValues(a[column]!, b[column]!);
-    if (order !== 0) return order;
-  }
-  return 0;
-}
-
-/** SQLite's order: null first, numbers by size, texts by code point (which is not JavaScript's order). */
-function compareValues(a: Value, b: Value): number {
-  if (a === b) return 0;
-  if (a === null) return -1;
-  if (b === null) return 1;
-  if (typeof a === 'number' || typeof b === 'number') return (a as number) - (b as number);
-  const length = Math.min(a.length, b.length);
-  for (let index = 0; index < length; index++) {
-    const [left, right] = [a.charCodeAt(index), b.charCodeAt(index)];
-    if (left !== right) return codePointRank(left) - codePointRank(right);
-  }
-  return a.length - b.length;
-}
-
-/** UTF-16 puts the halves of the highest code points below some lower ones; this lifts them. */
-function codePointRank(unit: number): number {
-  if (unit < 0xd800) return unit;
-  return unit >= 0xe000 ? unit - 0x800 : unit + 0x2000;
 }

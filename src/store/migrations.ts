@@ -12,6 +12,9 @@ const MIGRATIONS: readonly (readonly string[])[] = [];
 /** The figures of each log: how many rows and bytes of text it has, and the highest number it ever gave. */
 export const FIGURES_TABLE = '_figures';
 
+/** Calls whose rows are not in their tables yet, as they travel between the threads: see `pending.ts`. */
+export const PENDING_TABLE = '_pending';
+
 /** The statements that bring a file of that version (0: without tables) to the present one, version included. */
 export function migration(from: number, steps = MIGRATIONS): string[] {
   const version = steps.length + 1;
@@ -28,6 +31,7 @@ function createAll(): string[] {
     `PRAGMA application_id = ${APPLICATION_ID}`,
     ...TABLE_NAMES.flatMap(createTable),
     `CREATE TABLE "${FIGURES_TABLE}" (name text PRIMARY KEY, rows integer, bytes integer, last integer) STRICT, WITHOUT ROWID`,
+    `CREATE TABLE "${PENDING_TABLE}" (number integer PRIMARY KEY, calls text, sum integer) STRICT`,
     ...logs.map((name) => `INSERT INTO "${FIGURES_TABLE}" VALUES ('${name}', 0, 0, 0)`),
   ];
 }

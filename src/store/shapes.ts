@@ -44,3 +44,10 @@ export function toRow<Row>(shape: Shape, values: readonly Value[]): Row {
   for (let index = 0; index < shape.columns.length; index++) row[shape.columns[index]!] = values[index]!;
   return row as Row;
 }
+
+/** How many bytes the texts of a row take, in UTF-8. */
+export function textBytes(values: readonly Value[] = []): number {
+  let bytes = 0;
+  for (const value of values) if (typeof value === 'string') bytes += Buffer.byteLength(value);
+  return bytes;
+}

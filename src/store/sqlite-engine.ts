@@ -1,30 +1,23 @@
 import type { EclipticError } from '../runtime/errors.js';
-import type { Call, Counters, Damage, Outcome } from './calls.js';
+import type { Call, Counters, Damage, Outcome, WriteCall } from './calls.js';
 import { Changes } from './changes.js';
 import { Connection } from './connection.js';
+import type { EngineOptions } from './engine-options.js';
 import { examine, prepareFiles } from './examine.js';
 import { storeClosed, toStoreError } from './faults.js';
 import { type StoreFiles, storeFiles } from './files.js';
 import { findDamage } from './integrity.js';
 import { LogFigures } from './log-figures.js';
 import { migration, SCHEMA_VERSION } from './migrations.js';
+import { canWait, Pending } from './pending.js';
 import type { Change } from './plan.js';
-import { ROW_FORMATS } from './row-format.js';
-import { countRows, selectRows } from './statements.js';
+import { Queries } from './queries.js';
 import { Watch } from './watch.js';
+import { encodeCalls } from './wire.js';
 
-export interface EngineOptions {
-  /** How long another process may take to let the file go. */
-  readonly busyMs?: number;
-  /** How many bytes of the database are checked before it is opened; the rest is checked afterwards. */
-  readonly checkBytes?: number;
-  /** How long the write-ahead log grows, in frames, before its pages are moved into the database. */
-  readonly checkpointFrames?: number;
-  /** How large the database may become, in pages: a disk that is full, for tests. */
-  readonly maxPages?: number;
-}
-
-const DEFAULTS = { busyMs: 500, checkBytes: 16 * 1024 * 1024, checkpointFrames: 2_000 } as const;
+const DEFAULTS = { busyMs: 500, checkBytes: 4 * 1024 * 1024, checkpointFrames: 2_000, pendingChanges: 2_048 } as const;
+/** How many times as many changes may wait while they cannot be written to their tables. */
+const PATIENCE = 16;
 
 /**
  * The store as it works inside its thread: synchronously, on one connection, alone on its files. A group of calls is
@@ -36,8 +29,16 @@ export class SqliteEngine {
   readonly #connection: Connection;
   readonly #figures: LogFigures;
   readonly #changes: Changes;
+  readonly #pending: Pending;
+  readonly #queries: Queries;
   readonly #watch: Watch;
   readonly #checkpointFrames: number;
+  readonly #pendingChanges: number;
+  /** The calls of the present transaction whose rows wait. */
+  #taken: Call[] = [];
+  #isInTransaction = false;
+  /** Is the present transaction in a state that only its end can mend? */
+  #isHalfDone = false;
   /** Why nothing works any more. */
   #failure: EclipticError | undefined;
   #counts = { writes: 0, transactions: 0, checkpoints: 0 };
@@ -62,17 +63,33 @@ export class SqliteEngine {
     this.#connection = openDatabase(files, options);
     this.#figures = new LogFigures(this.#connection);
     this.#changes = new Changes(files.database, this.#connection, this.#figures);
+    this.#pending = new Pending(files.database, this.#connection, this.#figures, this.#changes);
+    this.#queries = new Queries(files.database, this.#connection, this.#pending);
+    this.#pending.restore();
+    this.#figures.committed();
     this.#watch = new Watch(files, this.#connection, found);
     this.#checkpointFrames = options.checkpointFrames ?? DEFAULTS.checkpointFrames;
+    this.#pendingChanges = options.pendingChanges ?? DEFAULTS.pendingChanges;
   }
 
-  /** Carries out calls in their order; what was written is on disk when it returns. */
-  run(calls: readonly Call[]): Outcome[] {
+  /** Carries out calls in their order; what was written is on disk when it returns. `texts` is how they were asked. */
+  run(calls: readonly Call[], texts?: readonly string[]): Outcome[] {
     const failure = this.#failure;
     if (failure) return calls.map(() => ({ error: failure }));
-    if (!calls.some((call) => call.kind === 'write')) return calls.map((call) => this.#attempt(call));
+    const writes = calls.filter((call) => call.kind === 'write').length;
+    if (writes === 0) return calls.map((call) => this.#attempt(call));
     try {
-      return this.#transaction(() => calls.map((call) => this.#attempt(call)));
+      const outcomes = this.#transaction(() => {
+        // If that did not work when nobody waited, there must be an end to it.
+        if (this.#pending.size >= PATIENCE * this.#pendingChanges) this.#settle();
+        const attempted = calls.map((call) => this.#attempt(call));
+        if (this.#taken.length === writes && texts) for (const text of texts) this.#pending.append(text);
+        else if (this.#taken.length > 0) this.#pending.append(encodeCalls(this.#taken));
+        return attempted;
+      });
+      this.#counts.transactions++;
+      this.#counts.writes += outcomes.filter((outcome) => 'value' in outcome && outcome.value === undefined).length;
+      return outcomes;
     } catch (error) {
       // Not one of them but the whole transaction failed. One alone may still go, if the disk is nearly full.
       if (calls.length > 1) return calls.flatMap((call) => this.run([call]));
@@ -80,14 +97,27 @@ export class SqliteEngine {
     }
   }
 
-  /** Moves the log's pages into the database when it has grown long. To be called when nobody waits. */
+  /** Writes what waits to its tables, and moves the log's pages into the database, when there is much of either. */
   tidy(): void {
+    if (this.#pending.size >= this.#pendingChanges) this.settle();
     if (this.#watch.frames >= this.#checkpointFrames) this.checkpoint();
+  }
+
+  /** Writes everything that waits to its tables; false when it must go on waiting, where it is as safe. */
+  settle(): boolean {
+    try {
+      if (this.#pending.size > 0) this.#transaction(() => this.#settle());
+      return true;
+    } catch (error) {
+      const reason = toStoreError(error, this.#files.database);
+      if (reason.code === 'STORE_DAMAGED') this.#failure = reason;
+      return false;
+    }
   }
 
   checkpoint(): boolean {
     try {
-      if (!this.#watch.checkpoint()) return false;
+      if (!this.settle() || !this.#watch.checkpoint()) return false;
       this.#counts.checkpoints++;
       return true;
     } catch {
@@ -116,50 +146,63 @@ export class SqliteEngine {
 
   #attempt(call: Call): Outcome {
     try {
-      return { value: this.#carryOut(call) };
+      return { value: call.kind === 'write' ? this.#apply(call) : this.#answer(call) };
     } catch (error) {
       // Some errors end the transaction, and everything that was done in it.
-      if (call.kind === 'write' && !this.#connection.inTransaction) throw error;
+      if (this.#isHalfDone || (this.#isInTransaction && !this.#connection.inTransaction)) throw error;
       return { error: toStoreError(error, this.#files.database, tableOf(call)) };
     }
   }
 
-  #carryOut(call: Call): unknown {
-    const { database } = this.#files;
+  #answer(call: Exclude<Call, WriteCall>): unknown {
     switch (call.kind) {
-      case 'write':
-        return this.#apply(call.changes);
-      case 'read': {
-        const { text, values } = selectRows(call.selection);
-        const format = ROW_FORMATS[call.selection.table];
-        return this.#connection.all(text, values).map((raw) => format.decode(database, raw));
-      }
-      case 'count': {
-        const { text, values } = countRows(call.selection.table, call.selection.terms);
-        return this.#connection.all(text, values)[0]![0];
-      }
+      case 'read':
+        return this.#queries.read(call.selection);
+      case 'count':
+        return this.#queries.count(call.selection);
       case 'figures': {
         const { rows, bytes } = this.#figures.of(call.log);
         return { rows, bytes };
       }
       case 'integrity':
+        if (this.#isInTransaction) this.#settle();
+        else this.settle();
         return findDamage(this.#files, this.#connection, this.#figures, this.#watch) satisfies Damage[];
       case 'counters':
         return { ...this.#counts, marked: this.#watch.isMarked } satisfies Counters;
     }
   }
 
-  /** All changes of a call, or none. A single statement is that by itself. */
-  #apply(changes: readonly Change[]): void {
-    if (changes.length === 1 && changes[0]!.kind !== 'update') {
-      this.#changes.apply(changes[0]!);
+  /** All changes of a call, or none. */
+  #apply(call: WriteCall): void {
+    const { changes } = call;
+    if (!changes.every(canWait)) {
+      this.#applyDirectly(changes);
       return;
     }
+    const { steps } = this.#pending;
+    const figures = changes.length > 1 ? this.#figures.snapshot() : undefined;
+    try {
+      for (const change of changes) this.#pending.take(change);
+    } catch (error) {
+      this.#pending.rollBack(steps);
+      if (figures) this.#figures.restore(figures);
+      throw error;
+    }
+    this.#taken.push(call);
+  }
+
+  /** Changes of rows that must be looked for, which can only be done where all rows are in their tables. */
+  #applyDirectly(changes: readonly Change[]): void {
+    this.#settle();
+    const { steps } = this.#pending;
     const figures = this.#figures.snapshot();
     this.#connection.run('SAVEPOINT call');
     try {
-      for (const change of changes) this.#changes.apply(change);
+      for (const change of changes) this.#applyNow(change);
+      this.#figures.flush();
     } catch (error) {
+      this.#pending.rollBack(steps);
       this.#figures.restore(figures);
       if (this.#connection.inTransaction) this.#connection.run('ROLLBACK TO call');
       throw error;
@@ -168,24 +211,46 @@ export class SqliteEngine {
     }
   }
 
-  #transaction(task: () => Outcome[]): Outcome[] {
-    let outcomes: Outcome[];
+  #applyNow(change: Change): void {
+    if (canWait(change)) {
+      this.#pending.take(change);
+      this.#pending.settle();
+    } else if (change.kind === 'delete') {
+      this.#changes.delete(change.table, change.terms);
+    } else if (change.kind === 'update') {
+      this.#changes.update(change.table, change.terms, change.set);
+    }
+  }
+
+  #settle(): void {
+    this.#isHalfDone = true;
+    this.#pending.settle();
+    this.#figures.flush();
+    this.#taken = [];
+    this.#isHalfDone = false;
+  }
+
+  #transaction<Result>(task: () => Result): Result {
     try {
       this.#connection.run('BEGIN IMMEDIATE');
-      outcomes = task();
-      this.#figures.flush();
+      this.#isInTransaction = true;
+      const result = task();
       this.#connection.run('COMMIT');
+      this.#figures.committed();
+      this.#pending.keep();
+      this.#watch.committed();
+      return result;
     } catch (error) {
       this.#figures.rolledBack();
+      this.#pending.rollBack();
       this.#watch.failed();
       if (this.#connection.inTransaction) this.#connection.run('ROLLBACK');
       throw error;
+    } finally {
+      this.#taken = [];
+      this.#isInTransaction = false;
+      this.#isHalfDone = false;
     }
-    this.#figures.committed();
-    this.#watch.committed();
-    this.#counts.transactions++;
-    this.#counts.writes += outcomes.filter((outcome) => 'value' in outcome && outcome.value === undefined).length;
-    return outcomes;
   }
 }
 

@@ -52,7 +52,7 @@ describe('the files', () => {
     }
   });
 
-  it('of a later release are refused and stay as they are, wherever the version is written', () => {
+  it('of a later release are refused and stay as they are, wherever the version is written [ST4]', () => {
     for (const isInLog of [false, true]) {
       const folder = filled(1);
       const later = new Connection(join(folder, 'store.db'), 0);
@@ -71,7 +71,7 @@ describe('the files', () => {
     }
   });
 
-  it('of earlier releases are brought forward step by step', () => {
+  it('of earlier releases are brought forward step by step [ST4]', () => {
     const steps = [['ALTER one'], ['ALTER two', 'UPDATE two']];
     expect(migration(1, steps)).toEqual(['ALTER one', 'ALTER two', 'UPDATE two', 'PRAGMA user_version = 3']);
     expect(migration(2, steps)).toEqual(['ALTER two', 'UPDATE two', 'PRAGMA user_version = 3']);
@@ -84,7 +84,7 @@ describe('the files', () => {
     await expect(SqliteStore.open(join(temporaryFolder(), 'missing'))).rejects.toMatchObject({ code: 'STORE_FAILED' });
   });
 
-  it('open as fast when there are many rows as when there are few', { timeout: 60_000 }, () => {
+  it('open as fast when there are many rows as when there are few [ST5]', { timeout: 60_000 }, () => {
     const [few, many] = [filled(100), filled(40_000)];
     expect(statSync(join(many, 'store.db')).size).toBeGreaterThan(20_000_000);
     // The best of three, for others use the machine too.
@@ -110,7 +110,7 @@ describe('a large store', () => {
 });
 
 describe('a second process', () => {
-  it('is told that the store is taken', async () => {
+  it('is told that the store is taken [ST6]', async () => {
     const folder = temporaryFolder();
     const store = await open(folder);
     const lines = linesOf(child(folder, `store.close().then(() => console.log('opened'))`));
@@ -120,7 +120,7 @@ describe('a second process', () => {
     await expect(open(folder)).resolves.toBeDefined();
   });
 
-  it('that writes and is killed has lost nothing that it acknowledged', { timeout: 60_000 }, async () => {
+  it('that writes and is killed has lost nothing that it acknowledged [ST3]', { timeout: 60_000 }, async () => {
     const folder = temporaryFolder();
     for (let round = 0; round < 3; round++) {
       const process = child(
@@ -189,7 +189,7 @@ describe('many calls at once', () => {
 });
 
 describe('a full disk', () => {
-  it('fails what has no room, keeps what has, and works again when there is room', async () => {
+  it('fails what has no room, keeps what has, and works again when there is room [ST6]', async () => {
     const store = await open(temporaryFolder(), { maxPages: 120 });
     const outcomes = await Promise.allSettled(
       Array.from({ length: 40 }, (_, index) =>

@@ -11,6 +11,30 @@ const MAX_GROUP = 2_048;
 if (!parentPort) throw storeFailed('this file is the thread of a store and is not started by itself');
 const port = parentPort;
 
+/** Requests that are answered together. */
+class Group {
+  readonly #engine: SqliteEngine;
+  #calls: Call[] = [];
+  #texts: string[] = [];
+
+  constructor(engine: SqliteEngine) {
+    this.#engine = engine;
+  }
+
+  add(text: string): void {
+    for (const call of decodeCalls(text)) this.#calls.push(call);
+    this.#texts.push(text);
+    if (this.#calls.length >= MAX_GROUP) this.answer();
+  }
+
+  answer(): void {
+    if (this.#calls.length === 0) return;
+    port.postMessage(encodeOutcomes(this.#engine.run(this.#calls, this.#texts)) satisfies Response);
+    this.#calls = [];
+    this.#texts = [];
+  }
+}
+
 try {
   const { folder, options } = workerData as ThreadData;
   serve(SqliteEngine.open(folder, options));
@@ -24,20 +48,20 @@ function serve(engine: SqliteEngine): void {
   let isOpen = true;
 
   const handle = (first: Request): void => {
-    let calls: Call[] = [];
+    const group = new Group(engine);
     for (let request: Request | undefined = first; request; request = nextRequest()) {
-      if (typeof request !== 'string') {
-        answer(engine, calls);
-        engine.close();
-        isOpen = false;
-        port.postMessage({ closed: true } satisfies Response);
-        port.close();
-        return;
+      if (typeof request === 'string') {
+        group.add(request);
+        continue;
       }
-      calls = calls.concat(decodeCalls(request));
-      while (calls.length >= MAX_GROUP) answer(engine, calls.splice(0, MAX_GROUP));
+      group.answer();
+      engine.close();
+      isOpen = false;
+      port.postMessage({ closed: true } satisfies Response);
+      port.close();
+      return;
     }
-    answer(engine, calls);
+    group.answer();
     engine.tidy();
   };
 
@@ -52,9 +76,4 @@ function serve(engine: SqliteEngine): void {
 
 function nextRequest(): Request | undefined {
   return receiveMessageOnPort(port)?.message;
-}
-
-function answer(engine: SqliteEngine, calls: readonly Call[]): void {
-  if (calls.length === 0) return;
-  port.postMessage(encodeOutcomes(engine.run(calls)) satisfies Response);
 }

@@ -3,6 +3,8 @@ import { ROW_FORMATS, SUM_COLUMN } from './row-format.js';
 import { SHAPES, type Shape } from './shapes.js';
 import type { TableName, Value } from './tables.js';
 
+const MAX_TEXTS = 1_024;
+
 /** A statement's text, and what is bound to it. Equal shapes of questions give equal texts, so they can be cached. */
 export interface Sql {
   readonly text: string;
@@ -12,29 +14,36 @@ export interface Sql {
 export function createTable(name: TableName): string[] {
   const shape = SHAPES[name];
   const columns = shape.columns.map((column, index) => `"${column}" ${shape.types[index]}`);
-  const key = shape.key.map((place) => quote(shape, place)).join(', ');
+  // A number as key is the rowid; rows with any other key lie in the key's own tree, which saves the second one.
+  const form = shape.numbered ? 'STRICT' : 'STRICT, WITHOUT ROWID';
   return [
-    `CREATE TABLE "${name}" (${columns.join(', ')}, "${SUM_COLUMN}" integer NOT NULL, PRIMARY KEY (${key})) STRICT`,
+    `CREATE TABLE "${name}" (${columns.join(', ')}, "${SUM_COLUMN}" integer NOT NULL, PRIMARY KEY (${keyColumns(shape)})) ${form}`,
     ...shape.indexes.map(
       (of) => `CREATE INDEX "${name}_${of.join('_')}" ON "${name}" (${of.map((column) => `"${column}"`).join(', ')})`,
     ),
   ];
 }
 
-/** Changes nothing when the key is taken; the count of changes says so. */
-export const INSERT = statementPerTable((shape) => `${insertInto(shape)} ON CONFLICT DO NOTHING`);
+export const INSERT = statementPerTable(insertInto);
 
 export const PUT = statementPerTable((shape) => {
-  const key = shape.key.map((place) => quote(shape, place)).join(', ');
   const set = [...shape.columns.filter((_, place) => !shape.key.includes(place)), SUM_COLUMN];
   const replaced = set.map((column) => `"${column}" = excluded."${column}"`).join(', ');
-  return `${insertInto(shape)} ON CONFLICT (${key}) DO UPDATE SET ${replaced}`;
+  return `${insertInto(shape)} ON CONFLICT (${keyColumns(shape)}) DO UPDATE SET ${replaced}`;
 });
 
-export const UPDATE = statementPerTable((shape) => {
-  const set = [...shape.columns, SUM_COLUMN].map((column) => `"${column}" = ?`).join(', ');
-  return `UPDATE "${shape.name}" SET ${set} WHERE rowid = ?`;
-});
+/** Every row, in no order. */
+export const SELECT_ALL = statementPerTable(selectFrom);
+
+/** Sets some columns and the checksum of the row with a key: an index of other columns is left alone. */
+export function updateRow(table: TableName, columns: readonly number[]): string {
+  return remembered(`update ${table} ${columns}`, () => {
+    const shape = SHAPES[table];
+    const set = [...columns.map((place) => quote(shape, place)), `"${SUM_COLUMN}"`].map((column) => `${column} = ?`);
+    const where = shape.key.map((place) => `${quote(shape, place)} = ?`);
+    return `UPDATE "${table}" SET ${set.join(', ')} WHERE ${where.join(' AND ')}`;
+  });
+}
 
 export function selectRows(selection: Selection): Sql {
   const { table, orderBy, descending, limit } = selection;
@@ -46,35 +55,58 @@ export function selectRows(selection: Selection): Sql {
   const isBounded = selection.terms.some(({ test, column }) => /above|below/.test(test) && !shape.key.includes(column));
   const plus = orderBy === undefined && isBounded ? '+' : '';
   const by = order.map((place) => `${plus}${quote(shape, place)}${descending ? ' DESC' : ''}`).join(', ');
-  const text = `SELECT ${ROW_FORMATS[table].select} FROM "${table}"${where.text} ORDER BY ${by}`;
+  const text = `${selectFrom(shape)}${where.text} ORDER BY ${by}`;
   return limit === undefined
     ? { text, values: where.values }
     : { text: `${text} LIMIT ?`, values: [...where.values, limit] };
 }
 
-/** The rows as `selectRows` gives them, each with its rowid behind it. */
-export function selectForUpdate(table: TableName, terms: readonly Term[]): Sql {
-  const where = condition(SHAPES[table], terms);
-  return { text: `SELECT ${ROW_FORMATS[table].select}, rowid FROM "${table}"${where.text}`, values: where.values };
+/** The rows as `selectRows` gives them, in no order. */
+export function selectMatching(table: TableName, terms: readonly Term[]): Sql {
+  return withCondition('select', table, terms, selectFrom);
 }
 
 export function countRows(table: TableName, terms: readonly Term[]): Sql {
-  const where = condition(SHAPES[table], terms);
-  return { text: `SELECT count(*) FROM "${table}"${where.text}`, values: where.values };
+  return withCondition('count', table, terms, () => `SELECT count(*) FROM "${table}"`);
 }
 
 /** How many rows, and how many bytes of text in them. */
 export function measureRows(table: TableName, terms: readonly Term[]): Sql {
-  const shape = SHAPES[table];
-  const where = condition(shape, terms);
-  const texts = shape.columns.filter((_, place) => shape.types[place] === 'text');
-  const bytes = texts.map((column) => `coalesce(octet_length("${column}"), 0)`).join(' + ');
-  return { text: `SELECT count(*), coalesce(sum(${bytes}), 0) FROM "${table}"${where.text}`, values: where.values };
+  return withCondition('measure', table, terms, (shape) => {
+    const texts = shape.columns.filter((_, place) => shape.types[place] === 'text');
+    const bytes = texts.map((column) => `coalesce(octet_length("${column}"), 0)`).join(' + ');
+    return `SELECT count(*), coalesce(sum(${bytes}), 0) FROM "${table}"`;
+  });
 }
 
 export function deleteRows(table: TableName, terms: readonly Term[]): Sql {
-  const where = condition(SHAPES[table], terms);
-  return { text: `DELETE FROM "${table}"${where.text}`, values: where.values };
+  return withCondition('delete', table, terms, () => `DELETE FROM "${table}"`);
+}
+
+function withCondition(verb: string, table: TableName, terms: readonly Term[], make: (shape: Shape) => string): Sql {
+  const shape = SHAPES[table];
+  // Conditions of equality, which nearly all are, need their text only once.
+  let name = `${verb} ${table}`;
+  const values: Value[] = [];
+  for (const term of terms) {
+    if (term.test !== 'is') {
+      const where = condition(shape, terms);
+      return { text: `${make(shape)}${where.text}`, values: where.values };
+    }
+    name += ` ${term.column}`;
+    values.push(term.value);
+  }
+  return { text: remembered(name, () => `${make(shape)}${condition(shape, terms).text}`), values };
+}
+
+const texts = new Map<string, string>();
+
+function remembered(name: string, make: () => string): string {
+  const known = texts.get(name);
+  if (known !== undefined) return known;
+  const text = make();
+  if (texts.size < MAX_TEXTS) texts.set(name, text);
+  return text;
 }
 
 function condition(shape: Shape, terms: readonly Term[]): Sql {
@@ -101,6 +133,10 @@ function roundUp(length: number): number {
   return 2 ** Math.ceil(Math.log2(length));
 }
 
+function selectFrom({ name }: Shape): string {
+  return `SELECT ${ROW_FORMATS[name].select} FROM "${name}"`;
+}
+
 function insertInto(shape: Shape): string {
   const columns = [...shape.columns, SUM_COLUMN];
   const names = columns.map((column) => `"${column}"`).join(', ');
@@ -116,4 +152,8 @@ function statementPerTable(make: (shape: Shape) => string): Readonly<Record<Tabl
 
 function quote(shape: Shape, place: number): string {
   return `"${shape.columns[place]}"`;
+}
+
+function keyColumns(shape: Shape): string {
+  return shape.key.map((place) => quote(shape, place)).join(', ');
 }

@@ -27,8 +27,6 @@ export interface OutboxRow {
   readonly number: number;
   /** The recipient's node. */
   readonly node: string;
-  readonly sender: string;
-  readonly recipient: string;
   readonly envelope: string;
   readonly storedAt: number;
   readonly expiresAt: number | null;
@@ -41,25 +39,26 @@ export interface InboxRow {
   readonly number: number;
   /** The sender's node; '' for an agent of this one. */
   readonly node: string;
-  readonly sender: string;
   readonly recipient: string;
   readonly envelope: string;
-  readonly arrivedAt: number;
+  /** The states that it has reached so far, as in a receipt. */
+  readonly steps: string;
   readonly expiresAt: number | null;
-  /** How often it was handed to the agent. */
-  readonly attempts: number;
 }
 
-/** One state that a durable message reached, as this side knows it. */
+/** What became of a durable message that is neither in the outbox nor in the inbox, as this side knows it. */
 export interface ReceiptRow {
   readonly id: string;
-  readonly state: string;
-  readonly at: number;
-  readonly reason: string | null;
   /** The node at the other end of the message; '' when both ends are here. */
   readonly node: string;
-  /** That node, while it has not heard of this. */
-  readonly tell: string | null;
+  /** Which end is here: `sent`, `received`, or `local` for both. */
+  readonly side: string;
+  /** Every state that it reached, with its time and reason, as JSON. */
+  readonly steps: string;
+  /** When this row was written last. */
+  readonly at: number;
+  /** The number of this news; the other end is told until it has heard of that number. Null: it need not hear of it. */
+  readonly news: number | null;
 }
 
 /** A durable message that must be read by then, or its sender is told. */
@@ -163,8 +162,6 @@ export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> }
       id: 'text',
       number: 'integer',
       node: 'text',
-      sender: 'text',
-      recipient: 'text',
       envelope: 'text',
       storedAt: 'real',
       expiresAt: 'real',
@@ -177,20 +174,18 @@ export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> }
       id: 'text',
       number: 'integer',
       node: 'text',
-      sender: 'text',
       recipient: 'text',
       envelope: 'text',
-      arrivedAt: 'real',
+      steps: 'text',
       expiresAt: 'real',
-      attempts: 'integer',
     },
     key: ['number'],
     indexes: [['recipient', 'number'], ['id'], ['expiresAt']],
   },
   receipts: {
-    columns: { id: 'text', state: 'text', at: 'real', reason: 'text', node: 'text', tell: 'text' },
-    key: ['id', 'node', 'state'],
-    indexes: [['tell'], ['at']],
+    columns: { id: 'text', node: 'text', side: 'text', steps: 'text', at: 'real', news: 'integer' },
+    key: ['id', 'node', 'side'],
+    indexes: [['node', 'news'], ['at']],
   },
   watches: { columns: { id: 'text', sender: 'text', dueAt: 'real' }, key: ['id'], indexes: [['dueAt']] },
   cursors: { columns: { name: 'text', value: 'integer' }, key: ['name'] },

@@ -1,7 +1,7 @@
 import type { Call, Outcome } from './calls.js';
+import type { EngineOptions } from './engine-options.js';
 import { type Fault, fromFault, toFault } from './faults.js';
 import { TABLE_NAMES } from './shapes.js';
-import type { EngineOptions } from './sqlite-engine.js';
 
 /** What the store's thread starts with. */
 export interface ThreadData {
@@ -17,7 +17,8 @@ export type Response = string | { readonly opened: true } | { readonly refused: 
 
 /**
  * Calls and outcomes go between threads as JSON, and rows in it as bare lists: copying the objects themselves takes
- * four times as long.
+ * four times as long. Calls are also kept on disk in this form until their rows are in the tables, so a store that was
+ * not closed may be opened by a later release: another form needs a migration.
  */
 export function encodeCalls(calls: readonly Call[]): string {
   return JSON.stringify(

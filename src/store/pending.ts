@@ -1,0 +1,186 @@
+import { crc32 } from 'node:zlib';
+import type { Changes } from './changes.js';
+import type { Connection } from './connection.js';
+import { rowExists, storeDamaged } from './faults.js';
+import type { LogFigures } from './log-figures.js';
+import { keysAskedFor } from './matching.js';
+import { PENDING_TABLE } from './migrations.js';
+import type { Change, Term } from './plan.js';
+import { keyOf, SHAPES, type Shape, textBytes } from './shapes.js';
+import type { LogName, TableName, Value } from './tables.js';
+import { type RowKey, type WaitingRow, WaitingRows } from './waiting-rows.js';
+import { decodeCalls } from './wire.js';
+
+const APPEND = `INSERT INTO "${PENDING_TABLE}" (calls, sum) VALUES (?, ?)`;
+const CLEAR = `DELETE FROM "${PENDING_TABLE}"`;
+// As a blob: what is damaged need not be UTF-8, which would end the process.
+const SELECT = `SELECT number, CAST(calls AS blob), CAST(sum AS integer) FROM "${PENDING_TABLE}" ORDER BY number`;
+
+/**
+ * Calls that are on disk as they were asked, and whose rows wait in memory to be written to their tables, many at once:
+ * a message that is gone by then, or a cursor that has moved on, never costs more than that. Taking the calls again, in
+ * their order, beside the tables as they are, gives the same rows again.
+ *
+ * Only changes that name their rows by the key can wait; before any other, what waits is settled.
+ */
+export class Pending {
+  readonly #file: string;
+  readonly #connection: Connection;
+  readonly #figures: LogFigures;
+  readonly #changes: Changes;
+  readonly #rows = new WaitingRows();
+
+  constructor(file: string, connection: Connection, figures: LogFigures, changes: Changes) {
+    this.#file = file;
+    this.#connection = connection;
+    this.#figures = figures;
+    this.#changes = changes;
+  }
+
+  /** How many changes wait. */
+  get size(): number {
+    return this.#rows.changes;
+  }
+
+  /** How much can be taken back. */
+  get steps(): number {
+    return this.#rows.steps;
+  }
+
+  /** The rows of a table that are not as the database has them. */
+  of(table: TableName): Iterable<WaitingRow> {
+    return this.#rows.of(table)?.values() ?? [];
+  }
+
+  has(table: TableName): boolean {
+    return (this.#rows.of(table)?.size ?? 0) > 0;
+  }
+
+  /** Does a row, given by its key, wait? */
+  holds(table: TableName, key: readonly Value[]): boolean {
+    return this.#rows.of(table)?.has(rowKey(key)) ?? false;
+  }
+
+  /** Takes a change that can wait. Whoever gets an error takes back what was done until then. */
+  take(change: Change): void {
+    this.#rows.count();
+    const shape = SHAPES[change.table];
+    if ('values' in change) {
+      if (shape.numbered) this.#addToLog(shape, change.kind, change.values);
+      else this.#add(shape, change.kind, change.values);
+      return;
+    }
+    for (const key of keysAskedFor(shape, change.terms) ?? []) {
+      if (change.kind === 'delete') this.#delete(shape, key);
+      else this.#update(shape, key, change.set);
+    }
+  }
+
+  /** Writes down what was taken, as it was asked. */
+  append(text: string): void {
+    this.#connection.run(APPEND, [text, crc32(text)]);
+  }
+
+  /** Writes everything that waits to its tables. Room is made first, in case there is little. */
+  settle(): void {
+    this.#connection.run(CLEAR);
+    const tables = this.#rows.take();
+    for (const [table, rows] of tables) {
+      for (const { key, values } of rows.values()) if (!values) this.#changes.remove(table, keyTerms(table, key));
+    }
+    for (const [table, rows] of tables) {
+      for (const { values, isNew } of rows.values()) if (values) this.#changes.place(table, values, isNew);
+    }
+  }
+
+  keep(): void {
+    this.#rows.keep();
+  }
+
+  rollBack(steps = 0): void {
+    this.#rows.rollBack(steps);
+  }
+
+  /** Takes what an earlier process left. */
+  restore(): void {
+    let next = 1;
+    for (const [number, bytes, sum] of this.#connection.all(SELECT) as [number, Buffer | null, number][]) {
+      if (number !== next++ || bytes === null || crc32(bytes) !== sum) {
+        throw storeDamaged(this.#file, 'what was written last cannot be read', { table: PENDING_TABLE });
+      }
+      for (const call of decodeCalls(bytes.toString())) {
+        if (call.kind === 'write') for (const change of call.changes) this.take(change);
+      }
+    }
+    this.keep();
+  }
+
+  /** The row with a key as it is to become, or as the database has it. */
+  find(table: TableName, key: readonly Value[]): WaitingRow | undefined {
+    const waiting = this.#rows.of(table)?.get(rowKey(key));
+    if (waiting) return waiting.values && waiting;
+    const values = this.kept(table, key);
+    return values && { key, values, isNew: false };
+  }
+
+  /** The row with a key as the database has it. */
+  kept(table: TableName, key: readonly Value[]): Value[] | undefined {
+    return this.#changes.find(table, keyTerms(table, key));
+  }
+
+  #add(shape: Shape, kind: 'put' | 'insert', values: readonly Value[]): void {
+    const { name } = shape;
+    const key = keyOf(shape, values);
+    if (kind === 'insert' && this.find(name, key)) throw rowExists(name, key);
+    this.#rows.set(name, rowKey(key), { key, values, isNew: false });
+  }
+
+  #addToLog(shape: Shape, kind: 'put' | 'insert', given: readonly Value[]): void {
+    const { name } = shape;
+    const figure = this.#figures.of(name as LogName);
+    const place = shape.key[0]!;
+    const number = (given[place] as number) || figure.last + 1;
+    const key = [number];
+    const values = given.with(place, number);
+    // No number is given twice: above the last one, there is no row to be found.
+    const isAbove = number > figure.last;
+    const replaced = isAbove ? undefined : this.find(name, key);
+    if (kind === 'insert' && replaced) throw rowExists(name, key);
+    this.#rows.set(name, number, { key, values, isNew: isAbove || (replaced?.isNew ?? false) });
+    figure.rows += replaced ? 0 : 1;
+    figure.bytes += textBytes(values) - textBytes(replaced?.values);
+    figure.last = Math.max(figure.last, number);
+  }
+
+  #update({ name, numbered }: Shape, key: readonly Value[], set: readonly (readonly [number, Value])[]): void {
+    const found = this.find(name, key);
+    if (!found) return;
+    const values = found.values!.slice();
+    for (const [column, value] of set) values[column] = value;
+    this.#rows.set(name, rowKey(key), { ...found, values });
+    if (numbered) this.#figures.of(name as LogName).bytes += textBytes(values) - textBytes(found.values);
+  }
+
+  #delete({ name, numbered }: Shape, key: readonly Value[]): void {
+    const found = numbered ? this.find(name, key) : undefined;
+    if (numbered && !found) return;
+    this.#rows.set(name, rowKey(key), found?.isNew ? undefined : { key, values: undefined, isNew: false });
+    if (!found) return;
+    const figure = this.#figures.of(name as LogName);
+    figure.rows--;
+    figure.bytes -= textBytes(found.values);
+  }
+}
+
+/** Can a change wait? */
+export function canWait(change: Change): boolean {
+  return 'values' in change || keysAskedFor(SHAPES[change.table], change.terms) !== undefined;
+}
+
+function rowKey(key: readonly Value[]): RowKey {
+  return key.length === 1 ? key[0]! : JSON.stringify(key);
+}
+
+function keyTerms(table: TableName, key: readonly Value[]): Term[] {
+  return SHAPES[table].key.map((column, index) => ({ column, test: 'is', value: key[index]! }));
+}

@@ -1,0 +1,38 @@
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/** Writes a file for its owner only. A crash at any moment leaves the old one or the new one, never half of it. */
+export function writePrivately(file: string, text: string): void {
+  const draft = draftOf(file);
+  rmSync(draft, { force: true });
+  const handle = openSync(draft, 'wx', 0o600);
+  try {
+    writeFileSync(handle, text);
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+  renameSync(draft, file);
+  syncFolder(dirname(file));
+}
+
+/** Removes a file, and what a crash may have left of its next version. */
+export function removePrivately(file: string): void {
+  rmSync(draftOf(file), { force: true });
+  rmSync(file, { force: true });
+}
+
+function draftOf(file: string): string {
+  return `${file}.new`;
+}
+
+/** The new name is on disk only when its folder is. Windows has no such call, and needs none. */
+function syncFolder(folder: string): void {
+  if (process.platform === 'win32') return;
+  const handle = openSync(folder, 'r');
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
