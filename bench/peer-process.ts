@@ -3,8 +3,6 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Role } from './links-peer.js';
 
-const PEER = fileURLToPath(new URL('./links-peer.js', import.meta.url));
-
 /** The other process. */
 export class Peer {
   readonly ready: unknown;
@@ -15,10 +13,18 @@ export class Peer {
     this.ready = ready;
   }
 
-  static async start(role: Role): Promise<Peer> {
-    const child = fork(PEER, [JSON.stringify(role)], { stdio: 'inherit' });
+  static async start<R = Role>(role: R, program = './links-peer.js'): Promise<Peer> {
+    const path = fileURLToPath(new URL(program, import.meta.url));
+    const child = fork(path, [JSON.stringify(role)], { stdio: 'inherit' });
     const [ready] = await once(child, 'message');
     return new Peer(child, ready);
+  }
+
+  /** Asks it, and waits for what it says. */
+  async ask<T>(): Promise<T> {
+    this.#child.send('?');
+    const [answer] = await once(this.#child, 'message');
+    return answer as T;
   }
 
   async stop(): Promise<void> {

@@ -2,9 +2,10 @@ import { run as cli } from './cli.js';
 import type { Report } from './compare.js';
 import { run as durable } from './durable.js';
 import { run as links } from './links.js';
+import { run as mcp } from './mcp.js';
 import { run as mesh } from './mesh.js';
 
-const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, links, durable, cli };
+const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, links, durable, mcp, cli };
 
 const words = process.argv.slice(2);
 const json = words.includes('--json');

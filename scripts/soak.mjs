@@ -8,6 +8,8 @@ const SUITES = [
   'test/nodes',
   'test/lifecycle.test.ts',
   'src/store',
+  'src/process',
+  'test/upstream',
   'src/peers/attacks.test.ts',
 ];
 

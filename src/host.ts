@@ -1,17 +1,23 @@
 import { rmSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Agent } from './agent/agent.js';
+import { Approvals } from './approvals/approvals.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
-import type { AgentConfig, NetworkConfig } from './config/schema.js';
+import { readMcpServers } from './config/mcp-servers.js';
+import type { AgentConfig, HttpConfig, NetworkConfig } from './config/schema.js';
 import { ControlClient } from './control/client.js';
 import { controlPath, prepareDataFolder, unusable } from './control/data-folder.js';
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
+import type { Gateway } from './gateway/gateway.js';
+import { Pins } from './mcp/upstream/pins.js';
+import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { describeItself } from './orchestrator/self-description.js';
+import { Children } from './process/children.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
 import type { Runtime } from './runtime/runtime.js';
 import { SqliteStore } from './store/sqlite-store.js';
@@ -24,12 +30,22 @@ export interface HostInit {
   env: Readonly<Record<string, string | undefined>>;
   /** How the node meets others. */
   network?: NetworkConfig;
+  /** How it is reached over HTTP. */
+  http?: HttpConfig;
 }
 
 /** Time that work under way gets when the node is told to stop. */
 const DRAIN_MS = 5_000;
 /** Time that an agent's module gets to set itself up. */
 const SETUP_MS = 30_000;
+
+/** What a host keeps besides its node. */
+interface Belongings {
+  readonly lock: NodeLock;
+  readonly children: Children;
+  readonly approvals: Approvals;
+  readonly pins: Pins;
+}
 
 /**
  * A node as a program: its data folder, its agents and its control socket, started in that order and ended in the
@@ -40,23 +56,29 @@ export class Host {
   readonly control: string;
   /** Resolves when the host has stopped, whoever asked for it. */
   readonly stopped: Promise<void>;
-  readonly #lock: NodeLock;
+  readonly #belongings: Belongings;
+  readonly #upstreams: Upstreams;
   readonly #server: ControlServer;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
   #stopping = false;
   #resolveStopped!: () => void;
 
-  private constructor(runtime: Runtime, lock: NodeLock, node: EclipticNode, control: string) {
+  private constructor(runtime: Runtime, belongings: Belongings, node: EclipticNode, control: string) {
     this.#runtime = runtime;
-    this.#lock = lock;
+    this.#belongings = belongings;
+    const { children, approvals, pins } = belongings;
+    const { mcp: service, observability } = node;
+    this.#upstreams = new Upstreams({ runtime, service, observability, children, approvals, pins });
+    const upstreams = this.#upstreams;
     this.node = node;
     this.control = control;
     this.stopped = new Promise((resolve) => {
       this.#resolveStopped = resolve;
     });
     const shutDown = () => runtime.defer(() => void this.stop());
-    const methods = controlMethods({ node, failures: this.#failures, shutDown });
+    const gateway = () => this.gateway;
+    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }
@@ -66,28 +88,44 @@ export class Host {
     prepareDataFolder(dataFolder);
     const control = controlPath(dataFolder, env);
     const lock = NodeLock.acquire(dataFolder, runtime);
+    let children: Children | undefined;
     let host: Host | undefined;
     try {
       await clearStaleSocket(control);
+      children = await Children.open(runtime, { folder: join(dataFolder, 'children') });
+      const approvals = new Approvals(runtime, { folder: dataFolder });
+      const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }) };
       const { tiers, sandbox, limits } = loaded.config;
       const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
       const store = await SqliteStore.open(dataFolder);
       try {
-        host = new Host(runtime, lock, new EclipticNode({ runtime, tiers, sandbox, limits, network, store }), control);
+        const node = new EclipticNode({ runtime, tiers, sandbox, limits, network, store });
+        host = new Host(runtime, belongings, node, control);
       } catch (error) {
         await store.close();
         throw error;
       }
       await host.node.openStore();
       await host.#startAgents(loaded);
+      host.#startServers(loaded, env);
       await host.node.start();
+      await host.node.serve({ ...init.http, folder: dataFolder });
       await host.#server.listen(control);
       return host;
     } catch (error) {
       if (host) await host.stop();
-      else lock.release();
+      else {
+        await children?.close();
+        lock.release();
+      }
       throw error;
     }
+  }
+
+  /** The HTTP edge. */
+  get gateway(): Gateway {
+    if (this.node.gateway) return this.node.gateway;
+    throw new EclipticError('NODE_STOPPED', 'the node has no HTTP edge at present');
   }
 
   /** Agents whose modules failed, and why. */
@@ -100,9 +138,13 @@ export class Host {
     if (this.#stopping) return this.stopped;
     this.#stopping = true;
     this.#server.refuse();
+    const { children, approvals, lock } = this.#belongings;
     await this.node.stop({ drainMs: DRAIN_MS });
+    await this.#upstreams.close();
+    await children.close();
+    approvals.close();
     await this.#server.close();
-    this.#lock.release();
+    lock.release();
     this.#resolveStopped();
   }
 
@@ -114,6 +156,19 @@ export class Host {
       const { module, ...init } = agentConfig;
       await this.#setUp(this.node.agent({ id, ...init }), module && resolve(folder, module));
     }
+  }
+
+  /** MCP servers of the configuration, each owned by an agent, which is made where there is none. Nobody waits for them. */
+  #startServers({ config, folder }: LoadedConfig, env: HostInit['env']): void {
+    const { servers, idle } = readMcpServers(config.mcpServers ?? {}, env, folder);
+    const present = new Set(this.node.agents.map(({ id }) => id));
+    for (const { name, agent } of [...servers, ...idle]) {
+      if (present.has(agent)) continue;
+      present.add(agent);
+      this.node.agent({ id: agent, description: `Owns what the MCP server "${name}" offers.` });
+    }
+    for (const server of idle) this.#upstreams.addIdle(server);
+    for (const server of servers) this.#upstreams.add(server);
   }
 
   /** A module that fails takes down its own agent's behaviour, never the node. */

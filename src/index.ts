@@ -40,13 +40,30 @@ export {
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './a2a/tier-config.js';
 export type { Agent, MessageHandler, RequestHandler, StreamHandler } from './agent/agent.js';
 export type { AgentInit, CapabilityInit } from './agent/agent-init.js';
+export type { AgentTools, Offered, ToolCallOptions } from './agent/agent-tools.js';
 export type { RequestOptions } from './agent/conversations.js';
 export type { Message } from './agent/message.js';
 export type { Recipient, SendOptions } from './agent/outbox.js';
 export type { StreamReader } from './agent/streams.js';
+export type { Gateway, GatewayInit } from './gateway/gateway.js';
 export type { Effects } from './mail/delivery.js';
-export type { Mail, UnreadHandler } from './mail/mail.js';
+export type { Mail } from './mail/mail.js';
 export type { Receipt, ReceiptState, ReceiptStep } from './mail/receipt.js';
+export type { UnreadHandler } from './mail/watches.js';
+export type { Call } from './mcp/call.js';
+export type { PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition } from './mcp/definitions.js';
+export { deserializeInvocation, type InvocationRecord, serializeInvocation } from './mcp/invocation-record.js';
+export type {
+  Completions,
+  PromptHandler,
+  PromptInit,
+  ResourceInit,
+  ResourceLoader,
+  ToolHandler,
+  ToolInit,
+  ToolOptions,
+} from './mcp/offering.js';
+export type { McpService } from './mcp/service.js';
 export { createNode, type EclipticNode, type NodeInit, type NodeNetworkInit } from './node.js';
 export type { Finding, InviteOptions, Network, PeerRow } from './peers/network.js';
 export type { PeerLimits, PeerStatus } from './peers/peer.js';

@@ -10,13 +10,19 @@ import type { SandboxRoutingConfig, TierRoutingConfig } from './a2a/schemas.js';
 import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
 import { Agent, type AgentComponents } from './agent/agent.js';
 import type { AgentInit } from './agent/agent-init.js';
-import { Mail } from './mail/mail.js';
+import { MemoryTaskRecords } from './gateway/a2a/memory-task-records.js';
+import { SharedProject } from './gateway/a2a/profiles.js';
+import { Gateway, type GatewayInit } from './gateway/gateway.js';
+import { Mail, type MailInit } from './mail/mail.js';
+import { McpExchange } from './mcp/exchange.js';
+import { McpService } from './mcp/service.js';
 import { Identity } from './membership/identity.js';
 import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
 import { Network, type NetworkInit } from './peers/network.js';
 import { AuditLog } from './records/audit-log.js';
 import { JournalLog, replay } from './records/journal-log.js';
+import { Upkeep, type UpkeepLimits } from './records/upkeep.js';
 import { DeadlineQueue } from './runtime/deadlines.js';
 import { EclipticError } from './runtime/errors.js';
 import type { Runtime, Timer } from './runtime/runtime.js';
@@ -41,6 +47,8 @@ export interface NodeInit {
     channels?: ChannelManagerInit;
     events?: A2AObservabilityInit;
     threads?: ThreadTableInit;
+    /** What is kept of the past, in the store. */
+    retention?: UpkeepLimits & MailInit;
   };
 }
 
@@ -68,7 +76,14 @@ export class EclipticNode {
   readonly envelopes: EnvelopeFactory;
   /** Other nodes: inviting, joining, who is there. Only if the node was made with a `network`. */
   readonly network: Network | undefined;
+  /** What agents offer over MCP, here and on other nodes. */
+  readonly mcp: McpService;
+  readonly #exchange: McpExchange | undefined;
+  readonly #identity: Identity;
+  #gateway: Gateway | undefined;
   readonly #store: Store | undefined;
+  readonly #upkeep: Upkeep | undefined;
+  readonly #retention: MailInit | undefined;
   readonly #policy: Policy;
   #mail: Mail | undefined;
   #records: Records | undefined;
@@ -76,6 +91,8 @@ export class EclipticNode {
   readonly #deadlines: DeadlineQueue;
   readonly #components: AgentComponents;
   readonly #agents = new Map<string, Agent>();
+  /** Names of outside callers that have an agent here. */
+  readonly #callers = new Set<string>();
   readonly #hold: Timer;
   readonly #stopTracing: () => void;
   #stopped = false;
@@ -86,9 +103,12 @@ export class EclipticNode {
     const limits = init.limits ?? {};
     this.#runtime = runtime;
     this.#store = init.store;
+    this.#retention = limits.retention;
+    this.#upkeep = init.store && new Upkeep(runtime, init.store, limits.retention);
     const { folder, ...network } = init.network ?? {};
     const identity =
       init.network && (folder === undefined ? Identity.create(runtime) : Identity.keptIn(folder, runtime));
+    this.#identity = identity ?? Identity.create(runtime);
     this.key = identity?.key ?? init.nodeKey ?? runtime.id();
     const policy = new Policy(this.key);
     this.#policy = policy;
@@ -111,9 +131,16 @@ export class EclipticNode {
     this.network?.attach(this);
     if (init.tiers) this.router.setTierConfig(init.tiers);
     if (init.sandbox) this.router.setSandboxConfig(init.sandbox);
+    const deadlines = this.#deadlines;
+    const mcp = new McpService({ runtime, registry, policy, observability, deadlines });
+    this.mcp = mcp;
+    if (this.network) {
+      this.#exchange = new McpExchange({ service: mcp, registry, peers: this.network.peers });
+      this.network.peers.offers = this.#exchange;
+    }
     const { router, channels, envelopes: factory } = this;
     const mail = () => this.#mail;
-    this.#components = { runtime, deadlines: this.#deadlines, registry, router, channels, threads, factory, mail };
+    this.#components = { runtime, deadlines, registry, router, channels, threads, factory, mail, mcp };
     this.#hold = runtime.hold();
     this.#stopTracing = traceRouting(observability);
   }
@@ -138,15 +165,45 @@ export class EclipticNode {
     this.router.useJournal(journal);
     const audit = await AuditLog.open(runtime, store, observability);
     this.#records = { journal, audit, replay: (rows) => replay(rows, this.#policy) };
-    this.#mail = await Mail.open({ runtime, store, registry, observability, factory });
+    this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention);
     this.#mail.start(this.router, this.network?.peers);
     this.router.usePostbox(this.#mail);
+    this.#upkeep?.start();
     if (this.network) this.network.peers.mail = this.#mail;
   }
 
   /** Gets in touch with the other nodes of the mesh, if it belongs to one. `createNode` does this. */
   async start(): Promise<void> {
     if (this.network) await this.registry.enableHyperswarmDiscovery(this.network);
+  }
+
+  /** Opens the node to the outside over HTTP: its MCP endpoint, for who has a token. */
+  async serve(init: GatewayInit = {}): Promise<Gateway> {
+    if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
+    if (this.#gateway)
+      throw new EclipticError('ADDRESS_UNUSABLE', `the node is served at ${this.#gateway.url} already`);
+    const { registry, mcp } = this;
+    const records = new MemoryTaskRecords();
+    const own = () => this.agents.map(({ id }) => id).filter((id) => !this.#callers.has(id));
+    const profiles = new SharedProject(own);
+    const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
+    const parts = { runtime: this.#runtime, deadlines: this.#deadlines, registry, mcp, identity: this.#identity };
+    this.#gateway = await Gateway.start({ ...parts, records, profiles, callerAgent }, init);
+    return this.#gateway;
+  }
+
+  /** An outside caller is a member like any other, under its own name: it has a card, a tier and perhaps a sandbox. */
+  #callerAgent(name: string, sandbox: string | undefined): Agent {
+    const known = this.#agents.get(name);
+    if (known) return known;
+    this.#callers.add(name);
+    const about = { description: 'An outside caller.', tier: name === 'operator' ? 0 : 3 } as const;
+    return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
+  }
+
+  /** The HTTP edge, if the node is served. */
+  get gateway(): Gateway | undefined {
+    return this.#gateway;
   }
 
   /** Brings an agent to life on this node. */
@@ -183,14 +240,17 @@ export class EclipticNode {
   async stop({ drainMs = 0 }: { drainMs?: number } = {}): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
+    if (this.#gateway) await this.#gateway.close();
     if (drainMs > 0) await this.#drain(drainMs);
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();
     await this.registry.disableHyperswarmDiscovery();
-    this.#mail?.stop();
+    await this.#mail?.stop();
+    await this.#upkeep?.stop();
     await this.#records?.journal.close();
     await this.#records?.audit.close();
     await this.#store?.close();
+    this.#exchange?.close();
     this.#deadlines.clear();
     this.#stopTracing();
     this.#hold.cancel();
@@ -201,7 +261,7 @@ export class EclipticNode {
     const late = new Promise<void>((resolve) => {
       timer = this.#runtime.setTimer(resolve, ms);
     });
-    await Promise.race([this.router.drain(), late]);
+    await Promise.race([Promise.all([this.router.drain(), this.#mail?.drain()]), late]);
     timer?.cancel();
   }
 }

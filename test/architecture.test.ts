@@ -3,7 +3,7 @@ import { localImports, sourceFiles } from './source-files.js';
 
 /** From the bottom up; a folder may import those before it. Folders of one row may not import each other. */
 const LAYERS: readonly (readonly string[])[] = [
-  ['runtime'],
+  ['runtime', 'version.ts'],
   ['events'],
   ['process', 'net'],
   ['store'],
@@ -25,7 +25,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['gateway'],
   ['control'],
   ['config'],
-  ['node.ts', 'index.ts', 'simulation.ts', 'host.ts', 'version.ts'],
+  ['node.ts', 'index.ts', 'simulation.ts', 'host.ts'],
   ['cli'],
 ];
 

@@ -1,7 +1,7 @@
 import { sourceFiles } from './source-files.js';
 
 /** A test's title with the ids it proves at its end: `it('stores the card [R1.1 P1]', …)`, also after `it.each(…)`. */
-const TITLE = /\(\s*(['"`])(?:\\.|(?!\1).)*\[([A-Z][\w.-]*(?: [A-Z][\w.-]*)*)\]\1\s*,/g;
+const TITLE = /\(\s*(['"`])(?:\\.|(?!\1)[^\\\n])*\[([A-Z][\w.-]*(?: [A-Z][\w.-]*)*)\]\1\s*,/g;
 
 /** Which test files cite each requirement. */
 export function citations(): Map<string, string[]> {

@@ -8,6 +8,7 @@ import type {
   SandboxRoutingConfig,
 } from '../src/a2a/schemas.js';
 import { A2AMessageTypeSchema, SCHEMA_VERSION } from '../src/a2a/schemas.js';
+import type { ToolDefinition } from '../src/mcp/definitions.js';
 
 /** The arbitraries that every suite shares. */
 
@@ -109,6 +110,33 @@ export const arbA2AEnvelope = (): fc.Arbitrary<A2AEnvelope> =>
       ),
     },
     { requiredKeys: ['id', 'schemaVersion', 'sender', 'recipient', 'type', 'timestamp', 'payload'] },
+  );
+
+/** A JSON Schema of an object. */
+const arbObjectSchema = () =>
+  fc
+    .dictionary(fc.stringMatching(/^[a-z]{1,8}$/), fc.constantFrom('string', 'number', 'boolean', 'array'), {
+      maxKeys: 4,
+    })
+    .map((types) => ({
+      type: 'object' as const,
+      properties: Object.fromEntries(Object.entries(types).map(([name, type]) => [name, { type }])),
+      required: Object.keys(types).slice(0, 1),
+    }));
+
+/** A valid tool, as an agent offers it. */
+export const arbMCPToolDefinition = (): fc.Arbitrary<ToolDefinition> =>
+  fc.record(
+    {
+      kind: fc.constant('tool' as const),
+      name: fc.stringMatching(/^[a-z][a-zA-Z0-9_.-]{0,20}$/),
+      title: fc.string({ maxLength: 40 }),
+      description: fc.string({ maxLength: 80 }),
+      inputSchema: arbObjectSchema(),
+      outputSchema: arbObjectSchema(),
+      annotations: fc.record({ readOnlyHint: fc.boolean() }),
+    },
+    { requiredKeys: ['kind', 'name', 'inputSchema'] },
   );
 
 /** Sandbox rules over a small set of names, so that members, strangers and allowed agents all occur. */

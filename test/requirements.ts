@@ -1,5 +1,5 @@
 /** Everything the specification asks, one row each. A row is cited by a test title (`[R1.1]`) or `planned`. */
-type Capability = 'mesh' | 'nodes' | 'mcp' | 'gateway' | 'coordination' | 'providers';
+type Capability = 'mesh' | 'nodes' | 'mcp' | 'protocol' | 'gateway' | 'coordination' | 'providers';
 
 export interface Requirement {
   readonly id: string;
@@ -13,7 +13,7 @@ export interface Requirement {
 type Row = readonly [id: string, capability: Capability, sentence: string];
 
 /** Requirements of every other capability are planned. */
-const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh', 'nodes']);
+const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh', 'nodes', 'mcp', 'protocol']);
 
 /** Rows of one part of a document; the source of a row is `place` followed by its id without `prefix`. */
 function section(place: string, prefix: string, rows: readonly Row[]): readonly Requirement[] {
@@ -453,6 +453,140 @@ const providerSpecification = section('origins 3.1,', '', [
   ['SC-025-005', 'providers', 'Credentials rotate without restart or task interruption in 100% of runs.'],
 ]);
 
+const store = section('design D7 and D18, the store,', 'ST', [
+  ['ST1', 'nodes', 'After a power cut at any sync point nothing acknowledged is lost, and the store opens.'],
+  ['ST2', 'nodes', 'Flipped bits and cut files are detected and named: never a silent loss, never a crash.'],
+  ['ST3', 'nodes', 'A process that is killed has lost nothing that it acknowledged.'],
+  ['ST4', 'nodes', 'A store file of a later release is refused untouched; one of an earlier release is migrated.'],
+  ['ST5', 'nodes', 'Opening a store takes no longer because its journal is long.'],
+  ['ST6', 'nodes', 'A full disk or a file that another process holds is a typed error, and what can be served is.'],
+  ['ST7', 'nodes', 'The store in memory and the store in SQLite do the same, whatever is asked.'],
+]);
+
+const durableMail = section('design D7 and D16, durable mail,', 'DM', [
+  ['DM1', 'nodes', 'A durable message is acknowledged to its sender when it is on disk, and not before.'],
+  ['DM2', 'nodes', 'It is sent again until the other node has it on disk, across restarts of both, within its TTL.'],
+  [
+    'DM3',
+    'nodes',
+    'Its handler runs at least once, always with the same id, and is told whenever it may have run before.',
+  ],
+  ['DM4', 'nodes', 'What is made through commit() happens exactly once, wherever either process crashes.'],
+  ['DM5', 'nodes', 'Mail of each sender is handled in order.'],
+  ['DM6', 'nodes', 'While a peer is away for long, what waits for it is bounded, and the next is a typed refusal.'],
+  ['DM7', 'nodes', 'Policy is asked at both ends; a durable question may be answered after restarts of both.'],
+  ['DM8', 'nodes', 'A store that fails is a typed error; the node serves what it can, and mail goes on afterwards.'],
+  [
+    'DM9',
+    'nodes',
+    'kill -9 of either side at random moments: nothing lost, each effect once, order kept, receipts agree.',
+  ],
+  ['DM10', 'nodes', 'A recipient that is offline across restarts of both sides gets 100 of 100.'],
+  ['DM11', 'nodes', 'Simulated network and disk with crashes, whatever the seed: the promises hold.'],
+  ['DM12', 'nodes', 'A hostile peer can neither forge, change nor suppress the mail and receipts of others.'],
+  ['DM13', 'nodes', 'Mail to an agent that is away waits on disk, also when its sender has left.'],
+]);
+
+const receipts = section('design D16, receipts,', 'RC', [
+  ['RC1', 'nodes', 'A receipt is one pure machine: whoever has heard the same shows the same, in whatever order.'],
+  ['RC2', 'nodes', 'Both sides show the same states with the same times and reasons, in the end.'],
+  ['RC3', 'nodes', 'A message that is not read in time tells its sender, once, also across restarts.'],
+  ['RC4', 'nodes', 'A message whose time runs out ends as expired on both sides.'],
+]);
+
+const records = section('design D7 and R13, records,', 'RE', [
+  ['RE1', 'nodes', 'Security, cross-tier and policy events are in the audit log, of durable messages too.'],
+  ['RE2', 'nodes', 'An edit or a gap in the audit log is detected.'],
+  ['RE3', 'nodes', 'The journal is searched by thread, agent and time, and exported whole.'],
+  ['RE4', 'nodes', 'Recorded decisions are asked for again, and those that would differ are shown.'],
+  ['RE5', 'nodes', 'A journal that an earlier version recorded is decided today as it was then.'],
+  ['RE6', 'nodes', 'Journal, audit log and finished receipts are kept within limits of age, count and size.'],
+]);
+
+const safeFetches = section('design D15, fetches of foreign URLs,', 'SF', [
+  ['SF1', 'nodes', 'Nothing but public addresses is fetched from, v4 or v6, embedded or bare, however it is spelled.'],
+  ['SF2', 'nodes', 'A name is resolved once; the connection goes to the address that was checked (no DNS rebinding).'],
+  ['SF3', 'nodes', 'Each redirect is checked anew, never leads from https to http, and takes no credentials along.'],
+  ['SF4', 'nodes', 'Oversize, slow drip, header flood and a body without end are typed errors within set limits.'],
+  ['SF5', 'nodes', 'A private place is fetched from only if it is listed, on every hop.'],
+  ['SF6', 'nodes', 'Server-sent events are the same however the stream was cut, and bounded in size.'],
+  ['SF7', 'nodes', 'Errors of fetches tell nothing of a URL but its origin.'],
+]);
+
+const toolSharing = section('design D4, D11, D14 and D15, the MCP endpoint,', 'MC', [
+  ['MC1', 'mcp', 'Names on the wire are safe and unique, both forms are taken, and none comes to mean another tool.'],
+  ['MC2', 'mcp', 'A sandboxed principal neither sees nor calls anything outside; each attempt is one security event.'],
+  ['MC3', 'mcp', 'A call to another node is executed at most once; one that is lost fails with an unknown outcome.'],
+  ['MC4', 'mcp', 'The owner’s node asks its own policy about every call, whatever the calling node claims.'],
+  ['MC5', 'mcp', 'What another node says against the rules is refused, reported once, and harms nobody else.'],
+  ['MC6', 'mcp', 'Foreign Host and Origin headers and callers without a known token are refused.'],
+  [
+    'MC7',
+    'mcp',
+    'Clients of MCP 2026-07-28 and of 2025 list, call, read, prompt and are told of changes at one endpoint.',
+  ],
+  ['MC8', 'mcp', 'An ordinary call is answered on the short way exactly as by the SDK.'],
+  ['MC9', 'mcp', 'Sessions, request state and headers are of no use to another principal, or when changed.'],
+  ['MC10', 'mcp', 'A caller’s token is forwarded to nobody and written down nowhere.'],
+  ['MC11', 'mcp', 'The command line lists, calls, reads and fills in, and speaks MCP on standard input and output.'],
+]);
+
+const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP', [
+  ['UP1', 'mcp', 'A block of MCP servers of any client is taken as it is, and one that is wrong loses only itself.'],
+  ['UP2', 'mcp', 'Lists, calls, progress, logs, cancellation, questions and errors pass, over stdio and HTTP.'],
+  [
+    'UP3',
+    'mcp',
+    'A server that hangs, floods, dies or writes rubbish touches nobody else and is named with its state.',
+  ],
+  ['UP4', 'mcp', 'No call is repeated; while its server is away a tool stays listed and its calls fail at once.'],
+  ['UP5', 'mcp', 'A changed, renamed or new definition cannot be used until it is approved, with one security event.'],
+  ['UP6', 'mcp', 'Text that people would not see is made visible, or what holds it is left out.'],
+  ['UP7', 'mcp', 'However often servers are started and stopped, no process of theirs is left behind.'],
+  ['UP8', 'mcp', 'What a server is given in secret is found in no log, event, error or state.'],
+  ['UP9', 'mcp', 'What waits for the operator survives a restart, is decided once, and is denied when its time is up.'],
+]);
+
+/** Rules that implementations of A2A get wrong. `protocol` is what `src/a2a-protocol/` alone decides. */
+const a2aRules = section('facts/a2a', 'A2A-', [
+  ['A2A-1.9.1', 'protocol', 'A request without A2A-Version is in 0.3.'],
+  ['A2A-1.9.2', 'protocol', 'A patch number in a version is ignored.'],
+  ['A2A-1.9.3', 'protocol', 'The version may come as a query parameter.'],
+  ['A2A-1.9.4', 'protocol', 'A blocking send returns when the task has ended, or is interrupted.'],
+  ['A2A-1.9.5', 'gateway', 'The first event of a stream is a Task or a Message, of a subscription a Task.'],
+  ['A2A-1.9.6', 'gateway', 'SubscribeToTask is served by POST and GET; the client sends POST, and GET after a 405.'],
+  ['A2A-1.9.7', 'protocol', 'A stream ends with its task only, not where the task is interrupted.'],
+  ['A2A-1.9.8', 'gateway', 'SendMessage waits by default, and returns at once when returnImmediately is set.'],
+  ['A2A-1.9.9', 'protocol', 'Lists of tasks and of skills may be empty.'],
+  ['A2A-1.9.10', 'gateway', 'Errors of the HTTP binding are sent as application/a2a+json.'],
+  ['A2A-1.9.11', 'protocol', 'statusTimestampAfter is inclusive.'],
+  ['A2A-1.9.12', 'protocol', 'The canonical form of a card keeps required fields that are empty.'],
+  ['A2A-1.9.13', 'protocol', 'A part has exactly one content, of which null data is one; role and parts are checked.'],
+  ['A2A-1.9.14', 'protocol', 'The task of another caller is not found.'],
+  ['A2A-1.9.15', 'gateway', 'Deleting a push configuration twice is no fault; of an unknown task it is TaskNotFound.'],
+  ['A2A-1.9.16', 'protocol', 'Canceling a canceled task succeeds; one that ended otherwise is not cancelable.'],
+  ['A2A-1.9.17', 'protocol', 'A context id is taken as it is or refused, never replaced.'],
+  ['A2A-1.9.18', 'gateway', 'Every error of the HTTP binding carries an ErrorInfo, those of the framework too.'],
+  ['A2A-1.9.19', 'protocol', 'Timestamps are in UTC with milliseconds and Z.'],
+  ['A2A-1.9.20', 'gateway', 'A tenant is echoed exactly, and left out when there is none.'],
+  ['A2A-2.5.1', 'gateway', 'Bodies of more than 100 KB are taken, and too large ones refused in the protocol’s form.'],
+  ['A2A-2.5.2', 'protocol', 'Version query parameters and patch numbers are understood.'],
+  [
+    'A2A-2.5.3',
+    'protocol',
+    'Empty parts, wrong roles and parts with no or two contents are refused; null data is kept.',
+  ],
+  ['A2A-2.5.4', 'protocol', 'The time filter is inclusive, and a negative historyLength is refused.'],
+  ['A2A-2.5.5', 'protocol', 'A page after a cursor is right when the task of the cursor has changed.'],
+  ['A2A-2.5.6', 'protocol', 'A malformed JSON-RPC request is -32600.'],
+  ['A2A-2.5.7', 'gateway', 'Push URLs are validated, private addresses refused, and deliveries retried.'],
+  ['A2A-2.5.8', 'protocol', 'Signatures are made over required fields too.'],
+  ['A2A-2.5.9', 'gateway', 'Streams have heartbeats, event ids and backpressure, and notice a reader that left.'],
+  ['A2A-2.5.10', 'gateway', 'A subscription goes on after a restart of the server.'],
+  ['A2A-2.5.11', 'protocol', 'Context ids longer than 36 characters work.'],
+  ['A2A-2.5.12', 'gateway', 'Callers that are not authenticated do not share their tasks.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -467,6 +601,14 @@ export const requirements: readonly Requirement[] = [
   ...gatewayScenarios,
   ...gatewayErrors,
   ...gatewayConfiguration,
+  ...a2aRules,
   ...federation,
   ...providerSpecification,
+  ...store,
+  ...durableMail,
+  ...receipts,
+  ...records,
+  ...safeFetches,
+  ...toolSharing,
+  ...upstreamServers,
 ];

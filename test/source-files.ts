@@ -10,10 +10,10 @@ export interface SourceFile {
   readonly text: string;
 }
 
-/** The TypeScript files below a folder of this repository. */
+/** The TypeScript files below a folder of this repository, but for installed ones. */
 export function sourceFiles(folder: string): SourceFile[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
     .map((name) => join(folder, name).replaceAll('\\', '/'))
     .sort()
     .map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }));

@@ -5,17 +5,44 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { AgentCard, RoutingResult } from '../a2a/schemas.js';
 import type { ThreadTable } from '../a2a/thread-table.js';
+import { toWireError } from '../a2a/wire-error.js';
 import type { Delivery } from '../mail/delivery.js';
-import type { Mail, UnreadHandler } from '../mail/mail.js';
+import type { Mail } from '../mail/mail.js';
+import type { UnreadHandler } from '../mail/watches.js';
+import type { Offer } from '../mcp/catalogue.js';
+import type { Kind } from '../mcp/definitions.js';
+import {
+  offerPrompt,
+  offerResource,
+  offerTool,
+  type PromptHandler,
+  type PromptInit,
+  type ResourceInit,
+  type ResourceLoader,
+  type ToolHandler,
+  type ToolInit,
+  type ToolOptions,
+} from '../mcp/offering.js';
+import type { OutputOf, Schema } from '../mcp/schema.js';
+import type { McpService } from '../mcp/service.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type AgentInit, buildCard } from './agent-init.js';
+import {
+  AgentTasks,
+  plainPayload,
+  type TaskHandler,
+  type TaskNews,
+  type TaskOpening,
+  type TaskOptions,
+  taskIn,
+} from './agent-tasks.js';
+import { AgentTools } from './agent-tools.js';
 import { Conversations, type RequestOptions } from './conversations.js';
 import { Message } from './message.js';
 import { assertDelivered, isPromise, Outbox, type Recipient, type SendOptions } from './outbox.js';
 import type { StreamReader } from './streams.js';
-import { toWireError } from './wire-error.js';
 
 export interface AgentComponents {
   runtime: Runtime;
@@ -27,6 +54,7 @@ export interface AgentComponents {
   deadlines: DeadlineQueue;
   /** Durable mail, if the node keeps any. */
   mail: () => Mail | undefined;
+  mcp: McpService;
 }
 
 /** Returns the answer, a promise of it, or an async iterable whose items are streamed. */
@@ -45,8 +73,10 @@ export class Agent {
   #requestHandler: RequestHandler | undefined;
   #notificationHandler: MessageHandler | undefined;
   #streamHandler: StreamHandler | undefined;
+  #tasks: AgentTasks | undefined;
   #messageHandler: MessageHandler | undefined;
   #stopMail: (() => void) | undefined;
+  #stopUnread: (() => void) | undefined;
   #left = false;
 
   /** @internal */
@@ -78,6 +108,12 @@ export class Agent {
   onRequest(handler: RequestHandler): this {
     this.#requestHandler = handler;
     this.#takeMail();
+    return this;
+  }
+
+  /** Works on tasks, as A2A knows them: with progress, artifacts and questions. */
+  onTask(handler: TaskHandler, options: TaskOptions = {}): this {
+    this.#tasks = new AgentTasks(this.#components.runtime, handler, options);
     return this;
   }
 
@@ -136,7 +172,8 @@ export class Agent {
 
   /** Told, once for each, of durable messages of this agent that were not read within their `readWithinMs`. */
   onUnread(handler: UnreadHandler): this {
-    this.#components.mail()?.onUnread(this.id, handler);
+    this.#stopUnread?.();
+    this.#stopUnread = this.#components.mail()?.onUnread(this.id, handler);
     return this;
   }
 
@@ -145,6 +182,54 @@ export class Agent {
     const mail = this.#components.mail();
     if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node has no store to keep anything in');
     return (await mail.kept(this.id, name)) as T | undefined;
+  }
+
+  /** Offers a tool under `agent.name` to everyone who may use this agent's tools. */
+  tool<I extends Schema = Schema, O extends Schema = Schema>(
+    name: string,
+    options: ToolOptions<I, O>,
+    handler: ToolHandler<OutputOf<I>>,
+  ): this {
+    return this.#offer([offerTool(this.#components.mcp.requestState, name, options, handler)]);
+  }
+
+  /** Offers several tools at once: all of them, or, if one is refused, none. */
+  tools(list: readonly ToolInit[]): this {
+    const { requestState } = this.#components.mcp;
+    return this.#offer(
+      list.map(({ name, handler, ...options }) =>
+        offerTool(requestState, name, options, handler as ToolHandler<unknown>),
+      ),
+    );
+  }
+
+  /** Offers a resource, or with a `uriTemplate` all that it describes; the loader is asked at every reading. */
+  resource(init: ResourceInit, loader: ResourceLoader): this {
+    return this.#offer([offerResource(this.#components.mcp.requestState, init, loader)]);
+  }
+
+  /** Offers a prompt: a template with `{{argument}}` in it, or a handler that makes the messages. */
+  prompt(init: PromptInit, handler?: PromptHandler): this {
+    return this.#offer([offerPrompt(this.#components.mcp.requestState, init, handler)]);
+  }
+
+  /** Takes back a tool or a prompt by its name, or a resource by its URI. */
+  withdraw(kind: Kind, ...names: string[]): this {
+    this.#components.mcp.catalogue.remove(this.id, kind, names);
+    return this;
+  }
+
+  /** Tells those who watch a resource of this agent that its content has changed. */
+  resourceUpdated(uri: string): void {
+    this.#components.mcp.resourceUpdated(this.id, uri);
+  }
+
+  /** What other agents offer, to this one. */
+  get mcp(): AgentTools {
+    return new AgentTools(this.#components.mcp, () => {
+      if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+      return this.#components.registry.entry(this.id)!;
+    });
   }
 
   openChannel(to: string): Promise<A2AChannel> {
@@ -160,12 +245,22 @@ export class Agent {
   leave(): void {
     if (this.#left) return;
     this.#left = true;
-    this.#conversations.end(new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`));
+    const error = new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+    this.#tasks?.end(error);
+    this.#conversations.end(error);
     this.#components.channels.leave(this.id);
+    this.#components.mcp.catalogue.removeOwner(this.id);
     this.#outbox.close();
     this.#stopMail?.();
+    this.#stopUnread?.();
     this.#components.router.withdraw(this.id);
     this.#onLeave(this);
+  }
+
+  #offer(offers: readonly Offer[]): this {
+    if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+    this.#components.mcp.catalogue.add(this.id, undefined, offers);
+    return this;
   }
 
   /** Durable mail waits on disk until there is a handler for it. */
@@ -178,9 +273,11 @@ export class Agent {
   #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
     switch (envelope.type) {
       case 'request':
+        if (taskIn(envelope.payload) !== undefined) return this.#work(envelope);
         if (this.#requestHandler) return this.#answer(envelope, this.#requestHandler, delivery);
         break;
       case 'notification':
+        if (this.#tasks && this.#heardOfTask(envelope)) return;
         if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, delivery));
         break;
       default:
@@ -192,8 +289,25 @@ export class Agent {
     }
     if (this.#messageHandler) return this.#messageHandler(new Message(envelope, delivery));
     const error = new EclipticError('NOT_HANDLED', `${this.id} has no handler for this ${envelope.type}`);
-    if (envelope.type === 'request') this.#replyError(envelope, error);
+    if (envelope.type === 'request') this.#replyError(envelope, error, delivery);
     throw error;
+  }
+
+  /** A task that somebody gives to this agent: one that only answers requests is asked what the task asks. */
+  #work(envelope: ValidEnvelope): void | Promise<void> {
+    const opening = taskIn<TaskOpening>(envelope.payload)!;
+    const tasks = this.#tasks;
+    if (tasks) return this.#answer(envelope, (message) => tasks.run(message, opening));
+    const handler = this.#requestHandler;
+    if (!handler) {
+      this.#replyError(envelope, new EclipticError('NOT_HANDLED', `${this.id} takes no tasks`));
+    }
+    return this.#answer(envelope, (message) => handler(message.withPayload(plainPayload(opening))));
+  }
+
+  #heardOfTask({ sender, payload }: ValidEnvelope): boolean {
+    const news = taskIn<TaskNews>(payload);
+    return news !== undefined && this.#tasks!.take(sender, news);
   }
 
   #answer(envelope: ValidEnvelope, handler: RequestHandler, delivery?: Delivery): void | Promise<void> {
@@ -201,38 +315,49 @@ export class Agent {
     try {
       result = handler(new Message(envelope, delivery));
     } catch (error) {
-      this.#replyError(envelope, error);
+      this.#replyError(envelope, error, delivery);
     }
-    delivery?.replied();
-    if (!(result instanceof Promise)) return this.#replyWith(envelope, result);
+    if (!(result instanceof Promise)) return this.#replyWith(envelope, result, delivery);
     return result.then(
-      (value) => this.#replyWith(envelope, value),
-      (error) => this.#replyError(envelope, error),
+      (value) => this.#replyWith(envelope, value, delivery),
+      (error) => this.#replyError(envelope, error, delivery),
     );
   }
 
-  #replyWith(envelope: ValidEnvelope, value: unknown): void | Promise<void> {
-    if (isAsyncIterable(value)) return this.#replyStream(envelope, value);
+  #replyWith(envelope: ValidEnvelope, value: unknown, delivery?: Delivery): void | Promise<void> {
+    if (isAsyncIterable(value)) return this.#replyStream(envelope, value, delivery);
     try {
-      this.#outbox.reply(envelope, 'response', value ?? null);
+      this.#reply(envelope, 'response', value ?? null, delivery);
     } catch (error) {
-      this.#replyError(envelope, error);
+      this.#replyError(envelope, error, delivery);
     }
   }
 
-  async #replyStream(envelope: ValidEnvelope, source: AsyncIterable<unknown>): Promise<void> {
+  async #replyStream(
+    envelope: ValidEnvelope,
+    source: AsyncIterable<unknown>,
+    delivery: Delivery | undefined,
+  ): Promise<void> {
     try {
       await this.#conversations.write(envelope.sender, source, envelope.correlationId);
+      delivery?.markReplied();
     } catch (error) {
       if (error instanceof EclipticError && error.code === 'CANCELLED') return;
-      this.#replyError(envelope, error);
+      this.#replyError(envelope, error, delivery);
     }
   }
 
   /** Tells the caller, then lets the error reach this node's event stream too. */
-  #replyError(envelope: ValidEnvelope, error: unknown): never {
-    this.#outbox.reply(envelope, 'error', toWireError(error));
+  #replyError(envelope: ValidEnvelope, error: unknown, delivery?: Delivery): never {
+    // A durable question that is asked again may yet have an answer.
+    if (delivery?.lastAttempt !== false) this.#reply(envelope, 'error', toWireError(error), delivery);
     throw error;
+  }
+
+  /** Whoever asked durably is answered by one transaction with the end of the question. */
+  #reply(envelope: ValidEnvelope, type: 'response' | 'error', payload: unknown, delivery?: Delivery): void {
+    const answer = this.#outbox.answerTo(envelope, type, payload);
+    if (answer && !delivery?.answerWith(answer)) this.#outbox.post(answer);
   }
 }
 

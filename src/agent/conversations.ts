@@ -2,13 +2,13 @@ import { joinAddress } from '../a2a/address.js';
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { ThreadTable } from '../a2a/thread-table.js';
+import { fromWireError, toWireError } from '../a2a/wire-error.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { assertDelivered, isPromise, type Outbox, type Recipient } from './outbox.js';
 import { PendingRequest, type Requester } from './pending.js';
 import { type StreamPort, StreamReader, StreamWriter } from './streams.js';
-import { fromWireError, toWireError } from './wire-error.js';
 
 export interface RequestOptions {
   /** How long to wait for the answer; for a stream, how long it may be silent. Default 30 s. */

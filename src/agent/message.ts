@@ -8,10 +8,17 @@ export class Message<T = unknown> {
   readonly envelope: ValidEnvelope;
 
   readonly #delivery: Delivery | undefined;
+  readonly #payload: T;
 
-  constructor(envelope: ValidEnvelope, delivery?: Delivery) {
+  constructor(envelope: ValidEnvelope, delivery?: Delivery, payload = envelope.payload as T) {
     this.envelope = envelope;
     this.#delivery = delivery;
+    this.#payload = payload;
+  }
+
+  /** @internal The same message, as saying something else. */
+  withPayload<P>(payload: P): Message<P> {
+    return new Message(this.envelope, this.#delivery, payload);
   }
 
   /** May this durable message have been seen before? It has the same id then. */
@@ -38,7 +45,7 @@ export class Message<T = unknown> {
 
   /** What the sender sent: shared by reference between agents of one process, so treat it as read-only. */
   get payload(): T {
-    return this.envelope.payload as T;
+    return this.#payload;
   }
 
   /** The conversation, if this belongs to one. */

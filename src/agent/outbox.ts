@@ -80,11 +80,21 @@ export class Outbox {
 
   /** Answers an envelope, if it can be answered. What becomes of the reply is on the event stream. */
   reply(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): void {
-    if (envelope.correlationId === undefined || this.#closed || !this.#entry.registered) return;
+    const answer = this.answerTo(envelope, type, payload);
+    if (answer) this.post(answer);
+  }
+
+  /** The answer to an envelope, if it can be answered. */
+  answerTo(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): ValidEnvelope | undefined {
+    if (envelope.correlationId === undefined || this.#closed || !this.#entry.registered) return undefined;
     const { correlationId: thread, sender } = envelope;
     // Whoever asked durably is answered durably.
     const metadata = envelope.metadata?.durable ? { durable: true } : undefined;
-    const answer = this.#factory.createFrom(this.#sender, sender, type, payload, thread, metadata);
+    return this.#factory.createFrom(this.#sender, sender, type, payload, thread, metadata);
+  }
+
+  /** Routes an answer. What becomes of it is on the event stream. */
+  post(answer: ValidEnvelope): void {
     const routed = this.#route(answer, false);
     if (isPromise(routed)) routed.catch(() => {});
   }

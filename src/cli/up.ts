@@ -1,6 +1,13 @@
 import { pino } from 'pino';
 import { loadConfig } from '../config/load.js';
-import { LOG_LEVELS, type LogLevel, type NetworkConfig, NetworkSchema } from '../config/schema.js';
+import {
+  type HttpConfig,
+  HttpSchema,
+  LOG_LEVELS,
+  type LogLevel,
+  type NetworkConfig,
+  NetworkSchema,
+} from '../config/schema.js';
 import { Host } from '../host.js';
 import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
@@ -20,6 +27,8 @@ export const command: Command = {
     peer: { type: 'string' },
     bootstrap: { type: 'string' },
     'no-dht': { type: 'boolean' },
+    port: { type: 'string' },
+    open: { type: 'boolean' },
   },
   optionHelp: [
     ['--config FILE', 'configuration (or ECLIPTIC_CONFIG; default: ecliptic.json if it is there)'],
@@ -28,6 +37,8 @@ export const command: Command = {
     ['--listen ADDRESS', 'take WebSocket links at host:port, or at a port of 127.0.0.1'],
     ['--peer LIST', 'ws:// addresses of nodes to call, separated by commas'],
     ['--bootstrap LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'],
+    ['--port PORT', 'where HTTP is served (or PORT; default: 3000); the next free one if it is taken'],
+    ['--open', 'let callers on this machine in without a token, as guests'],
     ['--no-dht', 'meet nobody on a DHT, for networks without UDP'],
   ],
   examples: [
@@ -47,7 +58,8 @@ export const command: Command = {
     stopOnSignals(() => host);
     containModules(logger);
     const network = networkConfig(invocation, loaded.config.network);
-    host = await Host.start({ runtime, loaded, dataFolder, env, network });
+    const http = httpConfig(invocation, loaded.config.http);
+    host = await Host.start({ runtime, loaded, dataFolder, env, network, http });
     announce(host, dataFolder, output);
     await host.stopped;
     logger.info({}, 'stopped');
@@ -79,6 +91,20 @@ function networkConfig({ values }: Invocation, fromFile: NetworkConfig | undefin
   throw usage(`--${String(issue?.path[0] ?? 'network').replace(/s$/, '')}: ${issue?.message}`);
 }
 
+/** What the command line says of HTTP, before the environment, before the file. */
+function httpConfig({ values, env }: Invocation, fromFile: HttpConfig | undefined): HttpConfig {
+  const port = values.port ?? (env.PORT || undefined);
+  const parsed = HttpSchema.safeParse({
+    ...fromFile,
+    ...(port !== undefined && { port: port === '' ? Number.NaN : Number(port) }),
+    ...(env.BIND_HOST && { host: env.BIND_HOST }),
+    ...(values.open && { open: true }),
+  });
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw usage(`--${String(issue?.path[0] ?? 'port')}: ${issue?.message}`);
+}
+
 /** The first signal stops in good order; a second one, or one before the node is up, at once. */
 function stopOnSignals(host: () => Host | undefined): void {
   let count = 0;
@@ -98,20 +124,26 @@ function containModules(logger: Logger): void {
 }
 
 function announce(host: Host, dataFolder: string, output: Output): void {
-  const { node, control, failures } = host;
+  const { node, control, failures, gateway } = host;
+  const { url: http, mcpUrl: mcp } = gateway;
+  const { owners: token } = gateway.tokens;
   const failed = [...failures].map(([agent, { code, message }]) => ({ agent, code, message }));
-  const ready = { node: node.key, control, data: dataFolder, pid: process.pid, agents: node.agents.length, failed };
+  const place = { node: node.key, control, data: dataFolder, pid: process.pid };
+  const ready = { ...place, http, mcp, token, agents: node.agents.length, failed };
   output.value(ready, () =>
     [
       `Ecliptic ${VERSION}: node ${node.key} is up with ${node.agents.length} agents (process ${process.pid})`,
       ...failed.map(({ agent, message }) => `  ${agent} failed: ${message}`),
       `  data     ${dataFolder}`,
       `  control  ${control}`,
+      `  mcp      ${mcp}`,
+      `  token    ${token}`,
       '',
       'Try, in another terminal:',
       '  npx ecliptic agents',
       `  npx ecliptic request --as sun --to mars '{"hello":"mars"}'`,
       '  npx ecliptic tail',
+      `  claude mcp add --transport http ecliptic ${mcp} --header "Authorization: Bearer ${token}"`,
       '',
       'Ctrl-C stops it.',
     ].join('\n'),

@@ -7,6 +7,7 @@ import {
   SandboxRoutingConfigSchema,
   TierRoutingConfigSchema,
 } from '../a2a/schemas.js';
+import { NAME_STYLES } from '../mcp/wire-names.js';
 import { AddressSchema } from '../peers/wire.js';
 
 /** `ecliptic.json`. The published JSON Schema is made from this. */
@@ -44,6 +45,12 @@ const AgentConfigSchema = z.strictObject({
     .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
 });
 
+const RetentionSchema = z.strictObject({
+  maxAgeMs: positive.optional(),
+  maxRows: positive.optional(),
+  maxBytes: positive.optional(),
+});
+
 const LimitsSchema = z.strictObject({
   mailboxCapacity: positive.optional().describe('Messages that may wait for one agent. Default 10,000.'),
   concurrency: positive.optional().describe('Handlers of one agent that may run at once. Default 1,000.'),
@@ -68,6 +75,16 @@ const LimitsSchema = z.strictObject({
       queueChars: positive.optional(),
     })
     .optional(),
+  retention: z
+    .strictObject({
+      journal: RetentionSchema.optional().describe('Default: 30 days, 1,000,000 rows, 1 GiB.'),
+      audit: RetentionSchema.optional().describe('Default: a year, 1,000,000 rows, 1 GiB.'),
+      receipts: RetentionSchema.omit({ maxBytes: true })
+        .optional()
+        .describe('Of finished durable messages. Default: 30 days, 1,000,000.'),
+    })
+    .optional()
+    .describe('What is kept of the past; the oldest goes first.'),
   threads: z
     .strictObject({
       threads: positive.optional(),
@@ -107,6 +124,48 @@ const NetworkSchema = z.strictObject({
   dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),
 });
 
+const HttpSchema = z.strictObject({
+  port: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .optional()
+    .describe('Where HTTP is served; the next free port if taken. Default 3000.'),
+  host: z.string().min(1).max(LIMITS.nameChars).optional().describe('The address to listen at. Default 127.0.0.1.'),
+  hosts: z.array(z.string().min(1)).optional().describe('Further host names under which clients reach this node.'),
+  open: z.boolean().optional().describe('Let callers on this machine in without a token, as guests. Default false.'),
+  names: z
+    .enum(NAME_STYLES)
+    .optional()
+    .describe('Names of tools on the MCP wire: safe "agent__tool" (default), dotted "agent.tool", bare "tool".'),
+});
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
+const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
+const setting = z.union([z.string(), z.number(), z.boolean()]);
+
+/** A server as MCP clients write it. Keys that only mean something to another client are no matter here. */
+const McpServerSchema = z
+  .looseObject({
+    type: z.enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse']).optional(),
+    command: z.string().min(1).optional().describe(`The program to start. ${variables}`),
+    args: z.array(z.string()).optional(),
+    env: z.record(z.string(), setting).optional().describe('What it finds in its environment; little else is there.'),
+    cwd: z.string().min(1).optional().describe('The folder to start it in, relative to this file.'),
+    url: z.string().min(1).optional().describe(`Where it is reached over HTTP. ${variables}`),
+    headers: z.record(z.string(), setting).optional().describe('Sent with every request, such as Authorization.'),
+    disabled: z.boolean().optional(),
+    timeout: z
+      .number()
+      .positive()
+      .optional()
+      .describe(
+        'How long a call may take: seconds up to 3,600, milliseconds above, as clients write it. Default 60 s.',
+      ),
+    agent: card.id.optional().describe('The agent that owns its tools. Default: one named after the server.'),
+  })
+  .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'needs a "command" or a "url"');
+
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 export const ConfigSchema = z
@@ -122,14 +181,21 @@ export const ConfigSchema = z
     tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
     network: NetworkSchema.optional().describe('How this node meets others, once it has invited one or joined.'),
+    http: HttpSchema.optional().describe('The HTTP edge: the MCP endpoint.'),
+    mcpServers: z
+      .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
+      .optional()
+      .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');
 
-export { NetworkSchema };
+export { HttpSchema, NetworkSchema };
+export type HttpConfig = z.input<typeof HttpSchema>;
 export type NetworkConfig = z.input<typeof NetworkSchema>;
 export type Config = z.input<typeof ConfigSchema>;
 export type AgentConfig = z.input<typeof AgentConfigSchema>;
+export type McpServerConfig = z.input<typeof McpServerSchema>;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The JSON Schema that editors use. */

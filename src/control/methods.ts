@@ -12,15 +12,21 @@ import {
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
+import type { Gateway } from '../gateway/gateway.js';
 import type { Mail } from '../mail/mail.js';
+import type { McpService } from '../mcp/service.js';
+import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
 import { mailMethods } from './mail-methods.js';
+import { mcpMethods } from './mcp-methods.js';
+import { mcpSessionMethods } from './mcp-session-methods.js';
 import { networkMethods } from './network-methods.js';
 import { Params } from './params.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
+import { upstreamFindings, upstreamMethods } from './upstream-methods.js';
 
 /** What the owner's socket needs of the node it controls. */
 interface ControlledNode {
@@ -30,6 +36,7 @@ interface ControlledNode {
   readonly observability: A2AObservability;
   readonly network: Network | undefined;
   readonly mail: Mail | undefined;
+  readonly mcp: McpService;
   readonly records: RecordsOf | undefined;
   agentById(id: string): Agent;
 }
@@ -38,6 +45,9 @@ export interface ControlMethodsComponents {
   node: ControlledNode;
   /** Agents whose modules failed, and why. */
   failures: ReadonlyMap<string, EclipticError>;
+  /** The HTTP edge, once there is one. */
+  gateway: () => Gateway;
+  upstreams: Upstreams;
   /** Begins the shutdown. */
   shutDown: () => void;
 }
@@ -58,7 +68,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, shutDown } = components;
+  const { node, failures, gateway, upstreams, shutDown } = components;
   const { registry, router, threads, observability } = node;
   return {
     agents(params) {
@@ -117,11 +127,17 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       return router.explain(read.string('from'), inFull(read.string('to'), node), asked, justification);
     },
     ...mailMethods(node),
+    ...mcpMethods({ mcp: node.mcp, registry, gateway }),
+    ...mcpSessionMethods({ mcp: node.mcp, registry, gateway }),
     ...recordMethods(() => node.records),
-    ...networkMethods(() => {
-      if (node.network) return node.network;
-      throw new EclipticError('NO_MESH', 'this node was started without a network');
-    }),
+    ...upstreamMethods(upstreams),
+    ...networkMethods(
+      () => {
+        if (node.network) return node.network;
+        throw new EclipticError('NO_MESH', 'this node was started without a network');
+      },
+      () => upstreamFindings(upstreams),
+    ),
     down() {
       shutDown();
     },

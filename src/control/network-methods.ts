@@ -8,8 +8,11 @@ export interface Diagnosis {
   readonly healthy: boolean;
 }
 
-/** The owner's operations on the mesh that the node belongs to. */
-export function networkMethods(network: () => Network): Readonly<Record<string, ControlMethod>> {
+/** The owner's operations on the mesh that the node belongs to; `findings` are what else a diagnosis tells. */
+export function networkMethods(
+  network: () => Network,
+  findings: () => readonly Finding[],
+): Readonly<Record<string, ControlMethod>> {
   return {
     async invite(params) {
       const read = new Params(params);
@@ -31,8 +34,8 @@ export function networkMethods(network: () => Network): Readonly<Record<string, 
       network().remove(new Params(params).string('node'));
     },
     doctor(): Diagnosis {
-      const findings = network().diagnose();
-      return { findings, healthy: findings.every(({ level }) => level !== 'problem') };
+      const all = [...network().diagnose(), ...findings()];
+      return { findings: all, healthy: all.every(({ level }) => level !== 'problem') };
     },
   };
 }

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../runtime/errors.js';
+import { removePrivately, writePrivately } from '../store/private-file.js';
 import { ChainSchema, GrantSchema, NodeKeySchema } from './certificate.js';
-import { removePrivately, writePrivately } from './private-file.js';
 import { RemovalSchema } from './removal.js';
 
 const VERSION = 1;

@@ -4,15 +4,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Nodes } from '../../test/nodes-fixture.js';
+import { requireExtendedCard, requireInputModes, requirePush } from '../a2a-protocol/capability-gate.js';
+import { admitDelegation } from '../a2a-protocol/delegation.js';
+import { activateExtensions } from '../a2a-protocol/extensions.js';
+import { parseJson, readJsonRpcRequest } from '../a2a-protocol/json-rpc.js';
+import { takeAgentCard } from '../a2a-protocol/read-card.js';
+import { readSendMessageRequest } from '../a2a-protocol/read-requests.js';
+import { takeTask } from '../a2a-protocol/read-responses.js';
+import { requireOwn, requireSubscribable } from '../a2a-protocol/task-access.js';
+import { createTask, stepTask } from '../a2a-protocol/task-machine.js';
+import { negotiateVersion } from '../a2a-protocol/version.js';
+import { Approvals } from '../approvals/approvals.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
 import { Host } from '../host.js';
 import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
 import { checkSignedCard } from '../membership/signed-card.js';
+import { guardedFetch } from '../net/guarded-fetch.js';
+import { Children } from '../process/children.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { SqliteStore } from '../store/sqlite-store.js';
 import { EclipticError, ERRORS, type ErrorCode, isErrorCode } from './errors.js';
 import { SimulatedRuntime } from './simulated-runtime.js';
+import { systemRuntime } from './system-runtime.js';
 
 /** For each code, something a user of the package can do to meet it. A code without an entry does not compile. */
 const triggers: Record<ErrorCode, () => unknown> = {
@@ -262,6 +276,91 @@ const triggers: Record<ErrorCode, () => unknown> = {
     await store.write([{ update: 'audit', where: { seq: 1 }, set: { event: '{}' } }]);
     return node.records!.audit.check();
   },
+  APPROVAL_NOT_FOUND: () => new Approvals(systemRuntime()).decide('deny', 'operator', 'no-such-id'),
+  PROCESS_START_FAILED: async () => {
+    const children = await Children.open(systemRuntime());
+    cleanups.push(() => children.close());
+    return children.start({ command: 'no-such-program' });
+  },
+  PROCESS_ENDED: async () => {
+    const children = await Children.open(systemRuntime());
+    cleanups.push(() => children.close());
+    const child = await children.start({ command: process.execPath, args: ['-e', ''] });
+    await child.stop();
+    return child.write('anybody there?');
+  },
+  TASK_NOT_FOUND: () => requireOwn({ owner: 'alice' }, 'bob', 'task-1'),
+  TASK_NOT_CANCELABLE: () => {
+    const step = stepTask(completedTask(), { type: 'cancel', at: 3 });
+    return { error: step.outcome === 'refused' ? step.code : step.outcome };
+  },
+  PUSH_NOT_SUPPORTED: () => requirePush(remoteCard()),
+  OPERATION_NOT_SUPPORTED: () => requireSubscribable(completedTask().task),
+  CONTENT_TYPE_NOT_SUPPORTED: () => requireInputModes([{ url: 'https://a.example', mediaType: 'a/b' }], ['c/d']),
+  INVALID_AGENT_RESPONSE: () => takeTask({ id: 'task-1' }),
+  EXTENDED_CARD_NOT_CONFIGURED: () => requireExtendedCard(remoteCard(), undefined),
+  EXTENSION_REQUIRED: () => activateExtensions([], [{ uri: 'urn:needed', required: true }]),
+  VERSION_NOT_SUPPORTED: () => negotiateVersion('2.0'),
+  INVALID_PARAMS: () => readSendMessageRequest({ message: { messageId: 'm', role: 'ROLE_USER', parts: [] } }),
+  INVALID_REQUEST: () => readJsonRpcRequest({ method: 'GetTask' }),
+  INVALID_JSON: () => parseJson('{'),
+  DELEGATION_REFUSED: () => admitDelegation(['sun', 'mars'], 'sun'),
+  FETCH_REFUSED: () => guardedFetch(systemRuntime(), 'http://127.0.0.1/'),
+  FETCH_FAILED: () => guardedFetch(systemRuntime(), 'http://a.test/', { resolve: async () => [] }),
+  FETCH_TIMEOUT: () =>
+    guardedFetch(systemRuntime(), 'http://a.test/', { timeoutMs: 1, resolve: () => new Promise(() => {}) }),
+  DUPLICATE_TOOL: async () => {
+    const { alice } = await start();
+    return alice.tool('build', {}, () => 1).tool('build', {}, () => 2);
+  },
+  DUPLICATE_RESOURCE: async () => {
+    const { alice, bob } = await start();
+    for (const agent of [alice, bob]) agent.resource({ uri: 'memory://rules', name: 'Rules' }, () => '');
+  },
+  DUPLICATE_PROMPT: async () => {
+    const { alice } = await start();
+    return alice.prompt({ name: 'plan', template: '' }).prompt({ name: 'plan', template: '' });
+  },
+  INVALID_TOOL: async () => {
+    const { alice } = await start();
+    return alice.tool('not a name', {}, () => 1);
+  },
+  TOOL_NOT_FOUND: async () => {
+    const { alice } = await start();
+    return alice.mcp.call('bob.build');
+  },
+  RESOURCE_NOT_FOUND: async () => {
+    const { alice } = await start();
+    return alice.mcp.read('memory://rules');
+  },
+  PROMPT_NOT_FOUND: async () => {
+    const { alice } = await start();
+    return alice.mcp.prompt('bob.plan');
+  },
+  INVALID_ARGUMENTS: async () => {
+    const { alice, bob } = await start();
+    bob.tool('build', { inputSchema: { type: 'object', required: ['target'] } }, () => 1);
+    return alice.mcp.call('bob.build');
+  },
+  INVALID_RESULT: async () => {
+    const { alice, bob } = await start();
+    bob.tool('build', {}, () => 10n);
+    return alice.mcp.call('bob.build');
+  },
+  INVALID_REQUEST_STATE: async () => {
+    const { node, alice, bob } = await start();
+    bob.tool('build', {}, () => 1);
+    const caller = node.registry.entry(alice.id)!;
+    return node.mcp.callTool('bob.build', {}, { caller, state: 'made.up' });
+  },
+  CAPABILITY_REQUIRED: async () => {
+    const { alice, bob } = await start();
+    bob.tool('build', {}, (_, call) => call.ask({ where: { method: 'roots/list' } }));
+    return alice.mcp.call('bob.build');
+  },
+  TOKEN_REQUIRED: async () => httpCode(await startHost(temporaryFolder()), {}),
+  TOKEN_NOT_FOUND: async () => (await startHost(temporaryFolder())).gateway.tokens.revoke('nobody'),
+  HOST_REFUSED: async () => httpCode(await startHost(temporaryFolder()), { origin: 'http://evil.example' }),
 };
 
 /** The codes that the specification of the mesh asks for. */
@@ -407,6 +506,16 @@ async function start(init: NodeInit = {}) {
   return { runtime, node, alice: node.agent({ id: 'alice' }), bob: node.agent({ id: 'bob' }) };
 }
 
+function completedTask() {
+  const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hello' }] } as const;
+  const { model } = createTask({ id: 'task-1', contextId: 'context-1', message, at: 1 });
+  return stepTask(model, { type: 'exit', code: 0, at: 2 }).model;
+}
+
+function remoteCard() {
+  return takeAgentCard({ name: 'remote', version: '1', capabilities: { extendedAgentCard: true } });
+}
+
 function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'ecliptic-'));
   cleanups.push(() => rmSync(folder, { recursive: true, force: true }));
@@ -416,9 +525,17 @@ function temporaryFolder(): string {
 /** A node as a program, with its control socket. */
 async function startHost(dataFolder: string, config: Config = {}): Promise<Host> {
   const loaded = { config, file: undefined, folder: dataFolder };
-  const host = await Host.start({ runtime: new SimulatedRuntime(), loaded, dataFolder, env: {} });
+  const http = { port: 0 };
+  const host = await Host.start({ runtime: new SimulatedRuntime(), loaded, dataFolder, env: {}, http });
   cleanups.push(() => host.stop());
   return host;
+}
+
+/** The code with which the node's HTTP edge answers. */
+async function httpCode({ gateway }: Host, headers: Record<string, string>): Promise<{ error: unknown }> {
+  const answer = await fetch(gateway.mcpUrl, { headers });
+  const { error } = (await answer.json()) as { error: { code: unknown } };
+  return { error: error.code };
 }
 
 async function connect(path: string): Promise<ControlClient> {

@@ -18,7 +18,7 @@ import type { Network, PeerRow } from '../../src/peers/network.js';
 import type { PeerStatus } from '../../src/peers/peer.js';
 import { ROOT } from '../source-files.js';
 
-const BIN = join(ROOT, 'bin', 'ecliptic');
+export const BIN = join(ROOT, 'bin', 'ecliptic');
 export const WITNESS = join(ROOT, 'test', 'nodes', 'agents', 'witness.ts');
 /** For waits that end early when all is well: a busy machine may need long. */
 const LIMIT_MS = 60_000;
@@ -49,6 +49,10 @@ interface Ready {
   readonly node: string;
   readonly control: string;
   readonly pid: number;
+  /** Its HTTP edge, the MCP endpoint there, and the owner's token. */
+  readonly http: string;
+  readonly mcp: string;
+  readonly token: string;
   readonly agents: number;
   readonly failed: readonly { agent: string; code: string; message: string }[];
 }

@@ -1,0 +1,258 @@
+import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a-protocol/types.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Message } from './message.js';
+
+/** The key under which envelopes carry what belongs to a task. */
+export const TASK = 'ecliptic/task';
+
+/** A task that another asks of an agent: what its first envelope carries. */
+export interface TaskOpening {
+  readonly id: string;
+  readonly contextId: string;
+  readonly message: A2AMessage;
+  readonly skill?: string;
+  /** Messages of the task so far, where it goes on after a restart. */
+  readonly resumed?: boolean;
+  readonly metadata?: Metadata;
+}
+
+/** What comes to an agent that works on a task. */
+export type TaskNews =
+  | { readonly id: string; readonly input: A2AMessage }
+  | { readonly id: string; readonly cancel: true };
+
+/** What an agent says while it works on a task, one after the other. */
+export type TaskReport =
+  | { readonly report: 'accepted'; readonly resumable: boolean }
+  | { readonly report: 'working'; readonly parts?: readonly Part[] }
+  | { readonly report: 'artifact'; readonly artifact: Artifact; readonly append: boolean; readonly lastChunk: boolean }
+  | { readonly report: 'input-required' | 'auth-required'; readonly parts: readonly Part[] }
+  | { readonly report: 'rejected'; readonly parts: readonly Part[] }
+  | { readonly report: 'message'; readonly parts: readonly Part[] };
+
+export interface TaskOptions {
+  /** May a task that was under way when its node stopped be given to the handler again? Default false. */
+  resumable?: boolean;
+}
+
+/**
+ * Returns the result: text, any JSON, parts in A2A's own shape, or nothing. It becomes the task's artifact. What it
+ * throws makes the task fail.
+ */
+export type TaskHandler = (task: AgentTask) => unknown;
+
+/** Text, one part, or several. */
+export type Content = string | Part | readonly Part[];
+
+export function toParts(content: Content): readonly Part[] {
+  if (typeof content === 'string') return [{ text: content }];
+  return Array.isArray(content) ? content : [content as Part];
+}
+
+/** A task as the agent that works on it sees it. */
+export class AgentTask {
+  readonly id: string;
+  readonly contextId: string;
+  readonly message: A2AMessage;
+  readonly skill: string | undefined;
+  /** Was it begun before, and broken off when the node stopped? */
+  readonly resumed: boolean;
+  readonly metadata: Metadata;
+  /** Who asks. */
+  readonly from: string;
+  readonly #reports: Reports;
+  readonly #runtime: Runtime;
+  readonly #controller = new AbortController();
+  #answer: ((message: A2AMessage) => void) | undefined;
+  #ended = false;
+
+  /** @internal */
+  constructor(runtime: Runtime, from: string, opening: TaskOpening, reports: Reports) {
+    this.#runtime = runtime;
+    this.#reports = reports;
+    this.from = from;
+    this.id = opening.id;
+    this.contextId = opening.contextId;
+    this.message = opening.message;
+    this.skill = opening.skill;
+    this.resumed = opening.resumed === true;
+    this.metadata = opening.metadata ?? {};
+  }
+
+  /** The text of what is asked. */
+  get text(): string {
+    return textOf(this.message);
+  }
+
+  /** Aborted when the caller cancels, or nobody waits any longer. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Says how it goes on. */
+  progress(content: Content): void {
+    this.#report({ report: 'working', parts: toParts(content) });
+  }
+
+  /** Hands over a result, or with `append` more of one. */
+  artifact(
+    content: Content,
+    options: { id?: string; name?: string; description?: string; append?: boolean; lastChunk?: boolean } = {},
+  ): string {
+    const { id = this.#runtime.id(), name, description, append = false, lastChunk = true } = options;
+    const about = { ...(name !== undefined && { name }), ...(description !== undefined && { description }) };
+    const artifact = { artifactId: id, ...about, parts: toParts(content) };
+    this.#report({ report: 'artifact', artifact, append, lastChunk });
+    return id;
+  }
+
+  /** Asks the caller something, and waits for the answer. */
+  ask(content: Content): Promise<A2AMessage> {
+    return this.#wait('input-required', content);
+  }
+
+  /** Asks the caller to give access to something, and waits until it says that it has. */
+  askAuth(content: Content): Promise<A2AMessage> {
+    return this.#wait('auth-required', content);
+  }
+
+  /** Answers with a message alone, without a task's result; the last thing that it says. */
+  reply(content: Content): void {
+    this.#report({ report: 'message', parts: toParts(content) });
+  }
+
+  /** Does not take the task. */
+  reject(reason: string): void {
+    this.#report({ report: 'rejected', parts: toParts(reason) });
+  }
+
+  /** @internal */
+  take(news: TaskNews): void {
+    if ('cancel' in news) this.abort(new EclipticError('CANCELLED', 'the caller cancelled the task'));
+    else this.#answer?.(news.input);
+  }
+
+  /** @internal */
+  abort(error: EclipticError): void {
+    this.#ended = true;
+    this.#controller.abort(error);
+  }
+
+  #wait(report: 'input-required' | 'auth-required', content: Content): Promise<A2AMessage> {
+    return new Promise((resolve, reject) => {
+      const { signal } = this;
+      if (signal.aborted) return reject(signal.reason);
+      const cancel = () => reject(signal.reason);
+      signal.addEventListener('abort', cancel, { once: true });
+      this.#answer = (message) => {
+        signal.removeEventListener('abort', cancel);
+        this.#answer = undefined;
+        resolve(message);
+      };
+      this.#report({ report, parts: toParts(content) });
+    });
+  }
+
+  #report(report: TaskReport): void {
+    if (!this.#ended) this.#reports.push(report);
+  }
+}
+
+/** Reports on their way to the caller, in order: what the handler says, until it ends. */
+class Reports implements AsyncIterable<unknown> {
+  readonly #waiting: unknown[] = [];
+  #wake: (() => void) | undefined;
+  #over = false;
+  #error: unknown;
+
+  push(report: TaskReport): void {
+    this.#waiting.push({ [TASK]: report });
+    this.#wake?.();
+  }
+
+  /** The handler is done: with a value, which goes out as it is, or with an error. */
+  end(value: unknown): void {
+    if (value !== undefined) this.#waiting.push(value);
+    this.#over = true;
+    this.#wake?.();
+  }
+
+  fail(error: unknown): void {
+    this.#error = error ?? new EclipticError('HANDLER_FAILED', 'the task’s handler threw nothing');
+    this.#wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<unknown> {
+    for (;;) {
+      while (this.#waiting.length > 0) yield this.#waiting.shift();
+      if (this.#error) throw this.#error;
+      if (this.#over) return;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}
+
+/** The tasks that one agent works on. */
+export class AgentTasks {
+  readonly #runtime: Runtime;
+  readonly #handler: TaskHandler;
+  readonly #resumable: boolean;
+  readonly #open = new Map<string, AgentTask>();
+
+  constructor(runtime: Runtime, handler: TaskHandler, { resumable = false }: TaskOptions) {
+    this.#runtime = runtime;
+    this.#handler = handler;
+    this.#resumable = resumable;
+  }
+
+  /** Begins a task; what this gives is streamed to the caller. Who stops reading cancels. */
+  async *run(message: Message, opening: TaskOpening): AsyncGenerator<unknown> {
+    const reports = new Reports();
+    const task = new AgentTask(this.#runtime, message.from, opening, reports);
+    const key = `${message.from} ${task.id}`;
+    this.#open.set(key, task);
+    reports.push({ report: 'accepted', resumable: this.#resumable });
+    void (async () => this.#handler(task))().then(
+      (value) => reports.end(value),
+      (error) => reports.fail(error),
+    );
+    try {
+      yield* reports;
+    } finally {
+      this.#open.delete(key);
+      task.abort(new EclipticError('CANCELLED', 'nobody waits for the task any longer'));
+    }
+  }
+
+  /** News of a task that this agent works on, from whoever gave it the task. */
+  take(from: string, news: TaskNews): boolean {
+    const task = this.#open.get(`${from} ${news.id}`);
+    task?.take(news);
+    return task !== undefined;
+  }
+
+  end(error: EclipticError): void {
+    for (const task of this.#open.values()) task.abort(error);
+    this.#open.clear();
+  }
+}
+
+/** What a payload says of a task; undefined where it says nothing. */
+export function taskIn<T>(payload: unknown): T | undefined {
+  if (typeof payload !== 'object' || payload === null || !(TASK in payload)) return undefined;
+  return (payload as Record<typeof TASK, T>)[TASK];
+}
+
+export function textOf({ parts }: Pick<A2AMessage, 'parts'>): string {
+  return parts.flatMap(({ text }) => (text === undefined ? [] : [text])).join('\n');
+}
+
+/** A task for an agent that only answers requests: its text, or its data, or the message as it is. */
+export function plainPayload({ message }: TaskOpening): unknown {
+  const [only, ...others] = message.parts;
+  if (only && others.length === 0 && only.data !== undefined) return only.data;
+  return message.parts.every(({ text }) => text !== undefined) ? textOf(message) : message;
+}

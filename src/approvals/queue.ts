@@ -1,0 +1,92 @@
+import type { Approval, Standing, Verdict } from './approval.js';
+
+/** Everything that was asked and is not forgotten yet, oldest first. */
+export interface Queue {
+  readonly items: readonly Approval[];
+  readonly standing: readonly Standing[];
+}
+
+export type QueueEvent =
+  | { readonly type: 'requested'; readonly items: readonly Approval[] }
+  | {
+      readonly type: 'decided';
+      readonly ids: readonly string[];
+      readonly verdict: Verdict;
+      readonly by: string;
+      readonly at: number;
+    }
+  | { readonly type: 'withdrawn'; readonly ids: readonly string[] }
+  | { readonly type: 'due'; readonly at: number };
+
+export interface QueueStep {
+  readonly next: Queue;
+  /** What was decided by this event. */
+  readonly decided: readonly Approval[];
+}
+
+export const EMPTY: Queue = { items: [], standing: [] };
+
+/** Decided items that are remembered. */
+const REMEMBERED = 1_000;
+
+/** What follows from an event. One about something that does not wait changes nothing. */
+export function advance(queue: Queue, event: QueueEvent): QueueStep {
+  switch (event.type) {
+    case 'requested': {
+      const added = event.items.map((item) =>
+        isStanding(queue, item) ? decide(item, 'allow-always', 'standing', item.createdAt) : item,
+      );
+      return step({ ...queue, items: [...queue.items, ...added] }, added.filter(isDecided));
+    }
+    case 'decided': {
+      const { ids, verdict, by, at } = event;
+      const meant = new Set(ids);
+      const found = queue.items.filter((item) => meant.has(item.id) && !isDecided(item));
+      if (found.length === 0) return step(queue, []);
+      const after = settle(queue, found, (item) => decide(item, verdict, by, at));
+      if (verdict !== 'allow-always') return after;
+      const lasting = found.filter((item) => !isStanding(queue, item)).map(({ kind, subject }) => ({ kind, subject }));
+      return { ...after, next: { ...after.next, standing: [...queue.standing, ...lasting] } };
+    }
+    case 'withdrawn': {
+      const gone = new Set(event.ids);
+      return step({ ...queue, items: queue.items.filter((item) => isDecided(item) || !gone.has(item.id)) }, []);
+    }
+    case 'due': {
+      const late = queue.items.filter((item) => !isDecided(item) && (item.expiresAt ?? Infinity) <= event.at);
+      return late.length === 0
+        ? step(queue, [])
+        : settle(queue, late, (item) => decide(item, 'deny', 'timeout', event.at));
+    }
+  }
+}
+
+/** When the next one runs out, if any does. */
+export function nextDue({ items }: Queue): number | undefined {
+  const times = items.filter((item) => !isDecided(item)).flatMap(({ expiresAt }) => expiresAt ?? []);
+  return times.length === 0 ? undefined : Math.min(...times);
+}
+
+export function isDecided({ decision }: Approval): boolean {
+  return decision !== undefined;
+}
+
+function settle(queue: Queue, some: readonly Approval[], change: (item: Approval) => Approval): QueueStep {
+  const changed = new Map(some.map((item) => [item, change(item)]));
+  return step({ ...queue, items: queue.items.map((item) => changed.get(item) ?? item) }, [...changed.values()]);
+}
+
+function step(next: Queue, decided: readonly Approval[]): QueueStep {
+  const surplus = next.items.filter(isDecided).length - REMEMBERED;
+  if (surplus <= 0) return { next, decided };
+  const forgotten = new Set(next.items.filter(isDecided).slice(0, surplus));
+  return { next: { ...next, items: next.items.filter((item) => !forgotten.has(item)) }, decided };
+}
+
+function decide(item: Approval, verdict: Verdict, by: string, at: number): Approval {
+  return { ...item, decision: { verdict, by, at } };
+}
+
+function isStanding({ standing }: Queue, { kind, subject }: Approval): boolean {
+  return standing.some((one) => one.kind === kind && one.subject === subject);
+}

@@ -1,0 +1,40 @@
+import type { TokenRow } from '../gateway/tokens.js';
+import type { Command } from './command.js';
+import { usage } from './output.js';
+
+export const command: Command = {
+  summary: 'make, list and revoke tokens for HTTP callers',
+  usage: 'token create NAME [--sandbox ID] | token list | token revoke ID',
+  options: { sandbox: { type: 'string' } },
+  optionHelp: [
+    ['NAME', 'the name that its bearer goes by'],
+    ['--sandbox ID', 'the sandbox that its bearer is in: it then sees and calls nothing outside'],
+  ],
+  words: [1, 2],
+  examples: ['ecliptic token create alice', 'ecliptic token create ci --sandbox build', 'ecliptic token revoke alice'],
+  async run({ connect, values, words, output }) {
+    const [verb, subject] = words;
+    const { sandbox } = values;
+    if (verb === 'create' && subject !== undefined) {
+      const made = await (await connect()).call<TokenRow & { token: string }>('token.create', {
+        name: subject,
+        sandbox,
+      });
+      output.value(
+        made,
+        () => `${made.token}\n\nThis is the only time it is shown. Revoke it with: ecliptic token revoke ${made.id}`,
+      );
+    } else if (verb === 'list' && subject === undefined) {
+      const rows = await (await connect()).call<TokenRow[]>('token.list');
+      output.table(
+        rows,
+        ['ID', 'NAME', 'SANDBOX', 'CREATED'],
+        rows.map(({ id, name, sandbox: box, createdAt }) => [id, name, box ?? '-', new Date(createdAt).toISOString()]),
+        'no tokens; make one with: ecliptic token create NAME',
+      );
+    } else if (verb === 'revoke' && subject !== undefined) {
+      const row = await (await connect()).call<TokenRow>('token.revoke', { token: subject });
+      output.value(row, () => `The token ${row.id} of ${row.name} is revoked.`);
+    } else throw usage(`usage: ecliptic ${command.usage}`);
+  },
+};

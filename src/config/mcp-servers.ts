@@ -1,0 +1,89 @@
+import { resolve } from 'node:path';
+import { LIMITS } from '../a2a/limits.js';
+import type { Endpoint, UpstreamInit } from '../mcp/upstream/upstream.js';
+import type { IdleServer } from '../mcp/upstream/upstreams.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import type { McpServerConfig } from './schema.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What of the configured servers shall run, and what does not. One that is wrong is a matter of its own. */
+export interface ReadServers {
+  readonly servers: readonly UpstreamInit[];
+  readonly idle: readonly IdleServer[];
+}
+
+const VARIABLE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+/** Up to this a timeout is seconds: no client lets a call take longer, and nobody means less than four seconds. */
+const MAX_SECONDS = 3_600;
+
+/** Reads a block of `mcpServers`; paths are relative to `folder`. */
+export function readMcpServers(
+  block: Readonly<Record<string, McpServerConfig>>,
+  env: Environment,
+  folder: string,
+): ReadServers {
+  const servers: UpstreamInit[] = [];
+  const idle: IdleServer[] = [];
+  for (const [name, config] of Object.entries(block)) {
+    const agent = config.agent ?? agentNamed(name);
+    if (config.disabled || config.enabled === false) {
+      idle.push({ name, agent });
+      continue;
+    }
+    try {
+      servers.push({ name, agent, ...readServer(config, env, folder) });
+    } catch (error) {
+      idle.push({ name, agent, fault: toEclipticError(error, 'INVALID_CONFIG') });
+    }
+  }
+  return { servers, idle };
+}
+
+/** A name of a server as that of an agent: what may not stand in one becomes a dash. */
+function agentNamed(server: string): string {
+  const id = server.replace(/[^A-Za-z0-9_-]+/g, '-').replace(/^-+|-+$/g, '');
+  return id.slice(0, LIMITS.agentIdChars) || 'mcp-server';
+}
+
+function readServer(config: McpServerConfig, env: Environment, folder: string): Omit<UpstreamInit, 'name' | 'agent'> {
+  const secrets = new Set<string>();
+  const expand = (value: string | number | boolean) =>
+    String(value).replace(VARIABLE, (_, variable: string, otherwise: string | undefined) => {
+      const found = env[variable] || otherwise;
+      if (found === undefined) {
+        throw new EclipticError('INVALID_CONFIG', `the environment has no ${variable}`, { variable });
+      }
+      secrets.add(found);
+      return found;
+    });
+  const record = (values: McpServerConfig['headers']) =>
+    Object.fromEntries(Object.entries(values ?? {}).map(([key, value]) => [key, expand(value)]));
+  const endpoint = readEndpoint(config, expand, record, folder);
+  for (const value of Object.values(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) {
+    secrets.add(value);
+    // Without the scheme, a header's secret stands alone.
+    secrets.add(value.replace(/^\S+ /, ''));
+  }
+  const { timeout } = config;
+  const timeoutMs = timeout === undefined ? undefined : timeout <= MAX_SECONDS ? timeout * 1_000 : timeout;
+  return { endpoint, secrets: [...secrets], timeoutMs };
+}
+
+function readEndpoint(
+  config: McpServerConfig,
+  expand: (value: string) => string,
+  record: (values: McpServerConfig['headers']) => Record<string, string>,
+  folder: string,
+): Endpoint {
+  const { command, args = [], cwd, url, type } = config;
+  if (command !== undefined) {
+    const program = { command: expand(command), args: args.map(expand), env: record(config.env) };
+    return { kind: 'stdio', ...program, cwd: resolve(folder, cwd === undefined ? '.' : expand(cwd)) };
+  }
+  const where = expand(url!);
+  if (!/^https?:\/\//i.test(where) || !URL.canParse(where)) {
+    throw new EclipticError('INVALID_CONFIG', `"${url}" is no http:// or https:// URL`);
+  }
+  return { kind: type === 'sse' ? 'sse' : 'http', url: new URL(where), headers: record(config.headers) };
+}

@@ -1,0 +1,103 @@
+import type { Party } from '../a2a/policy.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { Gateway } from '../gateway/gateway.js';
+import { OPERATOR } from '../gateway/principals.js';
+import { completed } from '../mcp/call.js';
+import type { Entry } from '../mcp/catalogue.js';
+import type { McpService } from '../mcp/service.js';
+import { EclipticError } from '../runtime/errors.js';
+import { Params } from './params.js';
+import type { CallContext, ControlMethod } from './server.js';
+
+export interface McpMethodsComponents {
+  mcp: McpService;
+  registry: AgentRegistry;
+  gateway: () => Gateway;
+}
+
+/** The owner's operations on tools, resources, prompts and tokens. With `as`, an agent of this node sees and calls. */
+export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Readonly<Record<string, ControlMethod>> {
+  const principal = (params: Params) => principalOf(params, registry);
+  const terms = (params: Params, { emit, signal }: CallContext) => ({
+    caller: principal(params),
+    signal,
+    ...timeout(params),
+    onProgress: (progress: object) => emit({ progress }),
+    onLog: (log: object) => emit({ log }),
+  });
+  return {
+    tools(params) {
+      return mcp
+        .list('tool', principal(new Params(params)))
+        .map((entry) => ({ ...shown(entry), name: entry.fullName }));
+    },
+    resources(params) {
+      const viewer = principal(new Params(params));
+      const fixed = mcp.list('resource', viewer).map((entry) => ({ ...shown(entry), uri: mcp.uriOf(entry) }));
+      return [...fixed, ...mcp.list('template', viewer).map(shown)];
+    },
+    prompts(params) {
+      return mcp
+        .list('prompt', principal(new Params(params)))
+        .map((entry) => ({ ...shown(entry), name: entry.fullName }));
+    },
+    async call(params, context) {
+      const read = new Params(params);
+      const tool = read.string('tool');
+      return completed(await mcp.callTool(tool, record(read.value('arguments')), terms(read, context)), tool);
+    },
+    async read(params, context) {
+      const read = new Params(params);
+      const uri = read.string('uri');
+      return completed(await mcp.readResource(uri, terms(read, context)), uri);
+    },
+    async prompt(params, context) {
+      const read = new Params(params);
+      const name = read.string('name');
+      return completed(await mcp.getPrompt(name, strings(read.value('arguments')), terms(read, context)), name);
+    },
+    invocations(params) {
+      return mcp.invocations.recent(new Params(params).optional({ limit: 'number' }).limit);
+    },
+    'token.create'(params) {
+      const read = new Params(params);
+      return gateway().tokens.create(read.string('name'), read.optional({ sandbox: 'string' }).sandbox);
+    },
+    'token.list'() {
+      return gateway().tokens.list;
+    },
+    'token.revoke'(params) {
+      return gateway().tokens.revoke(new Params(params).string('token'));
+    },
+  };
+}
+
+/** The owner, or the agent of this node that the owner acts as. */
+export function principalOf(params: Params, registry: AgentRegistry): Party {
+  const { as } = params.optional({ as: 'string' });
+  if (as === undefined) return OPERATOR;
+  const agent = registry.ownEntry(as);
+  if (agent) return agent;
+  throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${as}"`, { agentId: as });
+}
+
+function timeout(params: Params): { timeoutMs?: number } {
+  const { timeoutMs } = params.optional({ timeoutMs: 'number' });
+  return timeoutMs === undefined ? {} : { timeoutMs };
+}
+
+function shown({ definition, owner }: Entry): Record<string, unknown> & { agent: string } {
+  const { kind: _, ...rest } = definition;
+  return { ...rest, agent: owner };
+}
+
+function record(value: unknown): Record<string, unknown> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new EclipticError('USAGE', 'a tool’s arguments are a JSON object', { parameter: 'arguments' });
+}
+
+function strings(value: unknown): Record<string, string> {
+  const found = record(value);
+  if (Object.values(found).every((one) => typeof one === 'string')) return found as Record<string, string>;
+  throw new EclipticError('USAGE', 'a prompt’s arguments are texts', { parameter: 'arguments' });
+}

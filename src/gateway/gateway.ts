@@ -1,0 +1,103 @@
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { Agent } from '../agent/agent.js';
+import type { McpService } from '../mcp/service.js';
+import type { NameStyle } from '../mcp/wire-names.js';
+import type { Identity } from '../membership/identity.js';
+import type { DeadlineQueue } from '../runtime/deadlines.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { VERSION } from '../version.js';
+import { A2AEdge } from './a2a/a2a-edge.js';
+import type { Profiles } from './a2a/profiles.js';
+import type { TaskRecords } from './a2a/task-records.js';
+import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
+import { McpEndpoint } from './mcp-endpoint.js';
+import { Principals } from './principals.js';
+import { Tokens } from './tokens.js';
+
+export interface GatewayComponents {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  mcp: McpService;
+  identity: Identity;
+  deadlines: DeadlineQueue;
+  records: TaskRecords;
+  profiles: Profiles;
+  /** The agent that stands for an outside caller on the mesh. */
+  callerAgent: (name: string, sandbox: string | undefined) => Agent;
+}
+
+export interface GatewayInit {
+  /** Where tokens are kept. Without one they end with the process. */
+  folder?: string | undefined;
+  /** Default 3000, or the next free one. */
+  port?: number | undefined;
+  /** Default 127.0.0.1. */
+  host?: string | undefined;
+  /** Further names under which this node is reached. */
+  hosts?: readonly string[] | undefined;
+  /** Callers without a token are guests; on loopback only. */
+  open?: boolean | undefined;
+  names?: NameStyle | undefined;
+  /** Private addresses that may be called at others' wish, such as webhooks: host:port, or ranges. Default none. */
+  allowPrivate?: readonly string[] | undefined;
+}
+
+const PORT = 3_000;
+const HOST = '127.0.0.1';
+
+/** What the node shows to the outside over HTTP. */
+export class Gateway {
+  readonly tokens: Tokens;
+  readonly style: NameStyle;
+  readonly #edge: HttpEdge;
+  readonly #mcp: McpEndpoint;
+  readonly #a2a: A2AEdge;
+
+  private constructor(components: GatewayComponents, init: GatewayInit) {
+    const { runtime, registry, mcp, identity } = components;
+    const { port = PORT, host = HOST, hosts = [], open = false, names = 'safe', folder } = init;
+    if (open && !isLoopback(host)) {
+      throw new EclipticError('INVALID_CONFIG', `an open node listens on loopback only, not at ${host}`, {
+        faults: ['http.open'],
+      });
+    }
+    this.style = names;
+    this.tokens = new Tokens({ runtime, identity, folder });
+    this.#mcp = new McpEndpoint({ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION });
+    const principals = new Principals({ tokens: this.tokens, registry, open });
+    const health: Route = {
+      path: '/health',
+      public: true,
+      serve: ({ response }) => sendJson(response, 200, { status: 'ok' }),
+    };
+    const callerAgent = (name: string) => components.callerAgent(name, this.tokens.sandboxOf(name));
+    this.#a2a = new A2AEdge(
+      { ...components, callerAgent },
+      { baseUrl: () => this.url, allowPrivate: init.allowPrivate },
+    );
+    const routes = [this.#mcp, ...this.#a2a.routes, health];
+    this.#edge = new HttpEdge({ runtime, principals }, { port, host, hosts }, routes);
+  }
+
+  static async start(components: GatewayComponents, init: GatewayInit): Promise<Gateway> {
+    const gateway = new Gateway(components, init);
+    await gateway.#edge.listen();
+    await gateway.#a2a.desk.recover();
+    return gateway;
+  }
+
+  get url(): string {
+    return this.#edge.url;
+  }
+
+  get mcpUrl(): string {
+    return `${this.url}/mcp`;
+  }
+
+  async close(): Promise<void> {
+    // Nobody comes in any more while what is open ends.
+    await this.#edge.close();
+    await this.#mcp.close();
+  }
+}

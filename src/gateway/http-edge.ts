@@ -1,0 +1,171 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Party } from '../a2a/policy.js';
+import { EclipticError, ERRORS, toEclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Principals } from './principals.js';
+
+/** One request, its caller known. */
+export interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly principal: Party;
+}
+
+/** Serves one path, or everything below it. Answers every request itself; what it throws is answered as JSON. */
+export interface Route {
+  readonly path: string;
+  /** May be asked without a token. */
+  readonly public?: boolean;
+  serve(exchange: Exchange): void | Promise<void>;
+}
+
+export interface HttpEdgeInit {
+  port: number;
+  host: string;
+  /** Names under which browsers and clients may know this node, besides the address it listens at. */
+  hosts?: readonly string[];
+}
+
+export interface HttpEdgeComponents {
+  runtime: Runtime;
+  principals: Principals;
+}
+
+/** Ports that are tried after the wanted one. */
+const PORTS_TRIED = 100;
+const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost', '[::1]', '::1']);
+const HEADERS_MS = 10_000;
+const MAX_CONNECTIONS = 4_096;
+
+export function isLoopback(host: string): boolean {
+  return LOOPBACK.has(host) || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/**
+ * The node's HTTP server. Whoever comes must name the node by a name it has, so that no web page reaches it under a
+ * name of its own, and bring a token, unless the route is public or the node is open.
+ */
+export class HttpEdge {
+  readonly #components: HttpEdgeComponents;
+  readonly #init: HttpEdgeInit;
+  readonly #hosts: ReadonlySet<string>;
+  readonly #server: Server;
+  readonly #routes: readonly Route[];
+
+  constructor(components: HttpEdgeComponents, init: HttpEdgeInit, routes: readonly Route[]) {
+    this.#components = components;
+    this.#init = init;
+    this.#routes = routes;
+    this.#hosts = new Set(
+      [...LOOPBACK, init.host, `[${init.host}]`, ...(init.hosts ?? [])].map((name) => name.toLowerCase()),
+    );
+    this.#server = createServer((request, response) => this.#take(request, response));
+    this.#server.headersTimeout = HEADERS_MS;
+    this.#server.maxConnections = MAX_CONNECTIONS;
+    // Streams stay open for long; a slow body is bounded by whoever reads it.
+    this.#server.requestTimeout = 0;
+  }
+
+  /** Listens at the wanted port, or, if somebody has it, at the next free one. */
+  async listen(): Promise<void> {
+    const { port, host } = this.#init;
+    for (let tried = port; ; tried++) {
+      const failure = await this.#tryPort(tried, host);
+      if (!failure) return;
+      if (failure.code === 'EADDRINUSE' && tried < port + PORTS_TRIED && tried < 65_535) continue;
+      const message = `cannot listen at ${host}:${tried}: ${failure.message}`;
+      throw new EclipticError('ADDRESS_UNUSABLE', message, { host, port: tried }, failure);
+    }
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo | null)?.port ?? 0;
+  }
+
+  get url(): string {
+    const { host } = this.#init;
+    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
+  }
+
+  /** Takes nothing more, and ends what is open. */
+  async close(): Promise<void> {
+    if (!this.#server.listening) return;
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  #tryPort(port: number, host: string): Promise<NodeJS.ErrnoException | undefined> {
+    return new Promise((resolve) => {
+      const fail = (error: NodeJS.ErrnoException) => resolve(error);
+      this.#server.once('error', fail);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', fail);
+        this.#server.on('error', (err) => this.#components.runtime.logger.error({ err }, 'http'));
+        resolve(undefined);
+      });
+    });
+  }
+
+  #take(request: IncomingMessage, response: ServerResponse): void {
+    response.on('error', (err) => this.#components.runtime.logger.debug({ err }, 'a response could not be written'));
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    // A route that fails takes down its own answer, never the server.
+    void this.#serve(request, response).catch((error) => {
+      const { code, message } = toEclipticError(error, 'HANDLER_FAILED');
+      this.#components.runtime.logger.debug({ code, path: request.url, reason: message }, 'a request was refused');
+      if (response.headersSent) {
+        response.destroy();
+        return;
+      }
+      // Who was refused does not get to hold the connection with a body that nobody reads.
+      if (!request.complete) response.setHeader('Connection', 'close');
+      if (code === 'TOKEN_REQUIRED') response.setHeader('WWW-Authenticate', 'Bearer realm="ecliptic"');
+      sendJson(response, ERRORS[code].http, { error: { code, message } });
+    });
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { path, query } = readUrl(request.url);
+    if (!this.#knowsHost(request)) {
+      throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
+    }
+    const route = this.#routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
+    const principal = this.#components.principals.find(request.headers.authorization);
+    if (!principal && !route?.public) {
+      throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
+    }
+    if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
+    await route.serve({ request, response, path, query, principal: principal ?? NOBODY });
+  }
+
+  /** Against DNS rebinding: a page that got a name of its own to point here still sends that name. */
+  #knowsHost({ headers }: IncomingMessage): boolean {
+    if (!this.#hosts.has(hostnameOf(`http://${headers.host ?? ''}`))) return false;
+    return headers.origin === undefined || this.#hosts.has(hostnameOf(headers.origin));
+  }
+}
+
+const NOBODY: Party = Object.freeze({ address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined });
+
+function hostnameOf(url: string): string {
+  try {
+    return new URL(url).hostname;
+  } catch {
+    return '';
+  }
+}
+
+function readUrl(url: string | undefined): Pick<Exchange, 'path' | 'query'> {
+  const [path = '/', query = ''] = (url ?? '/').split('?', 2);
+  return { path, query: new URLSearchParams(query) };
+}
+
+export function sendJson(response: ServerResponse, status: number, value: unknown): void {
+  const body = Buffer.from(JSON.stringify(value));
+  response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': body.length });
+  response.end(body);
+}

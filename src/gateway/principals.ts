@@ -1,0 +1,39 @@
+import type { Party } from '../a2a/policy.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { Tokens } from './tokens.js';
+
+/** The owner of the node, on this machine or with the owner's token. */
+export const OPERATOR: Party = Object.freeze({ address: 'operator', node: undefined, tier: 0, sandboxId: undefined });
+
+/** Anybody without a token, where that is allowed. */
+const GUEST: Party = Object.freeze({ address: 'guest', node: undefined, tier: 3, sandboxId: undefined });
+
+export interface PrincipalsComponents {
+  tokens: Tokens;
+  registry: AgentRegistry;
+  /** Does a caller without a token come in as a guest? */
+  open: boolean;
+}
+
+/** Who an outside caller is, by what it brings. */
+export class Principals {
+  readonly #components: PrincipalsComponents;
+
+  constructor(components: PrincipalsComponents) {
+    this.#components = components;
+  }
+
+  /** The principal for an `Authorization` header; undefined where it is nobody's. */
+  find(authorization: string | undefined): Party | undefined {
+    const { tokens, registry, open } = this.#components;
+    if (authorization === undefined) return open ? GUEST : undefined;
+    const [, secret] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
+    if (secret === undefined) return undefined;
+    if (tokens.isOwners(secret)) return OPERATOR;
+    const token = tokens.find(secret);
+    if (!token) return undefined;
+    // A token in the name of an agent of this node is in that agent's sandbox, unless it says another.
+    const sandboxId = token.sandbox ?? registry.entry(token.name)?.sandboxId;
+    return { address: token.name, node: undefined, tier: 3, sandboxId };
+  }
+}

@@ -1,0 +1,31 @@
+import type { IncomingMessage } from 'node:http';
+import { EclipticError } from '../runtime/errors.js';
+
+/** Bytes of one request. */
+export const MAX_BODY_BYTES = 4 * 1_048_576;
+
+/** Reads a request to its end. One that is too large is refused before it is read on. */
+export function readBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const tooLarge = () => {
+      reject(new EclipticError('PAYLOAD_TOO_LARGE', `a request may have ${maxBytes} bytes`, { maxBytes }));
+      request.resume();
+    };
+    if (Number(request.headers['content-length'] ?? 0) > maxBytes) return tooLarge();
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > maxBytes) {
+        request.removeAllListeners('data');
+        return tooLarge();
+      }
+      chunks.push(chunk);
+    });
+    request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    request.on('error', (error) => reject(new EclipticError('CANCELLED', 'the caller went away', {}, error)));
+    request.on('close', () => {
+      if (!request.complete) reject(new EclipticError('CANCELLED', 'the caller went away'));
+    });
+  });
+}

@@ -1,0 +1,134 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { LIMITS } from '../a2a/limits.js';
+import type { Identity } from '../membership/identity.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { writePrivately } from '../store/private-file.js';
+
+const TokenSchema = z.strictObject({
+  id: z.string().min(1),
+  /** The name that its bearer goes by. */
+  name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'),
+  /** The sandbox that its bearer is in. */
+  sandbox: z.string().min(1).max(LIMITS.idChars).optional(),
+  /** SHA-256 of the secret. */
+  hash: z.string().regex(/^[0-9a-f]{64}$/),
+  createdAt: z.number(),
+});
+
+const FileSchema = z.strictObject({ version: z.literal(1), tokens: z.array(TokenSchema) });
+
+type Token = z.infer<typeof TokenSchema>;
+
+/** What may be shown of a token. */
+export type TokenRow = Omit<Token, 'hash'>;
+
+export interface TokensComponents {
+  runtime: Runtime;
+  identity: Identity;
+  /** Where the tokens are kept. Without one they end with the process. */
+  folder: string | undefined;
+}
+
+const FILE = 'tokens.json';
+const PREFIX = 'ecl_';
+/** Names that mean somebody already. */
+const RESERVED: ReadonlySet<string> = new Set(['operator', 'guest']);
+
+/**
+ * Bearer tokens: each stands for a name, and perhaps a sandbox. Only hashes are kept. The owner's own is made from
+ * the node's key, so that it stays the same and is kept nowhere.
+ */
+export class Tokens {
+  readonly owners: string;
+  readonly #runtime: Runtime;
+  readonly #file: string | undefined;
+  readonly #byHash: Map<string, Token>;
+
+  constructor({ runtime, identity, folder }: TokensComponents) {
+    this.#runtime = runtime;
+    this.#file = folder && join(folder, FILE);
+    this.owners = PREFIX + hashOf(identity.sign('owner token', null));
+    this.#byHash = new Map((this.#file ? read(this.#file) : []).map((token) => [token.hash, token]));
+  }
+
+  isOwners(secret: string): boolean {
+    return timingSafeEqual(Buffer.from(hashOf(secret)), Buffer.from(hashOf(this.owners)));
+  }
+
+  /** Who a secret stands for. It is looked up by its hash, which tells nobody how much of a guess was right. */
+  find(secret: string): TokenRow | undefined {
+    return this.#byHash.get(hashOf(secret));
+  }
+
+  /** The sandbox that whoever goes by that name is in. */
+  sandboxOf(name: string): string | undefined {
+    return this.list.find((token) => token.name === name)?.sandbox;
+  }
+
+  get list(): TokenRow[] {
+    return [...this.#byHash.values()].map(({ hash: _, ...row }) => row);
+  }
+
+  /** Makes a token; its secret is told this once. */
+  create(name: string, sandbox?: string): TokenRow & { token: string } {
+    const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
+    const row = { id: this.#runtime.id(), name, ...(sandbox !== undefined && { sandbox }) };
+    const parsed = TokenSchema.safeParse({ ...row, hash: hashOf(secret), createdAt: this.#runtime.now() });
+    if (!parsed.success || RESERVED.has(name)) {
+      const reason = parsed.success ? `"${name}" is taken` : parsed.error.issues[0]!.message;
+      throw new EclipticError('USAGE', `a token’s name or sandbox cannot be used: ${reason}`, { name });
+    }
+    const namesake = this.list.find((token) => token.name === name);
+    if (namesake && namesake.sandbox !== parsed.data.sandbox) {
+      const place = namesake.sandbox === undefined ? 'in no sandbox' : `in sandbox "${namesake.sandbox}"`;
+      throw new EclipticError('USAGE', `"${name}" is ${place} by another token; one name is one principal`, { name });
+    }
+    this.#write([...this.#byHash.values(), parsed.data]);
+    this.#byHash.set(parsed.data.hash, parsed.data);
+    const { hash: _, ...shown } = parsed.data;
+    return { ...shown, token: secret };
+  }
+
+  /** Ends a token, by its id or, if it is the only one, its name. */
+  revoke(idOrName: string): TokenRow {
+    const all = [...this.#byHash.values()];
+    const named = all.filter(({ name }) => name === idOrName);
+    const found = all.find(({ id }) => id === idOrName) ?? (named.length === 1 ? named[0] : undefined);
+    if (!found) {
+      const reason =
+        named.length > 1 ? `${named.length} tokens have the name "${idOrName}"; give an id` : 'there is none';
+      throw new EclipticError('TOKEN_NOT_FOUND', `no token "${idOrName}" can be revoked: ${reason}`);
+    }
+    this.#write(all.filter((token) => token !== found));
+    this.#byHash.delete(found.hash);
+    const { hash: _, ...row } = found;
+    return row;
+  }
+
+  #write(tokens: readonly Token[]): void {
+    if (!this.#file) return;
+    try {
+      writePrivately(this.#file, `${JSON.stringify({ version: 1, tokens }, null, 2)}\n`);
+    } catch (error) {
+      throw new EclipticError('DATA_FOLDER', `cannot write ${this.#file}: ${describeError(error)}`, {}, error);
+    }
+  }
+}
+
+function read(file: string): Token[] {
+  if (!existsSync(file)) return [];
+  try {
+    return FileSchema.parse(JSON.parse(readFileSync(file, 'utf8'))).tokens;
+  } catch (error) {
+    const message = `${file} does not hold tokens; restore it, or remove it to start without any`;
+    throw new EclipticError('DATA_FOLDER', message, { file }, error);
+  }
+}
+
+function hashOf(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex');
+}

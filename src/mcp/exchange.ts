@@ -1,0 +1,412 @@
+import { z } from 'zod';
+import { LIMITS } from '../a2a/limits.js';
+import type { Party } from '../a2a/policy.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import { fromWireError, toWireError } from '../a2a/wire-error.js';
+import type { PeerOffers } from '../peers/inbound.js';
+import type { Peers } from '../peers/peers.js';
+import { malformed, parsed } from '../peers/wire.js';
+import { EclipticError } from '../runtime/errors.js';
+import { type Ask, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';
+import type { Entry, Offer } from './catalogue.js';
+import { DefinitionSchema, type Kind, KindSchema, keyOf } from './definitions.js';
+import { answers } from './results.js';
+import { CALL_TIMEOUT_MS, type McpService } from './service.js';
+
+export interface ExchangeComponents {
+  service: McpService;
+  registry: AgentRegistry;
+  peers: Peers;
+}
+
+/** What is longer than this travels in parts, so that it does not hold up what comes after it. */
+const PART_CHARS = 262_144;
+/** The longest that can travel at all, and how many such may be on their way from one node at once. */
+const MAX_PARTS = 64;
+const MAX_TRANSFERS = 16;
+/** Calls from one node that may be under way. */
+const MAX_CALLS = 1_000;
+/** Things that one node may offer. */
+const MAX_OFFERS = 20_000;
+const PATIENCE_MS = 5_000;
+const MAX_SECRETS = 256;
+
+const id = z.int().nonnegative();
+const text = z.string().min(1).max(LIMITS.nameChars);
+/** A name within one node: nobody asks or offers through another for a third. */
+const own = text.regex(/^[^@]+$/, 'is of another node');
+const record = z.record(z.string(), z.unknown());
+const strings = z.record(z.string(), z.string());
+
+const AskSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('tool'), name: z.string(), arguments: record }),
+  z.strictObject({ kind: z.literal('resource'), uri: z.string() }),
+  z.strictObject({ kind: z.literal('template'), uriTemplate: z.string(), uri: z.string() }),
+  z.strictObject({ kind: z.literal('prompt'), name: z.string(), arguments: strings }),
+  z.strictObject({
+    kind: z.literal('completion'),
+    of: z.enum(['prompt', 'template']),
+    name: z.string(),
+    argument: z.string(),
+    value: z.string(),
+    given: strings,
+  }),
+]);
+
+const CallSchema = z.strictObject({
+  agent: own,
+  ask: AskSchema,
+  /** Who calls, by the name it goes by on the calling node, and the sandbox it is in there. */
+  caller: own,
+  sandbox: text.nullable(),
+  capabilities: record,
+  answers: record,
+  state: z.string().nullable(),
+  meta: record,
+});
+
+const OfferedSchema = z.strictObject({
+  definition: DefinitionSchema,
+  timeoutMs: z.number().positive().nullable(),
+  /** Arguments that the caller's node, too, keeps out of its records. */
+  secrets: z.array(z.string()).max(MAX_SECRETS),
+});
+type Offered = z.infer<typeof OfferedSchema>;
+
+interface Asked {
+  readonly terms: CallTerms;
+  resolve(result: unknown): void;
+  reject(error: EclipticError): void;
+}
+
+/** What is open with one node, while the conversation lasts. */
+class Dealings {
+  /** Agents whose offers it was told of. */
+  readonly told = new Set<string>();
+  /** Calls to it that wait. */
+  readonly asked = new Map<number, Asked>();
+  /** Calls of it that are under way. */
+  readonly serving = new Map<number, AbortController>();
+  readonly parts = new Map<number, string[]>();
+  /** What goes there in parts goes one after another: a node takes a few such at a time. */
+  sending: Promise<void> = Promise.resolve();
+  offers = 0;
+}
+
+/**
+ * Tells other nodes what this node's agents offer, takes what theirs offer into the catalogue, and carries calls both
+ * ways. A call is sent once: what the link repeats after a reconnect is not taken again, and when the conversation
+ * ends before the answer came, the call fails, and nobody makes it again.
+ */
+export class McpExchange implements PeerOffers {
+  readonly #components: ExchangeComponents;
+  readonly #dealings = new Map<string, Dealings>();
+  readonly #stop: (() => void)[];
+  #nextId = 0;
+
+  constructor(components: ExchangeComponents) {
+    this.#components = components;
+    const { service, registry } = components;
+    this.#stop = [
+      service.catalogue.onChange((kind, entries, gone) => this.#spread(kind, entries, gone)),
+      service.onResourceUpdate((owner, uri) => this.#spreadUpdate(owner, uri)),
+      // The card goes out first: what is said of an agent that a node does not know, it refuses.
+      registry.onLocalChange((agent) => queueMicrotask(() => this.#retell(agent))),
+    ];
+  }
+
+  close(): void {
+    for (const stop of this.#stop) stop();
+  }
+
+  began(node: string): void {
+    this.#dealings.set(node, new Dealings());
+    for (const { id: agent } of this.#components.registry.getLocalCards()) this.#tellAll(node, agent);
+  }
+
+  ended(node: string): void {
+    const dealings = this.#dealings.get(node);
+    if (!dealings) return;
+    this.#dealings.delete(node);
+    for (const { reject } of dealings.asked.values()) {
+      reject(new EclipticError('DELIVERY_FAILED', `node ${node} was lost before it answered`, { outcome: 'unknown' }));
+    }
+    for (const controller of dealings.serving.values()) controller.abort();
+    this.#components.service.catalogue.removeNode(node);
+  }
+
+  take(node: string, _kind: 'e', rest: readonly unknown[]): void {
+    const dealings = this.#dealings.get(node);
+    if (!dealings) return;
+    const [verb, first, second, third] = rest;
+    switch (verb) {
+      case 'offer':
+        this.#takeOffer(node, dealings, parsed(own, first), parsed(z.array(OfferedSchema).min(1), second));
+        break;
+      case 'gone':
+        this.#drop(node, dealings, parsed(own, first), parsed(KindSchema, second), parsed(z.array(z.string()), third));
+        break;
+      case 'updated':
+        this.#components.service.resourceUpdated(`${parsed(own, first)}@${node}`, parsed(z.string(), second));
+        break;
+      case 'call':
+        this.#serve(node, dealings, parsed(id, first), parsed(CallSchema, second));
+        break;
+      case 'progress':
+        dealings.asked.get(parsed(id, first))?.terms.onProgress(parsed(ProgressSchema, second));
+        break;
+      case 'log':
+        dealings.asked.get(parsed(id, first))?.terms.onLog(parsed(LogEntrySchema, second));
+        break;
+      case 'done':
+        dealings.asked.get(parsed(id, first))?.resolve(second);
+        break;
+      case 'failed':
+        dealings.asked.get(parsed(id, first))?.reject(fromWireError(second, node));
+        break;
+      case 'stop':
+        dealings.serving.get(parsed(id, first))?.abort();
+        break;
+      case 'part':
+        this.#takePart(dealings, parsed(id, first), parsed(z.string().max(PART_CHARS), second));
+        break;
+      case 'whole':
+        this.take(node, 'e', this.#join(dealings, parsed(id, first)));
+        break;
+      default:
+        throw malformed('nobody says that of tools');
+    }
+  }
+
+  // What this node's agents offer
+
+  #spread(kind: Kind, entries: readonly Entry[], gone: boolean): void {
+    const { ownerId, node } = entries[0]!;
+    if (node !== undefined) return;
+    for (const [peer, { told }] of this.#dealings) {
+      if (gone && told.has(ownerId)) this.#say(peer, ['gone', ownerId, kind, entries.map(({ key }) => key)]);
+      // Who has not been told of the agent's card yet is told all once it has.
+      else if (!gone && told.has(ownerId)) this.#offer(peer, ownerId, entries);
+      else if (!gone) queueMicrotask(() => this.#tellAll(peer, ownerId));
+    }
+  }
+
+  #spreadUpdate(owner: string, uri: string): void {
+    for (const [peer, { told }] of this.#dealings) if (told.has(owner)) this.#say(peer, ['updated', owner, uri]);
+  }
+
+  /** A card changed: a node that may know the agent since is told what it offers. */
+  #retell(agent: string): void {
+    for (const [node, { told }] of this.#dealings) {
+      if (this.#components.peers.knows(node, agent)) this.#tellAll(node, agent);
+      else if (told.delete(agent)) this.#takeBack(node, agent);
+    }
+  }
+
+  #takeBack(node: string, agent: string): void {
+    for (const kind of KindSchema.options) {
+      const entries = this.#components.service.catalogue.of(agent).filter(({ definition }) => definition.kind === kind);
+      if (entries.length > 0) this.#say(node, ['gone', agent, kind, entries.map(({ key }) => key)]);
+    }
+  }
+
+  #tellAll(node: string, agent: string): void {
+    const told = this.#dealings.get(node)?.told;
+    if (!told || told.has(agent) || !this.#components.peers.knows(node, agent)) return;
+    const entries = this.#components.service.catalogue.of(agent);
+    if (entries.length === 0) return;
+    told.add(agent);
+    this.#offer(node, agent, entries);
+  }
+
+  #offer(node: string, agent: string, entries: readonly Entry[]): void {
+    let chunk: Offered[] = [];
+    let chars = 0;
+    for (const { definition, offer } of entries) {
+      chunk.push({ definition, timeoutMs: offer.timeoutMs ?? null, secrets: [...(offer.secrets ?? [])] });
+      chars += JSON.stringify(definition).length;
+      if (chars < PART_CHARS) continue;
+      this.#say(node, ['offer', agent, chunk]);
+      chunk = [];
+      chars = 0;
+    }
+    if (chunk.length > 0) this.#say(node, ['offer', agent, chunk]);
+  }
+
+  // What others' agents offer
+
+  #takeOffer(node: string, dealings: Dealings, agent: string, offered: readonly Offered[]): void {
+    const { registry, service } = this.#components;
+    if (!registry.entry(`${agent}@${node}`)) {
+      throw new EclipticError('CARD_REFUSED', `there is no card of "${agent}" that could offer anything`);
+    }
+    const offers = offered.map(({ definition, timeoutMs, secrets }): Offer => {
+      const answer = (ask: Ask, terms: CallTerms) => this.#call(node, agent, ask, terms);
+      // Its own node keeps the deadline; this one waits a little longer for its word.
+      return { definition, secrets, timeoutMs: (timeoutMs ?? CALL_TIMEOUT_MS) + PATIENCE_MS, answer };
+    });
+    for (const { definition } of offers) this.#drop(node, dealings, agent, definition.kind, [keyOf(definition)]);
+    dealings.offers += offers.length;
+    if (dealings.offers > MAX_OFFERS) throw malformed(`it offers more than ${MAX_OFFERS} things`);
+    service.catalogue.add(agent, node, offers);
+  }
+
+  #drop(node: string, dealings: Dealings, agent: string, kind: Kind, keys: readonly string[]): void {
+    dealings.offers -= this.#components.service.catalogue.remove(`${agent}@${node}`, kind, keys);
+  }
+
+  #call(node: string, agent: string, ask: Ask, terms: CallTerms): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const dealings = this.#dealings.get(node);
+      if (!dealings) {
+        reject(new EclipticError('AGENT_UNAVAILABLE', `there is no conversation with node ${node}`));
+        return;
+      }
+      const callId = this.#nextId++;
+      const { signal } = terms;
+      const settle = () => {
+        dealings.asked.delete(callId);
+        signal.removeEventListener('abort', stop);
+      };
+      const stop = () => {
+        settle();
+        // Not before the call itself, which may be on its way in parts.
+        void dealings.sending.then(() => this.#say(node, ['stop', callId]));
+        reject(new EclipticError('CANCELLED', 'the call was cancelled'));
+      };
+      const asked: Asked = {
+        terms,
+        resolve: (result) => {
+          settle();
+          if (answers(ask.kind, result)) resolve(result);
+          else reject(new EclipticError('INVALID_RESULT', `node ${node} answered with what is no result`));
+        },
+        reject: (error) => {
+          settle();
+          reject(error);
+        },
+      };
+      dealings.asked.set(callId, asked);
+      signal.addEventListener('abort', stop);
+      const { caller, capabilities, meta } = terms;
+      const call = { agent, ask, caller: caller.address, sandbox: caller.sandboxId ?? null };
+      const rest = { capabilities, answers: terms.answers, state: terms.state ?? null, meta };
+      this.#send(node, ['call', callId, { ...call, ...rest }]).catch((error) => asked.reject(error));
+    });
+  }
+
+  // Calls of others
+
+  #serve(node: string, dealings: Dealings, callId: number, call: z.infer<typeof CallSchema>): void {
+    if (dealings.serving.has(callId)) throw malformed('it makes a call twice');
+    const controller = new AbortController();
+    const answer = async () => {
+      if (dealings.serving.size > MAX_CALLS) {
+        throw new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls of node ${node} are under way already`);
+      }
+      const { agent, ask, capabilities, state, meta } = call;
+      const caller = this.#principal(node, call);
+      const entry = this.#components.service.own(agent, ask, caller);
+      return this.#components.service.call(entry, ask as Ask, {
+        caller,
+        signal: controller.signal,
+        capabilities,
+        answers: call.answers,
+        state: state ?? undefined,
+        meta,
+        onProgress: (progress) => this.#note(node, ['progress', callId, progress]),
+        onLog: (entry) => this.#note(node, ['log', callId, entry]),
+      });
+    };
+    dealings.serving.set(callId, controller);
+    const finish = (verb: 'done' | 'failed', value: unknown) => {
+      dealings.serving.delete(callId);
+      if (controller.signal.aborted || this.#dealings.get(node) !== dealings) return;
+      this.#send(node, [verb, callId, value]).catch((error) => this.#say(node, ['failed', callId, toWireError(error)]));
+    };
+    answer().then(
+      (result) => finish('done', result),
+      (error) => finish('failed', toWireError(error)),
+    );
+  }
+
+  /** The tier and the sandbox of a known agent are those on its card; of anyone else, what its node says and may say. */
+  #principal(node: string, { caller, sandbox }: z.infer<typeof CallSchema>): Party {
+    const { registry, peers } = this.#components;
+    const address = `${caller}@${node}`;
+    const known = registry.entry(address);
+    if (known) return known;
+    const allowed = peers.get(node)?.grant?.sandboxes;
+    if (allowed && (sandbox === null || !allowed.includes(sandbox))) {
+      const reason = `node ${node} may call from its own sandboxes only`;
+      peers.report(node, 'NOT_GRANTED', reason);
+      throw new EclipticError('NOT_GRANTED', reason);
+    }
+    return { address, node, tier: 3, sandboxId: sandbox ?? undefined };
+  }
+
+  // Sending
+
+  /** Best effort: where this does not arrive, the conversation has ended, and everything about it. */
+  #say(node: string, item: readonly unknown[]): void {
+    this.#send(node, item).catch(() => {});
+  }
+
+  /** Progress is dropped where it does not fit. */
+  #note(node: string, item: readonly unknown[]): void {
+    try {
+      this.#components.peers.say(node, JSON.stringify(['e', ...item]));
+    } catch {
+      // The answer still comes.
+    }
+  }
+
+  async #send(node: string, item: readonly unknown[]): Promise<void> {
+    const { peers } = this.#components;
+    const whole = JSON.stringify(['e', ...item]);
+    if (whole.length <= PART_CHARS) return peers.tell(node, whole);
+    const count = Math.ceil(whole.length / PART_CHARS);
+    if (count > MAX_PARTS) {
+      const message = `it takes ${whole.length} characters, and ${MAX_PARTS * PART_CHARS} can travel between nodes`;
+      throw new EclipticError('PAYLOAD_TOO_LARGE', message);
+    }
+    const dealings = this.#dealings.get(node);
+    const sent = dealings?.sending.then(() => this.#sendParts(node, dealings, whole));
+    if (dealings && sent) dealings.sending = sent.catch(() => {});
+    return sent;
+  }
+
+  async #sendParts(node: string, dealings: Dealings, whole: string): Promise<void> {
+    const transfer = this.#nextId++;
+    const tell = (...item: unknown[]) => {
+      // Another conversation knows nothing of what this one has begun.
+      if (this.#dealings.get(node) === dealings)
+        return this.#components.peers.tell(node, JSON.stringify(['e', ...item]));
+      throw new EclipticError('DELIVERY_FAILED', `node ${node} was lost`, { outcome: 'not-delivered' });
+    };
+    for (let at = 0; at < whole.length; at += PART_CHARS) {
+      await tell('part', transfer, whole.slice(at, at + PART_CHARS));
+    }
+    await tell('whole', transfer);
+  }
+
+  #takePart({ parts }: Dealings, transfer: number, part: string): void {
+    const known = parts.get(transfer) ?? [];
+    if (known.length === 0 && parts.size >= MAX_TRANSFERS) throw malformed('it sends too much in parts at once');
+    if (known.push(part) > MAX_PARTS) throw malformed('it sends too many parts');
+    parts.set(transfer, known);
+  }
+
+  #join({ parts }: Dealings, transfer: number): readonly unknown[] {
+    const known = parts.get(transfer);
+    parts.delete(transfer);
+    let item: unknown;
+    try {
+      item = JSON.parse(known?.join('') ?? '');
+    } catch {
+      throw malformed('its parts make nothing');
+    }
+    if (!Array.isArray(item) || item[0] !== 'e' || item[1] === 'whole') throw malformed('its parts make nothing');
+    return item.slice(1);
+  }
+}

@@ -1,0 +1,206 @@
+import type {
+  CallToolResult,
+  CompleteResult,
+  GetPromptResult,
+  LoggingLevel,
+  ReadResourceResult,
+  Server,
+  ServerContext,
+} from '@modelcontextprotocol/server';
+import type { Party } from '../a2a/policy.js';
+import { toEclipticError } from '../runtime/errors.js';
+import { isWanted } from './call.js';
+import type { ToolDefinition } from './definitions.js';
+import { callFailure, errorCode, failureData, protocolCode } from './failure.js';
+import { pageOf } from './pages.js';
+import { contradiction, HEADER_MISMATCH, mismatchMessage } from './param-headers.js';
+import type { CallOptions, McpService } from './service.js';
+import { shownPrompt, shownResource, shownTemplate, shownTool } from './shown.js';
+import type { NameStyle } from './wire-names.js';
+
+export type Sdk = typeof import('@modelcontextprotocol/server');
+
+const CAPABILITIES = {
+  tools: { listChanged: true },
+  resources: { listChanged: true, subscribe: true },
+  prompts: { listChanged: true },
+  completions: {},
+  logging: {},
+};
+
+const LOG_LEVEL_KEY = 'io.modelcontextprotocol/logLevel';
+const CAPABILITIES_KEY = 'io.modelcontextprotocol/clientCapabilities';
+
+let loading: Promise<Sdk> | undefined;
+
+/** The SDK takes a while to load, and only who speaks MCP with this node needs it. */
+export function loadSdk(): Promise<Sdk> {
+  loading ??= import('@modelcontextprotocol/server');
+  return loading;
+}
+
+export interface ProtocolServerInit {
+  service: McpService;
+  /** Who speaks: everything is seen and called as this principal. */
+  principal: Party;
+  style: NameStyle;
+  name: string;
+  version: string;
+  instructions?: string | undefined;
+  /** For a connection that lasts: tells it of changes. Of 2025 it hears of resources it subscribed to; of 2026, of all. */
+  tell?: 'legacy' | 'modern' | undefined;
+}
+
+/** An MCP server for one principal: the SDK's protocol over our catalogue. */
+export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server {
+  const { service, principal, style, name, version, instructions } = init;
+  const server = new sdk.Server(
+    { name, version },
+    { capabilities: CAPABILITIES, ...(instructions && { instructions }) },
+  );
+  const subscribed = new Set<string>();
+  let sessionLevel: LoggingLevel | undefined;
+  const options = (ctx: ServerContext) => callOptions(server, ctx, principal, sessionLevel);
+
+  /** Whatever goes wrong is an error of the protocol. */
+  const guarded = async <T>(act: () => T | Promise<T>): Promise<T> => {
+    try {
+      return await act();
+    } catch (error) {
+      if (error instanceof sdk.ProtocolError) throw error;
+      const failure = toEclipticError(error, 'HANDLER_FAILED');
+      throw new sdk.ProtocolError(errorCode(failure), failure.message, failureData(failure));
+    }
+  };
+
+  server.setRequestHandler('tools/list', ({ params }) =>
+    guarded(() => {
+      const tools = service.list('tool', principal).map((entry) => shownTool(service, entry, style));
+      return pageOf(tools, 'tools', params?.cursor);
+    }),
+  );
+  server.setRequestHandler('resources/list', ({ params }) =>
+    guarded(() => {
+      const resources = service.list('resource', principal).map((entry) => shownResource(service, entry));
+      return pageOf(resources, 'resources', params?.cursor);
+    }),
+  );
+  server.setRequestHandler('resources/templates/list', ({ params }) =>
+    guarded(() => pageOf(service.list('template', principal).map(shownTemplate), 'resourceTemplates', params?.cursor)),
+  );
+  server.setRequestHandler('prompts/list', ({ params }) =>
+    guarded(() => {
+      const prompts = service.list('prompt', principal).map((entry) => shownPrompt(service, entry, style));
+      return pageOf(prompts, 'prompts', params?.cursor);
+    }),
+  );
+  server.setRequestHandler('tools/call', ({ params }, ctx) =>
+    guarded(async () => {
+      const { mcpReq, http } = ctx;
+      const { name, arguments: args = {} } = params;
+      const entry = service.find('tool', name, principal, style);
+      const request = mcpReq.envelope && http?.req;
+      const contrary =
+        request && contradiction(entry.definition as ToolDefinition, args, (header) => request.headers.get(header));
+      if (contrary) throw new sdk.ProtocolError(HEADER_MISMATCH, mismatchMessage(contrary), { mismatch: contrary });
+      try {
+        return (await service.call(
+          entry,
+          { kind: 'tool', name: entry.key, arguments: args },
+          options(ctx),
+        )) as CallToolResult;
+      } catch (error) {
+        const failure = toEclipticError(error, 'HANDLER_FAILED');
+        if (protocolCode(failure) !== undefined) throw failure;
+        return callFailure(failure) as CallToolResult;
+      }
+    }),
+  );
+  server.setRequestHandler('resources/read', ({ params }, ctx) =>
+    guarded(async () => (await service.readResource(params.uri, options(ctx))) as ReadResourceResult),
+  );
+  server.setRequestHandler('prompts/get', ({ params }, ctx) =>
+    guarded(
+      async () =>
+        (await service.getPrompt(params.name, params.arguments ?? {}, options(ctx), style)) as GetPromptResult,
+    ),
+  );
+  server.setRequestHandler('completion/complete', ({ params }, ctx) =>
+    guarded((): Promise<CompleteResult> => {
+      const { ref, argument, context } = params;
+      const of =
+        ref.type === 'ref/prompt'
+          ? ({ kind: 'prompt', name: ref.name } as const)
+          : ({ kind: 'template', uriTemplate: ref.uri } as const);
+      return service.complete(of, { ...argument, given: context?.arguments }, options(ctx), style);
+    }),
+  );
+  server.setRequestHandler('resources/subscribe', ({ params }) => {
+    subscribed.add(params.uri);
+    return {};
+  });
+  server.setRequestHandler('resources/unsubscribe', ({ params }) => {
+    subscribed.delete(params.uri);
+    return {};
+  });
+  server.setRequestHandler('logging/setLevel', ({ params }) => {
+    sessionLevel = params.level;
+    return {};
+  });
+  if (init.tell) server.onclose = tellOfChanges(server, init, subscribed);
+  return server;
+}
+
+/** Tells a connection of what changes among what its principal may see. Returns the way to stop. */
+function tellOfChanges(server: Server, init: ProtocolServerInit, subscribed: ReadonlySet<string>): () => void {
+  const { service, principal, tell } = init;
+  const quietly = (told: Promise<void>) => void told.catch(() => {});
+  const stopChanges = service.catalogue.onChange((kind, entries) => {
+    if (!service.mayUse(principal, entries[0]!.owner)) return;
+    if (kind === 'tool') quietly(server.sendToolListChanged());
+    else if (kind === 'prompt') quietly(server.sendPromptListChanged());
+    else quietly(server.sendResourceListChanged());
+  });
+  const stopUpdates = service.onResourceUpdate((owner, uri) => {
+    if (!service.mayUse(principal, owner) || (tell === 'legacy' && !subscribed.has(uri))) return;
+    quietly(server.sendResourceUpdated({ uri }));
+  });
+  return () => {
+    stopChanges();
+    stopUpdates();
+  };
+}
+
+/** What a request says besides what it asks for, and the way back for progress and logs. */
+function callOptions(
+  server: Server,
+  ctx: ServerContext,
+  caller: Party,
+  sessionLevel: LoggingLevel | undefined,
+): CallOptions {
+  const { mcpReq } = ctx;
+  const envelope = (mcpReq.envelope ?? {}) as Record<string, unknown>;
+  const token = mcpReq._meta?.progressToken;
+  const { progressToken: _, ...meta } = mcpReq._meta ?? {};
+  // A client of 2026 that names no level wants no logs; an older one that set none wants all.
+  const wanted = mcpReq.envelope ? envelope[LOG_LEVEL_KEY] : (sessionLevel ?? 'debug');
+  const state = mcpReq.requestState<string>();
+  // Whoever has gone is told nothing more.
+  const notify = (notification: Parameters<typeof mcpReq.notify>[0]) =>
+    void mcpReq.notify(notification).catch(() => {});
+  return {
+    caller,
+    signal: mcpReq.signal,
+    capabilities: (envelope[CAPABILITIES_KEY] as object | undefined) ?? server.getClientCapabilities() ?? {},
+    answers: mcpReq.inputResponses ?? {},
+    ...(state !== undefined && { state }),
+    meta,
+    onProgress: (progress) => {
+      if (token === undefined) return;
+      notify({ method: 'notifications/progress', params: { ...progress, progressToken: token } });
+    },
+    onLog: (entry) => {
+      if (isWanted(entry.level, wanted)) notify({ method: 'notifications/message', params: { ...entry } });
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { statement } from '../membership/statement.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Ask } from './call.js';
+
+/** How long a caller may take to answer. */
+const LIFE_MS = 60 * 60_000;
+
+/**
+ * What a handler wants to remember between two rounds goes out through the caller, sealed: it comes back unchanged,
+ * from the same caller, with the same question, in time, or not at all.
+ */
+export class RequestState {
+  readonly #runtime: Runtime;
+  readonly #key: Uint8Array;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+    this.#key = runtime.bytes(32);
+  }
+
+  seal(state: unknown, caller: string, ask: Ask): string {
+    const body = Buffer.from(JSON.stringify([this.#runtime.now() + LIFE_MS, state])).toString('base64url');
+    return `${body}.${this.#sign(body, caller, ask)}`;
+  }
+
+  open(sealed: string, caller: string, ask: Ask): unknown {
+    const [body = '', signature = '', ...more] = sealed.split('.');
+    const expected = Buffer.from(this.#sign(body, caller, ask));
+    const given = Buffer.from(signature);
+    const genuine = more.length === 0 && given.length === expected.length && timingSafeEqual(given, expected);
+    if (!genuine) throw refused('it was not made here');
+    const [expires, state] = JSON.parse(Buffer.from(body, 'base64url').toString()) as [number, unknown];
+    if (expires < this.#runtime.now()) throw refused('it is too old');
+    return state;
+  }
+
+  #sign(body: string, caller: string, ask: Ask): string {
+    const text = statement('request state', { body, caller, ask });
+    return createHmac('sha256', this.#key).update(text).digest('base64url');
+  }
+}
+
+function refused(reason: string): EclipticError {
+  return new EclipticError('INVALID_REQUEST_STATE', `the request state cannot be used: ${reason}; begin anew`, {
+    reason,
+  });
+}

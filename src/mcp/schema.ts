@@ -1,0 +1,106 @@
+import { EclipticError } from '../runtime/errors.js';
+
+/** https://standardschema.dev, as far as it is needed: any library's schema that follows it is accepted. */
+export interface StandardSchema<Output = unknown> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>;
+    readonly types?: { readonly input: unknown; readonly output: Output } | undefined;
+    readonly jsonSchema?: {
+      readonly input: (options: { target: 'draft-2020-12' }) => Record<string, unknown>;
+      readonly output: (options: { target: 'draft-2020-12' }) => Record<string, unknown>;
+    };
+  };
+}
+
+type StandardResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly StandardIssue[] };
+
+interface StandardIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+export type Schema<Output = unknown> = StandardSchema<Output> | JsonSchema;
+
+export type OutputOf<S> = S extends StandardSchema<infer Output> ? Output : Record<string, unknown>;
+
+/** What a value is, or where it is not what it should be. */
+export type Verdict = { readonly value: unknown } | { readonly faults: readonly string[] };
+
+/** A schema in the two forms that are needed: as JSON, to be shown, and as a check. */
+export interface Shape {
+  /** Undefined where a library cannot say its schema as JSON Schema. */
+  readonly json: JsonSchema | undefined;
+  check(value: unknown): Verdict | Promise<Verdict>;
+}
+
+/** Reads a schema that describes what comes in, or what goes out. */
+export function readSchema(schema: Schema, direction: 'input' | 'output', what: string): Shape {
+  if (isStandard(schema)) return readStandard(schema, direction, what);
+  if (typeof schema !== 'object' || schema === null) throw unusable(what, 'it is no schema');
+  return { json: schema, check: jsonCheck(schema, what) };
+}
+
+function readStandard(schema: StandardSchema, direction: 'input' | 'output', what: string): Shape {
+  let json: JsonSchema | undefined;
+  try {
+    json = schema['~standard'].jsonSchema?.[direction]({ target: 'draft-2020-12' });
+  } catch (error) {
+    throw unusable(what, (error as Error).message);
+  }
+  return { json, check: (value) => then(schema['~standard'].validate(value), judge) };
+}
+
+/** Some libraries' schemas are functions. */
+function isStandard(schema: unknown): schema is StandardSchema {
+  const holder = (typeof schema === 'object' && schema !== null) || typeof schema === 'function';
+  return holder && '~standard' in (schema as object);
+}
+
+function judge(result: StandardResult<unknown>): Verdict {
+  if (!result.issues) return { value: result.value };
+  return {
+    faults: result.issues.map(({ path, message }) => {
+      const place = path?.map((step) => String(typeof step === 'object' ? step.key : step)).join('.');
+      return place ? `${place}: ${message}` : message;
+    }),
+  };
+}
+
+function then<T, R>(value: T | Promise<T>, map: (value: T) => R): R | Promise<R> {
+  return value instanceof Promise ? value.then(map) : map(value);
+}
+
+/** Compiled on first use: most tools of a large catalogue are never called. */
+function jsonCheck(schema: JsonSchema, what: string): Shape['check'] {
+  let check: ((value: unknown) => Verdict) | undefined;
+  return (value) => {
+    if (check) return check(value);
+    return compile(schema, what).then((compiled) => {
+      check = compiled;
+      return compiled(value);
+    });
+  };
+}
+
+async function compile(schema: JsonSchema, what: string): Promise<(value: unknown) => Verdict> {
+  const { AjvJsonSchemaValidator } = await import('@modelcontextprotocol/server/validators/ajv');
+  try {
+    const validate = new AjvJsonSchemaValidator().getValidator(schema);
+    return (value) => {
+      const result = validate(value);
+      return result.valid ? { value } : { faults: [result.errorMessage] };
+    };
+  } catch (error) {
+    throw unusable(what, (error as Error).message);
+  }
+}
+
+function unusable(what: string, reason: string): EclipticError {
+  return new EclipticError('INVALID_TOOL', `the schema of ${what} cannot be used: ${reason}`, { reason });
+}

@@ -1,0 +1,390 @@
+import type { CallToolResult, CompleteResult, GetPromptResult, ReadResourceResult } from '@modelcontextprotocol/server';
+import { splitAddress } from '../a2a/address.js';
+import type { A2AObservability } from '../a2a/observability.js';
+import type { Party, Policy } from '../a2a/policy.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { type Ask, type CallTerms, type NeedsInput, needsInput } from './call.js';
+import { Catalogue, type DefinitionOf, type Entry } from './catalogue.js';
+import type { Kind } from './definitions.js';
+import { InvocationLog } from './invocation-log.js';
+import { RequestState } from './request-state.js';
+import { type NameStyle, WireNames } from './wire-names.js';
+
+export interface McpServiceComponents {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  policy: Policy;
+  observability: A2AObservability;
+  deadlines: DeadlineQueue;
+}
+
+/** What a caller gives with a call; everything but who it is may be left out. */
+export type CallOptions = Pick<CallTerms, 'caller'> & Partial<CallTerms> & { readonly timeoutMs?: number };
+
+/** How long a call may take where its owner does not say. */
+export const CALL_TIMEOUT_MS = 60_000;
+/** Calls that may be under way at once. */
+const MAX_CALLS = 10_000;
+/** A prefix for the URI of another node's resource that is not the only one with its URI. */
+const OWNED = 'ecliptic://';
+
+const NOT_FOUND = {
+  tool: 'TOOL_NOT_FOUND',
+  prompt: 'PROMPT_NOT_FOUND',
+  resource: 'RESOURCE_NOT_FOUND',
+  template: 'RESOURCE_NOT_FOUND',
+} as const;
+
+const NEVER = new AbortController().signal;
+const NOTHING = Object.freeze({});
+
+/**
+ * Everything that agents offer over MCP: who may see it, who may call it, and the call itself. Every path goes
+ * through here: the MCP endpoint, the command line, agents of this node, and calls that come from other nodes.
+ */
+export class McpService {
+  readonly catalogue = new Catalogue();
+  readonly names = new WireNames(this.catalogue);
+  readonly requestState: RequestState;
+  readonly invocations: InvocationLog;
+  readonly #components: McpServiceComponents;
+  readonly #active = new Map<string, Set<ActiveCall>>();
+  readonly #updateWatchers = new Set<(owner: string, uri: string) => void>();
+  #calls = 0;
+
+  constructor(components: McpServiceComponents) {
+    this.#components = components;
+    this.requestState = new RequestState(components.runtime);
+    this.invocations = new InvocationLog(components.runtime, components.observability);
+    this.catalogue.onChange((_kind, entries, gone) => {
+      if (gone) for (const entry of entries) this.#abandon(entry);
+    });
+  }
+
+  /** What the viewer may see of one kind, in the order of owner and name. */
+  list<K extends Kind>(kind: K, viewer: Party): Entry<DefinitionOf<K>>[] {
+    const seen = new Map<string, boolean>();
+    return this.catalogue.all(kind).filter(({ owner }) => {
+      let visible = seen.get(owner);
+      if (visible === undefined) {
+        visible = this.mayUse(viewer, owner);
+        seen.set(owner, visible);
+      }
+      return visible;
+    });
+  }
+
+  /** Calls back, with the URI that means it, when the content of a resource has changed. */
+  onResourceUpdate(watcher: (owner: string, uri: string) => void): () => void {
+    this.#updateWatchers.add(watcher);
+    return () => {
+      this.#updateWatchers.delete(watcher);
+    };
+  }
+
+  resourceUpdated(owner: string, own: string): void {
+    const entry = this.catalogue.get(owner, 'resource', own);
+    const uri = entry ? this.uriOf(entry) : own;
+    for (const watcher of this.#updateWatchers) watcher(owner, uri);
+  }
+
+  /** The URI that means this resource and no other. */
+  uriOf(entry: Entry): string {
+    if (entry.node === undefined || this.catalogue.resourcesAt(entry.key).length === 1) return entry.key;
+    return `${OWNED}${entry.owner}/${entry.key}`;
+  }
+
+  async callTool(
+    name: string,
+    args: Readonly<Record<string, unknown>>,
+    options: CallOptions,
+    style: NameStyle = 'safe',
+  ): Promise<CallToolResult | NeedsInput> {
+    const entry = this.find('tool', name, options.caller, style);
+    return (await this.call(entry, { kind: 'tool', name: entry.key, arguments: args }, options)) as CallToolResult;
+  }
+
+  async readResource(uri: string, options: CallOptions): Promise<ReadResourceResult | NeedsInput> {
+    const { entry, own } = this.#resource(uri, options.caller);
+    const ask: Ask =
+      entry.definition.kind === 'template'
+        ? { kind: 'template', uriTemplate: entry.key, uri: own }
+        : { kind: 'resource', uri: own };
+    return (await this.call(entry, ask, options)) as ReadResourceResult;
+  }
+
+  async getPrompt(
+    name: string,
+    args: Readonly<Record<string, string>>,
+    options: CallOptions,
+    style: NameStyle = 'safe',
+  ): Promise<GetPromptResult | NeedsInput> {
+    const entry = this.find('prompt', name, options.caller, style);
+    return (await this.call(entry, { kind: 'prompt', name: entry.key, arguments: args }, options)) as GetPromptResult;
+  }
+
+  /** Suggests values for an argument of a prompt, or a variable of a resource template. */
+  async complete(
+    of: { kind: 'prompt'; name: string } | { kind: 'template'; uriTemplate: string },
+    argument: { name: string; value: string; given?: Readonly<Record<string, string>> | undefined },
+    options: CallOptions,
+    style: NameStyle = 'safe',
+  ): Promise<CompleteResult> {
+    const entry =
+      of.kind === 'prompt'
+        ? this.find('prompt', of.name, options.caller, style)
+        : this.#template(of.uriTemplate, options.caller);
+    const { name, value, given = NOTHING } = argument;
+    const ask: Ask = { kind: 'completion', of: of.kind, name: entry.key, argument: name, value, given };
+    return (await this.call(entry, ask, options)) as CompleteResult;
+  }
+
+  /** The tool or prompt that goes by that name, full or as on the wire, if the viewer may see it. */
+  find(kind: 'tool' | 'prompt', name: string, viewer: Party, style: NameStyle): Entry {
+    const entry =
+      this.#byFullName(kind, name, viewer) ?? this.names.find(kind, name, style) ?? this.names.find(kind, name, 'safe');
+    if (entry && this.mayUse(viewer, entry.owner)) return entry;
+    if (entry) this.#reportRefusal(viewer, entry);
+    throw new EclipticError(NOT_FOUND[kind], `there is no ${kind} "${name}"`, { name });
+  }
+
+  /** What an agent of this node offers, by the name it has there, if that caller of another node may use it. */
+  own(agent: string, ask: Ask, caller: Party): Entry {
+    const { kind, key } = targetOf(ask);
+    const entry = this.catalogue.get(agent, kind, key);
+    if (entry && this.mayUse(caller, agent)) return entry;
+    if (entry) this.#reportRefusal(caller, entry);
+    throw new EclipticError(NOT_FOUND[kind], `there is no ${kind} "${key}" of ${agent}`, {
+      agent,
+      name: key,
+      uri: key,
+    });
+  }
+
+  /** Asks an owner, under its policy and within the deadline. What the owner does not answer, this rejects. */
+  call(entry: Entry, ask: Ask, options: CallOptions): Promise<unknown> {
+    const { caller, signal = NEVER } = options;
+    if (signal.aborted) return Promise.reject(new EclipticError('CANCELLED', 'the call was cancelled'));
+    if (this.#calls >= MAX_CALLS) {
+      return Promise.reject(new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls are under way already`));
+    }
+    return new Promise((resolve, reject) => {
+      const begun = ask.kind === 'tool' ? this.invocations.begin(entry, caller.address, ask.arguments) : undefined;
+      const active = new ActiveCall(entry, signal, (result, error) => {
+        this.#calls--;
+        this.#forget(active);
+        if (begun && !needsInput(result)) this.invocations.end(begun, result, error ?? failureOf(result, entry));
+        if (error) reject(error);
+        else resolve(result);
+      });
+      this.#calls++;
+      this.#remember(active);
+      const timeoutMs = Math.min(
+        options.timeoutMs ?? Number.POSITIVE_INFINITY,
+        entry.offer.timeoutMs ?? CALL_TIMEOUT_MS,
+      );
+      this.#components.deadlines.add(active, timeoutMs);
+      entry.offer.answer(ask, termsOf(options, active)).then(
+        (result) => active.succeed(result),
+        (error) => active.fail(this.#blame(entry, error)),
+      );
+    });
+  }
+
+  /** Whether a principal may use what that agent offers. An agent that is not registered offers nothing. */
+  mayUse(principal: Party, owner: string): boolean {
+    const target = this.#components.registry.entry(owner);
+    return target !== undefined && this.#components.policy.mayUse(principal, target);
+  }
+
+  #byFullName(kind: 'tool' | 'prompt', name: string, viewer: Party): Entry | undefined {
+    const dot = name.indexOf('.');
+    if (dot <= 0) return undefined;
+    const owner = name.slice(0, dot);
+    const key = name.slice(dot + 1);
+    const exact = this.catalogue.get(this.#ownName(owner), kind, key);
+    if (exact) return exact;
+    const all = [...this.catalogue.ownersNamed(owner)]
+      .map((address) => this.catalogue.get(address, kind, key))
+      .filter((entry) => entry !== undefined);
+    const candidates = all.filter((entry) => this.mayUse(viewer, entry.owner));
+    if (candidates.length <= 1) return candidates[0] ?? all[0];
+    throw new EclipticError('AMBIGUOUS_AGENT', `several nodes have an agent "${owner}"; write its full address`, {
+      agentId: owner,
+      candidates: candidates.map(({ fullName }) => fullName),
+    });
+  }
+
+  /** An agent of this node is known by its id, also where it is written in full. */
+  #ownName(owner: string): string {
+    const { id, node } = splitAddress(owner);
+    return node !== undefined && node === this.#components.registry.nodeKey ? id : owner;
+  }
+
+  /** Which resource, or which template, a URI means, and the URI by which its owner knows it. */
+  #resource(uri: string, viewer: Party): { entry: Entry; own: string } {
+    const [, owner, rest] = uri.startsWith(OWNED) ? (/^ecliptic:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? []) : [];
+    const own = rest ?? uri;
+    const among = (entry: Entry) => owner === undefined || entry.owner === owner;
+    const visible = (entry: Entry) => among(entry) && this.mayUse(viewer, entry.owner);
+    const all = this.catalogue.resourcesAt(own).filter(among);
+    const exact = all.find(visible);
+    if (exact) return { entry: exact, own };
+    const templates = this.catalogue.all('template').filter((entry) => among(entry) && entry.matches(own));
+    const template = templates.find(visible);
+    if (template) return { entry: template, own };
+    const hidden = all[0] ?? templates[0];
+    if (hidden) this.#reportRefusal(viewer, hidden);
+    throw new EclipticError('RESOURCE_NOT_FOUND', `there is no resource ${uri}`, { uri });
+  }
+
+  #template(uriTemplate: string, viewer: Party): Entry {
+    const all = this.catalogue.all('template').filter(({ key }) => key === uriTemplate);
+    const found = all.find(({ owner }) => this.mayUse(viewer, owner));
+    if (found) return found;
+    if (all[0]) this.#reportRefusal(viewer, all[0]);
+    throw new EclipticError('RESOURCE_NOT_FOUND', `there is no resource template ${uriTemplate}`, { uri: uriTemplate });
+  }
+
+  /** One security event for each attempt; to the caller it looks as if there were nothing. */
+  #reportRefusal(principal: Party, entry: Entry): void {
+    this.#components.observability.emit({
+      type: 'security',
+      sender: principal.address,
+      recipient: entry.owner,
+      toolName: entry.fullName,
+      code: 'SANDBOX_VIOLATION',
+      reason: `${principal.address} may not use what ${entry.owner} offers`,
+      timestamp: this.#components.runtime.now(),
+    });
+  }
+
+  #blame({ owner }: Entry, thrown: unknown): EclipticError {
+    const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
+    return new EclipticError(code, message, { ...details, agent: owner }, thrown);
+  }
+
+  /** What an owner no longer offers, it no longer answers either. */
+  #abandon(entry: Entry): void {
+    const calls = this.#active.get(entry.owner);
+    for (const active of [...(calls ?? [])]) {
+      if (active.entry !== entry) continue;
+      const message = `${entry.owner} left, or took ${entry.key} back, before it answered`;
+      active.fail(new EclipticError('AGENT_UNAVAILABLE', message, { agent: entry.owner, outcome: 'unknown' }));
+    }
+    if (calls?.size === 0) this.#active.delete(entry.owner);
+  }
+
+  #remember(active: ActiveCall): void {
+    const { owner } = active.entry;
+    const calls = this.#active.get(owner);
+    if (calls) calls.add(active);
+    else this.#active.set(owner, new Set([active]));
+  }
+
+  #forget(active: ActiveCall): void {
+    this.#components.deadlines.remove(active);
+    this.#active.get(active.entry.owner)?.delete(active);
+  }
+}
+
+/** A call under way. It ends once: by its answer, its deadline, its caller or its owner's leaving. */
+class ActiveCall extends Deadline {
+  readonly entry: Entry;
+  readonly #caller: AbortSignal;
+  readonly #done: (result: unknown, error: EclipticError | undefined) => void;
+  #controller: AbortController | undefined;
+  #over: EclipticError | true | undefined;
+
+  constructor(entry: Entry, caller: AbortSignal, done: (result: unknown, error: EclipticError | undefined) => void) {
+    super();
+    this.entry = entry;
+    this.#caller = caller;
+    this.#done = done;
+    if (caller !== NEVER) caller.addEventListener('abort', this.#cancel);
+  }
+
+  get over(): boolean {
+    return this.#over !== undefined;
+  }
+
+  /** Made when a handler asks for it: many never do. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#over instanceof EclipticError) this.#controller.abort(this.#over);
+    return this.#controller.signal;
+  }
+
+  succeed(result: unknown): void {
+    if (this.#over !== undefined) return;
+    this.#over = true;
+    this.#finish(result, undefined);
+  }
+
+  fail(error: EclipticError): void {
+    if (this.#over !== undefined) return;
+    this.#over = error;
+    this.#finish(undefined, error);
+    this.#controller?.abort(error);
+  }
+
+  expire(): void {
+    const { owner, key } = this.entry;
+    this.fail(new EclipticError('REQUEST_TIMEOUT', `${owner} did not answer ${key} in time`, { agent: owner }));
+  }
+
+  readonly #cancel = (): void => {
+    this.fail(new EclipticError('CANCELLED', 'the call was cancelled', { agent: this.entry.owner }));
+  };
+
+  #finish(result: unknown, error: EclipticError | undefined): void {
+    if (this.#caller !== NEVER) this.#caller.removeEventListener('abort', this.#cancel);
+    this.#done(result, error);
+  }
+}
+
+/** What the owner gets to see of a call: after its end, progress and logs go nowhere. */
+function termsOf(options: CallOptions, active: ActiveCall): CallTerms {
+  return {
+    caller: options.caller,
+    get signal() {
+      return active.signal;
+    },
+    capabilities: options.capabilities ?? NOTHING,
+    answers: options.answers ?? NOTHING,
+    state: options.state,
+    meta: options.meta ?? NOTHING,
+    onProgress: (progress) => {
+      if (!active.over) options.onProgress?.(progress);
+    },
+    onLog: (entry) => {
+      if (!active.over) options.onLog?.(entry);
+    },
+  };
+}
+
+/** Which offer an ask is about. */
+function targetOf(ask: Ask): { kind: Kind; key: string } {
+  switch (ask.kind) {
+    case 'resource':
+      return { kind: 'resource', key: ask.uri };
+    case 'template':
+      return { kind: 'template', key: ask.uriTemplate };
+    case 'completion':
+      return { kind: ask.of, key: ask.name };
+    default:
+      return { kind: ask.kind, key: ask.name };
+  }
+}
+
+/** A tool may say itself that it failed. */
+function failureOf(result: unknown, { owner }: Entry): EclipticError | undefined {
+  const { isError, content } = (result ?? {}) as { isError?: unknown; content?: unknown };
+  if (isError !== true) return undefined;
+  const [first] = Array.isArray(content) ? (content as { text?: unknown }[]) : [];
+  const message = typeof first?.text === 'string' ? first.text : 'the tool says that it failed';
+  return new EclipticError('HANDLER_FAILED', message, { agent: owner });
+}

@@ -1,0 +1,16 @@
+import type { Client, VersionNegotiationMode } from '@modelcontextprotocol/client';
+import { VERSION } from '../../version.js';
+import type { ClientSdk } from './failures.js';
+
+/** The protocol whose every request stands for itself. */
+export const MODERN = '2026-07-28';
+/** How long a server may take to introduce itself; the supervisor's patience ends first. */
+export const HANDSHAKE_MS = 60_000;
+
+/** A client that relays: what a server asks of it goes to the caller, and nothing is answered or repeated here. */
+export function clientFor(sdk: ClientSdk, mode: VersionNegotiationMode): Client {
+  return new sdk.Client(
+    { name: 'ecliptic', version: VERSION },
+    { capabilities: {}, versionNegotiation: { mode }, inputRequired: { autoFulfill: false } },
+  );
+}

@@ -1,0 +1,97 @@
+import type { Client } from '@modelcontextprotocol/client';
+import type { Child } from '../../process/child.js';
+import type { Children } from '../../process/children.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { ChildPipe } from './child-pipe.js';
+import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
+import { Connection } from './connection.js';
+import { type ClientSdk, isLost, loadClientSdk, upstreamFailure } from './failures.js';
+import type { Redactor } from './redactor.js';
+import { untilAborted } from './until-aborted.js';
+
+export interface ChildEndpoint {
+  readonly kind: 'stdio';
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
+export interface ConnectChildComponents {
+  runtime: Runtime;
+  children: Children;
+  redactor: Redactor;
+}
+
+/** Starts a server's program and greets it. One child, whatever protocol it turns out to speak. */
+export async function connectChild(
+  { runtime, children, redactor }: ConnectChildComponents,
+  server: string,
+  { command, args, env, cwd }: ChildEndpoint,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const sdk = await loadClientSdk();
+  const program = { command, args, env, name: server, redact: redactor.clean };
+  const child = await children.start(cwd === undefined ? program : { ...program, cwd });
+  const pipe = new ChildPipe(runtime, child);
+  const reason = () => redacted(pipe.failure ?? child.failure(), redactor);
+  try {
+    const client = await untilAborted(greet(sdk, pipe, signal), signal);
+    const connection = new Connection({
+      sdk,
+      server,
+      client,
+      close: () => end(client, child),
+      complaints: () => complaints(pipe),
+    });
+    void child.exited.then(() => connection.end(reason()));
+    return connection;
+  } catch (error) {
+    await child.stop(signal.aborted ? { graceMs: 0 } : {});
+    throw isLost(sdk, error) ? reason() : redacted(upstreamFailure(sdk, server, error), redactor);
+  }
+}
+
+/**
+ * Most servers speak 2025's protocol, and many of those end at anything else that comes first. So that is tried first,
+ * and 2026's where it is refused.
+ */
+async function greet(sdk: ClientSdk, pipe: ChildPipe, signal: AbortSignal): Promise<Client> {
+  const options = { signal, timeout: HANDSHAKE_MS };
+  const legacy = clientFor(sdk, 'legacy');
+  try {
+    await legacy.connect(pipe.open(), options);
+    return legacy;
+  } catch (refusal) {
+    if (isLost(sdk, refusal) || signal.aborted) throw refusal;
+    const modern = clientFor(sdk, { pin: MODERN });
+    try {
+      await modern.connect(pipe.open(), options);
+      return modern;
+    } catch (error) {
+      if (isLost(sdk, error) || signal.aborted) throw error;
+      const said = `it takes neither an older protocol (${describeError(refusal)}) nor ${MODERN} (${describeError(error)})`;
+      throw new EclipticError('PROTOCOL_MISMATCH', said, {}, error);
+    }
+  }
+}
+
+async function end(client: Client, child: Child): Promise<void> {
+  const stopped = child.stop();
+  await client.close().catch(() => {});
+  await stopped;
+}
+
+function complaints(pipe: ChildPipe): string[] {
+  return [
+    ...(pipe.rubbish > 0 ? [`it wrote ${pipe.rubbish} lines that are no MCP messages`] : []),
+    ...(pipe.floods > 0 ? [`it floods its output, and was slowed down ${pipe.floods} times`] : []),
+  ];
+}
+
+function redacted(error: EclipticError, { clean }: Redactor): EclipticError {
+  const { stderr, ...details } = error.details;
+  const said = Array.isArray(stderr) ? { stderr: stderr.map((line) => clean(String(line))) } : {};
+  return new EclipticError(error.code, clean(error.message), { ...details, ...said });
+}

@@ -1,0 +1,101 @@
+import type { Client } from '@modelcontextprotocol/client';
+import type { Running } from '../../process/supervisor.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { CallTerms } from '../call.js';
+import { type ClientSdk, isLost, upstreamFailure } from './failures.js';
+
+export interface ConnectionInit {
+  readonly sdk: ClientSdk;
+  readonly server: string;
+  readonly client: Client;
+  /** Ends what is behind it; resolves when nothing of it is left. */
+  readonly close: () => Promise<unknown>;
+  /** What is not as it should be, though it works. */
+  readonly complaints: () => readonly string[];
+}
+
+/** Calls that one server may have under way: one that never answers must not use up everybody's. */
+const MAX_CALLS = 500;
+
+/** A server that has introduced itself, for as long as it can be asked. */
+export class Connection implements Running {
+  readonly sdk: ClientSdk;
+  readonly client: Client;
+  readonly exited: Promise<void>;
+  readonly #init: ConnectionInit;
+  readonly #calls = new Map<(error: EclipticError) => void, CallTerms | undefined>();
+  #failure: EclipticError | undefined;
+  #over!: () => void;
+
+  constructor(init: ConnectionInit) {
+    this.#init = init;
+    this.sdk = init.sdk;
+    this.client = init.client;
+    this.exited = new Promise((resolve) => {
+      this.#over = resolve;
+    });
+  }
+
+  get isModern(): boolean {
+    return this.client.getProtocolEra() === 'modern';
+  }
+
+  get isOver(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  get complaints(): readonly string[] {
+    return this.#init.complaints();
+  }
+
+  /** The one call under way, if there is exactly one: what the server logs can be about no other. */
+  get onlyCall(): CallTerms | undefined {
+    const [terms, ...others] = [...this.#calls.values()].filter((one) => one !== undefined);
+    return others.length === 0 ? terms : undefined;
+  }
+
+  failure(): EclipticError {
+    return this.#failure ?? new EclipticError('AGENT_UNAVAILABLE', `MCP server "${this.#init.server}" is gone`);
+  }
+
+  /** Nothing more can be expected of it. Whoever waits is told that nobody knows what became of the call. */
+  end(reason: EclipticError): void {
+    if (this.#failure) return;
+    this.#failure = reason;
+    const message = `MCP server "${this.#init.server}" was lost before it answered: ${reason.message}`;
+    const lost = new EclipticError('AGENT_UNAVAILABLE', message, { server: this.#init.server, outcome: 'unknown' });
+    for (const reject of this.#calls.keys()) reject(lost);
+    this.#over();
+  }
+
+  /** Asks once. A failure that says that the way to the server is gone ends the connection. */
+  ask<T>(send: (client: Client) => Promise<T>, terms?: CallTerms): Promise<T> {
+    const { sdk, server } = this.#init;
+    if (this.#failure) return Promise.reject(this.#failure);
+    if (this.#calls.size >= MAX_CALLS) {
+      const message = `${MAX_CALLS} calls of MCP server "${server}" are under way already`;
+      return Promise.reject(new EclipticError('QUEUE_FULL', message, { server }));
+    }
+    return new Promise<T>((resolve, reject) => {
+      this.#calls.set(reject, terms);
+      const settled = () => this.#calls.delete(reject);
+      send(this.client).then(
+        (result) => {
+          settled();
+          resolve(result);
+        },
+        (error) => {
+          settled();
+          const failure = upstreamFailure(sdk, server, error);
+          reject(failure);
+          if (isLost(sdk, error)) this.end(failure);
+        },
+      );
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.end(new EclipticError('AGENT_UNAVAILABLE', `MCP server "${this.#init.server}" is being stopped`));
+    await this.#init.close();
+  }
+}

@@ -1,0 +1,69 @@
+import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
+
+export type ClientSdk = typeof import('@modelcontextprotocol/client');
+
+let loading: Promise<ClientSdk> | undefined;
+
+/** The SDK takes a while to load, and only a node with upstream servers needs its client. */
+export function loadClientSdk(): Promise<ClientSdk> {
+  loading ??= import('@modelcontextprotocol/client');
+  return loading;
+}
+
+/** The answers that are given in place of one whose stream broke off, or was longer than is taken. */
+export const LOST_CODE = -32_099;
+export const TOO_LARGE_CODE = -32_098;
+
+/** What JSON-RPC's and MCP's codes mean to a caller of ours. */
+const BY_RPC_CODE: Readonly<Record<number, ErrorCode>> = {
+  [-32_601]: 'NOT_HANDLED',
+  [-32_602]: 'INVALID_ARGUMENTS',
+  [-32_002]: 'RESOURCE_NOT_FOUND',
+  [-32_021]: 'CAPABILITY_REQUIRED',
+  [LOST_CODE]: 'AGENT_UNAVAILABLE',
+  [TOO_LARGE_CODE]: 'PAYLOAD_TOO_LARGE',
+};
+
+/** What an upstream server's failure is in our terms, by its structure. */
+export function upstreamFailure(sdk: ClientSdk, server: string, error: unknown): EclipticError {
+  if (error instanceof EclipticError) return error;
+  const say = (code: ErrorCode, reason: string, details: Record<string, unknown> = {}) =>
+    new EclipticError(code, `MCP server "${server}": ${reason}`, { server, ...details }, error);
+  if (error instanceof sdk.ProtocolError) {
+    const { code, message, data } = error;
+    const { requiredCapabilities, uri } = (data ?? {}) as Record<string, unknown>;
+    return say(BY_RPC_CODE[code] ?? 'HANDLER_FAILED', message, {
+      upstreamCode: code,
+      ...(requiredCapabilities !== undefined && { required: requiredCapabilities }),
+      ...(uri !== undefined && { uri }),
+      ...(code === LOST_CODE && { outcome: 'unknown' }),
+    });
+  }
+  const status = httpStatus(sdk, error);
+  if (status === 401 || status === 403)
+    return say('TOKEN_REQUIRED', `it refuses what it is sent for a token (${status})`);
+  if (status !== undefined) return say('AGENT_UNAVAILABLE', `it answered with HTTP ${status}`, { outcome: 'unknown' });
+  if (isLost(sdk, error)) return say('AGENT_UNAVAILABLE', 'it was lost before it answered', { outcome: 'unknown' });
+  if (error instanceof sdk.SdkError) {
+    const code = error.code === sdk.SdkErrorCode.RequestTimeout ? 'REQUEST_TIMEOUT' : 'INVALID_RESULT';
+    return say(code, error.message);
+  }
+  return say('INVALID_RESULT', describeError(error));
+}
+
+/** Is the way to the server gone, whatever is asked next? */
+export function isLost(sdk: ClientSdk, error: unknown): boolean {
+  if (error instanceof EclipticError) return error.code === 'AGENT_UNAVAILABLE' || error.code === 'PROCESS_ENDED';
+  if (error instanceof sdk.ProtocolError) return error.code === LOST_CODE;
+  const status = httpStatus(sdk, error);
+  // A session that the server no longer knows is answered with 404.
+  if (status !== undefined) return status === 401 || status === 403 || status === 404 || status >= 500;
+  if (!(error instanceof sdk.SdkError)) return false;
+  const { ConnectionClosed, NotConnected, SendFailed } = sdk.SdkErrorCode;
+  return error.code === ConnectionClosed || error.code === NotConnected || error.code === SendFailed;
+}
+
+function httpStatus(sdk: ClientSdk, error: unknown): number | undefined {
+  if (error instanceof sdk.SdkHttpError) return error.status;
+  return error instanceof sdk.UnauthorizedError ? 401 : undefined;
+}

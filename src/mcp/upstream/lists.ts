@@ -1,0 +1,139 @@
+import { z } from 'zod';
+import { weighJson } from '../../a2a/json-value.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { type Definition, DefinitionSchema, type Kind } from '../definitions.js';
+import { UriPattern } from '../uri-pattern.js';
+import type { Connection } from './connection.js';
+import { neutralise, revealed } from './neutral-text.js';
+import { fingerprint, slotOf } from './pins.js';
+
+/** A definition as a server lists it, with all that is made of it once. */
+export interface Listed {
+  readonly definition: Definition;
+  readonly slot: string;
+  readonly hash: string;
+  /** As it may be shown, and where it is spoiled if it may not. */
+  readonly neutral: ReturnType<typeof neutralise<Definition>>;
+}
+
+/** What a server lists, and what of it cannot be offered. */
+export interface Listing {
+  readonly listed: readonly Listed[];
+  readonly problems: readonly string[];
+}
+
+/** Definitions of one kind that are taken of a server, and pages that are looked at for them. */
+const MAX_DEFINITIONS = 2_000;
+const MAX_PAGES = 100;
+const MAX_DEFINITION_BYTES = 262_144;
+/** What the definitions of one kind may come to. */
+const MAX_LIST_BYTES = 8 * 1_048_576;
+/** Problems that are told one by one. */
+const MAX_PROBLEMS = 20;
+/** How many are looked at before others get their turn. */
+const SLICE = 50;
+
+const LISTS = [
+  { kind: 'tool', method: 'tools/list', key: 'tools', capability: 'tools' },
+  { kind: 'resource', method: 'resources/list', key: 'resources', capability: 'resources' },
+  { kind: 'template', method: 'resources/templates/list', key: 'resourceTemplates', capability: 'resources' },
+  { kind: 'prompt', method: 'prompts/list', key: 'prompts', capability: 'prompts' },
+] as const;
+
+/** What of a definition is taken over. */
+const FIELDS: Readonly<Record<Kind, readonly string[]>> = {
+  tool: ['name', 'title', 'description', 'icons', 'annotations', '_meta', 'inputSchema', 'outputSchema'],
+  resource: ['uri', 'name', 'title', 'description', 'icons', 'annotations', '_meta', 'mimeType', 'size'],
+  template: ['uriTemplate', 'name', 'title', 'description', 'icons', 'annotations', '_meta', 'mimeType'],
+  prompt: ['name', 'title', 'description', 'icons', '_meta', 'arguments'],
+};
+
+/** Reads everything that a server lists. One definition that cannot be offered is left out, not the others. */
+export async function readLists(runtime: Runtime, connection: Connection, signal?: AbortSignal): Promise<Listing> {
+  const listed = new Map<string, Listed>();
+  const problems: string[] = [];
+  const capabilities = connection.client.getServerCapabilities() ?? {};
+  let seen = 0;
+  for (const list of LISTS) {
+    if (!capabilities[list.capability]) continue;
+    const { items, problem } = await readList(connection, list, signal);
+    if (problem !== undefined) problems.push(problem);
+    for (const item of items) {
+      if (++seen % SLICE === 0) await new Promise<void>((resolve) => runtime.defer(resolve));
+      const read = readDefinition(list.kind, item);
+      if (typeof read === 'string') problems.push(read);
+      else {
+        const slot = slotOf(read);
+        listed.set(slot, { definition: read, slot, hash: fingerprint(read), neutral: neutralise(read) });
+      }
+    }
+  }
+  const more = problems.length - MAX_PROBLEMS;
+  return {
+    listed: [...listed.values()],
+    problems: more > 0 ? [...problems.slice(0, MAX_PROBLEMS), `and ${more} more problems`] : problems,
+  };
+}
+
+async function readList(
+  connection: Connection,
+  { method, key }: (typeof LISTS)[number],
+  signal: AbortSignal | undefined,
+): Promise<{ items: readonly unknown[]; problem?: string }> {
+  const page = z.looseObject({ [key]: z.array(z.unknown()), nextCursor: z.string().optional() });
+  const items: unknown[] = [];
+  let bytes = 0;
+  let cursor: string | undefined;
+  for (let pages = 1; ; pages++) {
+    const params = cursor === undefined ? {} : { cursor };
+    let found: z.infer<typeof page>;
+    try {
+      found = await connection.ask((client) => client.request({ method, params }, page, signal ? { signal } : {}));
+    } catch (error) {
+      // Some servers say that they have a list, and do not know it when asked.
+      if (pages === 1 && error instanceof EclipticError && error.code === 'NOT_HANDLED') {
+        return { items: [], problem: `it does not know ${method}` };
+      }
+      throw error;
+    }
+    cursor = found.nextCursor as string | undefined;
+    for (const item of found[key] as unknown[]) {
+      const weight = weighJson(item, MAX_DEFINITION_BYTES);
+      bytes += typeof weight === 'number' ? weight : MAX_DEFINITION_BYTES;
+      if (bytes <= MAX_LIST_BYTES && items.length < MAX_DEFINITIONS) items.push(item);
+      else
+        return {
+          items,
+          problem: `${method} has more than the ${items.length} entries that are taken; the rest is left out`,
+        };
+    }
+    if (cursor === undefined) return { items };
+    if (pages < MAX_PAGES) continue;
+    return { items, problem: `${method} has more than ${MAX_PAGES} pages; the rest is left out` };
+  }
+}
+
+/** The definition, or why there is none. */
+function readDefinition(kind: Kind, item: unknown): Definition | string {
+  const given = (typeof item === 'object' && item !== null ? item : {}) as Record<string, unknown>;
+  const label = revealed(String(given.name ?? given.uri ?? 'one without a name').slice(0, 128));
+  const leftOut = (reason: string) => `${kind} "${label}" is left out: ${reason}`;
+  const weight = weighJson(given, MAX_DEFINITION_BYTES);
+  if (typeof weight !== 'number') return leftOut(`${weight.path} ${weight.problem}`.trim());
+  const taken = FIELDS[kind].filter((field) => given[field] !== undefined && given[field] !== null);
+  const parsed = DefinitionSchema.safeParse({
+    kind,
+    ...Object.fromEntries(taken.map((field) => [field, given[field]])),
+  });
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    return leftOut(`${issue!.path.join('.')}: ${issue!.message}`);
+  }
+  try {
+    if (parsed.data.kind === 'template') new UriPattern(parsed.data.uriTemplate);
+    return parsed.data;
+  } catch (error) {
+    return leftOut((error as EclipticError).message);
+  }
+}

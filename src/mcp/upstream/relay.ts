@@ -1,0 +1,100 @@
+import type { Client, RequestOptions } from '@modelcontextprotocol/client';
+import { EclipticError } from '../../runtime/errors.js';
+import { type Ask, type CallTerms, needsInput } from '../call.js';
+import type { ToolDefinition } from '../definitions.js';
+import type { RequestState } from '../request-state.js';
+import type { Connection } from './connection.js';
+
+/** What belongs to a request and is passed on. Nothing else that a caller sends along is: it may be a secret. */
+const TRACE_KEYS = ['traceparent', 'tracestate'] as const;
+/** The deadline is the service's; the SDK's must not come before it. */
+const NO_TIMEOUT_MS = 2 ** 31 - 1;
+
+export interface RelayInit {
+  readonly server: string;
+  readonly seal: RequestState;
+  /** The connection, while there is one; throws where there is none. */
+  readonly connection: () => Connection;
+}
+
+/** Passes one call on to an upstream server, and its answer back. It is asked once, whatever comes of it. */
+export async function relay(
+  init: RelayInit,
+  tool: ToolDefinition | undefined,
+  ask: Ask,
+  terms: CallTerms,
+): Promise<unknown> {
+  const { server, seal } = init;
+  const connection = init.connection();
+  const caller = terms.caller.address;
+  const state = terms.state === undefined ? undefined : openState(seal, server, terms.state, caller, ask);
+  const params = {
+    _meta: metaOf(connection, terms),
+    ...(Object.keys(terms.answers).length > 0 && { inputResponses: terms.answers }),
+    ...(state !== undefined && { requestState: state }),
+  };
+  const options: RequestOptions = {
+    signal: terms.signal,
+    timeout: NO_TIMEOUT_MS,
+    allowInputRequired: true,
+    onprogress: ({ progress, total, message }) =>
+      terms.onProgress({ progress, ...(total !== undefined && { total }), ...(message !== undefined && { message }) }),
+  };
+  const result = await connection.ask((client) => send(client, tool, ask, params, options), terms);
+  if (!needsInput(result)) return result;
+  const { inputRequests, requestState } = result;
+  return {
+    resultType: 'input_required',
+    ...(inputRequests && { inputRequests }),
+    ...(requestState !== undefined && { requestState: seal.seal({ server, state: requestState }, caller, ask) }),
+  };
+}
+
+function send(
+  client: Client,
+  tool: ToolDefinition | undefined,
+  ask: Ask,
+  params: object,
+  options: RequestOptions,
+): Promise<unknown> {
+  switch (ask.kind) {
+    case 'tool': {
+      const { name, arguments: args } = ask;
+      // Some arguments go into headers too, by the tool's input schema. Results are judged by whoever offers them.
+      const toolDefinition = { name, inputSchema: tool?.inputSchema ?? ({ type: 'object' } as const) };
+      return client.callTool({ name, arguments: args, ...params }, { ...options, toolDefinition });
+    }
+    case 'resource':
+    case 'template':
+      return client.request({ method: 'resources/read', params: { uri: ask.uri, ...params } }, options);
+    case 'prompt': {
+      const { name, arguments: args } = ask;
+      return client.request({ method: 'prompts/get', params: { name, arguments: { ...args }, ...params } }, options);
+    }
+    case 'completion': {
+      if (!client.getServerCapabilities()?.completions) return Promise.resolve({ completion: { values: [] } });
+      const ref =
+        ask.of === 'prompt'
+          ? ({ type: 'ref/prompt', name: ask.name } as const)
+          : ({ type: 'ref/resource', uri: ask.name } as const);
+      const argument = { name: ask.argument, value: ask.value };
+      const context = { arguments: { ...ask.given } };
+      return client.request({ method: 'completion/complete', params: { ref, argument, context } }, options);
+    }
+  }
+}
+
+function metaOf({ isModern, sdk }: Connection, { meta, capabilities }: CallTerms): Record<string, unknown> {
+  const trace = Object.fromEntries(TRACE_KEYS.filter((key) => key in meta).map((key) => [key, meta[key]]));
+  if (!isModern) return trace;
+  // Whether the caller wants a log entry is judged on the way back.
+  return { ...trace, [sdk.CLIENT_CAPABILITIES_META_KEY]: capabilities, [sdk.LOG_LEVEL_META_KEY]: 'debug' };
+}
+
+/** What one server wanted to remember is no other's business. */
+function openState(seal: RequestState, server: string, sealed: string, caller: string, ask: Ask): string {
+  const opened = seal.open(sealed, caller, ask) as { server?: unknown; state?: unknown } | null;
+  if (opened?.server === server && typeof opened.state === 'string') return opened.state;
+  const message = `the request state cannot be used: it is not of MCP server "${server}"; begin anew`;
+  throw new EclipticError('INVALID_REQUEST_STATE', message, { server });
+}

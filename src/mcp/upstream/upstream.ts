@@ -1,0 +1,257 @@
+import type { A2AObservability } from '../../a2a/observability.js';
+import type { Approvals } from '../../approvals/approvals.js';
+import type { Children } from '../../process/children.js';
+import type { RestartPolicy } from '../../process/supervision.js';
+import { Supervisor } from '../../process/supervisor.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Offer } from '../catalogue.js';
+import { type Kind, keyOf } from '../definitions.js';
+import type { McpService } from '../service.js';
+import { type ChildEndpoint, connectChild } from './connect-child.js';
+import { connectHttp, type HttpEndpoint } from './connect-http.js';
+import type { Connection } from './connection.js';
+import { type Listed, type Listing, readLists } from './lists.js';
+import type { Pins } from './pins.js';
+import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
+import { Redactor } from './redactor.js';
+import { relay } from './relay.js';
+import { Watch } from './watch.js';
+
+export type Endpoint = ChildEndpoint | HttpEndpoint;
+
+export interface UpstreamComponents {
+  runtime: Runtime;
+  service: McpService;
+  observability: A2AObservability;
+  children: Children;
+  pins: Pins;
+  approvals: Approvals;
+}
+
+export interface UpstreamInit {
+  readonly name: string;
+  /** The agent of this node that owns what the server offers. */
+  readonly agent: string;
+  readonly endpoint: Endpoint;
+  /** Values that must not be seen in logs and errors. */
+  readonly secrets?: readonly string[];
+  /** How long a call may take. */
+  readonly timeoutMs?: number | undefined;
+  readonly restart?: Partial<RestartPolicy>;
+}
+
+/** How a server is, for people. */
+export interface UpstreamStatus {
+  readonly name: string;
+  readonly agent: string;
+  readonly transport: Endpoint['kind'] | null;
+  readonly state: 'disabled' | 'idle' | 'starting' | 'running' | 'backing-off' | 'stopping' | 'failed';
+  /** Why it does not run. */
+  readonly reason: string | null;
+  readonly protocol: string | null;
+  readonly offered: Readonly<Record<Kind, number>>;
+  readonly quarantined: number;
+  readonly problems: readonly string[];
+}
+
+/** A server that cannot be reached is tried for ever: it may only be restarting, and nobody is there to say when. */
+const RESTART: Partial<RestartPolicy> = { maxCrashes: Number.POSITIVE_INFINITY };
+
+const NOTHING: Listing = { listed: [], problems: [] };
+
+/**
+ * One upstream MCP server: kept connected, its definitions checked against what was pinned, and what it offers put
+ * into the catalogue under its agent's name. While it is away its tools stay listed, and calls fail at once.
+ */
+export class Upstream {
+  readonly name: string;
+  readonly #components: UpstreamComponents;
+  readonly #init: UpstreamInit;
+  readonly #redactor: Redactor;
+  readonly #supervisor: Supervisor<Connection>;
+  /** What is in the catalogue, by its slot: the definition's fingerprint. */
+  readonly #offered = new Map<string, string>();
+  #listing = NOTHING;
+  #suspects: readonly Suspect[] = [];
+  #conflicts: readonly string[] = [];
+
+  constructor(components: UpstreamComponents, init: UpstreamInit) {
+    this.name = init.name;
+    this.#components = components;
+    this.#init = init;
+    this.#redactor = new Redactor(init.secrets ?? []);
+    this.#supervisor = new Supervisor(components.runtime, {
+      name: `MCP server "${init.name}"`,
+      start: (signal) => this.#start(signal),
+      restart: { ...RESTART, ...init.restart },
+    });
+  }
+
+  get status(): UpstreamStatus {
+    const { state, subject } = this.#supervisor;
+    const offered = { tool: 0, resource: 0, template: 0, prompt: 0 };
+    for (const slot of this.#offered.keys()) offered[slot.slice(0, slot.indexOf(' ')) as Kind]++;
+    return {
+      name: this.name,
+      agent: this.#init.agent,
+      transport: this.#init.endpoint.kind,
+      state: state.kind,
+      reason: 'reason' in state ? state.reason.message : null,
+      protocol: subject?.client.getNegotiatedProtocolVersion() ?? null,
+      offered,
+      quarantined: this.#suspects.length,
+      problems: [...this.#listing.problems, ...this.#conflicts, ...(subject?.complaints ?? [])],
+    };
+  }
+
+  get suspects(): readonly Suspect[] {
+    return this.#suspects;
+  }
+
+  start(): void {
+    this.#supervisor.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#supervisor.stop();
+  }
+
+  /** Looks at what was last listed again: something was pinned meanwhile. */
+  reconsider(): void {
+    this.#take(this.#listing);
+  }
+
+  async #start(signal: AbortSignal): Promise<Connection> {
+    const { runtime, service } = this.#components;
+    const connection = await this.#connect(signal);
+    try {
+      const listing = await readLists(runtime, connection, signal);
+      signal.throwIfAborted();
+      this.#take(listing);
+      const watch = new Watch(runtime, connection, {
+        refresh: async () => {
+          this.#take(await readLists(runtime, connection));
+          return this.#resources();
+        },
+        onResource: (uri) => service.resourceUpdated(this.#init.agent, uri),
+      });
+      void watch.follow(this.#resources());
+      return connection;
+    } catch (error) {
+      await connection.stop();
+      throw error;
+    }
+  }
+
+  #connect(signal: AbortSignal): Promise<Connection> {
+    const components = { ...this.#components, redactor: this.#redactor };
+    const { endpoint } = this.#init;
+    return endpoint.kind === 'stdio'
+      ? connectChild(components, this.name, endpoint, signal)
+      : connectHttp(components, this.name, endpoint, signal);
+  }
+
+  #resources(): string[] {
+    return this.#listing.listed.filter(isResource).map(({ definition }) => keyOf(definition));
+  }
+
+  #take(listing: Listing): void {
+    const { pins, runtime } = this.#components;
+    this.#listing = listing;
+    if (listing === NOTHING) return;
+    if (!pins.knows(this.name)) {
+      const pinnable = listing.listed.filter((one) => !isResource(one));
+      pins.pin(this.name, pinnable, runtime.now());
+    }
+    const { trusted, suspects } = sortOut(this.name, listing.listed, pins);
+    // What is no longer trusted goes first: nobody may call it while the operator is told.
+    this.#offer(trusted);
+    this.#suspects = suspects;
+    this.#report(suspects);
+  }
+
+  /** Makes the catalogue hold these definitions of the server's, and touches none that is there as it should be. */
+  #offer(trusted: readonly Listed[]): void {
+    const { catalogue } = this.#components.service;
+    const { agent } = this.#init;
+    const hashes = new Map(trusted.map(({ slot, hash }) => [slot, hash]));
+    const stale = [...this.#offered].filter(([slot, hash]) => hashes.get(slot) !== hash).map(([slot]) => slot);
+    for (const slot of stale) this.#offered.delete(slot);
+    for (const kind of ['tool', 'resource', 'template', 'prompt'] as const) {
+      const keys = stale.filter((slot) => slot.startsWith(`${kind} `)).map((slot) => slot.slice(kind.length + 1));
+      if (keys.length > 0) catalogue.remove(agent, kind, keys);
+    }
+    const conflicts: string[] = [];
+    const offers = new Map<string, Offer>();
+    for (const one of trusted) {
+      if (this.#offered.has(one.slot)) continue;
+      const offer = this.#offerOf(one);
+      if (typeof offer === 'string') conflicts.push(offer);
+      else offers.set(one.slot, offer);
+    }
+    this.#conflicts = conflicts;
+    if (offers.size > 0) catalogue.add(agent, undefined, [...offers.values()]);
+    for (const slot of offers.keys()) this.#offered.set(slot, hashes.get(slot)!);
+  }
+
+  /** The offer, or why there can be none. */
+  #offerOf({ neutral }: Listed): Offer | string {
+    const { service } = this.#components;
+    const { agent, timeoutMs } = this.#init;
+    const { value, spoiled } = neutral;
+    const key = keyOf(value);
+    const leftOut = (reason: string) => `${value.kind} "${value.name}" is left out: ${reason}`;
+    if (spoiled !== undefined) return leftOut(`hidden characters in ${spoiled}`);
+    const taken =
+      service.catalogue.get(agent, value.kind, key) ??
+      (value.kind === 'resource'
+        ? service.catalogue.resourcesAt(key).find(({ node }) => node === undefined)
+        : undefined);
+    if (taken) return leftOut(`${taken.owner} offers one already`);
+    const tool = value.kind === 'tool' ? value : undefined;
+    const init = { server: this.name, seal: service.requestState, connection: () => this.#connection() };
+    return { definition: value, timeoutMs, answer: (ask, terms) => relay(init, tool, ask, terms) };
+  }
+
+  #connection(): Connection {
+    const { subject, state } = this.#supervisor;
+    if (subject && !subject.isOver) return subject;
+    const reason = 'reason' in state ? `: ${state.reason.message}` : '';
+    const message = `MCP server "${this.name}" is not there at present (${state.kind}${reason})`;
+    throw new EclipticError('AGENT_UNAVAILABLE', message, { server: this.name, outcome: 'not-delivered' });
+  }
+
+  /** Puts what is new to the operator, once, and takes back what needs no answer any more. */
+  #report(suspects: readonly Suspect[]): void {
+    const { approvals, observability, runtime } = this.#components;
+    const own = approvals.items.filter(
+      ({ kind, details }) => kind === DEFINITION_APPROVAL && details.server === this.name,
+    );
+    const open = own.filter(({ decision }) => decision === undefined || decision.verdict === 'deny');
+    const told = new Set(open.map(({ details }) => `${details.hash} ${details.slot}`));
+    const now = new Set(suspects.map(({ hash, slot }) => `${hash} ${slot}`));
+    const answered = open.filter(
+      ({ decision, details }) => decision === undefined && !now.has(`${details.hash} ${details.slot}`),
+    );
+    approvals.withdraw(...answered.map(({ id }) => id));
+    const fresh = suspects.filter(({ hash, slot }) => !told.has(`${hash} ${slot}`));
+    if (fresh.length === 0) return;
+    approvals.request(...fresh.map((suspect) => approvalRequest(this.name, suspect)));
+    for (const { definition, summary } of fresh) {
+      const key = keyOf(definition);
+      observability.emit({
+        type: 'security',
+        sender: this.#init.agent,
+        toolName: `${this.#init.agent}.${key}`,
+        code: 'INVALID_TOOL',
+        reason: `${summary}; nobody can use it until: ecliptic tools approve ${this.name}.${key}`,
+        timestamp: runtime.now(),
+      });
+    }
+  }
+}
+
+function isResource({ definition }: Listed): boolean {
+  return definition.kind === 'resource';
+}

@@ -1,0 +1,152 @@
+import type { Approval } from '../../approvals/approval.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { type Definition, DefinitionSchema, keyOf } from '../definitions.js';
+import { type Fresh, fingerprint, slotOf } from './pins.js';
+import { DEFINITION_APPROVAL } from './quarantine.js';
+import { Upstream, type UpstreamComponents, type UpstreamInit, type UpstreamStatus } from './upstream.js';
+
+/** A server that is configured and cannot, or shall not, be started. */
+export interface IdleServer {
+  readonly name: string;
+  readonly agent: string;
+  /** What is wrong with its configuration; nothing, where it is switched off. */
+  readonly fault?: EclipticError;
+}
+
+/** What is known of one definition of an upstream server. */
+export interface PinRow {
+  readonly server: string;
+  readonly kind: Definition['kind'];
+  readonly name: string;
+  readonly state: 'pinned' | 'quarantined';
+  /** When it was pinned, or first seen as it is. */
+  readonly at: number;
+  readonly hash: string;
+  /** By which it is approved. */
+  readonly id: string | null;
+  readonly summary: string | null;
+  readonly diff: readonly string[];
+}
+
+/** The upstream MCP servers of a node. Each lives and fails by itself. */
+export class Upstreams {
+  readonly #components: UpstreamComponents;
+  readonly #upstreams = new Map<string, Upstream>();
+  readonly #idle: IdleServer[] = [];
+  readonly #stopListening: () => void;
+
+  constructor(components: UpstreamComponents) {
+    this.#components = components;
+    this.#stopListening = components.approvals.onDecision((approval) => this.#decided(approval));
+  }
+
+  /** Wants a server to be connected. Returns at once: nobody waits for it. */
+  add(init: UpstreamInit): void {
+    const upstream = new Upstream(this.#components, init);
+    this.#upstreams.set(init.name, upstream);
+    upstream.start();
+  }
+
+  addIdle(server: IdleServer): void {
+    this.#idle.push(server);
+  }
+
+  get statuses(): UpstreamStatus[] {
+    return [...[...this.#upstreams.values()].map(({ status }) => status), ...this.#idle.map(idleStatus)].sort((a, b) =>
+      a.name < b.name ? -1 : 1,
+    );
+  }
+
+  /** What is pinned, and what waits to be, of the servers that are configured. */
+  get pins(): PinRow[] {
+    const { pins, approvals } = this.#components;
+    const rows: PinRow[] = [];
+    for (const { name: server } of this.statuses) {
+      const items = new Map(approvals.waiting.filter(isDefinition).map((item) => [item.details.hash, item]));
+      const suspects = this.#upstreams.get(server)?.suspects ?? [];
+      const suspected = new Set(suspects.map(({ slot }) => slot));
+      for (const [slot, { hash, definition, at }] of Object.entries(pins.of(server))) {
+        if (suspected.has(slot)) continue;
+        rows.push({ server, ...named(definition), state: 'pinned', at, hash, id: null, summary: null, diff: [] });
+      }
+      for (const { definition, hash, summary, diff } of suspects) {
+        const item = items.get(hash);
+        const at = item?.createdAt ?? 0;
+        const id = item?.id ?? null;
+        rows.push({ server, ...named(definition), state: 'quarantined', at, hash, id, summary, diff });
+      }
+    }
+    return rows;
+  }
+
+  /** Approves what waits: everything, or what goes by that id or by `server.name`. Returns what was approved. */
+  approve(which: { all: true } | { subject: string }): readonly Approval[] {
+    const waiting = this.#components.approvals.waiting.filter(isDefinition);
+    const meant =
+      'all' in which ? waiting : waiting.filter(({ id, subject }) => id === which.subject || subject === which.subject);
+    if (meant.length === 0 && 'subject' in which) {
+      const message = `nothing by the name or id "${which.subject}" waits for approval`;
+      throw new EclipticError('APPROVAL_NOT_FOUND', message, { subject: which.subject });
+    }
+    if (meant.length === 0) return [];
+    // Pinned first: if the process ends between the two, the question is answered and goes away by itself.
+    this.#pin(meant);
+    const decided = this.#components.approvals.decide('allow-once', 'operator', ...meant.map(({ id }) => id));
+    this.#reconsider(meant);
+    return decided;
+  }
+
+  async close(): Promise<void> {
+    this.#stopListening();
+    await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.stop()));
+  }
+
+  /** Decided somewhere else. */
+  #decided(approval: Approval): void {
+    if (!isDefinition(approval) || approval.decision?.verdict === 'deny') return;
+    const { server, slot, hash } = approval.details as { server: string; slot: string; hash: string };
+    if (this.#components.pins.get(server, slot)?.hash === hash) return;
+    this.#pin([approval]);
+    this.#reconsider([approval]);
+  }
+
+  #pin(approved: readonly Approval[]): void {
+    const { pins, runtime } = this.#components;
+    const byServer = new Map<string, Fresh[]>();
+    for (const { details } of approved) {
+      const server = String(details.server);
+      const definition = DefinitionSchema.parse(details.definition);
+      // Made anew: what is pinned is what is in the definition, whatever a file says of it.
+      const fresh = { definition, slot: slotOf(definition), hash: fingerprint(definition) };
+      byServer.set(server, [...(byServer.get(server) ?? []), fresh]);
+    }
+    for (const [server, fresh] of byServer) pins.pin(server, fresh, runtime.now());
+  }
+
+  #reconsider(approved: readonly Approval[]): void {
+    const servers = new Set(approved.map(({ details }) => String(details.server)));
+    for (const server of servers) this.#upstreams.get(server)?.reconsider();
+  }
+}
+
+function isDefinition({ kind }: Approval): boolean {
+  return kind === DEFINITION_APPROVAL;
+}
+
+function named(definition: Definition): Pick<PinRow, 'kind' | 'name'> {
+  return { kind: definition.kind, name: keyOf(definition) };
+}
+
+function idleStatus({ name, agent, fault }: IdleServer): UpstreamStatus {
+  return {
+    name,
+    agent,
+    transport: null,
+    state: fault ? 'failed' : 'disabled',
+    reason: fault?.message ?? null,
+    protocol: null,
+    offered: { tool: 0, resource: 0, template: 0, prompt: 0 },
+    quarantined: 0,
+    problems: [],
+  };
+}

@@ -1,0 +1,80 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { BIN, Cluster } from '../nodes/cluster.js';
+import { type Endpoint, startAcross, startAlone } from './endpoints.js';
+import { installPackages, runInspector } from './packages.js';
+import { judge } from './suite.js';
+
+// The packages are installed once, which takes its time.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 300_000 });
+
+/** How many scenarios each revision requires of a server. */
+const REVISIONS = [
+  ['2026-07-28', 37],
+  ['2025-11-25', 30],
+] as const;
+
+beforeAll(installPackages);
+
+describe('the MCP endpoint with agents of this node', () => {
+  const endpoint = started(startAlone);
+
+  it.each(REVISIONS)('passes every scenario that MCP %s requires [R6.2 R6.3 R6.5]', (revision, count) =>
+    passesAll(endpoint(), revision, count),
+  );
+
+  it('serves the MCP Inspector over standard input and output [MC11]', async () => {
+    const { front } = endpoint();
+    const words = [process.execPath, BIN, 'mcp', '--tools', 'all', '--data', front.data];
+    await listsAndCalls(['--cwd', front.home, '--', ...words]);
+  });
+});
+
+describe('the MCP endpoint with agents of another node', () => {
+  const endpoint = started(startAcross);
+
+  it.each(REVISIONS)('passes every scenario that MCP %s requires [R6.2 R6.3 R6.5]', (revision, count) =>
+    passesAll(endpoint(), revision, count),
+  );
+
+  it('serves the MCP Inspector over HTTP, without a token and with one, of both eras [R5.2 R5.3]', async () => {
+    const { mcp, token } = endpoint().front.ready;
+    const bearing = (secret: string) => ['--header', `Authorization: Bearer ${secret}`];
+    await listsAndCalls([mcp, '--transport', 'http', '--protocol-era', 'legacy']);
+    await listsAndCalls([mcp, '--transport', 'http', '--protocol-era', 'modern', ...bearing(token)]);
+    const stranger = [mcp, '--transport', 'http', '--stored-auth-only', ...bearing('unknown')];
+    const refused = await runInspector('--method', 'tools/list', ...stranger);
+    expect(refused.code, refused.stdout).not.toBe(0);
+  });
+});
+
+/** Has the tests of a block share an endpoint. */
+function started(start: (cluster: Cluster) => Promise<Endpoint>): () => Endpoint {
+  const cluster = new Cluster();
+  let endpoint: Endpoint | undefined;
+  beforeAll(async () => {
+    endpoint = await start(cluster);
+  });
+  afterAll(() => cluster.end());
+  return () => endpoint!;
+}
+
+async function passesAll({ front }: Endpoint, revision: string, count: number): Promise<void> {
+  const { required, passed, failed, output } = await judge(front.ready.mcp, revision, join(front.home, revision));
+  expect(failed).toEqual({});
+  expect(required, output).toHaveLength(count);
+  expect(passed, output).toEqual(expect.arrayContaining([...required]));
+}
+
+/** Lists and calls through the inspector. */
+async function listsAndCalls(target: readonly string[]): Promise<void> {
+  const ask = async (...method: string[]) => {
+    const { code, stdout, stderr } = await runInspector('--format', 'json', ...method, ...target);
+    expect({ code, stderr }, stdout).toEqual({ code: 0, stderr: '' });
+    return JSON.parse(stdout).result;
+  };
+  const { tools } = await ask('--method', 'tools/list');
+  expect(tools).toContainEqual(expect.objectContaining({ name: 'test_simple_text' }));
+  const { content } = await ask('--method', 'tools/call', '--tool-name', 'test_simple_text');
+  expect(content).toEqual([{ type: 'text', text: 'This is a simple text response for testing.' }]);
+}
