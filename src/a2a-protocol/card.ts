@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson } from '../membership/statement.js';
+import { compact } from './reading.js';
+import type { A2AAgentCard, A2AProtocolExtension } from './simple-types.js';
+import { type OfferedTool, skillOf, TOOL_INPUT_MODES, TOOL_OUTPUT_MODES } from './skills.js';
+import type { AgentCapabilities, AgentCard, AgentInterface, AgentProvider } from './types.js';
+import { type MergedCard, toMergedCard } from './v03-card.js';
+
+/** Where a node or one of its agents is reached. */
+export interface CardEndpoints {
+  readonly jsonRpc: string;
+  readonly httpJson: string;
+  /** `host:port`, where gRPC is served. */
+  readonly grpc?: string | undefined;
+  readonly tenant?: string | undefined;
+}
+
+/** What a card is made of besides the one it is about. */
+export interface CardSurroundings {
+  readonly version: string;
+  readonly endpoints: CardEndpoints;
+  /** The live list of offered tools. */
+  readonly tools: readonly OfferedTool[];
+  readonly capabilities: AgentCapabilities;
+  readonly provider?: AgentProvider | undefined;
+  readonly documentationUrl?: string | undefined;
+  /** The scopes that a bearer token needs; undefined where callers need no token. */
+  readonly bearerScopes?: readonly string[] | undefined;
+}
+
+export interface CardSubject {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** An agent as its own card tells of it. */
+export interface CardAgent extends CardSubject {
+  readonly id: string;
+  /** Names of tools, plain or with their owner; undefined for what agents have by default. */
+  readonly mcpToolPermissions?: readonly string[] | null | undefined;
+  readonly persona?: CardPersona | undefined;
+  readonly skillBundles?: readonly CardBundle[] | undefined;
+}
+
+export interface CardPersona {
+  readonly archetype?: string | undefined;
+  readonly background?: string | undefined;
+  readonly traits?: readonly string[] | undefined;
+}
+
+export interface CardBundle {
+  readonly name: string;
+  /** Tools that the agent has through the bundle, named as permissions are. */
+  readonly tools: readonly string[];
+}
+
+const MODES: readonly string[] = ['text/plain', 'application/json'];
+const BEARER = 'bearer';
+
+/** The card of a whole node: every tool that its agents offer is a skill. */
+export function buildNodeCard(node: CardSubject, around: CardSurroundings): AgentCard {
+  return build(
+    node,
+    around.tools.map((tool) => skillOf(tool)),
+    around,
+  );
+}
+
+/**
+ * The card of one agent. With permissions of its own exactly those tools are its skills, with the tools of its
+ * bundles; without them, `defaults`: the agent's own tools, unless something else is given.
+ */
+export function buildCardOfAgent(
+  agent: CardAgent,
+  around: CardSurroundings,
+  defaults: (tool: OfferedTool) => boolean = (tool) => tool.owner === agent.id,
+): AgentCard {
+  const { mcpToolPermissions, skillBundles = [] } = agent;
+  const skills = around.tools.flatMap((tool) => {
+    const bundles = skillBundles.filter((bundle) => names(bundle.tools, tool)).map((bundle) => bundle.name);
+    const permitted = mcpToolPermissions ? names(mcpToolPermissions, tool) : defaults(tool);
+    return permitted || bundles.length > 0 ? [skillOf(tool, bundles)] : [];
+  });
+  return build({ name: agent.name, description: describe(agent) }, skills, around);
+}
+
+function names(list: readonly string[], tool: OfferedTool): boolean {
+  return list.includes(tool.name) || list.includes(`${tool.owner}.${tool.name}`);
+}
+
+function describe({ description, persona }: CardAgent): string {
+  if (!persona) return description;
+  const traits = persona.traits?.length ? `Traits: ${persona.traits.join(', ')}.` : undefined;
+  return [description, persona.archetype, persona.background, traits].filter(Boolean).join('\n\n');
+}
+
+function build(subject: CardSubject, skills: AgentCard['skills'], around: CardSurroundings): AgentCard {
+  const { bearerScopes } = around;
+  return compact<AgentCard>({
+    name: subject.name,
+    description: subject.description,
+    supportedInterfaces: interfacesAt(around.endpoints),
+    version: around.version,
+    capabilities: around.capabilities,
+    defaultInputModes: MODES,
+    defaultOutputModes: MODES,
+    skills,
+    provider: around.provider,
+    documentationUrl: around.documentationUrl,
+    securitySchemes: bearerScopes && { [BEARER]: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
+    securityRequirements: bearerScopes && [{ schemes: { [BEARER]: { list: bearerScopes } } }],
+  });
+}
+
+/** The newest version first, and JSON-RPC first in each: what most clients speak. */
+export function interfacesAt({ jsonRpc, httpJson, grpc, tenant }: CardEndpoints): readonly AgentInterface[] {
+  const at = (url: string, protocolBinding: string, protocolVersion: string) =>
+    compact<AgentInterface>({ url, protocolBinding, protocolVersion, tenant });
+  return [
+    at(jsonRpc, 'JSONRPC', '1.0'),
+    at(httpJson, 'HTTP+JSON', '1.0'),
+    ...(grpc === undefined ? [] : [at(grpc, 'GRPC', '1.0')]),
+    at(jsonRpc, 'JSONRPC', '0.3'),
+    at(httpJson, 'HTTP+JSON', '0.3'),
+  ];
+}
+
+/** The card in the simple interface's own shape. */
+export function toSimpleCard(
+  card: AgentCard,
+  url: string,
+  supportedProtocols?: readonly A2AProtocolExtension[],
+): A2AAgentCard {
+  const { streaming, pushNotifications } = card.capabilities;
+  return compact<A2AAgentCard>({
+    name: card.name,
+    description: card.description,
+    url,
+    provider: card.provider,
+    version: card.version,
+    documentationUrl: card.documentationUrl,
+    capabilities: compact<A2AAgentCard['capabilities']>({
+      streaming,
+      pushNotifications,
+      stateTransitionHistory: undefined,
+    }),
+    authentication: { schemes: card.securityRequirements?.length ? ['Bearer'] : [] },
+    defaultInputModes: card.defaultInputModes,
+    defaultOutputModes: card.defaultOutputModes,
+    skills: card.skills.map(({ id, name, description, tags, inputModes, outputModes }) => ({
+      id,
+      name,
+      description,
+      tags,
+      inputModes: inputModes ?? TOOL_INPUT_MODES,
+      outputModes: outputModes ?? TOOL_OUTPUT_MODES,
+    })),
+    supportedProtocols,
+  });
+}
+
+export type ServedCard = MergedCard & Pick<A2AAgentCard, 'authentication' | 'supportedProtocols'>;
+
+/**
+ * The card as it is served: one document for readers of 1.0, 0.3 and the simple interface. `url` is where 0.3 looks
+ * for its endpoint; readers of the simple interface know theirs.
+ */
+export function toServedCard(card: AgentCard, supportedProtocols?: readonly A2AProtocolExtension[]): ServedCard {
+  const { authentication } = toSimpleCard(card, '');
+  return compact<ServedCard>({ ...toMergedCard(card), authentication, supportedProtocols });
+}
+
+/** A strong ETag: it changes when anything on the card does, and with nothing else. */
+export function etagOf(card: object): string {
+  return `"${createHash('sha256').update(canonicalJson(card)).digest('base64url')}"`;
+}
+
+/** Does an `If-None-Match` header name this ETag? */
+export function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  return ifNoneMatch.split(',').some((entry) => {
+    const tag = entry.trim().replace(/^W\//, '');
+    return tag === '*' || tag === etag;
+  });
+}

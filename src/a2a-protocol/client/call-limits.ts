@@ -1,0 +1,82 @@
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+
+export interface CallOptions {
+  /** For all of it, however many requests it takes. */
+  timeoutMs?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** How long a call may go on, and whether its caller still wants it. The first to end it is the reason. */
+export class CallLimits {
+  readonly #runtime: Runtime;
+  readonly #controller = new AbortController();
+  readonly #caller: AbortSignal | undefined;
+  readonly #timer: Timer | undefined;
+  #reason: EclipticError | undefined;
+
+  constructor(runtime: Runtime, { signal, timeoutMs }: CallOptions, usualMs: number) {
+    const ms = timeoutMs ?? usualMs;
+    this.#runtime = runtime;
+    this.#caller = signal;
+    if (ms !== Number.POSITIVE_INFINITY) {
+      this.#timer = runtime.setTimer(() => {
+        this.#end(new EclipticError('REQUEST_TIMEOUT', `Timed out after ${ms}ms`, { timeoutMs: ms }));
+      }, ms);
+    }
+    if (signal?.aborted) this.#cancel();
+    else signal?.addEventListener('abort', this.#cancel, { once: true });
+  }
+
+  /** Aborts when the call has to end. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Why the call had to end, if it had. */
+  get reason(): EclipticError | undefined {
+    return this.#reason;
+  }
+
+  /** Waits for work that listens to the signal; what ended the call is what it fails with. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      throw this.#reason ?? error;
+    }
+  }
+
+  /** Lets that much time pass, or throws what ended the call. */
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#reason) return reject(this.#reason);
+      // Timers let the process end; whoever waits for an answer wants it to live.
+      const hold = this.#runtime.hold();
+      const done = () => {
+        hold.cancel();
+        timer.cancel();
+        this.signal.removeEventListener('abort', done);
+        if (this.#reason) reject(this.#reason);
+        else resolve();
+      };
+      const timer = this.#runtime.setTimer(done, ms);
+      this.signal.addEventListener('abort', done);
+    });
+  }
+
+  /** The call is over: nothing ends it any more. */
+  release(): void {
+    this.#timer?.cancel();
+    this.#caller?.removeEventListener('abort', this.#cancel);
+  }
+
+  readonly #cancel = () => this.#end(new EclipticError('CANCELLED', 'the caller cancelled the call'));
+
+  #end(reason: EclipticError): void {
+    if (this.#reason) return;
+    this.#reason = reason;
+    this.release();
+    this.#controller.abort();
+  }
+}

@@ -1,0 +1,42 @@
+import { createHash } from 'node:crypto';
+import { isLoopbackHost } from './loopback.js';
+
+/** What a caller proves itself with. */
+export interface Credentials {
+  readonly bearer?: string | undefined;
+  /** Any other headers that the agent asks for, such as an API key. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Further origins that they are for, where an agent's interfaces are not where its card is. */
+  readonly origins?: readonly string[] | undefined;
+}
+
+export function credentialHeaders({ bearer, headers }: Credentials): Readonly<Record<string, string>> {
+  return { ...headers, ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }) };
+}
+
+/**
+ * The headers for a URL that a card names. The caller meant them for where the card is: a card that names another place
+ * does not get them sent there.
+ */
+export function credentialsFor(
+  url: string,
+  cardUrl: string,
+  credentials: Credentials,
+): Readonly<Record<string, string>> {
+  const allowed = [cardUrl, ...(credentials.origins ?? [])];
+  return allowed.some((origin) => isSamePlace(url, origin)) ? credentialHeaders(credentials) : {};
+}
+
+/** Tells callers apart without keeping what they prove themselves with. */
+export function credentialsKey(credentials: Credentials): string {
+  const headers = Object.entries(credentialHeaders(credentials)).sort(([a], [b]) => (a < b ? -1 : 1));
+  return headers.length === 0 ? '' : createHash('sha256').update(JSON.stringify(headers)).digest('base64url');
+}
+
+/** The loopback names of one port mean the same server: people type `localhost` where a card says `127.0.0.1`. */
+export function isSamePlace(one: string, other: string): boolean {
+  if (!URL.canParse(one) || !URL.canParse(other)) return false;
+  const [a, b] = [new URL(one), new URL(other)];
+  if (a.origin === b.origin) return true;
+  return a.protocol === b.protocol && a.port === b.port && isLoopbackHost(a.hostname) && isLoopbackHost(b.hostname);
+}

@@ -1,0 +1,70 @@
+import type { A2AMessage, A2ATask, A2ATaskState } from './simple-types.js';
+import type { Message, Part, Task, TaskState } from './types.js';
+
+/** A2A's states seen as the four of the simple interface; each is one, and none ever goes back. */
+const PROJECTION: Readonly<Record<TaskState, A2ATaskState>> = {
+  TASK_STATE_UNSPECIFIED: 'submitted',
+  TASK_STATE_SUBMITTED: 'submitted',
+  TASK_STATE_WORKING: 'working',
+  TASK_STATE_INPUT_REQUIRED: 'working',
+  TASK_STATE_AUTH_REQUIRED: 'working',
+  TASK_STATE_COMPLETED: 'completed',
+  TASK_STATE_FAILED: 'failed',
+  TASK_STATE_CANCELED: 'failed',
+  TASK_STATE_REJECTED: 'failed',
+};
+
+export function projectState(state: TaskState): A2ATaskState {
+  return PROJECTION[state];
+}
+
+/** What of a task the simple interface adds to the protocol's own. */
+export interface SimpleFacts {
+  readonly sessionId: string | null;
+  readonly createdAt: string;
+}
+
+/** A task as the simple interface shows it. Artifacts are the agent's words too, and come after its messages. */
+export function projectTask(task: Task, { sessionId, createdAt }: SimpleFacts): A2ATask {
+  const results = (task.artifacts ?? []).map((artifact) => toSimpleMessage('agent', artifact.parts));
+  return {
+    id: task.id,
+    state: projectState(task.status.state),
+    messages: [...messagesOf(task).map(({ role, parts }) => toSimpleMessage(simpleRole(role), parts)), ...results],
+    sessionId,
+    createdAt,
+    updatedAt: task.status.timestamp ?? createdAt,
+  };
+}
+
+/** Every message of a task in order; the latest may stand in its status only. */
+export function messagesOf(task: Task): readonly Message[] {
+  const { history = [], status } = task;
+  if (!status.message || history.some(({ messageId }) => messageId === status.message!.messageId)) return history;
+  return [...history, status.message];
+}
+
+/** The text that a simple task ends with: that of the last message from the agent, all its parts. */
+export function lastAgentText(messages: readonly A2AMessage[]): string | undefined {
+  const last = messages.findLast(({ role }) => role === 'agent');
+  return last?.parts.map(({ text }) => text).join('\n');
+}
+
+/** What of parts can be read as text: text as it is, data as its JSON, files by their name or URL. */
+export function textOf(parts: readonly Part[]): string {
+  return parts.map(textOfPart).join('\n');
+}
+
+function textOfPart(part: Part): string {
+  if (part.text !== undefined) return part.text;
+  if (part.data !== undefined) return JSON.stringify(part.data);
+  return part.url ?? `[${part.filename ?? part.mediaType ?? 'file'}]`;
+}
+
+function toSimpleMessage(role: A2AMessage['role'], parts: readonly Part[]): A2AMessage {
+  return { role, parts: parts.map((part) => ({ type: 'text', text: textOfPart(part) })) };
+}
+
+function simpleRole(role: Message['role']): A2AMessage['role'] {
+  return role === 'ROLE_USER' ? 'user' : 'agent';
+}

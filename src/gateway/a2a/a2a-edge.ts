@@ -1,0 +1,75 @@
+import type { AgentRegistry } from '../../a2a/registry.js';
+import type { Agent } from '../../agent/agent.js';
+import type { McpService } from '../../mcp/service.js';
+import type { Identity } from '../../membership/identity.js';
+import type { AllowPrivate } from '../../net/allow-list.js';
+import { Connections } from '../../net/connections.js';
+import type { DeadlineQueue } from '../../runtime/deadlines.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Route } from '../http-edge.js';
+import { AgentChoice } from './agent-choice.js';
+import { cardRoutes } from './card-routes.js';
+import { Cards, EXTENSIONS } from './cards.js';
+import { HttpBinding } from './http-binding.js';
+import { JsonRpcBinding } from './json-rpc-binding.js';
+import { Operations } from './operations.js';
+import type { Profiles } from './profiles.js';
+import { PushSender } from './push-sender.js';
+import { SimpleRoutes } from './simple-routes.js';
+import { TaskDesk } from './task-desk.js';
+import type { TaskRecords } from './task-records.js';
+
+export interface A2AEdgeComponents {
+  runtime: Runtime;
+  deadlines: DeadlineQueue;
+  registry: AgentRegistry;
+  mcp: McpService;
+  identity: Identity;
+  records: TaskRecords;
+  profiles: Profiles;
+  callerAgent: (owner: string) => Agent;
+}
+
+export interface A2AEdgeInit {
+  /** Where this node is reached. */
+  baseUrl: () => string;
+  /** Private addresses that webhooks may have. */
+  allowPrivate?: AllowPrivate | undefined;
+}
+
+/** Tasks for A2A clients: every binding over one desk. */
+export class A2AEdge {
+  readonly desk: TaskDesk;
+  readonly cards: Cards;
+  readonly routes: readonly Route[];
+  readonly #pushes: PushSender;
+  readonly #connections: Connections;
+
+  constructor(components: A2AEdgeComponents, { baseUrl, allowPrivate }: A2AEdgeInit) {
+    const { runtime, records } = components;
+    this.#connections = new Connections();
+    this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
+    this.cards = new Cards(components);
+    const choice = new AgentChoice(components);
+    this.desk = new TaskDesk({
+      ...components,
+      chooseAgent: (wanted) => choice.choose(wanted),
+      onTask: (live) => this.#pushes.follow(live),
+    });
+    const extendedCard = (agent: string | undefined) => this.cards.extended(agent, baseUrl());
+    const operations = new Operations({ runtime, desk: this.desk, records, pushes: this.#pushes, extendedCard });
+    const binding = { runtime, operations, extensions: EXTENSIONS };
+    this.routes = [
+      new JsonRpcBinding(binding),
+      new HttpBinding(binding),
+      new SimpleRoutes(runtime, this.desk),
+      ...cardRoutes(this.cards, baseUrl),
+    ];
+  }
+
+  close(): void {
+    this.desk.close();
+    this.#pushes.close();
+    this.#connections.close();
+  }
+}

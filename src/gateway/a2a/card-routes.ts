@@ -1,0 +1,42 @@
+import { matchesEtag } from '../../a2a-protocol/card.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { type Exchange, type Route, sendJson } from '../http-edge.js';
+import type { Cards, PublishedCard } from './cards.js';
+
+const MAX_AGE_S = 300;
+
+/** The node's card and the key it is signed with, which anyone may read, and `/api/agents/ID/agent-card`. */
+export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
+  return [
+    {
+      path: '/.well-known/agent-card.json',
+      public: true,
+      serve: (exchange) => answer(exchange, cards.ofNode(baseUrl())),
+    },
+    {
+      path: '/.well-known/jwks.json',
+      public: true,
+      serve: ({ response }) => sendJson(response, 200, cards.keys),
+    },
+    {
+      path: '/api/agents',
+      serve: (exchange) => {
+        const [, id] = /^\/api\/agents\/([^/]+)\/agent-card$/.exec(exchange.path) ?? [];
+        if (id === undefined) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${exchange.path}`);
+        answer(exchange, cards.ofAgent(decodeURIComponent(id), baseUrl()));
+      },
+    },
+  ];
+}
+
+function answer({ request, response }: Exchange, { card, etag }: PublishedCard): void {
+  const headers = { ETag: etag, 'Cache-Control': `public, max-age=${MAX_AGE_S}`, 'Access-Control-Allow-Origin': '*' };
+  if (matchesEtag(request.headers['if-none-match'], etag)) {
+    response.writeHead(304, headers);
+    response.end();
+    return;
+  }
+  const body = Buffer.from(JSON.stringify(card));
+  response.writeHead(200, { ...headers, 'Content-Type': 'application/json', 'Content-Length': body.length });
+  response.end(request.method === 'HEAD' ? undefined : body);
+}

@@ -1,0 +1,129 @@
+import type { Party } from '../../a2a/policy.js';
+import type { AgentRegistry } from '../../a2a/registry.js';
+import {
+  buildCardOfAgent,
+  buildNodeCard,
+  type CardSurroundings,
+  etagOf,
+  type ServedCard,
+  toServedCard,
+} from '../../a2a-protocol/card.js';
+import { CardSigner, type JwkSet } from '../../a2a-protocol/card-signature.js';
+import { EXTENSION_URIS } from '../../a2a-protocol/extensions.js';
+import type { AgentCard, AgentExtension } from '../../a2a-protocol/types.js';
+import type { McpService } from '../../mcp/service.js';
+import type { Identity } from '../../membership/identity.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { VERSION } from '../../version.js';
+import { OPERATOR } from '../principals.js';
+import type { Profiles } from './profiles.js';
+
+export interface CardsComponents {
+  registry: AgentRegistry;
+  mcp: McpService;
+  identity: Identity;
+  profiles: Profiles;
+}
+
+export const EXTENSIONS: readonly AgentExtension[] = [
+  {
+    uri: EXTENSION_URIS.resume,
+    description: 'Every event has an SSE id; Last-Event-ID goes on from it without a gap.',
+  },
+  {
+    uri: EXTENSION_URIS.idempotency,
+    description: 'Idempotency-Key, or the message id: the same send is the same task.',
+  },
+  {
+    uri: EXTENSION_URIS.delegation,
+    description: 'On whose behalf a task is done; circles and long chains are refused.',
+  },
+];
+
+/** Nobody in particular: sandboxed agents' tools are left out for it. */
+const ANYONE: Party = { address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined };
+
+export interface PublishedCard {
+  readonly card: ServedCard;
+  readonly etag: string;
+}
+
+/** The cards of this node and of its agents, made from what is really offered, signed, and kept until that changes. */
+export class Cards {
+  readonly #components: CardsComponents;
+  readonly #signer: CardSigner;
+  readonly #made = new Map<string, { version: string; published: PublishedCard }>();
+
+  constructor(components: CardsComponents) {
+    this.#components = components;
+    const { seed, key } = components.identity;
+    this.#signer = new CardSigner(seed, key);
+  }
+
+  /** The key that the cards are signed with, for verifiers. */
+  get keys(): JwkSet {
+    return this.#signer.jwks;
+  }
+
+  /** The public card of the node. */
+  ofNode(baseUrl: string): PublishedCard {
+    return this.#published(`node ${baseUrl}`, () => this.#node(baseUrl, ANYONE));
+  }
+
+  /** The card of one agent of this node. */
+  ofAgent(id: string, baseUrl: string): PublishedCard {
+    return this.#published(`agent ${id} ${baseUrl}`, () => this.#agent(id, baseUrl));
+  }
+
+  /** For callers who have proven who they are: of the node, with every tool, or of the agent that they name. */
+  extended(agent: string | undefined, baseUrl: string): AgentCard {
+    if (agent !== undefined) return this.#signer.sign(this.#agent(agent, baseUrl));
+    return this.#signer.sign(this.#node(baseUrl, OPERATOR));
+  }
+
+  #node(baseUrl: string, viewer: Party): AgentCard {
+    const description = 'A node of agents: each of its tools is a skill, and a task goes to the agent that has it.';
+    return buildNodeCard({ name: 'Ecliptic', description }, this.#surroundings(baseUrl, viewer));
+  }
+
+  #agent(id: string, baseUrl: string): AgentCard {
+    const entry = this.#components.registry.ownEntry(id);
+    if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${id.slice(0, 64)}"`);
+    const { name, description } = entry.card;
+    const profile = this.#components.profiles.of(id);
+    const about = profile && {
+      mcpToolPermissions: profile.mcpToolPermissions,
+      ...(profile.persona && { persona: profile.persona }),
+      skillBundles: profile.skillBundles,
+    };
+    const viewer = entry.sandboxId === undefined ? ANYONE : entry;
+    return buildCardOfAgent({ id, name, description, ...about }, this.#surroundings(baseUrl, viewer, id));
+  }
+
+  #surroundings(baseUrl: string, viewer: Party, tenant?: string): CardSurroundings {
+    const offered = this.#components.mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
+    return {
+      version: VERSION,
+      endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, tenant },
+      tools: offered.map(({ owner, definition: { name, description } }) => ({ owner, name, description })),
+      capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
+      bearerScopes: [],
+    };
+  }
+
+  /** A card for anyone leaves out what lives in a sandbox. */
+  #isOpen(owner: string, viewer: Party): boolean {
+    return viewer !== ANYONE || this.#components.registry.entry(owner)?.sandboxId === undefined;
+  }
+
+  #published(key: string, build: () => AgentCard): PublishedCard {
+    const { registry, mcp } = this.#components;
+    const version = `${mcp.catalogue.version} ${registry.version}`;
+    const known = this.#made.get(key);
+    if (known?.version === version) return known.published;
+    const card = toServedCard(this.#signer.sign(build()));
+    const published = { card, etag: etagOf(card) };
+    this.#made.set(key, { version, published });
+    return published;
+  }
+}

@@ -1,0 +1,77 @@
+import { idOf, jsonRpcError, jsonRpcResult, parseJson, readJsonRpcRequest } from '../../a2a-protocol/json-rpc.js';
+import { methodOf } from '../../a2a-protocol/methods.js';
+import type { AgentExtension, Metadata } from '../../a2a-protocol/types.js';
+import { fromV03Params, toV03Error, toV03Result } from '../../a2a-protocol/v03-requests.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { type Exchange, type Route, sendJson } from '../http-edge.js';
+import { readBody } from '../request-body.js';
+import { streamEvents } from './event-stream.js';
+import type { Operations } from './operations.js';
+import { contextOf, versionOf } from './request-context.js';
+
+export interface BindingComponents {
+  runtime: Runtime;
+  operations: Operations;
+  extensions: readonly AgentExtension[];
+}
+
+/** A2A over JSON-RPC. Whatever is wrong is answered in JSON-RPC's own shape, with status 200. */
+export class JsonRpcBinding implements Route {
+  readonly path = '/a2a/rpc';
+  readonly #components: BindingComponents;
+
+  constructor(components: BindingComponents) {
+    this.#components = components;
+  }
+
+  async serve(exchange: Exchange): Promise<void> {
+    const { request, response } = exchange;
+    if (request.method !== 'POST') throw new EclipticError('METHOD_NOT_FOUND', 'JSON-RPC requests are posted');
+    let body: unknown;
+    try {
+      body = parseJson((await readBody(request)).toString());
+      await this.#answer(exchange, body);
+    } catch (error) {
+      if (response.headersSent) {
+        response.destroy();
+        return;
+      }
+      const id = idOf(body);
+      sendJson(
+        response,
+        200,
+        isV03(exchange) ? { jsonrpc: '2.0', id, error: toV03Error(error) } : jsonRpcError(id, error),
+      );
+    }
+  }
+
+  async #answer(exchange: Exchange, body: unknown): Promise<void> {
+    const { runtime, operations, extensions } = this.#components;
+    const { id = null, method: name, params } = readJsonRpcRequest(body);
+    const old = versionOf(exchange) === '0.3';
+    const method = methodOf(name, old ? '0.3' : '1.0');
+    const read = old ? fromV03Params(method, params ?? {}) : (params ?? {});
+    const { terms } = contextOf(exchange, extensions, metadataIn(read));
+    const outcome = await operations.perform(method, read, terms);
+    const shown = (result: unknown) => jsonRpcResult(id, old ? toV03Result(method, result) : result);
+    if ('stream' in outcome) await streamEvents(runtime, exchange.response, outcome.stream, shown);
+    else sendJson(exchange.response, 200, shown(outcome.result));
+  }
+}
+
+/** Nothing may be thrown here: this is asked when something was. */
+function isV03(exchange: Exchange): boolean {
+  try {
+    return versionOf(exchange) === '0.3';
+  } catch {
+    return false;
+  }
+}
+
+/** Where a request carries what belongs to it: beside its message, or in it. */
+export function metadataIn(params: unknown): Metadata | undefined {
+  const { metadata, message } = (params ?? {}) as { metadata?: Metadata; message?: { metadata?: Metadata } };
+  const own = { ...message?.metadata, ...metadata };
+  return Object.keys(own).length > 0 ? own : undefined;
+}

@@ -1,0 +1,74 @@
+import { compareTasks, matchesFilter } from '../../a2a-protocol/task-list.js';
+import type { TaskEvent } from '../../a2a-protocol/task-machine.js';
+import { isTerminal } from '../../a2a-protocol/task-states.js';
+import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
+import type { TaskRecord, TaskRecords } from './task-records.js';
+
+/** Above this, the oldest of those that have ended are forgotten, so many at a time. */
+const CAPACITY = 1_000;
+const PRUNED_AT_ONCE = 100;
+
+type Push = TaskPushNotificationConfig & { id: string };
+
+interface Kept {
+  record: TaskRecord;
+  readonly events: TaskEvent[];
+  readonly pushes: Map<string, Push>;
+}
+
+/** Tasks of a node without a store: the latest thousand. One that has not ended is never forgotten. */
+export class MemoryTaskRecords implements TaskRecords {
+  readonly #tasks = new Map<string, Kept>();
+  /** Ids of those that have ended, the oldest first. */
+  readonly #ended = new Set<string>();
+
+  async save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> {
+    const { id, status } = record.model.task;
+    const known = this.#tasks.get(id);
+    if (known) {
+      known.record = record;
+      known.events.push(...events);
+    } else this.#tasks.set(id, { record, events: [...events], pushes: new Map() });
+    if (isTerminal(status.state)) this.#ended.add(id);
+    if (this.#tasks.size > CAPACITY) this.#prune();
+  }
+
+  async load(id: string): Promise<TaskRecord | undefined> {
+    return this.#tasks.get(id)?.record;
+  }
+
+  async eventsAfter(id: string, after: number): Promise<TaskEvent[]> {
+    return (this.#tasks.get(id)?.events ?? []).filter(({ sequence }) => sequence > after);
+  }
+
+  async list(owner: string, request: ListTasksRequest): Promise<TaskRecord[]> {
+    const own = [...this.#tasks.values()].map(({ record }) => record).filter((record) => record.owner === owner);
+    const wanted = own.filter(({ model }) => matchesFilter(model.task, request));
+    return wanted.sort((a, b) => compareTasks(a.model.task, b.model.task));
+  }
+
+  async unfinished(): Promise<TaskRecord[]> {
+    return [];
+  }
+
+  async savePush(taskId: string, config: Push): Promise<void> {
+    this.#tasks.get(taskId)?.pushes.set(config.id, config);
+  }
+
+  async removePush(taskId: string, id: string): Promise<void> {
+    this.#tasks.get(taskId)?.pushes.delete(id);
+  }
+
+  async pushes(taskId: string): Promise<Push[]> {
+    return [...(this.#tasks.get(taskId)?.pushes.values() ?? [])];
+  }
+
+  #prune(): void {
+    let left = PRUNED_AT_ONCE;
+    for (const id of this.#ended) {
+      if (left-- === 0) return;
+      this.#ended.delete(id);
+      this.#tasks.delete(id);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import { DELEGATION_HEADER, readDelegation } from '../../a2a-protocol/delegation.js';
+import {
+  activateExtensions,
+  EXTENSIONS_HEADER,
+  LEGACY_EXTENSIONS_HEADER,
+  parseExtensions,
+  writeExtensions,
+} from '../../a2a-protocol/extensions.js';
+import { readCursor } from '../../a2a-protocol/stream-cursor.js';
+import type { AgentExtension, Metadata } from '../../a2a-protocol/types.js';
+import { negotiateVersion, type ProtocolVersion, VERSION_HEADER } from '../../a2a-protocol/version.js';
+import type { Exchange } from '../http-edge.js';
+import type { RequestTerms } from './operations.js';
+
+/** What a request says in its headers, whatever the binding. */
+export interface RequestContext {
+  readonly version: ProtocolVersion;
+  readonly terms: RequestTerms;
+}
+
+/** Reads the headers of an A2A request, and answers the extensions that are active. */
+export function contextOf(
+  exchange: Exchange,
+  extensions: readonly AgentExtension[],
+  metadata: Metadata | undefined,
+  tenant?: string,
+): RequestContext {
+  const { request, response, query, principal } = exchange;
+  const { headers } = request;
+  const version = versionOf(exchange);
+  const named = parseExtensions(
+    headers[EXTENSIONS_HEADER.toLowerCase()],
+    headers[LEGACY_EXTENSIONS_HEADER.toLowerCase()],
+  );
+  const active = activateExtensions(named, extensions);
+  if (active.length > 0) response.setHeader(EXTENSIONS_HEADER, writeExtensions(active));
+  response.setHeader(VERSION_HEADER, version);
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  const lastEventId = first(headers['last-event-id']) ?? query.get('lastEventId') ?? undefined;
+  return {
+    version,
+    terms: {
+      owner: principal.address,
+      signal: gone.signal,
+      tenant,
+      key: first(headers['idempotency-key']),
+      chain: readDelegation(metadata, first(headers[DELEGATION_HEADER.toLowerCase()])),
+      after: (taskId) => readCursor(lastEventId, taskId),
+    },
+  };
+}
+
+export function versionOf({ request, query }: Exchange): ProtocolVersion {
+  return negotiateVersion(first(request.headers[VERSION_HEADER.toLowerCase()]), query);
+}
+
+function first(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
+}

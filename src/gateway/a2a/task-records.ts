@@ -1,0 +1,30 @@
+import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
+import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
+
+/** A task as it is kept: what it is, whose it is, who works on it. */
+export interface TaskRecord {
+  /** The caller that it belongs to. */
+  readonly owner: string;
+  /** The agent that works on it. */
+  readonly agent: string;
+  readonly sessionId: string;
+  readonly createdAt: number;
+  /** May the agent be given it again after a restart? */
+  readonly resumable: boolean;
+  readonly model: TaskModel;
+}
+
+/** Where tasks are kept. What `save` resolves for is on disk, if there is one. */
+export interface TaskRecords {
+  save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void>;
+  load(id: string): Promise<TaskRecord | undefined>;
+  /** Events of a task after that number, in order. */
+  eventsAfter(id: string, sequence: number): Promise<TaskEvent[]>;
+  /** A caller's tasks that pass the request's filters, the latest status first. */
+  list(owner: string, request: ListTasksRequest): Promise<TaskRecord[]>;
+  /** Tasks that had not ended. */
+  unfinished(): Promise<TaskRecord[]>;
+  savePush(taskId: string, config: TaskPushNotificationConfig & { id: string }): Promise<void>;
+  removePush(taskId: string, id: string): Promise<void>;
+  pushes(taskId: string): Promise<(TaskPushNotificationConfig & { id: string })[]>;
+}

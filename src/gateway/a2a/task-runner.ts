@@ -1,0 +1,129 @@
+import type { TaskInput } from '../../a2a-protocol/task-machine.js';
+import type { Message, Part } from '../../a2a-protocol/types.js';
+import type { Agent } from '../../agent/agent.js';
+import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from '../../agent/agent-tasks.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+
+/** What a run tells of a task: inputs for its machine, and what only the desk needs to know. */
+export interface RunListener {
+  accepted(resumable: boolean): void;
+  /** The agent answers with a message alone. */
+  message(parts: readonly Part[]): void;
+  input(input: TaskInput): void;
+}
+
+/** An input without the time it came at. */
+type Untimed = TaskInput extends infer I ? (I extends { at: number } ? Omit<I, 'at'> : never) : never;
+
+/** One agent at work on one task, as an ordinary conversation between the caller and that agent. */
+export class TaskRun {
+  readonly #runtime: Runtime;
+  readonly #caller: Agent;
+  readonly #target: string;
+  readonly #opening: TaskOpening;
+  readonly #listener: RunListener;
+  readonly #controller = new AbortController();
+  #over = false;
+
+  constructor(runtime: Runtime, caller: Agent, target: string, opening: TaskOpening, listener: RunListener) {
+    this.#runtime = runtime;
+    this.#caller = caller;
+    this.#target = target;
+    this.#opening = opening;
+    this.#listener = listener;
+  }
+
+  /** Works until the agent is done, or it is stopped. The listener hears of everything; this never rejects. */
+  async work(timeoutMs: number): Promise<void> {
+    const { signal } = this.#controller;
+    let chunks = 0;
+    let artifactId = '';
+    try {
+      const reader = this.#caller.stream(this.#target, { [TASK]: this.#opening }, { timeoutMs, signal });
+      for await (const item of reader) {
+        const report = taskIn<TaskReport>(item);
+        if (report) this.#hear(report);
+        else {
+          // A result that is not reported as anything else is the task's artifact; one in pieces grows.
+          artifactId ||= this.#runtime.id();
+          const artifact = { artifactId, parts: partsOf(item) };
+          this.#tell({ type: 'artifact', artifact, append: chunks++ > 0, lastChunk: false });
+        }
+      }
+      this.#tell({ type: 'exit', code: 0 });
+    } catch (error) {
+      if (error instanceof EclipticError && error.code === 'REQUEST_TIMEOUT') this.#tell({ type: 'timeout' });
+      else if (!signal.aborted) this.#tell({ type: 'crash', reason: describeError(error) });
+    } finally {
+      this.#over = true;
+    }
+  }
+
+  /** Gives the agent what its caller says further. */
+  async say(message: Message): Promise<void> {
+    await this.#send({ id: this.#opening.id, input: message });
+  }
+
+  /** Makes the agent stop, and tells nobody anything any more. */
+  stop(): void {
+    if (this.#over) return;
+    this.#over = true;
+    // The stream's end reaches an agent when it next says something; this, at once.
+    void this.#send({ id: this.#opening.id, cancel: true }).catch(() => {});
+    this.#controller.abort();
+  }
+
+  #send(news: TaskNews): Promise<unknown> {
+    return this.#caller.send(this.#target, { [TASK]: news }, { thread: this.#opening.id });
+  }
+
+  #hear(report: TaskReport): void {
+    switch (report.report) {
+      case 'accepted':
+        this.#listener.accepted(report.resumable);
+        break;
+      case 'working':
+        if (report.parts) this.#tell({ type: 'agent-message', message: this.#words(report.parts) });
+        break;
+      case 'artifact': {
+        const { artifact, append, lastChunk } = report;
+        this.#tell({ type: 'artifact', artifact, append, lastChunk });
+        break;
+      }
+      case 'input-required':
+      case 'auth-required':
+        this.#tell({ type: report.report, message: this.#words(report.parts) });
+        break;
+      case 'rejected':
+        this.#tell({ type: 'status', state: 'TASK_STATE_REJECTED', message: this.#words(report.parts) });
+        break;
+      case 'message':
+        if (!this.#over) this.#listener.message(report.parts);
+        break;
+    }
+  }
+
+  #words(parts: readonly Part[]): Message {
+    return { messageId: this.#runtime.id(), role: 'ROLE_AGENT', parts };
+  }
+
+  #tell(input: Untimed): void {
+    if (!this.#over) this.#listener.input({ ...input, at: this.#runtime.now() } as TaskInput);
+  }
+}
+
+function partsOf(value: unknown): readonly Part[] {
+  if (typeof value === 'string') return [{ text: value }];
+  if (isParts(value)) return value;
+  return [{ data: value }];
+}
+
+function isParts(value: unknown): value is readonly Part[] {
+  if (!Array.isArray(value) || value.length === 0) return false;
+  return value.every(
+    (part) => typeof part === 'object' && part !== null && ONE_OF.filter((key) => key in part).length === 1,
+  );
+}
+
+const ONE_OF = ['text', 'raw', 'url', 'data'] as const;
