@@ -6,5 +6,7 @@ export default defineConfig({
     testTimeout: 30_000,
     pool: 'forks',
     maxWorkers: 2,
+    // Nodes that tests start take a free port.
+    env: { PORT: '0' },
   },
 });

@@ -654,6 +654,9 @@ describe('up', () => {
       control: join(data, 'control.sock'),
       data,
       pid: node.child.pid,
+      http: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+      mcp: `${node.ready.http}/mcp`,
+      token: expect.stringMatching(/^ecl_[0-9a-f]{64}$/),
       agents: 21,
       failed: [],
     });
@@ -1018,6 +1021,7 @@ interface RunningNode {
     readonly control: string;
     readonly data: string;
     readonly pid: number;
+    readonly http: string;
     readonly agents: number;
     readonly failed: readonly { agent: string; code: string; message: string }[];
   };

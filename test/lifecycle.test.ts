@@ -199,7 +199,7 @@ describe('a killed node', () => {
       [join(ROOT, 'bin', 'ecliptic'), 'up', '--json', '--log', 'error', '--data', data],
       {
         cwd: folder,
-        env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder },
+        env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0' },
         stdio: ['ignore', 'pipe', 'inherit'],
       },
     );
@@ -217,7 +217,7 @@ describe('a killed node', () => {
 
 async function start({ runtime = systemRuntime(), config = {} }: { runtime?: Runtime; config?: Config } = {}) {
   const loaded = { config, file: undefined, folder };
-  const host = await Host.start({ runtime, loaded, dataFolder: data, env: {} });
+  const host = await Host.start({ runtime, loaded, dataFolder: data, env: {}, http: { port: 0 } });
   cleanUps.push(() => host.stop());
   return host;
 }

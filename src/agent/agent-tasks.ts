@@ -64,7 +64,8 @@ export class AgentTask {
   readonly #reports: Reports;
   readonly #runtime: Runtime;
   readonly #controller = new AbortController();
-  #answer: ((message: A2AMessage) => void) | undefined;
+  /** Questions that wait for an answer, the first asked first. */
+  readonly #questions: ((message: A2AMessage) => void)[] = [];
   #ended = false;
 
   /** @internal */
@@ -130,7 +131,7 @@ export class AgentTask {
   /** @internal */
   take(news: TaskNews): void {
     if ('cancel' in news) this.abort(new EclipticError('CANCELLED', 'the caller cancelled the task'));
-    else this.#answer?.(news.input);
+    else this.#questions.shift()?.(news.input);
   }
 
   /** @internal */
@@ -145,11 +146,10 @@ export class AgentTask {
       if (signal.aborted) return reject(signal.reason);
       const cancel = () => reject(signal.reason);
       signal.addEventListener('abort', cancel, { once: true });
-      this.#answer = (message) => {
+      this.#questions.push((message) => {
         signal.removeEventListener('abort', cancel);
-        this.#answer = undefined;
         resolve(message);
-      };
+      });
       this.#report({ report, parts: toParts(content) });
     });
   }
@@ -164,7 +164,7 @@ class Reports implements AsyncIterable<unknown> {
   readonly #waiting: unknown[] = [];
   #wake: (() => void) | undefined;
   #over = false;
-  #error: unknown;
+  #failure: { readonly error: unknown } | undefined;
 
   push(report: TaskReport): void {
     this.#waiting.push({ [TASK]: report });
@@ -179,14 +179,14 @@ class Reports implements AsyncIterable<unknown> {
   }
 
   fail(error: unknown): void {
-    this.#error = error ?? new EclipticError('HANDLER_FAILED', 'the task’s handler threw nothing');
+    this.#failure = { error: error ?? new EclipticError('HANDLER_FAILED', 'the task’s handler threw nothing') };
     this.#wake?.();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<unknown> {
     for (;;) {
       while (this.#waiting.length > 0) yield this.#waiting.shift();
-      if (this.#error) throw this.#error;
+      if (this.#failure) throw this.#failure.error;
       if (this.#over) return;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

@@ -23,6 +23,7 @@ import {
   type ToolInit,
   type ToolOptions,
 } from '../mcp/offering.js';
+import type { RequestState } from '../mcp/request-state.js';
 import type { OutputOf, Schema } from '../mcp/schema.js';
 import type { McpService } from '../mcp/service.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
@@ -190,27 +191,27 @@ export class Agent {
     options: ToolOptions<I, O>,
     handler: ToolHandler<OutputOf<I>>,
   ): this {
-    return this.#offer([offerTool(this.#components.mcp.requestState, name, options, handler)]);
+    return this.#offer([offerTool(this.#seal, name, options, handler)]);
   }
 
   /** Offers several tools at once: all of them, or, if one is refused, none. */
   tools(list: readonly ToolInit[]): this {
-    const { requestState } = this.#components.mcp;
+    const seal = this.#seal;
     return this.#offer(
       list.map(({ name, handler, ...options }) =>
-        offerTool(requestState, name, options, handler as ToolHandler<unknown>),
+        offerTool(seal, name, options, handler as ToolHandler<unknown>),
       ),
     );
   }
 
   /** Offers a resource, or with a `uriTemplate` all that it describes; the loader is asked at every reading. */
   resource(init: ResourceInit, loader: ResourceLoader): this {
-    return this.#offer([offerResource(this.#components.mcp.requestState, init, loader)]);
+    return this.#offer([offerResource(this.#seal, init, loader)]);
   }
 
   /** Offers a prompt: a template with `{{argument}}` in it, or a handler that makes the messages. */
   prompt(init: PromptInit, handler?: PromptHandler): this {
-    return this.#offer([offerPrompt(this.#components.mcp.requestState, init, handler)]);
+    return this.#offer([offerPrompt(this.#seal, init, handler)]);
   }
 
   /** Takes back a tool or a prompt by its name, or a resource by its URI. */
@@ -255,6 +256,10 @@ export class Agent {
     this.#stopUnread?.();
     this.#components.router.withdraw(this.id);
     this.#onLeave(this);
+  }
+
+  get #seal(): RequestState {
+    return this.#components.mcp.requestState.of(this.id);
   }
 
   #offer(offers: readonly Offer[]): this {

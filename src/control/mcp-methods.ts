@@ -61,13 +61,16 @@ export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Re
     },
     'token.create'(params) {
       const read = new Params(params);
-      return gateway().tokens.create(read.string('name'), read.optional({ sandbox: 'string' }).sandbox);
+      const name = read.string('name');
+      // Who acts in the name of an agent is where that agent is, also while it is away.
+      const { sandbox = registry.ownEntry(name)?.sandboxId } = read.optional({ sandbox: 'string' });
+      return gateway().tokens.create(name, sandbox);
     },
     'token.list'() {
       return gateway().tokens.list;
     },
     'token.revoke'(params) {
-      return gateway().tokens.revoke(new Params(params).string('token'));
+      return gateway().revoke(new Params(params).string('token'));
     },
   };
 }

@@ -13,7 +13,7 @@ import type { TaskRecords } from './a2a/task-records.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
 import { McpEndpoint } from './mcp-endpoint.js';
 import { Principals } from './principals.js';
-import { Tokens } from './tokens.js';
+import { type TokenRow, Tokens } from './tokens.js';
 
 export interface GatewayComponents {
   runtime: Runtime;
@@ -89,6 +89,13 @@ export class Gateway {
 
   get url(): string {
     return this.#edge.url;
+  }
+
+  /** Ends a token, and whatever its bearer has open. */
+  revoke(idOrName: string): TokenRow {
+    const row = this.tokens.revoke(idOrName);
+    this.#edge.dismiss(row.id);
+    return row;
   }
 
   get mcpUrl(): string {

@@ -38,6 +38,8 @@ export interface HttpEdgeComponents {
 const PORTS_TRIED = 100;
 const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost', '[::1]', '::1']);
 const HEADERS_MS = 10_000;
+/** For a request to come in; its answer may take as long as it takes. */
+const REQUEST_MS = 60_000;
 const MAX_CONNECTIONS = 4_096;
 
 export function isLoopback(host: string): boolean {
@@ -54,6 +56,8 @@ export class HttpEdge {
   readonly #hosts: ReadonlySet<string>;
   readonly #server: Server;
   readonly #routes: readonly Route[];
+  /** Answers under way, by the token that they are for. */
+  readonly #open = new Map<string, Set<ServerResponse>>();
 
   constructor(components: HttpEdgeComponents, init: HttpEdgeInit, routes: readonly Route[]) {
     this.#components = components;
@@ -65,8 +69,7 @@ export class HttpEdge {
     this.#server = createServer((request, response) => this.#take(request, response));
     this.#server.headersTimeout = HEADERS_MS;
     this.#server.maxConnections = MAX_CONNECTIONS;
-    // Streams stay open for long; a slow body is bounded by whoever reads it.
-    this.#server.requestTimeout = 0;
+    this.#server.requestTimeout = REQUEST_MS;
   }
 
   /** Listens at the wanted port, or, if somebody has it, at the next free one. */
@@ -88,6 +91,11 @@ export class HttpEdge {
   get url(): string {
     const { host } = this.#init;
     return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
+  }
+
+  /** A token is good for nothing any more: what it opened ends. */
+  dismiss(token: string): void {
+    for (const response of this.#open.get(token) ?? []) response.destroy();
   }
 
   /** Takes nothing more, and ends what is open. */
@@ -134,12 +142,22 @@ export class HttpEdge {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
     }
     const route = this.#routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
-    const principal = this.#components.principals.find(request.headers.authorization);
-    if (!principal && !route?.public) {
+    const known = this.#components.principals.find(request.headers.authorization);
+    if (!known && !route?.public) {
       throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
     }
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
-    await route.serve({ request, response, path, query, principal: principal ?? NOBODY });
+    if (known?.token !== undefined) this.#note(known.token, response);
+    await route.serve({ request, response, path, query, principal: known?.principal ?? NOBODY });
+  }
+
+  #note(token: string, response: ServerResponse): void {
+    const open = this.#open.get(token) ?? new Set();
+    this.#open.set(token, open.add(response));
+    response.on('close', () => {
+      open.delete(response);
+      if (open.size === 0) this.#open.delete(token);
+    });
   }
 
   /** Against DNS rebinding: a page that got a name of its own to point here still sends that name. */

@@ -15,6 +15,12 @@ export interface PrincipalsComponents {
   open: boolean;
 }
 
+/** Somebody whose name is known; without a token, the owner or a guest. */
+export interface Known {
+  readonly principal: Party;
+  readonly token?: string;
+}
+
 /** Who an outside caller is, by what it brings. */
 export class Principals {
   readonly #components: PrincipalsComponents;
@@ -23,17 +29,17 @@ export class Principals {
     this.#components = components;
   }
 
-  /** The principal for an `Authorization` header; undefined where it is nobody's. */
-  find(authorization: string | undefined): Party | undefined {
+  /** The principal for an `Authorization` header, and the token that proves it; undefined where it is nobody's. */
+  find(authorization: string | undefined): Known | undefined {
     const { tokens, registry, open } = this.#components;
-    if (authorization === undefined) return open ? GUEST : undefined;
+    if (authorization === undefined) return open ? { principal: GUEST } : undefined;
     const [, secret] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
     if (secret === undefined) return undefined;
-    if (tokens.isOwners(secret)) return OPERATOR;
+    if (tokens.isOwners(secret)) return { principal: OPERATOR };
     const token = tokens.find(secret);
     if (!token) return undefined;
     // A token in the name of an agent of this node is in that agent's sandbox, unless it says another.
     const sandboxId = token.sandbox ?? registry.entry(token.name)?.sandboxId;
-    return { address: token.name, node: undefined, tier: 3, sandboxId };
+    return { principal: { address: token.name, node: undefined, tier: 3, sandboxId }, token: token.id };
   }
 }

@@ -23,7 +23,7 @@ export interface ExchangeComponents {
 const PART_CHARS = 262_144;
 /** The longest that can travel at all, and how many such may be on their way from one node at once. */
 const MAX_PARTS = 64;
-const MAX_TRANSFERS = 16;
+const MAX_TRANSFERS = 4;
 /** Calls from one node that may be under way. */
 const MAX_CALLS = 1_000;
 /** Things that one node may offer. */

@@ -73,7 +73,7 @@ export class InvocationLog {
 
   /** The latest records, oldest first. */
   recent(limit = CAPACITY): InvocationRecord[] {
-    const first = Math.max(0, this.#records.length - limit);
+    const first = Math.max(0, this.#records.length - Math.floor(limit));
     return Array.from({ length: this.#records.length - first }, (_, index) => this.#records.at(first + index)!());
   }
 }

@@ -22,7 +22,7 @@ export interface ToolOptions<I extends Schema = Schema, O extends Schema = Schem
   inputSchema?: I;
   /** What the result must be; it is then also sent as structured content. */
   outputSchema?: O;
-  /** How long a call may take. Default 60 s. */
+  /** How long a call may take. Default 50 s: most clients give up after 60. */
   timeoutMs?: number;
   /** Arguments whose values are kept out of records, events and logs. */
   secrets?: readonly string[];

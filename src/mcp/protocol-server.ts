@@ -31,6 +31,9 @@ const CAPABILITIES = {
 const LOG_LEVEL_KEY = 'io.modelcontextprotocol/logLevel';
 const CAPABILITIES_KEY = 'io.modelcontextprotocol/clientCapabilities';
 
+/** Resources that one session may follow. */
+const MAX_SUBSCRIBED = 1_000;
+
 let loading: Promise<Sdk> | undefined;
 
 /** The SDK takes a while to load, and only who speaks MCP with this node needs it. */
@@ -135,10 +138,15 @@ export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server
       return service.complete(of, { ...argument, given: context?.arguments }, options(ctx), style);
     }),
   );
-  server.setRequestHandler('resources/subscribe', ({ params }) => {
-    subscribed.add(params.uri);
-    return {};
-  });
+  server.setRequestHandler('resources/subscribe', ({ params }) =>
+    guarded(() => {
+      if (subscribed.size >= MAX_SUBSCRIBED) {
+        throw new EclipticError('QUEUE_FULL', `a session follows at most ${MAX_SUBSCRIBED} resources`);
+      }
+      subscribed.add(params.uri);
+      return {};
+    }),
+  );
   server.setRequestHandler('resources/unsubscribe', ({ params }) => {
     subscribed.delete(params.uri);
     return {};

@@ -56,6 +56,14 @@ describe('what a handler remembers between two rounds', () => {
     refuses(() => state.open(state.seal(1, 'alice', ASK), 'alice', other));
   });
 
+  it('is for the agent that sealed it', () => {
+    const { state } = start();
+    const sealed = state.of('mars').seal(1, 'alice', ASK);
+    expect(state.of('mars').open(sealed, 'alice', ASK)).toBe(1);
+    refuses(() => state.of('venus').open(sealed, 'alice', ASK));
+    refuses(() => state.open(sealed, 'alice', ASK));
+  });
+
   it('is good for an hour', async () => {
     const { state, runtime } = start();
     const sealed = state.seal(1, 'alice', ASK);

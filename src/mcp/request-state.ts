@@ -9,15 +9,22 @@ const LIFE_MS = 60 * 60_000;
 
 /**
  * What a handler wants to remember between two rounds goes out through the caller, sealed: it comes back unchanged,
- * from the same caller, with the same question, in time, or not at all.
+ * to the same owner, from the same caller, with the same question, in time, or not at all.
  */
 export class RequestState {
   readonly #runtime: Runtime;
   readonly #key: Uint8Array;
+  readonly #owner: string;
 
-  constructor(runtime: Runtime) {
+  constructor(runtime: Runtime, key = runtime.bytes(32), owner = '') {
     this.#runtime = runtime;
-    this.#key = runtime.bytes(32);
+    this.#key = key;
+    this.#owner = owner;
+  }
+
+  /** What one owner seals, no other opens. */
+  of(owner: string): RequestState {
+    return new RequestState(this.#runtime, this.#key, owner);
   }
 
   seal(state: unknown, caller: string, ask: Ask): string {
@@ -37,7 +44,7 @@ export class RequestState {
   }
 
   #sign(body: string, caller: string, ask: Ask): string {
-    const text = statement('request state', { body, caller, ask });
+    const text = statement('request state', { body, owner: this.#owner, caller, ask });
     return createHmac('sha256', this.#key).update(text).digest('base64url');
   }
 }

@@ -307,7 +307,7 @@ describe('the end of a call', () => {
       ['mars.slow', 5_000, { caller: OPERATOR }],
       ['mars.slow', 1_000, { caller: OPERATOR, timeoutMs: 1_000 }],
       ['mars.slow', 5_000, { caller: OPERATOR, timeoutMs: 90_000 }],
-      ['mars.default', 60_000, { caller: OPERATOR }],
+      ['mars.default', 50_000, { caller: OPERATOR }],
     ];
     for (const [tool, ms, options] of cases) {
       let ended: unknown;

@@ -25,7 +25,7 @@ export interface McpServiceComponents {
 export type CallOptions = Pick<CallTerms, 'caller'> & Partial<CallTerms> & { readonly timeoutMs?: number };
 
 /** How long a call may take where its owner does not say. */
-export const CALL_TIMEOUT_MS = 60_000;
+export const CALL_TIMEOUT_MS = 50_000;
 /** Calls that may be under way at once. */
 const MAX_CALLS = 10_000;
 /** A prefix for the URI of another node's resource that is not the only one with its URI. */
@@ -54,6 +54,7 @@ export class McpService {
   readonly #active = new Map<string, Set<ActiveCall>>();
   readonly #updateWatchers = new Set<(owner: string, uri: string) => void>();
   #calls = 0;
+  #onIdle: (() => void) | undefined;
 
   constructor(components: McpServiceComponents) {
     this.#components = components;
@@ -174,7 +175,7 @@ export class McpService {
     return new Promise((resolve, reject) => {
       const begun = ask.kind === 'tool' ? this.invocations.begin(entry, caller.address, ask.arguments) : undefined;
       const active = new ActiveCall(entry, signal, (result, error) => {
-        this.#calls--;
+        if (--this.#calls === 0) this.#onIdle?.();
         this.#forget(active);
         if (begun && !needsInput(result)) this.invocations.end(begun, result, error ?? failureOf(result, entry));
         if (error) reject(error);

@@ -105,6 +105,69 @@ export interface AuditRow {
   readonly digest: string;
 }
 
+/** A task that an outside caller gave to an agent. */
+export interface TaskRow {
+  readonly id: string;
+  readonly owner: string;
+  readonly agent: string;
+  readonly session: string;
+  readonly context: string;
+  readonly state: string;
+  /** When it came into that state. */
+  readonly statusAt: number;
+  readonly createdAt: number;
+  /** 1 where the agent may be given it again after a restart. */
+  readonly resumable: number;
+  /** What its sender called the sending: the same again is the same task. */
+  readonly sendKey: string;
+  /** The task, as JSON. */
+  readonly document: string;
+}
+
+/** What happened to a task, in order: some events that were kept at once. */
+export interface TaskEventsRow {
+  readonly task: string;
+  /** The number of the first of them. */
+  readonly sequence: number;
+  readonly events: string;
+}
+
+/** Where to tell of a task's events. */
+export interface PushConfigRow {
+  readonly task: string;
+  readonly id: string;
+  readonly config: string;
+}
+
+/** A piece of work that an agent did for somebody, in a project. */
+export interface SessionRow {
+  readonly id: string;
+  readonly project: string | null;
+  readonly agent: string;
+  readonly name: string;
+  readonly prompt: string;
+  /** Who began it: `agent` for another agent. */
+  readonly source: string;
+  readonly createdAt: number;
+}
+
+export interface ProjectRow {
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: number;
+}
+
+/** What is known of an agent besides its card. */
+export interface ProfileRow {
+  readonly agent: string;
+  readonly defaultProject: string | null;
+  /** Names of tools that its own card shows, its persona and its skill bundles, as JSON. */
+  readonly toolPermissions: string | null;
+  readonly persona: string | null;
+  readonly skillBundles: string;
+  readonly createdAt: number;
+}
+
 /** What is to be remembered beside the rows of the other tables, such as where the audit's chain begins. */
 export interface MetaRow {
   readonly name: string;
@@ -122,6 +185,12 @@ export interface Tables {
   permits: PermitRow;
   agentState: AgentStateRow;
   audit: AuditRow;
+  tasks: TaskRow;
+  taskEvents: TaskEventsRow;
+  pushConfigs: PushConfigRow;
+  sessions: SessionRow;
+  projects: ProjectRow;
+  profiles: ProfileRow;
   meta: MetaRow;
 }
 
@@ -197,5 +266,48 @@ export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> }
   },
   agentState: { columns: { agent: 'text', key: 'text', value: 'text' }, key: ['agent', 'key'] },
   audit: { columns: { seq: 'integer', at: 'real', event: 'text', digest: 'text' }, key: ['seq'] },
+  tasks: {
+    columns: {
+      id: 'text',
+      owner: 'text',
+      agent: 'text',
+      session: 'text',
+      context: 'text',
+      state: 'text',
+      statusAt: 'real',
+      createdAt: 'real',
+      resumable: 'integer',
+      sendKey: 'text',
+      document: 'text',
+    },
+    key: ['id'],
+    indexes: [['owner', 'statusAt'], ['owner', 'sendKey'], ['state']],
+  },
+  taskEvents: { columns: { task: 'text', sequence: 'integer', events: 'text' }, key: ['task', 'sequence'] },
+  pushConfigs: { columns: { task: 'text', id: 'text', config: 'text' }, key: ['task', 'id'] },
+  sessions: {
+    columns: {
+      id: 'text',
+      project: 'text',
+      agent: 'text',
+      name: 'text',
+      prompt: 'text',
+      source: 'text',
+      createdAt: 'real',
+    },
+    key: ['id'],
+  },
+  projects: { columns: { id: 'text', name: 'text', createdAt: 'real' }, key: ['id'] },
+  profiles: {
+    columns: {
+      agent: 'text',
+      defaultProject: 'text',
+      toolPermissions: 'text',
+      persona: 'text',
+      skillBundles: 'text',
+      createdAt: 'real',
+    },
+    key: ['agent'],
+  },
   meta: { columns: { name: 'text', value: 'text' }, key: ['name'] },
 };

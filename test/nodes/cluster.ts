@@ -138,7 +138,7 @@ export class Cluster {
   launch(args: readonly string[], home = this.folder, env: Record<string, string> = {}, log?: number): ChildProcess {
     const child = spawn(process.execPath, [BIN, ...args], {
       cwd: home,
-      env: { PATH: process.env.PATH!, HOME: home, TMPDIR: this.folder, ...env },
+      env: { PATH: process.env.PATH!, HOME: home, TMPDIR: this.folder, PORT: '0', ...env },
       stdio: ['ignore', 'pipe', log ?? 'pipe'],
     });
     running.add(child);

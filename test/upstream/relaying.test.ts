@@ -178,6 +178,21 @@ describe('an upstream server', () => {
     await here.call('up.echo');
   });
 
+  it('must answer what its tool says of itself', async () => {
+    const outputSchema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
+    const unreadable = { type: 'object', $ref: '#/nowhere' };
+    const tools = [
+      tool('echo', { outputSchema }),
+      tool('fail', { outputSchema }),
+      tool('steps', { outputSchema: unreadable }),
+    ];
+    here.addStdio('up', { tools });
+    await here.running('up');
+    await expect(here.call('up.echo')).rejects.toMatchObject({ code: 'INVALID_RESULT', details: { agent: 'up' } });
+    expect(await here.call('up.fail')).toMatchObject({ isError: true });
+    expect(await here.call('up.steps')).toMatchObject({ content: [{ text: 'done' }] });
+  });
+
   it('shares an agent with another, which keeps what it offers already', async () => {
     here.addStdio('one', { tools: [tool('same'), tool('mine')] }, 'stdio', { agent: 'shared' });
     await here.running('one');

@@ -1,8 +1,10 @@
 import type { Client, RequestOptions } from '@modelcontextprotocol/client';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Ask, type CallTerms, needsInput } from '../call.js';
-import type { ToolDefinition } from '../definitions.js';
+import type { Offer } from '../catalogue.js';
+import type { Definition, ToolDefinition } from '../definitions.js';
 import type { RequestState } from '../request-state.js';
+import { readSchema, type Shape } from '../schema.js';
 import type { Connection } from './connection.js';
 
 /** What belongs to a request and is passed on. Nothing else that a caller sends along is: it may be a secret. */
@@ -17,13 +19,19 @@ export interface RelayInit {
   readonly connection: () => Connection;
 }
 
+/** A way to answer for one definition of a server. */
+export function relayFor(init: RelayInit, definition: Definition): Offer['answer'] {
+  const tool = definition.kind === 'tool' ? definition : undefined;
+  const output = tool?.outputSchema && readSchema(tool.outputSchema, 'output', `the result of tool "${tool.name}"`);
+  return async (ask, terms) => {
+    const result = await relay(init, tool, ask, terms);
+    if (output && ask.kind === 'tool') await checkResult(init.server, output, result);
+    return result;
+  };
+}
+
 /** Passes one call on to an upstream server, and its answer back. It is asked once, whatever comes of it. */
-export async function relay(
-  init: RelayInit,
-  tool: ToolDefinition | undefined,
-  ask: Ask,
-  terms: CallTerms,
-): Promise<unknown> {
+async function relay(init: RelayInit, tool: ToolDefinition | undefined, ask: Ask, terms: CallTerms): Promise<unknown> {
   const { server, seal } = init;
   const connection = init.connection();
   const caller = terms.caller.address;
@@ -60,7 +68,7 @@ function send(
   switch (ask.kind) {
     case 'tool': {
       const { name, arguments: args } = ask;
-      // Some arguments go into headers too, by the tool's input schema. Results are judged by whoever offers them.
+      // Some arguments go into headers too, by the tool's input schema. Without the output schema the SDK judges nothing.
       const toolDefinition = { name, inputSchema: tool?.inputSchema ?? ({ type: 'object' } as const) };
       return client.callTool({ name, arguments: args, ...params }, { ...options, toolDefinition });
     }
@@ -97,4 +105,21 @@ function openState(seal: RequestState, server: string, sealed: string, caller: s
   if (opened?.server === server && typeof opened.state === 'string') return opened.state;
   const message = `the request state cannot be used: it is not of MCP server "${server}"; begin anew`;
   throw new EclipticError('INVALID_REQUEST_STATE', message, { server });
+}
+
+/** A result must be what the tool says of itself. A schema that nobody can read says nothing. */
+async function checkResult(server: string, output: Shape, result: unknown): Promise<void> {
+  const { isError, structuredContent } = result as { isError?: unknown; structuredContent?: unknown };
+  if (isError === true || needsInput(result)) return;
+  const verdict = await Promise.resolve(output.check(structuredContent)).catch(() => undefined);
+  if (!verdict || 'value' in verdict) return;
+  const { faults } = verdict;
+  throw new EclipticError(
+    'INVALID_RESULT',
+    `MCP server "${server}" answered what its tool does not say: ${faults.join('; ')}`,
+    {
+      server,
+      faults,
+    },
+  );
 }

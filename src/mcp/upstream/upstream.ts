@@ -15,7 +15,7 @@ import { type Listed, type Listing, readLists } from './lists.js';
 import type { Pins } from './pins.js';
 import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
 import { Redactor } from './redactor.js';
-import { relay } from './relay.js';
+import { relayFor } from './relay.js';
 import { Watch } from './watch.js';
 
 export type Endpoint = ChildEndpoint | HttpEndpoint;
@@ -209,9 +209,8 @@ export class Upstream {
         ? service.catalogue.resourcesAt(key).find(({ node }) => node === undefined)
         : undefined);
     if (taken) return leftOut(`${taken.owner} offers one already`);
-    const tool = value.kind === 'tool' ? value : undefined;
     const init = { server: this.name, seal: service.requestState, connection: () => this.#connection() };
-    return { definition: value, timeoutMs, answer: (ask, terms) => relay(init, tool, ask, terms) };
+    return { definition: value, timeoutMs, answer: relayFor(init, value) };
   }
 
   #connection(): Connection {
