@@ -31,9 +31,10 @@ export async function compare(
   ours: Runner,
   theirs: Runner,
   unit = 'ops/s',
+  roundMs = ROUND_MS,
 ): Promise<Comparison> {
-  const ourCount = await calibrate(ours);
-  const theirCount = await calibrate(theirs);
+  const ourCount = await calibrate(ours, roundMs);
+  const theirCount = await calibrate(theirs, roundMs);
   const rounds: { ours: number; theirs: number }[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const first = round % 2 === 0;
@@ -55,11 +56,11 @@ export async function compare(
 }
 
 /** How many operations fill a round, once the code is warm. */
-async function calibrate(runner: Runner): Promise<number> {
+async function calibrate(runner: Runner, roundMs: number): Promise<number> {
   let count = 100;
   for (;;) {
     const perSecond = await rate(runner, count);
-    const wanted = Math.ceil((perSecond * ROUND_MS) / 1000);
+    const wanted = Math.ceil((perSecond * roundMs) / 1000);
     if (count >= wanted / 2) return wanted;
     count = Math.min(wanted, count * 10);
   }

@@ -12,6 +12,8 @@ const PAYLOAD = { text: 'x'.repeat(245) };
 /** Messages whose acknowledgement is awaited at once. */
 const WINDOW = 2_000;
 const BATCH = 100;
+/** Long enough that what waits for more to come does not count. */
+const ROUND_MS = 2_000;
 const JOURNAL_ROWS = 1_000_000;
 
 /** Durable messages between two processes, each with its own store, beside bare inserts of the same rows. */
@@ -43,17 +45,18 @@ async function sends(report: Report, folder: string): Promise<void> {
   });
   let expected = 0;
   const ours = async (count: number) => {
-    for (let sent = 0; sent < count; sent += WINDOW) {
-      const wave = Math.min(WINDOW, count - sent);
-      await Promise.all(Array.from({ length: wave }, () => sun.send('agent-0', PAYLOAD, { durable: true })));
-    }
+    let left = count;
+    const lane = async () => {
+      while (left-- > 0) await sun.send('agent-0', PAYLOAD, { durable: true });
+    };
+    await Promise.all(Array.from({ length: WINDOW }, lane));
     expected += count;
     // Not only acknowledged: the other side has handled it, and said so.
     while (done < expected) await new Promise((resolve) => setTimeout(resolve, 1));
   };
   const bare = bareInserts(join(folder, 'bare.db'));
   const idle = await loopDelay(() => new Promise((resolve) => setTimeout(resolve, 1_000)));
-  report.comparison(await compare(SUITE, 'durable/sqlite-batch', ours, bare.run, 'msg/s'));
+  report.comparison(await compare(SUITE, 'durable/sqlite-batch', ours, bare.run, 'msg/s', ROUND_MS));
   const busy = await loopDelay(() => ours(20_000));
   report.figure(SUITE, 'event loop p99, idle', idle, 'ms');
   report.figure(SUITE, 'event loop p99, under load', busy, 'ms');

@@ -12,10 +12,13 @@ import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
 import type { Gateway } from './gateway/gateway.js';
+import { LOGIN_CALLBACK, loginCallback } from './gateway/login-callback.js';
+import { Logins } from './mcp/upstream/login/logins.js';
 import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
+import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
 import { Children } from './process/children.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
@@ -45,6 +48,7 @@ interface Belongings {
   readonly children: Children;
   readonly approvals: Approvals;
   readonly pins: Pins;
+  readonly dataFolder: string;
 }
 
 /**
@@ -58,6 +62,7 @@ export class Host {
   readonly stopped: Promise<void>;
   readonly #belongings: Belongings;
   readonly #upstreams: Upstreams;
+  readonly #logins: Logins;
   readonly #server: ControlServer;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
@@ -69,7 +74,10 @@ export class Host {
     this.#belongings = belongings;
     const { children, approvals, pins } = belongings;
     const { mcp: service, observability } = node;
-    this.#upstreams = new Upstreams({ runtime, service, observability, children, approvals, pins });
+    const redirectUrl = () => `${this.gateway.url}${LOGIN_CALLBACK}`;
+    this.#logins = new Logins(runtime, { folder: belongings.dataFolder, redirectUrl });
+    const logins = this.#logins;
+    this.#upstreams = new Upstreams({ runtime, service, observability, children, approvals, pins, logins });
     const upstreams = this.#upstreams;
     this.node = node;
     this.control = control;
@@ -94,7 +102,7 @@ export class Host {
       await clearStaleSocket(control);
       children = await Children.open(runtime, { folder: join(dataFolder, 'children') });
       const approvals = new Approvals(runtime, { folder: dataFolder });
-      const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }) };
+      const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }), dataFolder };
       const { tiers, sandbox, limits } = loaded.config;
       const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
       const store = await SqliteStore.open(dataFolder);
@@ -109,7 +117,9 @@ export class Host {
       await host.#startAgents(loaded);
       host.#startServers(loaded, env);
       await host.node.start();
-      await host.node.serve({ ...init.http, folder: dataFolder });
+      const logins = host.#logins;
+      const routes = [loginCallback((query) => logins.finish(query))];
+      await host.node.serve({ ...init.http, folder: dataFolder, routes });
       await host.#server.listen(control);
       return host;
     } catch (error) {
@@ -151,7 +161,12 @@ export class Host {
   async #startAgents({ config, folder }: LoadedConfig): Promise<void> {
     const own = config.agents ?? {};
     const roster = config.roster === false ? [] : PLANETARY_ROSTER.filter(({ id }) => !Object.hasOwn(own, id));
-    for (const planet of roster) describeItself(this.node.agent(planet));
+    for (const planet of roster) {
+      const agent = this.node.agent(planet);
+      describeItself(agent);
+      if (agent.id === 'sun')
+        offerRemoteAgents(agent, { runtime: this.#runtime, allowPrivate: config.http?.allowPrivate });
+    }
     for (const [id, agentConfig] of Object.entries(own)) {
       const { module, ...init } = agentConfig;
       await this.#setUp(this.node.agent({ id, ...init }), module && resolve(folder, module));

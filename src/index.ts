@@ -38,13 +38,48 @@ export {
   TierRoutingConfigSchema,
 } from './a2a/schemas.js';
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './a2a/tier-config.js';
+export {
+  A2AClient,
+  type A2AClientComponents,
+  type A2AClientInit,
+  type Outgoing,
+} from './a2a-protocol/client/a2a-client.js';
+export type { CallOptions } from './a2a-protocol/client/call-limits.js';
+export type { SignatureVerdict } from './a2a-protocol/client/card-keys.js';
+export { CardSource } from './a2a-protocol/client/card-source.js';
+export type { Credentials } from './a2a-protocol/client/credentials.js';
+export {
+  clearAgentCardCache,
+  discoverAgent,
+  fetchAgentCard,
+  type InvokeOptions,
+  invokeRemoteAgent,
+  type RemoteAgentOptions,
+} from './a2a-protocol/client/remote-agents.js';
+export { ExternalServiceError, NotFoundError, ValidationError } from './a2a-protocol/service-errors.js';
+export type { A2AAgentCard, RemoteInvocationResult } from './a2a-protocol/simple-types.js';
 export type { Agent, MessageHandler, RequestHandler, StreamHandler } from './agent/agent.js';
 export type { AgentInit, CapabilityInit } from './agent/agent-init.js';
+export type {
+  AgentTask,
+  Content,
+  TaskHandler,
+  TaskOptions,
+} from './agent/agent-tasks.js';
 export type { AgentTools, Offered, ToolCallOptions } from './agent/agent-tools.js';
 export type { RequestOptions } from './agent/conversations.js';
 export type { Message } from './agent/message.js';
 export type { Recipient, SendOptions } from './agent/outbox.js';
 export type { StreamReader } from './agent/streams.js';
+export { buildAgentCard, buildAgentCardForAgent } from './gateway/a2a/instance-card.js';
+export type { ProcessEvent, ProcessManager, Session } from './gateway/a2a/process-manager.js';
+export {
+  type A2ATaskDeps,
+  clearTaskStore,
+  handleTaskGet,
+  handleTaskSend,
+  type TaskDatabase,
+} from './gateway/a2a/task-handler.js';
 export type { Gateway, GatewayInit } from './gateway/gateway.js';
 export type { Effects } from './mail/delivery.js';
 export type { Mail } from './mail/mail.js';

@@ -11,7 +11,9 @@ import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
 import { Agent, type AgentComponents } from './agent/agent.js';
 import type { AgentInit } from './agent/agent-init.js';
 import { MemoryTaskRecords } from './gateway/a2a/memory-task-records.js';
-import { SharedProject } from './gateway/a2a/profiles.js';
+import { type Profiles, SharedProject } from './gateway/a2a/profiles.js';
+import { StoreProfiles } from './gateway/a2a/store-profiles.js';
+import { StoreTaskRecords } from './gateway/a2a/store-task-records.js';
 import { Gateway, type GatewayInit } from './gateway/gateway.js';
 import { Mail, type MailInit } from './mail/mail.js';
 import { McpExchange } from './mcp/exchange.js';
@@ -183,13 +185,22 @@ export class EclipticNode {
     if (this.#gateway)
       throw new EclipticError('ADDRESS_UNUSABLE', `the node is served at ${this.#gateway.url} already`);
     const { registry, mcp } = this;
-    const records = new MemoryTaskRecords();
-    const own = () => this.agents.map(({ id }) => id).filter((id) => !this.#callers.has(id));
-    const profiles = new SharedProject(own);
+    const profiles = await this.#profiles();
+    const records = this.#store ? new StoreTaskRecords(this.#store, profiles) : new MemoryTaskRecords();
     const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
     const parts = { runtime: this.#runtime, deadlines: this.#deadlines, registry, mcp, identity: this.#identity };
     this.#gateway = await Gateway.start({ ...parts, records, profiles, callerAgent }, init);
     return this.#gateway;
+  }
+
+  /** Of a node with a store, those it keeps: the first agent gets the project that tasks belong to by default. */
+  async #profiles(): Promise<Profiles> {
+    const own = () => this.agents.map(({ id }) => id).filter((id) => !this.#callers.has(id));
+    if (!this.#store) return new SharedProject(own);
+    const profiles = await StoreProfiles.open(this.#runtime, this.#store);
+    const [first] = own();
+    if (first !== undefined) await profiles.seed(first);
+    return profiles;
   }
 
   /** An outside caller is a member like any other, under its own name: it has a card, a tier and perhaps a sandbox. */
@@ -261,7 +272,7 @@ export class EclipticNode {
     const late = new Promise<void>((resolve) => {
       timer = this.#runtime.setTimer(resolve, ms);
     });
-    await Promise.race([Promise.all([this.router.drain(), this.#mail?.drain()]), late]);
+    await Promise.race([Promise.all([this.router.drain(), this.#mail?.drain(), this.mcp.drain()]), late]);
     timer?.cancel();
   }
 }

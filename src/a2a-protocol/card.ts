@@ -116,12 +116,18 @@ function build(subject: CardSubject, skills: AgentCard['skills'], around: CardSu
 export function interfacesAt({ jsonRpc, httpJson, grpc, tenant }: CardEndpoints): readonly AgentInterface[] {
   const at = (url: string, protocolBinding: string, protocolVersion: string) =>
     compact<AgentInterface>({ url, protocolBinding, protocolVersion, tenant });
+  // 0.3 knows no tenants: there, each has a URL of its own.
+  const at03 = (url: string, protocolBinding: string): AgentInterface => ({
+    url: tenant === undefined ? url : `${url}/${tenant}`,
+    protocolBinding,
+    protocolVersion: '0.3',
+  });
   return [
     at(jsonRpc, 'JSONRPC', '1.0'),
     at(httpJson, 'HTTP+JSON', '1.0'),
     ...(grpc === undefined ? [] : [at(grpc, 'GRPC', '1.0')]),
-    at(jsonRpc, 'JSONRPC', '0.3'),
-    at(httpJson, 'HTTP+JSON', '0.3'),
+    at03(jsonRpc, 'JSONRPC'),
+    at03(httpJson, 'HTTP+JSON'),
   ];
 }
 

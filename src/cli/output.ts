@@ -65,7 +65,7 @@ export function usage(message: string): EclipticError {
 }
 
 /** Keeps text from agents and files from steering the terminal. Line breaks stay. */
-function printable(text: string): string {
+export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
 }

@@ -18,11 +18,14 @@ interface ApprovedRow {
 
 export const command: Command = {
   summary: 'list the tools of every agent; check what MCP servers changed',
-  usage: 'tools [--as AGENT] | tools servers | tools pins | tools approve SERVER.TOOL|ID|--all',
+  usage:
+    'tools [--as AGENT] | tools servers | tools login|logout SERVER | tools pins | tools approve SERVER.TOOL|ID|--all',
   options: { as: { type: 'string' }, all: { type: 'boolean' } },
   optionHelp: [
     ['--as AGENT', 'only what that agent of this node may use'],
     ['servers', 'the MCP servers of the configuration, and how they are'],
+    ['login', 'log in to an MCP server that wants that: prints the URL to open, and waits'],
+    ['logout', 'forget the login to an MCP server'],
     ['pins', 'what is pinned of their definitions, and what was changed and waits for approval'],
     ['approve', 'take over a changed, renamed or new definition; with --all, every one that waits'],
   ],
@@ -30,6 +33,7 @@ export const command: Command = {
   examples: [
     'ecliptic tools',
     'ecliptic tools --as mars --json',
+    'ecliptic tools login github',
     'ecliptic tools pins',
     'ecliptic tools approve github.search',
   ],
@@ -37,6 +41,8 @@ export const command: Command = {
     const [verb, subject] = invocation.words;
     if (verb === undefined) await list(invocation);
     else if (verb === 'servers' && subject === undefined) await servers(invocation);
+    else if (verb === 'login' && subject !== undefined) await login(invocation, subject);
+    else if (verb === 'logout' && subject !== undefined) await logout(invocation, subject);
     else if (verb === 'pins' && subject === undefined) await pins(invocation);
     else if (verb === 'approve' && (subject === undefined) === (invocation.values.all === true)) {
       await approve(invocation, subject);
@@ -72,6 +78,19 @@ async function servers({ connect, output }: Invocation): Promise<void> {
     ]),
     'no MCP servers; add "mcpServers" to ecliptic.json',
   );
+}
+
+async function login({ connect, output }: Invocation, server: string): Promise<void> {
+  const done = await (await connect()).call<{ server: string }>('tools.login', { server }, (event) => {
+    const { url } = event as { url: string };
+    output.value({ server, url }, () => `Open this in your browser, and log in:\n\n  ${url}\n\nWaiting …`);
+  });
+  output.value({ ...done, done: true }, () => `You are logged in to ${server}.`);
+}
+
+async function logout({ connect, output }: Invocation, server: string): Promise<void> {
+  const done = await (await connect()).call('tools.logout', { server });
+  output.value(done, () => `The login to ${server} is forgotten.`);
 }
 
 async function pins({ connect, output }: Invocation): Promise<void> {

@@ -72,7 +72,7 @@ function readServer(config: McpServerConfig, env: Environment, folder: string): 
 
 function readEndpoint(
   config: McpServerConfig,
-  expand: (value: string) => string,
+  expand: (value: string | number | boolean) => string,
   record: (values: McpServerConfig['headers']) => Record<string, string>,
   folder: string,
 ): Endpoint {
@@ -85,5 +85,12 @@ function readEndpoint(
   if (!/^https?:\/\//i.test(where) || !URL.canParse(where)) {
     throw new EclipticError('INVALID_CONFIG', `"${url}" is no http:// or https:// URL`);
   }
-  return { kind: type === 'sse' ? 'sse' : 'http', url: new URL(where), headers: record(config.headers) };
+  const { clientId, clientSecret, clientMetadataUrl, scopes } = config.oauth ?? {};
+  const oauth = {
+    ...(clientId !== undefined && { clientId: expand(clientId) }),
+    ...(clientSecret !== undefined && { clientSecret: expand(clientSecret) }),
+    ...(clientMetadataUrl !== undefined && { clientMetadataUrl }),
+    ...(scopes && { scope: scopes.join(' ') }),
+  };
+  return { kind: type === 'sse' ? 'sse' : 'http', url: new URL(where), headers: record(config.headers), oauth };
 }

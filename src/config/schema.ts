@@ -138,6 +138,12 @@ const HttpSchema = z.strictObject({
     .enum(NAME_STYLES)
     .optional()
     .describe('Names of tools on the MCP wire: safe "agent__tool" (default), dotted "agent.tool", bare "tool".'),
+  allowPrivate: z
+    .array(z.string().min(1))
+    .optional()
+    .describe(
+      'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
+    ),
 });
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
@@ -154,6 +160,21 @@ const McpServerSchema = z
     cwd: z.string().min(1).optional().describe('The folder to start it in, relative to this file.'),
     url: z.string().min(1).optional().describe(`Where it is reached over HTTP. ${variables}`),
     headers: z.record(z.string(), setting).optional().describe('Sent with every request, such as Authorization.'),
+    oauth: z
+      .looseObject({
+        clientId: z.string().min(1).optional().describe('A client that is registered there already.'),
+        clientSecret: setting.optional().describe(variables),
+        clientMetadataUrl: z
+          .url({ protocol: /^https$/ })
+          .optional()
+          .describe('A public document that describes this client.'),
+        scopes: z
+          .array(z.string().min(1))
+          .optional()
+          .describe('Rights to ask for, besides those that the server wants.'),
+      })
+      .optional()
+      .describe('How to log in to a server over HTTP that wants that. Default: as the server says.'),
     disabled: z.boolean().optional(),
     timeout: z
       .number()
@@ -181,7 +202,7 @@ export const ConfigSchema = z
     tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
     network: NetworkSchema.optional().describe('How this node meets others, once it has invited one or joined.'),
-    http: HttpSchema.optional().describe('The HTTP edge: the MCP endpoint.'),
+    http: HttpSchema.optional().describe('The HTTP edge: the MCP endpoint, and tasks for A2A clients.'),
     mcpServers: z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
       .optional()

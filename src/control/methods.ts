@@ -26,6 +26,7 @@ import { networkMethods } from './network-methods.js';
 import { Params } from './params.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
+import { taskMethods } from './task-methods.js';
 import { upstreamFindings, upstreamMethods } from './upstream-methods.js';
 
 /** What the owner's socket needs of the node it controls. */
@@ -129,6 +130,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...mailMethods(node),
     ...mcpMethods({ mcp: node.mcp, registry, gateway }),
     ...mcpSessionMethods({ mcp: node.mcp, registry, gateway }),
+    ...taskMethods(gateway),
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
     ...networkMethods(

@@ -9,6 +9,19 @@ export function upstreamMethods(upstreams: Upstreams): Readonly<Record<string, C
     'tools.servers'() {
       return upstreams.statuses;
     },
+    /** Says where the user is to go, and returns when the user has come back. */
+    async 'tools.login'(params, { emit }) {
+      const server = new Params(params).string('server');
+      const { url, done } = await upstreams.login(server);
+      emit({ url });
+      await done;
+      return { server };
+    },
+    'tools.logout'(params) {
+      const server = new Params(params).string('server');
+      upstreams.logout(server);
+      return { server };
+    },
     'tools.pins'() {
       return upstreams.pins;
     },
@@ -28,6 +41,7 @@ export function upstreamFindings(upstreams: Upstreams): Finding[] {
     const count = Object.values(offered).reduce((sum, one) => sum + one, 0);
     const findings: Finding[] = [];
     if (state === 'running') findings.push({ level: 'ok', text: `${server} runs and offers ${count} things` });
+    else if (state === 'needs-login') findings.push({ level: 'warning', text: reason ?? `${server} needs a login` });
     else if (state === 'disabled') findings.push({ level: 'ok', text: `${server} is switched off` });
     else findings.push({ level: 'problem', text: `${server} is ${state}${reason === null ? '' : `: ${reason}`}` });
     if (quarantined > 0) {

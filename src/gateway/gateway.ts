@@ -1,4 +1,5 @@
 import type { AgentRegistry } from '../a2a/registry.js';
+import type { ServedCard } from '../a2a-protocol/card.js';
 import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
@@ -8,7 +9,9 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { VERSION } from '../version.js';
 import { A2AEdge } from './a2a/a2a-edge.js';
+import type { OperatorTasks } from './a2a/operator-tasks.js';
 import type { Profiles } from './a2a/profiles.js';
+import type { A2ATaskDeps } from './a2a/task-handler.js';
 import type { TaskRecords } from './a2a/task-records.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
 import { McpEndpoint } from './mcp-endpoint.js';
@@ -39,6 +42,8 @@ export interface GatewayInit {
   /** Callers without a token are guests; on loopback only. */
   open?: boolean | undefined;
   names?: NameStyle | undefined;
+  /** What else is served. */
+  routes?: readonly Route[] | undefined;
   /** Private addresses that may be called at others' wish, such as webhooks: host:port, or ranges. Default none. */
   allowPrivate?: readonly string[] | undefined;
 }
@@ -76,19 +81,25 @@ export class Gateway {
       { ...components, callerAgent },
       { baseUrl: () => this.url, allowPrivate: init.allowPrivate },
     );
-    const routes = [this.#mcp, ...this.#a2a.routes, health];
+    const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health];
     this.#edge = new HttpEdge({ runtime, principals }, { port, host, hosts }, routes);
   }
 
   static async start(components: GatewayComponents, init: GatewayInit): Promise<Gateway> {
     const gateway = new Gateway(components, init);
-    await gateway.#edge.listen();
+    // What was under way goes on before anyone can ask for it.
     await gateway.#a2a.desk.recover();
+    await gateway.#edge.listen();
     return gateway;
   }
 
   get url(): string {
     return this.#edge.url;
+  }
+
+  /** What `handleTaskSend` needs to give tasks to this node's agents. */
+  get taskDeps(): A2ATaskDeps {
+    return this.#a2a.taskDeps;
   }
 
   /** Ends a token, and whatever its bearer has open. */
@@ -98,6 +109,16 @@ export class Gateway {
     return row;
   }
 
+  /** Every caller's tasks, for the owner. */
+  get tasks(): OperatorTasks {
+    return this.#a2a.operatorTasks;
+  }
+
+  /** The node's card, as anyone gets it. */
+  get card(): ServedCard {
+    return this.#a2a.cards.ofNode(this.url).card;
+  }
+
   get mcpUrl(): string {
     return `${this.url}/mcp`;
   }
@@ -105,6 +126,7 @@ export class Gateway {
   async close(): Promise<void> {
     // Nobody comes in any more while what is open ends.
     await this.#edge.close();
+    this.#a2a.close();
     await this.#mcp.close();
   }
 }

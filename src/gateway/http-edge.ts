@@ -20,6 +20,8 @@ export interface Route {
   /** May be asked without a token. */
   readonly public?: boolean;
   serve(exchange: Exchange): void | Promise<void>;
+  /** Answers a request that was refused or failed, where its callers expect a shape of their own. */
+  refuse?(response: ServerResponse, error: unknown): void;
 }
 
 export interface HttpEdgeInit {
@@ -121,9 +123,11 @@ export class HttpEdge {
   #take(request: IncomingMessage, response: ServerResponse): void {
     response.on('error', (err) => this.#components.runtime.logger.debug({ err }, 'a response could not be written'));
     response.setHeader('X-Content-Type-Options', 'nosniff');
+    const { path, query } = readUrl(request.url);
+    const route = this.#routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
     // A route that fails takes down its own answer, never the server.
-    void this.#serve(request, response).catch((error) => {
-      const { code, message } = toEclipticError(error, 'HANDLER_FAILED');
+    void this.#serve(route, { request, response, path, query }).catch((thrown) => {
+      const { code, message } = toEclipticError(thrown, 'HANDLER_FAILED');
       this.#components.runtime.logger.debug({ code, path: request.url, reason: message }, 'a request was refused');
       if (response.headersSent) {
         response.destroy();
@@ -132,23 +136,23 @@ export class HttpEdge {
       // Who was refused does not get to hold the connection with a body that nobody reads.
       if (!request.complete) response.setHeader('Connection', 'close');
       if (code === 'TOKEN_REQUIRED') response.setHeader('WWW-Authenticate', 'Bearer realm="ecliptic"');
-      sendJson(response, ERRORS[code].http, { error: { code, message } });
+      if (route?.refuse) route.refuse(response, thrown);
+      else sendJson(response, ERRORS[code].http, { error: { code, message } });
     });
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { path, query } = readUrl(request.url);
+  async #serve(route: Route | undefined, exchange: Omit<Exchange, 'principal'>): Promise<void> {
+    const { request, response, path } = exchange;
     if (!this.#knowsHost(request)) {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
     }
-    const route = this.#routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
     const known = this.#components.principals.find(request.headers.authorization);
     if (!known && !route?.public) {
       throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
     }
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
     if (known?.token !== undefined) this.#note(known.token, response);
-    await route.serve({ request, response, path, query, principal: known?.principal ?? NOBODY });
+    await route.serve({ ...exchange, principal: known?.principal ?? NOBODY });
   }
 
   #note(token: string, response: ServerResponse): void {

@@ -8,7 +8,7 @@ import type {
   ServerContext,
 } from '@modelcontextprotocol/server';
 import type { Party } from '../a2a/policy.js';
-import { toEclipticError } from '../runtime/errors.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { isWanted } from './call.js';
 import type { ToolDefinition } from './definitions.js';
 import { callFailure, errorCode, failureData, protocolCode } from './failure.js';

@@ -78,6 +78,14 @@ export class McpService {
     });
   }
 
+  /** Resolves when no call is under way. */
+  drain(): Promise<void> {
+    if (this.#calls === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
   /** Calls back, with the URI that means it, when the content of a resource has changed. */
   onResourceUpdate(watcher: (owner: string, uri: string) => void): () => void {
     this.#updateWatchers.add(watcher);

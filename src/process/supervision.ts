@@ -49,8 +49,15 @@ export type SupervisionEvent =
   | { readonly type: 'restart' }
   | { readonly type: 'stop' }
   | { readonly type: 'started'; readonly at: number }
-  /** `jitter`, in [0, 1), keeps those that crashed together from starting together. */
-  | { readonly type: 'crashed'; readonly at: number; readonly reason: EclipticError; readonly jitter: number }
+  | {
+      readonly type: 'crashed';
+      readonly at: number;
+      readonly reason: EclipticError;
+      /** In [0, 1); keeps those that crashed together from starting together. */
+      readonly jitter: number;
+      /** Starting again would change nothing. */
+      readonly final?: boolean;
+    }
   | { readonly type: 'stopped' }
   | { readonly type: 'due' };
 
@@ -98,12 +105,12 @@ export function supervise(now: Supervision, event: SupervisionEvent, policy: Res
 
 function crash(
   now: Supervision,
-  { at, reason, jitter }: Extract<SupervisionEvent, { type: 'crashed' }>,
+  { at, reason, jitter, final }: Extract<SupervisionEvent, { type: 'crashed' }>,
   policy: RestartPolicy,
 ): SupervisionStep {
   const { state } = now;
   const crashes = [...now.crashes.filter((earlier) => at - earlier < policy.withinMs), at];
-  if (crashes.length >= policy.maxCrashes) return to({ ...now, crashes }, { kind: 'failed', reason });
+  if (final || crashes.length >= policy.maxCrashes) return to({ ...now, crashes }, { kind: 'failed', reason });
   const streak = state.kind === 'running' && at - state.since >= policy.wellMs ? 0 : now.streak;
   const delayMs = Math.min(policy.maxDelayMs, policy.firstDelayMs * 2 ** streak) * (0.5 + jitter / 2);
   const next: Supervision = { state: { kind: 'backing-off', delayMs, reason }, crashes, streak: streak + 1 };

@@ -29,6 +29,8 @@ export interface SupervisorInit<Subject extends Running> {
    */
   start: (signal: AbortSignal) => Promise<Subject>;
   onState?: (state: SupervisedState) => void;
+  /** After what it makes no sense to start again, until somebody says so. */
+  isFinal?: (reason: EclipticError) => boolean;
   restart?: Partial<RestartPolicy>;
 }
 
@@ -165,7 +167,8 @@ export class Supervisor<Subject extends Running> {
     if (this.state.kind === 'stopping') return;
     const reason = toEclipticError(error, 'PROCESS_START_FAILED');
     this.#runtime.logger.warn({ name: this.#init.name, reason: reason.message }, 'it ended by itself');
-    this.#handle({ type: 'crashed', at: this.#runtime.now(), reason, jitter: this.#runtime.random() });
+    const final = this.#init.isFinal?.(reason) ?? false;
+    this.#handle({ type: 'crashed', at: this.#runtime.now(), reason, jitter: this.#runtime.random(), final });
   }
 
   async #end(subject: Subject): Promise<void> {

@@ -1,10 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { requireExtendedCard, requireInputModes, requirePush } from '../a2a-protocol/capability-gate.js';
+import { fetchAgentCard } from '../a2a-protocol/client/remote-agents.js';
 import { admitDelegation } from '../a2a-protocol/delegation.js';
 import { activateExtensions } from '../a2a-protocol/extensions.js';
 import { parseJson, readJsonRpcRequest } from '../a2a-protocol/json-rpc.js';
@@ -305,6 +306,8 @@ const triggers: Record<ErrorCode, () => unknown> = {
   INVALID_REQUEST: () => readJsonRpcRequest({ method: 'GetTask' }),
   INVALID_JSON: () => parseJson('{'),
   DELEGATION_REFUSED: () => admitDelegation(['sun', 'mars'], 'sun'),
+  REMOTE_FAILED: async () => fetchAgentCard(await answeringStatus(500), { allowPrivate: true }),
+  REMOTE_BUSY: async () => fetchAgentCard(await answeringStatus(503), { allowPrivate: true }),
   FETCH_REFUSED: () => guardedFetch(systemRuntime(), 'http://127.0.0.1/'),
   FETCH_FAILED: () => guardedFetch(systemRuntime(), 'http://a.test/', { resolve: async () => [] }),
   FETCH_TIMEOUT: () =>
@@ -554,5 +557,17 @@ function answeringWith(text: string): Promise<string> {
   cleanups.push(() => new Promise((resolve) => server.close(resolve)));
   return new Promise((resolve) => {
     server.listen(path, () => resolve(path));
+  });
+}
+
+/** A web server that answers with this status, whatever it is asked. */
+function answeringStatus(status: number): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.end(`HTTP/1.1 ${status} \r\ncontent-length: 0\r\n\r\n`);
+  });
+  cleanups.push(() => new Promise((resolve) => server.close(resolve)));
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
   });
 }

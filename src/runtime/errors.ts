@@ -105,6 +105,9 @@ export const ERRORS = {
   TOKEN_NOT_FOUND: entry('There is no such token.', false, 404, -32162),
   HOST_REFUSED: entry('The Host or Origin header names somebody else.', false, 403, -32163),
   APPROVAL_NOT_FOUND: entry('Nothing of that name or id waits for a decision.', false, 404, -32182),
+  LOGIN_REQUIRED: entry('An MCP server wants its user to log in first.', false, 503, -32183),
+  LOGIN_FAILED: entry('A login to an MCP server was refused, broke off or came too late.', false, 403, -32184),
+  SERVER_NOT_FOUND: entry('The configuration has no MCP server of that name that can be used so.', false, 404, -32185),
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;

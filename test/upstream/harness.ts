@@ -8,6 +8,7 @@ import type { A2ALogEvent } from '../../src/a2a/schemas.js';
 import { Approvals } from '../../src/approvals/approvals.js';
 import { OPERATOR } from '../../src/gateway/principals.js';
 import type { CallOptions } from '../../src/mcp/service.js';
+import { Logins } from '../../src/mcp/upstream/login/logins.js';
 import { Pins } from '../../src/mcp/upstream/pins.js';
 import type { UpstreamInit, UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import { Upstreams } from '../../src/mcp/upstream/upstreams.js';
@@ -16,6 +17,8 @@ import { Children } from '../../src/process/children.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 
 export const runtime = systemRuntime();
+/** Where users come back to after a login; nobody listens there. */
+const CALLBACK = 'http://127.0.0.1:3000/oauth/callback';
 const SERVER = fileURLToPath(new URL('server.mjs', import.meta.url));
 
 export interface Lists {
@@ -42,6 +45,7 @@ export class Upstreaming {
   children!: Children;
   approvals!: Approvals;
   upstreams!: Upstreams;
+  logins!: Logins;
   readonly #processes: ChildProcess[] = [];
 
   private constructor(node: EclipticNode) {
@@ -61,13 +65,15 @@ export class Upstreaming {
     this.children = await Children.open(runtime, { folder: join(folder, 'children') });
     this.approvals = new Approvals(runtime, { folder });
     const { mcp: service, observability } = node;
-    const { children, approvals } = this;
+    this.logins = new Logins(runtime, { folder, redirectUrl: () => CALLBACK });
+    const { children, approvals, logins } = this;
     this.upstreams = new Upstreams({
       runtime,
       service,
       observability,
       children,
       approvals,
+      logins,
       pins: new Pins({ folder }),
     });
   }

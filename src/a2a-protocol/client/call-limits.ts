@@ -47,6 +47,16 @@ export class CallLimits {
     }
   }
 
+  /** Waits no longer than the call may go on, for work that others may be waiting for too. */
+  race<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const end = () => reject(this.#reason);
+      if (this.#reason) end();
+      this.signal.addEventListener('abort', end, { once: true });
+      work.then(resolve, reject).finally(() => this.signal.removeEventListener('abort', end));
+    });
+  }
+
   /** Lets that much time pass, or throws what ended the call. */
   pause(ms: number): Promise<void> {
     return new Promise((resolve, reject) => {

@@ -59,11 +59,16 @@ export class HttpTransport implements Transport {
 
   #request(method: Method, params: Params, terms: Terms): EndpointRequest {
     const { verb, path, said = [] } = this.#place(method, params);
-    const shaped = this.#version === '0.3' && isSend(method) ? (toV03Params(method, params) as Params) : params;
+    const old = this.#version === '0.3' && verb === 'POST';
+    const shaped = old ? (toV03Params(method, params) as Params) : params;
     const left = Object.entries(shaped).filter(([name, value]) => value !== undefined && !said.includes(name));
     const request = { verb, path: this.#prefix + path, slow: terms.slow, fresh: isSend(method) };
     if (verb !== 'POST') {
-      return { ...request, headers: terms.headers, query: new URLSearchParams(left.map(([k, v]) => [k, String(v)])) };
+      return {
+        ...request,
+        headers: terms.headers,
+        query: new URLSearchParams(left.map(([name, value]): [string, string] => [name, String(value)])),
+      };
     }
     const type = this.#version === '0.3' ? 'application/json' : 'application/a2a+json';
     const body = JSON.stringify(Object.fromEntries(left));

@@ -45,7 +45,12 @@ export class JsonRpcTransport implements Transport {
     }
     const id = this.#runtime.id();
     const full = this.#tenant === undefined ? params : { ...params, tenant: this.#tenant };
-    const body = { jsonrpc: '2.0', id, method: name, params: this.#version === '0.3' ? toV03Params(method, full) : full };
+    const body = {
+      jsonrpc: '2.0',
+      id,
+      method: name,
+      params: this.#version === '0.3' ? toV03Params(method, full) : full,
+    };
     const headers = { 'content-type': 'application/json', ...terms.headers };
     const request = { verb: 'POST', headers, body: JSON.stringify(body), slow: terms.slow, fresh: isSend(method) };
     return { id, request };

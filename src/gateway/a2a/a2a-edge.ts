@@ -1,3 +1,4 @@
+import type { Party } from '../../a2a/policy.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
 import type { Agent } from '../../agent/agent.js';
 import type { McpService } from '../../mcp/service.js';
@@ -11,12 +12,16 @@ import { AgentChoice } from './agent-choice.js';
 import { cardRoutes } from './card-routes.js';
 import { Cards, EXTENSIONS } from './cards.js';
 import { HttpBinding } from './http-binding.js';
+import { serveCards } from './instance-card.js';
 import { JsonRpcBinding } from './json-rpc-binding.js';
 import { Operations } from './operations.js';
+import { OperatorTasks } from './operator-tasks.js';
+import { AgentProcesses } from './process-manager.js';
 import type { Profiles } from './profiles.js';
 import { PushSender } from './push-sender.js';
 import { SimpleRoutes } from './simple-routes.js';
 import { TaskDesk } from './task-desk.js';
+import type { A2ATaskDeps } from './task-handler.js';
 import type { TaskRecords } from './task-records.js';
 
 export interface A2AEdgeComponents {
@@ -41,22 +46,29 @@ export interface A2AEdgeInit {
 export class A2AEdge {
   readonly desk: TaskDesk;
   readonly cards: Cards;
+  readonly operatorTasks: OperatorTasks;
   readonly routes: readonly Route[];
   readonly #pushes: PushSender;
   readonly #connections: Connections;
+  readonly #stopCards: () => void;
+  /** What `handleTaskSend` needs to give tasks to this node's agents. */
+  readonly taskDeps: A2ATaskDeps;
 
   constructor(components: A2AEdgeComponents, { baseUrl, allowPrivate }: A2AEdgeInit) {
     const { runtime, records } = components;
     this.#connections = new Connections();
     this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
     this.cards = new Cards(components);
+    this.#stopCards = serveCards(this.cards);
+    this.taskDeps = taskDeps(components);
     const choice = new AgentChoice(components);
     this.desk = new TaskDesk({
       ...components,
       chooseAgent: (wanted) => choice.choose(wanted),
-      onTask: (live) => this.#pushes.follow(live),
+      onTask: (live, resumed) => this.#pushes.follow(live, resumed),
     });
-    const extendedCard = (agent: string | undefined) => this.cards.extended(agent, baseUrl());
+    this.operatorTasks = new OperatorTasks({ desk: this.desk, records });
+    const extendedCard = (agent: string | undefined, viewer: Party) => this.cards.extended(agent, viewer, baseUrl());
     const operations = new Operations({ runtime, desk: this.desk, records, pushes: this.#pushes, extendedCard });
     const binding = { runtime, operations, extensions: EXTENSIONS };
     this.routes = [
@@ -68,8 +80,26 @@ export class A2AEdge {
   }
 
   close(): void {
+    this.#stopCards();
     this.desk.close();
     this.#pushes.close();
     this.#connections.close();
   }
+}
+
+function taskDeps({ runtime, records, profiles, callerAgent }: A2AEdgeComponents): A2ATaskDeps {
+  return {
+    runtime,
+    processManager: new AgentProcesses(runtime, () => callerAgent('operator')),
+    db: {
+      listAgents: () => profiles.all.map(({ agent: id, defaultProjectId }) => ({ id, defaultProjectId })),
+      createSession: (init) => {
+        const session = { ...init, id: runtime.id() };
+        records.saveSession(session, runtime.now()).catch((err) => {
+          runtime.logger.error({ err, session: session.id }, 'a session could not be kept');
+        });
+        return session;
+      },
+    },
+  };
 }

@@ -21,9 +21,9 @@ export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
     {
       path: '/api/agents',
       serve: (exchange) => {
-        const [, id] = /^\/api\/agents\/([^/]+)\/agent-card$/.exec(exchange.path) ?? [];
+        const [, id] = /^\/api\/agents\/([\w-]+)\/agent-card$/.exec(exchange.path) ?? [];
         if (id === undefined) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${exchange.path}`);
-        answer(exchange, cards.ofAgent(decodeURIComponent(id), baseUrl()));
+        answer(exchange, cards.ofAgent(id, baseUrl()));
       },
     },
   ];

@@ -15,7 +15,6 @@ import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../version.js';
-import { OPERATOR } from '../principals.js';
 import type { Profiles } from './profiles.js';
 
 export interface CardsComponents {
@@ -44,6 +43,9 @@ export const EXTENSIONS: readonly AgentExtension[] = [
 const ANYONE: Party = { address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined };
 
 export interface PublishedCard {
+  /** As 1.0 has it. */
+  readonly signed: AgentCard;
+  /** With what 0.3's readers look for besides. */
   readonly card: ServedCard;
   readonly etag: string;
 }
@@ -52,7 +54,9 @@ export interface PublishedCard {
 export class Cards {
   readonly #components: CardsComponents;
   readonly #signer: CardSigner;
-  readonly #made = new Map<string, { version: string; published: PublishedCard }>();
+  readonly #made = new Map<string, PublishedCard>();
+  /** Of what the cards are made from. */
+  #version = '';
 
   constructor(components: CardsComponents) {
     this.#components = components;
@@ -75,10 +79,10 @@ export class Cards {
     return this.#published(`agent ${id} ${baseUrl}`, () => this.#agent(id, baseUrl));
   }
 
-  /** For callers who have proven who they are: of the node, with every tool, or of the agent that they name. */
-  extended(agent: string | undefined, baseUrl: string): AgentCard {
-    if (agent !== undefined) return this.#signer.sign(this.#agent(agent, baseUrl));
-    return this.#signer.sign(this.#node(baseUrl, OPERATOR));
+  /** For callers who have proven who they are: of the agent that they name, or of the node with what they may see. */
+  extended(agent: string | undefined, viewer: Party, baseUrl: string): AgentCard {
+    if (agent !== undefined) return this.ofAgent(agent, baseUrl).signed;
+    return this.#published(`extended ${viewer.address} ${baseUrl}`, () => this.#node(baseUrl, viewer)).signed;
   }
 
   #node(baseUrl: string, viewer: Party): AgentCard {
@@ -119,11 +123,14 @@ export class Cards {
   #published(key: string, build: () => AgentCard): PublishedCard {
     const { registry, mcp } = this.#components;
     const version = `${mcp.catalogue.version} ${registry.version}`;
+    if (version !== this.#version) this.#made.clear();
+    this.#version = version;
     const known = this.#made.get(key);
-    if (known?.version === version) return known.published;
-    const card = toServedCard(this.#signer.sign(build()));
-    const published = { card, etag: etagOf(card) };
-    this.#made.set(key, { version, published });
+    if (known) return known;
+    const signed = this.#signer.sign(build());
+    const card = toServedCard(signed);
+    const published = { signed, card, etag: etagOf(card) };
+    this.#made.set(key, published);
     return published;
   }
 }

@@ -1,49 +1,55 @@
 import type { ServerResponse } from 'node:http';
 import { encodeSse, SSE_HEARTBEAT } from '../../a2a-protocol/sse.js';
 import { writeCursor } from '../../a2a-protocol/stream-cursor.js';
+import type { StreamResponse } from '../../a2a-protocol/types.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { drained } from '../drained.js';
-import type { Streamed } from './operations.js';
 
 const HEARTBEAT_MS = 15_000;
 
-/**
- * Sends a stream as server-sent events, no faster than its reader takes them. The first event is waited for before the
- * headers go out, so that what fails at once is an ordinary answer.
- */
+/** What a stream tells: of a task, whose events have numbers so that a reader can go on from them, or one message. */
+export interface EventStream {
+  readonly taskId?: string;
+  readonly events: AsyncIterator<{ readonly sequence?: number; readonly event: StreamResponse }>;
+}
+
+/** Sends a stream as server-sent events, no faster than its reader takes them, until it ends or the reader leaves. */
 export async function streamEvents(
   runtime: Runtime,
   response: ServerResponse,
-  stream: AsyncIterable<Streamed>,
-  encode: (event: Streamed['event']) => unknown,
+  { taskId, events }: EventStream,
+  encode: (event: StreamResponse) => unknown,
 ): Promise<void> {
-  const events = stream[Symbol.asyncIterator]();
-  const end = () => void events.return?.();
-  response.on('close', end);
+  const leave = () => void events.return?.();
+  response.on('close', leave);
+  if (response.closed) leave();
+  response.writeHead(200, {
+    'Content-Type': 'text/event-stream',
+    'Cache-Control': 'no-cache, no-transform',
+    'X-Accel-Buffering': 'no',
+  });
+  // With the first event, if there is one; a reader of a task at rest is told all the same that it is heard.
+  runtime.defer(() => response.flushHeaders());
   let heartbeat: Timer | undefined;
   const beat = () => {
     heartbeat = runtime.setTimer(() => {
-      response.write(SSE_HEARTBEAT);
+      if (!response.writableNeedDrain) response.write(SSE_HEARTBEAT);
       beat();
     }, HEARTBEAT_MS);
   };
+  beat();
   try {
-    let next = await events.next();
-    response.writeHead(200, {
-      'Content-Type': 'text/event-stream',
-      'Cache-Control': 'no-cache, no-transform',
-      'X-Accel-Buffering': 'no',
-    });
-    beat();
-    while (!next.done && !response.closed) {
-      const { event, taskId, sequence } = next.value;
+    for (;;) {
+      const next = await events.next();
+      if (next.done || response.closed) break;
+      const { event, sequence } = next.value;
       const id = taskId === undefined || sequence === undefined ? undefined : writeCursor(taskId, sequence);
       if (!response.write(encodeSse(JSON.stringify(encode(event)), id))) await drained(response);
-      next = await events.next();
     }
     response.end();
   } finally {
     heartbeat?.cancel();
-    response.off('close', end);
+    response.off('close', leave);
+    leave();
   }
 }

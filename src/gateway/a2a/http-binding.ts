@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { toHttpError } from '../../a2a-protocol/errors.js';
 import { parseJson } from '../../a2a-protocol/json-rpc.js';
 import type { Method } from '../../a2a-protocol/methods.js';
@@ -28,20 +29,6 @@ export class HttpBinding implements Route {
   }
 
   async serve(exchange: Exchange): Promise<void> {
-    const { response } = exchange;
-    try {
-      await this.#answer(exchange);
-    } catch (error) {
-      if (response.headersSent) {
-        response.destroy();
-        return;
-      }
-      const { status, body } = toHttpError(error);
-      send(exchange, status, body);
-    }
-  }
-
-  async #answer(exchange: Exchange): Promise<void> {
     const { runtime, operations, extensions } = this.#components;
     const { request, query, path } = exchange;
     const { method, params: named, tenant } = operationAt(request.method ?? 'GET', path.slice(this.path.length));
@@ -50,13 +37,18 @@ export class HttpBinding implements Route {
     if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) {
       throw new EclipticError('INVALID_PARAMS', 'the body must be an object', { field: 'body', problem: 'no object' });
     }
-    const { version, terms } = contextOf(exchange, extensions, metadataIn(sent), tenant);
-    const params = { ...paramsOfQuery(query), ...sent, ...named };
+    const { version, terms } = contextOf(exchange, extensions, metadataIn(sent));
+    const params = { ...paramsOfQuery(query), ...sent, ...named, ...(tenant !== undefined && { tenant }) };
     const old = version === '0.3';
     const outcome = await operations.perform(method, old ? fromV03Params(method, params) : params, terms);
     const shown = (result: unknown) => (old ? toV03Result(method, result) : result);
     if ('stream' in outcome) await streamEvents(runtime, exchange.response, outcome.stream, shown);
-    else send(exchange, 200, shown(outcome.result));
+    else send(exchange.response, 200, shown(outcome.result));
+  }
+
+  refuse(response: ServerResponse, error: unknown): void {
+    const { status, body } = toHttpError(error);
+    send(response, status, body);
   }
 }
 
@@ -67,7 +59,8 @@ function operationAt(verb: string, path: string): Operation {
     .filter((segment) => segment !== '')
     .map(decode);
   // 0.3's paths have a version of their own before them.
-  if (segments[0] === 'v1') segments.shift();
+  const version = segments.indexOf('v1');
+  if (version === 0 || version === 1) segments.splice(version, 1);
   const found = match(verb, segments) ?? match(verb, segments.slice(1), segments[0]);
   if (found) return found;
   throw new EclipticError('METHOD_NOT_FOUND', `A2A has no operation ${verb} ${path.slice(0, 200)}`);
@@ -104,7 +97,7 @@ function decode(segment: string): string {
   }
 }
 
-function send({ response }: Exchange, status: number, value: unknown): void {
+function send(response: ServerResponse, status: number, value: unknown): void {
   const body = Buffer.from(JSON.stringify(value));
   response.writeHead(status, { 'Content-Type': 'application/a2a+json', 'Content-Length': body.length });
   response.end(body);

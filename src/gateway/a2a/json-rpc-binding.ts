@@ -37,6 +37,8 @@ export class JsonRpcBinding implements Route {
         response.destroy();
         return;
       }
+      // Nobody reads what is left of a body that is too large.
+      if (!request.complete) response.setHeader('Connection', 'close');
       const id = idOf(body);
       sendJson(
         response,
@@ -51,13 +53,19 @@ export class JsonRpcBinding implements Route {
     const { id = null, method: name, params } = readJsonRpcRequest(body);
     const old = versionOf(exchange) === '0.3';
     const method = methodOf(name, old ? '0.3' : '1.0');
-    const read = old ? fromV03Params(method, params ?? {}) : (params ?? {});
+    const tenant = tenantAt(exchange.path.slice(this.path.length));
+    const read = { ...((old ? fromV03Params(method, params ?? {}) : params) as object | undefined), ...tenant };
     const { terms } = contextOf(exchange, extensions, metadataIn(read));
     const outcome = await operations.perform(method, read, terms);
     const shown = (result: unknown) => jsonRpcResult(id, old ? toV03Result(method, result) : result);
     if ('stream' in outcome) await streamEvents(runtime, exchange.response, outcome.stream, shown);
     else sendJson(exchange.response, 200, shown(outcome.result));
   }
+}
+
+/** In 0.3 a request names no tenant; it is what follows the path. */
+function tenantAt(rest: string): { tenant?: string } {
+  return rest.length > 1 ? { tenant: rest.slice(1) } : {};
 }
 
 /** Nothing may be thrown here: this is asked when something was. */

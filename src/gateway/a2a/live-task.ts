@@ -4,8 +4,13 @@ import type { Task, TaskState } from '../../a2a-protocol/types.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
 
-/** Told of events once they are kept. */
-export type TaskWatcher = (events: readonly TaskEvent[], task: Task) => void;
+/** Told of events once they are kept, or once of why nothing can be kept any more. */
+export interface TaskWatcher {
+  happened(events: readonly TaskEvent[], task: Task): void;
+  broke?(error: EclipticError): void;
+}
+
+const KEPT = Promise.resolve();
 
 /**
  * A task in the hands of this process. Whatever happens to it goes through its machine, is kept, and is only then told
@@ -18,8 +23,11 @@ export class LiveTask {
   #record: TaskRecord;
   /** The task as far as it is kept; what is shown. */
   #shown: TaskModel;
-  #unsaved: TaskEvent[] = [];
+  #unsaved: TaskEvent[];
+  #dirty: boolean;
+  /** The write that is under way, and the one after it. */
   #saving: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
   #broken: EclipticError | undefined;
 
   constructor(records: TaskRecords, record: TaskRecord, events: readonly TaskEvent[], stopAgent: () => void) {
@@ -27,6 +35,7 @@ export class LiveTask {
     this.#record = record;
     this.#shown = record.model;
     this.#unsaved = [...events];
+    this.#dirty = events.length > 0;
     this.#stopAgent = stopAgent;
   }
 
@@ -43,34 +52,30 @@ export class LiveTask {
     return this.#shown.task;
   }
 
-  get sequence(): number {
-    return this.#shown.sequence;
-  }
-
-  /** Has it ended, be it kept already or not? */
-  get over(): boolean {
-    return isTerminal(this.state);
-  }
-
   /** The state it is in, be it kept already or not. */
   get state(): TaskState {
     return this.#record.model.task.status.state;
   }
 
-  /** Resolves once it has ended and that is kept. */
-  get ended(): Promise<void> {
-    if (isTerminal(this.task.status.state)) return Promise.resolve();
-    return new Promise((resolve) => {
-      const stop = this.watch((_events, task) => {
-        if (!isTerminal(task.status.state)) return;
-        stop();
-        resolve();
-      });
-    });
+  /** Is there nothing more to come: has it ended, be it kept already or not, or can it not be kept? */
+  get over(): boolean {
+    return this.#broken !== undefined || isTerminal(this.state);
   }
 
-  setResumable(resumable: boolean): void {
-    this.#record = { ...this.#record, resumable };
+  /** Has everyone been told how it ended? */
+  get told(): boolean {
+    return this.#broken !== undefined || isTerminal(this.#shown.task.status.state);
+  }
+
+  /** Has an input of that key come already? */
+  knows(key: string): boolean {
+    return this.#record.model.seen.includes(key);
+  }
+
+  /** The agent can be given it again after a restart. Kept with what is kept next. */
+  setResumable(): void {
+    this.#record = { ...this.#record, resumable: true };
+    this.#dirty = true;
   }
 
   /** Something happens to the task. Throws why it may not; resolves when what came of it is kept. */
@@ -80,19 +85,26 @@ export class LiveTask {
     if (step.outcome === 'applied') {
       this.#record = { ...this.#record, model: step.model };
       this.#unsaved.push(...step.events);
+      this.#dirty = true;
       if (step.effects.includes('stop-agent')) this.#stopAgent();
     }
     return this.saved();
   }
 
-  /** Resolves when everything so far is kept. */
+  /** Resolves when everything so far is kept; what happens meanwhile is not waited for. */
   saved(): Promise<void> {
     if (this.#broken) return Promise.reject(this.#broken);
-    if (this.#unsaved.length === 0 && this.#record.model === this.#shown) return this.#saving ?? Promise.resolve();
-    this.#saving ??= this.#save().finally(() => {
-      this.#saving = undefined;
+    if (!this.#dirty) return this.#saving ?? KEPT;
+    if (!this.#saving) {
+      this.#saving = this.#save();
+      return this.#saving;
+    }
+    this.#next ??= this.#saving.then(() => {
+      this.#saving = this.#next;
+      this.#next = undefined;
+      return this.#save();
     });
-    return this.#saving.then(() => this.saved());
+    return this.#next;
   }
 
   /** Calls back with every event that is kept from now on. Returns the way to stop. */
@@ -107,6 +119,7 @@ export class LiveTask {
   settled(signal?: AbortSignal): Promise<Task> {
     if (settlesSend(this.task.status.state)) return Promise.resolve(this.task);
     return new Promise((resolve, reject) => {
+      if (this.#broken) return reject(this.#broken);
       const end = () => {
         stop();
         signal?.removeEventListener('abort', cancel);
@@ -115,12 +128,19 @@ export class LiveTask {
         end();
         reject(new EclipticError('CANCELLED', 'the caller went away'));
       };
-      const stop = this.watch((_events, task) => {
-        if (!settlesSend(task.status.state)) return;
-        end();
-        resolve(task);
+      const stop = this.watch({
+        happened: (_events, task) => {
+          if (!settlesSend(task.status.state)) return;
+          end();
+          resolve(task);
+        },
+        broke: (error) => {
+          end();
+          reject(error);
+        },
       });
-      signal?.addEventListener('abort', cancel);
+      if (signal?.aborted) cancel();
+      else signal?.addEventListener('abort', cancel);
     });
   }
 
@@ -129,14 +149,22 @@ export class LiveTask {
     const events = this.#unsaved;
     const record = this.#record;
     this.#unsaved = [];
+    this.#dirty = false;
     try {
       await this.#records.save(record, events);
     } catch (error) {
-      this.#broken = error as EclipticError;
-      this.#stopAgent();
+      this.#break(error as EclipticError);
       throw error;
     }
+    if (!this.#next) this.#saving = undefined;
     this.#shown = record.model;
-    for (const watcher of [...this.#watchers]) watcher(events, record.model.task);
+    for (const watcher of [...this.#watchers]) watcher.happened(events, record.model.task);
+  }
+
+  #break(error: EclipticError): void {
+    this.#broken = error;
+    this.#stopAgent();
+    for (const watcher of [...this.#watchers]) watcher.broke?.(error);
+    this.#watchers.clear();
   }
 }

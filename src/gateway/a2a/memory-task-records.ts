@@ -41,15 +41,24 @@ export class MemoryTaskRecords implements TaskRecords {
     return (this.#tasks.get(id)?.events ?? []).filter(({ sequence }) => sequence > after);
   }
 
-  async list(owner: string, request: ListTasksRequest): Promise<TaskRecord[]> {
-    const own = [...this.#tasks.values()].map(({ record }) => record).filter((record) => record.owner === owner);
-    const wanted = own.filter(({ model }) => matchesFilter(model.task, request));
+  async list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]> {
+    const { tenant } = request;
+    const wanted = [...this.#tasks.values()]
+      .map(({ record }) => record)
+      .filter(
+        (record) =>
+          (owner === undefined || record.owner === owner) && (tenant === undefined || record.agent === tenant),
+      )
+      .filter(({ model }) => matchesFilter(model.task, request));
     return wanted.sort((a, b) => compareTasks(a.model.task, b.model.task));
   }
 
   async unfinished(): Promise<TaskRecord[]> {
     return [];
   }
+
+  /** Nothing outlives this process anyway. */
+  async saveSession(): Promise<void> {}
 
   async savePush(taskId: string, config: Push): Promise<void> {
     this.#tasks.get(taskId)?.pushes.set(config.id, config);

@@ -1,3 +1,4 @@
+import type { Party } from '../../a2a/policy.js';
 import { requireOutputModes } from '../../a2a-protocol/capability-gate.js';
 import type { DelegationChain } from '../../a2a-protocol/delegation.js';
 import type { Method } from '../../a2a-protocol/methods.js';
@@ -14,46 +15,34 @@ import {
 } from '../../a2a-protocol/read-requests.js';
 import { taskNotFound } from '../../a2a-protocol/task-access.js';
 import { viewTask } from '../../a2a-protocol/task-list.js';
-import type {
-  AgentCard,
-  SendMessageRequest,
-  StreamResponse,
-  TaskPushNotificationConfig,
-} from '../../a2a-protocol/types.js';
+import type { AgentCard, SendMessageRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import type { EventStream } from './event-stream.js';
 import type { PushSender } from './push-sender.js';
-import type { Sent, TaskDesk } from './task-desk.js';
+import type { TaskDesk } from './task-desk.js';
 import type { TaskRecords } from './task-records.js';
+import type { Sent } from './task-work.js';
 
 /** Who asks, and what comes with every request. */
 export interface RequestTerms {
-  readonly owner: string;
+  readonly principal: Party;
   readonly signal: AbortSignal;
-  /** An agent that the request names besides its body: by its path. */
-  readonly tenant?: string | undefined;
   readonly key?: string | undefined;
   readonly chain?: DelegationChain | undefined;
   /** The number of the last event that a broken stream has seen, given the task that it is of. */
   readonly after?: ((taskId: string) => number | undefined) | undefined;
 }
 
-/** One event of a stream; its number and task where it has some, so that a reader can go on from it. */
-export interface Streamed {
-  readonly event: StreamResponse;
-  readonly taskId?: string;
-  readonly sequence?: number;
-}
-
-export type Outcome = { readonly result: unknown } | { readonly stream: AsyncIterable<Streamed> };
+export type Outcome = { readonly result: unknown } | { readonly stream: EventStream };
 
 export interface OperationsComponents {
   runtime: Runtime;
   desk: TaskDesk;
   records: TaskRecords;
   pushes: PushSender;
-  /** The card for those who have proven who they are. */
-  extendedCard: (tenant: string | undefined) => AgentCard;
+  /** The card of the node or of one agent, as one who has proven who it is may see it. */
+  extendedCard: (agent: string | undefined, viewer: Party) => AgentCard;
 }
 
 const OUTPUT_MODES = ['text/plain', 'application/json'];
@@ -69,7 +58,7 @@ export class Operations {
 
   async perform(method: Method, params: unknown, terms: RequestTerms): Promise<Outcome> {
     const { desk } = this.#components;
-    const { owner } = terms;
+    const { address: owner } = terms.principal;
     switch (method) {
       case 'SendMessage':
         return { result: await this.#send(readSendMessageRequest(params), terms) };
@@ -86,8 +75,7 @@ export class Operations {
         return { result: await desk.cancel(owner, readCancelTaskRequest(params).id) };
       case 'SubscribeToTask': {
         const { id } = readSubscribeToTaskRequest(params);
-        const subscription = await desk.subscribe(owner, id, terms.after?.(id));
-        return { stream: numbered(id, subscription) };
+        return { stream: { taskId: id, events: await desk.subscribe(owner, id, terms.after?.(id)) } };
       }
       case 'CreateTaskPushNotificationConfig':
         return { result: await this.#createPush(owner, readCreatePushConfigRequest(params)) };
@@ -104,12 +92,12 @@ export class Operations {
       case 'DeleteTaskPushNotificationConfig': {
         const { taskId, id } = readPushConfigRequest(params);
         await desk.get(owner, taskId);
-        await this.#components.records.removePush(taskId, id);
+        await this.#components.pushes.remove(taskId, id);
         return { result: {} };
       }
       case 'GetExtendedAgentCard': {
         const { tenant } = readGetExtendedAgentCardRequest(params);
-        return { result: this.#components.extendedCard(terms.tenant ?? tenant) };
+        return { result: this.#components.extendedCard(tenant, terms.principal) };
       }
     }
   }
@@ -122,22 +110,24 @@ export class Operations {
     return { task: viewTask(task, { ...(historyLength !== undefined && { historyLength }) }) };
   }
 
-  async #sendStreaming(request: SendMessageRequest, terms: RequestTerms): Promise<AsyncIterable<Streamed>> {
+  async #sendStreaming(request: SendMessageRequest, terms: RequestTerms): Promise<EventStream> {
     const sent = await this.#give(request, terms);
-    if ('message' in sent) return only({ event: sent });
-    const { id } = sent.live;
-    // A task that has ended by now still has its events.
-    return numbered(id, await this.#components.desk.subscribe(terms.owner, id, 0));
+    if ('message' in sent) return { events: only({ event: sent }) };
+    return { taskId: sent.live.id, events: await this.#components.desk.follow(sent) };
   }
 
   async #give(request: SendMessageRequest, terms: RequestTerms): Promise<Sent> {
-    const { desk } = this.#components;
-    const { owner, tenant = request.tenant, key, chain } = terms;
-    const { configuration } = request;
+    const { desk, pushes } = this.#components;
+    const { principal, key, chain } = terms;
+    const { configuration, tenant } = request;
     requireOutputModes(configuration?.acceptedOutputModes, OUTPUT_MODES);
-    const sent = await desk.send(owner, request, { agent: tenant, key, ...(chain && { chain }) });
     const push = configuration?.taskPushNotificationConfig;
-    if (push && 'live' in sent) await this.#createPush(owner, { ...push, taskId: sent.live.id });
+    // A webhook that will not be called is refused before anything begins, and one that will misses nothing.
+    if (push) await pushes.check(push.url);
+    const prepare = push && ((taskId: string) => this.#addPush({ ...push, taskId }).then(() => {}));
+    const sent = await desk.send(principal.address, request, { agent: tenant, key, prepare, ...(chain && { chain }) });
+    const { taskId } = request.message;
+    if (push && taskId !== undefined) await this.#createPush(principal.address, { ...push, taskId });
     return sent;
   }
 
@@ -145,14 +135,18 @@ export class Operations {
     owner: string,
     config: TaskPushNotificationConfig & { taskId: string },
   ): Promise<TaskPushNotificationConfig> {
-    const { runtime, records, pushes } = this.#components;
-    const { taskId } = config;
-    if ((await this.#pushes(owner, taskId)).length >= MAX_PUSH_CONFIGS) {
+    const others = (await this.#pushes(owner, config.taskId)).filter(({ id }) => id !== config.id);
+    if (others.length >= MAX_PUSH_CONFIGS) {
       throw new EclipticError('QUEUE_FULL', `a task has at most ${MAX_PUSH_CONFIGS} push configurations`);
     }
-    await pushes.check(config.url);
+    await this.#components.pushes.check(config.url);
+    return this.#addPush(config);
+  }
+
+  async #addPush(config: TaskPushNotificationConfig & { taskId: string }): Promise<TaskPushNotificationConfig> {
+    const { runtime, pushes } = this.#components;
     const made = { ...config, id: config.id ?? runtime.id() };
-    await records.savePush(taskId, made);
+    await pushes.add(config.taskId, made);
     return made;
   }
 
@@ -162,13 +156,6 @@ export class Operations {
   }
 }
 
-async function* numbered(
-  taskId: string,
-  events: AsyncIterable<{ sequence: number; event: StreamResponse }>,
-): AsyncGenerator<Streamed> {
-  for await (const { sequence, event } of events) yield { event, taskId, sequence };
-}
-
-async function* only(streamed: Streamed): AsyncGenerator<Streamed> {
-  yield streamed;
+async function* only<T>(value: T): AsyncGenerator<T> {
+  yield value;
 }

@@ -1,14 +1,12 @@
-import { createHmac } from 'node:crypto';
-import type { TaskEvent } from '../../a2a-protocol/task-machine.js';
+import { isTerminal } from '../../a2a-protocol/task-states.js';
 import type { TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
 import { AllowList, type AllowPrivate } from '../../net/allow-list.js';
 import type { Connections } from '../../net/connections.js';
-import { guardedFetch } from '../../net/guarded-fetch.js';
 import { resolveTarget, systemResolve } from '../../net/resolve.js';
 import { parseTarget } from '../../net/target.js';
-import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { LiveTask } from './live-task.js';
+import { PushDelivery } from './push-delivery.js';
 import type { TaskRecords } from './task-records.js';
 
 export interface PushSenderComponents {
@@ -22,98 +20,78 @@ export interface PushSenderInit {
   allowPrivate?: AllowPrivate | undefined;
 }
 
-const ATTEMPTS = 5;
-const FIRST_DELAY_MS = 1_000;
-const TIMEOUT_MS = 15_000;
+type Config = TaskPushNotificationConfig & { readonly id: string };
 
-/** Tells webhooks of a task's events: in order, again and again for a while, and never at an address that is ours alone. */
+/** Tells webhooks of the events of the tasks they were given for, and never at an address that is ours alone. */
 export class PushSender {
   readonly #components: PushSenderComponents;
-  readonly #init: PushSenderInit;
-  /** What is on its way to each configuration, so that its events stay in order. */
-  readonly #queues = new Map<string, Promise<void>>();
-  readonly #gone = new AbortController();
+  readonly #allowPrivate: AllowPrivate;
+  /** Tasks that go on. */
+  readonly #followed = new Set<string>();
+  /** Of those, the ones that have webhooks: by task and configuration. */
+  readonly #deliveries = new Map<string, Map<string, PushDelivery>>();
+  /** Of tasks that have ended, while something is still to be sent. */
+  readonly #last = new Set<PushDelivery>();
 
-  constructor(components: PushSenderComponents, init: PushSenderInit) {
+  constructor(components: PushSenderComponents, { allowPrivate = false }: PushSenderInit) {
     this.#components = components;
-    this.#init = init;
+    this.#allowPrivate = allowPrivate;
   }
 
   /** Throws why a URL will not be called. */
   async check(url: string): Promise<void> {
-    await resolveTarget(parseTarget(url), new AllowList(this.#init.allowPrivate ?? false), systemResolve);
+    await resolveTarget(parseTarget(url), new AllowList(this.#allowPrivate), systemResolve);
   }
 
-  follow(live: LiveTask): void {
-    live.watch((events) => void this.#tell(live.id, events));
+  /** Listens to a task; one that goes on after a restart has its webhooks already. */
+  async follow(live: LiveTask, resumed: boolean): Promise<void> {
+    const { id } = live;
+    this.#followed.add(id);
+    live.watch({
+      happened: (events, task) => {
+        for (const delivery of this.#deliveries.get(id)?.values() ?? []) delivery.push(events);
+        if (isTerminal(task.status.state)) this.#end(id);
+      },
+      broke: () => this.#end(id),
+    });
+    if (!resumed) return;
+    for (const config of await this.#components.records.pushes(id)) this.#put(id, config);
+  }
+
+  async add(taskId: string, config: Config): Promise<void> {
+    await this.#components.records.savePush(taskId, config);
+    if (this.#followed.has(taskId)) this.#put(taskId, config);
+  }
+
+  async remove(taskId: string, id: string): Promise<void> {
+    await this.#components.records.removePush(taskId, id);
+    const deliveries = this.#deliveries.get(taskId);
+    deliveries?.get(id)?.end();
+    deliveries?.delete(id);
   }
 
   close(): void {
-    this.#gone.abort();
+    for (const id of this.#followed) this.#end(id);
+    for (const delivery of this.#last) delivery.end();
   }
 
-  async #tell(taskId: string, events: readonly TaskEvent[]): Promise<void> {
-    for (const config of await this.#components.records.pushes(taskId).catch(() => [])) {
-      const key = `${taskId} ${config.id}`;
-      const before = this.#queues.get(key) ?? Promise.resolve();
-      const sent = before.then(async () => {
-        for (const event of events) await this.#send(taskId, config, event);
-      });
-      this.#queues.set(key, sent);
-      void sent.finally(() => {
-        if (this.#queues.get(key) === sent) this.#queues.delete(key);
-      });
-    }
-  }
-
-  async #send(taskId: string, config: TaskPushNotificationConfig, { sequence, event }: TaskEvent): Promise<void> {
+  #put(taskId: string, config: Config): void {
     const { runtime, connections } = this.#components;
-    const body = JSON.stringify(event);
-    const { token, authentication } = config;
-    const headers: Record<string, string> = {
-      'Content-Type': 'application/a2a+json',
-      'A2A-Version': '1.0',
-      'Ecliptic-Event-Id': `${taskId}:${sequence}`,
-      ...(authentication && {
-        Authorization: `${authentication.scheme} ${authentication.credentials ?? ''}`.trim(),
-      }),
-      ...(token !== undefined && {
-        'X-A2A-Notification-Token': token,
-        // Who knows the token can tell that nobody else made this.
-        'Ecliptic-Signature': `sha256=${createHmac('sha256', token).update(body).digest('hex')}`,
-      }),
-    };
-    for (let attempt = 1; attempt <= ATTEMPTS && !this.#gone.signal.aborted; attempt++) {
-      try {
-        const { status } = await guardedFetch(runtime, config.url, {
-          method: 'POST',
-          headers,
-          body,
-          timeoutMs: TIMEOUT_MS,
-          redirects: 0,
-          connections,
-          signal: this.#gone.signal,
-          ...(this.#init.allowPrivate !== undefined && { allowPrivate: this.#init.allowPrivate }),
-        });
-        if (status < 500 && status !== 429) return;
-      } catch (error) {
-        runtime.logger.debug({ task: taskId, attempt, reason: describeError(error) }, 'a webhook was not reached');
-      }
-      if (attempt < ATTEMPTS) await this.#pause(FIRST_DELAY_MS * 2 ** (attempt - 1));
-    }
-    runtime.logger.warn({ task: taskId, config: config.id }, 'a webhook was not told of an event');
+    const deliveries = this.#deliveries.get(taskId) ?? new Map<string, PushDelivery>();
+    deliveries.get(config.id)?.end();
+    deliveries.set(
+      config.id,
+      new PushDelivery({ runtime, connections, allowPrivate: this.#allowPrivate }, taskId, config),
+    );
+    this.#deliveries.set(taskId, deliveries);
   }
 
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const { signal } = this.#gone;
-      const end = () => {
-        timer.cancel();
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const timer = this.#components.runtime.setTimer(end, ms);
-      signal.addEventListener('abort', end);
-    });
+  #end(taskId: string): void {
+    this.#followed.delete(taskId);
+    for (const delivery of this.#deliveries.get(taskId)?.values() ?? []) {
+      this.#last.add(delivery);
+      void delivery.sent.then(() => this.#last.delete(delivery));
+    }
+    this.#deliveries.delete(taskId);
   }
 }

@@ -23,7 +23,6 @@ export function contextOf(
   exchange: Exchange,
   extensions: readonly AgentExtension[],
   metadata: Metadata | undefined,
-  tenant?: string,
 ): RequestContext {
   const { request, response, query, principal } = exchange;
   const { headers } = request;
@@ -41,9 +40,8 @@ export function contextOf(
   return {
     version,
     terms: {
-      owner: principal.address,
+      principal,
       signal: gone.signal,
-      tenant,
       key: first(headers['idempotency-key']),
       chain: readDelegation(metadata, first(headers[DELEGATION_HEADER.toLowerCase()])),
       after: (taskId) => readCursor(lastEventId, taskId),

@@ -46,8 +46,8 @@ export class SimpleRoutes implements Route {
       configuration: { returnImmediately: true },
       ...(skill !== undefined && { metadata: { skill } }),
     };
-    const { owner, key, chain } = terms;
-    const sent = await this.#desk.send(owner, request, { key, timeoutMs, ...(chain && { chain }) });
+    const { principal, key, chain } = terms;
+    const sent = await this.#desk.send(principal.address, request, { key, timeoutMs, ...(chain && { chain }) });
     if ('message' in sent) throw new EclipticError('HANDLER_FAILED', 'the agent made no task');
     sendJson(exchange.response, 200, simple(sent.live.record));
   }

@@ -1,5 +1,6 @@
 import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
 import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
+import type { Session } from './process-manager.js';
 
 /** A task as it is kept: what it is, whose it is, who works on it. */
 export interface TaskRecord {
@@ -20,10 +21,15 @@ export interface TaskRecords {
   load(id: string): Promise<TaskRecord | undefined>;
   /** Events of a task after that number, in order. */
   eventsAfter(id: string, sequence: number): Promise<TaskEvent[]>;
-  /** A caller's tasks that pass the request's filters, the latest status first. */
-  list(owner: string, request: ListTasksRequest): Promise<TaskRecord[]>;
+  /**
+   * A caller's tasks (without one, everybody's), of one agent where a tenant is named, that pass the request's filters,
+   * the latest status first.
+   */
+  list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]>;
   /** Tasks that had not ended. */
   unfinished(): Promise<TaskRecord[]>;
+  /** A session that belongs to no task of these. */
+  saveSession(session: Session, createdAt: number): Promise<void>;
   savePush(taskId: string, config: TaskPushNotificationConfig & { id: string }): Promise<void>;
   removePush(taskId: string, id: string): Promise<void>;
   pushes(taskId: string): Promise<(TaskPushNotificationConfig & { id: string })[]>;

@@ -1,3 +1,5 @@
+import { readArtifact, readParts } from '../../a2a-protocol/read-message.js';
+import type { Fields } from '../../a2a-protocol/reading.js';
 import type { TaskInput } from '../../a2a-protocol/task-machine.js';
 import type { Message, Part } from '../../a2a-protocol/types.js';
 import type { Agent } from '../../agent/agent.js';
@@ -24,7 +26,7 @@ export class TaskRun {
   readonly #opening: TaskOpening;
   readonly #listener: RunListener;
   readonly #controller = new AbortController();
-  #over = false;
+  #busy = true;
 
   constructor(runtime: Runtime, caller: Agent, target: string, opening: TaskOpening, listener: RunListener) {
     this.#runtime = runtime;
@@ -34,14 +36,19 @@ export class TaskRun {
     this.#listener = listener;
   }
 
+  /** Is the agent at work? */
+  get busy(): boolean {
+    return this.#busy;
+  }
+
   /** Works until the agent is done, or it is stopped. The listener hears of everything; this never rejects. */
-  async work(timeoutMs: number): Promise<void> {
+  async work(): Promise<void> {
     const { signal } = this.#controller;
     let chunks = 0;
     let artifactId = '';
     try {
-      const reader = this.#caller.stream(this.#target, { [TASK]: this.#opening }, { timeoutMs, signal });
-      for await (const item of reader) {
+      const options = { timeoutMs: Number.POSITIVE_INFINITY, signal };
+      for await (const item of this.#caller.stream(this.#target, { [TASK]: this.#opening }, options)) {
         const report = taskIn<TaskReport>(item);
         if (report) this.#hear(report);
         else {
@@ -51,12 +58,9 @@ export class TaskRun {
           this.#tell({ type: 'artifact', artifact, append: chunks++ > 0, lastChunk: false });
         }
       }
-      this.#tell({ type: 'exit', code: 0 });
+      this.#finish({ type: 'exit', code: 0 });
     } catch (error) {
-      if (error instanceof EclipticError && error.code === 'REQUEST_TIMEOUT') this.#tell({ type: 'timeout' });
-      else if (!signal.aborted) this.#tell({ type: 'crash', reason: describeError(error) });
-    } finally {
-      this.#over = true;
+      if (!signal.aborted) this.#finish({ type: 'crash', reason: describeError(error) });
     }
   }
 
@@ -67,8 +71,8 @@ export class TaskRun {
 
   /** Makes the agent stop, and tells nobody anything any more. */
   stop(): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (!this.#busy) return;
+    this.#busy = false;
     // The stream's end reaches an agent when it next says something; this, at once.
     void this.#send({ id: this.#opening.id, cancel: true }).catch(() => {});
     this.#controller.abort();
@@ -84,46 +88,53 @@ export class TaskRun {
         this.#listener.accepted(report.resumable);
         break;
       case 'working':
-        if (report.parts) this.#tell({ type: 'agent-message', message: this.#words(report.parts) });
+        if (report.parts) this.#tell({ type: 'agent-message', message: this.#words(report) });
         break;
       case 'artifact': {
-        const { artifact, append, lastChunk } = report;
-        this.#tell({ type: 'artifact', artifact, append, lastChunk });
+        const { append, lastChunk } = report;
+        const artifact = readArtifact(report.artifact, 'artifact');
+        this.#tell({ type: 'artifact', artifact, append: append === true, lastChunk: lastChunk === true });
         break;
       }
       case 'input-required':
       case 'auth-required':
-        this.#tell({ type: report.report, message: this.#words(report.parts) });
+        this.#tell({ type: report.report, message: this.#words(report) });
         break;
       case 'rejected':
-        this.#tell({ type: 'status', state: 'TASK_STATE_REJECTED', message: this.#words(report.parts) });
+        this.#tell({ type: 'status', state: 'TASK_STATE_REJECTED', message: this.#words(report) });
         break;
       case 'message':
-        if (!this.#over) this.#listener.message(report.parts);
+        if (this.#busy) this.#listener.message(readParts(report as unknown as Fields, 'report'));
         break;
+      default:
+        throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent reports what nobody knows');
     }
   }
 
-  #words(parts: readonly Part[]): Message {
-    return { messageId: this.#runtime.id(), role: 'ROLE_AGENT', parts };
+  /** The agent may be another node's, and say anything. */
+  #words(report: object): Message {
+    return { messageId: this.#runtime.id(), role: 'ROLE_AGENT', parts: readParts(report as Fields, 'report') };
   }
 
   #tell(input: Untimed): void {
-    if (!this.#over) this.#listener.input({ ...input, at: this.#runtime.now() } as TaskInput);
+    if (this.#busy) this.#listener.input({ ...input, at: this.#runtime.now() } as TaskInput);
+  }
+
+  /** The last that is told. */
+  #finish(input: Untimed): void {
+    if (!this.#busy) return;
+    this.#busy = false;
+    this.#listener.input({ ...input, at: this.#runtime.now() } as TaskInput);
   }
 }
 
+/** Text, parts in A2A's own shape, or any JSON. */
 function partsOf(value: unknown): readonly Part[] {
   if (typeof value === 'string') return [{ text: value }];
-  if (isParts(value)) return value;
-  return [{ data: value }];
+  if (!Array.isArray(value) || value.length === 0) return [{ data: value }];
+  try {
+    return readParts({ parts: value }, '');
+  } catch {
+    return [{ data: value }];
+  }
 }
-
-function isParts(value: unknown): value is readonly Part[] {
-  if (!Array.isArray(value) || value.length === 0) return false;
-  return value.every(
-    (part) => typeof part === 'object' && part !== null && ONE_OF.filter((key) => key in part).length === 1,
-  );
-}
-
-const ONE_OF = ['text', 'raw', 'url', 'data'] as const;

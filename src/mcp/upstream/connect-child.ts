@@ -6,7 +6,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { ChildPipe } from './child-pipe.js';
 import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
 import { Connection } from './connection.js';
-import { type ClientSdk, isLost, loadClientSdk, upstreamFailure } from './failures.js';
+import { type ClientSdk, explainer, isLost, loadClientSdk } from './failures.js';
 import type { Redactor } from './redactor.js';
 import { untilAborted } from './until-aborted.js';
 
@@ -35,6 +35,7 @@ export async function connectChild(
   const program = { command, args, env, name: server, redact: redactor.clean };
   const child = await children.start(cwd === undefined ? program : { ...program, cwd });
   const pipe = new ChildPipe(runtime, child);
+  const explain = explainer(sdk, server, redactor);
   const reason = () => redacted(pipe.failure ?? child.failure(), redactor);
   try {
     const client = await untilAborted(greet(sdk, pipe, signal), signal);
@@ -43,13 +44,14 @@ export async function connectChild(
       server,
       client,
       close: () => end(client, child),
+      explain,
       complaints: () => complaints(pipe),
     });
     void child.exited.then(() => connection.end(reason()));
     return connection;
   } catch (error) {
     await child.stop(signal.aborted ? { graceMs: 0 } : {});
-    throw isLost(sdk, error) ? reason() : redacted(upstreamFailure(sdk, server, error), redactor);
+    throw isLost(sdk, error) ? reason() : explain(error);
   }
 }
 

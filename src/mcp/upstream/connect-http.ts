@@ -3,8 +3,10 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { clientFor, HANDSHAKE_MS } from './client.js';
 import { Connection } from './connection.js';
-import { loadClientSdk, upstreamFailure } from './failures.js';
+import { explainer, loadClientSdk } from './failures.js';
 import { HttpRequests } from './http-requests.js';
+import type { OAuthSettings } from './login/attempt.js';
+import type { Login } from './login/login.js';
 import type { Redactor } from './redactor.js';
 import { untilAborted } from './until-aborted.js';
 
@@ -12,23 +14,28 @@ export interface HttpEndpoint {
   readonly kind: 'http' | 'sse';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
+  /** How to log in, where the server wants that. */
+  readonly oauth?: OAuthSettings | undefined;
 }
 
 export interface ConnectHttpComponents {
   runtime: Runtime;
   redactor: Redactor;
+  /** Where the server may want its user to log in. */
+  login?: Login | undefined;
 }
 
 /** Greets a server over HTTP. It is sent the headers of its configuration, and nothing of whoever calls. */
 export async function connectHttp(
-  { runtime, redactor }: ConnectHttpComponents,
+  { runtime, redactor, login }: ConnectHttpComponents,
   server: string,
   { kind, url, headers }: HttpEndpoint,
   signal: AbortSignal,
 ): Promise<Connection> {
   const sdk = await loadClientSdk();
   const requests = new HttpRequests(runtime, (message) => transport.onmessage?.(message));
-  const options = { requestInit: { headers }, fetch: requests.fetch };
+  const explain = explainer(sdk, server, redactor, login);
+  const options = { requestInit: { headers }, fetch: requests.fetch, ...(login && { authProvider: login }) };
   const transport: Transport =
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options);
   const client = clientFor(sdk, kind === 'sse' ? 'legacy' : 'auto');
@@ -39,15 +46,18 @@ export async function connectHttp(
   } catch (error) {
     await client.close().catch(() => {});
     await transport.close().catch(() => {});
-    const { code, message, details } = upstreamFailure(sdk, server, error);
-    throw new EclipticError(code, redactor.clean(message), details);
+    throw explain(error);
   }
   const connection = new Connection({
     sdk,
     server,
     client,
     close: () => client.close().catch(() => {}),
-    complaints: () => (requests.floods > 0 ? [`it floods, and was slowed down ${requests.floods} times`] : []),
+    explain,
+    complaints: () => [
+      ...(requests.floods > 0 ? [`it floods, and was slowed down ${requests.floods} times`] : []),
+      ...(login?.complaint === undefined ? [] : [login.complaint]),
+    ],
   });
   client.onclose = () => connection.end(new EclipticError('AGENT_UNAVAILABLE', 'the connection was closed'));
   return connection;

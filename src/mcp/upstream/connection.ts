@@ -2,7 +2,8 @@ import type { Client } from '@modelcontextprotocol/client';
 import type { Running } from '../../process/supervisor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { CallTerms } from '../call.js';
-import { type ClientSdk, isLost, upstreamFailure } from './failures.js';
+import type { Dialogue } from './dialogue.js';
+import { type ClientSdk, isLost } from './failures.js';
 
 export interface ConnectionInit {
   readonly sdk: ClientSdk;
@@ -10,6 +11,8 @@ export interface ConnectionInit {
   readonly client: Client;
   /** Ends what is behind it; resolves when nothing of it is left. */
   readonly close: () => Promise<unknown>;
+  /** What a failure is in our terms, with nothing secret in it. */
+  readonly explain: (error: unknown) => EclipticError;
   /** What is not as it should be, though it works. */
   readonly complaints: () => readonly string[];
 }
@@ -22,6 +25,8 @@ export class Connection implements Running {
   readonly sdk: ClientSdk;
   readonly client: Client;
   readonly exited: Promise<void>;
+  /** Calls whose server waits for an answer of their caller. */
+  readonly dialogues = new Map<string, Dialogue>();
   readonly #init: ConnectionInit;
   readonly #calls = new Map<(error: EclipticError) => void, CallTerms | undefined>();
   #failure: EclipticError | undefined;
@@ -70,7 +75,7 @@ export class Connection implements Running {
 
   /** Asks once. A failure that says that the way to the server is gone ends the connection. */
   ask<T>(send: (client: Client) => Promise<T>, terms?: CallTerms): Promise<T> {
-    const { sdk, server } = this.#init;
+    const { sdk, server, explain } = this.#init;
     if (this.#failure) return Promise.reject(this.#failure);
     if (this.#calls.size >= MAX_CALLS) {
       const message = `${MAX_CALLS} calls of MCP server "${server}" are under way already`;
@@ -86,7 +91,7 @@ export class Connection implements Running {
         },
         (error) => {
           settled();
-          const failure = upstreamFailure(sdk, server, error);
+          const failure = explain(error);
           reject(failure);
           if (isLost(sdk, error)) this.end(failure);
         },

@@ -1,4 +1,6 @@
 import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
+import type { Login } from './login/login.js';
+import type { Redactor } from './redactor.js';
 
 export type ClientSdk = typeof import('@modelcontextprotocol/client');
 
@@ -24,8 +26,21 @@ const BY_RPC_CODE: Readonly<Record<number, ErrorCode>> = {
   [TOO_LARGE_CODE]: 'PAYLOAD_TOO_LARGE',
 };
 
-/** What an upstream server's failure is in our terms, by its structure. */
-export function upstreamFailure(sdk: ClientSdk, server: string, error: unknown): EclipticError {
+/** Says what a failure of one server is in our terms, without its secrets. */
+export function explainer(
+  sdk: ClientSdk,
+  server: string,
+  redactor: Redactor,
+  login?: Login,
+): (error: unknown) => EclipticError {
+  return (error) => {
+    const { code, message, details } = login?.explain(sdk, error) ?? upstreamFailure(sdk, server, error);
+    return new EclipticError(code, redactor.clean(message), details);
+  };
+}
+
+/** By its structure. */
+function upstreamFailure(sdk: ClientSdk, server: string, error: unknown): EclipticError {
   if (error instanceof EclipticError) return error;
   const say = (code: ErrorCode, reason: string, details: Record<string, unknown> = {}) =>
     new EclipticError(code, `MCP server "${server}": ${reason}`, { server, ...details }, error);
@@ -51,9 +66,11 @@ export function upstreamFailure(sdk: ClientSdk, server: string, error: unknown):
   return say('INVALID_RESULT', describeError(error));
 }
 
+const LOST: ReadonlySet<ErrorCode> = new Set(['AGENT_UNAVAILABLE', 'PROCESS_ENDED', 'LOGIN_REQUIRED']);
+
 /** Is the way to the server gone, whatever is asked next? */
 export function isLost(sdk: ClientSdk, error: unknown): boolean {
-  if (error instanceof EclipticError) return error.code === 'AGENT_UNAVAILABLE' || error.code === 'PROCESS_ENDED';
+  if (error instanceof EclipticError) return LOST.has(error.code);
   if (error instanceof sdk.ProtocolError) return error.code === LOST_CODE;
   const status = httpStatus(sdk, error);
   // A session that the server no longer knows is answered with 404.

@@ -5,6 +5,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { type Definition, DefinitionSchema, type Kind } from '../definitions.js';
 import { UriPattern } from '../uri-pattern.js';
 import type { Connection } from './connection.js';
+import { headerFault } from './header-annotations.js';
 import { neutralise, revealed } from './neutral-text.js';
 import { fingerprint, slotOf } from './pins.js';
 
@@ -130,6 +131,8 @@ function readDefinition(kind: Kind, item: unknown): Definition | string {
     const [issue] = parsed.error.issues;
     return leftOut(`${issue!.path.join('.')}: ${issue!.message}`);
   }
+  const fault = parsed.data.kind === 'tool' ? headerFault(parsed.data.inputSchema) : undefined;
+  if (fault !== undefined) return leftOut(fault);
   try {
     if (parsed.data.kind === 'template') new UriPattern(parsed.data.uriTemplate);
     return parsed.data;

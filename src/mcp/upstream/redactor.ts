@@ -1,13 +1,24 @@
 /** What is shorter than this is no secret, and would be found everywhere. */
 const MIN_CHARS = 6;
+/** Of those that come and go, as tokens do, the latest are looked for. */
+const MAX_PASSING = 32;
 
 /** Takes an upstream server's secrets out of what is said about it. */
 export class Redactor {
-  readonly #secrets: readonly string[];
+  readonly #lasting: readonly string[];
+  #passing: readonly string[] = [];
+  #secrets: readonly string[] = [];
 
-  constructor(secrets: Iterable<string>) {
+  constructor(secrets: Iterable<string> = []) {
+    this.#lasting = [...secrets];
+    this.add();
+  }
+
+  /** Adds some that will be replaced by others one day. */
+  add(...secrets: readonly string[]): void {
+    this.#passing = [...new Set([...this.#passing, ...secrets])].slice(-MAX_PASSING);
     // Longer ones first: one may begin with another.
-    this.#secrets = [...new Set(secrets)]
+    this.#secrets = [...new Set([...this.#lasting, ...this.#passing])]
       .filter(({ length }) => length >= MIN_CHARS)
       .sort((a, b) => b.length - a.length);
   }

@@ -1,11 +1,13 @@
 import type { Client, RequestOptions } from '@modelcontextprotocol/client';
 import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
 import { type Ask, type CallTerms, needsInput } from '../call.js';
 import type { Offer } from '../catalogue.js';
 import type { Definition, ToolDefinition } from '../definitions.js';
 import type { RequestState } from '../request-state.js';
 import { readSchema, type Shape } from '../schema.js';
 import type { Connection } from './connection.js';
+import { Dialogue } from './dialogue.js';
 
 /** What belongs to a request and is passed on. Nothing else that a caller sends along is: it may be a secret. */
 const TRACE_KEYS = ['traceparent', 'tracestate'] as const;
@@ -14,6 +16,7 @@ const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 export interface RelayInit {
   readonly server: string;
+  readonly runtime: Runtime;
   readonly seal: RequestState;
   /** The connection, while there is one; throws where there is none. */
   readonly connection: () => Connection;
@@ -32,10 +35,31 @@ export function relayFor(init: RelayInit, definition: Definition): Offer['answer
 
 /** Passes one call on to an upstream server, and its answer back. It is asked once, whatever comes of it. */
 async function relay(init: RelayInit, tool: ToolDefinition | undefined, ask: Ask, terms: CallTerms): Promise<unknown> {
-  const { server, seal } = init;
+  const { server, seal, runtime } = init;
   const connection = init.connection();
   const caller = terms.caller.address;
   const state = terms.state === undefined ? undefined : openState(seal, server, terms.state, caller, ask);
+  const pass = (from: CallTerms) => passOn(connection, tool, ask, from, state);
+  let result: unknown;
+  if (connection.isModern) result = await pass(terms);
+  else if (state === undefined) result = await new Dialogue(runtime, connection, terms).begin(pass);
+  else result = await Dialogue.resume(connection, state, terms);
+  if (!needsInput(result)) return result;
+  const { inputRequests, requestState } = result;
+  return {
+    resultType: 'input_required',
+    ...(inputRequests && { inputRequests }),
+    ...(requestState !== undefined && { requestState: seal.seal({ server, state: requestState }, caller, ask) }),
+  };
+}
+
+function passOn(
+  connection: Connection,
+  tool: ToolDefinition | undefined,
+  ask: Ask,
+  terms: CallTerms,
+  state: string | undefined,
+): Promise<unknown> {
   const params = {
     _meta: metaOf(connection, terms),
     ...(Object.keys(terms.answers).length > 0 && { inputResponses: terms.answers }),
@@ -48,14 +72,7 @@ async function relay(init: RelayInit, tool: ToolDefinition | undefined, ask: Ask
     onprogress: ({ progress, total, message }) =>
       terms.onProgress({ progress, ...(total !== undefined && { total }), ...(message !== undefined && { message }) }),
   };
-  const result = await connection.ask((client) => send(client, tool, ask, params, options), terms);
-  if (!needsInput(result)) return result;
-  const { inputRequests, requestState } = result;
-  return {
-    resultType: 'input_required',
-    ...(inputRequests && { inputRequests }),
-    ...(requestState !== undefined && { requestState: seal.seal({ server, state: requestState }, caller, ask) }),
-  };
+  return connection.ask((client) => send(client, tool, ask, params, options), terms);
 }
 
 function send(

@@ -11,7 +11,10 @@ import type { McpService } from '../service.js';
 import { type ChildEndpoint, connectChild } from './connect-child.js';
 import { connectHttp, type HttpEndpoint } from './connect-http.js';
 import type { Connection } from './connection.js';
+import { answerQuestions } from './dialogue.js';
 import { type Listed, type Listing, readLists } from './lists.js';
+import { Login } from './login/login.js';
+import type { Logins, Waiting } from './login/logins.js';
 import type { Pins } from './pins.js';
 import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
 import { Redactor } from './redactor.js';
@@ -27,6 +30,7 @@ export interface UpstreamComponents {
   children: Children;
   pins: Pins;
   approvals: Approvals;
+  logins: Logins;
 }
 
 export interface UpstreamInit {
@@ -46,7 +50,7 @@ export interface UpstreamStatus {
   readonly name: string;
   readonly agent: string;
   readonly transport: Endpoint['kind'] | null;
-  readonly state: 'disabled' | 'idle' | 'starting' | 'running' | 'backing-off' | 'stopping' | 'failed';
+  readonly state: 'disabled' | 'idle' | 'starting' | 'running' | 'backing-off' | 'stopping' | 'failed' | 'needs-login';
   /** Why it does not run. */
   readonly reason: string | null;
   readonly protocol: string | null;
@@ -70,6 +74,7 @@ export class Upstream {
   readonly #init: UpstreamInit;
   readonly #redactor: Redactor;
   readonly #supervisor: Supervisor<Connection>;
+  readonly #login: Login | undefined;
   /** What is in the catalogue, by its slot: the definition's fingerprint. */
   readonly #offered = new Map<string, string>();
   #listing = NOTHING;
@@ -81,10 +86,12 @@ export class Upstream {
     this.#components = components;
     this.#init = init;
     this.#redactor = new Redactor(init.secrets ?? []);
+    this.#login = this.#loginTo(init.endpoint);
     this.#supervisor = new Supervisor(components.runtime, {
       name: `MCP server "${init.name}"`,
       start: (signal) => this.#start(signal),
       restart: { ...RESTART, ...init.restart },
+      isFinal: needsLogin,
     });
   }
 
@@ -96,7 +103,7 @@ export class Upstream {
       name: this.name,
       agent: this.#init.agent,
       transport: this.#init.endpoint.kind,
-      state: state.kind,
+      state: state.kind === 'failed' && needsLogin(state.reason) ? 'needs-login' : state.kind,
       reason: 'reason' in state ? state.reason.message : null,
       protocol: subject?.client.getNegotiatedProtocolVersion() ?? null,
       offered,
@@ -117,6 +124,24 @@ export class Upstream {
     await this.#supervisor.stop();
   }
 
+  /** Begins a login; when its user has come back, the server is connected with it. */
+  async login(): Promise<Waiting> {
+    const { url, done } = await this.#components.logins.begin(this.name, this.#requireLogin());
+    const connected = done.then(() => {
+      // What runs takes the new token from now on.
+      if (this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
+    });
+    connected.catch(() => {});
+    return { url, done: connected };
+  }
+
+  /** Forgets the login, and begins anew without. */
+  logout(): void {
+    this.#requireLogin().forget();
+    this.#components.logins.cancel(this.name, 'it was to be forgotten meanwhile');
+    this.#supervisor.restart();
+  }
+
   /** Looks at what was last listed again: something was pinned meanwhile. */
   reconsider(): void {
     this.#take(this.#listing);
@@ -125,6 +150,7 @@ export class Upstream {
   async #start(signal: AbortSignal): Promise<Connection> {
     const { runtime, service } = this.#components;
     const connection = await this.#connect(signal);
+    answerQuestions(connection, connection.client);
     try {
       const listing = await readLists(runtime, connection, signal);
       signal.throwIfAborted();
@@ -145,11 +171,27 @@ export class Upstream {
   }
 
   #connect(signal: AbortSignal): Promise<Connection> {
-    const components = { ...this.#components, redactor: this.#redactor };
+    const components = { ...this.#components, redactor: this.#redactor, login: this.#login };
     const { endpoint } = this.#init;
     return endpoint.kind === 'stdio'
       ? connectChild(components, this.name, endpoint, signal)
       : connectHttp(components, this.name, endpoint, signal);
+  }
+
+  /** Whoever configured what to send instead of a login's token has decided. */
+  #loginTo(endpoint: Endpoint): Login | undefined {
+    if (endpoint.kind === 'stdio') return undefined;
+    const { url, headers, oauth = {} } = endpoint;
+    if (Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) return undefined;
+    const { runtime, logins } = this.#components;
+    const init = { server: this.name, url, settings: oauth, redirectUrl: logins.redirectUrl };
+    return new Login({ runtime, store: logins.store, redactor: this.#redactor }, init);
+  }
+
+  #requireLogin(): Login {
+    if (this.#login) return this.#login;
+    const message = `MCP server "${this.name}" has no login: it is no server over HTTP, or has an Authorization header`;
+    throw new EclipticError('SERVER_NOT_FOUND', message, { server: this.name });
   }
 
   #resources(): string[] {
@@ -197,7 +239,7 @@ export class Upstream {
 
   /** The offer, or why there can be none. */
   #offerOf({ neutral }: Listed): Offer | string {
-    const { service } = this.#components;
+    const { runtime, service } = this.#components;
     const { agent, timeoutMs } = this.#init;
     const { value, spoiled } = neutral;
     const key = keyOf(value);
@@ -209,13 +251,14 @@ export class Upstream {
         ? service.catalogue.resourcesAt(key).find(({ node }) => node === undefined)
         : undefined);
     if (taken) return leftOut(`${taken.owner} offers one already`);
-    const init = { server: this.name, seal: service.requestState, connection: () => this.#connection() };
+    const init = { server: this.name, runtime, seal: service.requestState, connection: () => this.#connection() };
     return { definition: value, timeoutMs, answer: relayFor(init, value) };
   }
 
   #connection(): Connection {
     const { subject, state } = this.#supervisor;
     if (subject && !subject.isOver) return subject;
+    if ('reason' in state && needsLogin(state.reason)) throw state.reason;
     const reason = 'reason' in state ? `: ${state.reason.message}` : '';
     const message = `MCP server "${this.name}" is not there at present (${state.kind}${reason})`;
     throw new EclipticError('AGENT_UNAVAILABLE', message, { server: this.name, outcome: 'not-delivered' });
@@ -249,6 +292,10 @@ export class Upstream {
       });
     }
   }
+}
+
+function needsLogin({ code }: EclipticError): boolean {
+  return code === 'LOGIN_REQUIRED';
 }
 
 function isResource({ definition }: Listed): boolean {

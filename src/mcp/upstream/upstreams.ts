@@ -1,6 +1,7 @@
 import type { Approval } from '../../approvals/approval.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Definition, DefinitionSchema, keyOf } from '../definitions.js';
+import type { Waiting } from './login/logins.js';
 import { type Fresh, fingerprint, slotOf } from './pins.js';
 import { DEFINITION_APPROVAL } from './quarantine.js';
 import { Upstream, type UpstreamComponents, type UpstreamInit, type UpstreamStatus } from './upstream.js';
@@ -96,9 +97,25 @@ export class Upstreams {
     return decided;
   }
 
+  /** Begins a login to a server. */
+  login(server: string): Promise<Waiting> {
+    return this.#require(server).login();
+  }
+
+  /** Forgets the login to a server. */
+  logout(server: string): void {
+    this.#require(server).logout();
+  }
+
   async close(): Promise<void> {
     this.#stopListening();
     await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.stop()));
+  }
+
+  #require(server: string): Upstream {
+    const upstream = this.#upstreams.get(server);
+    if (upstream) return upstream;
+    throw new EclipticError('SERVER_NOT_FOUND', `no MCP server "${server}" is in use`, { server });
   }
 
   /** Decided somewhere else. */

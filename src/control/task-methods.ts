@@ -1,0 +1,91 @@
+import { TASK_STATES } from '../a2a-protocol/task-states.js';
+import type { Task, TaskState } from '../a2a-protocol/types.js';
+import type { TaskRecord } from '../gateway/a2a/task-records.js';
+import type { Gateway } from '../gateway/gateway.js';
+import { EclipticError } from '../runtime/errors.js';
+import { fitting } from './page.js';
+import { Params } from './params.js';
+import type { ControlMethod } from './server.js';
+
+/** A row of the tasks' table. */
+export interface TaskRow {
+  readonly id: string;
+  readonly state: TaskState;
+  readonly caller: string;
+  readonly agent: string;
+  readonly createdAt: number;
+  readonly updatedAt: string | null;
+}
+
+/** A task with whose it is and who works on it. */
+export interface TaskDetail extends TaskRow {
+  readonly task: Task;
+}
+
+const DEFAULT_ROWS = 100;
+
+/** The owner's operations on tasks, whoever they belong to. */
+export function taskMethods(gateway: () => Gateway): Readonly<Record<string, ControlMethod>> {
+  return {
+    async tasks(params) {
+      const read = new Params(params);
+      const {
+        state,
+        caller,
+        limit = DEFAULT_ROWS,
+      } = read.optional({
+        state: 'string',
+        caller: 'string',
+        limit: 'number',
+      });
+      if (!Number.isSafeInteger(limit) || limit < 0) throw new EclipticError('USAGE', '"limit" must be a whole number');
+      const wanted = state === undefined ? undefined : stateOf(read, state);
+      const found = await gateway().tasks.list({ state: wanted, caller, limit });
+      return fitting(found.map(rowOf), (row) => JSON.stringify(row).length);
+    },
+    async task(params) {
+      return detailOf(await gateway().tasks.get(new Params(params).string('id')));
+    },
+    // The task as it is, then everything that happens to it, until it ends or nobody listens.
+    async 'task.follow'(params, { emit, drained, signal }) {
+      const { tasks } = gateway();
+      const record = await tasks.get(new Params(params).string('id'));
+      emit(detailOf(record));
+      const events = await tasks.follow(record.model.task.id, record.model.sequence);
+      const leave = () => void events.return();
+      if (signal.aborted) leave();
+      signal.addEventListener('abort', leave);
+      for (let step = await events.next(); !step.done; step = await events.next()) {
+        emit(step.value.event);
+        await drained();
+      }
+      signal.removeEventListener('abort', leave);
+    },
+    'task.cancel'(params) {
+      return gateway().tasks.cancel(new Params(params).string('id'));
+    },
+    'node.card'() {
+      return gateway().card;
+    },
+  };
+}
+
+/** `working` is short for `TASK_STATE_WORKING`. */
+function stateOf(params: Params, said: string): TaskState {
+  const short = (state: string) =>
+    state
+      .replace(/^TASK_STATE_/, '')
+      .replaceAll('_', '-')
+      .toLowerCase();
+  const name = params.oneOf('state', short(said.toUpperCase().replaceAll('-', '_')), TASK_STATES.map(short));
+  return TASK_STATES.find((state) => short(state) === name)!;
+}
+
+function rowOf({ owner, agent, createdAt, model }: TaskRecord): TaskRow {
+  const { id, status } = model.task;
+  return { id, state: status.state, caller: owner, agent, createdAt, updatedAt: status.timestamp ?? null };
+}
+
+function detailOf(record: TaskRecord): TaskDetail {
+  return { ...rowOf(record), task: record.model.task };
+}

@@ -1,0 +1,76 @@
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Store } from '../../store/store.js';
+import type { ProfileRow } from '../../store/tables.js';
+import type { AgentProfile, Profiles } from './profiles.js';
+
+export const DEFAULT_PROJECT = 'default';
+
+/** Profiles of agents that are kept in the store. */
+export class StoreProfiles implements Profiles {
+  readonly #store: Store;
+  readonly #runtime: Runtime;
+  #all: readonly AgentProfile[];
+
+  private constructor(runtime: Runtime, store: Store, all: readonly AgentProfile[]) {
+    this.#runtime = runtime;
+    this.#store = store;
+    this.#all = all;
+  }
+
+  static async open(runtime: Runtime, store: Store): Promise<StoreProfiles> {
+    const rows = await store.read({ from: 'profiles', orderBy: 'createdAt' });
+    return new StoreProfiles(runtime, store, rows.map(fromRow));
+  }
+
+  get all(): readonly AgentProfile[] {
+    return this.#all;
+  }
+
+  of(agent: string): AgentProfile | undefined {
+    return this.#all.find((profile) => profile.agent === agent);
+  }
+
+  /** The project that tasks belong to which name nobody; its agent is made the first who has one. */
+  async seed(agent: string): Promise<void> {
+    if (this.#all.length > 0) return;
+    const createdAt = this.#runtime.now();
+    await this.#store.write([{ put: 'projects', row: { id: DEFAULT_PROJECT, name: 'Default', createdAt } }]);
+    await this.set({ agent, defaultProjectId: DEFAULT_PROJECT });
+  }
+
+  /** Makes or changes what is known of an agent. */
+  async set(changes: Partial<AgentProfile> & Pick<AgentProfile, 'agent'>): Promise<AgentProfile> {
+    const known = this.of(changes.agent) ?? { ...NOTHING, agent: changes.agent, createdAt: this.#runtime.now() };
+    const profile = { ...known, ...changes };
+    await this.#store.write([{ put: 'profiles', row: toRow(profile) }]);
+    const others = this.#all.filter((other) => other.agent !== profile.agent);
+    this.#all = [...others, profile].sort((a, b) => a.createdAt - b.createdAt);
+    return profile;
+  }
+}
+
+const NOTHING = { defaultProjectId: null, mcpToolPermissions: null, persona: null, skillBundles: [] };
+
+function toRow(profile: AgentProfile): ProfileRow {
+  const { agent, defaultProjectId, mcpToolPermissions, persona, skillBundles, createdAt } = profile;
+  return {
+    agent,
+    defaultProject: defaultProjectId,
+    toolPermissions: mcpToolPermissions && JSON.stringify(mcpToolPermissions),
+    persona: persona && JSON.stringify(persona),
+    skillBundles: JSON.stringify(skillBundles),
+    createdAt,
+  };
+}
+
+function fromRow(row: ProfileRow): AgentProfile {
+  const { agent, defaultProject, toolPermissions, persona, skillBundles, createdAt } = row;
+  return {
+    agent,
+    defaultProjectId: defaultProject,
+    mcpToolPermissions: toolPermissions === null ? null : JSON.parse(toolPermissions),
+    persona: persona === null ? null : JSON.parse(persona),
+    skillBundles: JSON.parse(skillBundles),
+    createdAt,
+  };
+}

@@ -1,0 +1,122 @@
+import { textOf } from '../../a2a-protocol/simple.js';
+import { compareTasks, matchesFilter } from '../../a2a-protocol/task-list.js';
+import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
+import { isTerminal, TASK_STATES } from '../../a2a-protocol/task-states.js';
+import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
+import type { Store, Write } from '../../store/store.js';
+import type { TaskRow } from '../../store/tables.js';
+import type { Session } from './process-manager.js';
+import type { Profiles } from './profiles.js';
+import type { TaskRecord, TaskRecords } from './task-records.js';
+
+type Push = TaskPushNotificationConfig & { id: string };
+
+/** The latest of one caller's tasks that a list is made from. */
+const MAX_LISTED = 10_000;
+const SESSION_NAME_CHARS = 50;
+
+/** Tasks on disk: what is saved outlives the process. */
+export class StoreTaskRecords implements TaskRecords {
+  readonly #store: Store;
+  readonly #profiles: Profiles;
+
+  constructor(store: Store, profiles: Profiles) {
+    this.#store = store;
+    this.#profiles = profiles;
+  }
+
+  save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> {
+    const { id } = record.model.task;
+    const writes: Write[] = [{ put: 'tasks', row: toRow(record) }];
+    const [first] = events;
+    if (first) {
+      const row = { task: id, sequence: first.sequence, events: JSON.stringify(events) };
+      writes.push({ insert: 'taskEvents', row });
+      // A task begins with its first event, and its session with it.
+      if (first.sequence === 1) writes.push({ insert: 'sessions', row: this.#session(record) });
+    }
+    return this.#store.write(writes);
+  }
+
+  async load(id: string): Promise<TaskRecord | undefined> {
+    const [row] = await this.#store.read({ from: 'tasks', where: { id } });
+    return row && fromRow(row);
+  }
+
+  async eventsAfter(id: string, after: number): Promise<TaskEvent[]> {
+    const rows = await this.#store.read({ from: 'taskEvents', where: { task: id }, orderBy: 'sequence' });
+    const events = rows.flatMap((row) => JSON.parse(row.events) as TaskEvent[]);
+    return events.filter(({ sequence }) => sequence > after);
+  }
+
+  async list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]> {
+    const rows = await this.#store.read({
+      from: 'tasks',
+      where: { ...(owner !== undefined && { owner }), ...(request.status && { state: request.status }) },
+      orderBy: 'statusAt',
+      descending: true,
+      limit: MAX_LISTED,
+    });
+    const records = rows.map(fromRow).filter(({ model }) => matchesFilter(model.task, request));
+    return records.sort((a, b) => compareTasks(a.model.task, b.model.task));
+  }
+
+  async unfinished(): Promise<TaskRecord[]> {
+    const state = TASK_STATES.filter((one) => !isTerminal(one));
+    return (await this.#store.read({ from: 'tasks', where: { state } })).map(fromRow);
+  }
+
+  savePush(task: string, config: Push): Promise<void> {
+    return this.#store.write([{ put: 'pushConfigs', row: { task, id: config.id, config: JSON.stringify(config) } }]);
+  }
+
+  removePush(task: string, id: string): Promise<void> {
+    return this.#store.write([{ delete: 'pushConfigs', where: { task, id } }]);
+  }
+
+  async pushes(task: string): Promise<Push[]> {
+    const rows = await this.#store.read({ from: 'pushConfigs', where: { task } });
+    return rows.map(({ config }) => JSON.parse(config) as Push);
+  }
+
+  async saveSession(
+    { id, projectId, agentId, name, initialPrompt, source }: Session,
+    createdAt: number,
+  ): Promise<void> {
+    const row = { id, project: projectId, agent: agentId, name, prompt: initialPrompt, source, createdAt };
+    await this.#store.write([{ insert: 'sessions', row }]);
+  }
+
+  #session({ agent, sessionId: id, createdAt, model }: TaskRecord) {
+    const prompt = textOf(model.task.history?.[0]?.parts ?? []);
+    const name = `A2A Task: ${prompt.slice(0, SESSION_NAME_CHARS)}`;
+    const project = this.#profiles.of(agent)?.defaultProjectId ?? null;
+    return { id, project, agent, name, prompt, source: 'agent', createdAt };
+  }
+}
+
+/** What of a model is not in its task. */
+type Rest = Omit<TaskModel, 'task'>;
+
+function toRow({ owner, agent, sessionId, createdAt, resumable, model }: TaskRecord): TaskRow {
+  const { task, ...rest } = model;
+  return {
+    id: task.id,
+    owner,
+    agent,
+    session: sessionId,
+    context: task.contextId,
+    state: task.status.state,
+    statusAt: model.at,
+    createdAt,
+    resumable: resumable ? 1 : 0,
+    sendKey: task.history?.[0]?.messageId ?? '',
+    document: JSON.stringify([task, rest]),
+  };
+}
+
+function fromRow({ owner, agent, session: sessionId, createdAt, resumable, document }: TaskRow): TaskRecord {
+  const [task, rest] = JSON.parse(document) as [TaskModel['task'], Rest];
+  const model = { ...rest, task };
+  return { owner, agent, sessionId, createdAt, resumable: resumable === 1, model };
+}

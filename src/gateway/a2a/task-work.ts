@@ -1,0 +1,249 @@
+import type { TaskEvent, TaskInput } from '../../a2a-protocol/task-machine.js';
+import { isInterrupted } from '../../a2a-protocol/task-states.js';
+import type { Message, Part } from '../../a2a-protocol/types.js';
+import type { Agent } from '../../agent/agent.js';
+import { Deadline, type DeadlineQueue } from '../../runtime/deadlines.js';
+import { describeError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { LiveTask } from './live-task.js';
+import type { TaskRecord, TaskRecords } from './task-records.js';
+import { TaskRun } from './task-runner.js';
+
+export interface TaskWorkComponents {
+  runtime: Runtime;
+  deadlines: DeadlineQueue;
+  records: TaskRecords;
+  /** The agent that stands for a caller on the mesh. */
+  callerAgent: (owner: string) => Agent;
+}
+
+/** Told when there is a task, and when there is nothing more to come of it. */
+export interface TaskWorkListener {
+  made(work: TaskWork): void;
+  over(work: TaskWork): void;
+}
+
+export interface TaskTerms {
+  readonly skill?: string | undefined;
+  /** How long it may take, waiting for its caller included. Without it, a question has time of its own. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface TaskBeginning extends TaskTerms {
+  /** Is a task wanted whatever the agent answers? */
+  readonly eager: boolean;
+  /** What must be done after the task is kept and before its agent begins. */
+  readonly prepare?: ((taskId: string) => Promise<void>) | undefined;
+}
+
+/** What comes of a message: a task, with how it was when it had taken the message, or the agent's answer alone. */
+export type Sent = { readonly live: LiveTask; readonly since?: TaskEvent } | { readonly message: Message };
+
+/** How long a task may be worked on. */
+const TASK_MS = 5 * 60_000;
+/** How long a task may wait for its caller. */
+const QUESTION_MS = 24 * 60 * 60_000;
+/** An agent that says nothing for this long gets a task made for what it does; one that answers sooner may not need one. */
+const SILENT_MS = 50;
+
+/** One task and the agent at work on it. */
+export class TaskWork extends Deadline {
+  readonly live: LiveTask;
+  readonly #components: TaskWorkComponents;
+  readonly #listener: TaskWorkListener;
+  readonly #record: TaskRecord;
+  #run: TaskRun | undefined;
+  #timeoutMs = TASK_MS;
+  #questionMs = QUESTION_MS;
+  /** What the first message came to: nothing yet, an answer alone, or a task. */
+  #made: 'not yet' | 'message' | 'task' = 'not yet';
+  #tell: ((sent: Sent | Promise<Sent>) => void) | undefined;
+
+  constructor(
+    components: TaskWorkComponents,
+    record: TaskRecord,
+    listener: TaskWorkListener,
+    events: readonly TaskEvent[] = [],
+  ) {
+    super();
+    this.#components = components;
+    this.#record = record;
+    this.#listener = listener;
+    this.live = new LiveTask(components.records, record, events, () => this.#run?.stop());
+  }
+
+  /** Gives it to the agent. */
+  async begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
+    this.#setLimits(terms);
+    if (eager) {
+      this.#make();
+      await this.live.saved();
+      await this.#prepare(prepare);
+      if (!this.live.over) this.#start(this.#firstMessage, { skill: terms.skill });
+      return { live: this.live };
+    }
+    return new Promise((resolve) => {
+      this.#tell = resolve;
+      this.#start(this.#firstMessage, { skill: terms.skill });
+      if (this.#made === 'not yet') this.#components.deadlines.add(this, SILENT_MS);
+    });
+  }
+
+  /** After a restart: the agent goes on with it if it can, else it has failed. */
+  async resume(): Promise<void> {
+    this.#made = 'task';
+    if (!this.#record.resumable || isInterrupted(this.live.state)) {
+      const reason = 'The node stopped while the agent worked';
+      return this.take({ type: 'crash', at: this.#components.runtime.now(), reason });
+    }
+    this.#components.deadlines.add(this, this.#timeoutMs);
+    this.#start(this.#firstMessage, { resumed: true });
+  }
+
+  /** Something happens to the task from outside. Rejects where it may not. */
+  async take(input: TaskInput): Promise<void> {
+    try {
+      await this.live.take(input);
+    } finally {
+      if (this.live.over) this.#end();
+    }
+  }
+
+  /** Its caller says something more. What it said already is not said twice. */
+  async say(message: Message): Promise<Sent> {
+    const { live } = this;
+    const { deadlines, runtime } = this.#components;
+    const key = message.messageId;
+    const again = live.knows(key);
+    await this.take({ type: 'user-message', at: runtime.now(), message, key });
+    const { model } = live.record;
+    const since: TaskEvent = { sequence: model.sequence, event: { task: model.task } };
+    if (again || live.over) return { live, since };
+    deadlines.remove(this);
+    deadlines.add(this, this.#timeoutMs);
+    // An agent that ended its turn with a question takes the answer as a new turn.
+    if (this.#run?.busy) await this.#run.say(message);
+    else this.#start(message, {});
+    return { live, since };
+  }
+
+  override expire(): void {
+    if (this.#made === 'not yet') this.#make();
+    // The answer is given, yet the agent goes on and on.
+    else if (this.#made === 'message' || this.live.over) this.#run?.stop();
+    else this.#keep(this.live.take({ type: 'timeout', at: this.#components.runtime.now() }));
+  }
+
+  /** The node stops: the agent is told, and the task stays as it is. */
+  abandon(): void {
+    this.#components.deadlines.remove(this);
+    this.#run?.stop();
+  }
+
+  async #prepare(prepare: TaskBeginning['prepare']): Promise<void> {
+    try {
+      await prepare?.(this.live.id);
+    } catch (error) {
+      await this.take({ type: 'crash', at: this.#components.runtime.now(), reason: describeError(error) });
+      throw error;
+    }
+  }
+
+  #setLimits({ timeoutMs }: TaskTerms): void {
+    if (timeoutMs === undefined) return;
+    this.#timeoutMs = timeoutMs;
+    this.#questionMs = timeoutMs;
+  }
+
+  /** There is a task from here on. */
+  #make(): void {
+    const { deadlines } = this.#components;
+    this.#made = 'task';
+    deadlines.remove(this);
+    deadlines.add(this, this.#timeoutMs);
+    this.#listener.made(this);
+    const kept = this.live.saved();
+    this.#keep(kept);
+    this.#tell?.(kept.then(() => ({ live: this.live })));
+  }
+
+  get #firstMessage(): Message {
+    return this.live.task.history![0]!;
+  }
+
+  #start(message: Message, { skill, resumed }: { skill?: string | undefined; resumed?: boolean }): void {
+    const { runtime, callerAgent, deadlines } = this.#components;
+    const { id, contextId, metadata } = this.live.task;
+    const opening = {
+      id,
+      contextId,
+      message,
+      ...(skill !== undefined && { skill }),
+      ...(resumed && { resumed }),
+      ...(metadata && { metadata }),
+    };
+    const run = new TaskRun(runtime, callerAgent(this.#record.owner), this.#record.agent, opening, {
+      accepted: (resumable) => this.#accepted(resumable),
+      message: (parts) => this.#answered(parts),
+      input: (input) => this.#hear(input),
+    });
+    this.#run = run;
+    void run.work().then(() => {
+      if (this.#made === 'message' || this.live.over) deadlines.remove(this);
+    });
+  }
+
+  #accepted(resumable: boolean): void {
+    if (!resumable || this.#record.resumable) return;
+    this.live.setResumable();
+    if (this.#made === 'task') this.#keep(this.live.saved());
+  }
+
+  #answered(parts: readonly Part[]): void {
+    const { runtime, deadlines } = this.#components;
+    const { contextId } = this.live.task;
+    const message: Message = { messageId: runtime.id(), role: 'ROLE_AGENT', parts, contextId };
+    if (this.#made === 'not yet') {
+      this.#made = 'message';
+      deadlines.remove(this);
+      deadlines.add(this, this.#timeoutMs);
+      this.#tell?.({ message });
+    } else this.#hear({ type: 'status', at: runtime.now(), state: 'TASK_STATE_COMPLETED', message });
+  }
+
+  #hear(input: TaskInput): void {
+    if (this.#made === 'message') return;
+    if (this.#made === 'not yet') this.#make();
+    const { live } = this;
+    let kept: Promise<void>;
+    try {
+      kept = live.take(input);
+    } catch (error) {
+      // The agent brought more than a task may hold.
+      this.#run?.stop();
+      kept = live.take({ type: 'crash', at: input.at, reason: describeError(error) });
+    }
+    if (isInterrupted(live.state)) {
+      this.#components.deadlines.remove(this);
+      this.#components.deadlines.add(this, this.#questionMs);
+    }
+    this.#keep(kept);
+  }
+
+  #keep(kept: Promise<void>): void {
+    kept.then(
+      () => {
+        if (this.live.over) this.#end();
+      },
+      (err) => {
+        this.#components.runtime.logger.error({ task: this.live.id, err }, 'a task could not be kept');
+        this.#end();
+      },
+    );
+  }
+
+  #end(): void {
+    if (!this.#run?.busy) this.#components.deadlines.remove(this);
+    this.#listener.over(this);
+  }
+}

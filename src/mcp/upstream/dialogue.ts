@@ -1,0 +1,127 @@
+import type { Client, InputRequest } from '@modelcontextprotocol/client';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { CallTerms, LogEntry, NeedsInput, Progress } from '../call.js';
+import type { Connection } from './connection.js';
+
+/** How long a caller may take to answer while the server waits for it. */
+const PATIENCE_MS = 10 * 60_000;
+const QUESTION = 'question';
+
+/**
+ * A call of a server of the 2025 era, which asks in the middle of it and waits. The caller gets the question as the
+ * result, in 2026's way, and the call stays under way until the caller comes back with the answer.
+ */
+export class Dialogue implements CallTerms {
+  readonly caller: CallTerms['caller'];
+  readonly capabilities: CallTerms['capabilities'];
+  readonly answers: CallTerms['answers'] = {};
+  readonly state = undefined;
+  readonly meta: CallTerms['meta'];
+  readonly #abort = new AbortController();
+  readonly #id: string;
+  readonly #runtime: Runtime;
+  readonly #connection: Connection;
+  #current: CallTerms;
+  #patience: Timer | undefined;
+  #answer: ((value: unknown) => void) | undefined;
+  #settle!: { resolve: (outcome: unknown) => void; reject: (error: unknown) => void };
+
+  constructor(runtime: Runtime, connection: Connection, terms: CallTerms) {
+    this.#runtime = runtime;
+    this.#connection = connection;
+    this.#id = runtime.id();
+    this.#current = terms;
+    this.caller = terms.caller;
+    this.capabilities = terms.capabilities;
+    this.meta = terms.meta;
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  onProgress(progress: Progress): void {
+    this.#current.onProgress(progress);
+  }
+
+  onLog(entry: LogEntry): void {
+    this.#current.onLog(entry);
+  }
+
+  /** Makes the call; resolves to its result, or to the first question. */
+  begin(send: (terms: CallTerms) => Promise<unknown>): Promise<unknown> {
+    return this.#round(this.#current, () => {
+      send(this).then(
+        (result) => this.#end(() => this.#settle.resolve(result)),
+        (error) => this.#end(() => this.#settle.reject(error)),
+      );
+    });
+  }
+
+  /** Goes on with the answer to the last question; resolves to the result, or to the next question. */
+  static resume(connection: Connection, id: string, terms: CallTerms): Promise<unknown> {
+    const dialogue = connection.dialogues.get(id);
+    const give = dialogue && dialogue.#answer;
+    const answer = terms.answers[QUESTION];
+    if (!give || answer === undefined) {
+      const message = 'the server no longer waits for that answer; begin anew';
+      return Promise.reject(new EclipticError('INVALID_REQUEST_STATE', message));
+    }
+    dialogue.#answer = undefined;
+    dialogue.#patience?.cancel();
+    return dialogue.#round(terms, () => give(answer));
+  }
+
+  /** The server asks; resolves to the caller's answer. */
+  ask(request: InputRequest): Promise<unknown> {
+    if (this.#answer || this.signal.aborted) return Promise.reject(nobody());
+    return new Promise((resolve, reject) => {
+      this.#answer = resolve;
+      this.signal.addEventListener('abort', () => reject(nobody()), { once: true });
+      this.#connection.dialogues.set(this.#id, this);
+      this.#patience = this.#runtime.setTimer(() => this.#abort.abort(nobody()), PATIENCE_MS);
+      const question: NeedsInput = {
+        resultType: 'input_required',
+        inputRequests: { [QUESTION]: request },
+        requestState: this.#id,
+      };
+      this.#settle.resolve(question);
+    });
+  }
+
+  /** From what the caller says to what it is told. Meanwhile, and only then, it may cancel. */
+  async #round(terms: CallTerms, go: () => void): Promise<unknown> {
+    this.#current = terms;
+    const cancel = () => this.#abort.abort(terms.signal.reason);
+    if (terms.signal.aborted) cancel();
+    terms.signal.addEventListener('abort', cancel);
+    try {
+      return await new Promise((resolve, reject) => {
+        this.#settle = { resolve, reject };
+        go();
+      });
+    } finally {
+      terms.signal.removeEventListener('abort', cancel);
+    }
+  }
+
+  #end(settle: () => void): void {
+    this.#patience?.cancel();
+    this.#connection.dialogues.delete(this.#id);
+    settle();
+  }
+}
+
+/** Lets a server ask the caller of the one call that is under way; with several, nobody knows whose question it is. */
+export function answerQuestions(connection: Connection, client: Client): void {
+  client.setRequestHandler('elicitation/create', async ({ params }) => {
+    const call = connection.onlyCall;
+    if (!(call instanceof Dialogue) || !call.capabilities.elicitation) throw nobody();
+    return (await call.ask({ method: 'elicitation/create', params })) as never;
+  });
+}
+
+function nobody(): EclipticError {
+  return new EclipticError('CAPABILITY_REQUIRED', 'nobody is there to be asked');
+}

@@ -1,0 +1,213 @@
+import type { AuthProvider } from '@modelcontextprotocol/client';
+import { describeError, EclipticError } from '../../../runtime/errors.js';
+import type { Runtime } from '../../../runtime/runtime.js';
+import { type ClientSdk, loadClientSdk } from '../failures.js';
+import type { Redactor } from '../redactor.js';
+import { Attempt, type OAuthSettings } from './attempt.js';
+import type { CredentialStore, Credentials } from './credentials.js';
+import { oauthFetch } from './oauth-fetch.js';
+
+export interface LoginComponents {
+  runtime: Runtime;
+  store: CredentialStore;
+  redactor: Redactor;
+}
+
+export interface LoginInit {
+  readonly server: string;
+  readonly url: URL;
+  readonly settings: OAuthSettings;
+  /** Where a user comes back to. */
+  readonly redirectUrl: () => string;
+}
+
+/** What a server said it wants when it refused something. */
+interface Challenge {
+  readonly scope?: string | undefined;
+  readonly resourceMetadataUrl?: URL | undefined;
+}
+
+/** The user has come back, or not. */
+export interface Begun {
+  /** Where the user is to go. */
+  readonly target: URL;
+  readonly state: string;
+  /** Takes what the user came back with. */
+  finish(query: URLSearchParams): Promise<void>;
+}
+
+/**
+ * The login to one server (OAuth 2.1). Requests are sent with its token, which is renewed when the server no longer
+ * takes it; where that does not help, somebody has to log in, and the server is told nothing more meanwhile.
+ */
+export class Login implements AuthProvider {
+  readonly #components: LoginComponents;
+  readonly #init: LoginInit;
+  #challenge: Challenge = {};
+  #renewing: Promise<void> | undefined;
+  /** Something was refused since the last login for want of rights. */
+  #wanting: string | undefined;
+
+  constructor(components: LoginComponents, init: LoginInit) {
+    this.#components = components;
+    this.#init = init;
+    const { tokens, clients } = this.#credentials;
+    const secrets = Object.values(clients).map(({ client }) => ('client_secret' in client ? client.client_secret : ''));
+    for (const secret of [tokens?.access_token, tokens?.refresh_token, ...secrets, init.settings.clientSecret]) {
+      if (secret) components.redactor.add(secret);
+    }
+  }
+
+  /** What to say where the server works, but refused something that a further login may grant. */
+  get complaint(): string | undefined {
+    return this.#wanting === undefined ? undefined : `${this.#wanting}; log in with: ${this.#command}`;
+  }
+
+  async token(): Promise<string | undefined> {
+    return this.#credentials.tokens?.access_token;
+  }
+
+  /** The server refused a request: with a token, or for want of one. */
+  async onUnauthorized({ response }: { response: Response }): Promise<void> {
+    const sdk = await loadClientSdk();
+    const { scope, resourceMetadataUrl } = sdk.extractWWWAuthenticateParams(response);
+    this.#challenge = { scope, resourceMetadataUrl };
+    if (this.#credentials.tokens?.refresh_token === undefined) throw this.#required('its user has to log in');
+    this.#renewing ??= this.#renew(sdk).finally(() => {
+      this.#renewing = undefined;
+    });
+    await this.#renewing;
+  }
+
+  /** What a failure means, where it is about the login. */
+  explain(sdk: ClientSdk, error: unknown): EclipticError | undefined {
+    if (error instanceof sdk.InsufficientScopeError) return this.#insufficient(sdk, error);
+    if (error instanceof sdk.SdkHttpError && error.status === 401)
+      return this.#required('it takes no token of its login');
+    return undefined;
+  }
+
+  /** Begins a login; where the user is to go is for the caller to say. */
+  async begin(state: string): Promise<Begun> {
+    const sdk = await loadClientSdk();
+    const attempt = this.#attempt(state);
+    const { tokens } = this.#credentials;
+    const { scope: wanted, resourceMetadataUrl } = this.#challenge;
+    const { scope: configured } = this.#init.settings;
+    // A further login keeps the rights of the earlier one.
+    const scope = sdk.computeScopeUnion(configured, ...(wanted === undefined ? [] : [tokens?.scope, wanted]));
+    const options = {
+      serverUrl: this.#init.url,
+      fetchFn: this.#fetch,
+      ...(scope !== undefined && { scope }),
+      ...(resourceMetadataUrl && { resourceMetadataUrl }),
+    };
+    await this.#try(() => sdk.auth(attempt, { ...options, forceReauthorization: true }));
+    return {
+      target: attempt.target!,
+      state,
+      finish: (query) =>
+        this.#try(async () => {
+          const iss = query.get('iss') ?? undefined;
+          const { authorizationServerMetadata: metadata } = attempt.discoveryState() ?? {};
+          // Before anything else that it says is believed.
+          sdk.validateAuthorizationResponseIssuer({
+            iss,
+            expectedIssuer: metadata?.issuer,
+            issParameterSupported: metadata?.authorization_response_iss_parameter_supported === true,
+          });
+          const code = query.get('code');
+          if (code === null) throw new Error(`the authorization server says ${query.get('error') ?? 'nothing'}`);
+          this.#components.redactor.add(code);
+          await sdk.auth(attempt, { ...options, authorizationCode: code, ...(iss !== undefined && { iss }) });
+          this.#challenge = {};
+          this.#wanting = undefined;
+        }),
+    };
+  }
+
+  forget(): void {
+    this.#components.store.forget(this.#init.server);
+    this.#challenge = {};
+    this.#wanting = undefined;
+  }
+
+  /** Nobody is sent anywhere for it: where it fails, only a login helps. */
+  async #renew(sdk: ClientSdk): Promise<void> {
+    const { resourceMetadataUrl } = this.#challenge;
+    const attempt = this.#attempt();
+    const result = await sdk
+      .auth(attempt, {
+        serverUrl: this.#init.url,
+        fetchFn: this.#fetch,
+        ...(resourceMetadataUrl && { resourceMetadataUrl }),
+      })
+      .catch((error: unknown) => {
+        throw this.#required(`its token could not be renewed (${this.#clean(error)})`);
+      });
+    if (result !== 'AUTHORIZED') throw this.#required('its login has expired');
+  }
+
+  /** Asked again for what a login was asked for already, a user would be sent round in circles. */
+  #insufficient(
+    sdk: ClientSdk,
+    { requiredScope, resourceMetadataUrl }: InstanceType<ClientSdk['InsufficientScopeError']>,
+  ): EclipticError {
+    const { scope, tokens } = this.#credentials;
+    const { server } = this.#init;
+    const had = sdk.computeScopeUnion(scope, tokens?.scope);
+    if (requiredScope === undefined || !sdk.isStrictScopeSuperset(requiredScope, had)) {
+      const message = `MCP server "${server}": it refuses this even with the rights that it asked for`;
+      return new EclipticError('TOKEN_REQUIRED', message, { server, scope: requiredScope });
+    }
+    this.#challenge = { scope: requiredScope, resourceMetadataUrl };
+    this.#wanting = `it wants further rights (${requiredScope})`;
+    return this.#required(this.#wanting);
+  }
+
+  #attempt(state?: string): Attempt {
+    const { store, redactor } = this.#components;
+    const { server, url, settings, redirectUrl } = this.#init;
+    return new Attempt({
+      settings,
+      redirectUrl: redirectUrl(),
+      ...(state !== undefined && { state }),
+      redactor,
+      read: () => this.#credentials,
+      write: (credentials) => store.set(server, url, credentials),
+    });
+  }
+
+  async #try<T>(work: () => Promise<T>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const { server } = this.#init;
+      const message = `the login to MCP server "${server}" failed: ${this.#clean(error)}`;
+      throw new EclipticError('LOGIN_FAILED', message, { server });
+    }
+  }
+
+  #required(reason: string): EclipticError {
+    const { server } = this.#init;
+    const message = `MCP server "${server}": ${reason}; log in with: ${this.#command}`;
+    return new EclipticError('LOGIN_REQUIRED', message, { server });
+  }
+
+  get #command(): string {
+    const { server } = this.#init;
+    return `ecliptic tools login ${/^[\w@./-]+$/.test(server) ? server : JSON.stringify(server)}`;
+  }
+
+  get #credentials(): Credentials {
+    return this.#components.store.get(this.#init.server, this.#init.url);
+  }
+
+  get #fetch(): ReturnType<typeof oauthFetch> {
+    return oauthFetch(this.#components.runtime, this.#init.url, this.#components.redactor);
+  }
+
+  #clean(error: unknown): string {
+    return this.#components.redactor.clean(describeError(error));
+  }
+}

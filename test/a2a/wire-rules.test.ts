@@ -1,0 +1,462 @@
+import { createHash } from 'node:crypto';
+import { request as httpRequest } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { collect, eventsOf, kindOf, said, TaskNode, type TaskResult, type WireTask } from './task-node.js';
+
+let served: TaskNode;
+let alice: Record<string, string>;
+let bob: Record<string, string>;
+
+beforeAll(async () => {
+  served = await TaskNode.start();
+  alice = { Authorization: `Bearer ${served.token('alice')}` };
+  bob = { Authorization: `Bearer ${served.token('bob')}` };
+});
+
+afterAll(() => served.stop());
+
+const BINDINGS = ['JSON-RPC', 'HTTP'] as const;
+type Binding = (typeof BINDINGS)[number];
+
+/** How a request went, whatever the binding: the result, or the reason and number of the error. */
+interface Outcome {
+  readonly result?: unknown;
+  readonly reason?: string | undefined;
+  readonly code?: number;
+}
+
+const PATHS: Record<string, (params: { id?: string; taskId?: string }) => [verb: string, path: string]> = {
+  SendMessage: () => ['POST', '/message:send'],
+  GetTask: ({ id }) => ['GET', `/tasks/${id}`],
+  ListTasks: () => ['GET', '/tasks'],
+  CancelTask: ({ id }) => ['POST', `/tasks/${id}:cancel`],
+  SubscribeToTask: ({ id }) => ['POST', `/tasks/${id}:subscribe`],
+  CreateTaskPushNotificationConfig: ({ taskId }) => ['POST', `/tasks/${taskId}/pushNotificationConfigs`],
+  ListTaskPushNotificationConfigs: ({ taskId }) => ['GET', `/tasks/${taskId}/pushNotificationConfigs`],
+  DeleteTaskPushNotificationConfig: ({ taskId, id }) => ['DELETE', `/tasks/${taskId}/pushNotificationConfigs/${id}`],
+};
+
+/** The same operation over either binding. */
+async function ask(
+  binding: Binding,
+  method: string,
+  params: Record<string, unknown>,
+  headers: Record<string, string> = {},
+  query = '',
+): Promise<Outcome> {
+  if (binding === 'JSON-RPC') {
+    const answer = await served.post(`/a2a/rpc${query}`, { jsonrpc: '2.0', id: 1, method, params }, headers);
+    const { result, error } = (await answer.json()) as Awaited<ReturnType<TaskNode['rpc']>>;
+    return error ? { code: error.code, reason: error.data?.[0]?.reason } : { result };
+  }
+  const [verb, path] = PATHS[method]!(params);
+  const texts = Object.entries(params).map(([name, value]) => [name, String(value)] as [string, string]);
+  const search = verb === 'GET' ? `?${new URLSearchParams(texts)}${query.replace('?', '&')}` : query;
+  const answer = await fetch(`${served.url}/a2a/v1${path}${search}`, {
+    method: verb,
+    headers: { 'A2A-Version': '1.0', Authorization: `Bearer ${served.owner}`, ...headers },
+    ...(verb === 'POST' && { body: JSON.stringify(params) }),
+  });
+  const body = (await answer.json()) as { error?: { code: number; details: { reason: string }[] } };
+  return body.error ? { code: body.error.code, reason: body.error.details[0]?.reason } : { result: body };
+}
+
+describe.each(BINDINGS)('over %s', (binding) => {
+  const send = async (params: Record<string, unknown>, headers = {}) => {
+    const { result, ...error } = await ask(binding, 'SendMessage', params, headers);
+    expect(error).toEqual({});
+    return (result as TaskResult).task;
+  };
+
+  it('a request without a version is in 0.3 [A2A-1.9.1]', async () => {
+    const headers = { 'A2A-Version': '' };
+    expect(await ask(binding, 'SendMessage', said('hello'), headers)).not.toHaveProperty('result');
+    const message = { kind: 'message', messageId: 'old-1', role: 'user', parts: [{ kind: 'text', text: 'hello' }] };
+    const path = binding === 'HTTP' ? '/a2a/v1/v1/message:send' : '/a2a/rpc';
+    const body =
+      binding === 'HTTP' ? { message } : { jsonrpc: '2.0', id: 1, method: 'message/send', params: { message } };
+    const answer = (await (await served.post(path, body, headers)).json()) as { result?: object };
+    const task = answer.result ?? answer;
+    expect(task).toMatchObject({ kind: 'task', status: { state: 'completed' } });
+  });
+
+  it.each(['1.0', '1.0.0', '1.0.1'])(
+    '%s is 1.0, in a header or in the query [A2A-1.9.2 A2A-1.9.3 A2A-2.5.2]',
+    async (version) => {
+      expect(await ask(binding, 'SendMessage', said('hi'), { 'A2A-Version': version })).toHaveProperty('result');
+      const query = `?A2A-Version=${version}`;
+      expect(await ask(binding, 'SendMessage', said('hi'), { 'A2A-Version': '' }, query)).toHaveProperty('result');
+    },
+  );
+
+  it('a version that nobody speaks is refused', async () => {
+    const { reason } = await ask(binding, 'SendMessage', said('hi'), { 'A2A-Version': '2.0' });
+    expect(reason).toBe('VERSION_NOT_SUPPORTED');
+  });
+
+  it('a send waits for the end, or for where the task cannot go on [A2A-1.9.4 A2A-1.9.8]', async () => {
+    expect((await send(said('hello'))).status.state).toBe('TASK_STATE_COMPLETED');
+    expect((await send({ ...said('hello'), tenant: 'asker' })).status.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    expect((await send({ ...said('hello'), tenant: 'guard' })).status.state).toBe('TASK_STATE_AUTH_REQUIRED');
+    expect((await send({ ...said('hello'), tenant: 'choosy' })).status.state).toBe('TASK_STATE_REJECTED');
+    expect((await send({ ...said('hello'), tenant: 'broken' })).status).toMatchObject({
+      state: 'TASK_STATE_FAILED',
+      message: { parts: [{ text: 'no disk' }] },
+    });
+    const text = `${binding} at once`;
+    const task = await send({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } });
+    expect(['TASK_STATE_SUBMITTED', 'TASK_STATE_WORKING']).toContain(task.status.state);
+  });
+
+  it('a list of no tasks is a list [A2A-1.9.9]', async () => {
+    expect(await ask(binding, 'ListTasks', { contextId: 'nobody-knows' })).toEqual({
+      result: { tasks: [], nextPageToken: '', pageSize: 50, totalSize: 0 },
+    });
+  });
+
+  it('times are inclusive, and UTC with milliseconds and Z [A2A-1.9.11 A2A-1.9.19 A2A-2.5.4]', async () => {
+    const contextId = `${binding}-times`;
+    const { id, status } = await send(said('hello', { contextId }));
+    expect(status.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    const listed = async (statusTimestampAfter: string) => {
+      const { result } = await ask(binding, 'ListTasks', { contextId, statusTimestampAfter });
+      return (result as { tasks: WireTask[] }).tasks.map((task) => task.id);
+    };
+    expect(await listed(status.timestamp)).toEqual([id]);
+    expect(await listed(new Date(Date.parse(status.timestamp) + 1).toISOString())).toEqual([]);
+    expect((await ask(binding, 'GetTask', { id, historyLength: -1 })).reason).toBe('INVALID_PARAMS');
+    expect((await ask(binding, 'ListTasks', { pageSize: 101 })).reason).toBe('INVALID_PARAMS');
+  });
+
+  it('roles and parts are checked, and null data is kept [A2A-1.9.13 A2A-2.5.3]', async () => {
+    const wrong = [
+      { parts: [] },
+      { role: 'user' },
+      { role: undefined },
+      { parts: [{}] },
+      { parts: [{ text: 'a', url: 'http://a.example/' }] },
+      { messageId: '' },
+    ];
+    for (const more of wrong) {
+      const { reason } = await ask(binding, 'SendMessage', said('x', more));
+      expect(reason, JSON.stringify(more)).toBe('INVALID_PARAMS');
+    }
+    const task = await send({ ...said('', { parts: [{ data: null }] }), tenant: 'plain' });
+    expect(task.history?.[0]?.parts).toEqual([{ data: null }]);
+    expect(task.artifacts?.[0]?.parts).toEqual([{ data: { got: null } }]);
+  });
+
+  it('the task of another caller is not found, by any operation [A2A-1.9.14]', async () => {
+    const text = `${binding} of alice`;
+    const { id } = await send({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } }, alice);
+    const url = 'https://hooks.example.com/';
+    for (const [method, params] of [
+      ['GetTask', { id }],
+      ['CancelTask', { id }],
+      ['SubscribeToTask', { id }],
+      ['SendMessage', said('more', { taskId: id })],
+      ['CreateTaskPushNotificationConfig', { taskId: id, url }],
+      ['ListTaskPushNotificationConfigs', { taskId: id }],
+      ['DeleteTaskPushNotificationConfig', { taskId: id, id: 'x' }],
+    ] as const) {
+      expect((await ask(binding, method, params, bob)).reason, method).toBe('TASK_NOT_FOUND');
+    }
+    const { result } = await ask(binding, 'ListTasks', {}, bob);
+    expect((result as { tasks: WireTask[] }).tasks.map((task) => task.id)).not.toContain(id);
+    expect(await ask(binding, 'GetTask', { id }, alice)).toHaveProperty('result');
+  });
+
+  it('a caller without a token has no tasks at all [A2A-2.5.12]', async () => {
+    const answer = await served.post('/a2a/rpc', {}, { Authorization: '' });
+    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="ecliptic"']);
+  });
+
+  it('a push configuration is deleted twice without fault, that of no task is not found [A2A-1.9.15]', async () => {
+    const text = `${binding} hooks`;
+    const { id: taskId } = await send({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } });
+    expect(await ask(binding, 'DeleteTaskPushNotificationConfig', { taskId, id: 'x' })).toEqual({ result: {} });
+    expect(await ask(binding, 'DeleteTaskPushNotificationConfig', { taskId, id: 'x' })).toEqual({ result: {} });
+    expect((await ask(binding, 'DeleteTaskPushNotificationConfig', { taskId: 'no', id: 'x' })).reason).toBe(
+      'TASK_NOT_FOUND',
+    );
+  });
+
+  it('what is canceled is canceled again without fault; what is done is not cancelable [A2A-1.9.16]', async () => {
+    const text = `${binding} cancel twice`;
+    const { id } = await send({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } });
+    for (let i = 0; i < 2; i++) {
+      const { result } = await ask(binding, 'CancelTask', { id });
+      expect((result as WireTask).status.state).toBe('TASK_STATE_CANCELED');
+    }
+    const done = await send(said('hello'));
+    expect(await ask(binding, 'CancelTask', { id: done.id })).toEqual({
+      reason: 'TASK_NOT_CANCELABLE',
+      code: binding === 'HTTP' ? 400 : -32002,
+    });
+  });
+
+  it('a context is as its caller calls it, or refused [A2A-1.9.17 A2A-2.5.11]', async () => {
+    const contextId = `${binding} ${'c'.repeat(200)}`;
+    const asked = await send({ ...said('hi', { contextId }), tenant: 'asker' });
+    expect(asked.contextId).toBe(contextId);
+    expect((await ask(binding, 'SendMessage', said('x', { contextId: 'c'.repeat(300) }))).reason).toBe(
+      'INVALID_PARAMS',
+    );
+    const other = said('x', { taskId: asked.id, contextId: 'another' });
+    expect((await ask(binding, 'SendMessage', other)).reason).toBe('INVALID_PARAMS');
+    expect((await send(said('x', { taskId: asked.id }))).contextId).toBe(contextId);
+    expect((await ask(binding, 'SendMessage', said('x', { taskId: asked.id }))).reason).toBe('UNSUPPORTED_OPERATION');
+    expect((await ask(binding, 'SendMessage', said('x', { taskId: 'mine' }))).reason).toBe('TASK_NOT_FOUND');
+  });
+
+  it('a page is right although the task of its cursor has changed [A2A-2.5.5]', async () => {
+    const contextId = `${binding}-pages`;
+    const ids: string[] = [];
+    for (let i = 0; i < 4; i++) ids.unshift((await send({ ...said('go', { contextId }), tenant: 'asker' })).id);
+    const list = async (pageToken?: string) => {
+      const params = { contextId, pageSize: 2, ...(pageToken && { pageToken }) };
+      return (await ask(binding, 'ListTasks', params)).result as { tasks: WireTask[]; nextPageToken: string };
+    };
+    const first = await list();
+    expect(first.tasks.map(({ id }) => id)).toEqual(ids.slice(0, 2));
+    await send(said('answer', { taskId: ids[1] }));
+    const second = await list(first.nextPageToken);
+    expect(second.tasks.map(({ id }) => id)).toEqual(ids.slice(2));
+    expect(second.nextPageToken).toBe('');
+  });
+
+  it('a body of half a megabyte is taken, one that is too large refused in the right form [A2A-2.5.1]', async () => {
+    const raw = Buffer.alloc(500_000, 7).toString('base64');
+    const task = await send({ ...said('', { parts: [{ raw, mediaType: 'image/png' }] }), tenant: 'plain' });
+    expect(task.status.state).toBe('TASK_STATE_COMPLETED');
+    const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
+    const answer = await served.post(path, `"${'x'.repeat(5_000_000)}"`);
+    const { error } = (await answer.json()) as { error: { code: number; details: object[]; data: object[] } };
+    const [info] = error.details ?? error.data;
+    expect([answer.status, error.code]).toEqual(binding === 'HTTP' ? [413, 413] : [200, -32602]);
+    expect(info).toMatchObject({ reason: 'PAYLOAD_TOO_LARGE' });
+  });
+
+  it('what is not JSON, not an object, or too deep is answered in the right form', async () => {
+    const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
+    const deep = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`;
+    const params = `{"message":{"messageId":"deep","role":"ROLE_USER","parts":[{"data":${deep}}]}}`;
+    const bodies: [body: string, reason: string, type?: string][] = [
+      ['{"a', 'PARSE_ERROR'],
+      ['', binding === 'HTTP' ? 'INVALID_PARAMS' : 'PARSE_ERROR'],
+      ['[]', binding === 'HTTP' ? 'INVALID_PARAMS' : 'INVALID_REQUEST'],
+      ['null', binding === 'HTTP' ? 'INVALID_PARAMS' : 'INVALID_REQUEST'],
+      ['<x/>', 'PARSE_ERROR', 'text/xml'],
+      ['a=b', 'PARSE_ERROR', 'application/x-www-form-urlencoded'],
+      [
+        binding === 'HTTP' ? params : `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":${params}}`,
+        'INVALID_PARAMS',
+      ],
+    ];
+    for (const [body, reason, type = 'application/json'] of bodies) {
+      const answer = await served.post(path, body, { 'Content-Type': type });
+      const { error } = (await answer.json()) as { error: { details: object[]; data: object[] } };
+      expect((error.details ?? error.data)[0], body.slice(0, 20)).toMatchObject({ reason });
+      expect(answer.headers.get('content-type')).toBe(binding === 'HTTP' ? 'application/a2a+json' : 'application/json');
+    }
+  });
+
+  it('the same send is the same task, while it goes on and after', async () => {
+    const first = await send(said('once', { messageId: `${binding}-once` }));
+    const again = await send(said('once', { messageId: `${binding}-once` }));
+    expect(again).toEqual(first);
+    const key = { 'Idempotency-Key': `${binding}-key` };
+    const text = `${binding} keyed`;
+    const params = () => ({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } });
+    const one = await send(params(), key);
+    const two = await send(params(), key);
+    expect(two.id).toBe(one.id);
+    const others = await send(said('once', { messageId: `${binding}-once` }), alice);
+    expect(others.id).not.toBe(first.id);
+  });
+});
+
+describe('JSON-RPC', () => {
+  it('has -32600 for what is no request, and answers to its id [A2A-2.5.6]', async () => {
+    const wrong = [{ id: 5 }, { jsonrpc: '1.0', id: 5, method: 'GetTask' }, { jsonrpc: '2.0', id: 5, method: 7 }];
+    for (const body of wrong) {
+      const answer = await (await served.post('/a2a/rpc', body)).json();
+      expect(answer).toMatchObject({ jsonrpc: '2.0', id: 5, error: { code: -32600 } });
+    }
+    expect(await served.rpc('NoSuchThing', {})).toMatchObject({ id: 7, error: { code: -32601 } });
+    expect(await served.rpc('GetTask', {})).toMatchObject({ id: 7, error: { code: -32602 } });
+  });
+});
+
+describe('the HTTP binding', () => {
+  it('says every error as google.rpc.Status with an ErrorInfo, in its own media type [A2A-1.9.10 A2A-1.9.18]', async () => {
+    const answers = await Promise.all([
+      served.get('/a2a/v1/tasks/nobody'),
+      served.get('/a2a/v1/no/such/path'),
+      served.get('/a2a/v1/message:send'),
+      served.get('/a2a/v1/tasks?pageSize=x'),
+      served.post('/a2a/v1/message:send', '{"'),
+      served.get('/a2a/v1/tasks', { Authorization: '' }),
+      served.get('/a2a/v1/tasks', { Authorization: 'Bearer wrong' }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 400, 400, 401, 401]);
+    for (const answer of answers) {
+      expect(answer.headers.get('content-type')).toBe('application/a2a+json');
+      expect(await answer.json()).toEqual({
+        error: {
+          code: answer.status,
+          status: expect.stringMatching(/^[A-Z_]+$/),
+          message: expect.any(String),
+          details: expect.arrayContaining([
+            expect.objectContaining({
+              '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+              reason: expect.stringMatching(/^[A-Z_]+$/),
+            }),
+          ]),
+        },
+      });
+    }
+  });
+
+  it('serves a subscription by POST and by GET [A2A-1.9.6]', async () => {
+    const id = await served.hold('both verbs');
+    const readers = [
+      eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`)),
+      eventsOf(await served.post(`/a2a/v1/tasks/${id}:subscribe`, '')),
+    ];
+    const firsts = await Promise.all(readers.map((reader) => reader.next()));
+    expect(firsts.map(({ value }) => kindOf(value!))).toEqual([expect.stringMatching(/^task /), expect.any(String)]);
+    served.held.get('both verbs')!.finish('done');
+    const rests = await Promise.all(readers.map((reader) => collect(reader)));
+    expect(rests.map((rest) => rest.map(kindOf).at(-1))).toEqual(['completed', 'completed']);
+  });
+
+  it('takes a tenant in the path, and gives it back exactly or not at all [A2A-1.9.20]', async () => {
+    const answer = await served.post('/a2a/v1/plain/message:send', said('hello'));
+    const { task } = (await answer.json()) as TaskResult;
+    expect(task.artifacts?.[0]?.parts[0]?.data).toEqual({ got: 'hello' });
+    const list = async (path: string) => ((await (await served.get(path)).json()) as { totalSize: number }).totalSize;
+    expect(await list('/a2a/v1/plain/tasks')).toBeGreaterThan(0);
+    expect(await list('/a2a/v1/nobody/tasks')).toBe(0);
+    const { supportedInterfaces: own } = (await (await served.get('/api/agents/plain/agent-card')).json()) as Card;
+    expect(own.filter((one) => one.protocolVersion === '1.0').map((one) => one.tenant)).toEqual(['plain', 'plain']);
+    const { supportedInterfaces } = (await (await served.get('/.well-known/agent-card.json')).json()) as Card;
+    expect(supportedInterfaces.filter((one) => 'tenant' in one)).toEqual([]);
+    const id = await served.hold('tenant of a hook');
+    const config = { url: 'https://example.com/hook', taskId: id };
+    const made = async (tenant: object) => served.rpc('CreateTaskPushNotificationConfig', { ...config, ...tenant });
+    const { result, error } = await made({ tenant: 'slow' });
+    // Without a name service the webhook cannot be looked up, and is refused as such.
+    if (error) expect(error.data[0]?.reason).not.toBe('INVALID_PARAMS');
+    else expect(result).toMatchObject({ tenant: 'slow' });
+  });
+});
+
+interface Card {
+  supportedInterfaces: { protocolVersion: string; tenant?: string; url: string }[];
+}
+
+describe('a stream', () => {
+  it('begins with a task or a message, a subscription with a task [A2A-1.9.5]', async () => {
+    const stream = async (tenant: string) =>
+      (await collect(eventsOf(await served.post('/a2a/v1/message:stream', { ...said('x'), tenant })))).map(kindOf);
+    expect(await stream('echo')).toEqual(['task submitted', 'working', 'artifact', 'completed']);
+    expect(await stream('quick')).toEqual(['message']);
+    expect(await stream('broken')).toEqual(['task submitted', 'failed']);
+    const id = await served.hold('first of all');
+    const reader = eventsOf(await served.post(`/a2a/v1/tasks/${id}:subscribe`, ''));
+    expect(kindOf((await reader.next()).value!)).toMatch(/^task /);
+    served.held.get('first of all')!.finish();
+    await collect(reader);
+  });
+
+  it('goes on where the task is interrupted, and ends with it [A2A-1.9.7]', async () => {
+    const reader = eventsOf(await served.post('/a2a/v1/message:stream', { ...said('x'), tenant: 'asker' }));
+    const { value: first } = await reader.next();
+    const { id } = first!.data.task!;
+    expect([kindOf(first!), kindOf((await reader.next()).value!), kindOf((await reader.next()).value!)]).toEqual([
+      'task submitted',
+      'working',
+      'input_required',
+    ]);
+    const answer = await collect(
+      eventsOf(await served.post('/a2a/v1/message:stream', said('that one', { taskId: id }))),
+    );
+    // The answer's own stream tells nothing of what was asked before.
+    expect(answer.map(kindOf)).toEqual(['task working', 'artifact', 'completed']);
+    expect((await collect(reader)).map(kindOf)).toEqual(['working', 'artifact', 'completed']);
+  });
+
+  it('has an id on every event, from which it goes on without a gap [A2A-2.5.9]', async () => {
+    const id = await served.hold('resume me');
+    const held = served.held.get('resume me')!;
+    const first = eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`));
+    await first.next();
+    for (let i = 0; i < 5; i++) held.task.progress(`${i}`);
+    const seen = [];
+    for (let i = 0; i < 2; i++) seen.push((await first.next()).value!);
+    await first.return(undefined);
+    const last = seen.at(-1)!.id!;
+    expect(last).toMatch(new RegExp(`^${id}:\\d+$`));
+    held.task.progress('5');
+    held.finish();
+    const rest = await collect(eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`, { 'Last-Event-ID': last })));
+    const numbers = [...seen, ...rest].map((event) => Number(event.id!.split(':')[1]));
+    expect(numbers).toEqual(numbers.map((_, index) => numbers[0]! + index));
+    expect(kindOf(rest.at(-1)!)).toBe('completed');
+    // After the end too; only a new reading of it is refused.
+    const again = await collect(eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`, { 'Last-Event-ID': last })));
+    expect(again).toEqual(rest);
+    expect((await served.get(`/a2a/v1/tasks/${id}:subscribe`)).status).toBe(400);
+    const foreign = await served.get(`/a2a/v1/tasks/${id}:subscribe`, { 'Last-Event-ID': 'other:1' });
+    expect(foreign.status).toBe(400);
+  });
+
+  it('is answered at once, even where nothing is to be told yet', async () => {
+    const id = await served.hold('quiet');
+    const reader = eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`));
+    const { value } = await reader.next();
+    await reader.return(undefined);
+    const again = await served.get(`/a2a/v1/tasks/${id}:subscribe`, { 'Last-Event-ID': value!.id! });
+    expect(again.headers.get('content-type')).toBe('text/event-stream');
+    served.held.get('quiet')!.finish();
+    expect((await collect(eventsOf(again))).map(kindOf)).toEqual(['working', 'completed']);
+  });
+
+  it('that nobody reads any more leaves the task and the other readers alone', async () => {
+    const id = await served.hold('left');
+    const stays = eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`));
+    await stays.next();
+    const leaves = httpRequest(`${served.url}/a2a/v1/tasks/${id}:subscribe`, {
+      headers: { 'A2A-Version': '1.0', Authorization: `Bearer ${served.owner}` },
+    });
+    await new Promise<void>((resolve) => {
+      leaves.on('response', (response) => response.once('data', () => resolve()));
+      leaves.on('error', () => {});
+      leaves.end();
+    });
+    leaves.destroy();
+    served.held.get('left')!.finish('done');
+    expect((await collect(stays)).map(kindOf)).toEqual(['working', 'artifact', 'completed']);
+  });
+});
+
+describe('the card', () => {
+  it('is public, cached, and tagged by what it says', async () => {
+    const answer = await fetch(`${served.url}/.well-known/agent-card.json`);
+    const text = await answer.text();
+    expect([answer.status, answer.headers.get('cache-control')]).toEqual([200, 'public, max-age=300']);
+    const etag = answer.headers.get('etag')!;
+    const headers = { 'If-None-Match': etag };
+    expect((await fetch(`${served.url}/.well-known/agent-card.json`, { headers })).status).toBe(304);
+    const hash = createHash('sha256').update(text).digest('hex');
+    served.node.agentById('plain').tool('fresh_tool', { description: 'New.' }, () => 'x');
+    const changed = await fetch(`${served.url}/.well-known/agent-card.json`, { headers });
+    expect([changed.status, changed.headers.get('etag') === etag]).toEqual([200, false]);
+    expect(
+      createHash('sha256')
+        .update(await changed.text())
+        .digest('hex'),
+    ).not.toBe(hash);
+  });
+});

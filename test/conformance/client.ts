@@ -1,0 +1,91 @@
+/**
+ * Does with this node's upstream client what a scenario for clients asks for: connects, logs in where it must, and uses
+ * everything that the server offers. The suite runs it with the server's URL.
+ */
+
+import { needsInput } from '../../src/mcp/call.js';
+import type { UpstreamInit } from '../../src/mcp/upstream/upstream.js';
+import { EclipticError } from '../../src/runtime/errors.js';
+import { OPERATOR, Upstreaming, until } from '../upstream/harness.js';
+
+interface Context {
+  readonly client_id?: string;
+  readonly client_secret?: string;
+  readonly toolCalls?: readonly { readonly name: string; readonly arguments: Record<string, unknown> }[];
+}
+
+const SERVER = 'server';
+/** What the suite takes for the document of a client that has one. */
+const METADATA_URL = 'https://conformance-test.local/client-metadata.json';
+/** Logins that one thing may take. */
+const MAX_LOGINS = 3;
+/** What the suite's tools take. */
+const ARGUMENTS = { a: 5, b: 3, region: 'us-west1', id: 'one' };
+const SETTLED: ReadonlySet<string> = new Set(['running', 'needs-login', 'failed']);
+
+const url = new URL(process.argv.at(-1)!);
+const context: Context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}');
+const mesh = await Upstreaming.start();
+
+try {
+  const { client_id: clientId, client_secret: clientSecret } = context;
+  const oauth = clientId === undefined ? { clientMetadataUrl: METADATA_URL } : { clientId, clientSecret };
+  const endpoint: UpstreamInit['endpoint'] = { kind: 'http', url, headers: {}, oauth };
+  mesh.add(SERVER, endpoint, { restart: { maxCrashes: 1 } });
+  await loggingIn(connected);
+  await useEverything();
+} catch (error) {
+  console.error(error);
+  process.exitCode = 1;
+} finally {
+  await mesh.end();
+}
+
+async function connected(): Promise<void> {
+  await until(() => SETTLED.has(mesh.status(SERVER).state));
+  const { state, reason } = mesh.status(SERVER);
+  if (state === 'needs-login') throw new EclipticError('LOGIN_REQUIRED', reason ?? state);
+  if (state === 'failed') throw new Error(reason ?? state);
+}
+
+async function useEverything(): Promise<void> {
+  const { mcp } = mesh.node;
+  const options = { caller: OPERATOR, capabilities: { elicitation: { form: {} } } };
+  const tools = mcp.list('tool', OPERATOR).map(({ key }) => ({ name: key, arguments: ARGUMENTS }));
+  const calls = (context.toolCalls ?? tools).map(({ name, arguments: args }) =>
+    loggingIn(async () => {
+      const ask = (more: object) => mcp.callTool(`${SERVER}.${name}`, args, { ...options, ...more });
+      let result = await ask({});
+      while (needsInput(result)) {
+        const { inputRequests = {}, requestState } = result;
+        const answers = Object.keys(inputRequests).map((key) => [key, { action: 'accept', content: {} }]);
+        result = await ask({ answers: Object.fromEntries(answers), ...(requestState && { state: requestState }) });
+      }
+    }),
+  );
+  await Promise.all(calls);
+  for (const { key } of mcp.list('resource', OPERATOR)) await mcp.readResource(key, options);
+  for (const { key } of mcp.list('prompt', OPERATOR)) await mcp.getPrompt(`${SERVER}.${key}`, {}, options);
+}
+
+/** Does something; when it needs a login, logs in as a user would, and does it again. */
+async function loggingIn(work: () => Promise<void>): Promise<void> {
+  for (let logins = 0; ; logins++) {
+    try {
+      return await work();
+    } catch (error) {
+      const needed = error instanceof EclipticError && error.code === 'LOGIN_REQUIRED';
+      if (!needed || logins >= MAX_LOGINS) throw error;
+    }
+    await logIn();
+    await connected();
+  }
+}
+
+/** The suite's authorization servers agree at once, and send the browser back. */
+async function logIn(): Promise<void> {
+  const { url: page, done } = await mesh.upstreams.login(SERVER);
+  const { headers } = await fetch(page, { redirect: 'manual' });
+  await mesh.logins.finish(new URL(headers.get('location')!).searchParams);
+  await done;
+}
