@@ -1,3 +1,4 @@
+import { run as a2a } from './a2a.js';
 import { run as cli } from './cli.js';
 import type { Report } from './compare.js';
 import { run as durable } from './durable.js';
@@ -5,7 +6,7 @@ import { run as links } from './links.js';
 import { run as mcp } from './mcp.js';
 import { run as mesh } from './mesh.js';
 
-const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, links, durable, mcp, cli };
+const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, links, durable, mcp, a2a, cli };
 
 const words = process.argv.slice(2);
 const json = words.includes('--json');

@@ -11,6 +11,8 @@ const SUITES = [
   'src/process',
   'test/upstream',
   'src/peers/attacks.test.ts',
+  'src/a2a-protocol',
+  'test/a2a',
 ];
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -545,6 +545,11 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
   ['UP7', 'mcp', 'However often servers are started and stopped, no process of theirs is left behind.'],
   ['UP8', 'mcp', 'What a server is given in secret is found in no log, event, error or state.'],
   ['UP9', 'mcp', 'What waits for the operator survives a restart, is decided once, and is denied when its time is up.'],
+  [
+    'UP10',
+    'mcp',
+    'A server that wants a login waits for it and says how; a login counts once, is kept in private, is renewed and can be forgotten.',
+  ],
 ]);
 
 /** Rules that implementations of A2A get wrong. `protocol` is what `src/a2a-protocol/` alone decides. */

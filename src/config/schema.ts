@@ -82,6 +82,9 @@ const LimitsSchema = z.strictObject({
       receipts: RetentionSchema.omit({ maxBytes: true })
         .optional()
         .describe('Of finished durable messages. Default: 30 days, 1,000,000.'),
+      tasks: RetentionSchema.omit({ maxBytes: true })
+        .optional()
+        .describe('Tasks of A2A clients that have ended. Default: 30 days, 100,000.'),
     })
     .optional()
     .describe('What is kept of the past; the oldest goes first.'),

@@ -20,6 +20,10 @@ import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
 import { Host } from '../host.js';
 import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
+import { CredentialStore } from '../mcp/upstream/login/credentials.js';
+import { Login } from '../mcp/upstream/login/login.js';
+import { Logins } from '../mcp/upstream/login/logins.js';
+import { Redactor } from '../mcp/upstream/redactor.js';
 import { checkSignedCard } from '../membership/signed-card.js';
 import { guardedFetch } from '../net/guarded-fetch.js';
 import { Children } from '../process/children.js';
@@ -278,6 +282,18 @@ const triggers: Record<ErrorCode, () => unknown> = {
     return node.records!.audit.check();
   },
   APPROVAL_NOT_FOUND: () => new Approvals(systemRuntime()).decide('deny', 'operator', 'no-such-id'),
+  LOGIN_REQUIRED: () => {
+    const parts = { runtime: systemRuntime(), store: new CredentialStore(), redactor: new Redactor() };
+    const init = { server: 'far', url: new URL('https://far.example/mcp'), settings: {}, redirectUrl: () => '' };
+    return new Login(parts, init).onUnauthorized({ response: new Response(null, { status: 401 }) });
+  },
+  LOGIN_FAILED: () => new Logins(systemRuntime(), { redirectUrl: () => '' }).finish(new URLSearchParams()),
+  SERVER_NOT_FOUND: async () => {
+    const { control } = await startHost(temporaryFolder());
+    const client = await ControlClient.connect(control);
+    cleanups.push(() => client.close());
+    return client.call('tools.logout', { server: 'nobody' });
+  },
   PROCESS_START_FAILED: async () => {
     const children = await Children.open(systemRuntime());
     cleanups.push(() => children.close());
@@ -564,6 +580,7 @@ function answeringWith(text: string): Promise<string> {
 function answeringStatus(status: number): Promise<string> {
   const server = createServer((socket) => {
     socket.on('error', () => {});
+    socket.resume();
     socket.end(`HTTP/1.1 ${status} \r\ncontent-length: 0\r\n\r\n`);
   });
   cleanups.push(() => new Promise((resolve) => server.close(resolve)));

@@ -278,7 +278,6 @@ async function play(seed: number): Promise<void> {
     expect(seen[0]!.event).toHaveProperty('task');
     expect(seen.slice(1)).toEqual(log.slice(numbers[0]!, numbers[0]! + seen.length - 1));
     expect(over).not.toBe('no');
-    if (over === 'ended' && ends.has(id) && numbers.at(-1) !== log.length) console.log(id, JSON.stringify(log, null, 1), JSON.stringify(seen,null,1));
     if (over === 'ended' && ends.has(id)) expect(numbers.at(-1)).toBe(log.length);
   }
   for (const { task, done, abortedAtWork } of puppets) {
@@ -296,7 +295,7 @@ async function play(seed: number): Promise<void> {
 
 describe('tasks under fire', () => {
   it(`keep their promises in ${RUNS} random histories [GI1 GI2 GI6 GI7]`, { timeout: 600_000 }, async () => {
-    for (let seed = 90; seed <= RUNS; seed++) {
+    for (let seed = 1; seed <= RUNS; seed++) {
       try {
         await play(seed);
       } catch (error) {

@@ -4,6 +4,7 @@
  */
 
 import { needsInput } from '../../src/mcp/call.js';
+import type { ToolDefinition } from '../../src/mcp/definitions.js';
 import type { UpstreamInit } from '../../src/mcp/upstream/upstream.js';
 import { EclipticError } from '../../src/runtime/errors.js';
 import { OPERATOR, Upstreaming, until } from '../upstream/harness.js';
@@ -32,7 +33,7 @@ try {
   const oauth = clientId === undefined ? { clientMetadataUrl: METADATA_URL } : { clientId, clientSecret };
   const endpoint: UpstreamInit['endpoint'] = { kind: 'http', url, headers: {}, oauth };
   mesh.add(SERVER, endpoint, { restart: { maxCrashes: 1 } });
-  await loggingIn(connected);
+  await loggingIn(async () => {});
   await useEverything();
 } catch (error) {
   console.error(error);
@@ -51,7 +52,10 @@ async function connected(): Promise<void> {
 async function useEverything(): Promise<void> {
   const { mcp } = mesh.node;
   const options = { caller: OPERATOR, capabilities: { elicitation: { form: {} } } };
-  const tools = mcp.list('tool', OPERATOR).map(({ key }) => ({ name: key, arguments: ARGUMENTS }));
+  const listed = mcp.list('tool', OPERATOR);
+  // One tool wants to be shown how another's schema arrived.
+  const schema = (listed[0]?.definition as Partial<ToolDefinition>)?.inputSchema;
+  const tools = listed.map(({ key }) => ({ name: key, arguments: { ...ARGUMENTS, schema } }));
   const calls = (context.toolCalls ?? tools).map(({ name, arguments: args }) =>
     loggingIn(async () => {
       const ask = (more: object) => mcp.callTool(`${SERVER}.${name}`, args, { ...options, ...more });
@@ -63,7 +67,10 @@ async function useEverything(): Promise<void> {
       }
     }),
   );
-  await Promise.all(calls);
+  const refused = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected');
+  for (const { reason } of refused) console.error(reason);
+  // One that fails is a scenario's own matter; where nothing works, it is this client's.
+  if (refused.length > 0 && refused.length === calls.length) throw refused[0]!.reason;
   for (const { key } of mcp.list('resource', OPERATOR)) await mcp.readResource(key, options);
   for (const { key } of mcp.list('prompt', OPERATOR)) await mcp.getPrompt(`${SERVER}.${key}`, {}, options);
 }
@@ -72,13 +79,13 @@ async function useEverything(): Promise<void> {
 async function loggingIn(work: () => Promise<void>): Promise<void> {
   for (let logins = 0; ; logins++) {
     try {
+      await connected();
       return await work();
     } catch (error) {
       const needed = error instanceof EclipticError && error.code === 'LOGIN_REQUIRED';
       if (!needed || logins >= MAX_LOGINS) throw error;
     }
     await logIn();
-    await connected();
   }
 }
 

@@ -1,9 +1,11 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { BIN, Cluster } from '../nodes/cluster.js';
 import { type Endpoint, startAcross, startAlone } from './endpoints.js';
-import { installPackages, runInspector } from './packages.js';
-import { judge } from './suite.js';
+import { bundleClient, installPackages, runInspector } from './packages.js';
+import { judgeClient, judgeServer, type Verdict } from './suite.js';
 
 // The packages are installed once, which takes its time.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 300_000 });
@@ -48,6 +50,18 @@ describe('the MCP endpoint with agents of another node', () => {
   });
 });
 
+describe('the client for upstream MCP servers', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ecliptic-conformance-'));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it.each([
+    ['2026-07-28', 32],
+    ['2025-11-25', 18],
+  ])('passes every scenario that MCP %s requires [UP2 UP10]', async (revision, count) => {
+    isComplete(await judgeClient(await bundleClient(), revision, join(folder, revision)), count);
+  });
+});
+
 /** Has the tests of a block share an endpoint. */
 function started(start: (cluster: Cluster) => Promise<Endpoint>): () => Endpoint {
   const cluster = new Cluster();
@@ -60,7 +74,10 @@ function started(start: (cluster: Cluster) => Promise<Endpoint>): () => Endpoint
 }
 
 async function passesAll({ front }: Endpoint, revision: string, count: number): Promise<void> {
-  const { required, passed, failed, output } = await judge(front.ready.mcp, revision, join(front.home, revision));
+  isComplete(await judgeServer(front.ready.mcp, revision, join(front.home, revision)), count);
+}
+
+function isComplete({ required, passed, failed, output }: Verdict, count: number): void {
   expect(failed).toEqual({});
   expect(required, output).toHaveLength(count);
   expect(passed, output).toEqual(expect.arrayContaining([...required]));

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { runConformance } from './packages.js';
 
 /** What came of one run of the suite. */
@@ -13,36 +13,53 @@ export interface Verdict {
   readonly output: string;
 }
 
-/** An extension that this server does not offer, whose scenarios no revision requires. */
-const NOT_OFFERED = /^tasks-/;
+/** Which side of MCP is judged. */
+export type Side = 'server' | 'client';
+
+/** Extensions that are not spoken here, whose scenarios no revision requires. */
+const NOT_OFFERED: Readonly<Record<Side, RegExp>> = {
+  server: /^tasks-/,
+  client: /^auth\/(client-credentials|enterprise|dpop|wif)/,
+};
 
 /** Runs all scenarios for servers of one revision of MCP against an endpoint. */
-export async function judge(url: string, revision: string, folder: string): Promise<Verdict> {
-  const required = await requiredOf(revision);
-  const ran = await runConformance('server', '--url', url, '--requirements', revision, '-o', folder);
+export function judgeServer(url: string, revision: string, folder: string): Promise<Verdict> {
+  return judge('server', ['--url', url], revision, folder);
+}
+
+/** Runs all scenarios for clients of one revision of MCP with a program, which is given the URL of each server. */
+export function judgeClient(program: string, revision: string, folder: string): Promise<Verdict> {
+  return judge('client', ['--command', `"${process.execPath}" "${program}"`], revision, folder);
+}
+
+async function judge(side: Side, subject: readonly string[], revision: string, folder: string): Promise<Verdict> {
+  const required = await requiredOf(side, revision);
+  const ran = await runConformance(side, ...subject, '--requirements', revision, '-o', folder);
   const output = ran.stdout + ran.stderr;
   const lines = [...ran.stdout.matchAll(/^([✓✗]) (\S+): \d+ passed, \d+ failed/gm)];
   const named = (mark: string) => lines.filter((line) => line[1] === mark).map((line) => line[2]!);
   const failed = Object.fromEntries(
     named('✗')
-      .filter((scenario) => required.includes(scenario) || !NOT_OFFERED.test(scenario))
-      .map((scenario) => [scenario, complaints(folder, scenario)]),
+      .filter((scenario) => required.includes(scenario) || !NOT_OFFERED[side].test(scenario))
+      .map((scenario) => [scenario, complaints(folder, side, scenario)]),
   );
   // The suite may also fail without naming a scenario.
   if (ran.code !== 0 && Object.keys(failed).length === 0) failed.suite = `exit code ${ran.code}\n${output}`;
   return { required, passed: named('✓'), failed, output };
 }
 
-async function requiredOf(revision: string): Promise<string[]> {
+async function requiredOf(side: Side, revision: string): Promise<string[]> {
   const { stdout } = await runConformance('list', '--requirements', revision);
-  const [section = ''] = /Server scenarios.*?\n\n/s.exec(stdout) ?? [];
+  const heading = side === 'server' ? 'Server' : 'Client';
+  const [section = ''] = new RegExp(`${heading} scenarios.*?\n\n`, 's').exec(stdout) ?? [];
   return [...section.matchAll(/^ {2}- (\S+)$/gm)].map((line) => line[1]!);
 }
 
 /** What a scenario's checks found wrong, from the newest folder of its results. */
-function complaints(folder: string, scenario: string): string {
-  const results = readdirSync(folder).filter((name) => name.startsWith(`server-${scenario}-2`));
-  const file = join(folder, results.sort().at(-1) ?? '', 'checks.json');
+function complaints(folder: string, side: Side, scenario: string): string {
+  const path = join(folder, side === 'server' ? `server-${scenario}` : scenario);
+  const results = readdirSync(dirname(path)).filter((name) => name.startsWith(`${basename(path)}-2`));
+  const file = join(dirname(path), results.sort().at(-1) ?? '', 'checks.json');
   if (!existsSync(file)) return 'it left no checks';
   const checks = JSON.parse(readFileSync(file, 'utf8')) as Check[];
   return checks

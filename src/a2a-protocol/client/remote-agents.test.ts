@@ -27,7 +27,7 @@ const servers = new ForeignServers();
 let runtime: HurriedRuntime;
 
 beforeEach(() => {
-  runtime = new HurriedRuntime(100);
+  runtime = new HurriedRuntime(20);
 });
 
 afterEach(async () => {

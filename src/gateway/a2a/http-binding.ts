@@ -38,9 +38,12 @@ export class HttpBinding implements Route {
       throw new EclipticError('INVALID_PARAMS', 'the body must be an object', { field: 'body', problem: 'no object' });
     }
     const { version, terms } = contextOf(exchange, extensions, metadataIn(sent));
-    const params = { ...paramsOfQuery(query), ...sent, ...named, ...(tenant !== undefined && { tenant }) };
     const old = version === '0.3';
-    const outcome = await operations.perform(method, old ? fromV03Params(method, params) : params, terms);
+    const said = { ...paramsOfQuery(query), ...sent };
+    // What the path says has the same names in both versions.
+    const read = (old ? fromV03Params(method, said) : said) as object;
+    const params = { ...read, ...named, ...(tenant !== undefined && { tenant }) };
+    const outcome = await operations.perform(method, params, terms);
     const shown = (result: unknown) => (old ? toV03Result(method, result) : result);
     if ('stream' in outcome) await streamEvents(runtime, exchange.response, outcome.stream, shown);
     else send(exchange.response, 200, shown(outcome.result));

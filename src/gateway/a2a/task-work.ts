@@ -105,7 +105,7 @@ export class TaskWork extends Deadline {
     try {
       await this.live.take(input);
     } finally {
-      if (this.live.over) this.#end();
+      if (this.live.told) this.#end();
     }
   }
 
@@ -233,7 +233,7 @@ export class TaskWork extends Deadline {
   #keep(kept: Promise<void>): void {
     kept.then(
       () => {
-        if (this.live.over) this.#end();
+        if (this.live.told) this.#end();
       },
       (err) => {
         this.#components.runtime.logger.error({ task: this.live.id, err }, 'a task could not be kept');

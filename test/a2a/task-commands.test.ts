@@ -1,0 +1,151 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TaskDetail, TaskRow } from '../../src/control/task-methods.js';
+import { ROOT } from '../source-files.js';
+
+const BIN = join(ROOT, 'bin', 'ecliptic');
+
+let folder: string;
+let node: ChildProcess;
+let url: string;
+let token: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'ecliptic-tasks-'));
+  writeFileSync(
+    join(folder, 'ecliptic.json'),
+    '{ "data": "./state", "agents": { "talker": { "module": "./talker.mjs", "capabilities": ["talk"] } } }',
+  );
+  writeFileSync(
+    join(folder, 'talker.mjs'),
+    `export function setup(agent) {
+      agent.onTask(async (task) => {
+        task.progress('thinking\\u001b[2J');
+        if (task.text === 'wait') return new Promise(() => {});
+        if (task.text === 'fail') throw new Error('no paper');
+        if (task.text === 'ask') return 'you chose ' + (await task.ask('which one?')).parts[0].text;
+        const id = task.artifact('you said ', { lastChunk: false });
+        task.artifact(task.text, { id, append: true });
+      });
+    }`,
+  );
+  node = launch(['up', '--json', '--port', '0']);
+  const [line] = (await once(createInterface({ input: node.stdout! }), 'line')) as [string];
+  ({ http: url, token } = JSON.parse(line) as { http: string; token: string });
+});
+
+afterAll(async () => {
+  node.kill('SIGTERM');
+  await once(node, 'close');
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('card', () => {
+  it('shows the card of this node, of an agent, and of a remote agent with what its signature is worth', async () => {
+    expect(JSON.parse((await run(['card'])).stdout)).toMatchObject({ name: 'Ecliptic' });
+    expect(JSON.parse((await run(['card', 'talker', '--json'])).stdout)).toMatchObject({ id: 'talker' });
+    const shown = await run(['card', url]);
+    expect(shown.stdout).toMatch(/^Ecliptic \d/);
+    expect(shown.stdout).toMatch(/^signature +holds/m);
+    const told = JSON.parse((await run(['card', url, '--json'])).stdout);
+    expect(told).toMatchObject({ card: { name: 'Ecliptic' }, signature: { verified: true } });
+  });
+});
+
+describe('invoke', () => {
+  it('prints the answer, and the progress beside it', async () => {
+    const { code, stdout, stderr } = await invoke('hello');
+    expect({ code, stdout }).toEqual({ code: 0, stdout: 'you said hello\n' });
+    expect(stderr).toMatch(/thinking\ufffd/);
+    expect((await invoke('hello', '--no-stream')).stdout).toBe('you said hello\n');
+  });
+
+  it('prints events as JSON', async () => {
+    const events = (await invoke('hello', '--json')).stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(events[0]).toHaveProperty('task');
+    expect(events.at(-1)).toMatchObject({ statusUpdate: { status: { state: 'TASK_STATE_COMPLETED' } } });
+  });
+
+  it('says how a task failed, and what it waits for', async () => {
+    expect(await invoke('fail')).toMatchObject({ code: 1, stderr: expect.stringMatching(/REMOTE_FAILED: .*failed/) });
+    const asked = await invoke('ask');
+    expect(asked).toMatchObject({ code: 1, stderr: expect.stringContaining('which one?') });
+    const [, id] = /--task (\S+)\)/.exec(asked.stderr)!;
+    expect(await invoke('red', '--task', id!)).toMatchObject({ code: 0, stdout: 'you chose red\n' });
+  });
+
+  it('gives up in time, and the task is canceled', async () => {
+    const { code, stderr } = await invoke('wait', '--timeout', '800ms');
+    expect([code, stderr]).toEqual([1, expect.stringContaining('Timed out after 800ms')]);
+    const [latest] = await tasks();
+    expect(latest).toMatchObject({ state: 'TASK_STATE_CANCELED' });
+  });
+
+  it('goes to no private place that the URL does not name', async () => {
+    expect(await run(['invoke', 'http://10.0.0.1/', 'x'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^FETCH_REFUSED/),
+    });
+    expect((await run(['invoke', url, 'x'])).stderr).toMatch(/^TOKEN_REQUIRED/);
+    expect((await run(['invoke', url])).code).toBe(2);
+  });
+});
+
+describe('tasks, task and cancel', () => {
+  it('show every caller’s tasks, follow one and cancel it', async () => {
+    const alice = JSON.parse((await run(['token', 'create', 'alice', '--json'])).stdout).token as string;
+    const waiting = launch(['invoke', url, 'wait', '--token', alice, '--skill', 'talk']);
+    const ended = finish(waiting);
+    let row: TaskRow | undefined;
+    while (!row) [row] = await tasks('--caller', 'alice', '--state', 'working');
+    expect(row).toMatchObject({ caller: 'alice', agent: 'talker', state: 'TASK_STATE_WORKING' });
+    expect((await run(['tasks'])).stdout).toMatch(/^ID +STATE +CALLER +AGENT +UPDATED\n.*working +alice +talker/);
+    const shown = await run(['task', row.id]);
+    expect(shown.stdout).toMatch(/caller +alice[\s\S]*caller > +wait[\s\S]*agent {2}> +thinking\ufffd/);
+    const detail = JSON.parse((await run(['task', row.id, '--json'])).stdout) as TaskDetail;
+    expect(detail).toMatchObject({ id: row.id, task: { id: row.id } });
+    const following = finish(launch(['task', row.id, '--follow']));
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect((await run(['cancel', row.id])).stdout).toBe(`The task ${row.id} is canceled.\n`);
+    expect((await following).stdout).toMatch(/… canceled/);
+    expect(await ended).toMatchObject({ code: 1, stderr: expect.stringContaining('canceled') });
+    expect((await run(['cancel', 'nobody'])).stderr).toMatch(/^TASK_NOT_FOUND/);
+    expect((await run(['tasks', '--state', 'dancing'])).code).not.toBe(0);
+    expect(await tasks('--limit', '1')).toHaveLength(1);
+  });
+});
+
+function invoke(message: string, ...options: string[]) {
+  return run(['invoke', url, message, '--token', token, '--skill', 'talk', ...options]);
+}
+
+async function tasks(...options: string[]): Promise<TaskRow[]> {
+  return JSON.parse((await run(['tasks', '--json', ...options])).stdout);
+}
+
+function run(args: readonly string[]) {
+  return finish(launch(args));
+}
+
+function launch(args: readonly string[]): ChildProcess {
+  const { ECLIPTIC_TOKEN: _, ...env } = process.env;
+  return spawn(process.execPath, [BIN, ...args], { cwd: folder, env: { ...env, NO_COLOR: '1' } });
+}
+
+async function finish(child: ChildProcess): Promise<{ code: number; stdout: string; stderr: string }> {
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout!),
+    text(child.stderr!),
+    once(child, 'close') as Promise<[number]>,
+  ]);
+  return { code, stdout, stderr };
+}
