@@ -43,17 +43,6 @@ export interface A2AUse {
   readonly rss: number;
 }
 
-const role = JSON.parse(process.argv[2]!) as A2ARole;
-const url = role.server === 'ours' ? await ours(role) : await theirs(role);
-process.on('message', () => {
-  const { user, system } = process.cpuUsage();
-  globalThis.gc?.();
-  const { heapUsed: heap, rss } = process.memoryUsage();
-  process.send!({ cpu: user + system, heap, rss } satisfies A2AUse);
-});
-process.on('disconnect', () => process.exit(0));
-process.send!({ url } satisfies A2AReady);
-
 async function ours({ answer, folder }: A2ARole): Promise<string> {
   const node = await createNode(folder === undefined ? {} : { store: await SqliteStore.open(folder) });
   const agent = node.agent({ id: 'echo' });
@@ -164,3 +153,14 @@ const CARD: AgentCard = {
   securityRequirements: [],
   signatures: [],
 };
+
+const role = JSON.parse(process.argv[2]!) as A2ARole;
+const url = role.server === 'ours' ? await ours(role) : await theirs(role);
+process.on('message', () => {
+  const { user, system } = process.cpuUsage();
+  globalThis.gc?.();
+  const { heapUsed: heap, rss } = process.memoryUsage();
+  process.send!({ cpu: user + system, heap, rss } satisfies A2AUse);
+});
+process.on('disconnect', () => process.exit(0));
+process.send!({ url } satisfies A2AReady);

@@ -11,6 +11,7 @@ import { controlPath, prepareDataFolder, unusable } from './control/data-folder.
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
+import type { AgentAbout } from './gateway/a2a/profiles.js';
 import type { Gateway } from './gateway/gateway.js';
 import { LOGIN_CALLBACK, loginCallback } from './gateway/login-callback.js';
 import { Logins } from './mcp/upstream/login/logins.js';
@@ -119,7 +120,7 @@ export class Host {
       await host.node.start();
       const logins = host.#logins;
       const routes = [loginCallback((query) => logins.finish(query))];
-      await host.node.serve({ ...init.http, folder: dataFolder, routes });
+      await host.node.serve({ ...init.http, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
       await host.#server.listen(control);
       return host;
     } catch (error) {
@@ -168,7 +169,7 @@ export class Host {
         offerRemoteAgents(agent, { runtime: this.#runtime, allowPrivate: config.http?.allowPrivate });
     }
     for (const [id, agentConfig] of Object.entries(own)) {
-      const { module, ...init } = agentConfig;
+      const { module, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...init } = agentConfig;
       await this.#setUp(this.node.agent({ id, ...init }), module && resolve(folder, module));
     }
   }
@@ -208,6 +209,20 @@ export class Host {
       setUp.finally(() => timer.cancel()).then(resolve, reject);
     });
   }
+}
+
+/** What the configuration says of agents besides their cards. */
+function aboutOf(agents: LoadedConfig['config']['agents'] = {}): Record<string, AgentAbout> {
+  const said = Object.entries(agents).map(([id, { project, toolPermissions, persona, skillBundles }]) => [
+    id,
+    {
+      ...(project !== undefined && { defaultProjectId: project }),
+      ...(toolPermissions && { mcpToolPermissions: toolPermissions }),
+      ...(persona && { persona }),
+      ...(skillBundles && { skillBundles }),
+    },
+  ]);
+  return Object.fromEntries(said.filter(([, about]) => Object.keys(about as object).length > 0));
 }
 
 function networkOf({ listen, ...rest }: NetworkConfig = {}): NodeNetworkInit {

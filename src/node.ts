@@ -185,7 +185,7 @@ export class EclipticNode {
     if (this.#gateway)
       throw new EclipticError('ADDRESS_UNUSABLE', `the node is served at ${this.#gateway.url} already`);
     const { registry, mcp } = this;
-    const profiles = await this.#profiles();
+    const profiles = await this.#profiles(init.about);
     const records = this.#store ? new StoreTaskRecords(this.#store, profiles) : new MemoryTaskRecords();
     const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
     const parts = { runtime: this.#runtime, deadlines: this.#deadlines, registry, mcp, identity: this.#identity };
@@ -194,12 +194,13 @@ export class EclipticNode {
   }
 
   /** Of a node with a store, those it keeps: the first agent gets the project that tasks belong to by default. */
-  async #profiles(): Promise<Profiles> {
+  async #profiles(about: GatewayInit['about'] = {}): Promise<Profiles> {
     const own = () => this.agents.map(({ id }) => id).filter((id) => !this.#callers.has(id));
-    if (!this.#store) return new SharedProject(own);
+    if (!this.#store) return new SharedProject(own, about);
     const profiles = await StoreProfiles.open(this.#runtime, this.#store);
     const [first] = own();
     if (first !== undefined) await profiles.seed(first);
+    for (const [agent, said] of Object.entries(about)) await profiles.set({ agent, ...said });
     return profiles;
   }
 

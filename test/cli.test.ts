@@ -566,7 +566,7 @@ describe('wrong usage', () => {
     ['a number that is none', ['agents', '--tier', 'two']],
     ['an empty number', ['agents', '--tier', '']],
     ['a word too many', ['agents', 'all']],
-    ['a word too few', ['card']],
+    ['a word too few', ['thread']],
     ['two agents for one card', ['card', 'sun', 'mars']],
     ['no payload', ['send', '--as', 'sun', '--to', 'mars']],
     ['no sender', ['send', '--to', 'mars', '1']],

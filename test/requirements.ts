@@ -13,7 +13,7 @@ export interface Requirement {
 type Row = readonly [id: string, capability: Capability, sentence: string];
 
 /** Requirements of every other capability are planned. */
-const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh', 'nodes', 'mcp', 'protocol']);
+const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh', 'nodes', 'mcp', 'protocol', 'gateway']);
 
 /** Rows of one part of a document; the source of a row is `place` followed by its id without `prefix`. */
 function section(place: string, prefix: string, rows: readonly Row[]): readonly Requirement[] {

@@ -1,5 +1,6 @@
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a-protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
+import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Message } from './message.js';
 
@@ -63,7 +64,9 @@ export class AgentTask {
   readonly from: string;
   readonly #reports: Reports;
   readonly #runtime: Runtime;
-  readonly #controller = new AbortController();
+  /** Made for those who ask. */
+  #controller: AbortController | undefined;
+  #reason: EclipticError | undefined;
   /** Questions that wait for an answer, the first asked first. */
   readonly #questions: ((message: A2AMessage) => void)[] = [];
   #ended = false;
@@ -88,6 +91,8 @@ export class AgentTask {
 
   /** Aborted when the caller cancels, or nobody waits any longer. */
   get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#reason) this.#controller.abort(this.#reason);
     return this.#controller.signal;
   }
 
@@ -137,7 +142,13 @@ export class AgentTask {
   /** @internal */
   abort(error: EclipticError): void {
     this.#ended = true;
-    this.#controller.abort(error);
+    this.#reason = error;
+    this.#controller?.abort(error);
+  }
+
+  /** @internal The handler is done, and says nothing more. */
+  end(): void {
+    this.#ended = true;
   }
 
   #wait(report: 'input-required' | 'auth-required', content: Content): Promise<A2AMessage> {
@@ -161,7 +172,7 @@ export class AgentTask {
 
 /** Reports on their way to the caller, in order: what the handler says, until it ends. */
 class Reports implements AsyncIterable<unknown> {
-  readonly #waiting: unknown[] = [];
+  readonly #waiting = new Fifo<unknown>();
   #wake: (() => void) | undefined;
   #over = false;
   #failure: { readonly error: unknown } | undefined;
@@ -183,6 +194,16 @@ class Reports implements AsyncIterable<unknown> {
     this.#wake?.();
   }
 
+  /** Is the handler done, be it well or not? */
+  get over(): boolean {
+    return this.#over || this.#failure !== undefined;
+  }
+
+  /** All of it, where that is one thing and nothing went wrong. */
+  takeOnly(): unknown {
+    return this.#over && this.#waiting.length === 1 ? this.#waiting.shift() : undefined;
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<unknown> {
     for (;;) {
       while (this.#waiting.length > 0) yield this.#waiting.shift();
@@ -194,6 +215,9 @@ class Reports implements AsyncIterable<unknown> {
     }
   }
 }
+
+/** Steps of a handler that are waited for before its task becomes a stream; what needs more waits for something. */
+const AT_ONCE = 8;
 
 /** The tasks that one agent works on. */
 export class AgentTasks {
@@ -208,22 +232,35 @@ export class AgentTasks {
     this.#resumable = resumable;
   }
 
-  /** Begins a task; what this gives is streamed to the caller. Who stops reading cancels. */
-  async *run(message: Message, opening: TaskOpening): AsyncGenerator<unknown> {
+  /**
+   * Begins a task, and gives what its caller gets: one thing, if the handler is done at once and has no more to say,
+   * else a stream of everything. Who stops reading cancels.
+   */
+  async run(message: Message, opening: TaskOpening): Promise<unknown> {
     const reports = new Reports();
     const task = new AgentTask(this.#runtime, message.from, opening, reports);
     const key = `${message.from} ${task.id}`;
     this.#open.set(key, task);
-    reports.push({ report: 'accepted', resumable: this.#resumable });
+    if (this.#resumable) reports.push({ report: 'accepted', resumable: true });
     void (async () => this.#handler(task))().then(
       (value) => reports.end(value),
       (error) => reports.fail(error),
     );
+    for (let turn = 0; turn < AT_ONCE && !reports.over; turn++) await undefined;
+    const only = reports.takeOnly();
+    if (only === undefined) return this.#stream(key, task, reports);
+    this.#open.delete(key);
+    task.end();
+    return only;
+  }
+
+  async *#stream(key: string, task: AgentTask, reports: Reports): AsyncGenerator<unknown> {
     try {
       yield* reports;
     } finally {
-      this.#open.delete(key);
-      task.abort(new EclipticError('CANCELLED', 'nobody waits for the task any longer'));
+      if (this.#open.get(key) === task) this.#open.delete(key);
+      if (reports.over) task.end();
+      else task.abort(new EclipticError('CANCELLED', 'nobody waits for the task any longer'));
     }
   }
 

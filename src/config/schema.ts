@@ -38,6 +38,23 @@ const AgentConfigSchema = z.strictObject({
   tier: AgentTierSchema.optional().describe('0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.'),
   capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
   sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
+  project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
+  toolPermissions: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('The tools that its A2A card shows, "tool" or "agent.tool". Default: its own.'),
+  persona: z
+    .strictObject({
+      archetype: z.string().optional(),
+      background: z.string().optional(),
+      traits: z.array(z.string()).optional(),
+    })
+    .optional()
+    .describe('What its A2A card tells of it besides its description.'),
+  skillBundles: z
+    .array(z.strictObject({ name: z.string().min(1), tools: z.array(z.string().min(1)) }))
+    .optional()
+    .describe('Tools that its A2A card shows under a common name.'),
   module: z
     .string()
     .min(1)

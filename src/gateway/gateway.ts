@@ -10,7 +10,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import { VERSION } from '../version.js';
 import { A2AEdge } from './a2a/a2a-edge.js';
 import type { OperatorTasks } from './a2a/operator-tasks.js';
-import type { Profiles } from './a2a/profiles.js';
+import type { AgentAbout, Profiles } from './a2a/profiles.js';
 import type { A2ATaskDeps } from './a2a/task-handler.js';
 import type { TaskRecords } from './a2a/task-records.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
@@ -44,6 +44,8 @@ export interface GatewayInit {
   names?: NameStyle | undefined;
   /** What else is served. */
   routes?: readonly Route[] | undefined;
+  /** What A2A clients are told of agents besides their cards, by id. */
+  about?: Readonly<Record<string, AgentAbout>> | undefined;
   /** Private addresses that may be called at others' wish, such as webhooks: host:port, or ranges. Default none. */
   allowPrivate?: readonly string[] | undefined;
 }

@@ -187,7 +187,8 @@ function readUrl(url: string | undefined): Pick<Exchange, 'path' | 'query'> {
 }
 
 export function sendJson(response: ServerResponse, status: number, value: unknown): void {
-  const body = Buffer.from(JSON.stringify(value));
-  response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': body.length });
+  // As a string it goes out in one piece with the headers.
+  const body = JSON.stringify(value);
+  response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) });
   response.end(body);
 }

@@ -38,7 +38,7 @@ class SlowRecords extends MemoryTaskRecords {
     this.#runtime = runtime;
   }
 
-  override async save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> {
+  override async save(record: TaskRecord, events: readonly TaskEvent[]): Promise<undefined> {
     const { id } = record.model.task;
     await new Promise<void>((resolve) => this.#runtime.setTimer(resolve, this.#runtime.random() * 20));
     if (this.#runtime.random() < 0.004) {
@@ -46,7 +46,7 @@ class SlowRecords extends MemoryTaskRecords {
       throw new EclipticError('STORE_FAILED', 'the disk is full');
     }
     this.log.set(id, [...(this.log.get(id) ?? []), ...events]);
-    await super.save(record, events);
+    super.save(record, events);
   }
 
   override async eventsAfter(id: string, after: number): Promise<TaskEvent[]> {

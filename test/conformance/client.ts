@@ -1,15 +1,10 @@
-/**
- * Does with this node's upstream client what a scenario for clients asks for: connects, logs in where it must, and uses
- * everything that the server offers. The suite runs it with the server's URL.
- */
-
 import { needsInput } from '../../src/mcp/call.js';
 import type { ToolDefinition } from '../../src/mcp/definitions.js';
-import type { UpstreamInit } from '../../src/mcp/upstream/upstream.js';
 import { EclipticError } from '../../src/runtime/errors.js';
 import { OPERATOR, Upstreaming, until } from '../upstream/harness.js';
 
-interface Context {
+/** What a scenario tells its client beforehand. */
+export interface Context {
   readonly client_id?: string;
   readonly client_secret?: string;
   readonly toolCalls?: readonly { readonly name: string; readonly arguments: Record<string, unknown> }[];
@@ -24,40 +19,32 @@ const MAX_LOGINS = 3;
 const ARGUMENTS = { a: 5, b: 3, region: 'us-west1', id: 'one' };
 const SETTLED: ReadonlySet<string> = new Set(['running', 'needs-login', 'failed']);
 
-const url = new URL(process.argv.at(-1)!);
-const context: Context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}');
-const mesh = await Upstreaming.start();
-
-try {
+/**
+ * Does with a node's upstream client what a scenario for clients asks for: connects, logs in where it must, and uses
+ * everything that the server offers.
+ */
+export async function playScenario(url: URL, context: Context): Promise<void> {
   const { client_id: clientId, client_secret: clientSecret } = context;
   const oauth = clientId === undefined ? { clientMetadataUrl: METADATA_URL } : { clientId, clientSecret };
-  const endpoint: UpstreamInit['endpoint'] = { kind: 'http', url, headers: {}, oauth };
-  mesh.add(SERVER, endpoint, { restart: { maxCrashes: 1 } });
-  await loggingIn(async () => {});
-  await useEverything();
-} catch (error) {
-  console.error(error);
-  process.exitCode = 1;
-} finally {
-  await mesh.end();
+  const mesh = await Upstreaming.start();
+  try {
+    mesh.add(SERVER, { kind: 'http', url, headers: {}, oauth }, { restart: { maxCrashes: 1 } });
+    await loggingIn(mesh, async () => {});
+    await useEverything(mesh, context);
+  } finally {
+    await mesh.end();
+  }
 }
 
-async function connected(): Promise<void> {
-  await until(() => SETTLED.has(mesh.status(SERVER).state));
-  const { state, reason } = mesh.status(SERVER);
-  if (state === 'needs-login') throw new EclipticError('LOGIN_REQUIRED', reason ?? state);
-  if (state === 'failed') throw new Error(reason ?? state);
-}
-
-async function useEverything(): Promise<void> {
+async function useEverything(mesh: Upstreaming, { toolCalls }: Context): Promise<void> {
   const { mcp } = mesh.node;
   const options = { caller: OPERATOR, capabilities: { elicitation: { form: {} } } };
   const listed = mcp.list('tool', OPERATOR);
   // One tool wants to be shown how another's schema arrived.
-  const schema = (listed[0]?.definition as Partial<ToolDefinition>)?.inputSchema;
+  const schema = (listed[0]?.definition as ToolDefinition | undefined)?.inputSchema;
   const tools = listed.map(({ key }) => ({ name: key, arguments: { ...ARGUMENTS, schema } }));
-  const calls = (context.toolCalls ?? tools).map(({ name, arguments: args }) =>
-    loggingIn(async () => {
+  const calls = (toolCalls ?? tools).map(({ name, arguments: args }) =>
+    loggingIn(mesh, async () => {
       const ask = (more: object) => mcp.callTool(`${SERVER}.${name}`, args, { ...options, ...more });
       let result = await ask({});
       while (needsInput(result)) {
@@ -68,31 +55,37 @@ async function useEverything(): Promise<void> {
     }),
   );
   const refused = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected');
-  for (const { reason } of refused) console.error(reason);
   // One that fails is a scenario's own matter; where nothing works, it is this client's.
   if (refused.length > 0 && refused.length === calls.length) throw refused[0]!.reason;
   for (const { key } of mcp.list('resource', OPERATOR)) await mcp.readResource(key, options);
   for (const { key } of mcp.list('prompt', OPERATOR)) await mcp.getPrompt(`${SERVER}.${key}`, {}, options);
 }
 
-/** Does something; when it needs a login, logs in as a user would, and does it again. */
-async function loggingIn(work: () => Promise<void>): Promise<void> {
+/** Does something with the server; when it needs a login, logs in as a user would, and does it again. */
+async function loggingIn(mesh: Upstreaming, work: () => Promise<void>): Promise<void> {
   for (let logins = 0; ; logins++) {
     try {
-      await connected();
+      await connected(mesh);
       return await work();
     } catch (error) {
       const needed = error instanceof EclipticError && error.code === 'LOGIN_REQUIRED';
       if (!needed || logins >= MAX_LOGINS) throw error;
     }
-    await logIn();
+    await logIn(mesh);
   }
 }
 
+async function connected(mesh: Upstreaming): Promise<void> {
+  await until(() => SETTLED.has(mesh.status(SERVER).state));
+  const { state, reason } = mesh.status(SERVER);
+  if (state === 'needs-login') throw new EclipticError('LOGIN_REQUIRED', reason ?? state);
+  if (state === 'failed') throw new Error(reason ?? state);
+}
+
 /** The suite's authorization servers agree at once, and send the browser back. */
-async function logIn(): Promise<void> {
-  const { url: page, done } = await mesh.upstreams.login(SERVER);
-  const { headers } = await fetch(page, { redirect: 'manual' });
+async function logIn(mesh: Upstreaming): Promise<void> {
+  const { url, done } = await mesh.upstreams.login(SERVER);
+  const { headers } = await fetch(url, { redirect: 'manual' });
   await mesh.logins.finish(new URL(headers.get('location')!).searchParams);
   await done;
 }

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { BIN, Cluster } from '../nodes/cluster.js';
+import { type ClientDoor, openClientDoor } from './client-door.js';
 import { type Endpoint, startAcross, startAlone } from './endpoints.js';
-import { bundleClient, installPackages, runInspector } from './packages.js';
+import { installPackages, runInspector } from './packages.js';
 import { judgeClient, judgeServer, type Verdict } from './suite.js';
 
 // The packages are installed once, which takes its time.
@@ -52,13 +53,20 @@ describe('the MCP endpoint with agents of another node', () => {
 
 describe('the client for upstream MCP servers', () => {
   const folder = mkdtempSync(join(tmpdir(), 'ecliptic-conformance-'));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  let door: ClientDoor;
+  beforeAll(async () => {
+    door = await openClientDoor();
+  });
+  afterAll(async () => {
+    await door.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
 
   it.each([
     ['2026-07-28', 32],
     ['2025-11-25', 18],
   ])('passes every scenario that MCP %s requires [UP2 UP10]', async (revision, count) => {
-    isComplete(await judgeClient(await bundleClient(), revision, join(folder, revision)), count);
+    isComplete(await judgeClient(door.command, revision, join(folder, revision)), count);
   });
 });
 

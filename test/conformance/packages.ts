@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { build } from 'esbuild';
 import { ROOT } from '../source-files.js';
 
 const FOLDER = join(ROOT, 'test', 'conformance');
@@ -46,15 +45,6 @@ export async function installPackages(): Promise<void> {
     throw new Error(`the conformance suite could not be installed; see what \`${line}\` says\n${stderr || message}`);
   }
   writeFileSync(STAMP, lock);
-}
-
-/** The program that the suite has play the client, as one file: it is started for each scenario, all at once. */
-export async function bundleClient(): Promise<string> {
-  // From here it finds the packages, and the version beside them.
-  const outfile = join(ROOT, 'node_modules', '.conformance-client.mjs');
-  const entryPoints = [join(FOLDER, 'client.ts')];
-  await build({ entryPoints, outfile, bundle: true, platform: 'node', format: 'esm', packages: 'external' });
-  return outfile;
 }
 
 export function runConformance(...args: string[]): Promise<Ran> {

@@ -27,9 +27,9 @@ export function judgeServer(url: string, revision: string, folder: string): Prom
   return judge('server', ['--url', url], revision, folder);
 }
 
-/** Runs all scenarios for clients of one revision of MCP with a program, which is given the URL of each server. */
-export function judgeClient(program: string, revision: string, folder: string): Promise<Verdict> {
-  return judge('client', ['--command', `"${process.execPath}" "${program}"`], revision, folder);
+/** Runs all scenarios for clients of one revision of MCP with a command, to which the URL of each server is added. */
+export function judgeClient(command: string, revision: string, folder: string): Promise<Verdict> {
+  return judge('client', ['--command', command], revision, folder);
 }
 
 async function judge(side: Side, subject: readonly string[], revision: string, folder: string): Promise<Verdict> {

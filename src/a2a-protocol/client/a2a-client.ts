@@ -178,21 +178,16 @@ export class A2AClient {
     const request = this.#sendRequest(outgoing);
     const wait = request.configuration?.returnImmediately !== true;
     const limits = new CallLimits(this.#runtime, options, wait ? SEND_MS : QUICK_MS);
+    const follower = this.#follower(limits, 'new');
+    const stop = this.#cancelOnEnd(limits, follower, request);
     try {
       const sent = takeSendMessageResponse(await this.#call('SendMessage', request, limits, wait));
       if (!wait || 'message' in sent || settlesSend(sent.task.status.state)) return sent;
       // Some agents, and all simple ones, answer at once whatever they are asked.
-      const follower = this.#follower(limits, 'new');
-      const stop = this.#cancelOnEnd(limits, follower, request);
-      try {
-        for await (const _ of follower.follow(one(sent)));
-      } catch (error) {
-        await stop();
-        throw error;
-      }
+      for await (const _ of follower.follow(one(sent)));
       return { task: follower.view.task! };
     } catch (error) {
-      if (limits.reason) await this.#cancelSent(request);
+      if (limits.reason) await stop();
       throw error;
     } finally {
       limits.release();

@@ -1,4 +1,5 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
+import { NotFoundError } from '../../a2a-protocol/service-errors.js';
 import type { McpService } from '../../mcp/service.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { OPERATOR } from '../principals.js';
@@ -25,7 +26,7 @@ export class AgentChoice {
     const { profiles, registry } = this.#components;
     const found = profiles.all.find((profile) => profile.defaultProjectId !== null && registry.ownEntry(profile.agent));
     if (found) return found.agent;
-    throw new EclipticError('AGENT_NOT_FOUND', 'Agent with default project not found');
+    throw new NotFoundError('Agent with default project');
   }
 
   #named(agent: string): string {

@@ -101,7 +101,7 @@ function decode(segment: string): string {
 }
 
 function send(response: ServerResponse, status: number, value: unknown): void {
-  const body = Buffer.from(JSON.stringify(value));
-  response.writeHead(status, { 'Content-Type': 'application/a2a+json', 'Content-Length': body.length });
+  const body = JSON.stringify(value);
+  response.writeHead(status, { 'Content-Type': 'application/a2a+json', 'Content-Length': Buffer.byteLength(body) });
   response.end(body);
 }

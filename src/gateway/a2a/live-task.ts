@@ -97,7 +97,7 @@ export class LiveTask {
     if (!this.#dirty) return this.#saving ?? KEPT;
     if (!this.#saving) {
       this.#saving = this.#save();
-      return this.#saving;
+      return this.#saving ?? KEPT;
     }
     this.#next ??= this.#saving.then(() => {
       this.#saving = this.#next;
@@ -116,18 +116,18 @@ export class LiveTask {
   }
 
   /** Resolves when a blocking caller may have it: it has ended, or cannot go on without its caller. */
-  settled(signal?: AbortSignal): Promise<Task> {
+  settled(onGone?: (callback: () => void) => () => void): Promise<Task> {
     if (settlesSend(this.task.status.state)) return Promise.resolve(this.task);
     return new Promise((resolve, reject) => {
       if (this.#broken) return reject(this.#broken);
       const end = () => {
         stop();
-        signal?.removeEventListener('abort', cancel);
+        stay?.();
       };
-      const cancel = () => {
+      const stay = onGone?.(() => {
         end();
         reject(new EclipticError('CANCELLED', 'the caller went away'));
-      };
+      });
       const stop = this.watch({
         happened: (_events, task) => {
           if (!settlesSend(task.status.state)) return;
@@ -139,26 +139,35 @@ export class LiveTask {
           reject(error);
         },
       });
-      if (signal?.aborted) cancel();
-      else signal?.addEventListener('abort', cancel);
     });
   }
 
   /** What happens while this is written is written next, all at once. */
-  async #save(): Promise<void> {
+  #save(): Promise<void> | undefined {
     const events = this.#unsaved;
     const record = this.#record;
     this.#unsaved = [];
     this.#dirty = false;
-    try {
-      await this.#records.save(record, events);
-    } catch (error) {
-      this.#break(error as EclipticError);
-      throw error;
+    const kept = this.#records.save(record, events);
+    if (!kept) {
+      this.#show(record, events);
+      return undefined;
     }
-    if (!this.#next) this.#saving = undefined;
-    this.#shown = record.model;
-    for (const watcher of [...this.#watchers]) watcher.happened(events, record.model.task);
+    return kept.then(
+      () => {
+        if (!this.#next) this.#saving = undefined;
+        this.#show(record, events);
+      },
+      (error: EclipticError) => {
+        this.#break(error);
+        throw error;
+      },
+    );
+  }
+
+  #show({ model }: TaskRecord, events: readonly TaskEvent[]): void {
+    this.#shown = model;
+    for (const watcher of [...this.#watchers]) watcher.happened(events, model.task);
   }
 
   #break(error: EclipticError): void {

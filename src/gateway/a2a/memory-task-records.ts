@@ -22,7 +22,7 @@ export class MemoryTaskRecords implements TaskRecords {
   /** Ids of those that have ended, the oldest first. */
   readonly #ended = new Set<string>();
 
-  async save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> {
+  save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> | undefined {
     const { id, status } = record.model.task;
     const known = this.#tasks.get(id);
     if (known) {
@@ -31,6 +31,7 @@ export class MemoryTaskRecords implements TaskRecords {
     } else this.#tasks.set(id, { record, events: [...events], pushes: new Map() });
     if (isTerminal(status.state)) this.#ended.add(id);
     if (this.#tasks.size > CAPACITY) this.#prune();
+    return undefined;
   }
 
   async load(id: string): Promise<TaskRecord | undefined> {

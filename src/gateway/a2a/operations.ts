@@ -27,7 +27,8 @@ import type { Sent } from './task-work.js';
 /** Who asks, and what comes with every request. */
 export interface RequestTerms {
   readonly principal: Party;
-  readonly signal: AbortSignal;
+  /** Calls back if the caller goes away. Returns the way to stop. */
+  readonly onGone: (callback: () => void) => () => void;
   readonly key?: string | undefined;
   readonly chain?: DelegationChain | undefined;
   /** The number of the last event that a broken stream has seen, given the task that it is of. */
@@ -106,7 +107,7 @@ export class Operations {
     const sent = await this.#give(request, terms);
     if ('message' in sent) return sent;
     const { returnImmediately, historyLength } = request.configuration ?? {};
-    const task = returnImmediately ? sent.live.task : await sent.live.settled(terms.signal);
+    const task = returnImmediately ? sent.live.task : await sent.live.settled(terms.onGone);
     return { task: viewTask(task, { ...(historyLength !== undefined && { historyLength }) }) };
   }
 

@@ -12,36 +12,44 @@ export interface AgentProfile {
   readonly createdAt: number;
 }
 
+/** What its owner says of an agent besides its card. */
+export type AgentAbout = Partial<Omit<AgentProfile, 'agent' | 'createdAt'>>;
+
 /** Profiles in the order in which they were made. */
 export interface Profiles {
   readonly all: readonly AgentProfile[];
   of(agent: string): AgentProfile | undefined;
 }
 
+export const DEFAULT_PROJECT = 'default';
+
+export const NOTHING_KNOWN = {
+  defaultProjectId: null,
+  mcpToolPermissions: null,
+  persona: null,
+  skillBundles: [],
+} as const satisfies AgentAbout;
+
 /** Where there is no store: every agent that is there has the project that all share. */
 export class SharedProject implements Profiles {
   readonly #agents: () => readonly string[];
+  readonly #about: Readonly<Record<string, AgentAbout>>;
 
-  constructor(agents: () => readonly string[]) {
+  constructor(agents: () => readonly string[], about: Readonly<Record<string, AgentAbout>> = {}) {
     this.#agents = agents;
+    this.#about = about;
   }
 
   get all(): readonly AgentProfile[] {
-    return this.#agents().map(profile);
+    return this.#agents().map((agent) => this.#profile(agent));
   }
 
   of(agent: string): AgentProfile | undefined {
-    return this.#agents().includes(agent) ? profile(agent) : undefined;
+    return this.#agents().includes(agent) ? this.#profile(agent) : undefined;
   }
-}
 
-function profile(agent: string): AgentProfile {
-  return {
-    agent,
-    defaultProjectId: 'default',
-    mcpToolPermissions: null,
-    persona: null,
-    skillBundles: [],
-    createdAt: 0,
-  };
+  #profile(agent: string): AgentProfile {
+    const own = Object.hasOwn(this.#about, agent) ? this.#about[agent] : undefined;
+    return { ...NOTHING_KNOWN, agent, defaultProjectId: DEFAULT_PROJECT, createdAt: 0, ...own };
+  }
 }

@@ -34,14 +34,15 @@ export function contextOf(
   const active = activateExtensions(named, extensions);
   if (active.length > 0) response.setHeader(EXTENSIONS_HEADER, writeExtensions(active));
   response.setHeader(VERSION_HEADER, version);
-  const gone = new AbortController();
-  response.on('close', () => gone.abort());
   const lastEventId = first(headers['last-event-id']) ?? query.get('lastEventId') ?? undefined;
   return {
     version,
     terms: {
       principal,
-      signal: gone.signal,
+      onGone: (callback) => {
+        response.on('close', callback);
+        return () => response.off('close', callback);
+      },
       key: first(headers['idempotency-key']),
       chain: readDelegation(metadata, first(headers[DELEGATION_HEADER.toLowerCase()])),
       after: (taskId) => readCursor(lastEventId, taskId),

@@ -1,9 +1,7 @@
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import type { ProfileRow } from '../../store/tables.js';
-import type { AgentProfile, Profiles } from './profiles.js';
-
-export const DEFAULT_PROJECT = 'default';
+import { type AgentProfile, DEFAULT_PROJECT, NOTHING_KNOWN, type Profiles } from './profiles.js';
 
 /** Profiles of agents that are kept in the store. */
 export class StoreProfiles implements Profiles {
@@ -40,7 +38,7 @@ export class StoreProfiles implements Profiles {
 
   /** Makes or changes what is known of an agent. */
   async set(changes: Partial<AgentProfile> & Pick<AgentProfile, 'agent'>): Promise<AgentProfile> {
-    const known = this.of(changes.agent) ?? { ...NOTHING, agent: changes.agent, createdAt: this.#runtime.now() };
+    const known = this.of(changes.agent) ?? { ...NOTHING_KNOWN, agent: changes.agent, createdAt: this.#runtime.now() };
     const profile = { ...known, ...changes };
     await this.#store.write([{ put: 'profiles', row: toRow(profile) }]);
     const others = this.#all.filter((other) => other.agent !== profile.agent);
@@ -48,8 +46,6 @@ export class StoreProfiles implements Profiles {
     return profile;
   }
 }
-
-const NOTHING = { defaultProjectId: null, mcpToolPermissions: null, persona: null, skillBundles: [] };
 
 function toRow(profile: AgentProfile): ProfileRow {
   const { agent, defaultProjectId, mcpToolPermissions, persona, skillBundles, createdAt } = profile;

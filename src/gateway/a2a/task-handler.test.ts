@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest';
+import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest';
 import { NotFoundError, ValidationError } from '../../a2a-protocol/service-errors.js';
 import type { A2AMessage, A2ATask, A2ATaskSendRequest, A2ATaskState } from '../../a2a-protocol/simple-types.js';
 import { createNode } from '../../node.js';
@@ -178,6 +178,45 @@ describe('a node that is served', () => {
       await node.stop();
     }
     expect(() => buildAgentCard()).toThrow(expect.objectContaining({ code: 'NODE_STOPPED' }));
+  });
+});
+
+describe('the card of an agent', () => {
+  it.each([[undefined], [new MemoryStore()]])(
+    'shows the tools that its permissions and bundles name, and else its own [GI14]',
+    async (store) => {
+      const node = await createNode({ ...(store && { store }) });
+      for (const id of ['mars', 'venus', 'earth']) node.agent({ id }).tool(`do_${id}`, {}, () => null);
+      const about = {
+        mars: { mcpToolPermissions: ['venus.do_venus', 'gone'], persona: { archetype: 'The builder' } },
+        venus: { skillBundles: [{ name: 'soil', tools: ['do_earth'] }] },
+      };
+      await node.serve({ port: 0, about });
+      const skills = (id: string) => buildAgentCardForAgent({ id }).skills.map((skill) => skill.id);
+      try {
+        expect(skills('mars')).toEqual(['venus.do_venus']);
+        expect(skills('venus')).toEqual(['earth.do_earth', 'venus.do_venus']);
+        expect(skills('earth')).toEqual(['earth.do_earth']);
+        expect(buildAgentCardForAgent({ id: 'mars' }).description).toContain('The builder');
+      } finally {
+        await node.stop();
+      }
+    },
+  );
+
+  it('is at the address that the environment names [GC.PORT GC.BIND_HOST]', async () => {
+    const node = await createNode();
+    node.agent({ id: 'mars' });
+    await node.serve({ port: 0 });
+    vi.stubEnv('PORT', undefined).stubEnv('BIND_HOST', undefined);
+    try {
+      expect(buildAgentCard().url).toBe('http://127.0.0.1:3000');
+      vi.stubEnv('PORT', '8123').stubEnv('BIND_HOST', 'node.example');
+      expect(buildAgentCard().url).toBe('http://node.example:8123');
+    } finally {
+      vi.unstubAllEnvs();
+      await node.stop();
+    }
   });
 });
 

@@ -15,9 +15,9 @@ export interface TaskRecord {
   readonly model: TaskModel;
 }
 
-/** Where tasks are kept. What `save` resolves for is on disk, if there is one. */
+/** Where tasks are kept. What `save` resolves for is on disk; without one it is kept at once, and there is nothing to wait for. */
 export interface TaskRecords {
-  save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void>;
+  save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> | undefined;
   load(id: string): Promise<TaskRecord | undefined>;
   /** Events of a task after that number, in order. */
   eventsAfter(id: string, sequence: number): Promise<TaskEvent[]>;

@@ -4,6 +4,7 @@ import type { TaskInput } from '../../a2a-protocol/task-machine.js';
 import type { Message, Part } from '../../a2a-protocol/types.js';
 import type { Agent } from '../../agent/agent.js';
 import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from '../../agent/agent-tasks.js';
+import type { StreamReader } from '../../agent/streams.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 
@@ -15,6 +16,9 @@ export interface RunListener {
   input(input: TaskInput): void;
 }
 
+/** The desk says how long a task may take. */
+const UNLIMITED = { timeoutMs: Number.POSITIVE_INFINITY };
+
 /** An input without the time it came at. */
 type Untimed = TaskInput extends infer I ? (I extends { at: number } ? Omit<I, 'at'> : never) : never;
 
@@ -25,7 +29,7 @@ export class TaskRun {
   readonly #target: string;
   readonly #opening: TaskOpening;
   readonly #listener: RunListener;
-  readonly #controller = new AbortController();
+  #reports: StreamReader | undefined;
   #busy = true;
 
   constructor(runtime: Runtime, caller: Agent, target: string, opening: TaskOpening, listener: RunListener) {
@@ -43,12 +47,11 @@ export class TaskRun {
 
   /** Works until the agent is done, or it is stopped. The listener hears of everything; this never rejects. */
   async work(): Promise<void> {
-    const { signal } = this.#controller;
     let chunks = 0;
     let artifactId = '';
     try {
-      const options = { timeoutMs: Number.POSITIVE_INFINITY, signal };
-      for await (const item of this.#caller.stream(this.#target, { [TASK]: this.#opening }, options)) {
+      this.#reports = this.#caller.stream(this.#target, { [TASK]: this.#opening }, UNLIMITED);
+      for await (const item of this.#reports) {
         const report = taskIn<TaskReport>(item);
         if (report) this.#hear(report);
         else {
@@ -60,7 +63,7 @@ export class TaskRun {
       }
       this.#finish({ type: 'exit', code: 0 });
     } catch (error) {
-      if (!signal.aborted) this.#finish({ type: 'crash', reason: describeError(error) });
+      this.#finish({ type: 'crash', reason: describeError(error) });
     }
   }
 
@@ -75,7 +78,7 @@ export class TaskRun {
     this.#busy = false;
     // The stream's end reaches an agent when it next says something; this, at once.
     void this.#send({ id: this.#opening.id, cancel: true }).catch(() => {});
-    this.#controller.abort();
+    void this.#reports?.return();
   }
 
   #send(news: TaskNews): Promise<unknown> {

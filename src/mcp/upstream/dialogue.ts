@@ -62,7 +62,7 @@ export class Dialogue implements CallTerms {
   /** Goes on with the answer to the last question; resolves to the result, or to the next question. */
   static resume(connection: Connection, id: string, terms: CallTerms): Promise<unknown> {
     const dialogue = connection.dialogues.get(id);
-    const give = dialogue && dialogue.#answer;
+    const give = dialogue === undefined ? undefined : dialogue.#answer;
     const answer = terms.answers[QUESTION];
     if (!give || answer === undefined) {
       const message = 'the server no longer waits for that answer; begin anew';

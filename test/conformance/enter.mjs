@@ -1,0 +1,6 @@
+// What the suite starts for each scenario: passes it on to the clients' host, and ends as that says.
+const [door, url] = process.argv.slice(2);
+const context = process.env.MCP_CONFORMANCE_CONTEXT ?? '{}';
+const response = await fetch(door, { method: 'POST', body: JSON.stringify({ url, context: JSON.parse(context) }) });
+process.stderr.write(await response.text());
+process.exitCode = response.ok ? 0 : 1;
