@@ -48,7 +48,7 @@ async function ours({ answer, folder }: A2ARole): Promise<string> {
   const agent = node.agent({ id: 'echo' });
   if (answer === 'task') agent.onTask((task) => task.text);
   else agent.onTask((task) => task.reply(task.text));
-  const gateway = await node.serve({ port: 0, open: true });
+  const gateway = await node.serve({ port: 0, open: true, requestsPerMinute: Number.POSITIVE_INFINITY });
   return `${gateway.url}/a2a/rpc`;
 }
 

@@ -36,7 +36,12 @@ async function ours(tools: number): Promise<McpReady> {
   for (let i = 0; i < tools; i++) {
     agent.tool(`echo-${i}`, { description: 'Echoes.', inputSchema: INPUT }, ({ text }) => text);
   }
-  const { mcpUrl } = await node.serve({ port: 0, open: true, names: 'bare' });
+  const { mcpUrl } = await node.serve({
+    port: 0,
+    open: true,
+    names: 'bare',
+    requestsPerMinute: Number.POSITIVE_INFINITY,
+  });
   return { url: mcpUrl };
 }
 

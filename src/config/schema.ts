@@ -158,6 +158,9 @@ const HttpSchema = z.strictObject({
     .enum(NAME_STYLES)
     .optional()
     .describe('Names of tools on the MCP wire: safe "agent__tool" (default), dotted "agent.tool", bare "tool".'),
+  requestsPerMinute: positive
+    .optional()
+    .describe('How many requests each caller but the owner may make. Default 6,000.'),
   allowPrivate: z
     .array(z.string().min(1))
     .optional()

@@ -42,6 +42,8 @@ export interface GatewayInit {
   /** Callers without a token are guests; on loopback only. */
   open?: boolean | undefined;
   names?: NameStyle | undefined;
+  /** How many requests each caller but the owner may make. Default 6,000. */
+  requestsPerMinute?: number | undefined;
   /** What else is served. */
   routes?: readonly Route[] | undefined;
   /** What A2A clients are told of agents besides their cards, by id. */
@@ -52,6 +54,7 @@ export interface GatewayInit {
 
 const PORT = 3_000;
 const HOST = '127.0.0.1';
+const REQUESTS_PER_MINUTE = 6_000;
 
 /** What the node shows to the outside over HTTP. */
 export class Gateway {
@@ -84,7 +87,11 @@ export class Gateway {
       { baseUrl: () => this.url, allowPrivate: init.allowPrivate },
     );
     const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health];
-    this.#edge = new HttpEdge({ runtime, principals }, { port, host, hosts }, routes);
+    this.#edge = new HttpEdge(
+      { runtime, principals },
+      { port, host, hosts, requestsPerMinute: init.requestsPerMinute ?? REQUESTS_PER_MINUTE },
+      routes,
+    );
   }
 
   static async start(components: GatewayComponents, init: GatewayInit): Promise<Gateway> {

@@ -3,7 +3,8 @@ import type { AddressInfo } from 'node:net';
 import type { Party } from '../a2a/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Principals } from './principals.js';
+import { OPERATOR, type Principals } from './principals.js';
+import { RateLimiter } from './rate-limiter.js';
 
 /** One request, its caller known. */
 export interface Exchange {
@@ -29,6 +30,8 @@ export interface HttpEdgeInit {
   host: string;
   /** Names under which browsers and clients may know this node, besides the address it listens at. */
   hosts?: readonly string[];
+  /** Of each caller but the owner. */
+  requestsPerMinute: number;
 }
 
 export interface HttpEdgeComponents {
@@ -58,6 +61,7 @@ export class HttpEdge {
   readonly #hosts: ReadonlySet<string>;
   readonly #server: Server;
   readonly #routes: readonly Route[];
+  readonly #limiter: RateLimiter;
   /** Answers under way, by the token that they are for. */
   readonly #open = new Map<string, Set<ServerResponse>>();
 
@@ -65,6 +69,7 @@ export class HttpEdge {
     this.#components = components;
     this.#init = init;
     this.#routes = routes;
+    this.#limiter = new RateLimiter(components.runtime, init.requestsPerMinute);
     this.#hosts = new Set(
       [...LOOPBACK, init.host, `[${init.host}]`, ...(init.hosts ?? [])].map((name) => name.toLowerCase()),
     );
@@ -127,7 +132,7 @@ export class HttpEdge {
     const route = this.#routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
     // A route that fails takes down its own answer, never the server.
     void this.#serve(route, { request, response, path, query }).catch((thrown) => {
-      const { code, message } = toEclipticError(thrown, 'HANDLER_FAILED');
+      const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
       this.#components.runtime.logger.debug({ code, path: request.url, reason: message }, 'a request was refused');
       if (response.headersSent) {
         response.destroy();
@@ -136,6 +141,7 @@ export class HttpEdge {
       // Who was refused does not get to hold the connection with a body that nobody reads.
       if (!request.complete) response.setHeader('Connection', 'close');
       if (code === 'TOKEN_REQUIRED') response.setHeader('WWW-Authenticate', 'Bearer realm="ecliptic"');
+      if (code === 'RATE_LIMITED') response.setHeader('Retry-After', Math.ceil(Number(details.retryAfterMs) / 1_000));
       if (route?.refuse) route.refuse(response, thrown);
       else sendJson(response, ERRORS[code].http, { error: { code, message } });
     });
@@ -151,6 +157,7 @@ export class HttpEdge {
       throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
     }
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
+    if (known && known.principal !== OPERATOR) this.#limiter.take(known.principal.address);
     if (known?.token !== undefined) this.#note(known.token, response);
     await route.serve({ ...exchange, principal: known?.principal ?? NOBODY });
   }

@@ -62,15 +62,16 @@ export class Dialogue implements CallTerms {
   /** Goes on with the answer to the last question; resolves to the result, or to the next question. */
   static resume(connection: Connection, id: string, terms: CallTerms): Promise<unknown> {
     const dialogue = connection.dialogues.get(id);
-    const give = dialogue === undefined ? undefined : dialogue.#answer;
+    return dialogue ? dialogue.#resume(terms) : Promise.reject(stale());
+  }
+
+  #resume(terms: CallTerms): Promise<unknown> {
+    const give = this.#answer;
     const answer = terms.answers[QUESTION];
-    if (!give || answer === undefined) {
-      const message = 'the server no longer waits for that answer; begin anew';
-      return Promise.reject(new EclipticError('INVALID_REQUEST_STATE', message));
-    }
-    dialogue.#answer = undefined;
-    dialogue.#patience?.cancel();
-    return dialogue.#round(terms, () => give(answer));
+    if (!give || answer === undefined) return Promise.reject(stale());
+    this.#answer = undefined;
+    this.#patience?.cancel();
+    return this.#round(terms, () => give(answer));
   }
 
   /** The server asks; resolves to the caller's answer. */
@@ -124,4 +125,8 @@ export function answerQuestions(connection: Connection, client: Client): void {
 
 function nobody(): EclipticError {
   return new EclipticError('CAPABILITY_REQUIRED', 'nobody is there to be asked');
+}
+
+function stale(): EclipticError {
+  return new EclipticError('INVALID_REQUEST_STATE', 'the server no longer waits for that answer; begin anew');
 }
