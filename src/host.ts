@@ -13,7 +13,7 @@ import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
 import type { AgentAbout } from './gateway/a2a/profiles.js';
 import type { Gateway } from './gateway/gateway.js';
-import { LOGIN_CALLBACK, loginCallback } from './gateway/login-callback.js';
+import { loginCallback, loginCallbackUrl } from './gateway/login-callback.js';
 import { Logins } from './mcp/upstream/login/logins.js';
 import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
@@ -75,7 +75,7 @@ export class Host {
     this.#belongings = belongings;
     const { children, approvals, pins } = belongings;
     const { mcp: service, observability } = node;
-    const redirectUrl = () => `${this.gateway.url}${LOGIN_CALLBACK}`;
+    const redirectUrl = () => loginCallbackUrl(this.gateway.url);
     this.#logins = new Logins(runtime, { folder: belongings.dataFolder, redirectUrl });
     const logins = this.#logins;
     this.#upstreams = new Upstreams({ runtime, service, observability, children, approvals, pins, logins });

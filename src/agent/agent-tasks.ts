@@ -284,6 +284,7 @@ export function taskIn<T>(payload: unknown): T | undefined {
 }
 
 export function textOf({ parts }: Pick<A2AMessage, 'parts'>): string {
+  if (parts.length === 1) return parts[0]!.text ?? '';
   return parts.flatMap(({ text }) => (text === undefined ? [] : [text])).join('\n');
 }
 

@@ -198,9 +198,7 @@ export class Agent {
   tools(list: readonly ToolInit[]): this {
     const seal = this.#seal;
     return this.#offer(
-      list.map(({ name, handler, ...options }) =>
-        offerTool(seal, name, options, handler as ToolHandler<unknown>),
-      ),
+      list.map(({ name, handler, ...options }) => offerTool(seal, name, options, handler as ToolHandler<unknown>)),
     );
   }
 

@@ -61,6 +61,8 @@ export class HttpEdge {
   readonly #hosts: ReadonlySet<string>;
   readonly #server: Server;
   readonly #routes: readonly Route[];
+  /** The last `Host` that was ours. */
+  #goodHost: string | undefined;
   readonly #limiter: RateLimiter;
   /** Answers under way, by the token that they are for. */
   readonly #open = new Map<string, Set<ServerResponse>>();
@@ -173,8 +175,13 @@ export class HttpEdge {
 
   /** Against DNS rebinding: a page that got a name of its own to point here still sends that name. */
   #knowsHost({ headers }: IncomingMessage): boolean {
-    if (!this.#hosts.has(hostnameOf(`http://${headers.host ?? ''}`))) return false;
-    return headers.origin === undefined || this.#hosts.has(hostnameOf(headers.origin));
+    const { host = '', origin } = headers;
+    // Nearly everyone says the same as the one before.
+    if (host !== this.#goodHost) {
+      if (!this.#hosts.has(hostnameOf(`http://${host}`))) return false;
+      this.#goodHost = host;
+    }
+    return origin === undefined || this.#hosts.has(hostnameOf(origin));
   }
 }
 

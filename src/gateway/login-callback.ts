@@ -2,7 +2,14 @@ import type { ServerResponse } from 'node:http';
 import { describeError } from '../runtime/errors.js';
 import type { Route } from './http-edge.js';
 
-export const LOGIN_CALLBACK = '/oauth/callback';
+const PATH = '/oauth/callback';
+
+/** Where that is for a browser on this machine: authorization servers take loopback addresses without further ado. */
+export function loginCallbackUrl(edge: string): string {
+  const url = new URL(PATH, edge);
+  if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = '127.0.0.1';
+  return url.href;
+}
 
 /**
  * Where a browser comes back to after a login at an authorization server. Anybody may come here; what counts is the
@@ -10,7 +17,7 @@ export const LOGIN_CALLBACK = '/oauth/callback';
  */
 export function loginCallback(finish: (query: URLSearchParams) => Promise<string>): Route {
   return {
-    path: LOGIN_CALLBACK,
+    path: PATH,
     public: true,
     async serve({ request, response, query }) {
       if (request.method !== 'GET') return say(response, 405, 'Only a browser that comes back from a login is served.');

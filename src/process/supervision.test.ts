@@ -96,6 +96,12 @@ describe('supervision', () => {
     expect(follow([crashed(1_000 + policy.wellMs)], running).state).toMatchObject({ delayMs: 250 });
   });
 
+  it('gives up at once after what no new start would change', () => {
+    const final = follow([start, { type: 'crashed', at: 0, reason, jitter: 1, final: true }]);
+    expect(final.state).toEqual({ kind: 'failed', reason });
+    expect(follow([{ type: 'restart' }], final).state).toEqual({ kind: 'starting' });
+  });
+
   it('gives up after too many crashes in too short a time, until it is told to start or restart', () => {
     const failed = follow([start, crashed(0), due, crashed(1), due, crashed(2), due, crashed(policy.withinMs - 1)]);
     expect(failed.state).toEqual({ kind: 'failed', reason });

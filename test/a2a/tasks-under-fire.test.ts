@@ -228,8 +228,9 @@ class Scene {
 }
 
 /** The state that an event tells of. */
-function stateIn({ task, statusUpdate }: StreamResponse): TaskState | undefined {
-  return (task ?? statusUpdate)?.status.state;
+function stateIn(event: StreamResponse): TaskState | undefined {
+  if ('task' in event) return event.task.status.state;
+  return 'statusUpdate' in event ? event.statusUpdate.status.state : undefined;
 }
 
 const ORDER = ['submitted', 'working', 'completed', 'failed'];
@@ -286,7 +287,9 @@ async function play(seed: number): Promise<void> {
     const end = ends.get(task.id);
     if (abortedAtWork && end === 'TASK_STATE_COMPLETED') {
       // It had replied, and went on until its time was up.
-      expect(records.log.get(task.id)!.some(({ event }) => event.statusUpdate?.status.message)).toBe(true);
+      expect(
+        records.log.get(task.id)!.some(({ event }) => 'statusUpdate' in event && event.statusUpdate.status.message),
+      ).toBe(true);
     }
   }
   expect(runtime.pending).toBeLessThanOrEqual(idle);

@@ -149,8 +149,10 @@ describe('an MCP server that wants a login [UP10]', () => {
     const file = join(folder, 'data', 'logins.json');
     expect(statSync(file).mode & 0o777).toBe(0o600);
     await down();
+    server.accessTokens.clear();
     await up();
     await untilState('running');
+    expect(server.requests.filter((request) => request === 'POST /register')).toHaveLength(1);
     await client.call('tools.logout', { server: 'guarded' });
     await untilState('needs-login');
     expect(readFileSync(file, 'utf8')).not.toMatch(/access|refresh|client-/);

@@ -1,10 +1,12 @@
+import type { CallToolResult } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { NeedsInput } from '../../src/mcp/call.js';
+import type { CallOptions } from '../../src/mcp/service.js';
 import type { EclipticError } from '../../src/runtime/errors.js';
 import { OPERATOR, tool, Upstreaming, until } from './harness.js';
 
 const LISTS = {
-  tools: ['echo', 'die', 'fail', 'refuse', 'slow', 'steps', 'ask', 'change'].map((name) => tool(name)),
+  tools: ['echo', 'die', 'fail', 'refuse', 'slow', 'steps', 'ask', 'interview', 'change'].map((name) => tool(name)),
   resources: [{ uri: 'note://one', name: 'one', mimeType: 'text/plain' }],
   templates: [{ uriTemplate: 'note://{name}/text', name: 'notes' }],
   prompts: [{ name: 'greet', arguments: [{ name: 'name', required: true }] }],
@@ -38,7 +40,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
     expect(here.status('up')).toMatchObject({
       state: 'running',
       protocol: modern ? '2026-07-28' : '2025-11-25',
-      offered: { tool: 8, resource: 1, template: 1, prompt: 1 },
+      offered: { tool: 9, resource: 1, template: 1, prompt: 1 },
       problems: [],
     });
     const terms = { caller: OPERATOR };
@@ -114,7 +116,31 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
     expect(here.tools()).toContain('up.echo');
   });
 
-  // An older protocol has no word for it: there a server asks over the connection, and names no call.
+  // An older protocol's server asks in the middle of a call, and names none.
+  it.runIf(!modern)('asks in the middle of a call, and is answered by its caller', async () => {
+    const capabilities = { elicitation: { form: {} } };
+    const ask = (more: Partial<CallOptions> = {}) =>
+      here.call('up.interview', {}, { capabilities, ...more }) as Promise<unknown> as Promise<NeedsInput>;
+    const first = await ask();
+    expect(first.inputRequests).toMatchObject({ question: { params: { message: 'first?' } } });
+    // While the server waits, others use it; whoever has nobody to ask is told so.
+    expect(await here.value('up.echo', { text: 'hi' })).toMatchObject({ args: { text: 'hi' } });
+    const yes = { question: { action: 'accept', content: {} } };
+    const somebody = { ...OPERATOR, address: 'somebody' };
+    const stale = { code: 'INVALID_REQUEST_STATE' };
+    await expect(ask({ answers: yes, state: first.requestState!, caller: somebody })).rejects.toMatchObject(stale);
+    const second = await ask({ answers: yes, state: first.requestState! });
+    expect(second.inputRequests).toMatchObject({ question: { params: { message: 'second?' } } });
+    const no = { question: { action: 'decline' } };
+    const { content } = (await ask({ answers: no, state: second.requestState! })) as unknown as CallToolResult;
+    expect(JSON.parse((content[0] as { text: string }).text)).toEqual([
+      { action: 'accept', content: { tone: 'kind' } },
+      { action: 'decline' },
+    ]);
+    await expect(ask({ answers: no, state: second.requestState! })).rejects.toMatchObject(stale);
+    await expect(here.call('up.interview')).rejects.toMatchObject({ code: 'HANDLER_FAILED' });
+  });
+
   it.runIf(modern)('asks its caller for more, and gets its own state back and no other server’s', async () => {
     here.addStdio('other', { tools: LISTS.tools }, 'stdio-modern');
     await here.running('other');

@@ -49,6 +49,12 @@ const TOOLS = {
     await mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data: 'halfway' } });
     return text('done');
   },
+  interview: async (_args, { mcpReq }) => {
+    const requestedSchema = { type: 'object', properties: { tone: { type: 'string', default: 'kind' } } };
+    const first = await mcpReq.elicitInput({ mode: 'form', message: 'first?', requestedSchema });
+    const second = await mcpReq.elicitInput({ mode: 'form', message: 'second?', requestedSchema });
+    return text([first, second]);
+  },
   ask: (_args, { mcpReq }) => {
     const state = mcpReq.requestState();
     if (state !== undefined) return text({ state, answers: mcpReq.inputResponses });

@@ -80,6 +80,5 @@ function isV03(exchange: Exchange): boolean {
 /** Where a request carries what belongs to it: beside its message, or in it. */
 export function metadataIn(params: unknown): Metadata | undefined {
   const { metadata, message } = (params ?? {}) as { metadata?: Metadata; message?: { metadata?: Metadata } };
-  const own = { ...message?.metadata, ...metadata };
-  return Object.keys(own).length > 0 ? own : undefined;
+  return message?.metadata && metadata ? { ...message.metadata, ...metadata } : (metadata ?? message?.metadata);
 }

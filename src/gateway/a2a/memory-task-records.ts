@@ -54,6 +54,10 @@ export class MemoryTaskRecords implements TaskRecords {
     return wanted.sort((a, b) => compareTasks(a.model.task, b.model.task));
   }
 
+  async recentSends(): Promise<[]> {
+    return [];
+  }
+
   async unfinished(): Promise<TaskRecord[]> {
     return [];
   }

@@ -12,6 +12,12 @@ import { negotiateVersion, type ProtocolVersion, VERSION_HEADER } from '../../a2
 import type { Exchange } from '../http-edge.js';
 import type { RequestTerms } from './operations.js';
 
+/** As node has them. */
+const EXTENSIONS = EXTENSIONS_HEADER.toLowerCase();
+const LEGACY_EXTENSIONS = LEGACY_EXTENSIONS_HEADER.toLowerCase();
+const DELEGATION = DELEGATION_HEADER.toLowerCase();
+const VERSION = VERSION_HEADER.toLowerCase();
+
 /** What a request says in its headers, whatever the binding. */
 export interface RequestContext {
   readonly version: ProtocolVersion;
@@ -27,10 +33,7 @@ export function contextOf(
   const { request, response, query, principal } = exchange;
   const { headers } = request;
   const version = versionOf(exchange);
-  const named = parseExtensions(
-    headers[EXTENSIONS_HEADER.toLowerCase()],
-    headers[LEGACY_EXTENSIONS_HEADER.toLowerCase()],
-  );
+  const named = parseExtensions(headers[EXTENSIONS], headers[LEGACY_EXTENSIONS]);
   const active = activateExtensions(named, extensions);
   if (active.length > 0) response.setHeader(EXTENSIONS_HEADER, writeExtensions(active));
   response.setHeader(VERSION_HEADER, version);
@@ -44,14 +47,14 @@ export function contextOf(
         return () => response.off('close', callback);
       },
       key: first(headers['idempotency-key']),
-      chain: readDelegation(metadata, first(headers[DELEGATION_HEADER.toLowerCase()])),
+      chain: readDelegation(metadata, first(headers[DELEGATION])),
       after: (taskId) => readCursor(lastEventId, taskId),
     },
   };
 }
 
 export function versionOf({ request, query }: Exchange): ProtocolVersion {
-  return negotiateVersion(first(request.headers[VERSION_HEADER.toLowerCase()]), query);
+  return negotiateVersion(first(request.headers[VERSION]), query);
 }
 
 function first(header: string | string[] | undefined): string | undefined {

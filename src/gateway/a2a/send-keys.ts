@@ -1,33 +1,36 @@
 import type { Sent } from './task-work.js';
 
-/** How many sends are remembered; who tries again does so soon. */
-const REMEMBERED = 10_000;
+/** How many sends are remembered at least, and at most twice as many; who tries again does so soon. */
+const REMEMBERED = 5_000;
+
+type Outcome = Promise<Sent> | string;
 
 /** Which task came of which send, so that the same send is the same task while it goes on and for a while after. */
 export class SendKeys {
-  /** What is under way, or the id of a task that has ended; the latest last. */
-  readonly #sends = new Map<string, Promise<Sent> | string>();
+  /** What is under way, or the id of a task that has ended. When the younger are many, the older are forgotten. */
+  #younger = new Map<string, Outcome>();
+  #older = new Map<string, Outcome>();
 
-  find(key: string): Promise<Sent> | string | undefined {
-    return this.#sends.get(key);
+  find(key: string): Outcome | undefined {
+    return this.#younger.get(key) ?? this.#older.get(key);
   }
 
   begin(key: string, sent: Promise<Sent>): void {
-    this.#sends.set(key, sent);
+    if (this.#younger.size >= REMEMBERED) {
+      this.#older = this.#younger;
+      this.#younger = new Map();
+    }
+    this.#younger.set(key, sent);
     const forget = () => this.forget(key, sent);
     // What was no task, or nothing at all, may be tried again.
     sent.then((what) => ('message' in what ? forget() : undefined), forget);
-    for (const oldest of this.#sends.keys()) {
-      if (this.#sends.size <= REMEMBERED) break;
-      this.#sends.delete(oldest);
-    }
   }
 
-  forget(key: string, what: Promise<Sent> | string): void {
-    if (this.#sends.get(key) === what) this.#sends.delete(key);
+  forget(key: string, what: Outcome): void {
+    for (const sends of [this.#younger, this.#older]) if (sends.get(key) === what) sends.delete(key);
   }
 
   end(key: string, taskId: string): void {
-    if (this.#sends.has(key)) this.#sends.set(key, taskId);
+    for (const sends of [this.#younger, this.#older]) if (sends.has(key)) sends.set(key, taskId);
   }
 }

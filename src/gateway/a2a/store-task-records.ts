@@ -61,6 +61,12 @@ export class StoreTaskRecords implements TaskRecords {
     return records.sort((a, b) => compareTasks(a.model.task, b.model.task));
   }
 
+  async recentSends(limit: number): Promise<(Pick<TaskRecord, 'owner' | 'sendKey'> & { id: string })[]> {
+    // Ids are in the order of their making.
+    const rows = await this.#store.read({ from: 'tasks', orderBy: 'id', descending: true, limit });
+    return rows.map(({ id, owner, sendKey }) => ({ id, owner, sendKey })).reverse();
+  }
+
   async unfinished(): Promise<TaskRecord[]> {
     const state = TASK_STATES.filter((one) => !isTerminal(one));
     return (await this.#store.read({ from: 'tasks', where: { state } })).map(fromRow);
@@ -98,7 +104,7 @@ export class StoreTaskRecords implements TaskRecords {
 /** What of a model is not in its task. */
 type Rest = Omit<TaskModel, 'task'>;
 
-function toRow({ owner, agent, sessionId, createdAt, resumable, model }: TaskRecord): TaskRow {
+function toRow({ owner, agent, sessionId, createdAt, sendKey, resumable, model }: TaskRecord): TaskRow {
   const { task, ...rest } = model;
   return {
     id: task.id,
@@ -110,13 +116,13 @@ function toRow({ owner, agent, sessionId, createdAt, resumable, model }: TaskRec
     statusAt: model.at,
     createdAt,
     resumable: resumable ? 1 : 0,
-    sendKey: task.history?.[0]?.messageId ?? '',
+    sendKey,
     document: JSON.stringify([task, rest]),
   };
 }
 
-function fromRow({ owner, agent, session: sessionId, createdAt, resumable, document }: TaskRow): TaskRecord {
+function fromRow({ owner, agent, session: sessionId, createdAt, sendKey, resumable, document }: TaskRow): TaskRecord {
   const [task, rest] = JSON.parse(document) as [TaskModel['task'], Rest];
   const model = { ...rest, task };
-  return { owner, agent, sessionId, createdAt, resumable: resumable === 1, model };
+  return { owner, agent, sessionId, createdAt, sendKey, resumable: resumable === 1, model };
 }

@@ -12,7 +12,7 @@ import type {
 } from '../../a2a-protocol/types.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { LiveTask } from './live-task.js';
-import { SendKeys } from './send-keys.js';
+import { REMEMBERED_SENDS, SendKeys } from './send-keys.js';
 import { Subscription } from './subscription.js';
 import type { TaskRecord } from './task-records.js';
 import { type Sent, TaskWork, type TaskWorkComponents } from './task-work.js';
@@ -61,7 +61,11 @@ export class TaskDesk {
 
   /** Goes on with what was under way when the node stopped, where the agent can; the rest has failed. */
   async recover(): Promise<void> {
-    for (const record of await this.#components.records.unfinished()) {
+    const { records } = this.#components;
+    for (const { owner, sendKey, id } of await records.recentSends(REMEMBERED_SENDS)) {
+      this.#keys.remember(`${owner} ${sendKey}`, id);
+    }
+    for (const record of await records.unfinished()) {
       const work = this.#workOn(record);
       this.#live.set(work.live.id, work);
       await this.#components.onTask(work.live, true);
@@ -84,6 +88,8 @@ export class TaskDesk {
     const known = this.#keys.find(key);
     if (typeof known === 'object') return known;
     if (known !== undefined) {
+      const work = this.#live.get(known);
+      if (work) return { live: work.live };
       const ended = await this.#components.records.load(known);
       if (ended) return { live: new LiveTask(this.#components.records, ended, [], () => {}) };
       this.#keys.forget(key, known);
@@ -163,7 +169,9 @@ export class TaskDesk {
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
     const { model, events } = createTask({ id, contextId, message, at, ...(metadata && { metadata }) });
-    const record: TaskRecord = { owner, agent, sessionId: runtime.id(), createdAt: at, resumable: false, model };
+    const sendKey = terms.key ?? message.messageId;
+    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey };
+    const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
       made: (work: TaskWork) => {
         this.#live.set(id, work);

@@ -10,6 +10,8 @@ export interface TaskRecord {
   readonly agent: string;
   readonly sessionId: string;
   readonly createdAt: number;
+  /** What its sender called the sending: the same again is the same task. */
+  readonly sendKey: string;
   /** May the agent be given it again after a restart? */
   readonly resumable: boolean;
   readonly model: TaskModel;
@@ -26,6 +28,8 @@ export interface TaskRecords {
    * the latest status first.
    */
   list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]>;
+  /** The latest sends, the oldest first. */
+  recentSends(limit: number): Promise<(Pick<TaskRecord, 'owner' | 'sendKey'> & { id: string })[]>;
   /** Tasks that had not ended. */
   unfinished(): Promise<TaskRecord[]>;
   /** A session that belongs to no task of these. */

@@ -2,7 +2,13 @@ import type { Client, InputRequest } from '@modelcontextprotocol/client';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { CallTerms, LogEntry, NeedsInput, Progress } from '../call.js';
-import type { Connection } from './connection.js';
+
+/** A connection, as far as its calls go. */
+interface Talking {
+  /** Calls whose server waits for an answer of their caller. */
+  readonly dialogues: Map<string, Dialogue>;
+  readonly onlyCall: CallTerms | undefined;
+}
 
 /** How long a caller may take to answer while the server waits for it. */
 const PATIENCE_MS = 10 * 60_000;
@@ -21,13 +27,13 @@ export class Dialogue implements CallTerms {
   readonly #abort = new AbortController();
   readonly #id: string;
   readonly #runtime: Runtime;
-  readonly #connection: Connection;
+  readonly #connection: Talking;
   #current: CallTerms;
   #patience: Timer | undefined;
   #answer: ((value: unknown) => void) | undefined;
   #settle!: { resolve: (outcome: unknown) => void; reject: (error: unknown) => void };
 
-  constructor(runtime: Runtime, connection: Connection, terms: CallTerms) {
+  constructor(runtime: Runtime, connection: Talking, terms: CallTerms) {
     this.#runtime = runtime;
     this.#connection = connection;
     this.#id = runtime.id();
@@ -60,7 +66,7 @@ export class Dialogue implements CallTerms {
   }
 
   /** Goes on with the answer to the last question; resolves to the result, or to the next question. */
-  static resume(connection: Connection, id: string, terms: CallTerms): Promise<unknown> {
+  static resume(connection: Talking, id: string, terms: CallTerms): Promise<unknown> {
     const dialogue = connection.dialogues.get(id);
     return dialogue ? dialogue.#resume(terms) : Promise.reject(stale());
   }
@@ -115,7 +121,7 @@ export class Dialogue implements CallTerms {
 }
 
 /** Lets a server ask the caller of the one call that is under way; with several, nobody knows whose question it is. */
-export function answerQuestions(connection: Connection, client: Client): void {
+export function answerQuestions(connection: Talking, client: Client): void {
   client.setRequestHandler('elicitation/create', async ({ params }) => {
     const call = connection.onlyCall;
     if (!(call instanceof Dialogue) || !call.capabilities.elicitation) throw nobody();

@@ -1,5 +1,4 @@
 import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
-import type { Login } from './login/login.js';
 import type { Redactor } from './redactor.js';
 
 export type ClientSdk = typeof import('@modelcontextprotocol/client');
@@ -26,12 +25,17 @@ const BY_RPC_CODE: Readonly<Record<number, ErrorCode>> = {
   [TOO_LARGE_CODE]: 'PAYLOAD_TOO_LARGE',
 };
 
+/** Knows of some failures better what they mean. */
+export interface ExplainsFailures {
+  explain(sdk: ClientSdk, error: unknown): EclipticError | undefined;
+}
+
 /** Says what a failure of one server is in our terms, without its secrets. */
 export function explainer(
   sdk: ClientSdk,
   server: string,
   redactor: Redactor,
-  login?: Login,
+  login?: ExplainsFailures,
 ): (error: unknown) => EclipticError {
   return (error) => {
     const { code, message, details } = login?.explain(sdk, error) ?? upstreamFailure(sdk, server, error);

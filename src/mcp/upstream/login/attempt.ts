@@ -74,8 +74,10 @@ export class Attempt implements OAuthClientProvider {
     }
     const known = Object.hasOwn(clients, issuer) ? clients[issuer] : undefined;
     // Whoever is sent somewhere must come back here, and the authorization server knows where that is.
-    if (this.#init.state !== undefined && known?.redirectUrl !== this.redirectUrl) return undefined;
-    return known?.client;
+    if (this.#init.state !== undefined) return known?.redirectUrl === this.redirectUrl ? known.client : undefined;
+    // Nobody is registered anew behind the user's back.
+    if (!known) throw new EclipticError('LOGIN_REQUIRED', `nothing is known of a registration at ${issuer}`);
+    return known.client;
   }
 
   saveClientInformation(client: StoredOAuthClientInformation, { issuer }: { issuer: string } = { issuer: '' }): void {

@@ -117,7 +117,7 @@ export class Login implements AuthProvider {
             issParameterSupported: metadata?.authorization_response_iss_parameter_supported === true,
           });
           const code = query.get('code');
-          if (code === null) throw new Error(`the authorization server says ${query.get('error') ?? 'nothing'}`);
+          if (code === null) throw this.#refused(query);
           this.#components.redactor.add(code);
           await sdk.auth(attempt, { ...options, authorizationCode: code, ...(iss !== undefined && { iss }) });
           this.#challenge = {};
@@ -170,12 +170,19 @@ export class Login implements AuthProvider {
     const { server, url, settings, redirectUrl } = this.#init;
     return new Attempt({
       settings,
-      redirectUrl: redirectUrl(),
+      // Nobody comes back from a renewal, which may be due before anybody could.
+      redirectUrl: state === undefined ? url.href : redirectUrl(),
       ...(state !== undefined && { state }),
       redactor,
       read: () => this.#credentials,
       write: (credentials) => store.set(server, url, credentials),
     });
+  }
+
+  #refused(query: URLSearchParams): EclipticError {
+    const { server } = this.#init;
+    const said = query.get('error') ?? 'nothing';
+    return new EclipticError('LOGIN_FAILED', `the authorization server says ${said.slice(0, 128)}`, { server });
   }
 
   async #try<T>(work: () => Promise<T>): Promise<void> {

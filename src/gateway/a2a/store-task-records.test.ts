@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Task } from '../../a2a-protocol/types.js';
+import { createNode, type EclipticNode } from '../../node.js';
+import { SqliteStore } from '../../store/sqlite-store.js';
+import type { Gateway } from '../gateway.js';
+
+let folder: string;
+let node: EclipticNode;
+let gateway: Gateway;
+let runs = 0;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'ecliptic-tasks-'));
+  runs = 0;
+  await start();
+});
+
+afterEach(async () => {
+  await node.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('a task that is kept', () => {
+  it('is the same for the same key or message id, also after a restart [A2A-2.5.10]', async () => {
+    const first = await send('once', { 'Idempotency-Key': 'key-1' });
+    const second = await send('twice');
+    await restart();
+    expect((await send('another', { 'Idempotency-Key': 'key-1' })).id).toBe(first.id);
+    expect((await send('twice')).id).toBe(second.id);
+    expect((await send('new')).id).not.toBe(second.id);
+    expect(runs).toBe(3);
+  });
+
+  it('is listed after a restart as it was before, the latest first', async () => {
+    for (const id of ['a', 'b', 'c']) await send(id);
+    const before = await rpc('ListTasks', { includeArtifacts: true });
+    await restart();
+    expect(await rpc('ListTasks', { includeArtifacts: true })).toEqual(before);
+    expect((before as { tasks: Task[] }).tasks.map(({ history }) => history?.[0]?.messageId)).toEqual(['c', 'b', 'a']);
+  });
+
+  it('has its session in the project of its agent', async () => {
+    await send('a');
+    const store = await reopened();
+    const rows = await store.read({ from: 'sessions' });
+    expect(rows).toMatchObject([{ agent: 'mars', project: 'default', source: 'agent', prompt: 'a' }]);
+    expect(await store.read({ from: 'projects' })).toMatchObject([{ id: 'default' }]);
+    await store.close();
+    await start();
+  });
+});
+
+async function start(): Promise<void> {
+  node = await createNode({ store: await SqliteStore.open(folder) });
+  node.agent({ id: 'mars' }).onTask((task) => {
+    runs++;
+    return `did ${task.text}`;
+  });
+  gateway = await node.serve({ port: 0, open: true });
+}
+
+async function restart(): Promise<void> {
+  await node.stop();
+  await start();
+}
+
+async function reopened(): Promise<SqliteStore> {
+  await node.stop();
+  return SqliteStore.open(folder);
+}
+
+async function send(messageId: string, headers: Record<string, string> = {}): Promise<Task> {
+  const message = { messageId, role: 'ROLE_USER', parts: [{ text: messageId }] };
+  return ((await rpc('SendMessage', { message }, headers)) as { task: Task }).task;
+}
+
+async function rpc(method: string, params: object, headers: Record<string, string> = {}): Promise<unknown> {
+  const response = await fetch(`${gateway.url}/a2a/rpc`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0', ...headers },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  });
+  const { result, error } = (await response.json()) as { result?: unknown; error?: unknown };
+  expect(error).toBeUndefined();
+  return result;
+}
