@@ -1,5 +1,4 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import {
@@ -71,7 +70,6 @@ function cardSigner(): AgentCardSignatureGenerator {
 
 /** The SDK's own table, as its migrations make it. */
 async function databaseIn(folder: string): Promise<TaskStore> {
-  mkdirSync(folder, { recursive: true });
   const database = new Database(join(folder, 'tasks.db'));
   database.exec('PRAGMA journal_mode = WAL');
   database.exec('PRAGMA synchronous = FULL');
@@ -157,8 +155,8 @@ const CARD: AgentCard = {
 const role = JSON.parse(process.argv[2]!) as A2ARole;
 const url = role.server === 'ours' ? await ours(role) : await theirs(role);
 process.on('message', () => {
-  const { user, system } = process.cpuUsage();
   globalThis.gc?.();
+  const { user, system } = process.cpuUsage();
   const { heapUsed: heap, rss } = process.memoryUsage();
   process.send!({ cpu: user + system, heap, rss } satisfies A2AUse);
 });

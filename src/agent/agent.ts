@@ -280,7 +280,8 @@ export class Agent {
         if (this.#requestHandler) return this.#answer(envelope, this.#requestHandler, delivery);
         break;
       case 'notification':
-        if (this.#tasks && this.#heardOfTask(envelope)) return;
+        // What is said of a task is nothing for other handlers, also where nobody works on it any more.
+        if (taskIn(envelope.payload) !== undefined) return this.#hearOfTask(envelope);
         if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, delivery));
         break;
       default:
@@ -308,9 +309,8 @@ export class Agent {
     return this.#answer(envelope, (message) => handler(message.withPayload(plainPayload(opening))));
   }
 
-  #heardOfTask({ sender, payload }: ValidEnvelope): boolean {
-    const news = taskIn<TaskNews>(payload);
-    return news !== undefined && this.#tasks!.take(sender, news);
+  #hearOfTask({ sender, payload }: ValidEnvelope): void {
+    this.#tasks?.take(sender, taskIn<TaskNews>(payload)!);
   }
 
   #answer(envelope: ValidEnvelope, handler: RequestHandler, delivery?: Delivery): void | Promise<void> {

@@ -1,7 +1,7 @@
 import type { Sent } from './task-work.js';
 
 /** How many sends are remembered at least, and at most twice as many; who tries again does so soon. */
-const REMEMBERED = 5_000;
+export const REMEMBERED_SENDS = 5_000;
 
 type Outcome = Promise<Sent> | string;
 
@@ -15,12 +15,13 @@ export class SendKeys {
     return this.#younger.get(key) ?? this.#older.get(key);
   }
 
+  /** A send of an earlier life, and its task. */
+  remember(key: string, taskId: string): void {
+    this.#put(key, taskId);
+  }
+
   begin(key: string, sent: Promise<Sent>): void {
-    if (this.#younger.size >= REMEMBERED) {
-      this.#older = this.#younger;
-      this.#younger = new Map();
-    }
-    this.#younger.set(key, sent);
+    this.#put(key, sent);
     const forget = () => this.forget(key, sent);
     // What was no task, or nothing at all, may be tried again.
     sent.then((what) => ('message' in what ? forget() : undefined), forget);
@@ -32,5 +33,13 @@ export class SendKeys {
 
   end(key: string, taskId: string): void {
     for (const sends of [this.#younger, this.#older]) if (sends.has(key)) sends.set(key, taskId);
+  }
+
+  #put(key: string, outcome: Outcome): void {
+    if (this.#younger.size >= REMEMBERED_SENDS) {
+      this.#older = this.#younger;
+      this.#younger = new Map();
+    }
+    this.#younger.set(key, outcome);
   }
 }
