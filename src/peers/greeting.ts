@@ -33,6 +33,8 @@ export interface GreetingComponents {
   name: string;
   /** How long until both sides must know each other. */
   limitMs: number;
+  /** Has this node met the other as a member before? */
+  met: boolean;
 }
 
 /** An invite that this node is about to use, and who waits for it. */
@@ -198,8 +200,9 @@ export class Greeting implements LinkListener {
 
   #late(): void {
     const reason = 'the other side did not introduce itself in time';
-    // Who calls and then says nothing is refused; who is called may simply be busy, and a bad link may lose words.
-    if (this.#link.initiator || !this.#link.reliable) this.#end(new EclipticError('PEER_UNREACHABLE', reason));
+    // A stranger that calls and then says nothing is refused. Who is called may simply be busy, a bad link may lose
+    // words, and a member, whose key this link has proven, may have been cut off in the middle of its first one.
+    if (this.#link.initiator || !this.#link.reliable || this.#components.met) this.#end(new EclipticError('PEER_UNREACHABLE', reason));
     else this.#refuse(new EclipticError('MEMBERSHIP_REFUSED', reason));
   }
 

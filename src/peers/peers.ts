@@ -193,6 +193,7 @@ export class Peers implements Carrier, ChannelCarrier {
       membership,
       name: this.#init.name,
       limitMs: this.#init.greetingMs ?? GREETING_MS,
+      met: this.#peers.get(node)?.chain !== undefined,
       introduce: () => {
         const { software, addresses } = this.#init;
         said = this.#peer(node).names;
