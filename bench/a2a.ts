@@ -69,9 +69,9 @@ async function durable(report: Report): Promise<void> {
 async function memory(report: Report): Promise<void> {
   const peer = await Peer.start<A2ARole>({ server: 'ours', answer: 'task' }, PROGRAM);
   await post(urlOf(peer), MANY_TASKS / 100);
-  const before = await peer.ask<A2AUse>();
+  const before = await peer.ask<A2AUse>('memory');
   await post(urlOf(peer), MANY_TASKS);
-  const { heap, rss } = await peer.ask<A2AUse>();
+  const { heap, rss } = await peer.ask<A2AUse>('memory');
   const tasks = MANY_TASKS.toLocaleString('en');
   report.figure(SUITE, `heap growth over ${tasks} tasks`, Math.round((heap - before.heap) / MEBIBYTE), 'MiB');
   report.figure(SUITE, `resident after ${tasks} tasks`, Math.round(rss / MEBIBYTE), 'MiB');

@@ -21,8 +21,8 @@ export class Peer {
   }
 
   /** Asks it, and waits for what it says. */
-  async ask<T>(): Promise<T> {
-    this.#child.send('?');
+  async ask<T>(question = 'cpu'): Promise<T> {
+    this.#child.send(question);
     const [answer] = await once(this.#child, 'message');
     return answer as T;
   }

@@ -6,7 +6,7 @@ import { contradiction, HEADER_MISMATCH, headerValue, type Mismatch, mismatchMes
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
 import { type EclipticError, toEclipticError } from '../runtime/errors.js';
-import type { Exchange } from './http-edge.js';
+import { type Exchange, sendJson } from './http-edge.js';
 
 export interface QuickCallInit {
   service: McpService;
@@ -123,9 +123,7 @@ class Answer {
       this.#response.end();
       return;
     }
-    const body = Buffer.from(JSON.stringify(message));
-    this.#response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': body.length });
-    this.#response.end(body);
+    sendJson(this.#response, status, message);
   }
 
   #event(message: object): void {

@@ -202,7 +202,8 @@ export class Greeting implements LinkListener {
     const reason = 'the other side did not introduce itself in time';
     // A stranger that calls and then says nothing is refused. Who is called may simply be busy, a bad link may lose
     // words, and a member, whose key this link has proven, may have been cut off in the middle of its first one.
-    if (this.#link.initiator || !this.#link.reliable || this.#components.met) this.#end(new EclipticError('PEER_UNREACHABLE', reason));
+    if (this.#link.initiator || !this.#link.reliable || this.#components.met)
+      this.#end(new EclipticError('PEER_UNREACHABLE', reason));
     else this.#refuse(new EclipticError('MEMBERSHIP_REFUSED', reason));
   }
 
