@@ -136,6 +136,7 @@ function announce(host: Host, dataFolder: string, output: Output): void {
       ...failed.map(({ agent, message }) => `  ${agent} failed: ${message}`),
       `  data     ${dataFolder}`,
       `  control  ${control}`,
+      `  card     ${http}/.well-known/agent-card.json`,
       `  mcp      ${mcp}`,
       `  token    ${token}`,
       '',
