@@ -1,12 +1,21 @@
 import { run as a2a } from './a2a.js';
 import { run as cli } from './cli.js';
 import type { Report } from './compare.js';
+import { run as coordination } from './coordination.js';
 import { run as durable } from './durable.js';
 import { run as links } from './links.js';
 import { run as mcp } from './mcp.js';
 import { run as mesh } from './mesh.js';
 
-const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, links, durable, mcp, a2a, cli };
+const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
+  mesh,
+  links,
+  durable,
+  mcp,
+  a2a,
+  coordination,
+  cli,
+};
 
 const words = process.argv.slice(2);
 const json = words.includes('--json');

@@ -13,6 +13,8 @@ const SUITES = [
   'src/peers/attacks.test.ts',
   'src/a2a-protocol',
   'test/a2a',
+  'src/coordination',
+  'test/coordination',
 ];
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -19,6 +19,7 @@ import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
+import { RalphLoop } from './orchestrator/ralph/ralph-loop.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
 import { Children } from './process/children.js';
@@ -67,6 +68,7 @@ export class Host {
   readonly #server: ControlServer;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
+  #loop: RalphLoop | undefined;
   #stopping = false;
   #resolveStopped!: () => void;
 
@@ -87,7 +89,8 @@ export class Host {
     });
     const shutDown = () => runtime.defer(() => void this.stop());
     const gateway = () => this.gateway;
-    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, shutDown });
+    const loop = () => this.loop;
+    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, loop, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }
@@ -104,11 +107,11 @@ export class Host {
       children = await Children.open(runtime, { folder: join(dataFolder, 'children') });
       const approvals = new Approvals(runtime, { folder: dataFolder });
       const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }), dataFolder };
-      const { tiers, sandbox, limits } = loaded.config;
+      const { tiers, sandbox, state, limits } = loaded.config;
       const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
       const store = await SqliteStore.open(dataFolder);
       try {
-        const node = new EclipticNode({ runtime, tiers, sandbox, limits, network, store });
+        const node = new EclipticNode({ runtime, tiers, sandbox, state, limits, network, store });
         host = new Host(runtime, belongings, node, control);
       } catch (error) {
         await store.close();
@@ -121,6 +124,11 @@ export class Host {
       const logins = host.#logins;
       const routes = [loginCallback((query) => logins.finish(query))];
       await host.node.serve({ ...init.http, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
+      const { registry, router } = host.node;
+      const agent = (id: string) => host!.node.agentById(id);
+      const parts = { runtime, store, registry, router, agent, children };
+      host.#loop = new RalphLoop(parts, loaded.config.hierarchy);
+      await host.#loop.resume();
       await host.#server.listen(control);
       return host;
     } catch (error) {
@@ -139,6 +147,12 @@ export class Host {
     throw new EclipticError('NODE_STOPPED', 'the node has no HTTP edge at present');
   }
 
+  /** What works through plans. */
+  get loop(): RalphLoop {
+    if (this.#loop) return this.#loop;
+    throw new EclipticError('NODE_STOPPED', 'the node is not ready for plans yet');
+  }
+
   /** Agents whose modules failed, and why. */
   get failures(): ReadonlyMap<string, EclipticError> {
     return this.#failures;
@@ -150,6 +164,7 @@ export class Host {
     this.#stopping = true;
     this.#server.refuse();
     const { children, approvals, lock } = this.#belongings;
+    await this.#loop?.close();
     await this.node.stop({ drainMs: DRAIN_MS });
     await this.#upstreams.close();
     await children.close();

@@ -21,6 +21,7 @@ export type {
   EnvelopeMetadata,
   RoutingResult,
   SandboxRoutingConfig,
+  TaskProposalPayload,
   TierRoutingConfig,
   TierRule,
 } from './a2a/schemas.js';
@@ -35,6 +36,7 @@ export {
   RoutingResultSchema,
   SandboxRoutingConfigSchema,
   SCHEMA_VERSION,
+  TaskProposalPayloadSchema,
   TierRoutingConfigSchema,
 } from './a2a/schemas.js';
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './a2a/tier-config.js';
@@ -60,6 +62,7 @@ export { ExternalServiceError, NotFoundError, ValidationError } from './a2a-prot
 export type { A2AAgentCard, RemoteInvocationResult } from './a2a-protocol/simple-types.js';
 export type { Agent, MessageHandler, RequestHandler, StreamHandler } from './agent/agent.js';
 export type { AgentInit, CapabilityInit } from './agent/agent-init.js';
+export type { SubTaskInput, SwarmInit, SwarmRun } from './agent/agent-swarms.js';
 export type {
   AgentTask,
   Content,
@@ -71,6 +74,40 @@ export type { RequestOptions } from './agent/conversations.js';
 export type { Message } from './agent/message.js';
 export type { Recipient, SendOptions } from './agent/outbox.js';
 export type { StreamReader } from './agent/streams.js';
+export { CRDTSyncChannel, type CRDTUpdate } from './coordination/state/crdt-sync-channel.js';
+export type {
+  DocumentChange,
+  DocumentOptions,
+  Json,
+  Member,
+  SharedDocument,
+  SharedList,
+  SharedMap,
+  SharedText,
+} from './coordination/state/document.js';
+export type { Documents } from './coordination/state/documents.js';
+export {
+  type CRDTSyncMessage,
+  CRDTSyncMessageSchema,
+  type VectorClock,
+} from './coordination/state/sync-message.js';
+export type {
+  Bid,
+  Complexity,
+  Engagement,
+  Negotiation,
+  ProposalHandler,
+  ProposalInit,
+  ProposalStatus,
+  ReceivedProposal,
+  TaskNegotiator,
+  TaskProposal,
+} from './coordination/negotiation/proposal.js';
+export type { SwarmCoordinator, SwarmOptions } from './coordination/swarm/swarm-coordinator.js';
+export type { SwarmPlan } from './coordination/swarm/swarm-plan.js';
+export type { EscalationKind, SwarmEscalation, SwarmOutcome, SwarmStatus } from './coordination/swarm/swarm-records.js';
+export type { SwarmSession, SwarmSubTask } from './coordination/swarm/swarm-session.js';
+export type { Swarms } from './coordination/swarm/swarms.js';
 export { buildAgentCard, buildAgentCardForAgent } from './gateway/a2a/instance-card.js';
 export type { ProcessEvent, ProcessManager, Session } from './gateway/a2a/process-manager.js';
 export {
@@ -100,6 +137,10 @@ export type {
 } from './mcp/offering.js';
 export type { McpService } from './mcp/service.js';
 export { createNode, type EclipticNode, type NodeInit, type NodeNetworkInit } from './node.js';
+export type { TaskInput } from './orchestrator/ralph/dispatcher.js';
+export type { HierarchyConfig } from './orchestrator/ralph/hierarchy.js';
+export { RalphLoop, type RalphLoopComponents, type RunInit } from './orchestrator/ralph/ralph-loop.js';
+export type { RunNews, RunView } from './orchestrator/ralph/run-news.js';
 export type { Finding, InviteOptions, Network, PeerRow } from './peers/network.js';
 export type { PeerLimits, PeerStatus } from './peers/peer.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';

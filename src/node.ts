@@ -6,10 +6,13 @@ import type { Carrier } from './a2a/ports.js';
 import { AgentRegistry } from './a2a/registry.js';
 import { A2ARouter, type A2ARouterInit } from './a2a/router.js';
 import { traceRouting } from './a2a/routing-spans.js';
-import type { SandboxRoutingConfig, TierRoutingConfig } from './a2a/schemas.js';
+import type { SandboxRoutingConfig, StateRules, TierRoutingConfig } from './a2a/schemas.js';
 import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
 import { Agent, type AgentComponents } from './agent/agent.js';
 import type { AgentInit } from './agent/agent-init.js';
+import { ProposalRecords } from './coordination/negotiation/proposal-records.js';
+import { Documents } from './coordination/state/documents.js';
+import { Swarms } from './coordination/swarm/swarms.js';
 import { MemoryTaskRecords } from './gateway/a2a/memory-task-records.js';
 import { type Profiles, SharedProject } from './gateway/a2a/profiles.js';
 import { StoreProfiles } from './gateway/a2a/store-profiles.js';
@@ -41,6 +44,8 @@ export interface NodeInit {
   network?: NodeNetworkInit;
   tiers?: TierRoutingConfig;
   sandbox?: SandboxRoutingConfig;
+  /** Which tiers may read and write which shared documents, by their names. Default: all. */
+  state?: StateRules;
   /** The way to other nodes, where there is no network. */
   carrier?: Carrier;
   /** Where durable messages are kept. Without one they are refused. */
@@ -80,6 +85,10 @@ export class EclipticNode {
   readonly network: Network | undefined;
   /** What agents offer over MCP, here and on other nodes. */
   readonly mcp: McpService;
+  /** The documents that agents of this node share. */
+  readonly documents: Documents;
+  /** The swarms that agents of this node take part in. */
+  readonly swarms: Swarms;
   readonly #exchange: McpExchange | undefined;
   readonly #identity: Identity;
   #gateway: Gateway | undefined;
@@ -89,6 +98,7 @@ export class EclipticNode {
   readonly #policy: Policy;
   #mail: Mail | undefined;
   #records: Records | undefined;
+  #proposals: ProposalRecords | undefined;
   readonly #runtime: Runtime;
   readonly #deadlines: DeadlineQueue;
   readonly #components: AgentComponents;
@@ -133,16 +143,29 @@ export class EclipticNode {
     this.network?.attach(this);
     if (init.tiers) this.router.setTierConfig(init.tiers);
     if (init.sandbox) this.router.setSandboxConfig(init.sandbox);
+    if (init.state) policy.setStateConfig(init.state);
     const deadlines = this.#deadlines;
     const mcp = new McpService({ runtime, registry, policy, observability, deadlines });
     this.mcp = mcp;
+    const signer = this.#identity;
+    const { peers } = this.network ?? {};
+    this.documents = new Documents({ runtime, registry, policy, observability, nodeKey: this.key, signer, peers });
+    const { documents } = this;
+    this.swarms = new Swarms({ runtime, registry, observability, documents, nodeKey: this.key });
+    const { swarms } = this;
+    this.router.useSharedThreads({
+      admits: (...asked) => swarms.admits(...asked) || documents.admits(...asked),
+    });
     if (this.network) {
+      this.network.peers.documents = this.documents.meetings;
       this.#exchange = new McpExchange({ service: mcp, registry, peers: this.network.peers });
       this.network.peers.offers = this.#exchange;
     }
     const { router, channels, envelopes: factory } = this;
     const mail = () => this.#mail;
-    this.#components = { runtime, deadlines, registry, router, channels, threads, factory, mail, mcp };
+    const proposals = () => this.#proposals;
+    const parts = { runtime, deadlines, registry, router, channels, threads, factory, observability };
+    this.#components = { ...parts, mail, proposals, mcp, documents, swarms };
     this.#hold = runtime.hold();
     this.#stopTracing = traceRouting(observability);
   }
@@ -170,6 +193,11 @@ export class EclipticNode {
     this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention);
     this.#mail.start(this.router, this.network?.peers);
     this.router.usePostbox(this.#mail);
+    this.documents.useStore(store);
+    await this.swarms.useStore(store);
+    this.#proposals = await ProposalRecords.open(runtime, store);
+    // Whoever runs the node is not there to begin anew what it proposed.
+    if (this.#proposals.has('operator')) this.operator();
     this.#upkeep?.start();
     if (this.network) this.network.peers.mail = this.#mail;
   }
@@ -213,6 +241,11 @@ export class EclipticNode {
     return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
   }
 
+  /** The owner as a member of the mesh: in whose name the owner proposes work. */
+  operator(): Agent {
+    return this.#callerAgent('operator', undefined);
+  }
+
   /** The HTTP edge, if the node is served. */
   get gateway(): Gateway | undefined {
     return this.#gateway;
@@ -254,10 +287,14 @@ export class EclipticNode {
     this.#stopped = true;
     if (this.#gateway) await this.#gateway.close();
     if (drainMs > 0) await this.#drain(drainMs);
+    // While their agents are there: what they changed last still goes out.
+    await this.swarms.close();
+    await this.documents.close();
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();
     await this.registry.disableHyperswarmDiscovery();
     await this.#mail?.stop();
+    await this.#proposals?.flush();
     await this.#upkeep?.stop();
     await this.#records?.journal.close();
     await this.#records?.audit.close();

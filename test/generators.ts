@@ -8,6 +8,7 @@ import type {
   SandboxRoutingConfig,
 } from '../src/a2a/schemas.js';
 import { A2AMessageTypeSchema, SCHEMA_VERSION } from '../src/a2a/schemas.js';
+import type { CRDTSyncMessage } from '../src/coordination/state/sync-message.js';
 import type { ToolDefinition } from '../src/mcp/definitions.js';
 
 /** The arbitraries that every suite shares. */
@@ -138,6 +139,35 @@ export const arbMCPToolDefinition = (): fc.Arbitrary<ToolDefinition> =>
     },
     { requiredKeys: ['kind', 'name', 'inputSchema'] },
   );
+
+/** A valid message between replicas, with the vector clock that it must have. */
+export const arbCRDTSyncMessage = (): fc.Arbitrary<CRDTSyncMessage> =>
+  fc.record({
+    sourceAgentId: fc.tuple(arbAgentId(), arbNodeKey()).map(([id, node]) => `${id}@${node}`),
+    vectorClock: fc.dictionary(
+      fc
+        .tuple(arbAgentId(), arbNodeKey(), fc.stringMatching(/^[0-9a-z]{1,26}$/))
+        .map(([id, node, s]) => `${id}@${node}/${s}`),
+      fc.integer({ min: 1, max: 1_000_000 }),
+      { minKeys: 1, maxKeys: 5, noNullPrototype: true },
+    ),
+    payload: fc.oneof(
+      fc.record({ kind: fc.constant('update'), segments: fc.array(arbJson(), { maxLength: 3 }) }),
+      fc.record({ kind: fc.constant('have'), presence: arbJson() }),
+      fc.constant({ kind: 'want' }),
+      fc.record({ kind: fc.constant('part'), segments: fc.array(arbJson(), { maxLength: 3 }), more: fc.boolean() }),
+    ),
+    timestamp: fc.nat(),
+  });
+
+/** What is proposed, as the specification has it. */
+export const arbTaskProposal = () =>
+  fc.record({
+    taskDescription: fc.string({ maxLength: 200 }),
+    requiredCapabilities: fc.array(fc.string({ minLength: 1, maxLength: 20 }), { maxLength: 5 }),
+    estimatedComplexity: fc.constantFrom('simple', 'medium', 'complex'),
+    deadlineMs: fc.integer({ min: 1, max: 3_600_000 }),
+  });
 
 /** Sandbox rules over a small set of names, so that members, strangers and allowed agents all occur. */
 export const arbSandboxConfig = (agentIds: readonly string[]): fc.Arbitrary<SandboxRoutingConfig> => {

@@ -13,7 +13,14 @@ export interface Requirement {
 type Row = readonly [id: string, capability: Capability, sentence: string];
 
 /** Requirements of every other capability are planned. */
-const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh', 'nodes', 'mcp', 'protocol', 'gateway']);
+const delivered: ReadonlySet<Capability> = new Set<Capability>([
+  'mesh',
+  'nodes',
+  'mcp',
+  'protocol',
+  'gateway',
+  'coordination',
+]);
 
 /** Rows of one part of a document; the source of a row is `place` followed by its id without `prefix`. */
 function section(place: string, prefix: string, rows: readonly Row[]): readonly Requirement[] {
@@ -592,6 +599,36 @@ const a2aRules = section('facts/a2a', 'A2A-', [
   ['A2A-2.5.12', 'gateway', 'Callers that are not authenticated do not share their tasks.'],
 ]);
 
+const ralphLoop = section('design D7 and D9, the Ralph loop,', 'RL', [
+  ['RL1', 'coordination', 'A task begins when its dependencies are done; it ends done, failed, blocked or escalated.'],
+  ['RL2', 'coordination', 'A task goes to one agent by negotiation, or to a swarm; it gets its dependencies’ results.'],
+  ['RL3', 'coordination', 'A result counts when a validator agent, a command or a JSON Schema has approved it.'],
+  ['RL4', 'coordination', 'What failed or is to be revised is tried again with the feedback in its input.'],
+  ['RL5', 'coordination', 'What nobody managed is escalated by the policy, and what depends on it is blocked.'],
+  ['RL6', 'coordination', 'The hierarchy’s timeouts, retries and concurrency hold, in each tier and in all.'],
+  ['RL7', 'coordination', 'A plan that is run again goes on where it was and repeats nothing that finished.'],
+  [
+    'RL8',
+    'coordination',
+    'kill -9 of the node at random moments: the plan finishes, and no completed task runs twice.',
+  ],
+  ['RL9', 'coordination', 'Every fault of a plan is reported with its line before anything of it runs.'],
+  ['RL10', 'coordination', 'The command line shows a run’s progress, as JSON too, and fails unless all was done.'],
+]);
+
+const swarmRules = section('design D9, swarms,', 'SW', [
+  ['SW1', 'coordination', 'A record counts when a majority of the seats has it; without one nothing is settled.'],
+  [
+    'SW2',
+    'coordination',
+    'When the arbiter is gone the next seat in order takes the next epoch, with all that was settled.',
+  ],
+  ['SW3', 'coordination', 'A sub-task runs at least once and completes once; a late result is dropped and counted.'],
+  ['SW4', 'coordination', 'A swarm goes on after restarts, and repeats nothing that was settled.'],
+  ['SW5', 'coordination', 'The command line forms, lists, shows, joins and cancels swarms, as JSON too.'],
+  ['SW6', 'coordination', 'A plan with circles or unknown dependencies is refused; a planner’s is checked likewise.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -616,4 +653,6 @@ export const requirements: readonly Requirement[] = [
   ...safeFetches,
   ...toolSharing,
   ...upstreamServers,
+  ...ralphLoop,
+  ...swarmRules,
 ];

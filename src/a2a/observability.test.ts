@@ -68,6 +68,7 @@ const SAMPLES: readonly A2ALogEvent[] = [
   { type: 'channel-status', channelId: 'c', channelStatus: 'open', timestamp: 9 },
   { type: 'peer-status', node: 'n', peerStatus: 'suspected', reason: 'it is silent', timestamp: 12 },
   { type: 'receipt', envelopeId: 'e', receiptState: 'arrived', timestamp: 13 },
+  { type: 'proposal', proposalId: 'p', proposalStatus: 'accepted', sender: 'a', recipient: 'b', timestamp: 14 },
 ];
 
 interface Send {

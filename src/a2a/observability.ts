@@ -136,6 +136,9 @@ class Counters {
         if (event.success === false) this.#toolErrors++;
         if (event.toolName !== undefined) this.#tools.set(event.toolName, (this.#tools.get(event.toolName) ?? 0) + 1);
         break;
+      case 'proposal':
+        if (event.code !== undefined) this.#countError(event.code);
+        break;
       case 'error':
       case 'delivery-failure':
         this.#countError(event.code);

@@ -7,6 +7,8 @@ import {
   type AgentTier,
   type SandboxRoutingConfig,
   SandboxRoutingConfigSchema,
+  type StateRules,
+  StateRulesSchema,
   type TierRoutingConfig,
   TierRoutingConfigSchema,
 } from './schemas.js';
@@ -21,7 +23,9 @@ export interface Party {
   readonly sandboxId: string | undefined;
 }
 
-type Action = 'message' | 'discover' | 'tool';
+type Action = 'message' | 'discover' | 'tool' | StateAction;
+/** What is done with a shared document. */
+export type StateAction = 'state-read' | 'state-write';
 
 export type Decision = typeof ALLOWED | Refusal;
 
@@ -43,17 +47,20 @@ export interface PolicyRules {
   readonly allowEverySandbox: ReadonlySet<string>;
   readonly allowBySandbox: ReadonlyMap<string, ReadonlySet<string>>;
   readonly sharedSandboxes: ReadonlySet<string>;
+  /** By the name of a shared document: a bit for each tier that may do that. Without an entry, all may. */
+  readonly documents: ReadonlyMap<string, Readonly<Record<StateAction, number>>>;
 }
 
 function compileRules(
   { rules }: TierRoutingConfig,
   sandbox: z.output<typeof SandboxRoutingConfigSchema>,
+  documents: StateRules,
   nodeKey: string | undefined,
 ): PolicyRules {
   const tierMasks = [0, 0, 0, 0];
   const justify = [false, false, false, false];
   for (const rule of rules) {
-    tierMasks[rule.sourceTier] = rule.allowedTargetTiers.reduce<number>((mask, tier) => mask | (1 << tier), 0);
+    tierMasks[rule.sourceTier] = maskOf(rule.allowedTargetTiers);
     justify[rule.sourceTier] = rule.requiresEscalationJustification;
   }
   // An agent or a sandbox of this node is known by its id, also where a list gives it in full.
@@ -66,13 +73,27 @@ function compileRules(
     allowEverySandbox: addresses(sandbox.crossSandboxAllowList),
     allowBySandbox: new Map(Object.entries(sandbox.allow).map(([id, agents]) => [local(id), addresses(agents)])),
     sharedSandboxes: new Set(sandbox.shared),
+    documents: new Map(
+      Object.entries(documents).map(([name, { read, write }]) => {
+        const masks = { 'state-read': maskOf(read), 'state-write': maskOf(write) };
+        return [name, masks];
+      }),
+    ),
   };
+}
+
+const EVERY_TIER: readonly AgentTier[] = [0, 1, 2, 3];
+
+function maskOf(tiers: readonly AgentTier[] = EVERY_TIER): number {
+  return tiers.reduce<number>((mask, tier) => mask | (1 << tier), 0);
 }
 
 /**
  * May `principal` do this to `target`? The only place that answers, for every path: direct, capability, broadcast,
- * discovery and tools. Sandbox first, for replies and for L0 too; then, for messages that open a conversation, tier and
- * escalation. A message is `inReply` when its recipient opened this thread towards its sender. Pure.
+ * discovery, tools and shared documents. Sandbox first, for replies and for L0 too; then, for messages that open a
+ * conversation, tier and escalation, and for a document, the tiers that it is for. A message is `inReply` when its
+ * recipient opened this thread towards its sender. A document is a party that lives in a sandbox too: what is read of
+ * it goes from there to the reader. Pure.
  */
 function decide(
   rules: PolicyRules,
@@ -83,11 +104,19 @@ function decide(
   inReply = false,
   justification?: string,
 ): Decision {
-  if (principal.sandboxId !== undefined && !withinSandbox(rules, principal, target)) {
+  const [from, to] = action === 'state-read' ? [target, principal] : [principal, target];
+  if (from.sandboxId !== undefined && !withinSandbox(rules, from, to)) {
     return refuse(
       'SANDBOX_VIOLATION',
-      `${principal.address} is in sandbox "${principal.sandboxId}", which does not include or allow ${target.address}`,
+      `${from.address} is in sandbox "${from.sandboxId}", which does not include or allow ${to.address}`,
     );
+  }
+  if (action === 'state-read' || action === 'state-write') {
+    const mask = rules.documents.get(target.address)?.[action];
+    if (mask === undefined || (mask & (1 << principal.tier)) !== 0) return ALLOWED;
+    const what = action === 'state-read' ? 'read' : 'write';
+    const reason = `L${principal.tier} (${principal.address}) may not ${what} the document "${target.address}"`;
+    return refuse('TIER_VIOLATION', reason);
   }
   if (action !== 'message' || inReply) return ALLOWED;
   if ((rules.tierMasks[principal.tier]! & (1 << target.tier)) === 0) {
@@ -126,22 +155,39 @@ export class Policy {
   readonly #nodeKey: string | undefined;
   #tiers = parseConfig(TierRoutingConfigSchema, { rules: DEFAULT_TIER_RULES }, 'tier rules');
   #sandbox = parseConfig(SandboxRoutingConfigSchema, { enforced: true }, 'sandbox rules');
+  #documents: StateRules = {};
   #rules: PolicyRules;
 
   /** With this node's key, lists may give its own agents' addresses in full. */
   constructor(nodeKey?: string) {
     this.#nodeKey = nodeKey;
-    this.#rules = compileRules(this.#tiers, this.#sandbox, nodeKey);
+    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#documents, nodeKey);
   }
 
   setTierConfig(config: TierRoutingConfig): void {
     this.#tiers = parseConfig(TierRoutingConfigSchema, config, 'tier rules');
-    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#nodeKey);
+    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#documents, this.#nodeKey);
   }
 
   setSandboxConfig(config: SandboxRoutingConfig): void {
     this.#sandbox = parseConfig(SandboxRoutingConfigSchema, config, 'sandbox rules');
-    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#nodeKey);
+    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#documents, this.#nodeKey);
+  }
+
+  /** Says which tiers may read and write which shared documents. */
+  setStateConfig(config: StateRules): void {
+    this.#documents = parseConfig(StateRulesSchema, config, 'rules of shared documents');
+    this.#rules = compileRules(this.#tiers, this.#sandbox, this.#documents, this.#nodeKey);
+  }
+
+  /** May `principal` do that with a shared document, which goes by its name and lives where it says? */
+  judgeState(principal: Party, action: StateAction, document: Party): Decision {
+    return decide(this.#rules, principal, action, document);
+  }
+
+  /** Is a sandbox of that name the same one on every node? */
+  isShared(sandboxId: string): boolean {
+    return this.#rules.sharedSandboxes.has(sandboxId);
   }
 
   mayDiscover(viewer: Party, target: Party): boolean {

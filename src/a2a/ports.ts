@@ -40,6 +40,12 @@ export interface Postbox {
   keep(envelope: ValidEnvelope, target: Party): Promise<void>;
 }
 
+/** Threads that belong to something shared: whoever takes part in it may write to everyone else who does. */
+export interface SharedThreads {
+  /** Do both take part? */
+  admits(thread: string, source: Party, target: Party): boolean;
+}
+
 /** Finds other nodes, tells them this node's cards and learns theirs, until stopped. */
 export interface CardDiscovery {
   start(): Promise<void>;

@@ -6,7 +6,7 @@ import { BROADCAST, checkEnvelope, type ValidEnvelope } from './envelope.js';
 import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
 import type { A2AObservability } from './observability.js';
 import type { Decision, Party, Policy } from './policy.js';
-import type { Carrier, Journal, Postbox } from './ports.js';
+import type { Carrier, Journal, Postbox, SharedThreads } from './ports.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import { RoutingReporter } from './routing-reporter.js';
@@ -56,6 +56,7 @@ export class A2ARouter {
   readonly #carrier: Carrier | undefined;
   #postbox: Postbox | undefined;
   #journal: Journal | undefined;
+  #shared: SharedThreads | undefined;
   readonly #admission: Admission;
   readonly #reporter: RoutingReporter;
   readonly #dispatcher: Dispatcher;
@@ -247,6 +248,33 @@ export class A2ARouter {
     return this.#policy.ask(this.#registry.resolve(sender), this.#registry.resolve(recipient), type, justification);
   }
 
+  /**
+   * @internal Who offers all these capabilities, may be asked by a message of this type, and can be reached: local
+   * before remote, least loaded first, then earliest registered. With none, why the first was passed over.
+   */
+  capable(
+    sender: string,
+    capabilities: readonly string[],
+    type: A2AMessageType,
+    justification?: string,
+  ): { found: readonly RegistryEntry[]; refusal: Failure | undefined } {
+    const source = this.#registry.resolve(sender);
+    const found: RegistryEntry[] = [];
+    let refusal: Failure | undefined;
+    for (const entry of this.#registry.entriesWithCapability(capabilities[0] ?? '')) {
+      if (entry === source || !offersAll(entry, capabilities)) continue;
+      const decision = this.#policy.ask(source, entry, type, justification);
+      const failure = decision.allowed
+        ? (this.#admission.unanswerable(source, entry) ?? this.#unavailable(entry))
+        : decision;
+      if (failure) refusal ??= failure;
+      else found.push(entry);
+    }
+    const rank = (entry: RegistryEntry) => (entry.node === undefined ? 0 : 1);
+    found.sort((a, b) => rank(a) - rank(b) || loadOf(a) - loadOf(b) || a.order - b.order);
+    return { found, refusal };
+  }
+
   /** Says where durable messages are kept; without that, they are refused. */
   usePostbox(postbox: Postbox): void {
     this.#postbox = postbox;
@@ -255,6 +283,11 @@ export class A2ARouter {
   /** From now on, writes down every decision about a message to one recipient. */
   useJournal(journal: Journal): void {
     this.#journal = journal;
+  }
+
+  /** Says which threads belong to something that sender and recipient share. */
+  useSharedThreads(shared: SharedThreads): void {
+    this.#shared = shared;
   }
 
   setTierConfig(config: TierRoutingConfig): void {
@@ -338,6 +371,7 @@ export class A2ARouter {
   #isOrphan(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): boolean {
     const { correlationId, type } = envelope;
     if (correlationId === undefined || !REPLIES.has(type) || this.#admission.threadOf(envelope)) return false;
+    if (this.#isShared(envelope, source, target)) return false;
     const decision = this.#policy.judge(envelope, source, target, false);
     return !decision.allowed && decision.code === 'TIER_VIOLATION';
   }
@@ -363,6 +397,7 @@ export class A2ARouter {
     target: RegistryEntry,
     needsAnswer: boolean,
   ): Failure | undefined {
+    if (this.#isShared(envelope, source, target)) return this.#enterShared(envelope, source, target);
     const thread = this.#admission.threadOf(envelope);
     const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
     const failure =
@@ -371,6 +406,20 @@ export class A2ARouter {
       this.#unavailable(target) ??
       this.#admission.enter(envelope, source, target, thread, inReply);
     this.#journal?.note({ envelope, source, target, inReply, needsAnswer, code: failure?.code ?? null });
+    return failure;
+  }
+
+  /** Is this said in a thread that both were admitted to? Such a one is open to them in every direction. */
+  #isShared({ type, correlationId }: ValidEnvelope, source: Party, target: Party): boolean {
+    if (type !== 'stream-data' || correlationId === undefined) return false;
+    return this.#shared?.admits(correlationId, source, target) === true;
+  }
+
+  /** It goes on until the node has stopped, and is remembered by those who share it, not as a conversation. */
+  #enterShared(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Failure | undefined {
+    const failure = this.#admission.refusal(envelope, source, target, true, true) ?? this.#unavailable(target);
+    const code = failure?.code ?? null;
+    this.#journal?.note({ envelope: envelope.withoutPayload(), source, target, inReply: true, code });
     return failure;
   }
 
@@ -498,6 +547,10 @@ export class A2ARouter {
       throw error;
     }
   }
+}
+
+function offersAll(entry: RegistryEntry, capabilities: readonly string[]): boolean {
+  return capabilities.every((wanted) => entry.card.capabilities.some(({ id }) => id === wanted));
 }
 
 function loadOf(entry: RegistryEntry): number {

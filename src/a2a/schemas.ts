@@ -109,6 +109,19 @@ export const A2AEnvelopeSchema = z.object({
   metadata: EnvelopeMetadataSchema.optional(),
 });
 
+/** What the terms of a proposal may be. */
+export const PROPOSAL_LIMITS = { descriptionChars: 65_536, deadlineMs: 30 * 86_400_000 } as const;
+
+export const TaskProposalPayloadSchema = z.object({
+  taskDescription: z.string().max(PROPOSAL_LIMITS.descriptionChars),
+  requiredCapabilities: z.array(id).max(LIMITS.cardListEntries),
+  estimatedComplexity: z.enum(['simple', 'medium', 'complex']),
+  deadlineMs: z.number().positive().max(PROPOSAL_LIMITS.deadlineMs),
+  estimatedCompletionMs: z.number().positive().optional(),
+  rejectionReason: name.optional(),
+  alternativeSuggestion: name.optional(),
+});
+
 const TierRuleSchema = z.strictObject({
   sourceTier: AgentTierSchema,
   allowedTargetTiers: z.array(AgentTierSchema),
@@ -130,6 +143,12 @@ export const SandboxRoutingConfigSchema = z.strictObject({
   /** Sandboxes that span nodes; any other sandbox id means a sandbox of its own on each node. */
   shared: z.array(id).default([]),
 });
+
+/** By the name of a shared document, which tiers may read and write it. Default: all. */
+export const StateRulesSchema = z.record(
+  id,
+  z.strictObject({ read: z.array(AgentTierSchema).optional(), write: z.array(AgentTierSchema).optional() }),
+);
 
 const BroadcastCountsSchema = z.object({
   /** Registered agents other than the sender; the sum of the next three. */
@@ -173,6 +192,8 @@ export const A2ALogEventSchema = z.object({
     'channel-status',
     'peer-status',
     'receipt',
+    'proposal',
+    'swarm',
   ]),
   envelopeId: z.string().optional(),
   correlationId: z.string().optional(),
@@ -189,6 +210,12 @@ export const A2ALogEventSchema = z.object({
   peerStatus: z.enum(['connected', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
   /** What became of a durable message. */
   receiptState: z.string().optional(),
+  /** A proposal, and where it stands. */
+  proposalId: z.string().optional(),
+  proposalStatus: z.enum(['pending', 'accepted', 'rejected', 'timed-out']).optional(),
+  /** A swarm, and where it stands; with a reason, what it cannot mend by itself. */
+  swarmId: z.string().optional(),
+  swarmStatus: z.enum(['recruiting', 'active', 'completing', 'completed', 'failed']).optional(),
   toolName: z.string().optional(),
   duration: z.number().optional(),
   success: z.boolean().optional(),
@@ -207,9 +234,11 @@ export type AgentCard = Readonly<z.infer<typeof AgentCardSchema>>;
 export type A2AMessageType = z.infer<typeof A2AMessageTypeSchema>;
 export type EnvelopeMetadata = Readonly<z.infer<typeof EnvelopeMetadataSchema>>;
 export type A2AEnvelope = Readonly<z.infer<typeof A2AEnvelopeSchema>>;
+export type TaskProposalPayload = z.infer<typeof TaskProposalPayloadSchema>;
 export type TierRule = z.infer<typeof TierRuleSchema>;
 export type TierRoutingConfig = z.infer<typeof TierRoutingConfigSchema>;
 export type SandboxRoutingConfig = z.input<typeof SandboxRoutingConfigSchema>;
+export type StateRules = z.infer<typeof StateRulesSchema>;
 export type BroadcastCounts = z.infer<typeof BroadcastCountsSchema>;
 export type RoutingResult = z.infer<typeof RoutingResultSchema>;
 export type A2ALogEvent = Readonly<z.infer<typeof A2ALogEventSchema>>;

@@ -145,6 +145,11 @@ export class ThreadTable {
     this.#record(this.#keepYoung(thread, thread.id), envelope);
   }
 
+  /** The opener waits no longer for that responder. */
+  release(id: string, opener: string, responder: string): void {
+    if (this.find(id)?.release(opener, responder)) this.#waiting--;
+  }
+
   /** The opener gave up, or its message never left. A late reply is recognised while the thread is remembered. */
   abandon(id: string, opener: string): void {
     this.#waiting -= this.find(id)?.abandon(opener) ?? 0;

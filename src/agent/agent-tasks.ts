@@ -223,13 +223,13 @@ const AT_ONCE = 8;
 export class AgentTasks {
   readonly #runtime: Runtime;
   readonly #handler: TaskHandler;
-  readonly #resumable: boolean;
+  readonly resumable: boolean;
   readonly #open = new Map<string, AgentTask>();
 
   constructor(runtime: Runtime, handler: TaskHandler, { resumable = false }: TaskOptions) {
     this.#runtime = runtime;
     this.#handler = handler;
-    this.#resumable = resumable;
+    this.resumable = resumable;
   }
 
   /**
@@ -241,7 +241,7 @@ export class AgentTasks {
     const task = new AgentTask(this.#runtime, message.from, opening, reports);
     const key = `${message.from} ${task.id}`;
     this.#open.set(key, task);
-    if (this.#resumable) reports.push({ report: 'accepted', resumable: true });
+    if (this.resumable) reports.push({ report: 'accepted', resumable: true });
     void (async () => this.#handler(task))().then(
       (value) => reports.end(value),
       (error) => reports.fail(error),

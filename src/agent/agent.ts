@@ -1,11 +1,25 @@
 import type { A2AChannel } from '../a2a/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../a2a/channel-manager.js';
 import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../a2a/envelope.js';
+import type { A2AObservability } from '../a2a/observability.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { AgentCard, RoutingResult } from '../a2a/schemas.js';
 import type { ThreadTable } from '../a2a/thread-table.js';
 import { toWireError } from '../a2a/wire-error.js';
+import type {
+  Negotiation,
+  ProposalHandler,
+  ProposalInit,
+  TaskNegotiator,
+} from '../coordination/negotiation/proposal.js';
+import type { ProposalSide } from '../coordination/negotiation/negotiator.js';
+import type { ProposalRecords } from '../coordination/negotiation/proposal-records.js';
+import { isOfProposal } from '../coordination/negotiation/proposal-wire.js';
+import type { DocumentOptions, SharedDocument } from '../coordination/state/document.js';
+import type { Documents } from '../coordination/state/documents.js';
+import type { SwarmCoordinator } from '../coordination/swarm/swarm-coordinator.js';
+import type { Swarms } from '../coordination/swarm/swarms.js';
 import type { Delivery } from '../mail/delivery.js';
 import type { Mail } from '../mail/mail.js';
 import type { UnreadHandler } from '../mail/watches.js';
@@ -30,6 +44,8 @@ import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type AgentInit, buildCard } from './agent-init.js';
+import { AgentProposals } from './agent-proposals.js';
+import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';
 import {
   AgentTasks,
   plainPayload,
@@ -40,6 +56,7 @@ import {
   taskIn,
 } from './agent-tasks.js';
 import { AgentTools } from './agent-tools.js';
+import { AgentVoice } from './agent-voice.js';
 import { Conversations, type RequestOptions } from './conversations.js';
 import { Message } from './message.js';
 import { assertDelivered, isPromise, Outbox, type Recipient, type SendOptions } from './outbox.js';
@@ -55,7 +72,12 @@ export interface AgentComponents {
   deadlines: DeadlineQueue;
   /** Durable mail, if the node keeps any. */
   mail: () => Mail | undefined;
+  /** Durable proposals, if the node keeps any. */
+  proposals: () => ProposalRecords | undefined;
+  observability: A2AObservability;
   mcp: McpService;
+  documents: Documents;
+  swarms: Swarms;
 }
 
 /** Returns the answer, a promise of it, or an async iterable whose items are streamed. */
@@ -69,6 +91,7 @@ export class Agent {
   readonly #components: AgentComponents;
   readonly #outbox: Outbox;
   readonly #conversations: Conversations;
+  readonly #voice: AgentVoice;
   readonly #onLeave: (agent: Agent) => void;
   #init: AgentInit;
   #requestHandler: RequestHandler | undefined;
@@ -78,6 +101,9 @@ export class Agent {
   #messageHandler: MessageHandler | undefined;
   #stopMail: (() => void) | undefined;
   #stopUnread: (() => void) | undefined;
+  /** Made with the first proposal: most agents never have one. */
+  #proposals: AgentProposals | undefined;
+  #swarms: AgentSwarms | undefined;
   #left = false;
 
   /** @internal */
@@ -89,7 +115,10 @@ export class Agent {
     this.id = registry.register(buildCard(init, runtime.now())).id;
     this.#outbox = new Outbox(registry.entry(this.id)!, factory, router);
     this.#conversations = new Conversations(this.id, components, this.#outbox);
+    this.#voice = new AgentVoice(this.id, registry.nodeKey, this.#outbox);
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
+    if (components.proposals()?.has(this.id)) this.#negotiating();
+    if (components.swarms.has(this.id)) this.#swarming();
   }
 
   get card(): AgentCard {
@@ -108,6 +137,7 @@ export class Agent {
   /** Answers requests. What the handler returns is the answer; what it throws reaches the caller as a typed error. */
   onRequest(handler: RequestHandler): this {
     this.#requestHandler = handler;
+    this.#proposals?.resume();
     this.#takeMail();
     return this;
   }
@@ -115,6 +145,7 @@ export class Agent {
   /** Works on tasks, as A2A knows them: with progress, artifacts and questions. */
   onTask(handler: TaskHandler, options: TaskOptions = {}): this {
     this.#tasks = new AgentTasks(this.#components.runtime, handler, options);
+    this.#proposals?.resume();
     return this;
   }
 
@@ -169,6 +200,37 @@ export class Agent {
   /** Sends everything an iterable yields as one stream, no faster than the other side reads it. */
   sendStream(to: string, source: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
     return this.#conversations.write(to, source);
+  }
+
+  /** Proposes work to another agent, or to whoever has the capabilities it needs. */
+  propose(init: ProposalInit): Negotiation {
+    return this.#negotiating().propose(init);
+  }
+
+  /** Proposes work to everyone who has the capabilities it needs; the best bid gets it, and the others are told. */
+  proposeToAll(init: Omit<ProposalInit, 'to'>): Negotiation {
+    return this.#negotiating().proposeToAll(init);
+  }
+
+  /** Decides about proposals to this agent. Without this, its task or request handler takes what it is able to do. */
+  onProposal(handler: ProposalHandler): this {
+    this.#negotiating().handle(handler);
+    return this;
+  }
+
+  /** This agent's proposals by their ids. */
+  get negotiator(): TaskNegotiator {
+    return this.#negotiating().negotiator;
+  }
+
+  /** Proposals that this agent made, those of an earlier run of a durable one too. */
+  get negotiations(): readonly Negotiation[] {
+    return this.#proposals?.negotiator.negotiations ?? [];
+  }
+
+  /** @internal Proposals that this agent made and got, as far as they are remembered. */
+  get proposalSides(): readonly ProposalSide[] {
+    return this.#proposals?.negotiator.sides ?? [];
   }
 
   /** Told, once for each, of durable messages of this agent that were not read within their `readWithinMs`. */
@@ -231,6 +293,22 @@ export class Agent {
     });
   }
 
+  /** This agent's replica of a document that it shares with every agent that opens the same name and may. */
+  state(name: string, options?: DocumentOptions): SharedDocument {
+    if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+    return this.#components.documents.open(this.#voice, name, options);
+  }
+
+  /** Forms a swarm of agents that have the capabilities, which do the task between them, and reports the outcome. */
+  swarm(task: string, init: SwarmInit): SwarmRun {
+    return this.#swarming().run(task, init);
+  }
+
+  /** This agent's swarms by their ids: those it formed, and those it takes part in. */
+  get swarms(): SwarmCoordinator {
+    return this.#swarming().coordinator;
+  }
+
   openChannel(to: string): Promise<A2AChannel> {
     return this.#components.channels.openChannel(this.id, to);
   }
@@ -246,7 +324,10 @@ export class Agent {
     this.#left = true;
     const error = new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
     this.#tasks?.end(error);
+    this.#proposals?.end(error);
     this.#conversations.end(error);
+    this.#components.swarms.leave(this.id);
+    this.#components.documents.leave(this.id);
     this.#components.channels.leave(this.id);
     this.#components.mcp.catalogue.removeOwner(this.id);
     this.#outbox.close();
@@ -266,6 +347,37 @@ export class Agent {
     return this;
   }
 
+  #negotiating(): AgentProposals {
+    if (this.#proposals) return this.#proposals;
+    if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+    const { registry, mail, proposals, ...rest } = this.#components;
+    this.#proposals = new AgentProposals({
+      ...rest,
+      registry,
+      voice: this.#voice,
+      records: proposals(),
+      knows: (address) => registry.entry(address) !== undefined || mail()?.find(address) !== undefined,
+      card: () => this.card,
+      worker: () => ({ tasks: this.#tasks, answer: this.#requestHandler }),
+      enterSwarm: (engagement, from, bid) => this.#swarming().coordinator.enter(engagement, from, bid),
+    });
+    return this.#proposals;
+  }
+
+  #swarming(): AgentSwarms {
+    if (this.#swarms) return this.#swarms;
+    if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+    this.#swarms = new AgentSwarms({
+      runtime: this.#components.runtime,
+      swarms: this.#components.swarms,
+      voice: this.#voice,
+      card: () => this.card,
+      proposals: () => this.#negotiating(),
+      ask: (to, payload, timeoutMs) => this.request(to, payload, { timeoutMs }),
+    });
+    return this.#swarms;
+  }
+
   /** Durable mail waits on disk until there is a handler for it. */
   #takeMail(): void {
     if (this.#left) return;
@@ -274,6 +386,7 @@ export class Agent {
   }
 
   #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
+    if (isOfProposal(envelope) && this.#negotiating().take(envelope)) return;
     switch (envelope.type) {
       case 'request':
         if (taskIn(envelope.payload) !== undefined) return this.#work(envelope);
@@ -283,6 +396,11 @@ export class Agent {
         // What is said of a task is nothing for other handlers, also where nobody works on it any more.
         if (taskIn(envelope.payload) !== undefined) return this.#hearOfTask(envelope);
         if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, delivery));
+        break;
+      case 'stream-data':
+        if (this.#components.swarms.take(this.id, envelope)) return;
+        if (this.#components.documents.take(this.id, envelope)) return;
+        if (this.#conversations.take(envelope)) return;
         break;
       default:
         if (this.#conversations.take(envelope)) return;

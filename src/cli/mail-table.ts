@@ -27,6 +27,6 @@ export function mailTable(output: Output, rows: readonly MailRow[], none: string
 }
 
 /** An address with its node's key cut to what a person can compare. */
-function short(address: string): string {
+export function short(address: string): string {
   return address.replace(/@([0-9a-f]{12})[0-9a-f]+$/, '@$1');
 }

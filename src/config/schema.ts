@@ -5,9 +5,11 @@ import {
   AgentTierSchema,
   CapabilityDescriptorSchema,
   SandboxRoutingConfigSchema,
+  StateRulesSchema,
   TierRoutingConfigSchema,
 } from '../a2a/schemas.js';
 import { NAME_STYLES } from '../mcp/wire-names.js';
+import { HierarchySchema } from '../orchestrator/ralph/hierarchy.js';
 import { AddressSchema } from '../peers/wire.js';
 
 /** `ecliptic.json`. The published JSON Schema is made from this. */
@@ -224,12 +226,16 @@ export const ConfigSchema = z
       .describe('Agents of this node by id; one of a Planetary agent’s id replaces it.'),
     tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
+    state: StateRulesSchema.optional().describe(
+      'Which tiers may read and write which shared documents, by name. Default: all. The same on every node.',
+    ),
     network: NetworkSchema.optional().describe('How this node meets others, once it has invited one or joined.'),
     http: HttpSchema.optional().describe('The HTTP edge: the MCP endpoint, and tasks for A2A clients.'),
     mcpServers: z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
       .optional()
       .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
+    hierarchy: HierarchySchema.optional(),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');

@@ -12,20 +12,27 @@ import {
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
+import type { Documents } from '../coordination/state/documents.js';
+import type { Swarms } from '../coordination/swarm/swarms.js';
 import type { Gateway } from '../gateway/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { McpService } from '../mcp/service.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
+import type { RalphLoop } from '../orchestrator/ralph/ralph-loop.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
 import { mailMethods } from './mail-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
+import { negotiationMethods } from './negotiation-methods.js';
 import { networkMethods } from './network-methods.js';
 import { Params } from './params.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
+import { runMethods } from './run-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
+import { stateMethods } from './state-methods.js';
+import { swarmMethods } from './swarm-methods.js';
 import { taskMethods } from './task-methods.js';
 import { upstreamFindings, upstreamMethods } from './upstream-methods.js';
 
@@ -38,8 +45,12 @@ interface ControlledNode {
   readonly network: Network | undefined;
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
+  readonly documents: Documents;
+  readonly swarms: Swarms;
   readonly records: RecordsOf | undefined;
+  readonly agents: readonly Agent[];
   agentById(id: string): Agent;
+  operator(): Agent;
 }
 
 export interface ControlMethodsComponents {
@@ -49,6 +60,8 @@ export interface ControlMethodsComponents {
   /** The HTTP edge, once there is one. */
   gateway: () => Gateway;
   upstreams: Upstreams;
+  /** What works through plans, once it is there. */
+  loop: () => RalphLoop;
   /** Begins the shutdown. */
   shutDown: () => void;
 }
@@ -69,7 +82,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, gateway, upstreams, shutDown } = components;
+  const { node, failures, gateway, upstreams, loop, shutDown } = components;
   const { registry, router, threads, observability } = node;
   return {
     agents(params) {
@@ -128,9 +141,18 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       return router.explain(read.string('from'), inFull(read.string('to'), node), asked, justification);
     },
     ...mailMethods(node),
+    ...negotiationMethods({
+      agents: () => node.agents,
+      agentById: (id) => node.agentById(id),
+      operator: () => node.operator(),
+      inFull: (address) => inFull(address, node),
+    }),
     ...mcpMethods({ mcp: node.mcp, registry, gateway }),
     ...mcpSessionMethods({ mcp: node.mcp, registry, gateway }),
     ...taskMethods(gateway),
+    ...stateMethods(node),
+    ...runMethods(loop),
+    ...swarmMethods(node),
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
     ...networkMethods(

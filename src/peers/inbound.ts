@@ -26,6 +26,8 @@ export interface PeerService<Kind extends string> {
 export type PeerMail = PeerService<'s' | 't' | 'u'>;
 /** What agents offer over MCP, and calls of it. */
 export type PeerOffers = PeerService<'e'>;
+/** Who shares which documents. */
+export type PeerDocuments = PeerService<'w'>;
 
 export interface InboundComponents {
   router: A2ARouter;
@@ -33,6 +35,7 @@ export interface InboundComponents {
   cards: CardExchange;
   mail: () => PeerMail | undefined;
   offers: () => PeerOffers | undefined;
+  documents: () => PeerDocuments | undefined;
   onRemoval: (peer: Peer, removal: Removal) => void;
   onKnown: (known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
@@ -84,6 +87,9 @@ export class Inbound {
         break;
       case 'e':
         this.#offers(peer, item.slice(1));
+        break;
+      case 'w':
+        this.#components.documents()?.take(peer.node, 'w', item.slice(1));
         break;
       case 'n':
         onRenewal(peer, item[1]);

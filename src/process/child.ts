@@ -100,6 +100,11 @@ export class Child {
     await this.#drained;
   }
 
+  /** Tells it that there is nothing more to read. */
+  endInput(): void {
+    this.#process.stdin.end();
+  }
+
   /** Why there is nothing more to expect from it, with its last words. */
   failure(): EclipticError {
     const { name } = this.#init;

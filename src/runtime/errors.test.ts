@@ -15,18 +15,20 @@ import { takeTask } from '../a2a-protocol/read-responses.js';
 import { requireOwn, requireSubscribable } from '../a2a-protocol/task-access.js';
 import { createTask, stepTask } from '../a2a-protocol/task-machine.js';
 import { negotiateVersion } from '../a2a-protocol/version.js';
+import type { SwarmInit } from '../agent/agent-swarms.js';
 import { Approvals } from '../approvals/approvals.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
 import { RateLimiter } from '../gateway/rate-limiter.js';
 import { Host } from '../host.js';
-import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
+import { CRDTSyncChannel, createNode, deserializeEnvelope, type NodeInit } from '../index.js';
 import { CredentialStore } from '../mcp/upstream/login/credentials.js';
 import { Login } from '../mcp/upstream/login/login.js';
 import { Logins } from '../mcp/upstream/login/logins.js';
 import { Redactor } from '../mcp/upstream/redactor.js';
 import { checkSignedCard } from '../membership/signed-card.js';
 import { guardedFetch } from '../net/guarded-fetch.js';
+import { RalphLoop } from '../orchestrator/ralph/ralph-loop.js';
 import { Children } from '../process/children.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { SqliteStore } from '../store/sqlite-store.js';
@@ -289,6 +291,10 @@ const triggers: Record<ErrorCode, () => unknown> = {
     return new Login(parts, init).onUnauthorized({ response: new Response(null, { status: 401 }) });
   },
   LOGIN_FAILED: () => new Logins(systemRuntime(), { redirectUrl: () => '' }).finish(new URLSearchParams()),
+  CRDT_DESERIALIZATION_FAILED: async () => {
+    const { alice } = await start();
+    return new CRDTSyncChannel(alice.state('plan')).broadcast('no update', 'alice');
+  },
   SERVER_NOT_FOUND: async () => {
     const { control } = await startHost(temporaryFolder());
     const client = await ControlClient.connect(control);
@@ -386,6 +392,97 @@ const triggers: Record<ErrorCode, () => unknown> = {
     limiter.take('alice');
   },
   HOST_REFUSED: async () => httpCode(await startHost(temporaryFolder()), { origin: 'http://evil.example' }),
+  PROPOSAL_TIMEOUT: async () => {
+    const { alice, bob, runtime } = await start();
+    bob.onProposal(() => {});
+    const { result } = alice.propose({ to: 'bob', taskDescription: 'x', deadlineMs: 100 });
+    await runtime.advance(200);
+    return result;
+  },
+  PROPOSAL_REJECTED: async () => {
+    const { alice, bob } = await start();
+    bob.onProposal((proposal) => proposal.reject('busy'));
+    return alice.propose({ to: 'bob', taskDescription: 'x' }).result;
+  },
+  PROPOSAL_NOT_FOUND: async () => {
+    const { alice } = await start();
+    return alice.negotiator.accept('nothing', 1);
+  },
+  PROPOSALS_FULL: async () => {
+    const { alice, bob } = await start();
+    bob.onProposal(() => {});
+    const propose = () => alice.propose({ to: 'bob', taskDescription: 'x' });
+    for (let open = 0; open < 10_000; open++) propose();
+    return propose().answered;
+  },
+  ANSWER_REFUSED: async () => {
+    const { node, alice, bob } = await start();
+    bob.onProposal(() => {});
+    const { proposalId, correlationId: thread } = alice.propose({ to: 'bob', taskDescription: 'x' }).proposal;
+    const mallory = node.agent({ id: 'mallory' });
+    await mallory.send('alice', { proposalId, rejectionReason: 'busy' }, { type: 'task-reject', thread });
+    return { error: node.observability.getRecentEvents().findLast(({ type }) => type === 'proposal')!.code };
+  },
+  INVALID_PLAN: async () => (await planning()).run([{ id: 'a', description: 'x', agent: 'nobody' }]),
+  RUN_NOT_FOUND: async () => (await planning()).loop.view('nothing'),
+  RUN_ACTIVE: async () => {
+    const { run, bob } = await planning();
+    bob.onRequest(() => new Promise(() => {}));
+    await run([TASK]);
+    return run([TASK], { fresh: true });
+  },
+  RUN_INCOMPLETE: async () => {
+    const { run, bob } = await planning();
+    bob.onRequest(() => Promise.reject(new Error('no')));
+    const { tasks } = await run([TASK, { ...TASK, id: 'b', dependsOn: ['a'] }]);
+    return { error: tasks[1]!.reason?.code };
+  },
+  RESULT_REFUSED: async () => {
+    const { run, bob } = await planning();
+    bob.onRequest(() => 'text');
+    const { tasks } = await run([{ ...TASK, validate: { schema: { type: 'number' } } }]);
+    return { error: tasks[0]!.reason?.code };
+  },
+  SWARM_NOT_FOUND: async () => {
+    const { alice } = await start();
+    return alice.swarms.finished('nothing');
+  },
+  SWARM_EXISTS: async () => {
+    const { form } = await swarming();
+    await form({ id: 'one' }).active;
+    return form({ id: 'one' }).active;
+  },
+  SWARM_FAILED: async () => {
+    const { form, runtime } = await swarming(() => Promise.reject(new Error('no')));
+    const { result } = form({ attempts: 1 });
+    await runtime.advance(1_000);
+    return result;
+  },
+  SWARM_STALLED: async () => {
+    const nodes = new Nodes();
+    const [first, ...others] = await nodes.startMesh(3);
+    const workers = others.map((node) =>
+      node.agent({ id: 'bob', capabilities: ['x'] }).onRequest(() => new Promise(() => {})),
+    );
+    await nodes.until(() => first!.registry.findByCapability('x').length === 2);
+    const plan = workers.map((_, at) => ({ id: `part-${at}`, requiredCapabilities: ['x'] }));
+    const { active, result } = first!.agent({ id: 'alice' }).swarm('all', { capabilities: ['x'], plan });
+    await nodes.settled(active);
+    for (const node of others) await nodes.settled(node.stop());
+    return nodes.settled(result);
+  },
+  SWARMS_FULL: async () => {
+    const { alice } = await start();
+    const join = (at: number) => alice.swarms.joinSwarm(`swarm-${at}`, 'alice', 'bob');
+    for (let at = 0; at < 2_000; at++) join(at).catch(() => {});
+    return join(2_000);
+  },
+  SUB_TASK_NOT_HELD: async () => {
+    const { alice, form } = await swarming();
+    const { id, active } = form({});
+    await active;
+    return alice.swarms.completeSubTask(id, 'x', 1);
+  },
 };
 
 /** The codes that the specification of the mesh asks for. */
@@ -399,6 +496,7 @@ const specified: ErrorCode[] = [
   'DELIVERY_FAILED',
   'INVALID_CARD',
   'SCHEMA_VERSION_MISMATCH',
+  'PROPOSAL_TIMEOUT',
 ];
 
 const codes = Object.keys(ERRORS) as ErrorCode[];
@@ -410,7 +508,7 @@ afterEach(async () => {
 });
 
 describe('the error catalogue', () => {
-  it('has the codes of the specification, each met where it says [E.AGENT_NOT_FOUND E.CAPABILITY_NOT_FOUND E.TIER_VIOLATION E.SANDBOX_VIOLATION E.ESCALATION_REQUIRED E.CHANNEL_CLOSED E.DELIVERY_FAILED E.INVALID_CARD E.SCHEMA_VERSION_MISMATCH]', async () => {
+  it('has the codes of the specification, each met where it says [E.AGENT_NOT_FOUND E.CAPABILITY_NOT_FOUND E.TIER_VIOLATION E.SANDBOX_VIOLATION E.ESCALATION_REQUIRED E.CHANNEL_CLOSED E.DELIVERY_FAILED E.INVALID_CARD E.SCHEMA_VERSION_MISMATCH E.PROPOSAL_TIMEOUT]', async () => {
     expect(await Promise.all(specified.map((code) => codeOf(Promise.resolve().then(triggers[code]))))).toEqual(
       specified,
     );
@@ -524,11 +622,38 @@ function message(sender: string, recipient: string) {
   return { sender, recipient, type: 'notification' as const, payload: 1 };
 }
 
+/** Two agents, of which one forms swarms and the other does their work. */
+async function swarming(work: () => unknown = () => 1) {
+  const { node, alice, runtime } = await start();
+  node.agent({ id: 'carol', capabilities: ['x'] }).onRequest(work);
+  const form = (init: Partial<SwarmInit>) => alice.swarm('all of it', { capabilities: ['x'], ...init });
+  return { alice, runtime, form };
+}
+
 /** A node on a simulated clock with two agents of the lowest tier. */
 async function start(init: NodeInit = {}) {
   const runtime = new SimulatedRuntime();
   const node = await createNode({ runtime, ...init });
   return { runtime, node, alice: node.agent({ id: 'alice' }), bob: node.agent({ id: 'bob' }) };
+}
+
+const TASK = { id: 'a', description: 'x', agent: 'bob', retries: 0 };
+
+/** A node with a Ralph loop, whose escalations wait for the operator. */
+async function planning() {
+  const store = new MemoryStore();
+  const { runtime, node, bob } = await start({ store });
+  node.agent({ id: 'sun' });
+  const { registry, router } = node;
+  const agent = (id: string) => node.agentById(id);
+  const policy = { escalation: { policy: 'manual' } } as const;
+  const loop = new RalphLoop({ runtime, store, registry, router, agent }, policy);
+  const run = async (tasks: readonly object[], more: { fresh?: boolean } = {}) => {
+    const { id } = await loop.start({ text: JSON.stringify({ tasks }), file: 'plan.json', ...more });
+    await runtime.advance(1_000);
+    return loop.view(id);
+  };
+  return { loop, run, bob };
 }
 
 function completedTask() {

@@ -151,6 +151,23 @@ export interface SessionRow {
   readonly createdAt: number;
 }
 
+/** A segment of a shared document, in one agent's replica of it. */
+export interface StateSegmentRow {
+  readonly thread: string;
+  readonly agent: string;
+  readonly stream: string;
+  /** It stands for the numbers from the first to its own. */
+  readonly first: number;
+  readonly number: number;
+  /** What its author had seen, as JSON. */
+  readonly after: string;
+  /** The update, in base64. */
+  readonly bytes: string;
+  readonly signature: string;
+  /** Of all that, so that one which is not what was written is known. */
+  readonly digest: string;
+}
+
 export interface ProjectRow {
   readonly id: string;
   readonly name: string;
@@ -166,6 +183,79 @@ export interface ProfileRow {
   readonly persona: string | null;
   readonly skillBundles: string;
   readonly createdAt: number;
+}
+
+/** A plan that the Ralph loop works through, or has worked through. */
+export interface RunRow {
+  readonly id: string;
+  /** The plan's name, or else its file: what is run under it again goes on with what is done. */
+  readonly key: string;
+  readonly name: string;
+  /** The agent that hands out its tasks. */
+  readonly agent: string;
+  readonly status: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** The plan, and what tells its tasks from those of a changed one, as JSON. */
+  readonly document: string;
+}
+
+/** What happened to a run, in order. */
+export interface RunEventRow {
+  readonly run: string;
+  readonly sequence: number;
+  readonly event: string;
+}
+
+/** A durable proposal, as one of its sides knows it. */
+export interface ProposalRow {
+  /** The agent of this node, and whether it made the proposal (`sent`) or got it (`received`). */
+  readonly agent: string;
+  readonly side: string;
+  /** The agent at the other side. */
+  readonly peer: string;
+  readonly id: string;
+  readonly status: string;
+  /** 1 until nothing more is to be told or heard. */
+  readonly open: number;
+  /** When it changed last. */
+  readonly at: number;
+  /** Its terms and its state, as JSON. */
+  readonly document: string;
+}
+
+/** An agent's part in a swarm. */
+export interface SwarmRow {
+  readonly agent: string;
+  readonly swarm: string;
+  /** Who brought it in, and whether it may have a seat: a word in what is settled. */
+  readonly sponsor: string;
+  readonly seat: number;
+  /** The latest epoch that it knows, and whom it voted for in it. */
+  readonly epoch: number;
+  readonly vote: string | null;
+  /** What the swarm is, as JSON; of a seat, the log says that. */
+  readonly opening: string | null;
+  /** When it ended; null while it goes on. */
+  readonly endedAt: number | null;
+}
+
+/** A record of a swarm, as one of its seats has it. */
+export interface SwarmLogRow {
+  readonly agent: string;
+  readonly swarm: string;
+  readonly n: number;
+  readonly epoch: number;
+  readonly record: string;
+}
+
+/** What a worker of a swarm found, until it is settled. */
+export interface SwarmFindingRow {
+  readonly agent: string;
+  readonly swarm: string;
+  readonly lease: number;
+  readonly subTask: string;
+  readonly finding: string;
 }
 
 /** What is to be remembered beside the rows of the other tables, such as where the audit's chain begins. */
@@ -189,8 +279,15 @@ export interface Tables {
   taskEvents: TaskEventsRow;
   pushConfigs: PushConfigRow;
   sessions: SessionRow;
+  stateSegments: StateSegmentRow;
   projects: ProjectRow;
   profiles: ProfileRow;
+  proposals: ProposalRow;
+  runs: RunRow;
+  runEvents: RunEventRow;
+  swarms: SwarmRow;
+  swarmLog: SwarmLogRow;
+  swarmFindings: SwarmFindingRow;
   meta: MetaRow;
 }
 
@@ -297,6 +394,20 @@ export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> }
     },
     key: ['id'],
   },
+  stateSegments: {
+    columns: {
+      thread: 'text',
+      agent: 'text',
+      stream: 'text',
+      first: 'integer',
+      number: 'integer',
+      after: 'text',
+      bytes: 'text',
+      signature: 'text',
+      digest: 'text',
+    },
+    key: ['thread', 'agent', 'stream', 'number'],
+  },
   projects: { columns: { id: 'text', name: 'text', createdAt: 'real' }, key: ['id'] },
   profiles: {
     columns: {
@@ -308,6 +419,56 @@ export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> }
       createdAt: 'real',
     },
     key: ['agent'],
+  },
+  runs: {
+    columns: {
+      id: 'text',
+      key: 'text',
+      name: 'text',
+      agent: 'text',
+      status: 'text',
+      createdAt: 'real',
+      updatedAt: 'real',
+      document: 'text',
+    },
+    key: ['id'],
+    indexes: [['key', 'id'], ['status']],
+  },
+  runEvents: { columns: { run: 'text', sequence: 'integer', event: 'text' }, key: ['run', 'sequence'] },
+  proposals: {
+    columns: {
+      agent: 'text',
+      side: 'text',
+      peer: 'text',
+      id: 'text',
+      status: 'text',
+      open: 'integer',
+      at: 'real',
+      document: 'text',
+    },
+    key: ['agent', 'side', 'peer', 'id'],
+    indexes: [['open', 'at']],
+  },
+  swarms: {
+    columns: {
+      agent: 'text',
+      swarm: 'text',
+      sponsor: 'text',
+      seat: 'integer',
+      epoch: 'integer',
+      vote: 'text',
+      opening: 'text',
+      endedAt: 'real',
+    },
+    key: ['agent', 'swarm'],
+  },
+  swarmLog: {
+    columns: { agent: 'text', swarm: 'text', n: 'integer', epoch: 'integer', record: 'text' },
+    key: ['agent', 'swarm', 'n'],
+  },
+  swarmFindings: {
+    columns: { agent: 'text', swarm: 'text', lease: 'integer', subTask: 'text', finding: 'text' },
+    key: ['agent', 'swarm', 'lease'],
   },
   meta: { columns: { name: 'text', value: 'text' }, key: ['name'] },
 };

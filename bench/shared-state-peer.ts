@@ -1,0 +1,49 @@
+import type { AddressInfo } from 'node:net';
+import { createNode } from 'ecliptic';
+import { WebSocketServer } from 'ws';
+import * as Y from 'yjs';
+import { SyncedDoc } from './yjs-over-ws.js';
+
+/** What the other process is: a node of the mesh, or a server of Yjs documents. */
+export type StateRole = { readonly role: 'state-ours'; readonly code: string } | { readonly role: 'state-yjs' };
+
+export interface StateReady {
+  readonly port: number;
+}
+
+/** Both answer in the document itself, once they have the last of what was written. */
+const role = JSON.parse(process.argv[2]!) as StateRole;
+const ready = role.role === 'state-ours' ? await ours(role.code) : await theirs();
+process.on('disconnect', () => process.exit(0));
+process.send!(ready);
+
+async function ours(code: string): Promise<StateReady> {
+  const node = await createNode({ network: { dht: false, listen: { host: '127.0.0.1', port: 0 } } });
+  const venus = node.agent({ id: 'venus' });
+  await node.network!.join(code);
+  // Asked to, it opens a document.
+  process.on('message', (name: string) => {
+    const document = venus.state(name);
+    const stop = document.onChange(() => {
+      if (document.map('plan').get('last') !== true) return;
+      stop();
+      document.map('answer').set('done', true);
+    });
+    process.send!('open');
+  });
+  return { port: 0 };
+}
+
+async function theirs(): Promise<StateReady> {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1', perMessageDeflate: false });
+  server.on('connection', (socket) => {
+    const doc = new Y.Doc();
+    new SyncedDoc(doc, socket);
+    const plan = doc.getMap('plan');
+    plan.observe(() => {
+      if (plan.get('last') === true) doc.getMap('answer').set('done', true);
+    });
+  });
+  await new Promise<void>((resolve) => server.once('listening', resolve));
+  return { port: (server.address() as AddressInfo).port };
+}

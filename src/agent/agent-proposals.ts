@@ -1,0 +1,247 @@
+import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
+import type { AgentCard } from '../a2a/schemas.js';
+import type { Part } from '../a2a-protocol/types.js';
+import { Negotiator, type NegotiatorComponents } from '../coordination/negotiation/negotiator.js';
+import type {
+  Bid,
+  Engagement,
+  Negotiation,
+  ProposalHandler,
+  ProposalInit,
+} from '../coordination/negotiation/proposal.js';
+import type { ReceivedTask } from '../coordination/negotiation/received-task.js';
+import { UnmadeProposal } from '../coordination/negotiation/unmade-proposal.js';
+import { asInvitation } from '../coordination/swarm/invitation.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import { type AgentTasks, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
+import { Message } from './message.js';
+
+/** What of an agent does the work of proposals where nobody decides about them. */
+export interface Worker {
+  /** Of an agent that works on tasks. */
+  readonly tasks: AgentTasks | undefined;
+  /** Of one that answers requests. */
+  readonly answer: ((message: Message) => unknown) | undefined;
+}
+
+export interface AgentProposalsComponents extends NegotiatorComponents {
+  factory: EnvelopeFactory;
+  card: () => AgentCard;
+  worker: () => Worker;
+  /** Takes part in a swarm, if that is what was proposed and accepted. */
+  enterSwarm: (engagement: Engagement, from: string, bid?: Bid) => boolean;
+}
+
+/** Work for the agent's own handler. */
+export type Job = Pick<
+  ReceivedTask,
+  'terms' | 'thread' | 'resumed' | 'signal' | 'from' | 'progress' | 'complete' | 'fail'
+> &
+  Partial<Pick<ReceivedTask, 'finish'>>;
+
+/** One agent's proposals: what it makes, and what it does with those made to it. */
+export class AgentProposals {
+  readonly negotiator: Negotiator;
+  readonly #components: AgentProposalsComponents;
+  #handler: ProposalHandler | undefined;
+  #resuming = false;
+
+  constructor(components: AgentProposalsComponents) {
+    this.#components = components;
+    this.negotiator = new Negotiator(components, { onReceived: (task) => this.#decide(task) });
+  }
+
+  propose(init: ProposalInit): Negotiation {
+    return this.#made(init, () => this.negotiator.open(init));
+  }
+
+  proposeToAll(init: Omit<ProposalInit, 'to'>): Negotiation {
+    return this.#made(init, () => this.negotiator.openToAll(init));
+  }
+
+  handle(handler: ProposalHandler): void {
+    this.#handler = handler;
+    this.resume();
+  }
+
+  take(envelope: ValidEnvelope): boolean {
+    return this.negotiator.take(envelope);
+  }
+
+  /** The agent has a handler: what an earlier run left open goes on, once the author has said everything. */
+  resume(): void {
+    if (this.#resuming) return;
+    this.#resuming = true;
+    this.#components.runtime.defer(() => {
+      this.#resuming = false;
+      this.negotiator.resume();
+    });
+  }
+
+  end(error: EclipticError): void {
+    this.negotiator.end(error);
+  }
+
+  #made(init: ProposalInit, make: () => Negotiation): Negotiation {
+    try {
+      return make();
+    } catch (error) {
+      const { runtime, voice } = this.#components;
+      return new UnmadeProposal(runtime.id(), voice.agentId, init, toEclipticError(error, 'HANDLER_FAILED'));
+    }
+  }
+
+  #decide(task: ReceivedTask): void {
+    if (this.#handler) {
+      this.#ask(this.#handler, task);
+      return;
+    }
+    if (this.negotiator.observed) return;
+    const { tasks, answer } = this.#components.worker();
+    if (!tasks && !answer) {
+      decline(task, 'not-handled');
+      return;
+    }
+    const { capabilities } = this.#components.card();
+    if (!task.terms.payload.requiredCapabilities.every((wanted) => capabilities.some(({ id }) => id === wanted))) {
+      decline(task, 'missing-capability');
+      return;
+    }
+    task.engage({}, (engaged) => {
+      if (this.#components.enterSwarm(engaged, engaged.from)) return;
+      if (tasks && engaged.resumed && !tasks.resumable) {
+        fail(engaged, new EclipticError('NODE_STOPPED', 'the node stopped while its agent was at work'));
+      } else this.undertake(engaged);
+    });
+  }
+
+  /** Gives work to the agent's task or request handler. False where it has neither. */
+  undertake(job: Job): boolean {
+    const { tasks, answer } = this.#components.worker();
+    if (tasks) this.#work(job, tasks);
+    else if (answer) this.#answer(job, answer);
+    return tasks !== undefined || answer !== undefined;
+  }
+
+  /** Asks the author's handler. What it throws is a rejection, or, once it has accepted, the end of the work. */
+  #ask(handler: ProposalHandler, task: ReceivedTask): void {
+    const failed = (error: unknown) => {
+      this.#components.runtime.logger.error({ proposal: task.id, err: error }, 'a proposal handler failed');
+      const { status, offer, work } = task.state;
+      if (work === 'open') fail(task, error);
+      else if (status === 'pending' && !offer) decline(task, 'handler-failed');
+    };
+    try {
+      const result = handler(asInvitation(task, this.#components.enterSwarm));
+      if (result instanceof Promise) result.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** One that only answers requests is asked what is proposed, with what was given along. */
+  #answer(task: Job, answer: (message: Message) => unknown): void {
+    const { taskDescription, input } = task.terms.payload;
+    const payload = input === undefined ? taskDescription : { taskDescription, input };
+    this.#run(task, () => answer(this.#message(task, payload)));
+  }
+
+  #work(task: Job, tasks: AgentTasks): void {
+    const { proposalId: id, taskDescription, input } = task.terms.payload;
+    const parts = [{ text: taskDescription }, ...(input === undefined ? [] : [{ data: input }])];
+    const message = { messageId: id, role: 'ROLE_USER', parts, contextId: task.thread, taskId: id } as const;
+    const opening: TaskOpening = { id, contextId: task.thread, message, resumed: task.resumed };
+    task.signal.addEventListener('abort', () => tasks.take(task.from, { id, cancel: true }));
+    this.#run(task, () => tasks.run(this.#message(task), opening));
+  }
+
+  #run(task: Job, work: () => unknown): void {
+    try {
+      const value = work();
+      if (value instanceof Promise) {
+        value.then(
+          (settled) => this.#finish(task, settled),
+          (error) => fail(task, error),
+        );
+      } else this.#finish(task, value);
+    } catch (error) {
+      fail(task, error);
+    }
+  }
+
+  #finish(task: Job, value: unknown): void {
+    if (isAsyncIterable(value)) return void this.#follow(task, value).catch((error) => fail(task, error));
+    complete(task, value);
+  }
+
+  /** Work that says how it goes on: reports and chunks are progress, and what is left at the end is the result. */
+  async #follow(task: Job, source: AsyncIterable<unknown>): Promise<void> {
+    const chunks: unknown[] = [];
+    const artifacts: unknown[] = [];
+    for await (const item of source) {
+      if (task.signal.aborted) break;
+      const report = taskIn<TaskReport>(item);
+      if (report) this.#hear(task, report, artifacts);
+      else chunks.push(item);
+    }
+    const found = chunks.length > 0 ? chunks : artifacts;
+    if (!task.signal.aborted) complete(task, found.length > 1 ? found : found[0]);
+  }
+
+  #hear(task: Job, report: TaskReport, artifacts: unknown[]): void {
+    switch (report.report) {
+      case 'accepted':
+        return;
+      case 'working':
+        if (report.parts) task.progress(contentOf(report.parts));
+        return;
+      case 'artifact':
+        artifacts.push(contentOf(report.artifact.parts));
+        return;
+      case 'message':
+        artifacts.push(contentOf(report.parts));
+        return;
+      case 'rejected':
+        throw new EclipticError('PROPOSAL_REJECTED', String(contentOf(report.parts)));
+      default:
+        throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the work of a proposal cannot ask its proposer anything');
+    }
+  }
+
+  #message(task: Job, said?: unknown): Message {
+    const { voice, factory } = this.#components;
+    const { envelope, payload, from, thread } = task.terms;
+    const made = envelope ?? factory.createFrom(from, voice.agentId, 'task-proposal', payload, thread);
+    return new Message(made, undefined, said);
+  }
+}
+
+function decline(task: ReceivedTask, reason: string): void {
+  task.reject(reason).catch(() => {});
+}
+
+function complete(task: Job, value: unknown): void {
+  const failed = (error: unknown) => fail(task, error);
+  try {
+    if (task.finish) task.finish(value ?? null, undefined, failed);
+    else task.complete(value ?? null).catch(failed);
+  } catch (error) {
+    failed(error);
+  }
+}
+
+/** Whoever failed too late to be heard failed alone. */
+function fail(task: Job, error: unknown): void {
+  task.fail(error).catch(() => {});
+}
+
+/** Parts as plainly as they can be said: text, or data, or the parts themselves. */
+function contentOf(parts: readonly Part[]): unknown {
+  const [only, ...others] = parts;
+  if (!only || others.length > 0) return parts;
+  return only.text ?? (only.data === undefined ? parts : only.data);
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}

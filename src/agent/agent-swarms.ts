@@ -1,0 +1,154 @@
+import type { AgentCard } from '../a2a/schemas.js';
+import type { SharedDocument } from '../coordination/state/document.js';
+import type { Coordinator, SwarmOptions } from '../coordination/swarm/swarm-coordinator.js';
+import type { WorkInHand } from '../coordination/swarm/swarm-member.js';
+import type { SwarmEscalation, SwarmOutcome } from '../coordination/swarm/swarm-records.js';
+import type { SwarmSession } from '../coordination/swarm/swarm-session.js';
+import type { Swarms } from '../coordination/swarm/swarms.js';
+import type { Voice } from '../coordination/voice.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { AgentProposals, Job } from './agent-proposals.js';
+
+export interface SwarmInit extends SwarmOptions {
+  /** Agents that have one of these are asked to take part. */
+  capabilities: readonly string[];
+}
+
+/** A swarm as the one who formed it follows it. */
+export interface SwarmRun {
+  readonly id: string;
+  /** As it is now; undefined until it is active. */
+  readonly session: SwarmSession | undefined;
+  /** Resolves when it is active; rejects when it could not be formed. */
+  readonly active: Promise<SwarmSession>;
+  /**
+   * All results. Rejects typed: `SWARM_FAILED` with the outcome so far, `SWARM_STALLED` while nothing can be settled
+   * (ask `finished` again then), or why it was not formed.
+   */
+  readonly result: Promise<SwarmOutcome>;
+  /** What the members share, once it is active. */
+  readonly document: SharedDocument | undefined;
+  /** Calls back with the swarm whenever it has changed. Returns the way to stop. */
+  onChange(handler: (session: SwarmSession) => void): () => void;
+  onEscalation(handler: (escalation: SwarmEscalation) => void): () => void;
+  /** Ends it, as failed for that reason. */
+  cancel(reason: string): void;
+}
+
+export interface AgentSwarmsComponents {
+  runtime: Runtime;
+  swarms: Swarms;
+  voice: Voice;
+  card: () => AgentCard;
+  proposals: () => AgentProposals;
+  ask: (to: string, payload: unknown, timeoutMs: number) => Promise<unknown>;
+}
+
+/** What a worker gets besides the description: the same for every handler. */
+export interface SubTaskInput {
+  readonly swarm: string;
+  readonly subTask: string;
+  /** What the swarm as a whole is for. */
+  readonly task: string;
+  readonly input?: unknown;
+  /** Results of the sub-tasks that it depends on, by their ids. */
+  readonly results: Readonly<Record<string, unknown>>;
+}
+
+/** One agent's swarms: its own handler does its share of the work. */
+export class AgentSwarms {
+  readonly coordinator: Coordinator;
+  readonly #components: AgentSwarmsComponents;
+
+  constructor(components: AgentSwarmsComponents) {
+    this.#components = components;
+    const { swarms, voice, card, proposals, ask } = components;
+    this.coordinator = swarms.coordinator(voice, {
+      capabilities: () => card().capabilities.map(({ id }) => id),
+      load: () => proposals().negotiator.load,
+      work: (work) => this.#work(work),
+      propose: (init) => proposals().propose(init),
+      ask,
+    });
+  }
+
+  run(task: string, { capabilities, ...options }: SwarmInit): SwarmRun {
+    const { coordinator } = this;
+    const id = options.id ?? this.#components.runtime.id();
+    const active = coordinator.createSwarm(task, capabilities, { ...options, id });
+    const result = active.then(() => coordinator.finished(id)).then(wholeOutcome);
+    // Whoever looks at one of them only is not to blame for the other.
+    active.catch(() => {});
+    result.catch(() => {});
+    return {
+      id,
+      active,
+      result,
+      get session() {
+        return coordinator.getSwarm(id);
+      },
+      get document() {
+        return coordinator.document(id);
+      },
+      onChange: (handler) => follow(active, () => coordinator.watch(id, handler)),
+      onEscalation: (handler) =>
+        coordinator.onEscalation((escalation) => {
+          if (escalation.swarmId === id) handler(escalation);
+        }),
+      cancel: (reason) => coordinator.cancelSwarm(id, reason),
+    };
+  }
+
+  #work(work: WorkInHand): Promise<unknown> | undefined {
+    const { swarmId, subTask, description, requiredCapabilities, task, input, dependencies, signal } = work;
+    const given: SubTaskInput = {
+      swarm: swarmId,
+      subTask,
+      task,
+      ...(input !== undefined && { input }),
+      results: dependencies,
+    };
+    const { runtime, voice } = this.#components;
+    const from = voice.agentId;
+    const thread = `swarm:${swarmId}`;
+    const terms = { requiredCapabilities, estimatedComplexity: 'medium', deadlineMs: 1 } as const;
+    const payload = { proposalId: runtime.id(), taskDescription: description, input: given, ...terms };
+    let begun = false;
+    const done = new Promise<unknown>((resolve, reject) => {
+      const job: Job = {
+        terms: { payload, from, thread },
+        thread,
+        from,
+        resumed: false,
+        signal,
+        progress: (value) => work.progress(value),
+        complete: async (value) => resolve(value),
+        fail: async (error) => reject(error),
+      };
+      begun = this.#components.proposals().undertake(job);
+    });
+    return begun ? done : undefined;
+  }
+}
+
+/** Follows what begins later; stopping before that is stopping too. */
+function follow(begun: Promise<unknown>, begin: () => () => void): () => void {
+  let stop: (() => void) | undefined;
+  let stopped = false;
+  begun.then(
+    () => {
+      if (!stopped) stop = begin();
+    },
+    () => {},
+  );
+  return () => {
+    stopped = true;
+    stop?.();
+  };
+}
+
+function wholeOutcome(outcome: SwarmOutcome): SwarmOutcome {
+  if (outcome.status === 'completed') return outcome;
+  throw new EclipticError('SWARM_FAILED', outcome.reason ?? 'the swarm failed', { outcome });
+}

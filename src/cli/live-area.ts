@@ -1,0 +1,29 @@
+import { type Output, oneLine } from './output.js';
+
+const UP_AND_CLEAR = (lines: number) => `\u001b[${lines}A\u001b[J`;
+
+/** The end of a terminal's output, which is drawn anew as things change. Elsewhere nothing is drawn. */
+export class LiveArea {
+  readonly #output: Output;
+  /** Is there a terminal to draw on? */
+  readonly live: boolean;
+  #drawn = 0;
+
+  constructor(output: Output) {
+    this.#output = output;
+    this.live = !output.json && process.stdout.isTTY === true;
+  }
+
+  draw(rows: readonly string[]): void {
+    this.erase();
+    if (!this.live) return;
+    const width = process.stdout.columns || 80;
+    for (const row of rows) this.#output.line(oneLine(row).slice(0, width - 1));
+    this.#drawn = rows.length;
+  }
+
+  erase(): void {
+    if (this.#drawn > 0) process.stdout.write(UP_AND_CLEAR(this.#drawn));
+    this.#drawn = 0;
+  }
+}

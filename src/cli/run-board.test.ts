@@ -1,0 +1,98 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { RunNews, TaskView } from '../orchestrator/ralph/run-news.js';
+import { Output } from './output.js';
+import { RunBoard } from './run-board.js';
+
+const task = (id: string, more: Partial<TaskView> = {}): TaskView => ({
+  id,
+  phase: 'waiting',
+  attempt: 0,
+  by: null,
+  reason: null,
+  since: 0,
+  ...more,
+});
+
+const NEWS: RunNews[] = [
+  {
+    event: 'run',
+    id: 'R1',
+    key: 'k',
+    name: 'release',
+    agent: 'sun',
+    status: 'running',
+    createdAt: 0,
+    updatedAt: 0,
+    tasks: [task('api', { phase: 'running', attempt: 1 }), task('ui')],
+  },
+  { event: 'progress', run: 'R1', id: 'api', by: 'mars', value: 'half\u001b[2Jway' },
+  { event: 'task', run: 'R1', ...task('api', { phase: 'done', attempt: 1, by: 'mars', result: 1 }) },
+  { event: 'task', run: 'R1', ...task('ui', { phase: 'running', attempt: 1 }) },
+  {
+    event: 'task',
+    run: 'R1',
+    ...task('ui', { phase: 'escalated', attempt: 2, reason: { code: 'RESULT_REFUSED', message: 'too\nlong' } }),
+  },
+  { event: 'ended', run: 'R1', status: 'escalated', counts: { done: 1, escalated: 1 } },
+];
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** What is written while the news come, on a terminal or not. */
+function show(json: boolean, terminal: boolean): string {
+  let written = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    written += text;
+    return true;
+  });
+  const before = Object.getOwnPropertyDescriptor(process.stdout, 'isTTY');
+  Object.defineProperty(process.stdout, 'isTTY', { value: terminal, configurable: true });
+  try {
+    const board = new RunBoard(new Output(json, { NO_COLOR: '1' }));
+    for (const news of NEWS) board.take(news);
+    board.close();
+  } finally {
+    if (before) Object.defineProperty(process.stdout, 'isTTY', before);
+    else Reflect.deleteProperty(process.stdout, 'isTTY');
+  }
+  return written;
+}
+
+describe('what is shown of a run [RL10]', () => {
+  it('is a line for each piece of news', () => {
+    expect(show(false, false).trim().split('\n')).toEqual([
+      'release (R1): 1 running, 1 waiting',
+      'api: … half\ufffd[2Jway',
+      'api: done by mars',
+      'ui: running',
+      'ui: escalated, attempt 2 (RESULT_REFUSED: too)',
+    ]);
+  });
+
+  it('is each event as JSON for programs, on a terminal too', () => {
+    const lines = show(true, true).trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line))).toEqual(JSON.parse(JSON.stringify(NEWS)));
+  });
+
+  it('is redrawn below what has happened on a terminal', () => {
+    const screen: string[] = [''];
+    const text = show(false, true);
+    // As a terminal would: up, and everything below gone.
+    for (const part of text.replaceAll('\u001b', '').split(/(\[\d+A\[J|\n)/)) {
+      const up = /^\[(\d+)A/.exec(part)?.[1];
+      if (up !== undefined) screen.splice(screen.length - 1 - Number(up), Number(up) + 1, '');
+      else if (part === '\n') screen.push('');
+      else screen[screen.length - 1] += part;
+    }
+    expect(text).toContain('── 1 running, 1 waiting\n  api: running … half\ufffd[2Jway\n');
+    expect(screen).toEqual([
+      'release (R1): 1 running, 1 waiting',
+      'api: done by mars',
+      'ui: running',
+      'ui: escalated, attempt 2 (RESULT_REFUSED: too)',
+      '',
+    ]);
+  });
+});

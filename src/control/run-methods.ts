@@ -1,0 +1,32 @@
+import type { RalphLoop } from '../orchestrator/ralph/ralph-loop.js';
+import { EclipticError } from '../runtime/errors.js';
+import { Params } from './params.js';
+import type { ControlMethod } from './server.js';
+
+const DEFAULT_ROWS = 100;
+
+/** The owner's operations on plans: they are run by the node, whoever follows. */
+export function runMethods(loop: () => RalphLoop): Readonly<Record<string, ControlMethod>> {
+  return {
+    runs(params) {
+      const { limit = DEFAULT_ROWS } = new Params(params).optional({ limit: 'number' });
+      if (!Number.isSafeInteger(limit) || limit < 0) throw new EclipticError('USAGE', '"limit" must be a whole number');
+      return loop().list(limit);
+    },
+    run(params) {
+      return loop().view(new Params(params).string('id'));
+    },
+    'run.start'(params) {
+      const read = new Params(params);
+      const { fresh, as } = read.optional({ fresh: 'boolean', as: 'string' });
+      return loop().start({ text: read.string('text'), file: read.string('file'), fresh, as });
+    },
+    // The run as it is, then everything that happens to it, until it ends or nobody listens.
+    'run.follow'(params, { emit, signal }) {
+      return loop().follow(new Params(params).string('id'), emit, signal);
+    },
+    'run.stop'(params) {
+      return loop().stop(new Params(params).string('id'));
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createNode, type EclipticNode } from '../node.js';
+import type { CallContext } from './server.js';
+import { type DocumentRow, type HistoryRow, stateMethods } from './state-methods.js';
+
+let node: EclipticNode;
+
+afterEach(() => node.stop());
+
+async function start() {
+  node = await createNode();
+  node.agent({ id: 'mars' });
+  node.agent({ id: 'venus' });
+  const methods = stateMethods(node);
+  const controller = new AbortController();
+  const events: unknown[] = [];
+  const context: CallContext = {
+    emit: (event) => void events.push(event),
+    drained: () => Promise.resolve(),
+    signal: controller.signal,
+  };
+  const call = (method: string, params: Record<string, unknown> = {}) => methods[method]!(params, context);
+  return { call, controller, events };
+}
+
+describe('the owner’s view of shared documents', () => {
+  it('writes and reads maps, lists and texts by path', async () => {
+    const { call } = await start();
+    await call('stateSet', { name: 'plan', as: 'mars', path: 'tasks.v1.0', value: { title: 'login', tags: ['a'] } });
+    await call('stateSet', { name: 'plan', path: 'log[]', value: 1 });
+    await call('stateSet', { name: 'plan', path: 'notes', value: 'first' });
+    await call('stateSet', { name: 'plan', path: 'notes', value: 'second' });
+    expect(await call('stateGet', { name: 'plan' })).toEqual({
+      tasks: { 'v1.0': { title: 'login', tags: ['a'] } },
+      log: [1],
+      notes: 'second',
+    });
+    expect(await call('stateGet', { name: 'plan', path: 'tasks.v1.0.tags.0' })).toBe('a');
+    expect(await call('stateGet', { name: 'plan', as: 'venus', path: 'log.0' })).toBe(1);
+    const nothing = expect.objectContaining({ code: 'INVALID_ARGUMENTS' });
+    await expect(call('stateGet', { name: 'plan', path: 'tasks.v2' })).rejects.toThrowError(nothing);
+    const usage = expect.objectContaining({ code: 'USAGE' });
+    await expect(call('stateSet', { name: 'plan', path: 'notes', value: 7 })).rejects.toThrowError(usage);
+    await expect(call('stateGet', { name: 'unknown' })).rejects.toThrowError(usage);
+  });
+
+  it('lists them, and who wrote what in which order', async () => {
+    const { call } = await start();
+    expect(call('states')).toEqual([]);
+    await call('stateSet', { name: 'plan', as: 'mars', path: 'm.a', value: 1 });
+    await call('stateSet', { name: 'plan', as: 'venus', path: 'm.b', value: 2 });
+    const rows = call('states') as DocumentRow[];
+    expect(rows.map(({ name, agent, holds, segments }) => [name, agent, holds, segments])).toEqual([
+      ['plan', 'mars', ['m'], 2],
+      ['plan', 'venus', ['m'], 2],
+    ]);
+    const history = (await call('stateHistory', { name: 'plan' })) as HistoryRow[];
+    expect(history.map(({ author, number }) => [author.split('@')[0], number])).toEqual([
+      ['mars', 1],
+      ['venus', 1],
+    ]);
+  });
+
+  it('follows a document until the owner goes away', async () => {
+    const { call, controller, events } = await start();
+    await call('stateSet', { name: 'plan', as: 'mars', path: 'm.a', value: 1 });
+    const watching = call('stateWatch', { name: 'plan' }) as Promise<void>;
+    while (events.length === 0) await Promise.resolve();
+    await call('stateSet', { name: 'plan', as: 'mars', path: 'm.a', value: 2 });
+    controller.abort();
+    await watching;
+    expect(events).toEqual([
+      { by: null, content: { m: { a: 1 } } },
+      { by: `mars@${node.key}`, content: { m: { a: 2 } } },
+    ]);
+  });
+});

@@ -1,0 +1,130 @@
+import type { Agent } from '../agent/agent.js';
+import type { Json, SharedDocument } from '../coordination/state/document.js';
+import type { Documents } from '../coordination/state/documents.js';
+import { EclipticError } from '../runtime/errors.js';
+import { Params } from './params.js';
+import type { CallContext, ControlMethod } from './server.js';
+
+/** An open document, as one agent has it. */
+export interface DocumentRow {
+  readonly name: string;
+  readonly agent: string;
+  readonly thread: string;
+  readonly holds: readonly string[];
+  readonly segments: number;
+  readonly bytes: number;
+  readonly members: readonly string[];
+}
+
+/** One step of a document's history. */
+export interface HistoryRow {
+  readonly author: string;
+  readonly session: string;
+  readonly number: number;
+  /** How many turns of its author it stands for. */
+  readonly turns: number;
+  readonly bytes: number;
+}
+
+interface StateNode {
+  readonly documents: Documents;
+  agentById(id: string): Agent;
+}
+
+/** How long a command waits for what other members have. */
+const CATCH_UP_MS = 2_000;
+
+/** The owner's operations on shared documents, as one of the agents of this node. */
+export function stateMethods(node: StateNode): Readonly<Record<string, ControlMethod>> {
+  const open = async (read: Params): Promise<SharedDocument> => {
+    const name = read.string('name');
+    const { as } = read.optional({ as: 'string' });
+    const agentId = as ?? node.documents.list.find(({ document }) => document.name === name)?.agentId;
+    if (agentId === undefined) {
+      throw new EclipticError('USAGE', `no agent of this node has "${name}" open; say as whom: --as AGENT`);
+    }
+    const document = node.agentById(agentId).state(name);
+    await document.ready;
+    await document.caughtUp(CATCH_UP_MS);
+    return document;
+  };
+  return {
+    states(): DocumentRow[] {
+      return node.documents.list.map(({ agentId, document }) => ({
+        name: document.name,
+        agent: agentId,
+        thread: document.thread,
+        holds: Object.keys(document.toJSON()),
+        segments: document.segments.length,
+        bytes: document.segments.reduce((sum, { update }) => sum + update.length, 0),
+        members: [...document.members.keys()],
+      }));
+    },
+    async stateGet(params) {
+      const read = new Params(params);
+      const { path } = read.optional({ path: 'string' });
+      const content = (await open(read)).toJSON();
+      return path === undefined ? content : at(content, path);
+    },
+    async stateSet(params) {
+      const read = new Params(params);
+      const document = await open(read);
+      write(document, read.string('path'), read.value('value'));
+      await document.synced();
+      return { vector: document.vector };
+    },
+    async stateHistory(params): Promise<HistoryRow[]> {
+      const document = await open(new Params(params));
+      const own = node.documents.list.find((other) => other.document === document)!.document;
+      return own.segments.map(({ author, stream, number, turns, update }) => {
+        return { author, session: stream.slice(author.length + 1), number, turns, bytes: update.length };
+      });
+    },
+    async stateWatch(params, context) {
+      const document = await open(new Params(params));
+      return watch(document, context);
+    },
+  };
+}
+
+/** What is there, by names and places with dots between them; a name with dots in it is found, too. */
+function at(content: Json, path: string): Json {
+  if (typeof content === 'object' && content !== null) {
+    const record = content as Readonly<Record<string, Json>>;
+    if (Object.hasOwn(record, path)) return record[path]!;
+    for (let dot = path.indexOf('.'); dot > 0; dot = path.indexOf('.', dot + 1)) {
+      const name = path.slice(0, dot);
+      if (Object.hasOwn(record, name)) return at(record[name]!, path.slice(dot + 1));
+    }
+  }
+  throw new EclipticError('INVALID_ARGUMENTS', `there is nothing at "${path}"`);
+}
+
+/** `map.key` sets a key, `list[]` puts something at a list's end, and a name alone is a text. */
+function write(document: SharedDocument, path: string, value: unknown): void {
+  const dot = path.indexOf('.');
+  if (path.endsWith('[]')) document.list(path.slice(0, -2)).push(value);
+  else if (dot > 0) document.map(path.slice(0, dot)).set(path.slice(dot + 1), value);
+  else if (typeof value === 'string') {
+    const text = document.text(path);
+    document.transact(() => {
+      text.delete(0, text.length);
+      text.insert(0, value);
+    });
+  } else {
+    throw new EclipticError('USAGE', 'the path is "map.key", "list[]", or the name of a text with a JSON string');
+  }
+}
+
+/** Tells the content now, and after each change, until the caller goes away. */
+function watch(document: SharedDocument, { emit, signal }: CallContext): Promise<void> {
+  return new Promise((resolve) => {
+    const tell = (by: string | null) => emit({ by, content: document.toJSON() });
+    const stop = document.onChange(({ by }) => tell(by));
+    signal.addEventListener('abort', () => {
+      stop();
+      resolve();
+    });
+    tell(null);
+  });
+}

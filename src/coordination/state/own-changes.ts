@@ -1,0 +1,66 @@
+import * as Y from 'yjs';
+
+/**
+ * Collects what this replica itself changes, until it is taken as one update. Yjs would write an update for every
+ * change, and merging those costs more than the changes.
+ */
+export class OwnChanges {
+  readonly #doc: Y.Doc;
+  #deleted: ReturnType<typeof Y.createDeleteSet>[];
+  /** Where the last update ended. */
+  #clock: number;
+
+  /** With those of another copy of the document, goes on where they are. */
+  constructor(doc: Y.Doc, earlier?: OwnChanges) {
+    this.#doc = doc;
+    this.#deleted = earlier ? [...earlier.#deleted] : [];
+    this.#clock = earlier ? earlier.#clock : 0;
+    doc.on('afterTransaction', (transaction: Y.Transaction) => {
+      if (transaction.local && transaction.deleteSet.clients.size > 0) this.#deleted.push(transaction.deleteSet);
+    });
+  }
+
+  get any(): boolean {
+    return this.#deleted.length > 0 || Y.getState(this.#doc.store, this.#doc.clientID) > this.#clock;
+  }
+
+  /** Everything since the last time, and where it ends. */
+  take(): { update: Uint8Array; clock: number } | undefined {
+    if (!this.any) return undefined;
+    const update = this.write();
+    this.#clock = Y.getState(this.#doc.store, this.#doc.clientID);
+    this.#deleted = [];
+    return { update, clock: this.#clock };
+  }
+
+  write(): Uint8Array {
+    const { store, clientID: client } = this.#doc;
+    const encoder = new Y.UpdateEncoderV1();
+    if (Y.getState(store, client) > this.#clock) {
+      // In this version of the format, lengths, clients and clocks are all written alike.
+      encoder.writeLen(1);
+      const structs = store.clients.get(client)!;
+      const begin = Y.findIndexSS(structs, this.#clock);
+      encoder.writeLen(structs.length - begin);
+      encoder.writeClient(client);
+      encoder.writeLen(this.#clock);
+      structs[begin]!.write(encoder, this.#clock - structs[begin]!.id.clock);
+      for (let index = begin + 1; index < structs.length; index++) structs[index]!.write(encoder, 0);
+    } else encoder.writeLen(0);
+    this.#writeDeleted(encoder);
+    return encoder.toUint8Array();
+  }
+
+  #writeDeleted(encoder: Y.UpdateEncoderV1): void {
+    const { clients } = Y.mergeDeleteSets(this.#deleted);
+    encoder.writeLen(clients.size);
+    for (const [client, ranges] of [...clients].sort(([a], [b]) => b - a)) {
+      encoder.writeClient(client);
+      encoder.writeLen(ranges.length);
+      for (const { clock, len } of ranges) {
+        encoder.writeDsClock(clock);
+        encoder.writeDsLen(len);
+      }
+    }
+  }
+}

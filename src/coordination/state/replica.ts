@@ -1,0 +1,350 @@
+import * as Y from 'yjs';
+import { EclipticError } from '../../runtime/errors.js';
+import { EarlySegments } from './early-segments.js';
+import { inspectUpdate } from './inspect-update.js';
+import { OwnChanges } from './own-changes.js';
+import { clientOf, MAX_STREAMS, MAX_UPDATE_BYTES, Segment, unreadable } from './segment.js';
+import type { VectorClock } from './sync-message.js';
+
+/** Bytes of all segments of one document. */
+const MAX_DOCUMENT_BYTES = 64 * 1_048_576;
+/** That many of an author's latest segments become one, where nobody else's came between them. */
+export const MERGE_COUNT = 64;
+
+/** What is known of one author's session. */
+interface Stream {
+  readonly client: number;
+  /** The highest number that was applied; all before were, too. */
+  number: number;
+  /** Where its changes ended after each segment that is kept, by number. */
+  readonly ends: Map<number, number>;
+  clock: number;
+  /** How far its author had seen other clients when it wrote the latest. */
+  readonly seen: Map<number, number>;
+}
+
+/** What became of a segment: applied, perhaps with others that waited for it; known before; or too early. */
+export interface Taken {
+  readonly applied: readonly Segment[];
+  readonly early: boolean;
+  /** Of those that waited, what turned out to be none. */
+  readonly bad: readonly BadSegment[];
+}
+
+export interface BadSegment {
+  readonly segment: Segment;
+  readonly error: EclipticError;
+}
+
+const KNOWN: Taken = { applied: [], early: false, bad: [] };
+const EARLY: Taken = { applied: [], early: true, bad: [] };
+
+/**
+ * One copy of a document: the Yjs document, and the segments that it was made from, in an order in which nothing comes
+ * before what it builds on. It decides what is applied when. No clock, no I/O.
+ */
+export class Replica {
+  readonly thread: string;
+  readonly stream: string;
+  #doc: Y.Doc;
+  #own: OwnChanges;
+  readonly #streams = new Map<string, Stream>();
+  /** Whose client it is, of the streams that are known. */
+  readonly #clients = new Map<number, string>();
+  #log: Segment[] = [];
+  #bytes = 0;
+  readonly #early = new EarlySegments();
+  #ownNumber = 0;
+  /** Own segments that are not kept yet. */
+  readonly #uncommitted = new Set<Segment>();
+  /** What the latest own segment said that it had seen. */
+  readonly #said = new Map<string, number>();
+
+  /** `stream` must never have been used before, in any process. */
+  constructor(thread: string, stream: string) {
+    this.thread = thread;
+    this.stream = stream;
+    this.#doc = new Y.Doc();
+    this.#doc.clientID = clientOf(thread, stream);
+    this.#own = new OwnChanges(this.#doc);
+  }
+
+  /** The document as it is now; another one after one that Yjs could not take. */
+  get doc(): Y.Doc {
+    return this.#doc;
+  }
+
+  /** How many segments of each stream were applied. */
+  get vector(): VectorClock {
+    const vector: Record<string, number> = {};
+    for (const [name, { number }] of this.#streams) if (number > 0) vector[name] = number;
+    return vector;
+  }
+
+  /** Every segment, in an order in which they can be applied. */
+  get segments(): readonly Segment[] {
+    return this.#log;
+  }
+
+  /** Has this replica changes that are not kept yet? */
+  get changed(): boolean {
+    return this.#own.any || this.#uncommitted.size > 0;
+  }
+
+  /** Is there room for more? */
+  assertWritable(): void {
+    this.#ownStream();
+    if (this.#bytes < MAX_DOCUMENT_BYTES) return;
+    throw new EclipticError('PAYLOAD_TOO_LARGE', `the document has ${MAX_DOCUMENT_BYTES} bytes already`);
+  }
+
+  has({ stream, number }: Segment): boolean {
+    return number <= (stream === this.stream ? this.#ownNumber : this.#numberOf(stream));
+  }
+
+  /** What this replica changed since the last time, as a segment. It counts once it is `committed`. */
+  take(): Segment | undefined {
+    const changes = this.#own.take();
+    if (!changes) return undefined;
+    const own = this.#ownStream();
+    const after: Record<string, number> = {};
+    for (const [name, { number }] of this.#streams) {
+      if (name === this.stream || number === 0 || this.#said.get(name) === number) continue;
+      after[name] = number;
+      this.#said.set(name, number);
+    }
+    const number = ++this.#ownNumber;
+    own.clock = changes.clock;
+    own.ends.set(number, changes.clock);
+    const segment = new Segment({ stream: this.stream, first: number, number, after, update: changes.update });
+    this.#uncommitted.add(segment);
+    return segment;
+  }
+
+  /** An own segment is kept as it should be, and may be told of. */
+  commit(segment: Segment): void {
+    const own = this.#ownStream();
+    this.#uncommitted.delete(segment);
+    own.number = segment.number;
+    this.#addSeen(own.seen, segment.after);
+    this.#keep(segment);
+  }
+
+  /** Applies a segment whose signature was checked, and whatever waited for it. Throws why it is no good. */
+  apply(segment: Segment): Taken {
+    if (this.has(segment)) return KNOWN;
+    if (segment.stream === this.stream) throw unreadable('it is of this replica, which never made it');
+    if (!this.#isDue(segment)) {
+      this.#early.add(segment);
+      return EARLY;
+    }
+    this.#integrate(segment);
+    const applied = [segment];
+    const bad = this.#integrateEarly(applied);
+    return { applied, early: false, bad };
+  }
+
+  /** Applies what was kept, in whatever order it is given; returns what cannot be, for want of what came before. */
+  load(segments: readonly Segment[], onBad: (bad: BadSegment) => void): Segment[] {
+    let waiting = [...segments];
+    for (let before = -1; before !== waiting.length; ) {
+      before = waiting.length;
+      waiting = waiting.filter((segment) => {
+        if (this.has(segment)) return false;
+        if (!this.#isDue(segment)) return true;
+        try {
+          this.#integrate(segment);
+        } catch (error) {
+          onBad({ segment, error: error as EclipticError });
+        }
+        return false;
+      });
+    }
+    return waiting;
+  }
+
+  /** Does this vector name anything that is missing here, and may come yet? */
+  lacks(vector: VectorClock): boolean {
+    for (const name in vector) if (name !== this.stream && vector[name]! > this.#numberOf(name)) return true;
+    return false;
+  }
+
+  /** Does this vector name everything that is here? */
+  isCovered(vector: VectorClock): boolean {
+    for (const [name, { number }] of this.#streams) if (number > (vector[name] ?? 0)) return false;
+    return true;
+  }
+
+  /** What a replica with that vector lacks, in order, up to that many; and whether there is more. */
+  missing(vector: VectorClock, maxBytes: number, maxCount: number): { segments: Segment[]; more: boolean } {
+    const segments: Segment[] = [];
+    let bytes = 0;
+    for (const segment of this.#log) {
+      if (segment.number <= (vector[segment.stream] ?? 0)) continue;
+      const full = segments.length === maxCount || bytes + segment.update.length > maxBytes;
+      if (segments.length > 0 && full) return { segments, more: true };
+      segments.push(segment);
+      bytes += segment.update.length;
+    }
+    return { segments, more: false };
+  }
+
+  /** The latest own segments as one, once there are enough that can be; nothing has changed until it is `swap`ped in. */
+  merge(): Segment | undefined {
+    const run: Segment[] = [];
+    let bytes = 0;
+    for (let index = this.#log.length - 1; index >= 0 && run.length < MERGE_COUNT; index--) {
+      const segment = this.#log[index]!;
+      if (segment.stream !== this.stream && !run[0]) continue;
+      if (segment.stream !== this.stream || (run[0] && segment.turns !== run[0].turns)) break;
+      // What a later segment had seen that an earlier one had not lies between them: they cannot be one.
+      if (run[0] && Object.keys(run[0].after).length > 0) break;
+      bytes += segment.update.length;
+      if (bytes > MAX_UPDATE_BYTES / 2) break;
+      run.unshift(segment);
+    }
+    return run.length < MERGE_COUNT ? undefined : merged(run);
+  }
+
+  /** The segments that another stands for, if they are here and it can take their place. */
+  replaceable(stream: string, first: number, number: number): Segment[] | undefined {
+    const run = this.#log.filter((segment) => {
+      return segment.stream === stream && segment.first >= first && segment.number <= number;
+    });
+    let next = first;
+    for (const segment of run) {
+      if (segment.first !== next) return undefined;
+      // What it had seen that those before had not lies between them.
+      if (next > first && Object.keys(segment.after).length > 0) return undefined;
+      next = segment.number + 1;
+    }
+    return run.length > 1 && next === number + 1 ? run : undefined;
+  }
+
+  /** Puts one segment in the place of those that it stands for. */
+  swap(run: readonly Segment[], one: Segment): void {
+    const gone = new Set(run);
+    const place = this.#log.indexOf(run[0]!);
+    this.#log = this.#log.filter((segment) => !gone.has(segment));
+    this.#log.splice(place, 0, one);
+    const { ends } = this.#streams.get(one.stream)!;
+    for (const segment of run) {
+      this.#bytes -= segment.update.length;
+      if (segment.number !== one.number) ends.delete(segment.number);
+    }
+    this.#bytes += one.update.length;
+  }
+
+  #ownStream(): Stream {
+    let own = this.#streams.get(this.stream);
+    if (!own) {
+      own = this.#newStream(this.stream);
+      this.#streams.set(this.stream, own);
+      this.#clients.set(own.client, this.stream);
+    }
+    return own;
+  }
+
+  #newStream(name: string): Stream {
+    if (this.#streams.size >= MAX_STREAMS) throw unreadable(`the document has ${MAX_STREAMS} author streams already`);
+    const client = clientOf(this.thread, name);
+    const other = this.#clients.get(client);
+    if (other !== undefined) throw unreadable(`${name} takes the place of ${other}`);
+    return { client, number: 0, ends: new Map(), clock: 0, seen: new Map() };
+  }
+
+  #numberOf(stream: string): number {
+    return this.#streams.get(stream)?.number ?? 0;
+  }
+
+  #isDue({ stream, first, after }: Segment): boolean {
+    if (first > this.#numberOf(stream) + 1) return false;
+    for (const name in after) if (after[name]! > this.#numberOf(name)) return false;
+    return true;
+  }
+
+  #integrateEarly(applied: Segment[]): BadSegment[] {
+    const bad: BadSegment[] = [];
+    // Each that is applied may be what others wait for that came before it.
+    for (let before = -1; before !== applied.length; ) {
+      before = applied.length;
+      for (const segment of this.#early.take((early) => this.has(early) || this.#isDue(early))) {
+        if (this.has(segment)) continue;
+        try {
+          this.#integrate(segment);
+          applied.push(segment);
+        } catch (error) {
+          bad.push({ segment, error: error as EclipticError });
+        }
+      }
+    }
+    return bad;
+  }
+
+  #integrate(segment: Segment): void {
+    if (this.#bytes + segment.update.length > MAX_DOCUMENT_BYTES) {
+      throw new EclipticError('PAYLOAD_TOO_LARGE', `the document has ${MAX_DOCUMENT_BYTES} bytes already`);
+    }
+    const { first, number, update, after } = segment;
+    const stream = this.#streams.get(segment.stream) ?? this.#newStream(segment.stream);
+    const fresh = new Map<number, number>();
+    this.#addSeen(fresh, after);
+    const from =
+      first === stream.number + 1 ? stream.clock : first === 1 ? 0 : (stream.ends.get(first - 1) ?? stream.clock);
+    const seen = (client: number) => fresh.get(client) ?? stream.seen.get(client) ?? 0;
+    const clock = inspectUpdate(update, { client: stream.client, from, seen });
+    if (clock < stream.clock) throw unreadable('it ends before what is known of its author');
+    this.#change(update, stream.client, clock, segment);
+    this.#streams.set(segment.stream, stream);
+    this.#clients.set(stream.client, segment.stream);
+    stream.number = number;
+    stream.clock = clock;
+    stream.ends.set(number, clock);
+    for (const [client, end] of fresh) stream.seen.set(client, end);
+    this.#keep(segment);
+  }
+
+  #change(update: Uint8Array, client: number, clock: number, segment: Segment): void {
+    try {
+      Y.applyUpdate(this.#doc, update, segment);
+      const { store } = this.#doc;
+      if (!store.pendingStructs && !store.pendingDs && Y.getState(store, client) === clock) return;
+    } catch {
+      // Part of it may be in the document now.
+    }
+    this.#makeAnew();
+    throw unreadable('the document could not take it whole');
+  }
+
+  /** The document as it was, from the segments that it was made from. */
+  #makeAnew(): void {
+    const doc = new Y.Doc();
+    doc.clientID = this.#doc.clientID;
+    for (const { update } of [...this.#log, ...this.#uncommitted]) Y.applyUpdate(doc, update);
+    Y.applyUpdate(doc, this.#own.write());
+    this.#own = new OwnChanges(doc, this.#own);
+    this.#doc = doc;
+  }
+
+  /** Where the streams' changes ended at those numbers; of one that lies inside a merged segment, where that ends. */
+  #addSeen(seen: Map<number, number>, after: Segment['after']): void {
+    for (const name in after) {
+      const { client, ends, clock, number: latest } = this.#streams.get(name)!;
+      let number = after[name]!;
+      while (!ends.has(number) && number < latest) number++;
+      seen.set(client, ends.get(number) ?? clock);
+    }
+  }
+
+  #keep(segment: Segment): void {
+    this.#log.push(segment);
+    this.#bytes += segment.update.length;
+  }
+}
+
+/** Several segments of one author, each following the one before, as one. The same segments always give the same. */
+export function merged(run: readonly Segment[]): Segment {
+  const [{ stream, first, after }] = run as [Segment, ...Segment[]];
+  const update = Y.mergeUpdates(run.map((segment) => segment.update));
+  return new Segment({ stream, first, number: run.at(-1)!.number, after, update });
+}

@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { splitAddress } from '../../a2a/address.js';
+import { LIMITS } from '../../a2a/limits.js';
+import { isSignedBy } from '../../membership/identity.js';
+import { EclipticError } from '../../runtime/errors.js';
+
+/** Bytes of one update. With what is around it in base64, it fits into an envelope. */
+export const MAX_UPDATE_BYTES = 524_288;
+/** Author streams of one document: one for each time that an author started and wrote. */
+export const MAX_STREAMS = 4_096;
+
+const SIGNED_FOR = 'state-segment';
+const count = z.int().positive();
+const streamName = z
+  .string()
+  .max(LIMITS.nameChars)
+  .regex(/^[^@/\s]+@[^@/\s]+\/[0-9a-z]{1,32}$/);
+
+/** A segment as it travels and is kept. */
+const WireSchema = z.strictObject({
+  stream: streamName,
+  first: count,
+  number: count,
+  after: z.record(streamName, count),
+  update: z.base64().max(4 * Math.ceil(MAX_UPDATE_BYTES / 3)),
+  signature: z.string().max(128),
+});
+export type SegmentWire = z.infer<typeof WireSchema>;
+
+/** What an author's node signs with. */
+export interface Signer {
+  sign(purpose: string, value: unknown): string;
+}
+
+export interface SegmentInit {
+  /** `author@node/session`: numbers of one author begin anew in each session, so that none is ever given twice. */
+  readonly stream: string;
+  /** The lowest number that it stands for: lower than its own if it was made of several. */
+  readonly first: number;
+  readonly number: number;
+  /** What the author had seen of other streams, as far as that is more than with its segment before. */
+  readonly after: Readonly<Record<string, number>>;
+  readonly update: Uint8Array;
+}
+
+/** What one author changed in one turn: signed by its node, and passed on as it is. */
+export class Segment implements SegmentInit {
+  readonly stream: string;
+  readonly first: number;
+  readonly number: number;
+  readonly after: Readonly<Record<string, number>>;
+  readonly update: Uint8Array;
+  #signature: string;
+  #unsigned: SegmentWire | undefined;
+  #signed: SegmentWire | undefined;
+
+  constructor(init: SegmentInit, signature = '') {
+    this.stream = init.stream;
+    this.first = init.first;
+    this.number = init.number;
+    this.after = init.after;
+    this.update = init.update;
+    this.#signature = signature;
+  }
+
+  /** Reads what claims to be a segment. Of one that was made in this process, this is it. */
+  static read(value: unknown): Segment {
+    const made = typeof value === 'object' && value !== null ? MADE_HERE.get(value) : undefined;
+    if (made) return made;
+    const wire = WireSchema.safeParse(value);
+    if (!wire.success) {
+      const [issue] = wire.error.issues;
+      throw unreadable(`${issue?.path.join('.') || 'it'}: ${issue?.message}`);
+    }
+    const { stream, first, number, after, update, signature } = wire.data;
+    if (first > number) throw unreadable('it ends before it begins');
+    return new Segment({ stream, first, number, after, update: Buffer.from(update, 'base64') }, signature);
+  }
+
+  /** Was exactly this value made by a segment of this process? Then nobody else can have touched it. */
+  static isMadeHere(value: unknown): boolean {
+    return typeof value === 'object' && value !== null && MADE_HERE.has(value);
+  }
+
+  get author(): string {
+    return authorOf(this.stream);
+  }
+
+  /** How many turns it stands for. */
+  get turns(): number {
+    return this.number - this.first + 1;
+  }
+
+  get signature(): string {
+    return this.#signature;
+  }
+
+  /** Signs it, if that was not done before; only its author's node can. */
+  sign(thread: string, signer: Signer): void {
+    if (this.#signature === '') this.#signature = signer.sign(SIGNED_FOR, this.#statement(thread));
+  }
+
+  isSigned(thread: string): boolean {
+    const node = splitAddress(this.author).node!;
+    return isSignedBy(node, SIGNED_FOR, this.#statement(thread), this.#signature);
+  }
+
+  /** For agents of this node, who need no proof, and for whoever does. */
+  wire(signed: boolean): SegmentWire {
+    if (signed) {
+      this.#signed ??= this.#write(this.#signature);
+      return this.#signed;
+    }
+    this.#unsigned ??= this.#write('');
+    return this.#unsigned;
+  }
+
+  #write(signature: string): SegmentWire {
+    const { stream, first, number, after } = this;
+    const wire = { stream, first, number, after, update: Buffer.from(this.update).toString('base64'), signature };
+    MADE_HERE.set(wire, this);
+    return wire;
+  }
+
+  #statement(thread: string): unknown {
+    const { stream, first, number, after } = this;
+    return [thread, stream, first, number, after, createHash('sha256').update(this.update).digest('hex')];
+  }
+}
+
+/** Payloads are shared by reference within a process: such a one need not be read, nor its signature checked. */
+const MADE_HERE = new WeakMap<object, Segment>();
+
+export function unreadable(reason: string): EclipticError {
+  return new EclipticError('CRDT_DESERIALIZATION_FAILED', `an update cannot be taken: ${reason}`, { reason });
+}
+
+export function authorOf(stream: string): string {
+  return stream.slice(0, stream.indexOf('/'));
+}
+
+/**
+ * The Yjs client of a stream. It follows from the name, so that nobody can make one under which another's changes
+ * would pass as its own; not without trying 2^52 names for one document.
+ */
+export function clientOf(thread: string, stream: string): number {
+  const digest = createHash('sha256').update(`${thread}\n${stream}`).digest();
+  return digest.readUIntBE(0, 6) * 16 + (digest[6]! >> 4);
+}

@@ -1,0 +1,129 @@
+import { GroupWriter } from '../../mail/group-writer.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Store, Write } from '../../store/store.js';
+import type { SwarmRow } from '../../store/tables.js';
+import type { SwarmEffect } from './swarm-effects.js';
+import type { SwarmMemory } from './swarm-machine.js';
+import type { Entry } from './swarm-records.js';
+
+/** Swarms that are over and still kept, for each agent. */
+const MAX_ENDED = 100;
+
+/** The effects that are about keeping. */
+export type KeepingEffect = Extract<
+  SwarmEffect,
+  { type: 'keep' | 'keep-opening' | 'keep-finding' | 'drop-finding' | 'ended' }
+>;
+
+/** What is kept of one membership: an agent's part in a swarm. */
+export interface KeptMembership {
+  readonly swarmId: string;
+  readonly sponsor: string;
+  readonly seat: boolean;
+  readonly memory: SwarmMemory;
+}
+
+/** What the agents of one node keep of the swarms that they are in, on disk. */
+export class MembershipRecords {
+  readonly #runtime: Runtime;
+  readonly #store: Store;
+  readonly #writer: GroupWriter;
+
+  constructor(runtime: Runtime, store: Store) {
+    this.#runtime = runtime;
+    this.#store = store;
+    this.#writer = new GroupWriter(runtime, store);
+  }
+
+  /** The agents that were in a swarm when their node stopped. */
+  async agents(): Promise<Set<string>> {
+    return new Set((await this.#store.read({ from: 'swarms' })).map(({ agent }) => agent));
+  }
+
+  /** What an agent kept, those first that it joined first. */
+  async of(agent: string): Promise<KeptMembership[]> {
+    const rows = await this.#store.read({ from: 'swarms', where: { agent }, orderBy: 'swarm' });
+    const over = rows.filter(({ endedAt }) => endedAt !== null).sort((a, b) => b.endedAt! - a.endedAt!);
+    for (const { swarm } of over.slice(MAX_ENDED)) await this.forget(agent, swarm);
+    const gone = new Set(over.slice(MAX_ENDED));
+    return Promise.all(rows.filter((row) => !gone.has(row)).map((row) => this.#load(row)));
+  }
+
+  /** A new membership. Resolves when it is on disk. */
+  begin(agent: string, swarm: string, sponsor: string, seat: boolean): Promise<void> {
+    const fresh = { epoch: 0, vote: null, opening: null, endedAt: null };
+    const row = { agent, swarm, sponsor, seat: seat ? 1 : 0, ...fresh };
+    return this.#writer.write({ writes: [{ put: 'swarms', row }], written: () => {} });
+  }
+
+  /** Writes all of these; resolves when they are on disk. `length` is how long the log was before. */
+  keep(agent: string, swarm: string, effects: readonly KeepingEffect[], length: number): Promise<void> {
+    const writes: Write[] = [];
+    let end = length;
+    for (const effect of effects) {
+      const where = { agent, swarm };
+      switch (effect.type) {
+        case 'keep': {
+          const { epoch, vote, from, entries = [] } = effect.keep;
+          writes.push({ update: 'swarms', where, set: { epoch, vote } });
+          if (from === undefined) break;
+          const beyond = numbers(from + entries.length, end);
+          if (beyond.length > 0) writes.push({ delete: 'swarmLog', where: { ...where, n: beyond } });
+          for (const [at, { epoch: of, record }] of entries.entries()) {
+            const row = { agent, swarm, n: from + at, epoch: of, record: JSON.stringify(record) };
+            writes.push({ put: 'swarmLog', row });
+          }
+          end = from + entries.length - 1;
+          break;
+        }
+        case 'keep-opening':
+          writes.push({ update: 'swarms', where, set: { opening: JSON.stringify(effect.swarm) } });
+          break;
+        case 'keep-finding': {
+          const { lease, subTask, finding } = effect;
+          writes.push({
+            put: 'swarmFindings',
+            row: { agent, swarm, lease, subTask, finding: JSON.stringify(finding) },
+          });
+          break;
+        }
+        case 'drop-finding':
+          writes.push({ delete: 'swarmFindings', where: { ...where, lease: effect.lease } });
+          break;
+        case 'ended':
+          writes.push({ update: 'swarms', where, set: { endedAt: this.#runtime.now() } });
+      }
+    }
+    return this.#writer.write({ writes, written: () => {} });
+  }
+
+  async forget(agent: string, swarm: string): Promise<void> {
+    const where = { agent, swarm };
+    await this.#store.write([
+      { delete: 'swarms', where },
+      { delete: 'swarmLog', where },
+      { delete: 'swarmFindings', where },
+    ]);
+  }
+
+  flush(): Promise<void> {
+    return this.#writer.flush();
+  }
+
+  async #load({ agent, swarm, sponsor, seat, epoch, vote, opening, endedAt }: SwarmRow): Promise<KeptMembership> {
+    const where = { agent, swarm };
+    const rows = await this.#store.read({ from: 'swarmLog', where, orderBy: 'n' });
+    const log = rows.map(({ epoch: of, record }): Entry => ({ epoch: of, record: JSON.parse(record) }));
+    const kept = await this.#store.read({ from: 'swarmFindings', where });
+    const findings = new Map(
+      kept.map(({ lease, subTask, finding }) => [lease, { subTask, finding: JSON.parse(finding) }]),
+    );
+    const ended = endedAt !== null;
+    const memory = { epoch, vote, log, opening: opening === null ? undefined : JSON.parse(opening), findings, ended };
+    return { swarmId: swarm, sponsor, seat: seat === 1, memory };
+  }
+}
+
+function numbers(from: number, to: number): number[] {
+  return Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at);
+}

@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest';
+import { completeHierarchy, HierarchySchema } from './hierarchy.js';
+
+describe('the hierarchy’s configuration [RL6]', () => {
+  it('has an answer for every tier where nothing is said', () => {
+    const { concurrency, tiers, escalation } = completeHierarchy();
+    expect(concurrency).toBe(10);
+    expect(Object.values(tiers).map((tier) => [tier.timeoutMs, tier.concurrency, tier.retries])).toEqual([
+      [30_000, 1, 2],
+      [60_000, 3, 2],
+      [120_000, 5, 3],
+      [120_000, 10, 5],
+    ]);
+    expect(escalation).toEqual({ policy: 'auto', successRate: 0.5, afterTasks: 4 });
+  });
+
+  it('is taken as JSON writes it, and what it leaves open stays as it was', () => {
+    const text = '{ "tiers": { "2": { "retries": 0 } }, "escalation": { "policy": "threshold", "agent": "jupiter" } }';
+    const { tiers, escalation } = completeHierarchy(HierarchySchema.parse(JSON.parse(text)));
+    expect(tiers[2]).toEqual({ timeoutMs: 120_000, concurrency: 5, retries: 0 });
+    expect(escalation).toEqual({ policy: 'threshold', agent: 'jupiter', successRate: 0.5, afterTasks: 4 });
+  });
+
+  it.each([
+    { tiers: { 4: {} } },
+    { tiers: { 0: { concurrency: 0 } } },
+    { escalation: { policy: 'never' } },
+    { escalation: { successRate: 2 } },
+    { retryDelayMs: -1 },
+  ])('is refused where it makes no sense: %j', (config) => {
+    expect(HierarchySchema.safeParse(config).success).toBe(false);
+  });
+});

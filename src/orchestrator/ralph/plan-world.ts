@@ -1,0 +1,100 @@
+import type { AgentRegistry } from '../../a2a/registry.js';
+import type { A2ARouter } from '../../a2a/router.js';
+import type { A2AMessageType, AgentCard, AgentTier } from '../../a2a/schemas.js';
+import { readSchema } from '../../mcp/schema.js';
+import { describeError } from '../../runtime/errors.js';
+import type { PlanWorld } from './plan-check.js';
+import type { PlanTask } from './plan-schema.js';
+
+export interface MeshWorldComponents {
+  readonly registry: AgentRegistry;
+  readonly router: A2ARouter;
+}
+
+/** What plans may count on in this mesh, at present: its agents, as far as policy lets them be given work. */
+export class MeshWorld implements PlanWorld {
+  readonly #registry: AgentRegistry;
+  readonly #router: A2ARouter;
+
+  constructor({ registry, router }: MeshWorldComponents) {
+    this.#registry = registry;
+    this.#router = router;
+  }
+
+  /** Who hands out tasks unless somebody is named: the sun, or else the first L0 agent of this node. */
+  get usualDispatcher(): string | undefined {
+    const own = this.#registry.getLocalCards().filter(({ tier }) => tier === 0);
+    return (own.find(({ id }) => id === 'sun') ?? own[0])?.id;
+  }
+
+  dispatcher(agent: string): string | undefined {
+    return this.#registry.ownEntry(agent) ? undefined : `this node has no agent "${agent}"`;
+  }
+
+  worker(agent: string, as: string | undefined): string | undefined {
+    return this.#refusal(agent, as, 'task-proposal');
+  }
+
+  adviser(agent: string, as: string | undefined): string | undefined {
+    return this.#refusal(agent, as, 'request');
+  }
+
+  capable(capabilities: readonly string[], as: string | undefined): string | undefined {
+    const all = this.#having(capabilities);
+    if (all.length === 0) return `no agent has ${listOf(capabilities)}`;
+    const refusals = all.map((card) => this.worker(addressOf(card), as));
+    return refusals.every((refusal) => refusal !== undefined) ? refusals[0] : undefined;
+  }
+
+  async schema(schema: object): Promise<string | undefined> {
+    try {
+      await readSchema(schema as Record<string, unknown>, 'output', 'the results').check(null);
+      return undefined;
+    } catch (error) {
+      return describeError(error);
+    }
+  }
+
+  /** Is there at present somebody to give it to? */
+  canBeDone({ agent, capabilities, swarm }: PlanTask, as: string): boolean {
+    if (agent !== undefined) return this.worker(agent, as) === undefined;
+    const needs = capabilities ? [capabilities] : swarm!.capabilities.map((one) => [one]);
+    return needs.every((some) => this.capable(some, as) === undefined);
+  }
+
+  /** The tier whose limits a task is under: that of the agent that would get it now. */
+  tierOf({ agent, capabilities, swarm }: PlanTask, as: string): AgentTier {
+    if (agent !== undefined) return this.#registry.requireById(agent).tier;
+    const able = capabilities ? this.#having(capabilities) : this.#having([swarm!.capabilities[0]!]);
+    return (able.find((card) => this.worker(addressOf(card), as) === undefined) ?? able[0]!).tier;
+  }
+
+  #having(capabilities: readonly string[]): AgentCard[] {
+    const has = (card: AgentCard) => capabilities.every((wanted) => card.capabilities.some(({ id }) => id === wanted));
+    return this.#registry.findByCapability(capabilities[0]!).filter(has);
+  }
+
+  #refusal(agent: string, as: string | undefined, type: A2AMessageType): string | undefined {
+    const sender = as ?? this.usualDispatcher;
+    try {
+      // Who is not there is one fault, and not one of every task.
+      if (sender === undefined || !this.#registry.ownEntry(sender)) this.#registry.requireById(agent);
+      else {
+        const decision = this.#router.explain(sender, agent, type, 'a task of a plan');
+        if (!decision.allowed) return `${decision.code}: ${decision.reason}`;
+      }
+      return undefined;
+    } catch (error) {
+      return describeError(error);
+    }
+  }
+}
+
+function addressOf({ id, node }: AgentCard): string {
+  return node === undefined ? id : `${id}@${node}`;
+}
+
+function listOf(capabilities: readonly string[]): string {
+  const quoted = capabilities.map((one) => `"${one}"`);
+  return quoted.length === 1 ? `the capability ${quoted[0]}` : `all of the capabilities ${quoted.join(', ')}`;
+}
