@@ -1,4 +1,5 @@
 import type { Client } from '@modelcontextprotocol/client';
+import type { Redactor } from '../../credentials/redactor.js';
 import type { Child } from '../../process/child.js';
 import type { Children } from '../../process/children.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
@@ -7,7 +8,6 @@ import { ChildPipe } from './child-pipe.js';
 import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
 import { Connection } from './connection.js';
 import { type ClientSdk, explainer, isLost, loadClientSdk } from './failures.js';
-import type { Redactor } from './redactor.js';
 import { untilAborted } from './until-aborted.js';
 
 export interface ChildEndpoint {

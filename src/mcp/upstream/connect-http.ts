@@ -1,4 +1,5 @@
 import type { Transport } from '@modelcontextprotocol/client';
+import type { Redactor } from '../../credentials/redactor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { clientFor, HANDSHAKE_MS } from './client.js';
@@ -7,7 +8,6 @@ import { explainer, loadClientSdk } from './failures.js';
 import { HttpRequests } from './http-requests.js';
 import type { OAuthSettings } from './login/attempt.js';
 import type { Login } from './login/login.js';
-import type { Redactor } from './redactor.js';
 import { untilAborted } from './until-aborted.js';
 
 export interface HttpEndpoint {

@@ -1,5 +1,5 @@
+import type { Redactor } from '../../credentials/redactor.js';
 import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
-import type { Redactor } from './redactor.js';
 
 export type ClientSdk = typeof import('@modelcontextprotocol/client');
 

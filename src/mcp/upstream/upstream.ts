@@ -1,5 +1,6 @@
 import type { A2AObservability } from '../../a2a/observability.js';
 import type { Approvals } from '../../approvals/approvals.js';
+import { Redactor } from '../../credentials/redactor.js';
 import type { Children } from '../../process/children.js';
 import type { RestartPolicy } from '../../process/supervision.js';
 import { Supervisor } from '../../process/supervisor.js';
@@ -17,7 +18,6 @@ import { Login } from './login/login.js';
 import type { Logins, Waiting } from './login/logins.js';
 import type { Pins } from './pins.js';
 import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
-import { Redactor } from './redactor.js';
 import { relayFor } from './relay.js';
 import { Watch } from './watch.js';
 
