@@ -61,6 +61,8 @@ export interface ProviderAdapter<TConfig = unknown, TExecuteInput = unknown, TEx
   terminate(): Promise<void>;
   /** Calls back when it crashes, at once. Returns the way to stop. */
   onCrash?(listener: (crash: ProviderCrash) => void): () => void;
+  /** Calls back when it is ready again after a crash, so that it is checked then. Returns the way to stop. */
+  onReady?(listener: () => void): () => void;
 }
 
 /** How a provider is to be run. */
