@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Agent } from './agent/agent.js';
+import { ActionGate } from './approvals/action-gate.js';
 import { Approvals } from './approvals/approvals.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
@@ -11,6 +12,8 @@ import { controlPath, prepareDataFolder, unusable } from './control/data-folder.
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
+import { Credentials } from './credentials/credentials.js';
+import { systemKeychain } from './credentials/keychain.js';
 import type { AgentAbout } from './gateway/a2a/profiles.js';
 import type { Gateway } from './gateway/gateway.js';
 import { loginCallback, loginCallbackUrl } from './gateway/login-callback.js';
@@ -22,6 +25,7 @@ import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
 import { Children } from './process/children.js';
+import { reportActions, reportCredentials } from './records/guarded-events.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
 import type { Runtime } from './runtime/runtime.js';
 import { SqliteStore } from './store/sqlite-store.js';
@@ -50,6 +54,8 @@ interface Belongings {
   readonly approvals: Approvals;
   readonly pins: Pins;
   readonly dataFolder: string;
+  readonly config: LoadedConfig['config'];
+  readonly env: HostInit['env'];
 }
 
 /**
@@ -64,6 +70,10 @@ export class Host {
   readonly #belongings: Belongings;
   readonly #upstreams: Upstreams;
   readonly #logins: Logins;
+  /** Secrets of providers. */
+  readonly credentials: Credentials;
+  /** What agents must pass before they do something by themselves. */
+  readonly gate: ActionGate;
   readonly #server: ControlServer;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
@@ -73,12 +83,36 @@ export class Host {
   private constructor(runtime: Runtime, belongings: Belongings, node: EclipticNode, control: string) {
     this.#runtime = runtime;
     this.#belongings = belongings;
-    const { children, approvals, pins } = belongings;
+    const { children, approvals, pins, config, env } = belongings;
     const { mcp: service, observability } = node;
     const redirectUrl = () => loginCallbackUrl(this.gateway.url);
     this.#logins = new Logins(runtime, { folder: belongings.dataFolder, redirectUrl });
     const logins = this.#logins;
-    this.#upstreams = new Upstreams({ runtime, service, observability, children, approvals, pins, logins });
+    const { keychain, ...credentialsInit } = config.credentials ?? {};
+    this.credentials = new Credentials(
+      {
+        runtime,
+        keychain: keychain === false ? undefined : systemKeychain({ runtime, children, env }),
+        report: reportCredentials(runtime, observability),
+      },
+      { folder: belongings.dataFolder, ...credentialsInit },
+    );
+    const { credentials } = this;
+    const { policy: rules, limits } = config;
+    this.gate = new ActionGate(
+      { approvals, report: reportActions(runtime, observability) },
+      { rules, timeoutMs: limits?.approvalMs },
+    );
+    this.#upstreams = new Upstreams({
+      runtime,
+      service,
+      observability,
+      children,
+      approvals,
+      pins,
+      logins,
+      credentials,
+    });
     const upstreams = this.#upstreams;
     this.node = node;
     this.control = control;
@@ -87,7 +121,7 @@ export class Host {
     });
     const shutDown = () => runtime.defer(() => void this.stop());
     const gateway = () => this.gateway;
-    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, shutDown });
+    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, credentials, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }
@@ -103,8 +137,9 @@ export class Host {
       await clearStaleSocket(control);
       children = await Children.open(runtime, { folder: join(dataFolder, 'children') });
       const approvals = new Approvals(runtime, { folder: dataFolder });
-      const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }), dataFolder };
-      const { tiers, sandbox, limits } = loaded.config;
+      const { config } = loaded;
+      const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }), dataFolder, config, env };
+      const { tiers, sandbox, limits } = config;
       const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
       const store = await SqliteStore.open(dataFolder);
       try {

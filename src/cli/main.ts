@@ -33,6 +33,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ command: Command }>>> = 
   prompt: () => import('./prompt.js'),
   mcp: () => import('./mcp.js'),
   token: () => import('./token.js'),
+  credentials: () => import('./credentials.js'),
   invite: () => import('./invite.js'),
   join: () => import('./join.js'),
   leave: () => import('./leave.js'),

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { LIMITS } from '../a2a/limits.js';
+import { isCredentialRef, type SecretSettings } from '../credentials/credential-source.js';
 import type { Endpoint, UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { IdleServer } from '../mcp/upstream/upstreams.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
@@ -58,9 +59,12 @@ function readServer(config: McpServerConfig, env: Environment, folder: string): 
       return found;
     });
   const record = (values: McpServerConfig['headers']) =>
-    Object.fromEntries(Object.entries(values ?? {}).map(([key, value]) => [key, expand(value)]));
+    Object.fromEntries(
+      Object.entries(values ?? {}).map(([key, value]) => [key, isCredentialRef(value) ? value : expand(value)]),
+    );
   const endpoint = readEndpoint(config, expand, record, folder);
   for (const value of Object.values(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) {
+    if (isCredentialRef(value)) continue;
     secrets.add(value);
     // Without the scheme, a header's secret stands alone.
     secrets.add(value.replace(/^\S+ /, ''));
@@ -73,7 +77,7 @@ function readServer(config: McpServerConfig, env: Environment, folder: string): 
 function readEndpoint(
   config: McpServerConfig,
   expand: (value: string | number | boolean) => string,
-  record: (values: McpServerConfig['headers']) => Record<string, string>,
+  record: (values: McpServerConfig['headers']) => SecretSettings,
   folder: string,
 ): Endpoint {
   const { command, args = [], cwd, url, type } = config;

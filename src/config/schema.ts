@@ -7,6 +7,8 @@ import {
   SandboxRoutingConfigSchema,
   TierRoutingConfigSchema,
 } from '../a2a/schemas.js';
+import { ActionRulesSchema } from '../approvals/action-rules.js';
+import { CredentialRefSchema } from '../credentials/credential-source.js';
 import { NAME_STYLES } from '../mcp/wire-names.js';
 import { AddressSchema } from '../peers/wire.js';
 
@@ -105,6 +107,7 @@ const LimitsSchema = z.strictObject({
     })
     .optional()
     .describe('What is kept of the past; the oldest goes first.'),
+  approvalMs: positive.optional().describe('How long the operator has to answer an agent’s question. Default 300,000.'),
   threads: z
     .strictObject({
       threads: positive.optional(),
@@ -172,6 +175,7 @@ const HttpSchema = z.strictObject({
 // biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
 const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
 const setting = z.union([z.string(), z.number(), z.boolean()]);
+const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRefSchema]);
 
 /** A server as MCP clients write it. Keys that only mean something to another client are no matter here. */
 const McpServerSchema = z
@@ -179,10 +183,13 @@ const McpServerSchema = z
     type: z.enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse']).optional(),
     command: z.string().min(1).optional().describe(`The program to start. ${variables}`),
     args: z.array(z.string()).optional(),
-    env: z.record(z.string(), setting).optional().describe('What it finds in its environment; little else is there.'),
+    env: z
+      .record(z.string(), secretSetting)
+      .optional()
+      .describe('What it finds in its environment; little else is there.'),
     cwd: z.string().min(1).optional().describe('The folder to start it in, relative to this file.'),
     url: z.string().min(1).optional().describe(`Where it is reached over HTTP. ${variables}`),
-    headers: z.record(z.string(), setting).optional().describe('Sent with every request, such as Authorization.'),
+    headers: z.record(z.string(), secretSetting).optional().describe('Sent with every request, such as Authorization.'),
     oauth: z
       .looseObject({
         clientId: z.string().min(1).optional().describe('A client that is registered there already.'),
@@ -210,6 +217,18 @@ const McpServerSchema = z
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'needs a "command" or a "url"');
 
+const CredentialsSchema = z.strictObject({
+  keychain: z
+    .boolean()
+    .optional()
+    .describe('Keep the key in the system’s keychain where there is one. Default true; else it is a file.'),
+  graceMs: z
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('How long work under way may use a value after its rotation. Default 30,000.'),
+});
+
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 export const ConfigSchema = z
@@ -230,6 +249,8 @@ export const ConfigSchema = z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
       .optional()
       .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
+    credentials: CredentialsSchema.optional().describe('How secrets of providers are kept.'),
+    policy: ActionRulesSchema.optional(),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');

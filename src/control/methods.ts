@@ -12,6 +12,7 @@ import {
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
+import type { Credentials } from '../credentials/credentials.js';
 import type { Gateway } from '../gateway/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { McpService } from '../mcp/service.js';
@@ -19,6 +20,7 @@ import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
+import { credentialMethods } from './credential-methods.js';
 import { mailMethods } from './mail-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
@@ -49,6 +51,7 @@ export interface ControlMethodsComponents {
   /** The HTTP edge, once there is one. */
   gateway: () => Gateway;
   upstreams: Upstreams;
+  credentials: Credentials;
   /** Begins the shutdown. */
   shutDown: () => void;
 }
@@ -69,7 +72,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, gateway, upstreams, shutDown } = components;
+  const { node, failures, gateway, upstreams, credentials, shutDown } = components;
   const { registry, router, threads, observability } = node;
   return {
     agents(params) {
@@ -133,6 +136,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...taskMethods(gateway),
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
+    ...credentialMethods(credentials),
     ...networkMethods(
       () => {
         if (node.network) return node.network;

@@ -50,6 +50,20 @@ export function isCredentialRef(setting: unknown): setting is CredentialRef {
   return typeof setting === 'object' && setting !== null && 'credential' in setting;
 }
 
+/** What settings say by themselves, and what they leave to credentials. */
+export function parted(settings: SecretSettings): {
+  plain: Record<string, string>;
+  secret: Record<string, CredentialRef>;
+} {
+  const plain: Record<string, string> = {};
+  const secret: Record<string, CredentialRef> = {};
+  for (const [key, setting] of Object.entries(settings)) {
+    if (isCredentialRef(setting)) secret[key] = setting;
+    else plain[key] = setting;
+  }
+  return { plain, secret };
+}
+
 /** The credentials that settings refer to. */
 export function credentialsIn(settings: SecretSettings): string[] {
   return Object.values(settings).flatMap((setting) => (isCredentialRef(setting) ? setting.credential : []));

@@ -1,5 +1,7 @@
 import type { A2AObservability } from '../../a2a/observability.js';
 import type { Approvals } from '../../approvals/approvals.js';
+import { credentialsIn, DEFAULT_WORKSPACE } from '../../credentials/credential-source.js';
+import type { CredentialEvent, Credentials } from '../../credentials/credentials.js';
 import { Redactor } from '../../credentials/redactor.js';
 import type { Children } from '../../process/children.js';
 import type { RestartPolicy } from '../../process/supervision.js';
@@ -31,6 +33,7 @@ export interface UpstreamComponents {
   pins: Pins;
   approvals: Approvals;
   logins: Logins;
+  credentials: Pick<Credentials, 'resolve' | 'onChange'>;
 }
 
 export interface UpstreamInit {
@@ -91,7 +94,7 @@ export class Upstream {
       name: `MCP server "${init.name}"`,
       start: (signal) => this.#start(signal),
       restart: { ...RESTART, ...init.restart },
-      isFinal: needsLogin,
+      isFinal: (reason) => needsLogin(reason) || needsCredential(reason),
     });
   }
 
@@ -142,6 +145,17 @@ export class Upstream {
     this.#supervisor.restart();
   }
 
+  /**
+   * A credential was changed. What was rotated is sent with the next request; a child keeps what it was started with. What
+   * was revoked or replaced ends with what uses it.
+   */
+  credentialChanged({ kind, provider, workspace, name }: CredentialEvent): void {
+    if (provider !== this.name || workspace !== DEFAULT_WORKSPACE) return;
+    const { endpoint } = this.#init;
+    if (!credentialsIn(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers).includes(name)) return;
+    if (kind !== 'rotated' || this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
+  }
+
   /** Looks at what was last listed again: something was pinned meanwhile. */
   reconsider(): void {
     this.#take(this.#listing);
@@ -171,7 +185,9 @@ export class Upstream {
   }
 
   #connect(signal: AbortSignal): Promise<Connection> {
-    const components = { ...this.#components, redactor: this.#redactor, login: this.#login };
+    const { credentials: source } = this.#components;
+    const owner = { source, provider: this.name, workspace: DEFAULT_WORKSPACE, redactor: this.#redactor };
+    const components = { ...this.#components, redactor: this.#redactor, owner, login: this.#login };
     const { endpoint } = this.#init;
     return endpoint.kind === 'stdio'
       ? connectChild(components, this.name, endpoint, signal)
@@ -258,7 +274,7 @@ export class Upstream {
   #connection(): Connection {
     const { subject, state } = this.#supervisor;
     if (subject && !subject.isOver) return subject;
-    if ('reason' in state && needsLogin(state.reason)) throw state.reason;
+    if ('reason' in state && (needsLogin(state.reason) || needsCredential(state.reason))) throw state.reason;
     const reason = 'reason' in state ? `: ${state.reason.message}` : '';
     const message = `MCP server "${this.name}" is not there at present (${state.kind}${reason})`;
     throw new EclipticError('AGENT_UNAVAILABLE', message, { server: this.name, outcome: 'not-delivered' });
@@ -296,6 +312,10 @@ export class Upstream {
 
 function needsLogin({ code }: EclipticError): boolean {
   return code === 'LOGIN_REQUIRED';
+}
+
+function needsCredential({ code }: EclipticError): boolean {
+  return code === 'CREDENTIAL_MISSING' || code === 'CREDENTIAL_DENIED';
 }
 
 function isResource({ definition }: Listed): boolean {

@@ -34,11 +34,15 @@ export class Upstreams {
   readonly #components: UpstreamComponents;
   readonly #upstreams = new Map<string, Upstream>();
   readonly #idle: IdleServer[] = [];
-  readonly #stopListening: () => void;
+  readonly #stopListening: readonly (() => void)[];
 
   constructor(components: UpstreamComponents) {
     this.#components = components;
-    this.#stopListening = components.approvals.onDecision((approval) => this.#decided(approval));
+    const { approvals, credentials } = components;
+    this.#stopListening = [
+      approvals.onDecision((approval) => this.#decided(approval)),
+      credentials.onChange((event) => this.#upstreams.get(event.provider)?.credentialChanged(event)),
+    ];
   }
 
   /** Wants a server to be connected. Returns at once: nobody waits for it. */
@@ -108,7 +112,7 @@ export class Upstreams {
   }
 
   async close(): Promise<void> {
-    this.#stopListening();
+    for (const stop of this.#stopListening) stop();
     await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.stop()));
   }
 
