@@ -62,6 +62,8 @@ export class AgentTask {
   readonly metadata: Metadata;
   /** Who asks. */
   readonly from: string;
+  /** The conversation that it is given in. */
+  readonly thread: string | undefined;
   readonly #reports: Reports;
   readonly #runtime: Runtime;
   /** Made for those who ask. */
@@ -72,10 +74,11 @@ export class AgentTask {
   #ended = false;
 
   /** @internal */
-  constructor(runtime: Runtime, from: string, opening: TaskOpening, reports: Reports) {
+  constructor(runtime: Runtime, { from, thread }: Message, opening: TaskOpening, reports: Reports) {
     this.#runtime = runtime;
     this.#reports = reports;
     this.from = from;
+    this.thread = thread;
     this.id = opening.id;
     this.contextId = opening.contextId;
     this.message = opening.message;
@@ -238,7 +241,7 @@ export class AgentTasks {
    */
   async run(message: Message, opening: TaskOpening): Promise<unknown> {
     const reports = new Reports();
-    const task = new AgentTask(this.#runtime, message.from, opening, reports);
+    const task = new AgentTask(this.#runtime, message, opening, reports);
     const key = `${message.from} ${task.id}`;
     this.#open.set(key, task);
     if (this.#resumable) reports.push({ report: 'accepted', resumable: true });

@@ -21,15 +21,18 @@ export interface ExecuteTerms {
   readonly signal?: AbortSignal;
   /** What a provider tells before it is done, in order. */
   readonly onUpdate?: (update: ProviderUpdate) => void;
-  /** On whose behalf: the address of an agent. */
+  /** Asks whoever wants the work something that it cannot go on without. Without this, a question is a failure. */
+  readonly onQuestion?: (question: ProviderUpdate) => Promise<string>;
+  /** On whose behalf: the address of an agent, and who handed the work on before. */
   readonly caller?: string;
+  readonly chain?: readonly string[];
   /** The lane that the work belongs to. */
   readonly laneId?: string;
 }
 
 /** Part of the answer (`text`), or something about the work: progress, a plan, a tool call, … */
 export interface ProviderUpdate {
-  readonly kind: 'text' | 'progress' | 'plan' | 'tool-call' | 'artifact';
+  readonly kind: 'text' | 'progress' | 'plan' | 'tool-call' | 'artifact' | 'question';
   /** For people. */
   readonly text: string;
   /** The same for programs, as the provider's own protocol has it. */

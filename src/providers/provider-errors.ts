@@ -148,6 +148,21 @@ export function normalizeError(
   return new NormalizedProviderError(code, message, source, { correlationId, originalError: error, details });
 }
 
+/** Reasons to abort that are said as they are; any other means that the caller wants it no more. */
+const ABORTS: ReadonlySet<ProviderErrorCode> = new Set(['PROVIDER_TIMEOUT', 'PROVIDER_TERMINATED']);
+
+/** Why work was broken off. */
+export function normalizeAbort(
+  { reason }: AbortSignal,
+  source: ProviderSource,
+  correlationId?: string,
+): NormalizedProviderError {
+  const normal = normalizeError(reason, source, correlationId);
+  if (ABORTS.has(normal.code) || normal.code === 'PROVIDER_CANCELLED') return normal;
+  const message = 'the caller cancelled the work';
+  return new NormalizedProviderError('PROVIDER_CANCELLED', message, source, { correlationId, originalError: reason });
+}
+
 /** May the same call succeed later without any change to it? */
 export function isRetryable(error: unknown): boolean {
   return error instanceof EclipticError ? error.retryable : normalizeError(error, 'internal').retryable;
