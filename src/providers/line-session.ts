@@ -1,11 +1,11 @@
-import { Allowance } from '../mcp/upstream/allowance.js';
+import { Allowance } from '../process/allowance.js';
 import type { Child } from '../process/child.js';
 import { readLines } from '../process/lines.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { HostedSession } from './host/hosted.js';
 import type { Flight } from './host/run.js';
-import { stillThere } from './host/still-there.js';
+import { stillThere } from '../process/still-there.js';
 import { type Hello, LINE_PROTOCOL, type ProgramLine, type Ready, readLine } from './line-protocol.js';
 import type { ProviderState, ProviderUpdate } from './provider-adapter.js';
 
