@@ -43,7 +43,9 @@ function make(rules: readonly ActionRule[] = [], timeoutMs = 60_000): ACPClientA
   const gate = new ActionGate({ approvals, report: () => {} }, { rules: [...rules, ...ACP_RULES], timeoutMs });
   const memory = new MemoryWatch(runtime);
   const lane = lanes.open('mars');
-  return new ACPClientAdapter('mars', { runtime, children, memory, lane, gate, mcpServers: () => [] });
+  const credentials = { resolve: () => expect.unreachable('there are none') };
+  const parts = { runtime, children, memory, lane, gate, credentials, mcpServers: () => [] };
+  return new ACPClientAdapter('mars', parts, 'default');
 }
 
 const config = (mode = 'good', more: Partial<ACPConfig> = {}): ACPConfig => ({

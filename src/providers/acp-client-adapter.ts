@@ -3,24 +3,14 @@ import type { AcpDescription } from '../acp/description.js';
 import { Terminals } from '../acp/terminals.js';
 import type { AcpAnswer } from '../acp/turn.js';
 import { Workspace } from '../acp/workspace.js';
-import type { ActionGate } from '../approvals/action-gate.js';
-import type { Program } from '../process/children.js';
-import type { RestartPolicy } from '../process/supervision.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
-import { type HostComponents, IsolatedProviderHost } from './host/isolated-provider-host.js';
-import type { HostLimits } from './host/limits.js';
-import { Listeners } from './host/listeners.js';
-import type { Lane } from './lanes.js';
+import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
 import { normalizeError } from './provider-errors.js';
 
-export interface ACPConfig extends Program {
-  /** The folder that it works in, and does not leave. Default: its lane's. */
-  readonly workspace?: string | undefined;
+export interface ACPConfig extends ProcessConfig {
   /** The way to log in, by its id, where it wants that. */
   readonly auth?: string | undefined;
-  readonly limits?: Partial<HostLimits> | undefined;
-  readonly restart?: Partial<RestartPolicy> | undefined;
 }
 
 /** What an agent is asked. What belongs to one conversation is asked in one session. */
@@ -31,125 +21,97 @@ export interface ACPTask {
 
 export type ACPResult = AcpAnswer;
 
-export interface ACPComponents extends HostComponents, Pick<AcpAgentInit, 'gate' | 'mcpServers'> {
-  lane: Lane;
-  gate: ActionGate;
-}
+export type ACPComponents = ProcessComponents & Pick<AcpAgentInit, 'gate' | 'mcpServers'>;
 
 /** The conversation of what belongs to none, such as mail. */
 const MAIN = 'main';
-/** Agents take their time to start; the registry's patience is 5 s. */
-const START_MS = 5_000;
 
 /** A provider that is a real agent, driven over the Agent Client Protocol in a process of its own. */
 export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACPResult> {
-  readonly #id: string;
   readonly #components: ACPComponents;
-  readonly #crashed = new Listeners<ProviderCrash>();
-  readonly #ready = new Listeners<void>();
-  #host: IsolatedProviderHost<AcpAgent> | undefined;
-  #leaveLane: (() => void) | undefined;
-  #terminals: Terminals | undefined;
+  readonly #process: ProviderProcess<AcpAgent>;
+  #about: AcpAgentInit | undefined;
+  readonly #id: string;
 
-  constructor(id: string, components: ACPComponents) {
+  constructor(id: string, components: ACPComponents, workspaceId: string) {
     this.#id = id;
     this.#components = components;
+    this.#process = new ProviderProcess(components, {
+      id,
+      type: 'acp',
+      workspaceId,
+      connect: (child) => AcpAgent.open(components.runtime, child, this.#about!),
+      // What it ran ends with it.
+      onEnd: () => void this.#about?.terminals.close(),
+    });
   }
 
-  async init({ workspace: folder, auth, limits, restart, ...program }: ACPConfig): Promise<void> {
+  async init({ auth, ...config }: ACPConfig): Promise<void> {
     await this.terminate();
     const { runtime, lane, children, gate, mcpServers } = this.#components;
     try {
-      const workspace = new Workspace(folder ?? lane.folder);
+      const workspace = new Workspace(config.cwd ?? lane.folder);
       const terminals = new Terminals(runtime, children, workspace);
-      const about = { agent: this.#id, workspace, terminals, gate, mcpServers, auth };
-      this.#terminals = terminals;
-      this.#host = new IsolatedProviderHost<AcpAgent>(this.#components, {
-        provider: this.#id,
-        lane: lane.id,
-        program: { cwd: workspace.folder, ...program },
-        connect: (child) => AcpAgent.open(runtime, child, about),
-        limits: { startMs: START_MS, ...limits },
-        restart,
-        onCrash: (crash) => void this.#afterCrash(crash),
-        onReady: () => this.#ready.tell(),
-      });
-      this.#leaveLane = lane.bind(this.#host);
-      await this.#host.start();
+      this.#about = { agent: this.#id, workspace, terminals, gate, mcpServers, auth };
     } catch (error) {
-      await this.terminate();
-      throw normalizeError(error, 'acp');
+      throw normalizeError(new EclipticError('INVALID_CONFIG', describeError(error), {}, error), 'acp');
     }
+    await this.#process.start(config);
   }
 
   /** What the agent said of itself. */
   get description(): AcpDescription | undefined {
-    return this.#host?.status.state === 'running' ? this.#host.session.description : undefined;
+    return this.#process.session?.description;
   }
 
   /** Asks for a sign of life, and for a session where it is not known whether it gives one. */
   async health(): Promise<ProviderHealthStatus> {
-    const lastCheck = () => new Date(this.#components.runtime.now());
+    const status = (state: ProviderHealthStatus['state']) => {
+      return { state, lastCheck: new Date(this.#components.runtime.now()), failureCount: 0 };
+    };
     try {
-      const host = this.#require();
-      const check = async (agent: AcpAgent) => {
+      await this.#process.check(async (agent) => {
         await agent.ping();
         await agent.prepare(MAIN);
-      };
-      const { silenceMs: timeoutMs } = host.limits;
-      await host.run((agent) => ({ done: check(agent), cancel() {} }), { timeoutMs });
-      return { state: 'healthy', lastCheck: lastCheck(), failureCount: 0 };
+      });
+      return status('healthy');
     } catch (error) {
-      if (error instanceof EclipticError && error.code === 'LOGIN_REQUIRED') {
-        // It lives, and says what it lacks: nothing has failed.
-        return { state: 'degraded', lastCheck: lastCheck(), failureCount: 0, message: describeError(error) };
-      }
+      // It lives, and says what it lacks: nothing has failed.
+      if (isLoginWanted(error)) return { ...status('degraded'), message: describeError(error) };
       throw normalizeError(error, 'acp');
     }
   }
 
-  async execute(task: ACPTask, correlationId: string, { signal, onUpdate }: ExecuteTerms = {}): Promise<ACPResult> {
-    try {
-      const { prompt, conversation = MAIN } = checkTask(task);
-      const host = this.#require();
-      const terms = { timeoutMs: host.limits.executeMs, signal };
-      return await host.run((agent) => agent.prompt(conversation, prompt, { correlationId, onUpdate }), terms);
-    } catch (error) {
-      throw normalizeError(error, 'acp', correlationId);
-    }
+  async execute(task: ACPTask, correlationId: string, terms: ExecuteTerms = {}): Promise<ACPResult> {
+    const { onUpdate } = terms;
+    const { prompt, conversation = MAIN } = checkTask(task, correlationId);
+    return this.#process.work(
+      (agent) => agent.prompt(conversation, prompt, { correlationId, onUpdate }),
+      correlationId,
+      terms,
+    );
   }
 
   async terminate(): Promise<void> {
-    const host = this.#host;
-    this.#host = undefined;
-    await host?.stop();
-    await this.#terminals?.close();
-    this.#terminals = undefined;
-    this.#leaveLane?.();
-    this.#leaveLane = undefined;
+    await this.#process.stop();
+    await this.#about?.terminals.close();
   }
 
   onCrash(listener: (crash: ProviderCrash) => void): () => void {
-    return this.#crashed.add(listener);
+    return this.#process.onCrash(listener);
   }
 
   onReady(listener: () => void): () => void {
-    return this.#ready.add(listener);
-  }
-
-  /** What it ran ends with it. */
-  async #afterCrash({ error, ...rest }: ProviderCrash): Promise<void> {
-    this.#crashed.tell({ error: normalizeError(error, 'acp'), ...rest });
-    await this.#terminals?.close();
-  }
-
-  #require(): IsolatedProviderHost<AcpAgent> {
-    if (this.#host) return this.#host;
-    throw new EclipticError('PROVIDER_UNAVAILABLE', `${this.#id} has not been started`, { provider: this.#id });
+    return this.#process.onReady(listener);
   }
 }
 
-function checkTask(task: ACPTask): ACPTask {
+function isLoginWanted(error: unknown): boolean {
+  return error instanceof EclipticError && error.code === 'LOGIN_REQUIRED';
+}
+
+function checkTask(task: ACPTask, correlationId: string): ACPTask {
   if (typeof task?.prompt === 'string' && task.prompt !== '') return task;
-  throw new EclipticError('PROVIDER_INVALID_INPUT', 'an agent is asked with { prompt: text }');
+  const message = 'an agent is asked with { prompt: text }';
+  throw normalizeError(new EclipticError('PROVIDER_INVALID_INPUT', message), 'acp', correlationId);
 }

@@ -4,16 +4,21 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { lives, until } from '../../test/providers/processes.js';
+import { Secret } from '../credentials/secret.js';
 import { Children } from '../process/children.js';
 import { MemoryWatch } from '../process/memory-watch.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
-import { CommandAdapter, type CommandConfig } from './command-adapter.js';
+import { CommandAdapter } from './command-adapter.js';
+import type { ProcessConfig } from './host/provider-process.js';
 import { Lanes } from './lanes.js';
 import type { ProviderCrash } from './provider-adapter.js';
 import { NormalizedProviderError } from './provider-errors.js';
 
 const PROGRAM = fileURLToPath(new URL('../../test/providers/program.mjs', import.meta.url));
 const runtime = systemRuntime();
+const credentials = {
+  resolve: async (_provider: string, _workspace: string, name: string) => new Secret(`the ${name}`),
+};
 let folder: string;
 let children: Children;
 let memory: MemoryWatch;
@@ -34,7 +39,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const config = (mode = 'good', more: Partial<CommandConfig> = {}): CommandConfig => ({
+const config = (mode = 'good', more: Partial<ProcessConfig> = {}): ProcessConfig => ({
   command: process.execPath,
   args: [PROGRAM, mode],
   restart: { firstDelayMs: 20 },
@@ -42,12 +47,16 @@ const config = (mode = 'good', more: Partial<CommandConfig> = {}): CommandConfig
 });
 
 function make(lane = 'one'): CommandAdapter {
-  const adapter = new CommandAdapter('worker', { runtime, children, memory, lane: lanes.open(lane) });
+  const adapter = new CommandAdapter(
+    'worker',
+    { runtime, children, memory, credentials, lane: lanes.open(lane) },
+    'default',
+  );
   adapter.onCrash((crash) => crashes.push(crash));
   return adapter;
 }
 
-async function started(mode = 'good', more: Partial<CommandConfig> = {}): Promise<CommandAdapter> {
+async function started(mode = 'good', more: Partial<ProcessConfig> = {}): Promise<CommandAdapter> {
   const adapter = make();
   await adapter.init(config(mode, more));
   return adapter;
@@ -79,9 +88,10 @@ describe('a command provider', () => {
 
   it('knows the folder of its lane, and nothing of this node’s environment', async () => {
     process.env.ECLIPTIC_TEST_SECRET = 'hidden';
-    const adapter = await started('good', { env: { GIVEN: 'yes' } });
+    const adapter = await started('good', { env: { GIVEN: 'yes', KEY: { credential: 'password' } } });
     expect(await adapter.execute({ do: 'env', name: 'ECLIPTIC_LANE_FOLDER' }, 'c')).toBe(join(folder, 'lanes', 'one'));
     expect(await adapter.execute({ do: 'env', name: 'GIVEN' }, 'c')).toBe('yes');
+    expect(await adapter.execute({ do: 'env', name: 'KEY' }, 'c')).toBe('the password');
     expect(await adapter.execute({ do: 'env', name: 'ECLIPTIC_TEST_SECRET' }, 'c')).toBeNull();
   });
 

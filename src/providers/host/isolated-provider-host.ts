@@ -21,7 +21,8 @@ export interface HostComponents {
 export interface HostInit<Session extends HostedSession> {
   readonly provider: string;
   readonly lane: string;
-  readonly program: Program;
+  /** What to start; asked for each start, so that each has what was set last. */
+  readonly program: () => Program | Promise<Program>;
   /** Greets the program; resolves when it is ready for work. When the signal aborts, nobody wants it any more. */
   readonly connect: (child: Child, signal: AbortSignal) => Promise<Session>;
   readonly limits?: Partial<HostLimits> | undefined;
@@ -149,7 +150,7 @@ export class IsolatedProviderHost<Session extends HostedSession> {
   async #launch(signal: AbortSignal): Promise<Hosted<Session>> {
     const { children } = this.#components;
     const { program, connect } = this.#init;
-    const child = await children.start({ ...program, name: this.provider });
+    const child = await children.start({ ...(await program()), name: this.provider });
     try {
       const session = await this.#greet(connect(child, signal), child, signal);
       return new Hosted(this.provider, child, session, this.#components, this.limits);
