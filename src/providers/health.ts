@@ -40,8 +40,9 @@ interface Tracked {
   readonly adapter: Checked;
   readonly intervalMs: number;
   health: Health;
-  /** Is a check under way? */
+  /** Is a check under way? And since when has its silence been counted? */
   checking: boolean;
+  lateSince: number | undefined;
   crashes: number;
   timer: Timer | undefined;
   stop: () => void;
@@ -81,6 +82,7 @@ export class HealthCoordinator {
       intervalMs: Math.max(intervalMs, MIN_INTERVAL_MS),
       health,
       checking: false,
+      lateSince: undefined,
       crashes: 0,
       timer: undefined,
       stop: () => {
@@ -159,21 +161,23 @@ export class HealthCoordinator {
   #check(tracked: Tracked): void {
     if (tracked.checking) {
       // The last question is still open: one more would tell nothing new.
-      this.#failed(tracked, 'it has not answered the last check yet');
+      const { lateSince = Number.POSITIVE_INFINITY } = tracked;
+      if (lateSince < this.#runtime.now()) this.#failed(tracked, 'it has not answered the last check yet');
       return;
     }
     tracked.checking = true;
     const { crashes } = tracked;
-    let late = false;
+    tracked.lateSince = undefined;
     const timer = this.#runtime.setTimer(() => {
-      late = true;
+      tracked.lateSince = this.#runtime.now();
       this.#failed(tracked, `it did not answer within ${CHECK_MS} ms`);
     }, CHECK_MS);
     const over = (event: (at: number) => HealthEvent) => {
       tracked.checking = false;
       timer.cancel();
       // What it said before it crashed is worth nothing.
-      if (!late && tracked.crashes === crashes) this.#step(tracked, event(this.#runtime.now()));
+      if (tracked.lateSince === undefined && tracked.crashes === crashes)
+        this.#step(tracked, event(this.#runtime.now()));
     };
     void (async () => tracked.adapter.health())().then(
       ({ state, message }) =>
