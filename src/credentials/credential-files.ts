@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Dirent, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { type Dirent, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../runtime/errors.js';
@@ -39,13 +39,15 @@ export interface Revision {
 
 /** Credentials that are kept, the revoked ones too. */
 const MAX_PLACES = 10_000;
+/** Numbers before the latest that stay taken, so that whoever writes late notices that others came first. */
+const KEPT_NUMBERS = 100;
 /** How old a draft is that nobody is writing any more. */
 const DRAFT_MS = 60_000;
 const REVISION = /^(\d+)\.json$/;
 
 /**
- * The files of a folder of credentials: a folder for each, in it the latest revision by number. Several processes may read
- * and write at once: a revision is there as a whole or not at all, and none takes another's place unseen.
+ * The files of a folder of credentials: a folder for each, in it its revisions by number, all but the latest empty.
+ * Several processes may read and write at once: the latest revision is there as a whole, and follows the one before it.
  */
 export class CredentialFiles {
   readonly #runtime: Runtime;
@@ -87,13 +89,13 @@ export class CredentialFiles {
         if (error instanceof EclipticError) throw error;
         throw new EclipticError('DATA_FOLDER', `cannot write ${file}: ${describeError(error)}`, { file }, error);
       }
-      const latest = revisionsIn(folder)[0];
-      // The number was free because later ones had come, and this one gone.
-      if (latest !== undefined && latest > revision) rmSync(file, { force: true });
-      else {
-        this.#tidy(folder, revision);
+      const latest = revisionsIn(folder)[0] ?? revision;
+      if (latest - revision < KEPT_NUMBERS) {
+        this.#tidy(folder, latest);
         return { revision, file, stored };
       }
+      // The number was free because it had been used and forgotten.
+      rmSync(file, { force: true });
     }
   }
 
@@ -114,26 +116,22 @@ export class CredentialFiles {
       const revision = revisionsIn(folder)[0];
       if (revision === undefined) return undefined;
       const file = join(folder, `${revision}.json`);
-      let text: string;
-      try {
-        text = readFileSync(file, 'utf8');
-      } catch (error) {
-        // Another process has replaced it meanwhile.
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') continue;
-        throw unreadable(file, `cannot be read (${describeError(error)})`, error);
-      }
-      const stored = parse(text);
+      const stored = parse(textOf(file));
+      // Another process has replaced it meanwhile.
+      if (!stored && revisionsIn(folder)[0] !== revision) continue;
       if (!stored) throw unreadable(file, 'is damaged, or of a newer release');
       if (this.#folderOf(stored) !== folder) throw unreadable(file, 'belongs to another credential');
       return { revision, file, stored };
     }
   }
 
-  /** Removes earlier revisions, and what a crash left of others. */
+  /** Empties earlier revisions, and removes what a crash left of others. */
   #tidy(folder: string, latest: number): void {
     try {
       for (const revision of revisionsIn(folder)) {
-        if (revision < latest) rmSync(join(folder, `${revision}.json`), { force: true });
+        const file = join(folder, `${revision}.json`);
+        if (revision <= latest - KEPT_NUMBERS) rmSync(file, { force: true });
+        else if (revision < latest && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) truncateSync(file);
       }
       const drafts = entriesOf(folder).filter(({ name }) => name.endsWith('.new'));
       for (const draft of drafts.map(({ name }) => join(folder, name))) {
@@ -175,6 +173,16 @@ function revisionsIn(folder: string): number[] {
     .map(({ name }) => Number(REVISION.exec(name)?.[1] ?? Number.NaN))
     .filter((revision) => !Number.isNaN(revision))
     .sort((a, b) => b - a);
+}
+
+/** Nothing where there is no such file. */
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw unreadable(file, `cannot be read (${describeError(error)})`, error);
+  }
 }
 
 function parse(text: string): Stored | undefined {

@@ -86,8 +86,9 @@ async function answer(
     // One that reads nothing has ended, and says why.
     if (input !== '') await child.write(input).catch(() => {});
     child.endInput();
-    const exit = await child.exited;
+    await child.exited;
     timer.cancel();
+    const exit = await child.stop();
     return exit.kind === 'code' && exit.code === 0 ? await said : undefined;
   } catch (error) {
     runtime.logger.debug({ program: program.command, error: describeError(error) }, 'the keychain cannot be asked');

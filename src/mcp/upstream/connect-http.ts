@@ -42,6 +42,8 @@ export async function connectHttp(
 ): Promise<Connection> {
   const sdk = await loadClientSdk();
   const { plain, secret } = parted(headers);
+  // What is missing is said before anybody is called: the SDK would hide it in an error of its own.
+  await resolveHeaders(owner, secret);
   const requests = new HttpRequests(
     runtime,
     (message) => transport.onmessage?.(message),
