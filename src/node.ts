@@ -22,6 +22,8 @@ import { Identity } from './membership/identity.js';
 import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
 import { Network, type NetworkInit } from './peers/network.js';
+import { ProviderEvents } from './providers/provider-events.js';
+import { ProviderRegistry, type ProviderRegistryInit } from './providers/provider-registry.js';
 import { AuditLog } from './records/audit-log.js';
 import { JournalLog, replay } from './records/journal-log.js';
 import { Upkeep, type UpkeepLimits } from './records/upkeep.js';
@@ -49,6 +51,8 @@ export interface NodeInit {
     channels?: ChannelManagerInit;
     events?: A2AObservabilityInit;
     threads?: ThreadTableInit;
+    /** Health, and work that waits while all are down. */
+    providers?: ProviderRegistryInit;
     /** What is kept of the past, in the store. */
     retention?: UpkeepLimits & MailInit;
   };
@@ -80,6 +84,9 @@ export class EclipticNode {
   readonly network: Network | undefined;
   /** What agents offer over MCP, here and on other nodes. */
   readonly mcp: McpService;
+  /** Agent processes, tool servers and remote agents that do work for this node's agents. */
+  readonly providers: ProviderRegistry;
+  readonly providerEvents: ProviderEvents;
   readonly #exchange: McpExchange | undefined;
   readonly #identity: Identity;
   #gateway: Gateway | undefined;
@@ -140,6 +147,8 @@ export class EclipticNode {
       this.#exchange = new McpExchange({ service: mcp, registry, peers: this.network.peers });
       this.network.peers.offers = this.#exchange;
     }
+    this.providerEvents = new ProviderEvents(runtime, observability);
+    this.providers = new ProviderRegistry({ runtime, events: this.providerEvents }, limits.providers);
     const { router, channels, envelopes: factory } = this;
     const mail = () => this.#mail;
     this.#components = { runtime, deadlines, registry, router, channels, threads, factory, mail, mcp };
@@ -256,6 +265,7 @@ export class EclipticNode {
     if (drainMs > 0) await this.#drain(drainMs);
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();
+    await this.providers.close();
     await this.registry.disableHyperswarmDiscovery();
     await this.#mail?.stop();
     await this.#upkeep?.stop();

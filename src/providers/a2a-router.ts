@@ -132,6 +132,10 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     this.#config = undefined;
   }
 
+  describe(): Readonly<Record<string, unknown>> {
+    return { endpoints: this.endpoints };
+  }
+
   /** The routing table, best first. */
   get endpoints(): readonly (A2AEndpoint & { readonly down: string | null })[] {
     return this.#table.map(({ endpoint, skills, down }) => ({

@@ -64,6 +64,8 @@ export interface ProviderAdapter<TConfig = unknown, TExecuteInput = unknown, TEx
   terminate(): Promise<void>;
   /** Calls back when it crashes, at once. Returns the way to stop. */
   onCrash?(listener: (crash: ProviderCrash) => void): () => void;
+  /** What else people may want to know of it. Never a secret. */
+  describe?(): Readonly<Record<string, unknown>>;
   /** Calls back when it is ready again after a crash, so that it is checked then. Returns the way to stop. */
   onReady?(listener: () => void): () => void;
 }

@@ -109,6 +109,11 @@ export class ProviderRegistry {
     return this.#row(this.#require(id));
   }
 
+  /** What its adapter tells of it. */
+  describe(id: string): Readonly<Record<string, unknown>> {
+    return this.#require(id).adapter.describe?.() ?? {};
+  }
+
   list(): ProviderRow[] {
     return [...this.#providers.values()].map((one) => this.#row(one)).sort((a, b) => (a.id < b.id ? -1 : 1));
   }
