@@ -26,7 +26,7 @@ export const ActionRulesSchema = z
   .array(ActionRuleSchema)
   .max(1_000)
   .describe(
-    'What agents may do by themselves. A "deny" that fits wins, else the first rule that fits; without one it is denied.',
+    'What agents may do by themselves. A "deny" that fits wins, else the first rule that fits; without one it is denied. Default: files of their own folder are theirs, and you are asked about everything else.',
   );
 
 export type ActionRule = Readonly<z.infer<typeof ActionRuleSchema>>;

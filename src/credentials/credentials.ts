@@ -12,6 +12,8 @@ import { Secret } from './secret.js';
 /** What was done with a credential, or refused. Never its value. */
 export interface CredentialEvent extends Place {
   readonly kind: 'set' | 'rotated' | 'revoked' | 'accessed' | 'refused';
+  /** A value ended with it, for whatever had it. */
+  readonly ended?: boolean;
   /** Why it was refused. */
   readonly error?: EclipticError;
 }
@@ -72,11 +74,13 @@ export class Credentials implements CredentialSource {
     check(place, value);
     const key = await this.#key.get();
     const id = this.#components.runtime.id();
+    let ended = false;
     const made = this.#files.write(place, (now) => {
       if (now) this.#open(key, now);
+      ended = now?.stored.state === 'set';
       return this.#sealed(key, place, { id, lineage: id, graceMs: 0, state: 'set' }, value);
     });
-    return this.#changed('set', made);
+    return this.#changed('set', made, ended);
   }
 
   /** Replaces a value; the one before may be used until its grace is over, by what has it already. */
@@ -101,7 +105,7 @@ export class Credentials implements CredentialSource {
       this.#usable(key, place, now);
       return this.#sealed(key, place, { id, lineage: id, graceMs: 0, state: 'revoked' }, '');
     });
-    return this.#changed('revoked', made);
+    return this.#changed('revoked', made, true);
   }
 
   /** What there is, without values. */
@@ -191,9 +195,9 @@ export class Credentials implements CredentialSource {
     }
   }
 
-  #changed(kind: CredentialEvent['kind'], { revision, stored }: Revision): CredentialRow {
+  #changed(kind: CredentialEvent['kind'], { revision, stored }: Revision, ended = false): CredentialRow {
     const { provider, workspace, name, state, at: changedAt } = stored;
-    const event = { kind, provider, workspace, name };
+    const event = { kind, provider, workspace, name, ended };
     this.#tell(event);
     for (const listener of [...this.#listeners]) listener(event);
     return { provider, workspace, name, state, revision, changedAt, fault: null };

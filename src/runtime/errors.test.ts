@@ -18,6 +18,7 @@ import { negotiateVersion } from '../a2a-protocol/version.js';
 import { Approvals } from '../approvals/approvals.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
+import { Credentials } from '../credentials/credentials.js';
 import { Redactor } from '../credentials/redactor.js';
 import { RateLimiter } from '../gateway/rate-limiter.js';
 import { Host } from '../host.js';
@@ -295,6 +296,21 @@ const triggers: Record<ErrorCode, () => unknown> = {
     cleanups.push(() => client.close());
     return client.call('tools.logout', { server: 'nobody' });
   },
+  CREDENTIAL_MISSING: () => openCredentials(temporaryFolder()).resolve('mars', 'default', 'token'),
+  CREDENTIAL_DENIED: async () => {
+    const credentials = openCredentials(temporaryFolder());
+    const place = { provider: 'mars', workspace: 'default', name: 'token' };
+    await credentials.set(place, 'a value');
+    await credentials.revoke(place);
+    return credentials.resolve('mars', 'default', 'token');
+  },
+  CREDENTIAL_UNREADABLE: async () => {
+    const folder = temporaryFolder();
+    const place = { provider: 'mars', workspace: 'default', name: 'token' };
+    await openCredentials(folder).set(place, 'a value');
+    writeFileSync(join(folder, 'credentials', 'key.json'), '{}');
+    return openCredentials(folder).resolve('mars', 'default', 'token');
+  },
   PROCESS_START_FAILED: async () => {
     const children = await Children.open(systemRuntime());
     cleanups.push(() => children.close());
@@ -539,6 +555,10 @@ function completedTask() {
 
 function remoteCard() {
   return takeAgentCard({ name: 'remote', version: '1', capabilities: { extendedAgentCard: true } });
+}
+
+function openCredentials(folder: string): Credentials {
+  return new Credentials({ runtime: systemRuntime(), report: () => {} }, { folder });
 }
 
 function temporaryFolder(): string {

@@ -149,11 +149,11 @@ export class Upstream {
    * A credential was changed. What was rotated is sent with the next request; a child keeps what it was started with. What
    * was revoked or replaced ends with what uses it.
    */
-  credentialChanged({ kind, provider, workspace, name }: CredentialEvent): void {
+  credentialChanged({ provider, workspace, name, ended }: CredentialEvent): void {
     if (provider !== this.name || workspace !== DEFAULT_WORKSPACE) return;
     const { endpoint } = this.#init;
     if (!credentialsIn(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers).includes(name)) return;
-    if (kind !== 'rotated' || this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
+    if (ended || this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
   }
 
   /** Looks at what was last listed again: something was pinned meanwhile. */
