@@ -47,7 +47,7 @@ export {
 export type { CallOptions } from './a2a-protocol/client/call-limits.js';
 export type { SignatureVerdict } from './a2a-protocol/client/card-keys.js';
 export { CardSource } from './a2a-protocol/client/card-source.js';
-export type { Credentials } from './a2a-protocol/client/credentials.js';
+export type { Credentials, CredentialsOf } from './a2a-protocol/client/credentials.js';
 export {
   clearAgentCardCache,
   discoverAgent,

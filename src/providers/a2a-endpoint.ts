@@ -1,6 +1,6 @@
 import { A2AClient, type Outgoing } from '../a2a-protocol/client/a2a-client.js';
 import { CardSource } from '../a2a-protocol/client/card-source.js';
-import type { Credentials } from '../a2a-protocol/client/credentials.js';
+import type { CredentialsOf } from '../a2a-protocol/client/credentials.js';
 import type { Reach } from '../a2a-protocol/client/remote-endpoint.js';
 import { type DelegationChain, extendDelegation, withDelegation } from '../a2a-protocol/delegation.js';
 import { ExternalServiceError } from '../a2a-protocol/service-errors.js';
@@ -31,8 +31,8 @@ export interface EndpointWay {
 
 export interface HttpWayInit extends Reach {
   readonly url: string;
-  /** Asked for each call, so that a new credential is used as soon as there is one. */
-  readonly credentials?: (() => Promise<Credentials> | Credentials) | undefined;
+  /** Asked for each request, so that a new credential is used as soon as there is one, also by work under way. */
+  readonly credentials?: CredentialsOf | undefined;
 }
 
 /** A task that no agent has: whoever answers that there is none is there, and lets us in. */
@@ -44,8 +44,6 @@ const DOWN: ReadonlySet<ErrorCode> = new Set(['TOKEN_REQUIRED', 'REMOTE_BUSY', '
 
 /** A connection that calls share. One that is not wanted any more ends with the last call that uses it. */
 interface SharedClient {
-  /** What it was made with. */
-  readonly key: string;
   readonly client: Promise<A2AClient>;
   uses: number;
   retired: boolean;
@@ -94,7 +92,7 @@ export class HttpWay implements EndpointWay {
   }
 
   async #use<T>(signal: AbortSignal, work: (client: A2AClient) => Promise<T>): Promise<T> {
-    const shared = await this.#connect();
+    const shared = this.#connect();
     shared.uses++;
     try {
       return await work(await untilAborted(shared.client, signal));
@@ -104,15 +102,11 @@ export class HttpWay implements EndpointWay {
     }
   }
 
-  async #connect(): Promise<SharedClient> {
-    const { credentials: source, ...init } = this.#init;
-    const credentials = (await source?.()) ?? {};
-    const key = JSON.stringify(credentials);
-    if (this.#shared && this.#shared.key !== key) this.close();
+  #connect(): SharedClient {
     if (this.#shared) return this.#shared;
     const components = { runtime: this.#runtime, cards: this.#cards };
-    const client = A2AClient.connect(components, { ...init, credentials }, { timeoutMs: PROBE_MS });
-    const shared = { key, client, uses: 0, retired: false };
+    const client = A2AClient.connect(components, this.#init, { timeoutMs: PROBE_MS });
+    const shared = { client, uses: 0, retired: false };
     this.#shared = shared;
     client.catch(() => {
       if (this.#shared === shared) this.#shared = undefined;
