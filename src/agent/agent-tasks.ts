@@ -292,7 +292,7 @@ export function textOf({ parts }: Pick<A2AMessage, 'parts'>): string {
 }
 
 /** A task for an agent that only answers requests: its text, or its data, or the message as it is. */
-export function plainPayload({ message }: TaskOpening): unknown {
+export function plainPayload({ message }: Pick<TaskOpening, 'message'>): unknown {
   const [only, ...others] = message.parts;
   if (only && others.length === 0 && only.data !== undefined) return only.data;
   return message.parts.every(({ text }) => text !== undefined) ? textOf(message) : message;

@@ -5,6 +5,7 @@ import type { Endpoint, UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { IdleServer } from '../mcp/upstream/upstreams.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { McpServerConfig } from './schema.js';
+import { Variables } from './variables.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -14,7 +15,6 @@ export interface ReadServers {
   readonly idle: readonly IdleServer[];
 }
 
-const VARIABLE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
 /** Up to this a timeout is seconds: no client lets a call take longer, and nobody means less than four seconds. */
 const MAX_SECONDS = 3_600;
 
@@ -48,20 +48,10 @@ function agentNamed(server: string): string {
 }
 
 function readServer(config: McpServerConfig, env: Environment, folder: string): Omit<UpstreamInit, 'name' | 'agent'> {
-  const secrets = new Set<string>();
-  const expand = (value: string | number | boolean) =>
-    String(value).replace(VARIABLE, (_, variable: string, otherwise: string | undefined) => {
-      const found = env[variable] || otherwise;
-      if (found === undefined) {
-        throw new EclipticError('INVALID_CONFIG', `the environment has no ${variable}`, { variable });
-      }
-      secrets.add(found);
-      return found;
-    });
-  const record = (values: McpServerConfig['headers']) =>
-    Object.fromEntries(
-      Object.entries(values ?? {}).map(([key, value]) => [key, isCredentialRef(value) ? value : expand(value)]),
-    );
+  const variables = new Variables(env);
+  const { secrets } = variables;
+  const expand = (value: string | number | boolean) => variables.expand(value);
+  const record = (values: McpServerConfig['headers']) => variables.expandAll(values);
   const endpoint = readEndpoint(config, expand, record, folder);
   for (const value of Object.values(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) {
     if (isCredentialRef(value)) continue;

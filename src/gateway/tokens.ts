@@ -47,6 +47,8 @@ export class Tokens {
   readonly #runtime: Runtime;
   readonly #file: string | undefined;
   readonly #byHash: Map<string, Token>;
+  /** Those that end with the process, by hash. */
+  readonly #lent = new Map<string, TokenRow>();
 
   constructor({ runtime, identity, folder }: TokensComponents) {
     this.#runtime = runtime;
@@ -61,7 +63,8 @@ export class Tokens {
 
   /** Who a secret stands for. It is looked up by its hash, which tells nobody how much of a guess was right. */
   find(secret: string): TokenRow | undefined {
-    return this.#byHash.get(hashOf(secret));
+    const hash = hashOf(secret);
+    return this.#byHash.get(hash) ?? this.#lent.get(hash);
   }
 
   /** The sandbox that whoever goes by that name is in. */
@@ -91,6 +94,13 @@ export class Tokens {
     this.#byHash.set(parsed.data.hash, parsed.data);
     const { hash: _, ...shown } = parsed.data;
     return { ...shown, token: secret };
+  }
+
+  /** A token for a child process that acts in the name of an agent of this node. It is kept nowhere, and ends with the node. */
+  lend(agent: string): string {
+    const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
+    this.#lent.set(hashOf(secret), { id: this.#runtime.id(), name: agent, createdAt: this.#runtime.now() });
+    return secret;
   }
 
   /** Ends a token, by its id or, if it is the only one, its name. */

@@ -1,6 +1,6 @@
 import { readDelegation } from '../a2a-protocol/delegation.js';
 import type { Agent } from '../agent/agent.js';
-import type { AgentTask } from '../agent/agent-tasks.js';
+import { type AgentTask, plainPayload } from '../agent/agent-tasks.js';
 import type { Message } from '../agent/message.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { ProviderUpdate } from './provider-adapter.js';
@@ -10,6 +10,10 @@ import type { ExecuteRoute, ProviderRegistry } from './provider-registry.js';
 export interface AskedOfProvider {
   readonly text: string;
   readonly context: Readonly<Record<string, unknown>>;
+  /** The same as it came: a request's payload, or a task's text or data. */
+  readonly payload: unknown;
+  /** What it belongs to: whoever asks, and for a task its context. */
+  readonly conversation: string;
 }
 
 export interface ProviderAgentInit {
@@ -49,13 +53,19 @@ export function serveThroughProvider(
       onUpdate: (update: ProviderUpdate) => told.add(update),
       onQuestion: async ({ text }: ProviderUpdate) => textOf((await task.ask(text)).parts),
     };
-    const asked = { text: task.text, context: contextOf(task.message.parts) };
+    const asked = {
+      text: task.text,
+      context: contextOf(task.message.parts),
+      payload: plainPayload(task),
+      conversation: `${task.from} ${task.contextId}`,
+    };
     const output = answer(await providers.execute(route, input(asked), task.thread ?? runtime.id(), terms));
     // Text that was told as it came is not said again.
     return told.artifact !== undefined && typeof output === 'string' ? undefined : output;
   });
-  agent.onRequest(async ({ payload, thread }: Message) => {
-    const asked = typeof payload === 'string' ? { text: payload, context: {} } : askedIn(payload);
+  agent.onRequest(async ({ payload, thread, from: conversation }: Message) => {
+    const said = typeof payload === 'string' ? { text: payload, context: {} } : askedIn(payload);
+    const asked = { ...said, payload, conversation };
     return answer(await providers.execute(route, input(asked), thread ?? runtime.id(), common));
   });
 }
@@ -84,7 +94,7 @@ class TaskTold {
 }
 
 /** A request says it all at once: its text, and whatever else it holds. */
-function askedIn(payload: unknown): AskedOfProvider {
+function askedIn(payload: unknown): Pick<AskedOfProvider, 'text' | 'context'> {
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
     return { text: JSON.stringify(payload), context: {} };
   }
