@@ -64,6 +64,11 @@ export function parted(settings: SecretSettings): {
   return { plain, secret };
 }
 
+/** What settings give away by themselves. Without its scheme, a header's secret stands alone. */
+export function plainSecrets(settings: SecretSettings): string[] {
+  return Object.values(parted(settings).plain).flatMap((value) => [value, value.replace(/^\S+ /, '')]);
+}
+
 /** The credentials that settings refer to. */
 export function credentialsIn(settings: SecretSettings): string[] {
   return Object.values(settings).flatMap((setting) => (isCredentialRef(setting) ? setting.credential : []));

@@ -5,13 +5,15 @@ import type { Reach } from '../a2a-protocol/client/remote-endpoint.js';
 import { type DelegationChain, extendDelegation, withDelegation } from '../a2a-protocol/delegation.js';
 import { ExternalServiceError } from '../a2a-protocol/service-errors.js';
 import type { Metadata, Part } from '../a2a-protocol/types.js';
+import type { Redactor } from '../credentials/redactor.js';
 import { untilAborted } from '../mcp/upstream/until-aborted.js';
 import type { ErrorCode } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { RemoteAnswer } from './a2a-answer.js';
 import type { A2ADelegation } from './a2a-types.js';
 import type { ExecuteTerms } from './provider-adapter.js';
-import { NormalizedProviderError } from './provider-errors.js';
+import { NormalizedProviderError, normalizeError } from './provider-errors.js';
+import { redactedError } from './redacted-error.js';
 
 /** The terms of one delegation. */
 export interface DelegationTerms extends ExecuteTerms {
@@ -33,6 +35,8 @@ export interface HttpWayInit extends Reach {
   readonly url: string;
   /** Asked for each request, so that a new credential is used as soon as there is one, also by work under way. */
   readonly credentials?: CredentialsOf | undefined;
+  /** Keeps them out of errors: an agent may say what it was shown. */
+  readonly redactor?: Redactor | undefined;
 }
 
 /** A task that no agent has: whoever answers that there is none is there, and lets us in. */
@@ -96,10 +100,17 @@ export class HttpWay implements EndpointWay {
     shared.uses++;
     try {
       return await work(await untilAborted(shared.client, signal));
+    } catch (error) {
+      throw this.#redacted(error);
     } finally {
       shared.uses--;
       if (shared.retired) closeUnused(shared);
     }
+  }
+
+  #redacted(error: unknown): unknown {
+    const { redactor } = this.#init;
+    return redactor ? redactedError(normalizeError(error, 'a2a'), redactor) : error;
   }
 
   #connect(): SharedClient {

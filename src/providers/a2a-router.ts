@@ -1,5 +1,6 @@
 import type { Credentials } from '../a2a-protocol/client/credentials.js';
 import type { Reach } from '../a2a-protocol/client/remote-endpoint.js';
+import type { Redactor } from '../credentials/redactor.js';
 import { describeError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type EndpointWay, HttpWay } from './a2a-endpoint.js';
@@ -28,8 +29,10 @@ export interface A2ARouterComponents {
   self?: string | undefined;
   /** How foreign agents are reached. */
   reach?: Reach | undefined;
-  /** What one of them is shown. Asked for each call. */
+  /** What one of them is shown. Asked for each request. */
   credentials?: ((endpoint: A2AEndpoint) => Promise<Credentials> | Credentials) | undefined;
+  /** Keeps that out of errors and events. */
+  redactor?: Redactor | undefined;
   sources?: readonly EndpointSource[] | undefined;
   /** The way to an agent of the mesh. */
   meshWay?: ((address: string) => EndpointWay) | undefined;
@@ -264,10 +267,11 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
   }
 
   #way(endpoint: A2AEndpoint): EndpointWay {
-    const { runtime, reach, credentials, meshWay } = this.#components;
+    const { runtime, reach, credentials, redactor, meshWay } = this.#components;
     const { url } = endpoint;
     if (!url.startsWith(MESH)) {
-      return new HttpWay(runtime, { ...reach, url, credentials: credentials && (() => credentials(endpoint)) });
+      const shown = credentials && (() => credentials(endpoint));
+      return new HttpWay(runtime, { ...reach, url, credentials: shown, redactor });
     }
     if (meshWay) return meshWay(url.slice(MESH.length));
     throw new NormalizedProviderError('PROVIDER_INIT_FAILED', `there is no mesh to reach ${url} in`, 'a2a');

@@ -95,8 +95,6 @@ function complaints(pipe: ChildPipe): string[] {
   ];
 }
 
-function redacted(error: EclipticError, { clean }: Redactor): EclipticError {
-  const { stderr, ...details } = error.details;
-  const said = Array.isArray(stderr) ? { stderr: stderr.map((line) => clean(String(line))) } : {};
-  return new EclipticError(error.code, clean(error.message), { ...details, ...said });
+function redacted({ code, message, details }: EclipticError, redactor: Redactor): EclipticError {
+  return new EclipticError(code, redactor.clean(message), redactor.cleanAll(details));
 }

@@ -39,7 +39,7 @@ export function explainer(
 ): (error: unknown) => EclipticError {
   return (error) => {
     const { code, message, details } = login?.explain(sdk, error) ?? upstreamFailure(sdk, server, error);
-    return new EclipticError(code, redactor.clean(message), details);
+    return new EclipticError(code, redactor.clean(message), redactor.cleanAll(details));
   };
 }
 

@@ -5,9 +5,10 @@ import type { RestartPolicy } from '../../process/supervision.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Lane } from '../lanes.js';
 import type { ExecuteTerms, ProviderCrash, ProviderType } from '../provider-adapter.js';
-import { normalizeError } from '../provider-errors.js';
+import { type NormalizedProviderError, normalizeError } from '../provider-errors.js';
+import { redactedError } from '../redacted-error.js';
 import type { HostedSession } from './hosted.js';
-import { type HostComponents, IsolatedProviderHost } from './isolated-provider-host.js';
+import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';
 import type { HostLimits } from './limits.js';
 import { Listeners } from './listeners.js';
 import type { Flight } from './run.js';
@@ -48,6 +49,7 @@ export class ProviderProcess<Session extends HostedSession> {
   readonly #crashed = new Listeners<ProviderCrash>();
   readonly #ready = new Listeners<void>();
   #host: IsolatedProviderHost<Session> | undefined;
+  #redactor = new Redactor();
   #leaveLane: (() => void) | undefined;
 
   constructor(components: ProcessComponents, init: ProcessInit<Session>) {
@@ -60,10 +62,16 @@ export class ProviderProcess<Session extends HostedSession> {
     return this.#host?.status.state === 'running' ? this.#host.session : undefined;
   }
 
+  /** How the process is. */
+  get status(): Partial<HostStatus> {
+    return this.#host?.status ?? {};
+  }
+
   /** Starts it, and leaves nothing behind when that fails. */
   async start(config: ProcessConfig): Promise<void> {
     await this.stop();
-    const { id, type, connect, onEnd } = this.#init;
+    this.#redactor = new Redactor(config.secrets);
+    const { id, connect, onEnd } = this.#init;
     const { lane } = this.#components;
     const host = new IsolatedProviderHost<Session>(this.#components, {
       provider: id,
@@ -73,7 +81,7 @@ export class ProviderProcess<Session extends HostedSession> {
       limits: config.limits,
       restart: config.restart,
       onCrash: ({ error, ...rest }) => {
-        this.#crashed.tell({ error: normalizeError(error, type), ...rest });
+        this.#crashed.tell({ error: this.#failure(error), ...rest });
         onEnd?.();
       },
       onReady: () => this.#ready.tell(),
@@ -84,7 +92,7 @@ export class ProviderProcess<Session extends HostedSession> {
       await host.start();
     } catch (error) {
       await this.stop();
-      throw normalizeError(error, type);
+      throw this.#failure(error);
     }
   }
 
@@ -112,7 +120,7 @@ export class ProviderProcess<Session extends HostedSession> {
       const host = this.#require();
       return await host.run(begin, { timeoutMs: host.limits.executeMs, signal });
     } catch (error) {
-      throw normalizeError(error, this.#init.type, correlationId);
+      throw this.#failure(error, correlationId);
     }
   }
 
@@ -124,10 +132,15 @@ export class ProviderProcess<Session extends HostedSession> {
     return this.#ready.add(listener);
   }
 
-  async #program({ command, args = [], cwd, env = {}, secrets = [] }: ProcessConfig) {
+  /** In the providers' terms, and without what the program was given in secret. */
+  #failure(error: unknown, correlationId?: string): NormalizedProviderError {
+    return redactedError(normalizeError(error, this.#init.type, correlationId), this.#redactor);
+  }
+
+  async #program({ command, args = [], cwd, env = {} }: ProcessConfig) {
     const { lane, credentials: source } = this.#components;
     const { id: provider, workspaceId: workspace } = this.#init;
-    const redactor = new Redactor(secrets);
+    const redactor = this.#redactor;
     const settings = await resolveSettings({ source, provider, workspace, redactor }, env);
     return {
       command,
