@@ -1,11 +1,16 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ACP_RULES } from './acp/permission.js';
+import type { McpServer } from './acp/sdk.js';
 import type { Agent } from './agent/agent.js';
 import { ActionGate } from './approvals/action-gate.js';
 import { Approvals } from './approvals/approvals.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
 import { readMcpServers } from './config/mcp-servers.js';
+import { readProcessAgent } from './config/process-agents.js';
+import { readRemoteAgents } from './config/remote-agents.js';
 import type { AgentConfig, HttpConfig, NetworkConfig } from './config/schema.js';
 import { ControlClient } from './control/client.js';
 import { controlPath, prepareDataFolder, unusable } from './control/data-folder.js';
@@ -25,6 +30,14 @@ import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
 import { Children } from './process/children.js';
+import { MemoryWatch } from './process/memory-watch.js';
+import { serveRemoteAgents } from './providers/a2a-agent.js';
+import { watchCredentials } from './providers/credential-watch.js';
+import { DEFAULT_WORKSPACE } from './providers/failover.js';
+import { Lanes } from './providers/lanes.js';
+import { MCPBridgeAdapter } from './providers/mcp-bridge.js';
+import { ProcessAgents } from './providers/process-agents.js';
+import type { ProviderRegistry } from './providers/provider-registry.js';
 import { reportActions, reportCredentials } from './records/guarded-events.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
 import type { Runtime } from './runtime/runtime.js';
@@ -74,6 +87,9 @@ export class Host {
   readonly credentials: Credentials;
   /** What agents must pass before they do something by themselves. */
   readonly gate: ActionGate;
+  readonly providers: ProviderRegistry;
+  readonly #lanes: Lanes;
+  readonly #processAgents: ProcessAgents;
   readonly #server: ControlServer;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
@@ -98,11 +114,23 @@ export class Host {
       { folder: belongings.dataFolder, ...credentialsInit },
     );
     const { credentials } = this;
-    const { policy: rules, limits } = config;
+    // Whoever writes rules has all of them in their own hands.
+    const { policy: rules = ACP_RULES, limits } = config;
     this.gate = new ActionGate(
       { approvals, report: reportActions(runtime, observability) },
       { rules, timeoutMs: limits?.approvalMs },
     );
+    const { gate } = this;
+    this.providers = node.providers;
+    this.#lanes = new Lanes(join(belongings.dataFolder, 'lanes'));
+    const { providers } = this;
+    watchCredentials({ runtime, credentials, providers });
+    const lanes = this.#lanes;
+    const memory = new MemoryWatch(runtime);
+    this.#processAgents = new ProcessAgents({
+      ...{ runtime, children, memory, providers, lanes, gate, credentials },
+      meshAccess: (agent, { mcpOverHttp }) => meshAccess(this.gateway, agent, mcpOverHttp, belongings.dataFolder),
+    });
     this.#upstreams = new Upstreams({
       runtime,
       service,
@@ -121,7 +149,8 @@ export class Host {
     });
     const shutDown = () => runtime.defer(() => void this.stop());
     const gateway = () => this.gateway;
-    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, credentials, shutDown });
+    const parts = { node, failures: this.#failures, gateway, upstreams, credentials, approvals, lanes };
+    const methods = controlMethods({ ...parts, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }
@@ -157,6 +186,7 @@ export class Host {
       const routes = [loginCallback((query) => logins.finish(query))];
       await host.node.serve({ ...init.http, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
       await host.#server.listen(control);
+      void host.#processAgents.start();
       return host;
     } catch (error) {
       if (host) await host.stop();
@@ -186,6 +216,7 @@ export class Host {
     this.#server.refuse();
     const { children, approvals, lock } = this.#belongings;
     await this.node.stop({ drainMs: DRAIN_MS });
+    await this.#lanes.closeAll();
     await this.#upstreams.close();
     await children.close();
     approvals.close();
@@ -204,8 +235,25 @@ export class Host {
         offerRemoteAgents(agent, { runtime: this.#runtime, allowPrivate: config.http?.allowPrivate });
     }
     for (const [id, agentConfig] of Object.entries(own)) {
-      const { module, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...init } = agentConfig;
-      await this.#setUp(this.node.agent({ id, ...init }), module && resolve(folder, module));
+      const { module, a2a, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...rest } = agentConfig;
+      const { command: _c, acp: _acp, lane: _l, ...init } = rest;
+      const agent = this.node.agent({ id, ...init });
+      if (this.#isProcess(agent, agentConfig, folder)) continue;
+      if (a2a) this.#serveRemotely(agent, a2a, config.http);
+      // A module may add what it likes to what remote agents do.
+      if (!a2a || module !== undefined) await this.#setUp(agent, module && resolve(folder, module));
+    }
+  }
+
+  /** Is the agent a program? It is then started when there is an endpoint to hand to it. */
+  #isProcess(agent: Agent, config: AgentConfig, folder: string): boolean {
+    try {
+      const init = readProcessAgent(config, this.#belongings.env, folder);
+      if (init) this.#processAgents.add(agent, init);
+      return init !== undefined;
+    } catch (error) {
+      this.#failed(agent, toEclipticError(error, 'INVALID_CONFIG'));
+      return true;
     }
   }
 
@@ -219,7 +267,40 @@ export class Host {
       this.node.agent({ id: agent, description: `Owns what the MCP server "${name}" offers.` });
     }
     for (const server of idle) this.#upstreams.addIdle(server);
-    for (const server of servers) this.#upstreams.add(server);
+    for (const server of servers) {
+      this.#upstreams.add(server);
+      this.#bridge(server.name);
+    }
+  }
+
+  /** An MCP server is a provider too: its health is watched, and its owner can start it again. */
+  #bridge(server: string): void {
+    const { providers, providerEvents: events } = this.node;
+    const id = `mcp/${server.replace(/[^\w./-]+/g, '-')}`;
+    const adapter = new MCPBridgeAdapter(id, {
+      runtime: this.#runtime,
+      events,
+      open: (name) => this.#upstreams.get(name),
+    });
+    const config = { server, keepTrying: true };
+    const about = { type: 'mcp', workspaceId: DEFAULT_WORKSPACE, concurrencyLimit: 100 } as const;
+    providers.register({ id, config, ...about, capabilities: [`server:${server}`] }, adapter).catch((error) => {
+      this.#runtime.logger.warn({ server, err: error }, 'an MCP server is not there yet');
+    });
+  }
+
+  #serveRemotely(agent: Agent, a2a: NonNullable<AgentConfig['a2a']>, http: HttpConfig | undefined): void {
+    const { registry, providers, providerEvents: events, network } = this.node;
+    const reachable = (node: string) => network?.peers.reachable(node) ?? false;
+    const components = {
+      runtime: this.#runtime,
+      registry,
+      providers,
+      events,
+      credentials: this.credentials,
+      reachable,
+    };
+    serveRemoteAgents({ ...components, allowPrivate: http?.allowPrivate }, agent, readRemoteAgents(a2a));
   }
 
   /** A module that fails takes down its own agent's behaviour, never the node. */
@@ -228,12 +309,15 @@ export class Host {
     try {
       await this.#inTime(runAgentModule(agent, module), module);
     } catch (error) {
-      const failure = toEclipticError(error, 'MODULE_FAILED');
-      this.#failures.set(agent.id, failure);
-      this.#runtime.logger.error({ agent: agent.id, err: failure }, 'an agent’s module failed');
-      const { code, message: reason } = failure;
-      this.node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: this.#runtime.now() });
+      this.#failed(agent, toEclipticError(error, 'MODULE_FAILED'));
     }
+  }
+
+  #failed(agent: Agent, failure: EclipticError): void {
+    this.#failures.set(agent.id, failure);
+    this.#runtime.logger.error({ agent: agent.id, err: failure }, 'an agent could not be set up');
+    const { code, message: reason } = failure;
+    this.node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: this.#runtime.now() });
   }
 
   #inTime(setUp: Promise<void>, module: string): Promise<void> {
@@ -244,6 +328,18 @@ export class Host {
       setUp.finally(() => timer.cancel()).then(resolve, reject);
     });
   }
+}
+
+/** How an agent's program reaches the mesh's tools: over HTTP in its own name, or where it cannot, over the owner's socket. */
+function meshAccess({ mcpUrl, tokens }: Gateway, agent: string, overHttp: boolean, dataFolder: string): McpServer {
+  const name = 'ecliptic';
+  if (overHttp) {
+    const headers = [{ name: 'Authorization', value: `Bearer ${tokens.lend(agent)}` }];
+    return { type: 'http', name, url: mcpUrl, headers };
+  }
+  const program = fileURLToPath(new URL('../bin/ecliptic', import.meta.url));
+  const args = [program, 'mcp', '--tools', 'all', '--as', agent, '--data', dataFolder];
+  return { name, command: process.execPath, args, env: [] };
 }
 
 /** What the configuration says of agents besides their cards. */

@@ -33,36 +33,124 @@ const CapabilitySchema = z.union(
   { error: 'must be a capability id, or an object with an "id" and optionally name, description and schemas' },
 );
 
-const AgentConfigSchema = z.strictObject({
-  name: card.name.optional().describe('Shown to people. Default: the id in capitals.'),
-  description: card.description.optional(),
-  version: card.version.optional(),
-  tier: AgentTierSchema.optional().describe('0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.'),
-  capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
-  sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
-  project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
-  toolPermissions: z
-    .array(z.string().min(1))
+// biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
+const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
+const setting = z.union([z.string(), z.number(), z.boolean()]);
+const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRefSchema]);
+
+const ProcessSchema = z.strictObject({
+  command: z.string().min(1).describe(`The program to start. ${variables}`),
+  args: z.array(z.string()).optional(),
+  env: z
+    .record(z.string(), secretSetting)
     .optional()
-    .describe('The tools that its A2A card shows, "tool" or "agent.tool". Default: its own.'),
-  persona: z
+    .describe('What it finds in its environment; little else is there.'),
+  cwd: z.string().min(1).optional(),
+  concurrency: z.int().min(1).max(100).optional().describe('Pieces of work at a time. Default 10.'),
+  healthMs: z.int().min(5_000).optional().describe('Between two checks of its health. Default 30,000.'),
+  limits: z
     .strictObject({
-      archetype: z.string().optional(),
-      background: z.string().optional(),
-      traits: z.array(z.string()).optional(),
+      memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
+      startMs: positive.max(5_000).optional().describe('Until it is ready. Default 5,000.'),
+      executeMs: positive.optional().describe('One piece of work. Default 600,000.'),
+      heartbeatMs: positive.optional().describe('Between two questions whether it lives. Default 5,000.'),
+      silenceMs: positive.optional().describe('An answer to that takes no longer. Default 10,000.'),
+      cancelMs: positive.optional().describe('Until it has stopped what was cancelled. Default 5,000.'),
     })
     .optional()
-    .describe('What its A2A card tells of it besides its description.'),
-  skillBundles: z
-    .array(z.strictObject({ name: z.string().min(1), tools: z.array(z.string().min(1)) }))
-    .optional()
-    .describe('Tools that its A2A card shows under a common name.'),
-  module: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
+    .describe('What it may take.'),
 });
+
+const url = z.url({ protocol: /^https?$/ });
+
+const RemoteAgentSchema = z.union(
+  [
+    url,
+    z.strictObject({
+      url: url.describe('The base URL of a remote agent, or that of its card.'),
+      id: z.string().min(1).max(128).optional().describe('What it is called here. Default: its URL.'),
+      priority: z.number().optional().describe('The smallest is the first choice. Default: its place in the list.'),
+      capabilities: z.array(z.string().min(1)).optional().describe('What it can, besides the skills on its card.'),
+      headers: z.record(z.string(), secretSetting).optional().describe('Sent to it alone, such as Authorization.'),
+    }),
+  ],
+  { error: 'must be the URL of an A2A agent, or an object with a "url"' },
+);
+
+const RemoteAgentsSchema = z.union(
+  [
+    z.array(RemoteAgentSchema).min(1).max(100),
+    z.strictObject({
+      endpoints: z.array(RemoteAgentSchema).max(100).optional(),
+      catalogues: z.array(url).max(10).optional().describe('Lists of agents on the web, whose agents are used too.'),
+      mesh: z
+        .array(z.string().min(1))
+        .optional()
+        .describe('Capabilities: agents of other nodes of the mesh that have all of them are used too.'),
+      timeoutMs: positive.optional().describe('How long one task may take. Default 300,000.'),
+      failover: z.boolean().optional().describe('Go to the next while one is down. Default true.'),
+      concurrency: z.int().min(1).max(100).optional().describe('Tasks at a time. Default 10.'),
+      healthMs: z.int().min(5_000).optional().describe('Between two checks of their health. Default 30,000.'),
+    }),
+  ],
+  { error: 'must be a list of remote agents, or an object with "endpoints", "catalogues" or "mesh"' },
+);
+
+const AgentConfigSchema = z
+  .strictObject({
+    name: card.name.optional().describe('Shown to people. Default: the id in capitals.'),
+    description: card.description.optional(),
+    version: card.version.optional(),
+    tier: AgentTierSchema.optional().describe(
+      '0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.',
+    ),
+    capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
+    sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
+    project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
+    toolPermissions: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('The tools that its A2A card shows, "tool" or "agent.tool". Default: its own.'),
+    persona: z
+      .strictObject({
+        archetype: z.string().optional(),
+        background: z.string().optional(),
+        traits: z.array(z.string()).optional(),
+      })
+      .optional()
+      .describe('What its A2A card tells of it besides its description.'),
+    skillBundles: z
+      .array(z.strictObject({ name: z.string().min(1), tools: z.array(z.string().min(1)) }))
+      .optional()
+      .describe('Tools that its A2A card shows under a common name.'),
+    module: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
+    a2a: RemoteAgentsSchema.optional().describe(
+      'Remote A2A agents that do its work: the first that is there. It is one name for all of them.',
+    ),
+    command: z
+      .union([z.string().min(1), ProcessSchema], { error: 'must be a program, or an object with a "command"' })
+      .optional()
+      .describe('A program that speaks JSON lines (docs/line-protocol.md); it is started in the folder of this file.'),
+    acp: ProcessSchema.extend({
+      cwd: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The folder that it works in and does not leave. Default: its lane’s.'),
+      auth: z.string().min(1).optional().describe('The way to log in, by its id, where it wants that.'),
+    })
+      .optional()
+      .describe('An agent that speaks the Agent Client Protocol, such as { "command": "gemini", "args": ["--acp"] }.'),
+    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
+  })
+  .refine(({ module, command, acp, a2a }) => {
+    const programs = [command, acp].filter((one) => one !== undefined).length;
+    return programs === 0 || (programs === 1 && module === undefined && a2a === undefined);
+  }, 'a "command" or an "acp" stands alone, without "module", "a2a" or the other');
 
 const RetentionSchema = z.strictObject({
   maxAgeMs: positive.optional(),
@@ -108,6 +196,18 @@ const LimitsSchema = z.strictObject({
     .optional()
     .describe('What is kept of the past; the oldest goes first.'),
   approvalMs: positive.optional().describe('How long the operator has to answer an agent’s question. Default 300,000.'),
+  providers: z
+    .strictObject({
+      health: z
+        .strictObject({ recoveryThreshold: positive.optional() })
+        .optional()
+        .describe('Checks in a row that must pass before a provider is used again. Default 1.'),
+      waiting: z
+        .strictObject({ queueLimit: positive.optional(), queueMs: positive.optional() })
+        .optional()
+        .describe('Work for providers that are all down. Default: 100 pieces for each capability, 300,000 ms.'),
+    })
+    .optional(),
   threads: z
     .strictObject({
       threads: positive.optional(),
@@ -171,11 +271,6 @@ const HttpSchema = z.strictObject({
       'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
     ),
 });
-
-// biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
-const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
-const setting = z.union([z.string(), z.number(), z.boolean()]);
-const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRefSchema]);
 
 /** A server as MCP clients write it. Keys that only mean something to another client are no matter here. */
 const McpServerSchema = z
@@ -261,6 +356,8 @@ export type NetworkConfig = z.input<typeof NetworkSchema>;
 export type Config = z.input<typeof ConfigSchema>;
 export type AgentConfig = z.input<typeof AgentConfigSchema>;
 export type McpServerConfig = z.input<typeof McpServerSchema>;
+export type RemoteAgentsConfig = z.input<typeof RemoteAgentsSchema>;
+export type ProcessAgentConfig = z.input<typeof ProcessSchema>;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The JSON Schema that editors use. */

@@ -12,6 +12,7 @@ import {
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
+import type { Approvals } from '../approvals/approvals.js';
 import type { Credentials } from '../credentials/credentials.js';
 import type { Gateway } from '../gateway/gateway.js';
 import type { Mail } from '../mail/mail.js';
@@ -19,13 +20,19 @@ import type { McpService } from '../mcp/service.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
 import type { Network } from '../peers/network.js';
+import type { Lanes } from '../providers/lanes.js';
+import type { ProviderEvents } from '../providers/provider-events.js';
+import type { ProviderRegistry } from '../providers/provider-registry.js';
 import { EclipticError } from '../runtime/errors.js';
+import { approvalMethods } from './approval-methods.js';
 import { credentialMethods } from './credential-methods.js';
+import { laneMethods } from './lane-methods.js';
 import { mailMethods } from './mail-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
 import { networkMethods } from './network-methods.js';
 import { Params } from './params.js';
+import { providerFindings, providerMethods } from './provider-methods.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
 import { taskMethods } from './task-methods.js';
@@ -41,6 +48,8 @@ interface ControlledNode {
   readonly mail: Mail | undefined;
   readonly mcp: McpService;
   readonly records: RecordsOf | undefined;
+  readonly providers: ProviderRegistry;
+  readonly providerEvents: ProviderEvents;
   agentById(id: string): Agent;
 }
 
@@ -51,6 +60,8 @@ export interface ControlMethodsComponents {
   /** The HTTP edge, once there is one. */
   gateway: () => Gateway;
   upstreams: Upstreams;
+  approvals: Approvals;
+  lanes: Lanes;
   credentials: Credentials;
   /** Begins the shutdown. */
   shutDown: () => void;
@@ -136,13 +147,16 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...taskMethods(gateway),
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
+    ...approvalMethods(components.approvals),
+    ...laneMethods(components.lanes, node.providers),
+    ...providerMethods(node),
     ...credentialMethods(credentials),
     ...networkMethods(
       () => {
         if (node.network) return node.network;
         throw new EclipticError('NO_MESH', 'this node was started without a network');
       },
-      () => upstreamFindings(upstreams),
+      () => [...upstreamFindings(upstreams), ...providerFindings(node.providers)],
     ),
     down() {
       shutDown();

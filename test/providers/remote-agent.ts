@@ -1,6 +1,6 @@
 import type { Credentials } from '../../src/a2a-protocol/client/credentials.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
-import type { Gateway } from '../../src/gateway/gateway.js';
+import type { Gateway, GatewayInit } from '../../src/gateway/gateway.js';
 import { createNode, type EclipticNode } from '../../src/node.js';
 import type { A2ADelegation, A2AEndpoint } from '../../src/providers/a2a-types.js';
 
@@ -13,13 +13,16 @@ export class RemoteAgent {
   #node!: EclipticNode;
   #gateway!: Gateway;
 
-  private constructor(name: string) {
+  readonly #init: GatewayInit;
+
+  private constructor(name: string, init: GatewayInit) {
     this.name = name;
+    this.#init = init;
   }
 
-  static async start(name: string, port = 0): Promise<RemoteAgent> {
-    const remote = new RemoteAgent(name);
-    await remote.start(port);
+  static async start(name: string, init: GatewayInit = {}): Promise<RemoteAgent> {
+    const remote = new RemoteAgent(name, init);
+    await remote.start();
     return remote;
   }
 
@@ -27,7 +30,7 @@ export class RemoteAgent {
     this.#node = await createNode();
     const agent = this.#node.agent({ id: 'worker', description: `Works for ${this.name}.` });
     agent.tool('translate', { description: 'Translates.' }, () => 'done').onTask((task) => this.#work(task));
-    this.#gateway = await this.#node.serve({ port });
+    this.#gateway = await this.#node.serve({ ...this.#init, port });
   }
 
   /** Gone, as if its machine were. It can be started again at the same place. */

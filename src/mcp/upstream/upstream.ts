@@ -4,18 +4,18 @@ import { credentialsIn, DEFAULT_WORKSPACE } from '../../credentials/credential-s
 import type { CredentialEvent, Credentials } from '../../credentials/credentials.js';
 import { Redactor } from '../../credentials/redactor.js';
 import type { Children } from '../../process/children.js';
-import type { RestartPolicy } from '../../process/supervision.js';
+import type { RestartPolicy, SupervisedState } from '../../process/supervision.js';
 import { Supervisor } from '../../process/supervisor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Offer } from '../catalogue.js';
-import { type Kind, keyOf } from '../definitions.js';
+import { type Kind, keyOf, type ToolDefinition } from '../definitions.js';
 import type { McpService } from '../service.js';
 import { type ChildEndpoint, connectChild } from './connect-child.js';
 import { connectHttp, type HttpEndpoint } from './connect-http.js';
 import type { Connection } from './connection.js';
 import { answerQuestions } from './dialogue.js';
-import { type Listed, type Listing, readLists } from './lists.js';
+import { askAnything, type Listed, type Listing, readLists } from './lists.js';
 import { Login } from './login/login.js';
 import type { Logins, Waiting } from './login/logins.js';
 import type { Pins } from './pins.js';
@@ -62,6 +62,11 @@ export interface UpstreamStatus {
   readonly problems: readonly string[];
 }
 
+/** What happens to a server: it comes and goes, and says what it has. */
+export type UpstreamNews =
+  | { readonly type: 'state'; readonly state: SupervisedState }
+  | { readonly type: 'tools'; readonly tools: readonly string[] };
+
 /** A server that cannot be reached is tried for ever: it may only be restarting, and nobody is there to say when. */
 const RESTART: Partial<RestartPolicy> = { maxCrashes: Number.POSITIVE_INFINITY };
 
@@ -78,6 +83,7 @@ export class Upstream {
   readonly #redactor: Redactor;
   readonly #supervisor: Supervisor<Connection>;
   readonly #login: Login | undefined;
+  readonly #watchers = new Set<(news: UpstreamNews) => void>();
   /** What is in the catalogue, by its slot: the definition's fingerprint. */
   readonly #offered = new Map<string, string>();
   #listing = NOTHING;
@@ -93,6 +99,7 @@ export class Upstream {
     this.#supervisor = new Supervisor(components.runtime, {
       name: `MCP server "${init.name}"`,
       start: (signal) => this.#start(signal),
+      onState: (state) => this.#tell({ type: 'state', state }),
       restart: { ...RESTART, ...init.restart },
       isFinal: (reason) => needsLogin(reason) || needsCredential(reason),
     });
@@ -117,6 +124,32 @@ export class Upstream {
 
   get suspects(): readonly Suspect[] {
     return this.#suspects;
+  }
+
+  get state(): SupervisedState {
+    return this.#supervisor.state;
+  }
+
+  /** Calls back with all that happens to it. Returns the way to stop. */
+  watch(watcher: (news: UpstreamNews) => void): () => void {
+    this.#watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+    };
+  }
+
+  /** The tools of the server that may be used. */
+  get tools(): Offer<ToolDefinition>[] {
+    const { catalogue } = this.#components.service;
+    const entries = [...this.#offered.keys()]
+      .filter((slot) => slot.startsWith('tool '))
+      .map((slot) => catalogue.get(this.#init.agent, 'tool', slot.slice('tool '.length)));
+    return entries.flatMap((entry) => (entry ? [entry.offer] : []));
+  }
+
+  /** Asks the server itself whether it is there. */
+  async ask(signal: AbortSignal): Promise<void> {
+    await askAnything(this.#connection(), signal);
   }
 
   start(): void {
@@ -227,6 +260,11 @@ export class Upstream {
     this.#offer(trusted);
     this.#suspects = suspects;
     this.#report(suspects);
+    this.#tell({ type: 'tools', tools: this.tools.map(({ definition }) => definition.name) });
+  }
+
+  #tell(news: UpstreamNews): void {
+    for (const watcher of this.#watchers) watcher(news);
   }
 
   /** Makes the catalogue hold these definitions of the server's, and touches none that is there as it should be. */

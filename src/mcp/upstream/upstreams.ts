@@ -52,6 +52,11 @@ export class Upstreams {
     upstream.start();
   }
 
+  /** The server of that name, whatever its state. */
+  get(server: string): Upstream {
+    return this.#require(server);
+  }
+
   addIdle(server: IdleServer): void {
     this.#idle.push(server);
   }
