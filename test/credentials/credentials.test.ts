@@ -19,6 +19,7 @@ import type { Logger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { tool, until } from '../upstream/harness.js';
 import { BearerServer } from './bearer-server.js';
+import { contents, expectNowhere } from './nowhere.js';
 
 const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 const WRITER = fileURLToPath(new URL('agents/writer.ts', import.meta.url));
@@ -92,29 +93,7 @@ function failure(error: unknown): { code: string } {
   return error as { code: string };
 }
 
-/** Every byte under a folder. */
-function* contents(under: string): Generator<[string, Buffer]> {
-  for (const entry of readdirSync(under, { withFileTypes: true })) {
-    const path = join(under, entry.name);
-    if (entry.isDirectory()) yield* contents(path);
-    else if (entry.isFile()) yield [path, readFileSync(path)];
-  }
-}
-
-/** Looks for values, as they are and in the forms that they are sent and dumped in. */
-function expectNowhere(...values: readonly string[]): void {
-  const forms = values.flatMap((value) => [
-    value,
-    Buffer.from(value).toString('base64'),
-    Buffer.from(value).toString('hex'),
-    encodeURIComponent(value),
-  ]);
-  const all = said.join('\n');
-  for (const form of forms) expect(all.includes(form), 'it was said').toBe(false);
-  for (const [path, bytes] of contents(folder)) {
-    for (const form of forms) expect(bytes.includes(form), `it is in ${path}`).toBe(false);
-  }
-}
+const nowhere = (...values: readonly string[]) => expectNowhere(folder, said, ...values);
 
 const audited = async () => {
   const store = readFileSync(join(folder, 'data', 'store.db'));
@@ -186,9 +165,9 @@ describe('credentials of a server over HTTP', () => {
         ['accessed', 'refused', 'revoked', 'rotated', 'set'].map((kind) => `credential.${kind}`),
       );
       said.push(JSON.stringify(await client.call('doctor')), JSON.stringify(await client.call('credentials.list')));
-      expectNowhere(...values);
+      nowhere(...values);
       await host!.stop();
-      expectNowhere(...values);
+      nowhere(...values);
     },
     LOAD_MS + 60_000,
   );
@@ -202,7 +181,7 @@ describe('credentials of a server over HTTP', () => {
     expect(await client.call('audit.verify')).toMatchObject({ fault: null });
     const log = await audited();
     for (const topic of ['credential.refused', 'credential.set', 'credential.accessed']) expect(log).toContain(topic);
-    expectNowhere('the-right-one');
+    nowhere('the-right-one');
   });
 
   it('are told apart from those of other servers, and asked for by name [FR-025-006]', async () => {
@@ -216,7 +195,7 @@ describe('credentials of a server over HTTP', () => {
     );
     await change('set', 'a-wrong-one', 'other');
     await until(() => server.refused.includes('a-wrong-one'));
-    expectNowhere('the-right-one', 'a-wrong-one');
+    nowhere('the-right-one', 'a-wrong-one');
   });
 
   it('that no header may hold are refused before anybody complains about them aloud', async () => {
@@ -224,7 +203,7 @@ describe('credentials of a server over HTTP', () => {
     await change('set', 'a value\nwith lines');
     await until(() => said.some((line) => line.includes('INVALID_CONFIG') || line.includes('that no header may have')));
     expect(server.requests + server.refused.length).toBe(0);
-    expectNowhere('a value\nwith lines');
+    nowhere('a value\nwith lines');
   });
 });
 
@@ -252,7 +231,7 @@ describe('credentials of a server that is a child', () => {
     await change('revoke', undefined, 'child');
     await inState('failed', 'child');
     expect(await call('child.echo').catch(failure)).toMatchObject({ code: 'CREDENTIAL_DENIED' });
-    expectNowhere('value-of-a-child', 'next-of-a-child', 'last-of-a-child');
+    nowhere('value-of-a-child', 'next-of-a-child', 'last-of-a-child');
   });
 });
 
@@ -323,7 +302,7 @@ describe('the commands', () => {
     expect(await cli('x', 'credentials', 'set', 'web', 'token', 'value-on-the-command-line')).toMatchObject({
       code: 2,
     });
-    expectNowhere('value-from-stdin', 'rotated-from-stdin', 'in-a-workspace');
+    nowhere('value-from-stdin', 'rotated-from-stdin', 'in-a-workspace');
   });
 
   it('leave nothing of a value in the report of a node that crashes', async () => {
@@ -348,12 +327,12 @@ describe('the commands', () => {
       expect(called.code).toBe(0);
       node.kill('SIGUSR2');
       await until(() => readdirSync(folder).some((name) => name.startsWith('report.')));
-      expectNowhere('value-in-a-crash');
+      nowhere('value-in-a-crash');
     } finally {
       node.kill('SIGKILL');
       await once(node, 'exit');
     }
-    expectNowhere('value-in-a-crash');
+    nowhere('value-in-a-crash');
   });
 });
 
