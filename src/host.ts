@@ -12,6 +12,7 @@ import { readMcpServers } from './config/mcp-servers.js';
 import { readProcessAgent } from './config/process-agents.js';
 import { readRemoteAgents } from './config/remote-agents.js';
 import type { AgentConfig, HttpConfig, NetworkConfig } from './config/schema.js';
+import { agentFindings } from './control/agent-findings.js';
 import { ControlClient } from './control/client.js';
 import { controlPath, prepareDataFolder, unusable } from './control/data-folder.js';
 import { controlMethods } from './control/methods.js';
@@ -149,8 +150,9 @@ export class Host {
     });
     const shutDown = () => runtime.defer(() => void this.stop());
     const gateway = () => this.gateway;
+    const findAgents = () => agentFindings({ runtime, children, env });
     const parts = { node, failures: this.#failures, gateway, upstreams, credentials, approvals, lanes };
-    const methods = controlMethods({ ...parts, shutDown });
+    const methods = controlMethods({ ...parts, agentFindings: findAgents, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }

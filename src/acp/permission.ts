@@ -3,8 +3,8 @@ import type { ActionRule } from '../approvals/action-rules.js';
 import type { RequestPermissionRequest, RequestPermissionResponse } from './sdk.js';
 
 /**
- * What holds for agents where the rules of the configuration have nothing to say: files of their own folder are theirs,
- * and the operator is asked about everything else.
+ * What holds for agents where the configuration has no rules: files of their own folder are theirs, and the operator is
+ * asked about everything else.
  */
 export const ACP_RULES: readonly ActionRule[] = [
   { action: 'fs.read', decision: 'allow' },

@@ -19,7 +19,7 @@ import type { Mail } from '../mail/mail.js';
 import type { McpService } from '../mcp/service.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
-import type { Network } from '../peers/network.js';
+import type { Finding, Network } from '../peers/network.js';
 import type { Lanes } from '../providers/lanes.js';
 import type { ProviderEvents } from '../providers/provider-events.js';
 import type { ProviderRegistry } from '../providers/provider-registry.js';
@@ -62,6 +62,8 @@ export interface ControlMethodsComponents {
   upstreams: Upstreams;
   approvals: Approvals;
   lanes: Lanes;
+  /** What there is to say of coding agents on this machine. */
+  agentFindings: () => Promise<readonly Finding[]>;
   credentials: Credentials;
   /** Begins the shutdown. */
   shutDown: () => void;
@@ -156,7 +158,11 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         if (node.network) return node.network;
         throw new EclipticError('NO_MESH', 'this node was started without a network');
       },
-      () => [...upstreamFindings(upstreams), ...providerFindings(node.providers)],
+      async () => [
+        ...upstreamFindings(upstreams),
+        ...providerFindings(node.providers),
+        ...(await components.agentFindings()),
+      ],
     ),
     down() {
       shutDown();

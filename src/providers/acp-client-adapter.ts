@@ -25,6 +25,8 @@ export type ACPComponents = ProcessComponents & Pick<AcpAgentInit, 'gate' | 'mcp
 
 /** The conversation of what belongs to none, such as mail. */
 const MAIN = 'main';
+/** Real agents take seconds to start, and on a busy machine many. */
+const START_MS = 60_000;
 
 /** A provider that is a real agent, driven over the Agent Client Protocol in a process of its own. */
 export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACPResult> {
@@ -56,12 +58,17 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
     } catch (error) {
       throw normalizeError(new EclipticError('INVALID_CONFIG', describeError(error), {}, error), 'acp');
     }
-    await this.#process.start(config);
+    await this.#process.start({ ...config, limits: { startMs: START_MS, ...config.limits } });
   }
 
   /** What the agent said of itself. */
   get description(): AcpDescription | undefined {
     return this.#process.session?.description;
+  }
+
+  describe(): Readonly<Record<string, unknown>> {
+    const { session, status } = this.#process;
+    return { ...status, ...(session && { agent: session.description, needsLogin: session.needsLogin }) };
   }
 
   /** Asks for a sign of life, and for a session where it is not known whether it gives one. */

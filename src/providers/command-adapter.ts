@@ -38,6 +38,11 @@ export class CommandAdapter implements ProviderAdapter<ProcessConfig, unknown, u
     return this.#process.work((session) => session.execute(input, correlationId, onUpdate), correlationId, terms);
   }
 
+  describe(): Readonly<Record<string, unknown>> {
+    const { session, status } = this.#process;
+    return { ...status, ...(session && { program: session.ready }) };
+  }
+
   terminate(): Promise<void> {
     return this.#process.stop();
   }

@@ -106,9 +106,13 @@ const commands = {
   /** Sends an A2A message with the token that it was handed. */
   async message({ chunk, servers }, tenant) {
     const { url, headers } = servers[0];
-    const response = await fetch(new URL('/a2a', url), {
+    const response = await fetch(new URL('/a2a/rpc', url), {
       method: 'POST',
-      headers: { ...Object.fromEntries(headers.map(({ name, value }) => [name, value])), 'a2a-version': '1.0' },
+      headers: {
+        ...Object.fromEntries(headers.map(({ name, value }) => [name, value])),
+        'a2a-version': '1.0',
+        'content-type': 'application/json',
+      },
       body: JSON.stringify({
         jsonrpc: '2.0',
         id: 1,

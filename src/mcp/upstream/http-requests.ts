@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import type { FetchLike, JSONRPCMessage } from '@modelcontextprotocol/client';
+import { Allowance } from '../../process/allowance.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Allowance } from '../../process/allowance.js';
 import { LOST_CODE, TOO_LARGE_CODE } from './failures.js';
 
 /** The longest answer, and the longest event of a stream. */

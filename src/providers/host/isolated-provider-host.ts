@@ -45,6 +45,9 @@ export interface HostStatus {
   readonly reason: string | null;
 }
 
+/** Whoever has a provider made ready waits for 5 s. */
+const PATIENCE_MS = 4_500;
+
 /**
  * One provider's process in one lane: started, watched, started again with growing delay when it ends by itself, and
  * ended with everything that it started. What goes wrong with it is told to whoever waits for it, and to nobody else.
@@ -104,13 +107,21 @@ export class IsolatedProviderHost<Session extends HostedSession> {
     throw new EclipticError('PROVIDER_UNAVAILABLE', message, { provider: this.provider, state: state.kind });
   }
 
-  /** Starts it; resolves when it is ready, rejects, with nothing left behind, when it cannot be. */
+  /**
+   * Starts it; resolves when it is ready, rejects, with nothing left behind, when it cannot be. One that may take longer
+   * than anybody waits for it goes on alone, and is told of when it is ready or has crashed.
+   */
   async start(): Promise<void> {
     if (this.#supervisor.state.kind === 'running') return;
+    const alone =
+      this.limits.startMs > HOST_LIMITS.startMs
+        ? this.#components.runtime.setTimer(() => this.#ready(), PATIENCE_MS)
+        : undefined;
     const failure = await new Promise<EclipticError | undefined>((resolve) => {
       this.#settle = resolve;
       this.#supervisor.start();
     });
+    alone?.cancel();
     if (!failure) return;
     await this.#supervisor.stop();
     throw failure;
