@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { LIMITS } from '../a2a/limits.js';
-import { isCredentialRef, type SecretSettings } from '../credentials/credential-source.js';
+import { plainSecrets, type SecretSettings } from '../credentials/credential-source.js';
 import type { Endpoint, UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { IdleServer } from '../mcp/upstream/upstreams.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
@@ -53,12 +53,7 @@ function readServer(config: McpServerConfig, env: Environment, folder: string): 
   const expand = (value: string | number | boolean) => variables.expand(value);
   const record = (values: McpServerConfig['headers']) => variables.expandAll(values);
   const endpoint = readEndpoint(config, expand, record, folder);
-  for (const value of Object.values(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) {
-    if (isCredentialRef(value)) continue;
-    secrets.add(value);
-    // Without the scheme, a header's secret stands alone.
-    secrets.add(value.replace(/^\S+ /, ''));
-  }
+  for (const value of plainSecrets(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) secrets.add(value);
   const { timeout } = config;
   const timeoutMs = timeout === undefined ? undefined : timeout <= MAX_SECONDS ? timeout * 1_000 : timeout;
   return { endpoint, secrets: [...secrets], timeoutMs };

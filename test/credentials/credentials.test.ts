@@ -303,7 +303,7 @@ describe('the commands', () => {
       code: 2,
     });
     nowhere('value-from-stdin', 'rotated-from-stdin', 'in-a-workspace');
-  });
+  }, 120_000);
 
   it('leave nothing of a value in the report of a node that crashes', async () => {
     server.take('value-in-a-crash');
@@ -333,7 +333,7 @@ describe('the commands', () => {
       await once(node, 'exit');
     }
     nowhere('value-in-a-crash');
-  });
+  }, 120_000);
 });
 
 describe('several processes at one folder', () => {
