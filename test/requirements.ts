@@ -13,7 +13,14 @@ export interface Requirement {
 type Row = readonly [id: string, capability: Capability, sentence: string];
 
 /** Requirements of every other capability are planned. */
-const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh', 'nodes', 'mcp', 'protocol', 'gateway']);
+const delivered: ReadonlySet<Capability> = new Set<Capability>([
+  'mesh',
+  'nodes',
+  'mcp',
+  'protocol',
+  'gateway',
+  'providers',
+]);
 
 /** Rows of one part of a document; the source of a row is `place` followed by its id without `prefix`. */
 function section(place: string, prefix: string, rows: readonly Row[]): readonly Requirement[] {
