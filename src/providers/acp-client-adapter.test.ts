@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { adapterContract } from '../../test/providers/adapter-contract.js';
 import { lives, until } from '../../test/providers/processes.js';
 import { ACP_RULES } from '../acp/permission.js';
 import { ActionGate } from '../approvals/action-gate.js';
@@ -13,7 +14,7 @@ import { MemoryWatch } from '../process/memory-watch.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import { ACPClientAdapter, type ACPConfig } from './acp-client-adapter.js';
 import { Lanes } from './lanes.js';
-import type { ProviderUpdate } from './provider-adapter.js';
+import type { ProviderAdapter, ProviderUpdate } from './provider-adapter.js';
 import { NormalizedProviderError } from './provider-errors.js';
 
 const AGENT = fileURLToPath(new URL('../../test/providers/acp-agent.mjs', import.meta.url));
@@ -264,4 +265,28 @@ describe('an agent over the Agent Client Protocol', () => {
       await until(() => !lives(pid));
     });
   });
+});
+
+adapterContract('an agent over the Agent Client Protocol', async () => {
+  const adapter = make();
+  let crashed = false;
+  adapter.onCrash(() => {
+    crashed = true;
+  });
+  return {
+    adapter: adapter as ProviderAdapter<never, never, unknown>,
+    config: config('good', { restart: { firstDelayMs: 60_000 } }),
+    badConfig: config('future'),
+    input: { prompt: 'do:say well' },
+    check: (output) => expect(output).toEqual({ text: 'well ', stopReason: 'end_turn' }),
+    endless: { prompt: 'do:hang', conversation: 'other' },
+    begun: () => until(() => lanes.rows[0]!.providers[0]!.inFlight > 0),
+    failing: { prompt: 'do:fail' },
+    invalid: { prompt: '' },
+    break: async () => {
+      process.kill(lanes.rows[0]!.providers[0]!.pid!, 'SIGKILL');
+      await until(() => crashed);
+    },
+    close: async () => {},
+  };
 });

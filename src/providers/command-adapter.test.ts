@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { adapterContract } from '../../test/providers/adapter-contract.js';
 import { lives, until } from '../../test/providers/processes.js';
 import { Secret } from '../credentials/secret.js';
 import { Children } from '../process/children.js';
@@ -11,7 +12,7 @@ import { systemRuntime } from '../runtime/system-runtime.js';
 import { CommandAdapter } from './command-adapter.js';
 import type { ProcessConfig } from './host/provider-process.js';
 import { Lanes } from './lanes.js';
-import type { ProviderCrash } from './provider-adapter.js';
+import type { ProviderAdapter, ProviderCrash } from './provider-adapter.js';
 import { NormalizedProviderError } from './provider-errors.js';
 
 const PROGRAM = fileURLToPath(new URL('../../test/providers/program.mjs', import.meta.url));
@@ -239,4 +240,23 @@ describe('a command provider', () => {
     expect(lanes.rows.map(({ lane }) => lane)).toEqual(['two']);
     expect(children.size).toBe(1);
   });
+});
+
+adapterContract('a program that speaks JSON lines', async () => {
+  const adapter = make();
+  return {
+    adapter: adapter as ProviderAdapter<never, never, unknown>,
+    config: config('good', { restart: { firstDelayMs: 60_000 } }),
+    badConfig: config('die'),
+    input: { do: 'sum', upTo: 4 },
+    check: (output) => expect(output).toBe(10),
+    endless: { do: 'after', ms: 600_000 },
+    begun: () => until(() => lanes.rows[0]!.providers[0]!.inFlight > 0),
+    failing: { do: 'fail', code: 'failed', message: 'no' },
+    break: async () => {
+      process.kill(lanes.rows[0]!.providers[0]!.pid!, 'SIGKILL');
+      await until(() => crashes.length > 0);
+    },
+    close: async () => {},
+  };
 });

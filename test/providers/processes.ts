@@ -10,6 +10,20 @@ export function lives(pid: number): boolean {
   }
 }
 
+/** The processes whose environment holds that text. */
+export function processesWith(text: string): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return lives(pid) && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(text);
+      } catch {
+        return false;
+      }
+    });
+}
+
 /** How many files this process has open. */
 export function openFiles(): number {
   return readdirSync('/proc/self/fd').length;

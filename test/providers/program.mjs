@@ -7,6 +7,7 @@ const [mode = 'good'] = process.argv.slice(2);
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const cancelled = new Map();
 const hoard = [];
+let armed = false;
 
 const actions = {
   echo: (id, input) => say({ type: 'result', id, result: input.value }),
@@ -27,6 +28,10 @@ const actions = {
   fail: (id, { code, message }) => say({ type: 'error', id, code, message }),
   exit: (_id, { code }) => process.exit(code),
   hang: () => {},
+  arm: (id) => {
+    armed = true;
+    say({ type: 'result', id, result: 'armed' });
+  },
   deaf: (id) => cancelled.set(id, () => {}),
   kill: () => process.kill(process.pid, 'SIGKILL'),
   stop: () => process.kill(process.pid, 'SIGSTOP'),
@@ -73,7 +78,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     if (mode === 'banner') process.stdout.write('Welcome!\n\n');
     say({ type: 'ready', protocol: mode === 'old' ? 0 : 1, name: 'test program', heartbeat: mode !== 'busy' });
   } else if (type === 'health') {
-    if (mode === 'dies-of-health') process.kill(process.pid, 'SIGKILL');
+    if (armed) process.kill(process.pid, 'SIGKILL');
     else if (mode === 'ill') say({ type: 'health', id, state: 'degraded', message: 'it has a cold' });
     else say({ type: 'health', id, state: 'healthy' });
   } else if (type === 'cancel') cancelled.get(id)?.();
