@@ -144,7 +144,7 @@ export class Credentials implements CredentialSource {
 
   /** No key is made for what is not there. */
   async #keyTo(place: Place): Promise<NamedKey> {
-    if (!this.#files.read(place)) throw missing(place);
+    if (!this.#key.isLoaded && !this.#files.read(place)) throw missing(place);
     return this.#key.get();
   }
 

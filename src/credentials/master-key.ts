@@ -41,6 +41,11 @@ export class MasterKey {
     this.#file = join(folder, 'key.json');
   }
 
+  /** Is it here already? */
+  get isLoaded(): boolean {
+    return this.#loaded !== undefined;
+  }
+
   /** The key; made on first use. A call that fails is not the last word: the keychain may be unlocked meanwhile. */
   async get(): Promise<NamedKey> {
     if (this.#loaded) return this.#loaded;
