@@ -102,6 +102,35 @@ export type { McpService } from './mcp/service.js';
 export { createNode, type EclipticNode, type NodeInit, type NodeNetworkInit } from './node.js';
 export type { Finding, InviteOptions, Network, PeerRow } from './peers/network.js';
 export type { PeerLimits, PeerStatus } from './peers/peer.js';
+export { Children, type ChildrenInit } from './process/children.js';
+export { MemoryWatch } from './process/memory-watch.js';
+export { A2ARouterAdapter, type A2ARouterComponents, type EndpointSource } from './providers/a2a-router.js';
+export type { A2AConfig, A2ADelegation, A2AEndpoint, A2AResult } from './providers/a2a-types.js';
+export {
+  ACPClientAdapter,
+  type ACPComponents,
+  type ACPConfig,
+  type ACPResult,
+  type ACPTask,
+} from './providers/acp-client-adapter.js';
+export { CommandAdapter } from './providers/command-adapter.js';
+export type { FailoverRouter } from './providers/failover.js';
+export type { HealthCoordinator } from './providers/health.js';
+export type { HostLimits } from './providers/host/limits.js';
+export type { ProcessComponents, ProcessConfig } from './providers/host/provider-process.js';
+export { type Lane, type LaneRow, Lanes } from './providers/lanes.js';
+export type {
+  ExecuteTerms,
+  ProviderAdapter,
+  ProviderCrash,
+  ProviderHealthStatus,
+  ProviderRegistration,
+  ProviderUpdate,
+} from './providers/provider-adapter.js';
+export { isRetryable, NormalizedProviderError, normalizeError } from './providers/provider-errors.js';
+export type { ProviderEvents } from './providers/provider-events.js';
+export type { ExecuteRoute, ProviderRegistry } from './providers/provider-registry.js';
+export type { ProviderRow } from './providers/provider-row.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';
 export type { Logger, Runtime, Timer } from './runtime/runtime.js';
 export { systemRuntime } from './runtime/system-runtime.js';

@@ -1,7 +1,8 @@
 import type { A2ALogEvent } from '../a2a/schemas.js';
 import type { Finding } from '../peers/network.js';
 import type { ProviderEvents } from '../providers/provider-events.js';
-import type { ProviderRegistry, ProviderRow } from '../providers/provider-registry.js';
+import type { ProviderRegistry } from '../providers/provider-registry.js';
+import type { ProviderRow } from '../providers/provider-row.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
 

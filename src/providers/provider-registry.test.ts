@@ -4,6 +4,7 @@ import { ScriptedAdapter } from '../../test/providers/scripted-adapter.js';
 import { A2AObservability } from '../a2a/observability.js';
 import type { A2ALogEvent } from '../a2a/schemas.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
+import { systemRuntime } from '../runtime/system-runtime.js';
 import type { ProviderRegistration } from './provider-adapter.js';
 import { ProviderEvents } from './provider-events.js';
 import { ProviderRegistry, type ProviderRegistryInit } from './provider-registry.js';
@@ -261,6 +262,21 @@ describe('ProviderRegistry', () => {
     adapter.ready = 'yes';
     await runtime.advance(INTERVAL);
     expect(registry.get('a')).toMatchObject({ phase: 'ready', state: 'healthy' });
+  });
+
+  it('costs little besides what the provider does [NFR-025-003]', async () => {
+    const runtime = systemRuntime();
+    const events = new ProviderEvents(runtime, new A2AObservability());
+    const registry = new ProviderRegistry({ runtime, events });
+    registries.push(registry);
+    await registry.register(registration('a'), new ScriptedAdapter(runtime));
+    const took: number[] = [];
+    for (let call = 0; call < 2_000; call++) {
+      const began = runtime.stopwatch();
+      await registry.execute(ROUTE, call, `c-${call}`);
+      took.push(runtime.stopwatch() - began);
+    }
+    expect(took.sort((a, b) => a - b)[1_900]).toBeLessThan(10);
   });
 
   it('ends the providers of a lane, and nobody else’s [FR-025-008]', async () => {

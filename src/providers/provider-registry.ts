@@ -5,7 +5,8 @@ import type { HealthPolicy } from './health-machine.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus, ProviderRegistration } from './provider-adapter.js';
 import { NormalizedProviderError, normalizeError } from './provider-errors.js';
 import type { ProviderEvents } from './provider-events.js';
-import { type ProviderPhase, RegisteredProvider } from './registered-provider.js';
+import { type ProviderRow, rowOf } from './provider-row.js';
+import { RegisteredProvider } from './registered-provider.js';
 import { checkRegistration } from './registration.js';
 import { type WaitingLimits, WaitingWork, type WorkRoute } from './waiting-work.js';
 
@@ -27,26 +28,6 @@ export interface ExecuteRoute {
   readonly type: string;
   readonly capabilities?: readonly string[] | undefined;
   readonly workspaceId?: string | undefined;
-}
-
-/** A provider as it is, for people and programs. */
-export interface ProviderRow {
-  readonly id: string;
-  readonly type: string;
-  readonly workspaceId: string;
-  readonly laneId: string | null;
-  readonly phase: ProviderPhase;
-  readonly state: ProviderHealthStatus['state'];
-  readonly failureCount: number;
-  readonly lastCheck: string;
-  readonly message: string | null;
-  readonly priority: number;
-  readonly capabilities: readonly string[];
-  readonly inFlight: number;
-  readonly concurrencyLimit: number;
-  readonly healthCheckIntervalMs: number;
-  readonly completed: number;
-  readonly failed: number;
 }
 
 /** The providers of a node: who they are, how they are, and the one way to give them work. */
@@ -304,24 +285,8 @@ export class ProviderRegistry {
   }
 
   #row(provider: RegisteredProvider): ProviderRow {
-    const { registration, phase, work } = provider;
-    const { config: _, ...about } = registration;
-    const { state, failureCount, lastCheck, message } = this.#statusOf(provider);
-    return {
-      ...about,
-      laneId: this.#lanes.get(provider.id) ?? null,
-      phase,
-      state,
-      failureCount,
-      lastCheck: lastCheck.toISOString(),
-      message: message ?? null,
-      ...work,
-    };
-  }
-
-  #statusOf({ id }: RegisteredProvider): ProviderHealthStatus {
-    const now = { state: 'unavailable', lastCheck: new Date(this.#runtime.now()), failureCount: 0 } as const;
-    return this.health.getAllStatuses().get(id) ?? now;
+    const { id } = provider;
+    return rowOf(provider, this.#lanes.get(id), this.health.getAllStatuses().get(id));
   }
 
   #require(id: string): RegisteredProvider {

@@ -9,7 +9,7 @@ import { ControlClient } from '../../src/control/client.js';
 import type { ProviderView } from '../../src/control/provider-methods.js';
 import type { GatewayInit } from '../../src/gateway/gateway.js';
 import { Host } from '../../src/host.js';
-import type { ProviderRow } from '../../src/providers/provider-registry.js';
+import type { ProviderRow } from '../../src/providers/provider-row.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { RemoteAgent } from './remote-agent.js';
