@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -304,6 +304,25 @@ describe('the commands', () => {
     });
     nowhere('value-from-stdin', 'rotated-from-stdin', 'in-a-workspace');
   }, 120_000);
+
+  it.skipIf(!existsSync('/usr/bin/script'))(
+    'take a value that is typed at a terminal, unseen',
+    async () => {
+      await up({});
+      const words = `credentials set web token --data ${join(folder, 'data')}`;
+      const line = `${process.execPath} --import tsx ${CLI} ${words}`;
+      const child = spawn('/usr/bin/script', ['-qec', line, '/dev/null'], {
+        env: { ...process.env, SHELL: '/bin/sh' },
+      });
+      child.stdout.on('data', (bytes) => said.push(String(bytes)));
+      await until(() => said.join('').includes('the value of "token" for web: '));
+      child.stdin.write('typed-valux\u007fe\r');
+      expect((await once(child, 'exit'))[0]).toBe(0);
+      expect((await host!.credentials.resolve('web', 'default', 'token')).reveal()).toBe('typed-value');
+      nowhere('typed-value', 'typed-valux');
+    },
+    120_000,
+  );
 
   it('leave nothing of a value in the report of a node that crashes', async () => {
     server.take('value-in-a-crash');
