@@ -5,8 +5,17 @@ import { run as durable } from './durable.js';
 import { run as links } from './links.js';
 import { run as mcp } from './mcp.js';
 import { run as mesh } from './mesh.js';
+import { run as providers } from './providers.js';
 
-const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = { mesh, links, durable, mcp, a2a, cli };
+const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
+  mesh,
+  links,
+  durable,
+  mcp,
+  a2a,
+  providers,
+  cli,
+};
 
 const words = process.argv.slice(2);
 const json = words.includes('--json');

@@ -1,11 +1,11 @@
 import { Allowance } from '../process/allowance.js';
 import type { Child } from '../process/child.js';
 import { readLines } from '../process/lines.js';
+import { stillThere } from '../process/still-there.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { HostedSession } from './host/hosted.js';
 import type { Flight } from './host/run.js';
-import { stillThere } from '../process/still-there.js';
 import { type Hello, LINE_PROTOCOL, type ProgramLine, type Ready, readLine } from './line-protocol.js';
 import type { ProviderState, ProviderUpdate } from './provider-adapter.js';
 
@@ -31,6 +31,7 @@ export class LineSession implements HostedSession {
   #ready: Ready | undefined;
   #onReady: ((line: Extract<ProgramLine, { type: 'ready' }>) => void) | undefined;
   #break!: (reason: EclipticError) => void;
+  #unsaid = '';
   #rubbish = 0;
   #last = 0;
 
@@ -90,9 +91,17 @@ export class LineSession implements HostedSession {
     return this.health();
   }
 
+  /** What is said in one turn goes out in one piece. */
   #write(message: object): void {
+    if (this.#unsaid === '') process.nextTick(() => this.#flush());
+    this.#unsaid += `${JSON.stringify(message)}\n`;
+  }
+
+  #flush(): void {
+    const lines = this.#unsaid;
+    this.#unsaid = '';
     // One that is gone, or does not read, is told of by its end or its silence.
-    this.#child.write(`${JSON.stringify(message)}\n`).catch(() => {});
+    this.#child.write(lines).catch(() => {});
   }
 
   async #read(runtime: Runtime): Promise<void> {
