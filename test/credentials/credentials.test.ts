@@ -103,7 +103,7 @@ const audited = async () => {
 
 describe('credentials of a server over HTTP', () => {
   it(
-    'rotate under load with no call failing, and no ended value being sent [SC-025-005 FR-025-006 T020.4]',
+    'rotate under load with no call failing, and no ended value being sent [SC-025-005 FR-025-006 T020.4a T020.4b]',
     async () => {
       let value = secretValue(0);
       const values = [value];

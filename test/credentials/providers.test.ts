@@ -80,7 +80,7 @@ describe('credentials of remote A2A agents', () => {
 
   afterEach(() => remote.stop());
 
-  it('are asked for with each request: a new one is used at once, and work under way goes on [SC-025-005 FR-025-002]', async () => {
+  it('are asked for with each request: a new one is used at once, and work under way goes on [SC-025-005 FR-025-002 T020.4a T020.4b]', async () => {
     const headers = { authorization: { credential: 'token', scheme: 'Bearer' } };
     await start({ fleet: { a2a: [{ url: gateway.url, headers }] } });
     const tokens: string[] = [];
