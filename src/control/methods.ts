@@ -128,7 +128,10 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     tail(params, context) {
       const { type, agent } = new Params(params).optional({ type: 'string', agent: 'string' });
       return follow(observability, context, (event) => {
-        return (type === undefined || event.type === type) && (agent === undefined || concerns(event, agent));
+        return (
+          (type === undefined || event.type === type || event.topic === type) &&
+          (agent === undefined || concerns(event, agent))
+        );
       });
     },
     thread(params) {

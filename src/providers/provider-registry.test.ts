@@ -279,6 +279,29 @@ describe('ProviderRegistry', () => {
     expect(took.sort((a, b) => a - b)[1_900]).toBeLessThan(10);
   });
 
+  it('starts a provider again once at a time, and not after its end', async () => {
+    const { runtime, registry, add } = setUp();
+    const adapter = await add('a');
+    let running = 0;
+    let most = 0;
+    adapter.init = async () => {
+      most = Math.max(most, ++running);
+      await new Promise<void>((resolve) => runtime.setTimer(resolve, 1_000));
+      running--;
+    };
+    const restarts = [registry.restart('a'), registry.restart('a'), registry.restart('a')];
+    await runtime.advance(3_000);
+    await Promise.all(restarts);
+    expect([registry.get('a').phase, most]).toEqual(['ready', 1]);
+    const last = [registry.restart('a'), registry.restart('a')];
+    for (const one of last) one.catch(() => {});
+    await runtime.advance(0);
+    await registry.unregister('a');
+    await runtime.advance(5_000);
+    for (const one of last) await expectError(one, 'PROVIDER_UNAVAILABLE');
+    expect([running, most]).toEqual([0, 1]);
+  });
+
   it('ends the providers of a lane, and nobody else’s [FR-025-008]', async () => {
     const { registry, add } = setUp();
     const inside = [await add('a', { laneId: 'one' }), await add('b')];

@@ -63,7 +63,7 @@ export class ProviderRegistry {
     if (laneId !== undefined) this.#lanes.set(id, laneId);
     this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'healthy', phase: 'starting' });
     try {
-      await this.#start(provider);
+      await this.#start(provider, () => provider.init());
     } catch (error) {
       if (this.#providers.get(id) !== provider) throw error;
       const unavailable = (error as NormalizedProviderError).message;
@@ -173,9 +173,8 @@ export class ProviderRegistry {
   /** Ends it and makes it ready again. What it had in flight fails with `PROVIDER_TERMINATED`. */
   async restart(id: string): Promise<ProviderRow> {
     const provider = this.#require(id);
-    await provider.terminate();
     try {
-      await this.#start(provider);
+      await this.#start(provider, () => provider.restart());
     } catch (error) {
       this.health.crashed(id, { error: error as NormalizedProviderError, looping: true });
       throw error;
@@ -192,9 +191,9 @@ export class ProviderRegistry {
     this.failover.close();
   }
 
-  async #start(provider: RegisteredProvider): Promise<void> {
+  async #start(provider: RegisteredProvider, begin: () => Promise<void>): Promise<void> {
     try {
-      await provider.init();
+      await begin();
     } catch (error) {
       const { id, registration } = provider;
       const { code, message } = error as NormalizedProviderError;

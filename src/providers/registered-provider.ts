@@ -19,6 +19,9 @@ export class RegisteredProvider {
   /** Changes with each start and end; what an earlier start comes to is then no matter. */
   #generation = 0;
   #phase: ProviderPhase = 'starting';
+  /** Starting it again, by whoever wants that, is done one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #over = false;
   #inFlight = 0;
   #completed = 0;
   #failed = 0;
@@ -67,9 +70,18 @@ export class RegisteredProvider {
     throw this.#unavailable('it was ended while it started');
   }
 
+  /** Ends it, and makes it ready again. */
+  restart(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.#over) await this.#end();
+      if (this.#over) throw this.#unavailable('it was ended for good');
+      await this.init();
+    });
+  }
+
   /** Asks it how it is. One that could not be started is tried again. */
   async health(): Promise<ProviderHealthStatus> {
-    if (this.#phase === 'failed') await this.init();
+    if (this.#phase === 'failed') await this.#inTurn(async () => this.#phase === 'failed' && this.init());
     if (this.#phase === 'starting') throw this.#unavailable('it is being started');
     return this.adapter.health();
   }
@@ -96,7 +108,19 @@ export class RegisteredProvider {
     if (this.#phase === 'draining') this.#become('drained');
   }
 
-  async terminate(): Promise<void> {
+  /** Ends it for good. */
+  terminate(): Promise<void> {
+    this.#over = true;
+    return this.#end();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(work, work);
+    this.#turn = turn;
+    return turn;
+  }
+
+  async #end(): Promise<void> {
     this.#generation++;
     this.#become('terminated');
     try {
