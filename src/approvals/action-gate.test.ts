@@ -80,6 +80,17 @@ describe('the gate before what agents do by themselves [FR-025-012]', () => {
     expect(await strict.check(WRITE)).toMatchObject({ allowed: false, by: 'rule' });
   });
 
+  it('takes what was allowed for good to be what the operator saw, however an agent words it', async () => {
+    const run = { ...WRITE, action: 'fs.run', subject: 'Run the tests' };
+    const first = gate().check(run, { details: { input: { command: 'npm test' } } });
+    approvals.decide('allow-always', 'operator', approvals.waiting[0]!.id);
+    await first;
+    expect(await gate().check(run, { details: { input: { command: 'npm test' } } })).toMatchObject({ by: 'standing' });
+    void gate().check(run, { details: { input: { command: 'rm -rf .' } } });
+    void gate().check(run);
+    expect(approvals.waiting).toHaveLength(2);
+  });
+
   it('takes a no, and silence for one', async () => {
     const refused = gate().check(WRITE);
     approvals.decide('deny', 'operator', approvals.waiting[0]!.id);

@@ -9,6 +9,7 @@
  * `ask`, the operator does, through the queue of approvals, and silence is a no. Subjects are compared as text: give paths
  * in full or relative to the lane's folder, and resolved. Each ruling is reported, whatever it is.
  */
+import { createHash } from 'node:crypto';
 import { EclipticError } from '../runtime/errors.js';
 import { type Action, type ActionRule, decideAction } from './action-rules.js';
 import type { Approval } from './approval.js';
@@ -30,7 +31,7 @@ export interface ActionGateInit {
 export interface CheckOptions {
   /** The question, for people. Default: made from the action. */
   readonly summary?: string;
-  /** What else the operator should see. Never a secret. */
+  /** What else the operator should see. Never a secret. What is allowed for good is allowed with the same details only. */
   readonly details?: Readonly<Record<string, unknown>>;
   readonly correlationId?: string | undefined;
   /** Aborted when nobody waits for the ruling any more; the question is then taken back. */
@@ -105,7 +106,7 @@ export class ActionGate {
     const { decision } = await approvals.settle(
       {
         kind: ACTION_APPROVAL,
-        subject: JSON.stringify([agent, provider ?? null, kind, subject]),
+        subject: JSON.stringify([agent, provider ?? null, kind, subject, ...fingerprint(details)]),
         summary: summary ?? `${agent} wants to do ${kind} on ${subject}`,
         details: { ...details, agent, provider: provider ?? null, action: kind, subject, correlationId },
         timeoutMs: this.#timeoutMs,
@@ -114,6 +115,11 @@ export class ActionGate {
     );
     return rulingOf(decision!);
   }
+}
+
+/** What is allowed for good is what the operator saw: a subject that an agent words itself may stand for anything. */
+function fingerprint(details: CheckOptions['details']): string[] {
+  return details === undefined ? [] : [createHash('sha256').update(JSON.stringify(details)).digest('hex').slice(0, 32)];
 }
 
 function rulingOf({ verdict, by }: NonNullable<Approval['decision']>): ActionRuling {
