@@ -3,7 +3,6 @@
  * in this tree imports it. Loaded when the first agent is driven, because it costs time and memory.
  */
 export type {
-  AuthMethod,
   ClientConnection,
   CreateTerminalRequest,
   InitializeResponse,

@@ -76,7 +76,7 @@ const outcome = (work: Promise<unknown>) =>
   );
 
 describe('an agent over the Agent Client Protocol', () => {
-  it('[FR-025-003] is greeted, is healthy, and answers a prompt as it comes', async () => {
+  it('is greeted, is healthy, and answers a prompt as it comes [FR-025-003]', async () => {
     const adapter = await started();
     expect(adapter.description).toMatchObject({ name: 'test-agent', version: '1.2.3', protocol: 1, mcpOverHttp: true });
     expect(await adapter.health()).toMatchObject({ state: 'healthy' });
@@ -110,7 +110,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(await say(adapter, 'do:recall', 'c0')).toBe('');
   });
 
-  it('[FR-025-003] cancels a turn, and goes on in the same session', async () => {
+  it('cancels a turn, and goes on in the same session [FR-025-003]', async () => {
     const adapter = await started();
     await say(adapter, 'do:remember before');
     const abort = new AbortController();
@@ -153,7 +153,7 @@ describe('an agent over the Agent Client Protocol', () => {
     ['do:die', 'PROVIDER_CRASHED'],
     ['do:flood', 'PROVIDER_CRASHED'],
     ['', 'PROVIDER_INVALID_INPUT'],
-  ])('[FR-025-011] reports "%s" as %s', async (prompt, code) => {
+  ])('reports "%s" as %s [FR-025-011]', async (prompt, code) => {
     const adapter = await started();
     expect((await outcome(adapter.execute({ prompt }, 'c'))).code).toBe(code);
     await until(() => lanes.rows[0]!.providers[0]!.state === 'running');
@@ -165,7 +165,7 @@ describe('an agent over the Agent Client Protocol', () => {
       ['allow-once', 'once'],
       ['allow-always', 'always'],
       ['deny', 'no'],
-    ] as const)('[FR-025-012] and the operator decides: %s', async (verdict, answer) => {
+    ] as const)('and the operator decides: %s [FR-025-012]', async (verdict, answer) => {
       const adapter = await started();
       const work = say(adapter, 'do:ask Edit a.txt');
       await until(() => approvals.waiting.length > 0);
@@ -178,13 +178,13 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await work).toBe(answer);
     });
 
-    it('[FR-025-012] and nobody decides in time: no', async () => {
+    it('and nobody decides in time: no [FR-025-012]', async () => {
       const adapter = make([], 50);
       await adapter.init(config());
       expect(await say(adapter, 'do:ask Edit a.txt')).toBe('no');
     });
 
-    it('[FR-025-012] and a rule decides, with no more than it says', async () => {
+    it('and a rule decides, with no more than it says [FR-025-012]', async () => {
       const allowed = await started('good', {}, [{ action: 'permission.edit', match: 'Edit *', decision: 'allow' }]);
       expect(await say(allowed, 'do:ask Edit a.txt')).toBe('once');
       await allowed.terminate();
@@ -257,7 +257,7 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await work).toBe('refused -32602');
     });
 
-    it('[NFR-025-004] leaves no command running behind', async () => {
+    it('leaves no command running behind [NFR-025-004]', async () => {
       const adapter = await started('good', {}, [{ action: 'terminal.run', decision: 'allow' }]);
       const pid = Number(await say(adapter, 'do:background echo $$; exec sleep 1000'));
       expect(lives(pid)).toBe(true);

@@ -74,7 +74,7 @@ const outcome = (work: Promise<unknown>) =>
   );
 
 describe('a command provider', () => {
-  it('[FR-025-001] starts its program, is healthy, works and ends', async () => {
+  it('starts its program, is healthy, works and ends [FR-025-001]', async () => {
     const adapter = await started('banner');
     expect(await adapter.health()).toMatchObject({ state: 'healthy', failureCount: 0 });
     expect(await adapter.execute({ do: 'sum', upTo: 100 }, 'c1')).toBe(5_050);
@@ -112,7 +112,7 @@ describe('a command provider', () => {
     ['denied', 'PROVIDER_POLICY_DENIED', false],
     ['timeout', 'PROVIDER_TIMEOUT', true],
     ['something else', 'PROVIDER_EXECUTE_FAILED', true],
-  ])('[FR-025-011] reports a program’s "%s" as %s', async (code, normalized, retryable) => {
+  ])('reports a program’s "%s" as %s [FR-025-011]', async (code, normalized, retryable) => {
     const adapter = await started();
     const error = await outcome(adapter.execute({ do: 'fail', code, message: 'no' }, 'c'));
     expect(error).toMatchObject({ code: normalized, retryable, message: 'no', correlationId: 'c' });
@@ -123,7 +123,7 @@ describe('a command provider', () => {
     ['says nothing', 'mute', { limits: { startMs: 200 } }, 'PROVIDER_INIT_FAILED'],
     ['speaks another version', 'old', {}, 'PROVIDER_PROTOCOL_MISMATCH'],
     ['does not exist', 'good', { command: '/nowhere/to/be/found' }, 'PROVIDER_INIT_FAILED'],
-  ])('[NFR-025-001] fails to start when its program %s, and leaves nothing', async (_, mode, more, code) => {
+  ])('fails to start when its program %s, and leaves nothing [NFR-025-001]', async (_, mode, more, code) => {
     const adapter = make();
     expect((await outcome(adapter.init(config(mode, more)))).code).toBe(code);
     expect(children.size).toBe(0);
@@ -135,7 +135,7 @@ describe('a command provider', () => {
   it.each([
     ['kill', { exit: { kind: 'signal', signal: 'SIGKILL' } }],
     ['exit', { exit: { kind: 'code', code: 7 } }],
-  ])('[FR-025-007] tells a crash by exit code and signal: %s', async (action, details) => {
+  ])('tells a crash by exit code and signal: %s [FR-025-007]', async (action, details) => {
     const adapter = await started();
     const error = await outcome(adapter.execute({ do: action, code: 7 }, 'c'));
     expect(error).toMatchObject({ code: 'PROVIDER_CRASHED', retryable: true, details });
@@ -174,7 +174,7 @@ describe('a command provider', () => {
     expect(lanes.rows[0]!.providers[0]!.pid).not.toBe(before);
   });
 
-  it('[FR-025-003] cancels work that nobody wants any more', async () => {
+  it('cancels work that nobody wants any more [FR-025-003]', async () => {
     const adapter = await started();
     const abort = new AbortController();
     const work = adapter.execute({ do: 'after', ms: 60_000 }, 'c', { signal: abort.signal });
@@ -203,7 +203,7 @@ describe('a command provider', () => {
     expect(crashes).toEqual([]);
   });
 
-  it('[FR-025-007] ends a program that takes too much memory', async () => {
+  it('ends a program that takes too much memory [FR-025-007]', async () => {
     const adapter = await started('good', { limits: { memoryMb: 200 } });
     const error = await outcome(adapter.execute({ do: 'grow' }, 'c'));
     expect(error).toMatchObject({ code: 'PROVIDER_CRASHED', details: { reason: 'memory', memoryMb: 200 } });
@@ -215,7 +215,7 @@ describe('a command provider', () => {
     expect(error).toMatchObject({ code: 'PROVIDER_CRASHED', details: { reason: 'protocol' } });
   });
 
-  it('[NFR-025-004] takes along everything that its program started', async () => {
+  it('takes along everything that its program started [NFR-025-004]', async () => {
     const adapter = await started();
     let family: number[] = [];
     const onUpdate = ({ data }: { data?: unknown }) => {
@@ -228,7 +228,7 @@ describe('a command provider', () => {
     expect(family.filter(lives)).toEqual([]);
   });
 
-  it('[FR-025-008] ends with its lane, and others do not', async () => {
+  it('ends with its lane, and others do not [FR-025-008]', async () => {
     const adapter = await started();
     const other = make('two');
     await other.init(config());

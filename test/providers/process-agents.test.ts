@@ -35,7 +35,7 @@ describe('an agent that is a program', () => {
     await expect(sun.request('worker', { do: 'kill' })).rejects.toMatchObject({ code: 'PROVIDER_CRASHED' });
   });
 
-  it('[FR-025-008] is in a lane of its own, which can be closed without the others noticing', async () => {
+  it('is in a lane of its own, which can be closed without the others noticing [FR-025-008]', async () => {
     const { sun, control } = await start({
       one: { command: program() },
       two: { command: program() },
@@ -75,7 +75,7 @@ describe('an agent that is a program', () => {
 });
 
 describe('an agent over the Agent Client Protocol, as a member of the mesh', () => {
-  it('[FR-025-003] answers requests with prompts, under the conversation’s id', async () => {
+  it('answers requests with prompts, under the conversation’s id [FR-025-003]', async () => {
     const { sun, events, control } = await start({ mars: { acp: acpAgent() } });
     expect(await sun.request('mars', 'do:say hello sun')).toBe('hello sun ');
     const done = events.find(({ topic }) => topic === 'provider.execute.completed');
@@ -142,7 +142,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(await sun.request('mars', 'do:call venus__greet {}')).toContain('hello from venus');
   });
 
-  it('[FR-025-012] asks the operator, who answers from the terminal', async () => {
+  it('asks the operator, who answers from the terminal [FR-025-012]', async () => {
     const { sun, folder, control } = await start({ mars: { acp: acpAgent() } });
     const ecliptic = async (...words: string[]) => {
       const args = ['--import', 'tsx', CLI, ...words, '--data', join(folder, 'data')];
@@ -158,7 +158,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(await ecliptic('lanes')).toMatch(/mars +mars +running/);
   });
 
-  it('in a sandbox can neither list, message, call nor read outside it', async () => {
+  it('in a sandbox can neither list, message, call nor read outside it [IT5 R10.3]', async () => {
     const { sun, host } = await start(
       {
         mars: { acp: acpAgent(), sandbox: 'lab' },
