@@ -40,7 +40,8 @@ export class RemoteAnswer {
   /** The result, when the task has ended well; throws what it failed with. */
   result(): unknown {
     const { task, message } = this.#view;
-    if (!task) return contentOf(message?.parts ?? []);
+    // Whoever answers with a message alone says no more.
+    if (!task || message) return contentOf(message?.parts ?? []);
     const { state } = task.status;
     if (state === 'TASK_STATE_COMPLETED') return resultOf(task);
     const code = state === 'TASK_STATE_AUTH_REQUIRED' ? 'PROVIDER_CREDENTIAL_MISSING' : 'PROVIDER_EXECUTE_FAILED';

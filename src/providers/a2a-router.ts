@@ -180,7 +180,8 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     } catch (error) {
       if (signal.aborted) throw normalizeAbort(signal, 'a2a', correlationId);
       const failure = normalizeError(error, 'a2a', correlationId);
-      if (DOWN.has(failure.code)) this.#mark(route, failure.message);
+      // How a task ended says nothing of who worked on it.
+      if (DOWN.has(failure.code) && failure.details.taskId === undefined) this.#mark(route, failure.message);
       throw failure;
     } finally {
       this.#inFlight.delete(flight);
