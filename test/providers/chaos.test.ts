@@ -37,7 +37,8 @@ const rapidCrashes: Harm = async (two) => {
 };
 
 const midHealthCheck: Harm = async (two) => {
-  const fell = () => two.events.filter(({ provider, details }) => provider === 'a' && details?.to === 'degraded');
+  const worse = ['degraded', 'unavailable'];
+  const fell = () => two.events.filter(({ provider, details }) => provider === 'a' && worse.includes(`${details?.to}`));
   const before = fell().length;
   expect(await two.harm({ do: 'arm' })).toBe('armed');
   const error = await two.a.health().catch((thrown: unknown) => thrown);
