@@ -17,7 +17,8 @@ export async function agentFindings({ runtime, children, env }: AgentFindingsCom
   const installed = KNOWN_AGENTS.filter(({ command }) => isInstalled(command, env.PATH ?? ''));
   return Promise.all(
     installed.map(async ({ name, command, args }) => {
-      const result = await probeAgent(runtime, children, { command, args, name: command });
+      const program = { command, args, name: command, env: { PATH: env.PATH } };
+      const result = await probeAgent(runtime, children, program);
       return finding(`${name} (${[command, ...args].join(' ')})`, result);
     }),
   );
