@@ -130,7 +130,7 @@ export class Host {
     const memory = new MemoryWatch(runtime);
     this.#processAgents = new ProcessAgents({
       ...{ runtime, children, memory, providers, lanes, gate, credentials },
-      meshAccess: (agent, { mcpOverHttp }) => meshAccess(this.gateway, agent, mcpOverHttp, belongings.dataFolder),
+      meshAccess: (agent, { mcpOverHttp }) => meshAccess(this, agent, mcpOverHttp, belongings.dataFolder),
     });
     this.#upstreams = new Upstreams({
       runtime,
@@ -333,11 +333,12 @@ export class Host {
 }
 
 /** How an agent's program reaches the mesh's tools: over HTTP in its own name, or where it cannot, over the owner's socket. */
-function meshAccess({ mcpUrl, tokens }: Gateway, agent: string, overHttp: boolean, dataFolder: string): McpServer {
+function meshAccess({ gateway, node }: Host, agent: string, overHttp: boolean, dataFolder: string): McpServer {
   const name = 'ecliptic';
   if (overHttp) {
-    const headers = [{ name: 'Authorization', value: `Bearer ${tokens.lend(agent)}` }];
-    return { type: 'http', name, url: mcpUrl, headers };
+    const token = gateway.tokens.lend(agent, node.registry.ownEntry(agent)?.sandboxId);
+    const headers = [{ name: 'Authorization', value: `Bearer ${token}` }];
+    return { type: 'http', name, url: gateway.mcpUrl, headers };
   }
   const program = fileURLToPath(new URL('../bin/ecliptic', import.meta.url));
   const args = [program, 'mcp', '--tools', 'all', '--as', agent, '--data', dataFolder];

@@ -56,13 +56,18 @@ export class AcpAgent {
   readonly #conversations = new Map<string, Conversation>();
   #description!: AcpDescription;
   #needsLogin = false;
+  #heard: () => void = () => {};
 
   private constructor(runtime: Runtime, sdk: AcpSdk, child: Child, init: AcpAgentInit) {
     this.#init = init;
     this.#sdk = sdk;
-    const { stream, ended } = childStream(runtime, child);
+    const { stream, ended } = childStream(runtime, child, () => this.#heard());
     const find = (session: string) => this.#conversations.get(session);
     this.#connection = answerAgent(sdk, { ...init, find }).connect(stream);
+    // Questions of an agent that is gone need no answer.
+    void child.exited.then(() => {
+      for (const { turn } of this.#conversations.values()) turn?.cancel();
+    });
     this.broken = new Promise((resolve) => {
       const fault = (reason: string) => {
         const message = `${init.agent} broke the Agent Client Protocol: ${reason}`;
@@ -101,10 +106,13 @@ export class AcpAgent {
     return this.#needsLogin;
   }
 
-  /** Resolves when it has shown that it lives. */
+  /** Resolves when it has shown that it lives: with an answer, or anything else that it says. */
   async ping(): Promise<void> {
+    const said = new Promise<void>((resolve) => {
+      this.#heard = resolve;
+    });
     try {
-      await this.#connection.agent.request(PING, {});
+      await Promise.race([said, this.#connection.agent.request(PING, {})]);
     } catch (error) {
       if (rpcCode(error) === undefined) throw error;
     }
@@ -186,7 +194,8 @@ export class AcpAgent {
 
   async #makeRoom(): Promise<void> {
     if (this.#byKey.size < MAX_SESSIONS) return;
-    for (const [key, opening] of this.#byKey) {
+    // As they are now: the one that room is made for will be among them, and must not wait for itself.
+    for (const [key, opening] of [...this.#byKey]) {
       const session = await opening.catch(() => undefined);
       const conversation = session === undefined ? undefined : this.#conversations.get(session);
       if (conversation && !conversation.isIdle) continue;

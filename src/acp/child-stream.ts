@@ -17,7 +17,7 @@ export interface ChildStream {
 }
 
 /** JSON-RPC over a child's standard input and output, at a pace that leaves time for others. */
-export function childStream(runtime: Runtime, child: Child): ChildStream {
+export function childStream(runtime: Runtime, child: Child, onMessage: () => void): ChildStream {
   const allowance = new Allowance(runtime);
   let rubbish = 0;
   let end!: (reason: EclipticError) => void;
@@ -28,8 +28,10 @@ export function childStream(runtime: Runtime, child: Child): ChildStream {
     start(controller) {
       const take = (line: string) => {
         const message = parse(line);
-        if (message) controller.enqueue(message);
-        else if (line.trim() !== '' && ++rubbish > MAX_RUBBISH) {
+        if (message) {
+          onMessage();
+          controller.enqueue(message);
+        } else if (line.trim() !== '' && ++rubbish > MAX_RUBBISH) {
           throw new EclipticError('INVALID_FRAME', `it wrote more than ${MAX_RUBBISH} lines that are no ACP messages`);
         }
         return allowance.spend(line.length, message && 'method' in message ? 1 : 0);

@@ -9,9 +9,19 @@ import type { Workspace } from './workspace.js';
 const MAX_TERMINALS = 16;
 const MAX_OUTPUT_BYTES = 1_048_576;
 
-/** What a command is called where it is asked about. */
-export function commandLine({ command, args = [] }: Pick<CreateTerminalRequest, 'command' | 'args'>): string {
-  return [command, ...args].join(' ');
+/** What a shell would take for more than a word. */
+const SPECIAL = /[^\w@%+=:,./-]/;
+
+/**
+ * What a command is called where it is asked about, so that a rule for one lets through nothing else: what goes to a shell
+ * says so, and what is set for it comes first.
+ */
+export function commandLine({ command, args = [], env = [] }: Omit<CreateTerminalRequest, 'sessionId'>): string {
+  const word = (text: string) => (text !== '' && !SPECIAL.test(text) ? text : JSON.stringify(text));
+  const settings = env.map(({ name, value }) => `${name}=${word(value)}`);
+  if (args.length > 0) return [...settings, ...[command, ...args].map(word)].join(' ');
+  const simple = command.split(' ').every((part) => !SPECIAL.test(part));
+  return [...settings, ...(simple ? [] : ['sh -c']), command].join(' ');
 }
 
 /** The commands that an agent runs, each in a process group that ends with the agent. */

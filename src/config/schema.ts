@@ -51,10 +51,12 @@ const ProcessSchema = z.strictObject({
   limits: z
     .strictObject({
       memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
-      startMs: positive.optional().describe('Until it is ready. Default 5,000, for an "acp" agent 60,000.'),
+      startMs: positive.optional().describe('Until it is ready. Default 5,000, for "acp" 60,000.'),
       executeMs: positive.optional().describe('One piece of work. Default 600,000.'),
-      heartbeatMs: positive.optional().describe('Between two questions whether it lives. Default 5,000.'),
-      silenceMs: positive.optional().describe('An answer to that takes no longer. Default 10,000.'),
+      heartbeatMs: positive
+        .optional()
+        .describe('Between two questions whether it lives. Default 5,000, for "acp" 15,000.'),
+      silenceMs: positive.optional().describe('An answer to that takes no longer. Default 10,000, for "acp" 60,000.'),
       cancelMs: positive.optional().describe('Until it has stopped what was cancelled. Default 5,000.'),
     })
     .optional()

@@ -47,8 +47,9 @@ export class Tokens {
   readonly #runtime: Runtime;
   readonly #file: string | undefined;
   readonly #byHash: Map<string, Token>;
-  /** Those that end with the process, by hash. */
+  /** Those that end with the process: by hash, and the secrets by whom they were lent to. */
   readonly #lent = new Map<string, TokenRow>();
+  readonly #lentTo = new Map<string, string>();
 
   constructor({ runtime, identity, folder }: TokensComponents) {
     this.#runtime = runtime;
@@ -96,10 +97,18 @@ export class Tokens {
     return { ...shown, token: secret };
   }
 
-  /** A token for a child process that acts in the name of an agent of this node. It is kept nowhere, and ends with the node. */
-  lend(agent: string): string {
+  /**
+   * The token for child processes that act in the name of an agent of this node. It stays in the sandbox in which it was
+   * lent, also when the agent leaves; it is kept nowhere, and ends with the node.
+   */
+  lend(agent: string, sandbox: string | undefined): string {
+    const key = JSON.stringify([agent, sandbox]);
+    const known = this.#lentTo.get(key);
+    if (known !== undefined) return known;
     const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
-    this.#lent.set(hashOf(secret), { id: this.#runtime.id(), name: agent, createdAt: this.#runtime.now() });
+    const row = { id: this.#runtime.id(), name: agent, ...(sandbox !== undefined && { sandbox }) };
+    this.#lent.set(hashOf(secret), { ...row, createdAt: this.#runtime.now() });
+    this.#lentTo.set(key, secret);
     return secret;
   }
 

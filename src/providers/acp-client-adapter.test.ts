@@ -110,6 +110,20 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(await say(adapter, 'do:recall', 'c0')).toBe('');
   });
 
+  it('refuses a conversation when too many are under way', async () => {
+    const adapter = await started();
+    const abort = new AbortController();
+    const { signal } = abort;
+    const all = Array.from({ length: 16 }, (_, n) =>
+      adapter.execute({ prompt: 'do:hang', conversation: `c${n}` }, 'c', { signal }).catch(() => {}),
+    );
+    await until(() => lanes.rows[0]!.providers[0]!.inFlight === 16);
+    const error = await outcome(adapter.execute({ prompt: 'do:say hi', conversation: 'more' }, 'c'));
+    expect(error.code).toBe('PROVIDER_QUEUE_FULL');
+    abort.abort();
+    await Promise.all(all);
+  });
+
   it('cancels a turn, and goes on in the same session [FR-025-003]', async () => {
     const adapter = await started();
     await say(adapter, 'do:remember before');
@@ -192,6 +206,15 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await say(denied, 'do:ask Edit a.txt')).toBe('no');
     });
 
+    it('and takes the question back when it is gone', async () => {
+      const adapter = await started();
+      const work = outcome(adapter.execute({ prompt: 'do:ask Edit a.txt' }, 'c'));
+      await until(() => approvals.waiting.length > 0);
+      process.kill(lanes.rows[0]!.providers[0]!.pid!, 'SIGKILL');
+      expect((await work).code).toBe('PROVIDER_CRASHED');
+      await until(() => approvals.waiting.length === 0);
+    });
+
     it('and takes the question back when its turn is cancelled', async () => {
       const adapter = await started();
       const abort = new AbortController();
@@ -248,7 +271,9 @@ describe('an agent over the Agent Client Protocol', () => {
     });
 
     it('runs commands that are allowed, and no others', async () => {
-      const adapter = await started('good', {}, [{ action: 'terminal.run', match: 'echo *', decision: 'allow' }]);
+      const adapter = await started('good', {}, [
+        { action: 'terminal.run', match: 'sh -c echo hi; *', decision: 'allow' },
+      ]);
       expect(await say(adapter, 'do:run echo hi; pwd; echo oops >&2; exit 3')).toBe(`3:hi\n${home}\noops\n`);
       const work = say(adapter, 'do:run rm -rf /');
       await until(() => approvals.waiting.length > 0);

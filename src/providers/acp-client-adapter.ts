@@ -25,8 +25,8 @@ export type ACPComponents = ProcessComponents & Pick<AcpAgentInit, 'gate' | 'mcp
 
 /** The conversation of what belongs to none, such as mail. */
 const MAIN = 'main';
-/** Real agents take seconds to start, and on a busy machine many. */
-const START_MS = 60_000;
+/** Real agents take seconds to start, on a busy machine many; and they may be lost in thought for a while. */
+const LIMITS = { startMs: 60_000, heartbeatMs: 15_000, silenceMs: 60_000 };
 
 /** A provider that is a real agent, driven over the Agent Client Protocol in a process of its own. */
 export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACPResult> {
@@ -58,7 +58,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
     } catch (error) {
       throw normalizeError(new EclipticError('INVALID_CONFIG', describeError(error), {}, error), 'acp');
     }
-    await this.#process.start({ ...config, limits: { startMs: START_MS, ...config.limits } });
+    await this.#process.start({ ...config, limits: { ...LIMITS, ...config.limits } });
   }
 
   /** What the agent said of itself. */

@@ -31,6 +31,7 @@ export class LineSession implements HostedSession {
   #ready: Ready | undefined;
   #onReady: ((line: Extract<ProgramLine, { type: 'ready' }>) => void) | undefined;
   #break!: (reason: EclipticError) => void;
+  #heard: () => void = () => {};
   #unsaid = '';
   #rubbish = 0;
   #last = 0;
@@ -87,8 +88,12 @@ export class LineSession implements HostedSession {
     });
   }
 
+  /** An answer shows that it lives, and so does anything else that it says: much of that may come before the answer. */
   ping(): Promise<unknown> {
-    return this.health();
+    const said = new Promise<void>((resolve) => {
+      this.#heard = resolve;
+    });
+    return Promise.race([said, this.health()]);
   }
 
   /** What is said in one turn goes out in one piece. */
@@ -123,6 +128,7 @@ export class LineSession implements HostedSession {
   }
 
   #take(line: ProgramLine): void {
+    this.#heard();
     switch (line.type) {
       case 'ready':
         this.#onReady?.(line);

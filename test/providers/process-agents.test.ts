@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Approval } from '../../src/approvals/approval.js';
 import type { Config } from '../../src/config/schema.js';
@@ -189,9 +190,21 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(await sun.request('mars', 'do:message mate')).toContain('the answer of mate');
     expect(await sun.request('mars', 'do:message free')).not.toContain('the answer of free');
     expect(heard).toEqual(['mate']);
-    expect(await sun.request('mars', 'do:token')).toMatch(/^Bearer ecl_/);
+    const token = await sun.request<string>('mars', 'do:token');
+    expect(token).toMatch(/^Bearer ecl_/);
     await expect(host.node.agentById('mars').request('free', 'hello')).rejects.toMatchObject({
       code: 'SANDBOX_VIOLATION',
     });
+    // The token stays in the sandbox when its agent is gone.
+    host.node.agentById('mars').leave();
+    const client = new Client({ name: 'left behind', version: '1.0.0' });
+    const requestInit = { headers: { authorization: token } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(host.gateway.mcpUrl), { requestInit }));
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual([
+      'mate__describe',
+      'mate__secret',
+      'sun__describe',
+    ]);
+    await client.close();
   });
 });
