@@ -237,6 +237,20 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(info).toMatchObject({ reason: 'PAYLOAD_TOO_LARGE' });
   });
 
+  it('a message that fits in no envelope is refused before there is a task, and an answer while its task waits on', async () => {
+    const parts = [{ text: 'x'.repeat(600_000) }, { text: 'y'.repeat(600_000) }];
+    const contextId = `${binding}-heavy`;
+    const tooLarge = { code: binding === 'HTTP' ? 413 : -32602, reason: 'PAYLOAD_TOO_LARGE' };
+    for (const returnImmediately of [false, true]) {
+      const heavy = { ...said('', { parts, contextId }), configuration: { returnImmediately } };
+      expect(await ask(binding, 'SendMessage', heavy)).toEqual(tooLarge);
+    }
+    expect(await ask(binding, 'ListTasks', { contextId })).toMatchObject({ result: { totalSize: 0 } });
+    const { id: taskId } = await send({ ...said('hello', { contextId }), tenant: 'asker' });
+    expect(await ask(binding, 'SendMessage', said('', { parts, taskId }))).toEqual(tooLarge);
+    expect((await send(said('this one', { taskId }))).status.state).toBe('TASK_STATE_COMPLETED');
+  });
+
   it('what is not JSON, not an object, or too deep is answered in the right form', async () => {
     const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
     const deep = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`;
