@@ -1,3 +1,4 @@
+import { type DelegationChain, readDelegation, withDelegation } from '../a2a-protocol/delegation.js';
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a-protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
@@ -62,6 +63,11 @@ export class AgentTask {
   readonly metadata: Metadata;
   /** Who asks. */
   readonly from: string;
+  /**
+   * On whose behalf, and by whom: what a call of another remote agent takes along, so that a task that goes in a circle
+   * or is handed on without end is refused. `invokeRemoteAgent(url, text, { ...task.delegation })`.
+   */
+  readonly delegation: { readonly agent: string; readonly chain: DelegationChain };
   readonly #reports: Reports;
   readonly #runtime: Runtime;
   /** Made for those who ask. */
@@ -72,7 +78,7 @@ export class AgentTask {
   #ended = false;
 
   /** @internal */
-  constructor(runtime: Runtime, from: string, opening: TaskOpening, reports: Reports) {
+  constructor(runtime: Runtime, agent: string, from: string, opening: TaskOpening, reports: Reports) {
     this.#runtime = runtime;
     this.#reports = reports;
     this.from = from;
@@ -82,6 +88,13 @@ export class AgentTask {
     this.skill = opening.skill;
     this.resumed = opening.resumed === true;
     this.metadata = opening.metadata ?? {};
+    this.delegation = { agent, chain: readDelegation(this.metadata, undefined) };
+  }
+
+  /** The same for tools that call on: `agent.mcp.call('sun.invoke_remote_agent', …, { meta: task.meta })`. */
+  get meta(): Metadata {
+    const { chain } = this.delegation;
+    return chain.length > 0 ? withDelegation(undefined, chain) : {};
   }
 
   /** The text of what is asked. */
@@ -222,12 +235,15 @@ const AT_ONCE = 8;
 /** The tasks that one agent works on. */
 export class AgentTasks {
   readonly #runtime: Runtime;
+  /** By its full address. */
+  readonly #agent: string;
   readonly #handler: TaskHandler;
   readonly #resumable: boolean;
   readonly #open = new Map<string, AgentTask>();
 
-  constructor(runtime: Runtime, handler: TaskHandler, { resumable = false }: TaskOptions) {
+  constructor(runtime: Runtime, agent: string, handler: TaskHandler, { resumable = false }: TaskOptions) {
     this.#runtime = runtime;
+    this.#agent = agent;
     this.#handler = handler;
     this.#resumable = resumable;
   }
@@ -238,7 +254,7 @@ export class AgentTasks {
    */
   async run(message: Message, opening: TaskOpening): Promise<unknown> {
     const reports = new Reports();
-    const task = new AgentTask(this.#runtime, message.from, opening, reports);
+    const task = new AgentTask(this.#runtime, this.#agent, message.from, opening, reports);
     const key = `${message.from} ${task.id}`;
     this.#open.set(key, task);
     if (this.#resumable) reports.push({ report: 'accepted', resumable: true });

@@ -1,3 +1,4 @@
+import { fullAddress } from '../a2a/address.js';
 import type { A2AChannel } from '../a2a/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../a2a/channel-manager.js';
 import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../a2a/envelope.js';
@@ -92,6 +93,11 @@ export class Agent {
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
   }
 
+  /** In full, as other nodes know it. */
+  get address(): string {
+    return fullAddress(this.id, this.#components.registry.nodeKey);
+  }
+
   get card(): AgentCard {
     return this.#components.registry.requireById(this.id);
   }
@@ -114,7 +120,7 @@ export class Agent {
 
   /** Works on tasks, as A2A knows them: with progress, artifacts and questions. */
   onTask(handler: TaskHandler, options: TaskOptions = {}): this {
-    this.#tasks = new AgentTasks(this.#components.runtime, handler, options);
+    this.#tasks = new AgentTasks(this.#components.runtime, this.address, handler, options);
     return this;
   }
 

@@ -192,7 +192,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     const client = await to('echo', { agent: 'mars@here', chain });
     const sent = await client.send({ message: 'x' });
     expect('task' in sent && sent.task.metadata?.[EXTENSION_URIS.delegation]).toEqual([...chain, 'mars@here']);
-    const circle = await to('echo', { agent: 'mars@here', chain: ['echo'] });
+    const circle = await to('echo', { agent: 'mars@here', chain: [served.node.agentById('echo').address] });
     await expect(circle.send({ message: 'x' })).rejects.toMatchObject({
       code: old && binding === 'JSONRPC' ? expect.any(String) : 'DELEGATION_REFUSED',
     });

@@ -64,6 +64,7 @@ export class A2AEdge {
     const choice = new AgentChoice(components);
     this.desk = new TaskDesk({
       ...components,
+      nodeKey: components.registry.nodeKey,
       chooseAgent: (wanted) => choice.choose(wanted),
       onTask: (live, resumed) => this.#pushes.follow(live, resumed),
     });

@@ -1,4 +1,5 @@
-import { admitDelegation, type DelegationChain } from '../../a2a-protocol/delegation.js';
+import { fullAddress } from '../../a2a/address.js';
+import { admitDelegation, type DelegationChain, withDelegation } from '../../a2a-protocol/delegation.js';
 import { contextOf, requireContinuable, requireOwn, requireSubscribable } from '../../a2a-protocol/task-access.js';
 import { pageOf } from '../../a2a-protocol/task-list.js';
 import { createTask, type TaskEvent } from '../../a2a-protocol/task-machine.js';
@@ -18,6 +19,7 @@ import type { TaskRecord } from './task-records.js';
 import { type Sent, TaskWork, type TaskWorkComponents } from './task-work.js';
 
 export interface TaskDeskComponents extends TaskWorkComponents {
+  nodeKey: string | undefined;
   /** Who works on a task: by name, by skill, or by default. */
   chooseAgent: (wanted: Wanted) => string;
   /** Told of every task that is made, and awaited for one that goes on after a restart. */
@@ -158,13 +160,15 @@ export class TaskDesk {
   }
 
   async #begin(owner: string, request: SendMessageRequest, terms: SendTerms, key: string): Promise<Sent> {
-    const { runtime, chooseAgent, onTask } = this.#components;
+    const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
     if (this.#live.size >= MAX_LIVE) throw new EclipticError('QUEUE_FULL', `${MAX_LIVE} tasks are under way already`);
-    const { message, configuration, metadata } = request;
-    const { timeoutMs, prepare } = terms;
-    const skill = skillIn(metadata) ?? skillIn(message.metadata);
+    const { message, configuration } = request;
+    const { timeoutMs, prepare, chain = [] } = terms;
+    const skill = skillIn(request.metadata) ?? skillIn(message.metadata);
     const agent = chooseAgent({ agent: terms.agent, skill });
-    admitDelegation(terms.chain ?? [], agent);
+    admitDelegation(chain, fullAddress(agent, nodeKey));
+    // However it came, it stays with the task, for whoever works on it and hands it on.
+    const metadata = chain.length > 0 ? withDelegation(request.metadata, chain) : request.metadata;
     const id = runtime.id();
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
