@@ -8,6 +8,7 @@ const WAYS = [
   { binding: 'JSONRPC', version: '1.0' },
   { binding: 'HTTP+JSON', version: '1.0' },
   { binding: 'JSONRPC', version: '0.3' },
+  { binding: 'HTTP+JSON', version: '0.3' },
 ] as const;
 
 let served: TaskNode;

@@ -133,7 +133,8 @@ export class RemoteEndpoint {
       if (value === undefined && body.length > 0) throw unreadable(this.origin);
       return value;
     }
-    const error = typeof value === 'object' && value !== null ? (value as { error?: unknown }).error : undefined;
+    // 0.3's HTTP binding has code and message at the top.
+    const { error = value } = (value ?? {}) as { error?: unknown };
     throw remoteError(error, { origin: this.origin, status, retryAfter: headers.get('retry-after') });
   }
 }

@@ -53,8 +53,17 @@ export function contextOf(
   };
 }
 
-export function versionOf({ request, query }: Exchange): ProtocolVersion {
+export function versionOf({ request, query }: Pick<Exchange, 'request' | 'query'>): ProtocolVersion {
   return negotiateVersion(first(request.headers[VERSION]), query);
+}
+
+/** For who answers when something was thrown, and must not throw again. */
+export function speaksV03(exchange: Pick<Exchange, 'request' | 'query'>): boolean {
+  try {
+    return versionOf(exchange) === '0.3';
+  } catch {
+    return false;
+  }
 }
 
 function first(header: string | string[] | undefined): string | undefined {
