@@ -5,8 +5,8 @@ import type { Tokens } from './tokens.js';
 /** The owner of the node, on this machine or with the owner's token. */
 export const OPERATOR: Party = Object.freeze({ address: 'operator', node: undefined, tier: 0, sandboxId: undefined });
 
-/** Anybody without a token, where that is allowed. */
-const GUEST: Party = Object.freeze({ address: 'guest', node: undefined, tier: 3, sandboxId: undefined });
+/** Anybody without a token, where that is allowed. Guests cannot be told from each other. */
+export const GUEST: Party = Object.freeze({ address: 'guest', node: undefined, tier: 3, sandboxId: undefined });
 
 export interface PrincipalsComponents {
   tokens: Tokens;

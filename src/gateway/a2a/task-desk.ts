@@ -12,6 +12,7 @@ import type {
   Task,
 } from '../../a2a-protocol/types.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { GUEST } from '../principals.js';
 import { LiveTask } from './live-task.js';
 import { REMEMBERED_SENDS, SendKeys } from './send-keys.js';
 import { Subscription } from './subscription.js';
@@ -44,6 +45,7 @@ export interface SendTerms {
 
 /** Tasks that may be worked on at once. */
 const MAX_LIVE = 10_000;
+const SECRET_BYTES = 16;
 
 /** Takes tasks in, gives them to agents, and answers for them. Every binding asks here. */
 export class TaskDesk {
@@ -86,7 +88,8 @@ export class TaskDesk {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     const { message } = request;
     if (message.taskId !== undefined) return this.#goOn(owner, message);
-    const key = `${owner} ${terms.key ?? message.messageId}`;
+    const sendKey = this.#sendKey(owner, message, terms);
+    const key = `${owner} ${sendKey}`;
     const known = this.#keys.find(key);
     if (typeof known === 'object') return known;
     if (known !== undefined) {
@@ -97,7 +100,7 @@ export class TaskDesk {
       this.#keys.forget(key, known);
       return this.send(owner, request, terms);
     }
-    const sent = this.#begin(owner, request, terms, key);
+    const sent = this.#begin(owner, request, terms, sendKey);
     this.#keys.begin(key, sent);
     return sent;
   }
@@ -107,8 +110,9 @@ export class TaskDesk {
     return requireOwn(live?.record ?? (await this.#components.records.load(id)), owner, id);
   }
 
+  /** Which of the guests' tasks are whose, nobody knows: a guest finds its own by their ids, and lists none. */
   async list(owner: string, request: ListTasksRequest): Promise<ListTasksResponse> {
-    const records = await this.#components.records.list(owner, request);
+    const records = owner === GUEST.address ? [] : await this.#components.records.list(owner, request);
     return pageOf(
       records.map(({ model }) => model.task),
       request,
@@ -159,7 +163,18 @@ export class TaskDesk {
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'nobody works on the task any longer', { taskId: id });
   }
 
-  async #begin(owner: string, request: SendMessageRequest, terms: SendTerms, key: string): Promise<Sent> {
+  /** A message id is easily guessed. A guest's send is known again by a key that it made for that alone. */
+  #sendKey(owner: string, { messageId }: Message, { key }: SendTerms): string {
+    return key ?? (owner === GUEST.address ? this.#components.runtime.id() : messageId);
+  }
+
+  /** Ids of one millisecond follow each other. Who has no name has the id of its task for a secret. */
+  #taskId(owner: string): string {
+    const { runtime } = this.#components;
+    return owner === GUEST.address ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id();
+  }
+
+  async #begin(owner: string, request: SendMessageRequest, terms: SendTerms, sendKey: string): Promise<Sent> {
     const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
     if (this.#live.size >= MAX_LIVE) throw new EclipticError('QUEUE_FULL', `${MAX_LIVE} tasks are under way already`);
     const { message, configuration } = request;
@@ -169,11 +184,10 @@ export class TaskDesk {
     admitDelegation(chain, fullAddress(agent, nodeKey));
     // However it came, it stays with the task, for whoever works on it and hands it on.
     const metadata = chain.length > 0 ? withDelegation(request.metadata, chain) : request.metadata;
-    const id = runtime.id();
+    const id = this.#taskId(owner);
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
     const { model, events } = createTask({ id, contextId, message, at, ...(metadata && { metadata }) });
-    const sendKey = terms.key ?? message.messageId;
     const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey };
     const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
@@ -183,7 +197,7 @@ export class TaskDesk {
       },
       over: () => {
         this.#live.delete(id);
-        this.#keys.end(key, id);
+        this.#keys.end(`${owner} ${sendKey}`, id);
       },
     };
     const work = new TaskWork(this.#components, record, listener, events);
