@@ -1,7 +1,6 @@
 import { Connections } from '../../net/connections.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { JwkSet } from '../card-signature.js';
 import {
   DELEGATION_HEADER,
   type DelegationChain,
@@ -10,6 +9,7 @@ import {
   writeDelegationHeader,
 } from '../delegation.js';
 import { EXTENSION_URIS, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, writeExtensions } from '../extensions.js';
+import type { JwkSet } from '../jws.js';
 import type { Method } from '../methods.js';
 import { takeAgentCard } from '../read-card.js';
 import {

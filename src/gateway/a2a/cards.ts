@@ -8,8 +8,9 @@ import {
   type ServedCard,
   toServedCard,
 } from '../../a2a-protocol/card.js';
-import { CardSigner, type JwkSet } from '../../a2a-protocol/card-signature.js';
+import { CardSigner } from '../../a2a-protocol/card-signature.js';
 import { EXTENSION_URIS } from '../../a2a-protocol/extensions.js';
+import type { JwkSet } from '../../a2a-protocol/jws.js';
 import type { AgentCard, AgentExtension } from '../../a2a-protocol/types.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
@@ -111,7 +112,7 @@ export class Cards {
       endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, tenant },
       tools: offered.map(({ owner, definition: { name, description } }) => ({ owner, name, description })),
       capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
-      bearerScopes: [],
+      bearerScopes: ['tasks'],
     };
   }
 
