@@ -67,6 +67,9 @@ export interface Records {
   replay(rows: readonly unknown[]): ReturnType<typeof replay>;
 }
 
+/** Outside callers that may have an agent here. */
+const MAX_CALLERS = 10_000;
+
 /** One node of the mesh: its agents, and the parts that carry messages between them. */
 export class EclipticNode {
   readonly key: string;
@@ -208,6 +211,9 @@ export class EclipticNode {
   #callerAgent(name: string, sandbox: string | undefined): Agent {
     const known = this.#agents.get(name);
     if (known) return known;
+    if (this.#callers.size >= MAX_CALLERS) {
+      throw new EclipticError('QUEUE_FULL', `${MAX_CALLERS} outside callers have tasks here already`);
+    }
     this.#callers.add(name);
     const about = { description: 'An outside caller.', tier: name === 'operator' ? 0 : 3 } as const;
     return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});

@@ -144,6 +144,16 @@ const NetworkSchema = z.strictObject({
   dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),
 });
 
+const claim = z.string().min(1).max(LIMITS.nameChars).optional();
+
+const JwtSchema = z.strictObject({
+  issuer: z.string().min(1).describe('Who issues the tokens: their "iss" claim.'),
+  audience: z.string().min(1).describe('What this node is called there: one of their "aud" claim.'),
+  jwksUrl: z.url({ protocol: /^https?$/ }).describe('Where the issuer serves its keys; https, or on this machine.'),
+  scopesClaim: claim.describe('The claim with the scopes, "tasks" and "tools". Default "scope".'),
+  nameClaim: claim.describe('The claim that names the caller. Default "sub".'),
+});
+
 const HttpSchema = z.strictObject({
   port: z
     .int()
@@ -167,6 +177,7 @@ const HttpSchema = z.strictObject({
     .describe(
       'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
     ),
+  jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider that are taken besides the node’s own.'),
 });
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written

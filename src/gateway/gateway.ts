@@ -14,6 +14,7 @@ import type { AgentAbout, Profiles } from './a2a/profiles.js';
 import type { A2ATaskDeps } from './a2a/task-handler.js';
 import type { TaskRecords } from './a2a/task-records.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
+import { type JwtInit, TokenVerifier } from './jwt/token-verifier.js';
 import { McpEndpoint } from './mcp-endpoint.js';
 import { Principals } from './principals.js';
 import { type TokenRow, Tokens } from './tokens.js';
@@ -50,6 +51,8 @@ export interface GatewayInit {
   about?: Readonly<Record<string, AgentAbout>> | undefined;
   /** Private addresses that may be called at others' wish, such as webhooks: host:port, or ranges. Default none. */
   allowPrivate?: readonly string[] | undefined;
+  /** Whose JSON Web Tokens are taken besides the node's own. Default: nobody's. */
+  jwt?: JwtInit | undefined;
 }
 
 const PORT = 3_000;
@@ -75,7 +78,8 @@ export class Gateway {
     this.style = names;
     this.tokens = new Tokens({ runtime, identity, folder });
     this.#mcp = new McpEndpoint({ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION });
-    const principals = new Principals({ tokens: this.tokens, registry, open });
+    const jwt = init.jwt && new TokenVerifier(runtime, init.jwt);
+    const principals = new Principals({ tokens: this.tokens, registry, open, jwt });
     const health: Route = {
       path: '/health',
       public: true,
@@ -84,7 +88,7 @@ export class Gateway {
     const callerAgent = (name: string) => components.callerAgent(name, this.tokens.sandboxOf(name));
     this.#a2a = new A2AEdge(
       { ...components, callerAgent },
-      { baseUrl: () => this.url, allowPrivate: init.allowPrivate },
+      { baseUrl: () => this.url, allowPrivate: init.allowPrivate, issuer: init.jwt?.issuer },
     );
     const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health];
     this.#edge = new HttpEdge(

@@ -3,8 +3,9 @@ import type { AddressInfo } from 'node:net';
 import type { Party } from '../a2a/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { OPERATOR, type Principals } from './principals.js';
+import { OPERATOR, type Principals, requireScope } from './principals.js';
 import { RateLimiter } from './rate-limiter.js';
+import type { Scope } from './scopes.js';
 
 /** One request, its caller known. */
 export interface Exchange {
@@ -20,6 +21,8 @@ export interface Route {
   readonly path: string;
   /** May be asked without a token. */
   readonly public?: boolean;
+  /** What a token must have been given for, where it was given for something in particular. */
+  readonly scope?: Scope;
   serve(exchange: Exchange): void | Promise<void>;
   /** Answers a request that was refused or failed, where its callers expect a shape of their own. */
   refuse?(response: ServerResponse, error: unknown): void;
@@ -142,7 +145,8 @@ export class HttpEdge {
       }
       // Who was refused does not get to hold the connection with a body that nobody reads.
       if (!request.complete) response.setHeader('Connection', 'close');
-      if (code === 'TOKEN_REQUIRED') response.setHeader('WWW-Authenticate', 'Bearer realm="ecliptic"');
+      const challenge = challengeFor(code, details, request);
+      if (challenge !== undefined) response.setHeader('WWW-Authenticate', challenge);
       if (code === 'RATE_LIMITED') response.setHeader('Retry-After', Math.ceil(Number(details.retryAfterMs) / 1_000));
       if (route?.refuse) route.refuse(response, thrown);
       else sendJson(response, ERRORS[code].http, { error: { code, message } });
@@ -154,14 +158,18 @@ export class HttpEdge {
     if (!this.#knowsHost(request)) {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
     }
-    const known = this.#components.principals.find(request.headers.authorization);
-    if (!known && !route?.public) {
+    if (route?.public) return route.serve({ ...exchange, principal: NOBODY });
+    const found = this.#components.principals.find(request.headers.authorization);
+    const known = found instanceof Promise ? await found : found;
+    if (!known) {
       throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
     }
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
-    if (known && known.principal !== OPERATOR) this.#limiter.take(known.principal.address);
-    if (known?.token !== undefined) this.#note(known.token, response);
-    await route.serve({ ...exchange, principal: known?.principal ?? NOBODY });
+    const { principal, token, scopes } = known;
+    if (principal !== OPERATOR) this.#limiter.take(principal.address);
+    requireScope(route.scope, scopes);
+    if (token !== undefined) this.#note(token, response);
+    await route.serve({ ...exchange, principal });
   }
 
   #note(token: string, response: ServerResponse): void {
@@ -183,6 +191,18 @@ export class HttpEdge {
     }
     return origin === undefined || this.#hosts.has(hostnameOf(origin));
   }
+}
+
+/** How a caller is told what it lacks (RFC 6750). */
+function challengeFor(
+  code: string,
+  details: Readonly<Record<string, unknown>>,
+  request: IncomingMessage,
+): string | undefined {
+  const realm = 'Bearer realm="ecliptic"';
+  if (code === 'SCOPE_REQUIRED') return `${realm}, error="insufficient_scope", scope="${details.scope}"`;
+  if (code !== 'TOKEN_REQUIRED') return undefined;
+  return request.headers.authorization ? `${realm}, error="invalid_token"` : realm;
 }
 
 const NOBODY: Party = Object.freeze({ address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined });

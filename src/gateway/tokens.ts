@@ -7,6 +7,8 @@ import type { Identity } from '../membership/identity.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { writePrivately } from '../store/private-file.js';
+import { JWT_NAME_PREFIX } from './jwt/token-verifier.js';
+import { SCOPES } from './scopes.js';
 
 const TokenSchema = z.strictObject({
   id: z.string().min(1),
@@ -14,6 +16,8 @@ const TokenSchema = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'),
   /** The sandbox that its bearer is in. */
   sandbox: z.string().min(1).max(LIMITS.idChars).optional(),
+  /** What it may be used for. Without them: everything that its bearer may do. */
+  scopes: z.array(z.enum(SCOPES)).min(1).optional(),
   /** SHA-256 of the secret. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   createdAt: z.number(),
@@ -74,11 +78,11 @@ export class Tokens {
   }
 
   /** Makes a token; its secret is told this once. */
-  create(name: string, sandbox?: string): TokenRow & { token: string } {
+  create(name: string, sandbox?: string, scopes?: readonly string[]): TokenRow & { token: string } {
     const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
-    const row = { id: this.#runtime.id(), name, ...(sandbox !== undefined && { sandbox }) };
+    const row = { id: this.#runtime.id(), name, ...(sandbox !== undefined && { sandbox }), ...(scopes && { scopes }) };
     const parsed = TokenSchema.safeParse({ ...row, hash: hashOf(secret), createdAt: this.#runtime.now() });
-    if (!parsed.success || RESERVED.has(name)) {
+    if (!parsed.success || RESERVED.has(name) || name.startsWith(JWT_NAME_PREFIX)) {
       const reason = parsed.success ? `"${name}" is taken` : parsed.error.issues[0]!.message;
       throw new EclipticError('USAGE', `a token’s name or sandbox cannot be used: ${reason}`, { name });
     }

@@ -18,6 +18,7 @@ import { negotiateVersion } from '../a2a-protocol/version.js';
 import { Approvals } from '../approvals/approvals.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
+import { requireScope } from '../gateway/principals.js';
 import { RateLimiter } from '../gateway/rate-limiter.js';
 import { Host } from '../host.js';
 import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
@@ -380,6 +381,7 @@ const triggers: Record<ErrorCode, () => unknown> = {
   },
   TOKEN_REQUIRED: async () => httpCode(await startHost(temporaryFolder()), {}),
   TOKEN_NOT_FOUND: async () => (await startHost(temporaryFolder())).gateway.tokens.revoke('nobody'),
+  SCOPE_REQUIRED: () => requireScope('tasks', ['tools']),
   RATE_LIMITED: () => {
     const limiter = new RateLimiter(systemRuntime(), 1);
     limiter.take('alice');

@@ -40,6 +40,8 @@ export interface A2AEdgeInit {
   baseUrl: () => string;
   /** Private addresses that webhooks may have. */
   allowPrivate?: AllowPrivate | undefined;
+  /** Whose JSON Web Tokens are taken. */
+  issuer?: string | undefined;
 }
 
 /** Tasks for A2A clients: every binding over one desk. */
@@ -54,11 +56,11 @@ export class A2AEdge {
   /** What `handleTaskSend` needs to give tasks to this node's agents. */
   readonly taskDeps: A2ATaskDeps;
 
-  constructor(components: A2AEdgeComponents, { baseUrl, allowPrivate }: A2AEdgeInit) {
+  constructor(components: A2AEdgeComponents, { baseUrl, allowPrivate, issuer }: A2AEdgeInit) {
     const { runtime, records } = components;
     this.#connections = new Connections();
     this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
-    this.cards = new Cards(components);
+    this.cards = new Cards({ ...components, issuer });
     this.#stopCards = serveCards(this.cards);
     this.taskDeps = taskDeps(components);
     const choice = new AgentChoice(components);

@@ -16,6 +16,7 @@ import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../version.js';
+import type { Scope } from '../scopes.js';
 import type { Profiles } from './profiles.js';
 
 export interface CardsComponents {
@@ -23,6 +24,8 @@ export interface CardsComponents {
   mcp: McpService;
   identity: Identity;
   profiles: Profiles;
+  /** Whose JSON Web Tokens are taken, besides the node's own tokens. */
+  issuer: string | undefined;
 }
 
 export const EXTENSIONS: readonly AgentExtension[] = [
@@ -112,7 +115,8 @@ export class Cards {
       endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, tenant },
       tools: offered.map(({ owner, definition: { name, description } }) => ({ owner, name, description })),
       capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
-      bearerScopes: ['tasks'],
+      bearerScopes: ['tasks' satisfies Scope],
+      issuer: this.#components.issuer,
     };
   }
 

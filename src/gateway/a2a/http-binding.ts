@@ -22,6 +22,7 @@ const PUSH = 'pushNotificationConfigs';
 /** A2A over HTTP and JSON: each operation has a path and a verb. Errors are google.rpc.Status. */
 export class HttpBinding implements Route {
   readonly path = '/a2a/v1';
+  readonly scope = 'tasks';
   readonly #components: BindingComponents;
 
   constructor(components: BindingComponents) {

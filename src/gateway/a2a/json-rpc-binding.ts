@@ -19,6 +19,7 @@ export interface BindingComponents {
 /** A2A over JSON-RPC. Whatever is wrong is answered in JSON-RPC's own shape, with status 200. */
 export class JsonRpcBinding implements Route {
   readonly path = '/a2a/rpc';
+  readonly scope = 'tasks';
   readonly #components: BindingComponents;
 
   constructor(components: BindingComponents) {
