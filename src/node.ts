@@ -198,13 +198,17 @@ export class EclipticNode {
 
   /** Of a node with a store, those it keeps: the first agent gets the project that tasks belong to by default. */
   async #profiles(about: GatewayInit['about'] = {}): Promise<Profiles> {
-    const own = () => this.agents.map(({ id }) => id).filter((id) => !this.#callers.has(id));
-    if (!this.#store) return new SharedProject(own, about);
+    if (!this.#store) return new SharedProject(() => this.#ownAgents(), about);
     const profiles = await StoreProfiles.open(this.#runtime, this.#store);
-    const [first] = own();
+    const [first] = this.#ownAgents();
     if (first !== undefined) await profiles.seed(first);
     for (const [agent, said] of Object.entries(about)) await profiles.set({ agent, ...said });
     return profiles;
+  }
+
+  /** Those that stand for nobody outside. */
+  *#ownAgents(): Generator<string> {
+    for (const id of this.#agents.keys()) if (!this.#callers.has(id)) yield id;
   }
 
   /** An outside caller is a member like any other, under its own name: it has a card, a tier and perhaps a sandbox. */

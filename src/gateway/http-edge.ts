@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Party } from '../a2a/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { EdgeResponse } from './edge-response.js';
 import { OPERATOR, type Principals, requireScope } from './principals.js';
 import { RateLimiter } from './rate-limiter.js';
 import type { Scope } from './scopes.js';
@@ -10,7 +11,7 @@ import type { Scope } from './scopes.js';
 /** One request, its caller known. */
 export interface Exchange {
   readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly response: EdgeResponse;
   readonly path: string;
   readonly query: URLSearchParams;
   readonly principal: Party;
@@ -62,7 +63,7 @@ export class HttpEdge {
   readonly #components: HttpEdgeComponents;
   readonly #init: HttpEdgeInit;
   readonly #hosts: ReadonlySet<string>;
-  readonly #server: Server;
+  readonly #server: Server<typeof IncomingMessage, typeof EdgeResponse>;
   readonly #routes: readonly Route[];
   /** The last `Host` that was ours. */
   #goodHost: string | undefined;
@@ -78,7 +79,7 @@ export class HttpEdge {
     this.#hosts = new Set(
       [...LOOPBACK, init.host, `[${init.host}]`, ...(init.hosts ?? [])].map((name) => name.toLowerCase()),
     );
-    this.#server = createServer((request, response) => this.#take(request, response));
+    this.#server = createServer({ ServerResponse: EdgeResponse }, (request, response) => this.#take(request, response));
     this.#server.headersTimeout = HEADERS_MS;
     this.#server.maxConnections = MAX_CONNECTIONS;
     this.#server.requestTimeout = REQUEST_MS;
@@ -130,11 +131,14 @@ export class HttpEdge {
     });
   }
 
-  #take(request: IncomingMessage, response: ServerResponse): void {
-    response.on('error', (err) => this.#components.runtime.logger.debug({ err }, 'a response could not be written'));
-    response.setHeader('X-Content-Type-Options', 'nosniff');
+  readonly #broke = (err: Error): void => {
+    this.#components.runtime.logger.debug({ err }, 'a response could not be written');
+  };
+
+  #take(request: IncomingMessage, response: EdgeResponse): void {
+    response.on('error', this.#broke);
     const { path, query } = readUrl(request.url);
-    const route = this.#routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
+    const route = this.#routes.find((one) => isAt(path, one.path));
     // A route that fails takes down its own answer, never the server.
     void this.#serve(route, { request, response, path, query }).catch((thrown) => {
       const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
@@ -144,10 +148,10 @@ export class HttpEdge {
         return;
       }
       // Who was refused does not get to hold the connection with a body that nobody reads.
-      if (!request.complete) response.setHeader('Connection', 'close');
+      if (!request.complete) response.always.Connection = 'close';
       const challenge = challengeFor(code, details, request);
-      if (challenge !== undefined) response.setHeader('WWW-Authenticate', challenge);
-      if (code === 'RATE_LIMITED') response.setHeader('Retry-After', Math.ceil(Number(details.retryAfterMs) / 1_000));
+      if (challenge !== undefined) response.always['WWW-Authenticate'] = challenge;
+      if (code === 'RATE_LIMITED') response.always['Retry-After'] = Math.ceil(Number(details.retryAfterMs) / 1_000);
       if (route?.refuse) route.refuse(response, thrown);
       else sendJson(response, ERRORS[code].http, { error: { code, message } });
     });
@@ -215,9 +219,18 @@ function hostnameOf(url: string): string {
   }
 }
 
-function readUrl(url: string | undefined): Pick<Exchange, 'path' | 'query'> {
-  const [path = '/', query = ''] = (url ?? '/').split('?', 2);
-  return { path, query: new URLSearchParams(query) };
+/** Of most requests. */
+const NO_QUERY = new URLSearchParams();
+
+function readUrl(url = '/'): Pick<Exchange, 'path' | 'query'> {
+  const mark = url.indexOf('?');
+  if (mark < 0) return { path: url, query: NO_QUERY };
+  return { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
+}
+
+/** Is that the path of a route, or one below it? */
+function isAt(path: string, route: string): boolean {
+  return path.startsWith(route) && (path.length === route.length || path[route.length] === '/');
 }
 
 export function sendJson(response: ServerResponse, status: number, value: unknown): void {

@@ -34,6 +34,8 @@ export function requireScope(scope: Scope | undefined, scopes: readonly Scope[] 
   throw new EclipticError('SCOPE_REQUIRED', `the token is not one for "${scope}"`, { scope });
 }
 
+const A_GUEST: Known = { principal: GUEST };
+
 /** Who an outside caller is, by what it brings. */
 export class Principals {
   readonly #components: PrincipalsComponents;
@@ -45,7 +47,7 @@ export class Principals {
   /** The principal for an `Authorization` header, and the token that proves it; undefined where it is nobody's. */
   find(authorization: string | undefined): Known | undefined | Promise<Known> {
     const { tokens, registry, open, jwt } = this.#components;
-    if (authorization === undefined) return open ? { principal: GUEST } : undefined;
+    if (authorization === undefined) return open ? A_GUEST : undefined;
     const [, secret] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
     if (secret === undefined) return undefined;
     if (jwt && TokenVerifier.isOne(secret)) return this.#bearerOf(jwt, secret);

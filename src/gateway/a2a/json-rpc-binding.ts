@@ -39,7 +39,7 @@ export class JsonRpcBinding implements Route {
         return;
       }
       // Nobody reads what is left of a body that is too large.
-      if (!request.complete) response.setHeader('Connection', 'close');
+      if (!request.complete) response.always.Connection = 'close';
       const id = idOf(body);
       sendJson(
         response,

@@ -35,8 +35,8 @@ export function contextOf(
   const version = versionOf(exchange);
   const named = parseExtensions(headers[EXTENSIONS], headers[LEGACY_EXTENSIONS]);
   const active = activateExtensions(named, extensions);
-  if (active.length > 0) response.setHeader(EXTENSIONS_HEADER, writeExtensions(active));
-  response.setHeader(VERSION_HEADER, version);
+  if (active.length > 0) response.always[EXTENSIONS_HEADER] = writeExtensions(active);
+  response.always[VERSION_HEADER] = version;
   const lastEventId = first(headers['last-event-id']) ?? query.get('lastEventId') ?? undefined;
   return {
     version,

@@ -84,25 +84,30 @@ export class TaskDesk {
     this.#live.clear();
   }
 
-  async send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<Sent> {
+  /** Throws at once where nothing can come of it. */
+  send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<Sent> {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     const { message } = request;
     if (message.taskId !== undefined) return this.#goOn(owner, message);
-    const sendKey = this.#sendKey(owner, message, terms);
+    const sendKey = keyOf(owner, message, terms);
+    if (sendKey === undefined) return this.#begin(owner, request, terms);
     const key = `${owner} ${sendKey}`;
     const known = this.#keys.find(key);
     if (typeof known === 'object') return known;
-    if (known !== undefined) {
-      const work = this.#live.get(known);
-      if (work) return { live: work.live };
-      const ended = await this.#components.records.load(known);
-      if (ended) return { live: new LiveTask(this.#components.records, ended, [], () => {}) };
-      this.#keys.forget(key, known);
-      return this.send(owner, request, terms);
-    }
+    if (known !== undefined) return this.#again(owner, request, terms, key, known);
     const sent = this.#begin(owner, request, terms, sendKey);
     this.#keys.begin(key, sent);
     return sent;
+  }
+
+  /** The same send as before, of which that task came. */
+  async #again(owner: string, request: SendMessageRequest, terms: SendTerms, key: string, id: string): Promise<Sent> {
+    const work = this.#live.get(id);
+    if (work) return { live: work.live };
+    const ended = await this.#components.records.load(id);
+    if (ended) return { live: new LiveTask(this.#components.records, ended, [], () => {}) };
+    this.#keys.forget(key, id);
+    return this.send(owner, request, terms);
   }
 
   async get(owner: string, id: string): Promise<TaskRecord> {
@@ -163,18 +168,13 @@ export class TaskDesk {
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'nobody works on the task any longer', { taskId: id });
   }
 
-  /** A message id is easily guessed. A guest's send is known again by a key that it made for that alone. */
-  #sendKey(owner: string, { messageId }: Message, { key }: SendTerms): string {
-    return key ?? (owner === GUEST.address ? this.#components.runtime.id() : messageId);
-  }
-
   /** Ids of one millisecond follow each other. Who has no name has the id of its task for a secret. */
   #taskId(owner: string): string {
     const { runtime } = this.#components;
     return owner === GUEST.address ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id();
   }
 
-  async #begin(owner: string, request: SendMessageRequest, terms: SendTerms, sendKey: string): Promise<Sent> {
+  #begin(owner: string, request: SendMessageRequest, terms: SendTerms, sendKey?: string): Promise<Sent> {
     const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
     if (this.#live.size >= MAX_LIVE) throw new EclipticError('QUEUE_FULL', `${MAX_LIVE} tasks are under way already`);
     const { message, configuration } = request;
@@ -188,7 +188,7 @@ export class TaskDesk {
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
     const { model, events } = createTask({ id, contextId, message, at, ...(metadata && { metadata }) });
-    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey };
+    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey: sendKey ?? id };
     const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
       made: (work: TaskWork) => {
@@ -197,7 +197,7 @@ export class TaskDesk {
       },
       over: () => {
         this.#live.delete(id);
-        this.#keys.end(`${owner} ${sendKey}`, id);
+        if (sendKey !== undefined) this.#keys.end(`${owner} ${sendKey}`, id);
       },
     };
     const work = new TaskWork(this.#components, record, listener, events);
@@ -210,6 +210,11 @@ export class TaskDesk {
     const { id } = record.model.task;
     return new TaskWork(this.#components, record, { made: () => {}, over: () => this.#live.delete(id) });
   }
+}
+
+/** What a send is known again by. A message id is easily guessed: a guest makes a key for that alone. */
+function keyOf(owner: string, { messageId }: Message, { key }: SendTerms): string | undefined {
+  return key ?? (owner === GUEST.address ? undefined : messageId);
 }
 
 function snapshot({ model }: TaskRecord): TaskEvent {

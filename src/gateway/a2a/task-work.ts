@@ -75,23 +75,25 @@ export class TaskWork extends Deadline {
     this.live = new LiveTask(components.records, record, events, () => this.#run?.stop());
   }
 
-  /** Gives it to the agent. */
-  async begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
+  /** Gives it to the agent. Throws at once what cannot be given to any. */
+  begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
     this.#setLimits(terms);
     const opening = this.#opening(this.#firstMessage, { skill: terms.skill });
     requireRoom(opening);
-    if (eager) {
-      this.#make();
-      await this.live.saved();
-      await this.#prepare(prepare);
-      if (!this.live.over) this.#start(opening);
-      return { live: this.live };
-    }
+    if (eager) return this.#beginEagerly(opening, prepare);
     return new Promise((resolve) => {
       this.#tell = resolve;
       this.#start(opening);
       if (this.#made === 'not yet') this.#components.deadlines.add(this, SILENT_MS);
     });
+  }
+
+  async #beginEagerly(opening: TaskOpening, prepare: TaskBeginning['prepare']): Promise<Sent> {
+    this.#make();
+    await this.live.saved();
+    await this.#prepare(prepare);
+    if (!this.live.over) this.#start(opening);
+    return { live: this.live };
   }
 
   /** After a restart: the agent goes on with it if it can, else it has failed. */
