@@ -120,7 +120,9 @@ export class Host {
       await host.node.start();
       const logins = host.#logins;
       const routes = [loginCallback((query) => logins.finish(query))];
-      await host.node.serve({ ...init.http, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
+      const { grpcPort, ...http } = init.http ?? {};
+      const grpc = grpcPort === undefined ? undefined : { port: grpcPort };
+      await host.node.serve({ ...http, grpc, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
       await host.#server.listen(control);
       return host;
     } catch (error) {

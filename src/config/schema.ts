@@ -177,6 +177,14 @@ const HttpSchema = z.strictObject({
     .describe(
       'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
     ),
+  grpcPort: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .optional()
+    .describe(
+      'Where A2A is served over gRPC, on loopback; needs @grpc/grpc-js and @grpc/proto-loader. Default: nowhere.',
+    ),
   jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider that are taken besides the node’s own.'),
 });
 

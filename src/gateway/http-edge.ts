@@ -3,9 +3,8 @@ import type { AddressInfo } from 'node:net';
 import type { Party } from '../a2a/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Admission } from './admission.js';
 import { EdgeResponse } from './edge-response.js';
-import { OPERATOR, type Principals, requireScope } from './principals.js';
-import { RateLimiter } from './rate-limiter.js';
 import type { Scope } from './scopes.js';
 
 /** One request, its caller known. */
@@ -34,13 +33,11 @@ export interface HttpEdgeInit {
   host: string;
   /** Names under which browsers and clients may know this node, besides the address it listens at. */
   hosts?: readonly string[];
-  /** Of each caller but the owner. */
-  requestsPerMinute: number;
 }
 
 export interface HttpEdgeComponents {
   runtime: Runtime;
-  principals: Principals;
+  admission: Admission;
 }
 
 /** Ports that are tried after the wanted one. */
@@ -67,15 +64,11 @@ export class HttpEdge {
   readonly #routes: readonly Route[];
   /** The last `Host` that was ours. */
   #goodHost: string | undefined;
-  readonly #limiter: RateLimiter;
-  /** Answers under way, by the token that they are for. */
-  readonly #open = new Map<string, Set<ServerResponse>>();
 
   constructor(components: HttpEdgeComponents, init: HttpEdgeInit, routes: readonly Route[]) {
     this.#components = components;
     this.#init = init;
     this.#routes = routes;
-    this.#limiter = new RateLimiter(components.runtime, init.requestsPerMinute);
     this.#hosts = new Set(
       [...LOOPBACK, init.host, `[${init.host}]`, ...(init.hosts ?? [])].map((name) => name.toLowerCase()),
     );
@@ -104,11 +97,6 @@ export class HttpEdge {
   get url(): string {
     const { host } = this.#init;
     return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
-  }
-
-  /** A token is good for nothing any more: what it opened ends. */
-  dismiss(token: string): void {
-    for (const response of this.#open.get(token) ?? []) response.destroy();
   }
 
   /** Takes nothing more, and ends what is open. */
@@ -163,26 +151,17 @@ export class HttpEdge {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
     }
     if (route?.public) return route.serve({ ...exchange, principal: NOBODY });
-    const found = this.#components.principals.find(request.headers.authorization);
-    const known = found instanceof Promise ? await found : found;
-    if (!known) {
-      throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
-    }
+    const { admission } = this.#components;
+    const admitted = admission.admit(request.headers.authorization, route?.scope);
+    const { principal, token } = admitted instanceof Promise ? await admitted : admitted;
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
-    const { principal, token, scopes } = known;
-    if (principal !== OPERATOR) this.#limiter.take(principal.address);
-    requireScope(route.scope, scopes);
-    if (token !== undefined) this.#note(token, response);
+    if (token !== undefined) {
+      response.on(
+        'close',
+        admission.note(token, () => response.destroy()),
+      );
+    }
     await route.serve({ ...exchange, principal });
-  }
-
-  #note(token: string, response: ServerResponse): void {
-    const open = this.#open.get(token) ?? new Set();
-    this.#open.set(token, open.add(response));
-    response.on('close', () => {
-      open.delete(response);
-      if (open.size === 0) this.#open.delete(token);
-    });
   }
 
   /** Against DNS rebinding: a page that got a name of its own to point here still sends that name. */

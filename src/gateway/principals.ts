@@ -1,6 +1,5 @@
 import type { Party } from '../a2a/policy.js';
 import type { AgentRegistry } from '../a2a/registry.js';
-import { EclipticError } from '../runtime/errors.js';
 import { TokenVerifier } from './jwt/token-verifier.js';
 import type { Scope } from './scopes.js';
 import type { Tokens } from './tokens.js';
@@ -26,12 +25,6 @@ export interface Known {
   readonly token?: string;
   /** What it may be let do; without them, everything. */
   readonly scopes?: readonly Scope[] | undefined;
-}
-
-/** May one who has these scopes do what needs that one? Throws `SCOPE_REQUIRED` where not. */
-export function requireScope(scope: Scope | undefined, scopes: readonly Scope[] | undefined): void {
-  if (scope === undefined || !scopes || scopes.includes(scope)) return;
-  throw new EclipticError('SCOPE_REQUIRED', `the token is not one for "${scope}"`, { scope });
 }
 
 const A_GUEST: Known = { principal: GUEST };

@@ -18,7 +18,8 @@ import { negotiateVersion } from '../a2a-protocol/version.js';
 import { Approvals } from '../approvals/approvals.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
-import { requireScope } from '../gateway/principals.js';
+import { loadGrpc } from '../gateway/a2a/grpc/grpc-packages.js';
+import { requireScope } from '../gateway/admission.js';
 import { RateLimiter } from '../gateway/rate-limiter.js';
 import { Host } from '../host.js';
 import { createNode, deserializeEnvelope, type NodeInit } from '../index.js';
@@ -382,6 +383,7 @@ const triggers: Record<ErrorCode, () => unknown> = {
   TOKEN_REQUIRED: async () => httpCode(await startHost(temporaryFolder()), {}),
   TOKEN_NOT_FOUND: async () => (await startHost(temporaryFolder())).gateway.tokens.revoke('nobody'),
   SCOPE_REQUIRED: () => requireScope('tasks', ['tools']),
+  PACKAGE_REQUIRED: () => loadGrpc((name) => Promise.reject(new Error(`there is no ${name}`))),
   RATE_LIMITED: () => {
     const limiter = new RateLimiter(systemRuntime(), 1);
     limiter.take('alice');

@@ -105,6 +105,7 @@ export const ERRORS = {
   TOKEN_REQUIRED: entry('The request brings no token, or one that is not known.', false, 401, -32161),
   TOKEN_NOT_FOUND: entry('There is no such token.', false, 404, -32162),
   SCOPE_REQUIRED: entry('The caller’s token was not given for that.', false, 403, -32164),
+  PACKAGE_REQUIRED: entry('A package that this needs is not installed.', false, 501, -32165),
   HOST_REFUSED: entry('The Host or Origin header names somebody else.', false, 403, -32163),
   APPROVAL_NOT_FOUND: entry('Nothing of that name or id waits for a decision.', false, 404, -32182),
   LOGIN_REQUIRED: entry('An MCP server wants its user to log in first.', false, 503, -32183),

@@ -26,6 +26,7 @@ export interface CardsComponents {
   profiles: Profiles;
   /** Whose JSON Web Tokens are taken, besides the node's own tokens. */
   issuer: string | undefined;
+  grpcAddress: () => string | undefined;
 }
 
 export const EXTENSIONS: readonly AgentExtension[] = [
@@ -110,9 +111,10 @@ export class Cards {
 
   #surroundings(baseUrl: string, viewer: Party, tenant?: string): CardSurroundings {
     const offered = this.#components.mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
+    const grpc = this.#components.grpcAddress();
     return {
       version: VERSION,
-      endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, tenant },
+      endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, grpc, tenant },
       tools: offered.map(({ owner, definition: { name, description } }) => ({ owner, name, description })),
       capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
       bearerScopes: ['tasks' satisfies Scope],
