@@ -18,6 +18,7 @@ import { Logins } from './mcp/upstream/login/logins.js';
 import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
+import type { Onramp } from './onramp/onramp.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
@@ -65,6 +66,7 @@ export class Host {
   readonly #upstreams: Upstreams;
   readonly #logins: Logins;
   readonly #server: ControlServer;
+  #onramp: Onramp | undefined;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
   #stopping = false;
@@ -87,7 +89,8 @@ export class Host {
     });
     const shutDown = () => runtime.defer(() => void this.stop());
     const gateway = () => this.gateway;
-    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, shutDown });
+    const onramp = () => this.onramp;
+    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, onramp, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }
@@ -116,6 +119,7 @@ export class Host {
       }
       await host.node.openStore();
       await host.#startAgents(loaded);
+      host.#onramp = await host.node.openOnramp(dataFolder, loaded.config.onramp);
       host.#startServers(loaded, env);
       await host.node.start();
       const logins = host.#logins;
@@ -137,6 +141,12 @@ export class Host {
   get gateway(): Gateway {
     if (this.node.gateway) return this.node.gateway;
     throw new EclipticError('NODE_STOPPED', 'the node has no HTTP edge at present');
+  }
+
+  /** Where coding agents come in. */
+  get onramp(): Onramp {
+    if (this.#onramp) return this.#onramp;
+    throw new EclipticError('NODE_STOPPED', 'the node is only starting; try again');
   }
 
   /** Agents whose modules failed, and why. */

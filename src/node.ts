@@ -21,6 +21,8 @@ import { McpService } from './mcp/service.js';
 import { Identity } from './membership/identity.js';
 import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
+import { OWNER } from './onramp/human.js';
+import { Onramp, type OnrampInit } from './onramp/onramp.js';
 import { Network, type NetworkInit } from './peers/network.js';
 import { AuditLog } from './records/audit-log.js';
 import { JournalLog, replay } from './records/journal-log.js';
@@ -83,6 +85,7 @@ export class EclipticNode {
   readonly #exchange: McpExchange | undefined;
   readonly #identity: Identity;
   #gateway: Gateway | undefined;
+  #onramp: Onramp | undefined;
   readonly #store: Store | undefined;
   readonly #upkeep: Upkeep | undefined;
   readonly #retention: MailInit | undefined;
@@ -193,6 +196,19 @@ export class EclipticNode {
     return this.#gateway;
   }
 
+  /** Lets coding agents in, each with a mailbox of its own. Needs a store; the owner's key is in `folder`. */
+  async openOnramp(folder: string, init: OnrampInit = {}): Promise<Onramp> {
+    if (!this.#store || !this.#mail) throw new EclipticError('STORE_REQUIRED', 'mailboxes need a node with a store');
+    const { registry, network } = this;
+    const runtime = this.#runtime;
+    const parts = { runtime, registry, network, mail: this.#mail, store: this.#store, identity: this.#identity };
+    const person = Identity.keptIn(folder, runtime, 'person.key');
+    const agent = (about: AgentInit) => this.agent(about);
+    const owner = () => this.#callerAgent(OWNER, undefined);
+    this.#onramp = await Onramp.open({ ...parts, person, agent, owner }, init);
+    return this.#onramp;
+  }
+
   /** Of a node with a store, those it keeps: the first agent gets the project that tasks belong to by default. */
   async #profiles(about: GatewayInit['about'] = {}): Promise<Profiles> {
     const own = () => this.agents.map(({ id }) => id).filter((id) => !this.#callers.has(id));
@@ -253,6 +269,7 @@ export class EclipticNode {
     if (this.#stopped) return;
     this.#stopped = true;
     if (this.#gateway) await this.#gateway.close();
+    this.#onramp?.close();
     if (drainMs > 0) await this.#drain(drainMs);
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();

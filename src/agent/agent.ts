@@ -240,6 +240,11 @@ export class Agent {
     return this.#components.channels.onChannel(this.id, acceptor);
   }
 
+  /** @internal An answer to a durable message, to be sent together with the message's end; undefined if it has none. */
+  answerTo(envelope: ValidEnvelope, payload: unknown): ValidEnvelope | undefined {
+    return this.#outbox.answerTo(envelope, 'response', payload);
+  }
+
   /** Takes the agent off the mesh. Requests that wait are rejected; messages that wait are reported undelivered. */
   leave(): void {
     if (this.#left) return;
@@ -268,7 +273,7 @@ export class Agent {
 
   /** Durable mail waits on disk until there is a handler for it. */
   #takeMail(): void {
-    if (this.#left) return;
+    if (this.#left || this.#init.fetchesMail) return;
     const take = (envelope: ValidEnvelope, delivery: Delivery) => this.#receive(envelope, delivery);
     this.#stopMail ??= this.#components.mail()?.attach(this.id, take);
   }

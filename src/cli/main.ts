@@ -32,6 +32,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ command: Command }>>> = 
   prompts: () => import('./prompts.js'),
   prompt: () => import('./prompt.js'),
   mcp: () => import('./mcp.js'),
+  tell: () => import('./tell.js'),
+  held: () => import('./held.js'),
   token: () => import('./token.js'),
   invite: () => import('./invite.js'),
   join: () => import('./join.js'),

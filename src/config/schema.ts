@@ -230,6 +230,13 @@ export const ConfigSchema = z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
       .optional()
       .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
+    onramp: z
+      .strictObject({
+        hops: positive.optional().describe('Answers to answers in a row, before a chain is stopped. Default: 8.'),
+        perPair: positive.optional().describe('Messages of one agent to another in ten minutes. Default: 200.'),
+      })
+      .optional()
+      .describe('Coding agents that come in with "ecliptic mcp".'),
     limits: LimitsSchema.optional(),
   })
   .describe('Configuration of an Ecliptic node');

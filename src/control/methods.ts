@@ -17,12 +17,14 @@ import type { Mail } from '../mail/mail.js';
 import type { McpService } from '../mcp/service.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
+import type { Onramp } from '../onramp/onramp.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
 import { mailMethods } from './mail-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
 import { networkMethods } from './network-methods.js';
+import { onrampMethods } from './onramp-methods.js';
 import { Params } from './params.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
@@ -49,6 +51,8 @@ export interface ControlMethodsComponents {
   /** The HTTP edge, once there is one. */
   gateway: () => Gateway;
   upstreams: Upstreams;
+  /** Where coding agents come in. */
+  onramp: () => Onramp;
   /** Begins the shutdown. */
   shutDown: () => void;
 }
@@ -69,7 +73,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, gateway, upstreams, shutDown } = components;
+  const { node, failures, gateway, upstreams, onramp, shutDown } = components;
   const { registry, router, threads, observability } = node;
   return {
     agents(params) {
@@ -133,6 +137,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...taskMethods(gateway),
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
+    ...onrampMethods(onramp),
     ...networkMethods(
       () => {
         if (node.network) return node.network;

@@ -27,6 +27,7 @@ import { Logins } from '../mcp/upstream/login/logins.js';
 import { Redactor } from '../mcp/upstream/redactor.js';
 import { checkSignedCard } from '../membership/signed-card.js';
 import { guardedFetch } from '../net/guarded-fetch.js';
+import { LoopGuard } from '../onramp/loop-guard.js';
 import { Children } from '../process/children.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { SqliteStore } from '../store/sqlite-store.js';
@@ -385,6 +386,7 @@ const triggers: Record<ErrorCode, () => unknown> = {
     limiter.take('alice');
     limiter.take('alice');
   },
+  LOOP_STOPPED: () => new LoopGuard(systemRuntime(), { hops: 8 }).pass('alice', 'bob', 9),
   HOST_REFUSED: async () => httpCode(await startHost(temporaryFolder()), { origin: 'http://evil.example' }),
 };
 
