@@ -15,7 +15,7 @@ export interface Provenance {
 
 /** Tags that mean something to models or to the programs around them. */
 const WRAPPERS =
-  /<(?=\/?(?:system|assistant|user|human|tool|function|invoke|instructions?|context|reminder|command|channel|message|important|admin|developer|antml|mesh)\b)/giu;
+  /<(?=\/?(?:system|assistant|user|human|tool|function|invoke|instructions?|context|reminder|command|channel|message|important|admin|developer|antml|mesh)(?![a-z]))/giu;
 /** Words that some models read as the beginning of somebody's turn. */
 const TURNS = /^(\s*)(system|assistant|user|human|developer|tool)(\s*:)/gimu;
 /** Special tokens of several models. */

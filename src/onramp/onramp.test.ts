@@ -36,7 +36,7 @@ describe('mail between members', () => {
   });
 
   it('is unread again when its reader gave up waiting for the answer that brought it', async () => {
-    const { nodes, alice, bob } = await pair();
+    const { alice, bob } = await pair();
     await alice.send('bob', 'hello');
     const gone = new AbortController();
     gone.abort();
@@ -75,7 +75,7 @@ describe('mail between members', () => {
   });
 
   it('is announced once, with every kind of result', async () => {
-    const { nodes, alice, bob } = await pair();
+    const { alice, bob } = await pair();
     const [id] = idsIn(await alice.send('bob', 'hello', { needs: 'ack' }));
     expect(await bob.call('mesh_peers')).toContain(`1 unread: ${id} from alice needs ack; call mesh_inbox.`);
     expect(await bob.call('mesh_peers')).not.toContain('unread');
@@ -169,7 +169,7 @@ describe('a person', () => {
   });
 
   it('cannot be played by an agent, also not by repeating what the person said [ON10]', async () => {
-    const { nodes, onramp, node, alice, bob } = await pair();
+    const { nodes, onramp, alice, bob } = await pair();
     await nodes.settled(onramp.tell('bob', 'stop, please'));
     const text = await bob.inbox();
     expect(text).toContain('origin: human');
@@ -182,7 +182,7 @@ describe('a person', () => {
 
 describe('loops', () => {
   it('of two who always answer stop, with the reason, while new work passes [ON14]', async () => {
-    const { nodes, alice, bob } = await pair();
+    const { alice, bob } = await pair();
     await alice.send('bob', 'ping', { needs: 'reply' });
     let hops = 0;
     let stopped = '';

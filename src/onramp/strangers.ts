@@ -26,7 +26,7 @@ export class Strangers {
   relationOf(address: string): Provenance['relation'] {
     const { node } = splitAddress(address);
     if (node === undefined) return 'same-node';
-    return this.#isOwnDevice(node) ? 'same-owner' : 'paired';
+    return this.#network?.isOwnDevice(node) ? 'same-owner' : 'paired';
   }
 
   /** Why mail from there waits; undefined when it does not. */
@@ -39,10 +39,5 @@ export class Strangers {
     if (this.relationOf(address) !== 'paired' || this.#known.has(address)) return;
     await this.#store.write([{ put: 'acquaintances', row: { address, at: this.#runtime.now() } }]);
     this.#known.add(address);
-  }
-
-  /** Only one's own devices may speak with every tier. */
-  #isOwnDevice(node: string): boolean {
-    return this.#network?.peers.all.find((peer) => peer.node === node)?.grant?.tiers.includes(0) === true;
   }
 }
