@@ -56,12 +56,13 @@ export class Client {
   async begin(
     tool: string,
     args: Record<string, unknown> = {},
-    signal = new AbortController().signal,
+    signal: AbortSignal = new AbortController().signal,
   ): Promise<string> {
     const seen = this.#seen;
     this.#seen = [];
     const { text, shown = [] } = await this.member.call(tool, args, { number: ++this.#number, seen, signal });
-    this.#seen.push(...shown);
+    // Who gave up reads no answer.
+    if (!signal.aborted) this.#seen.push(...shown);
     return text;
   }
 

@@ -10,6 +10,8 @@ import type { Runtime } from '../runtime/runtime.js';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const START_MS = 20_000;
+/** How long somebody else's node may take when this one's has given way. */
+const OTHERS_MS = 3_000;
 const POLL_MS = 50;
 
 /** A connection to the user's node; where none runs, one is started, which outlives this process. */
@@ -18,13 +20,17 @@ export async function connectOrStart(runtime: Runtime, dataFolder: string, env: 
   const found = await connect(path, runtime);
   if (found) return found;
   const exited = start(dataFolder, env);
-  const deadline = runtime.now() + START_MS;
+  let deadline = runtime.now() + START_MS;
+  let waning = false;
   while (runtime.now() < deadline) {
     await new Promise<void>((resolve) => void runtime.setTimer(resolve, POLL_MS));
-    // Another process may have been faster: then this one's node went away again, and that one's answers.
     const client = await connect(path, runtime);
     if (client) return client;
-    if (exited() && !(await connect(path, runtime))) break;
+    // It failed, or another process was faster: then that one's node will answer in a moment.
+    if (exited() && !waning) {
+      waning = true;
+      deadline = Math.min(deadline, runtime.now() + OTHERS_MS);
+    }
   }
   const log = logOf(dataFolder);
   throw new EclipticError('NO_NODE', `the node did not start; ${log} says why, or run: ecliptic up`, { log });

@@ -10,18 +10,20 @@ import { listed } from './payload.js';
 
 export const command: Command = {
   summary: 'make the coding agent that starts this a member of the mesh (MCP on standard input and output)',
-  usage: 'mcp [--as NAME] [--tools mesh|core|all] [--capability LIST] [--tier N]',
+  usage: 'mcp [--as NAME] [--tools mesh|core|all] [--capability LIST] [--tier N] [--no-start]',
   options: {
     as: { type: 'string' },
     tools: { type: 'string' },
     capability: { type: 'string' },
     tier: { type: 'string' },
+    'no-start': { type: 'boolean' },
   },
   optionHelp: [
     ['--as NAME', 'what others call this agent (default: made from the client and the folder)'],
     ['--tools WHICH', 'mesh: eight tools to work with others (default); core: four of them; all: every agent’s tools'],
     ['--capability LIST', 'what it can do for others, separated by commas'],
     ['--tier N', '0, 1, 2 or 3 (default: 3)'],
+    ['--no-start', 'wait for a node instead of starting one in the background'],
   ],
   examples: [
     'claude mcp add ecliptic -- npx ecliptic mcp --as alice',
@@ -48,7 +50,8 @@ const LAST_CALLS_MS = 2_000;
 async function serve(invocation: Invocation, tools: typeof ALL_TOOLS): Promise<void> {
   const runtime = systemRuntime();
   const about = aboutMember(invocation);
-  let connection: { close(): Promise<void> } | undefined;
+  const starts = invocation.values['no-start'] !== true;
+  let connection: { close(): void } | undefined;
   const server: StdioServer = new StdioServer({
     tools,
     instructions: INSTRUCTIONS,
@@ -61,7 +64,7 @@ async function serve(invocation: Invocation, tools: typeof ALL_TOOLS): Promise<v
       ]);
       const dataFolder = await invocation.dataFolder();
       const made = new MeshConnection(runtime, {
-        connect: () => connectOrStart(runtime, dataFolder, invocation.env),
+        connect: () => (starts ? connectOrStart(runtime, dataFolder, invocation.env) : invocation.connect()),
         about: { ...about, client },
         shown: () => server.unproven,
         onName: (name) => process.stderr.write(`ecliptic: this agent is "${name}" on the mesh\n`),
@@ -75,7 +78,7 @@ async function serve(invocation: Invocation, tools: typeof ALL_TOOLS): Promise<v
   await Promise.race([once(lines, 'close'), orphaned(runtime)]);
   const late = new Promise<void>((resolve) => void runtime.setTimer(resolve, LAST_CALLS_MS));
   await Promise.race([server.idle(), late]);
-  await connection?.close();
+  connection?.close();
   process.exit(0);
 }
 

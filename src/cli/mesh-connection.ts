@@ -47,14 +47,14 @@ export class MeshConnection implements Backend {
     return client.call<Answer>('onramp.call', params);
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#closed = true;
-    const joined = await this.#joined?.catch(() => undefined);
-    joined?.client.close();
+    this.#joined?.then(({ client }) => client.close()).catch(() => {});
   }
 
-  #keepJoined(): void {
-    const joining = this.#join();
+  /** Joins, and joins again after each end, a little later each time that it fails. */
+  #keepJoined(delayMs = 0): void {
+    const joining = this.#pause(delayMs).then(() => this.#join());
     this.#joined = joining;
     joining.then(
       ({ client }) => {
@@ -67,8 +67,13 @@ export class MeshConnection implements Backend {
 
   #again(): void {
     if (this.#closed) return;
-    this.#runtime.setTimer(() => !this.#closed && this.#keepJoined(), this.#retryMs);
+    this.#keepJoined(this.#retryMs);
     this.#retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.#retryMs);
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (ms === 0) return Promise.resolve();
+    return new Promise((resolve) => void this.#runtime.setTimer(resolve, ms));
   }
 
   async #join(): Promise<Joined> {
@@ -90,14 +95,27 @@ export class MeshConnection implements Backend {
   }
 
   /** The place in the mesh, or why there is none for now. */
-  #soon(): Promise<Joined> {
+  async #soon(): Promise<Joined> {
+    const deadline = this.#runtime.now() + PATIENCE_MS;
+    for (;;) {
+      const attempt = this.#joined!;
+      try {
+        return await this.#within(attempt, deadline - this.#runtime.now());
+      } catch (error) {
+        const hopeless = !(error instanceof EclipticError && error.retryable) || this.#joined === attempt;
+        if (hopeless || this.#closed) throw error;
+      }
+    }
+  }
+
+  #within(joined: Promise<Joined>, ms: number): Promise<Joined> {
     return new Promise((resolve, reject) => {
       const timer = this.#runtime.setTimer(() => {
         reject(
           new EclipticError('NO_NODE', 'the mesh cannot be reached at present; nothing was done; try again later'),
         );
-      }, PATIENCE_MS);
-      this.#joined!.finally(() => timer.cancel()).then(resolve, reject);
+      }, ms);
+      joined.finally(() => timer.cancel()).then(resolve, reject);
     });
   }
 }

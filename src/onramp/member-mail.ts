@@ -113,9 +113,10 @@ export class MemberMail {
 
   /** A call was made by one who had been given these: they were read. */
   async prove(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#load();
     for (const id of ids) {
       const open = this.#open.get(id);
-      if (!open || open.shownIn === undefined || isRead(open)) continue;
+      if (!open || isRead(open)) continue;
       if (open.letter.needs === 'none') await this.end(open, { state: 'done' });
       else this.#letterbox.read(open.held);
     }
