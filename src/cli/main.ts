@@ -32,6 +32,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ command: Command }>>> = 
   prompts: () => import('./prompts.js'),
   prompt: () => import('./prompt.js'),
   mcp: () => import('./mcp.js'),
+  setup: () => import('./setup.js'),
   tell: () => import('./tell.js'),
   held: () => import('./held.js'),
   token: () => import('./token.js'),
