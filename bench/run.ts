@@ -6,6 +6,7 @@ import { run as durable } from './durable.js';
 import { run as links } from './links.js';
 import { run as mcp } from './mcp.js';
 import { run as mesh } from './mesh.js';
+import { run as providers } from './providers.js';
 
 const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   mesh,
@@ -13,6 +14,7 @@ const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   durable,
   mcp,
   a2a,
+  providers,
   coordination,
   cli,
 };

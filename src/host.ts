@@ -1,16 +1,25 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ACP_RULES } from './acp/permission.js';
+import type { McpServer } from './acp/sdk.js';
 import type { Agent } from './agent/agent.js';
+import { ActionGate } from './approvals/action-gate.js';
 import { Approvals } from './approvals/approvals.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
 import { readMcpServers } from './config/mcp-servers.js';
+import { readProcessAgent } from './config/process-agents.js';
+import { readRemoteAgents } from './config/remote-agents.js';
 import type { AgentConfig, HttpConfig, NetworkConfig } from './config/schema.js';
+import { agentFindings } from './control/agent-findings.js';
 import { ControlClient } from './control/client.js';
 import { controlPath, prepareDataFolder, unusable } from './control/data-folder.js';
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
+import { Credentials } from './credentials/credentials.js';
+import { systemKeychain } from './credentials/keychain.js';
 import type { AgentAbout } from './gateway/a2a/profiles.js';
 import type { Gateway } from './gateway/gateway.js';
 import { loginCallback, loginCallbackUrl } from './gateway/login-callback.js';
@@ -18,11 +27,21 @@ import { Logins } from './mcp/upstream/login/logins.js';
 import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
+import type { Onramp } from './onramp/onramp.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { RalphLoop } from './orchestrator/ralph/ralph-loop.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
 import { Children } from './process/children.js';
+import { MemoryWatch } from './process/memory-watch.js';
+import { serveRemoteAgents } from './providers/a2a-agent.js';
+import { watchCredentials } from './providers/credential-watch.js';
+import { DEFAULT_WORKSPACE } from './providers/failover.js';
+import { Lanes } from './providers/lanes.js';
+import { MCPBridgeAdapter } from './providers/mcp-bridge.js';
+import { ProcessAgents } from './providers/process-agents.js';
+import type { ProviderRegistry } from './providers/provider-registry.js';
+import { reportActions, reportCredentials } from './records/guarded-events.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
 import type { Runtime } from './runtime/runtime.js';
 import { SqliteStore } from './store/sqlite-store.js';
@@ -51,6 +70,8 @@ interface Belongings {
   readonly approvals: Approvals;
   readonly pins: Pins;
   readonly dataFolder: string;
+  readonly config: LoadedConfig['config'];
+  readonly env: HostInit['env'];
 }
 
 /**
@@ -65,7 +86,15 @@ export class Host {
   readonly #belongings: Belongings;
   readonly #upstreams: Upstreams;
   readonly #logins: Logins;
+  /** Secrets of providers. */
+  readonly credentials: Credentials;
+  /** What agents must pass before they do something by themselves. */
+  readonly gate: ActionGate;
+  readonly providers: ProviderRegistry;
+  readonly #lanes: Lanes;
+  readonly #processAgents: ProcessAgents;
   readonly #server: ControlServer;
+  #onramp: Onramp | undefined;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
   #loop: RalphLoop | undefined;
@@ -75,12 +104,48 @@ export class Host {
   private constructor(runtime: Runtime, belongings: Belongings, node: EclipticNode, control: string) {
     this.#runtime = runtime;
     this.#belongings = belongings;
-    const { children, approvals, pins } = belongings;
+    const { children, approvals, pins, config, env } = belongings;
     const { mcp: service, observability } = node;
     const redirectUrl = () => loginCallbackUrl(this.gateway.url);
     this.#logins = new Logins(runtime, { folder: belongings.dataFolder, redirectUrl });
     const logins = this.#logins;
-    this.#upstreams = new Upstreams({ runtime, service, observability, children, approvals, pins, logins });
+    const { keychain, ...credentialsInit } = config.credentials ?? {};
+    this.credentials = new Credentials(
+      {
+        runtime,
+        keychain: keychain === false ? undefined : systemKeychain({ runtime, children, env }),
+        report: reportCredentials(runtime, observability),
+      },
+      { folder: belongings.dataFolder, ...credentialsInit },
+    );
+    const { credentials } = this;
+    // Whoever writes rules has all of them in their own hands.
+    const { policy: rules = ACP_RULES, limits } = config;
+    this.gate = new ActionGate(
+      { approvals, report: reportActions(runtime, observability) },
+      { rules, timeoutMs: limits?.approvalMs },
+    );
+    const { gate } = this;
+    this.providers = node.providers;
+    this.#lanes = new Lanes(join(belongings.dataFolder, 'lanes'));
+    const { providers } = this;
+    watchCredentials({ runtime, credentials, providers });
+    const lanes = this.#lanes;
+    const memory = new MemoryWatch(runtime);
+    this.#processAgents = new ProcessAgents({
+      ...{ runtime, children, memory, providers, lanes, gate, credentials },
+      meshAccess: (agent, { mcpOverHttp }) => meshAccess(this, agent, mcpOverHttp, belongings.dataFolder),
+    });
+    this.#upstreams = new Upstreams({
+      runtime,
+      service,
+      observability,
+      children,
+      approvals,
+      pins,
+      logins,
+      credentials,
+    });
     const upstreams = this.#upstreams;
     this.node = node;
     this.control = control;
@@ -89,8 +154,11 @@ export class Host {
     });
     const shutDown = () => runtime.defer(() => void this.stop());
     const gateway = () => this.gateway;
+    const findAgents = () => agentFindings({ runtime, children, env });
     const loop = () => this.loop;
-    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, loop, shutDown });
+    const onramp = () => this.onramp;
+    const parts = { node, failures: this.#failures, gateway, upstreams, credentials, approvals, lanes, onramp, loop };
+    const methods = controlMethods({ ...parts, agentFindings: findAgents, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }
@@ -106,8 +174,9 @@ export class Host {
       await clearStaleSocket(control);
       children = await Children.open(runtime, { folder: join(dataFolder, 'children') });
       const approvals = new Approvals(runtime, { folder: dataFolder });
-      const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }), dataFolder };
-      const { tiers, sandbox, state, limits } = loaded.config;
+      const { config } = loaded;
+      const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }), dataFolder, config, env };
+      const { tiers, sandbox, state, limits } = config;
       const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
       const store = await SqliteStore.open(dataFolder);
       try {
@@ -119,17 +188,21 @@ export class Host {
       }
       await host.node.openStore();
       await host.#startAgents(loaded);
+      host.#onramp = await host.node.openOnramp(dataFolder, loaded.config.onramp);
       host.#startServers(loaded, env);
       await host.node.start();
       const logins = host.#logins;
       const routes = [loginCallback((query) => logins.finish(query))];
-      await host.node.serve({ ...init.http, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
+      const { grpcPort, ...http } = init.http ?? {};
+      const grpc = grpcPort === undefined ? undefined : { port: grpcPort };
+      await host.node.serve({ ...http, grpc, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
       const { registry, router } = host.node;
       const agent = (id: string) => host!.node.agentById(id);
       const parts = { runtime, store, registry, router, agent, children };
       host.#loop = new RalphLoop(parts, loaded.config.hierarchy);
       await host.#loop.resume();
       await host.#server.listen(control);
+      void host.#processAgents.start();
       return host;
     } catch (error) {
       if (host) await host.stop();
@@ -145,6 +218,12 @@ export class Host {
   get gateway(): Gateway {
     if (this.node.gateway) return this.node.gateway;
     throw new EclipticError('NODE_STOPPED', 'the node has no HTTP edge at present');
+  }
+
+  /** Where coding agents come in. */
+  get onramp(): Onramp {
+    if (this.#onramp) return this.#onramp;
+    throw new EclipticError('NODE_STOPPED', 'the node is only starting; try again');
   }
 
   /** What works through plans. */
@@ -166,6 +245,7 @@ export class Host {
     const { children, approvals, lock } = this.#belongings;
     await this.#loop?.close();
     await this.node.stop({ drainMs: DRAIN_MS });
+    await this.#lanes.closeAll();
     await this.#upstreams.close();
     await children.close();
     approvals.close();
@@ -184,8 +264,25 @@ export class Host {
         offerRemoteAgents(agent, { runtime: this.#runtime, allowPrivate: config.http?.allowPrivate });
     }
     for (const [id, agentConfig] of Object.entries(own)) {
-      const { module, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...init } = agentConfig;
-      await this.#setUp(this.node.agent({ id, ...init }), module && resolve(folder, module));
+      const { module, a2a, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...rest } = agentConfig;
+      const { command: _c, acp: _acp, lane: _l, ...init } = rest;
+      const agent = this.node.agent({ id, ...init });
+      if (this.#isProcess(agent, agentConfig, folder)) continue;
+      if (a2a) this.#serveRemotely(agent, a2a, config.http);
+      // A module may add what it likes to what remote agents do.
+      if (!a2a || module !== undefined) await this.#setUp(agent, module && resolve(folder, module));
+    }
+  }
+
+  /** Is the agent a program? It is then started when there is an endpoint to hand to it. */
+  #isProcess(agent: Agent, config: AgentConfig, folder: string): boolean {
+    try {
+      const init = readProcessAgent(config, this.#belongings.env, folder);
+      if (init) this.#processAgents.add(agent, init);
+      return init !== undefined;
+    } catch (error) {
+      this.#failed(agent, toEclipticError(error, 'INVALID_CONFIG'));
+      return true;
     }
   }
 
@@ -199,7 +296,40 @@ export class Host {
       this.node.agent({ id: agent, description: `Owns what the MCP server "${name}" offers.` });
     }
     for (const server of idle) this.#upstreams.addIdle(server);
-    for (const server of servers) this.#upstreams.add(server);
+    for (const server of servers) {
+      this.#upstreams.add(server);
+      this.#bridge(server.name);
+    }
+  }
+
+  /** An MCP server is a provider too: its health is watched, and its owner can start it again. */
+  #bridge(server: string): void {
+    const { providers, providerEvents: events } = this.node;
+    const id = `mcp/${server.replace(/[^\w./-]+/g, '-')}`;
+    const adapter = new MCPBridgeAdapter(id, {
+      runtime: this.#runtime,
+      events,
+      open: (name) => this.#upstreams.get(name),
+    });
+    const config = { server, keepTrying: true };
+    const about = { type: 'mcp', workspaceId: DEFAULT_WORKSPACE, concurrencyLimit: 100 } as const;
+    providers.register({ id, config, ...about, capabilities: [`server:${server}`] }, adapter).catch((error) => {
+      this.#runtime.logger.warn({ server, err: error }, 'an MCP server is not there yet');
+    });
+  }
+
+  #serveRemotely(agent: Agent, a2a: NonNullable<AgentConfig['a2a']>, http: HttpConfig | undefined): void {
+    const { registry, providers, providerEvents: events, network } = this.node;
+    const reachable = (node: string) => network?.peers.reachable(node) ?? false;
+    const components = {
+      runtime: this.#runtime,
+      registry,
+      providers,
+      events,
+      credentials: this.credentials,
+      reachable,
+    };
+    serveRemoteAgents({ ...components, allowPrivate: http?.allowPrivate }, agent, readRemoteAgents(a2a));
   }
 
   /** A module that fails takes down its own agent's behaviour, never the node. */
@@ -208,12 +338,15 @@ export class Host {
     try {
       await this.#inTime(runAgentModule(agent, module), module);
     } catch (error) {
-      const failure = toEclipticError(error, 'MODULE_FAILED');
-      this.#failures.set(agent.id, failure);
-      this.#runtime.logger.error({ agent: agent.id, err: failure }, 'an agent’s module failed');
-      const { code, message: reason } = failure;
-      this.node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: this.#runtime.now() });
+      this.#failed(agent, toEclipticError(error, 'MODULE_FAILED'));
     }
+  }
+
+  #failed(agent: Agent, failure: EclipticError): void {
+    this.#failures.set(agent.id, failure);
+    this.#runtime.logger.error({ agent: agent.id, err: failure }, 'an agent could not be set up');
+    const { code, message: reason } = failure;
+    this.node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: this.#runtime.now() });
   }
 
   #inTime(setUp: Promise<void>, module: string): Promise<void> {
@@ -224,6 +357,19 @@ export class Host {
       setUp.finally(() => timer.cancel()).then(resolve, reject);
     });
   }
+}
+
+/** How an agent's program reaches the mesh's tools: over HTTP in its own name, or where it cannot, over the owner's socket. */
+function meshAccess({ gateway, node }: Host, agent: string, overHttp: boolean, dataFolder: string): McpServer {
+  const name = 'ecliptic';
+  if (overHttp) {
+    const token = gateway.tokens.lend(agent, node.registry.ownEntry(agent)?.sandboxId);
+    const headers = [{ name: 'Authorization', value: `Bearer ${token}` }];
+    return { type: 'http', name, url: gateway.mcpUrl, headers };
+  }
+  const program = fileURLToPath(new URL('../bin/ecliptic', import.meta.url));
+  const args = [program, 'mcp', '--tools', 'all', '--as', agent, '--data', dataFolder];
+  return { name, command: process.execPath, args, env: [] };
 }
 
 /** What the configuration says of agents besides their cards. */

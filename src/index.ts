@@ -49,7 +49,7 @@ export {
 export type { CallOptions } from './a2a-protocol/client/call-limits.js';
 export type { SignatureVerdict } from './a2a-protocol/client/card-keys.js';
 export { CardSource } from './a2a-protocol/client/card-source.js';
-export type { Credentials } from './a2a-protocol/client/credentials.js';
+export type { Credentials, CredentialsOf } from './a2a-protocol/client/credentials.js';
 export {
   clearAgentCardCache,
   discoverAgent,
@@ -74,6 +74,18 @@ export type { RequestOptions } from './agent/conversations.js';
 export type { Message } from './agent/message.js';
 export type { Recipient, SendOptions } from './agent/outbox.js';
 export type { StreamReader } from './agent/streams.js';
+export type {
+  Bid,
+  Complexity,
+  Engagement,
+  Negotiation,
+  ProposalHandler,
+  ProposalInit,
+  ProposalStatus,
+  ReceivedProposal,
+  TaskNegotiator,
+  TaskProposal,
+} from './coordination/negotiation/proposal.js';
 export { CRDTSyncChannel, type CRDTUpdate } from './coordination/state/crdt-sync-channel.js';
 export type {
   DocumentChange,
@@ -91,18 +103,6 @@ export {
   CRDTSyncMessageSchema,
   type VectorClock,
 } from './coordination/state/sync-message.js';
-export type {
-  Bid,
-  Complexity,
-  Engagement,
-  Negotiation,
-  ProposalHandler,
-  ProposalInit,
-  ProposalStatus,
-  ReceivedProposal,
-  TaskNegotiator,
-  TaskProposal,
-} from './coordination/negotiation/proposal.js';
 export type { SwarmCoordinator, SwarmOptions } from './coordination/swarm/swarm-coordinator.js';
 export type { SwarmPlan } from './coordination/swarm/swarm-plan.js';
 export type { EscalationKind, SwarmEscalation, SwarmOutcome, SwarmStatus } from './coordination/swarm/swarm-records.js';
@@ -143,6 +143,35 @@ export { RalphLoop, type RalphLoopComponents, type RunInit } from './orchestrato
 export type { RunNews, RunView } from './orchestrator/ralph/run-news.js';
 export type { Finding, InviteOptions, Network, PeerRow } from './peers/network.js';
 export type { PeerLimits, PeerStatus } from './peers/peer.js';
+export { Children, type ChildrenInit } from './process/children.js';
+export { MemoryWatch } from './process/memory-watch.js';
+export { A2ARouterAdapter, type A2ARouterComponents, type EndpointSource } from './providers/a2a-router.js';
+export type { A2AConfig, A2ADelegation, A2AEndpoint, A2AResult } from './providers/a2a-types.js';
+export {
+  ACPClientAdapter,
+  type ACPComponents,
+  type ACPConfig,
+  type ACPResult,
+  type ACPTask,
+} from './providers/acp-client-adapter.js';
+export { CommandAdapter } from './providers/command-adapter.js';
+export type { FailoverRouter } from './providers/failover.js';
+export type { HealthCoordinator } from './providers/health.js';
+export type { HostLimits } from './providers/host/limits.js';
+export type { ProcessComponents, ProcessConfig } from './providers/host/provider-process.js';
+export { type Lane, type LaneRow, Lanes } from './providers/lanes.js';
+export type {
+  ExecuteTerms,
+  ProviderAdapter,
+  ProviderCrash,
+  ProviderHealthStatus,
+  ProviderRegistration,
+  ProviderUpdate,
+} from './providers/provider-adapter.js';
+export { isRetryable, NormalizedProviderError, normalizeError } from './providers/provider-errors.js';
+export type { ProviderEvents } from './providers/provider-events.js';
+export type { ExecuteRoute, ProviderRegistry } from './providers/provider-registry.js';
+export type { ProviderRow } from './providers/provider-row.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';
 export type { Logger, Runtime, Timer } from './runtime/runtime.js';
 export { systemRuntime } from './runtime/system-runtime.js';

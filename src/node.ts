@@ -24,7 +24,11 @@ import { McpService } from './mcp/service.js';
 import { Identity } from './membership/identity.js';
 import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
+import { OWNER } from './onramp/human.js';
+import { Onramp, type OnrampInit } from './onramp/onramp.js';
 import { Network, type NetworkInit } from './peers/network.js';
+import { ProviderEvents } from './providers/provider-events.js';
+import { ProviderRegistry, type ProviderRegistryInit } from './providers/provider-registry.js';
 import { AuditLog } from './records/audit-log.js';
 import { JournalLog, replay } from './records/journal-log.js';
 import { Upkeep, type UpkeepLimits } from './records/upkeep.js';
@@ -54,6 +58,8 @@ export interface NodeInit {
     channels?: ChannelManagerInit;
     events?: A2AObservabilityInit;
     threads?: ThreadTableInit;
+    /** Health, and work that waits while all are down. */
+    providers?: ProviderRegistryInit;
     /** What is kept of the past, in the store. */
     retention?: UpkeepLimits & MailInit;
   };
@@ -72,6 +78,9 @@ export interface Records {
   replay(rows: readonly unknown[]): ReturnType<typeof replay>;
 }
 
+/** Outside callers that may have an agent here. */
+const MAX_CALLERS = 10_000;
+
 /** One node of the mesh: its agents, and the parts that carry messages between them. */
 export class EclipticNode {
   readonly key: string;
@@ -85,6 +94,9 @@ export class EclipticNode {
   readonly network: Network | undefined;
   /** What agents offer over MCP, here and on other nodes. */
   readonly mcp: McpService;
+  /** Agent processes, tool servers and remote agents that do work for this node's agents. */
+  readonly providers: ProviderRegistry;
+  readonly providerEvents: ProviderEvents;
   /** The documents that agents of this node share. */
   readonly documents: Documents;
   /** The swarms that agents of this node take part in. */
@@ -92,6 +104,7 @@ export class EclipticNode {
   readonly #exchange: McpExchange | undefined;
   readonly #identity: Identity;
   #gateway: Gateway | undefined;
+  #onramp: Onramp | undefined;
   readonly #store: Store | undefined;
   readonly #upkeep: Upkeep | undefined;
   readonly #retention: MailInit | undefined;
@@ -161,6 +174,8 @@ export class EclipticNode {
       this.#exchange = new McpExchange({ service: mcp, registry, peers: this.network.peers });
       this.network.peers.offers = this.#exchange;
     }
+    this.providerEvents = new ProviderEvents(runtime, observability);
+    this.providers = new ProviderRegistry({ runtime, events: this.providerEvents }, limits.providers);
     const { router, channels, envelopes: factory } = this;
     const mail = () => this.#mail;
     const proposals = () => this.#proposals;
@@ -221,21 +236,41 @@ export class EclipticNode {
     return this.#gateway;
   }
 
+  /** Lets coding agents in, each with a mailbox of its own. Needs a store; the owner's key is in `folder`. */
+  async openOnramp(folder: string, init: OnrampInit = {}): Promise<Onramp> {
+    if (!this.#store || !this.#mail) throw new EclipticError('STORE_REQUIRED', 'mailboxes need a node with a store');
+    const { registry, network } = this;
+    const runtime = this.#runtime;
+    const parts = { runtime, registry, network, mail: this.#mail, store: this.#store, identity: this.#identity };
+    const person = Identity.keptIn(folder, runtime, 'person.key');
+    const agent = (about: AgentInit) => this.agent(about);
+    const owner = () => this.#callerAgent(OWNER, undefined);
+    this.#onramp = await Onramp.open({ ...parts, person, agent, owner }, init);
+    return this.#onramp;
+  }
+
   /** Of a node with a store, those it keeps: the first agent gets the project that tasks belong to by default. */
   async #profiles(about: GatewayInit['about'] = {}): Promise<Profiles> {
-    const own = () => this.agents.map(({ id }) => id).filter((id) => !this.#callers.has(id));
-    if (!this.#store) return new SharedProject(own, about);
+    if (!this.#store) return new SharedProject(() => this.#ownAgents(), about);
     const profiles = await StoreProfiles.open(this.#runtime, this.#store);
-    const [first] = own();
+    const [first] = this.#ownAgents();
     if (first !== undefined) await profiles.seed(first);
     for (const [agent, said] of Object.entries(about)) await profiles.set({ agent, ...said });
     return profiles;
+  }
+
+  /** Those that stand for nobody outside. */
+  *#ownAgents(): Generator<string> {
+    for (const id of this.#agents.keys()) if (!this.#callers.has(id)) yield id;
   }
 
   /** An outside caller is a member like any other, under its own name: it has a card, a tier and perhaps a sandbox. */
   #callerAgent(name: string, sandbox: string | undefined): Agent {
     const known = this.#agents.get(name);
     if (known) return known;
+    if (this.#callers.size >= MAX_CALLERS) {
+      throw new EclipticError('QUEUE_FULL', `${MAX_CALLERS} outside callers have tasks here already`);
+    }
     this.#callers.add(name);
     const about = { description: 'An outside caller.', tier: name === 'operator' ? 0 : 3 } as const;
     return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
@@ -286,12 +321,14 @@ export class EclipticNode {
     if (this.#stopped) return;
     this.#stopped = true;
     if (this.#gateway) await this.#gateway.close();
+    this.#onramp?.close();
     if (drainMs > 0) await this.#drain(drainMs);
     // While their agents are there: what they changed last still goes out.
     await this.swarms.close();
     await this.documents.close();
     await this.channels.closeAll();
     for (const agent of this.agents) agent.leave();
+    await this.providers.close();
     await this.registry.disableHyperswarmDiscovery();
     await this.#mail?.stop();
     await this.#proposals?.flush();

@@ -19,6 +19,7 @@ const delivered: ReadonlySet<Capability> = new Set<Capability>([
   'mcp',
   'protocol',
   'gateway',
+  'providers',
   'coordination',
 ]);
 

@@ -7,7 +7,12 @@ import type { AgentCard } from './types.js';
  * what the protocol does not know is no part of it.
  */
 export function canonicalCard(card: AgentCard): string {
-  return canonicalJson(normalize(card, CARD));
+  return canonicalJson(normalize(card, CARD, true));
+}
+
+/** The same without required fields that are empty, which the official SDKs leave out of what they sign. */
+export function canonicalCardWithoutEmpties(card: AgentCard): string {
+  return canonicalJson(normalize(card, CARD, false));
 }
 
 type Presence =
@@ -193,19 +198,20 @@ const CARD: MessageShape = {
   },
 };
 
-function normalize(value: unknown, shape: Shape): unknown {
+function normalize(value: unknown, shape: Shape, empties: boolean): unknown {
   if (typeof shape === 'string') return value ?? emptyOf(shape);
-  if ('list' in shape) return Array.isArray(value) ? value.map((entry) => normalize(entry, shape.list)) : [];
+  if ('list' in shape) return Array.isArray(value) ? value.map((entry) => normalize(entry, shape.list, empties)) : [];
   const from = (typeof value === 'object' ? value : undefined) ?? {};
   if ('map' in shape) {
-    return Object.fromEntries(Object.entries(from).map(([key, entry]) => [key, normalize(entry, shape.map)]));
+    return Object.fromEntries(Object.entries(from).map(([key, entry]) => [key, normalize(entry, shape.map, empties)]));
   }
   const kept: Record<string, unknown> = {};
   for (const [name, [presence, inner]] of Object.entries(shape.fields)) {
     const member = Object.hasOwn(from, name) ? (from as Record<string, unknown>)[name] : undefined;
     const set = member !== undefined && member !== null;
-    if (presence === 'required' || (set && (presence === 'explicit' || !isDefault(member)))) {
-      kept[name] = normalize(member, inner);
+    const always = presence === 'required' && empties;
+    if (always || (set && (presence === 'explicit' || !isDefault(member)))) {
+      kept[name] = normalize(member, inner, empties);
     }
   }
   return kept;

@@ -1,12 +1,13 @@
-import { createPrivateKey, createPublicKey, type JsonWebKey, type KeyObject, sign, verify } from 'node:crypto';
-import { canonicalCard } from './canonical-card.js';
+import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto';
+import { canonicalCard, canonicalCardWithoutEmpties } from './canonical-card.js';
+import { isJwsAlgorithm, isKeyFor, type Jwk, type JwkSet, verifyJws } from './jws.js';
 import type { AgentCard, AgentCardSignature } from './types.js';
 
 /** Signs cards as the node they come from: JWS over the canonical card, the payload left out (RFC 7515, appendix F). */
 export class CardSigner {
   readonly kid: string;
   readonly #private: KeyObject;
-  readonly #protected: string;
+  readonly #header: Readonly<Record<string, string>>;
 
   /** `seed` and `kid` are the node's: its Ed25519 seed in hex and its public key. `jku` says where the key can be had. */
   constructor(seed: string, kid: string, jku?: string) {
@@ -14,15 +15,24 @@ export class CardSigner {
     const d = Buffer.from(seed, 'hex').toString('base64url');
     const x = Buffer.from(kid, 'hex').toString('base64url');
     this.#private = createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', d, x }, format: 'jwk' });
-    const header = { alg: 'EdDSA', kid, typ: 'JOSE', ...(jku === undefined ? {} : { jku }) };
-    this.#protected = encode(JSON.stringify(header));
+    this.#header = { alg: 'EdDSA', kid, typ: 'JOSE', ...(jku === undefined ? {} : { jku }) };
   }
 
-  /** The card with this signature in the place of any that it had. */
+  /** The card with this node's signatures in the place of any that it had: one for each form that verifiers know. */
   sign(card: AgentCard): AgentCard {
-    const input = Buffer.from(`${this.#protected}.${encode(canonicalCard(card))}`);
-    const signature = sign(null, input, this.#private).toString('base64url');
-    return { ...card, signatures: [{ protected: this.#protected, signature }] };
+    const signatures = formsOf(card).map((form) => this.#signature(form));
+    const { securitySchemes, ...unsecured } = card;
+    if (securitySchemes) {
+      // @a2a-js/sdk 1.3 loses these when it makes what it verifies. Nobody else may take them for unsigned.
+      signatures.push(this.#signature(canonicalCardWithoutEmpties(unsecured), { [PARTIAL]: 'securitySchemes' }));
+    }
+    return { ...card, signatures };
+  }
+
+  #signature(form: string, more: Readonly<Record<string, string>> = {}): AgentCardSignature {
+    const header = encode(JSON.stringify({ ...this.#header, ...more }));
+    const signature = sign(null, Buffer.from(`${header}.${encode(form)}`), this.#private).toString('base64url');
+    return { protected: header, signature };
   }
 
   /** The public key, as it is served for verifiers. */
@@ -30,12 +40,6 @@ export class CardSigner {
     const { kty, crv, x } = createPublicKey(this.#private).export({ format: 'jwk' });
     return { keys: [{ kty, crv, x, kid: this.kid, alg: 'EdDSA', use: 'sig' }] };
   }
-}
-
-export type Jwk = JsonWebKey & { readonly kid?: string; readonly alg?: string; readonly use?: string };
-
-export interface JwkSet {
-  readonly keys: readonly Jwk[];
 }
 
 /** What a signature says of the key it was made with. Nothing of it is proven before the signature is. */
@@ -61,75 +65,50 @@ export function signatureHeaders(card: AgentCard): readonly SignatureHeader[] {
 /** Is at least one of the card's signatures made over this card with one of these keys? */
 export function verifyCard(card: AgentCard, { keys }: JwkSet): CardVerdict {
   const reasons: string[] = [];
-  let payload: string | undefined;
+  let forms: readonly string[] | undefined;
   for (const signature of (card.signatures ?? []).slice(0, MAX_SIGNATURES)) {
     const header = readHeader(signature);
     if (typeof header === 'string') {
       reasons.push(header);
       continue;
     }
-    payload ??= encode(canonicalCard(card));
-    const reason = check(signature, header, payload, keys);
+    forms ??= formsOf(card);
+    const reason = check(signature, header, forms, keys);
     if (reason === undefined) return { verified: true, kid: header.kid };
     reasons.push(reason);
   }
   return { verified: false, reasons };
 }
 
+/** As the protocol says, and, where that is another, as the official SDKs make it. */
+function formsOf(card: AgentCard): readonly string[] {
+  return [...new Set([canonicalCard(card), canonicalCardWithoutEmpties(card)])];
+}
+
+/** What a signature does not cover. One that leaves anything out proves nothing to us. */
+const PARTIAL = 'ecliptic/without';
+
 /** More signatures than this on one card are there to cost time. */
 const MAX_SIGNATURES = 8;
 
-interface Algorithm {
-  readonly digest: string | null;
-  /** The kind of key that it takes; a key is never used for another algorithm than its own. */
-  readonly key: (jwk: Jwk) => boolean;
-  readonly pss?: boolean;
-}
-
-const ALGORITHMS: Readonly<Record<string, Algorithm>> = {
-  EdDSA: { digest: null, key: isEd25519 },
-  Ed25519: { digest: null, key: isEd25519 },
-  ES256: { digest: 'sha256', key: (jwk) => jwk.kty === 'EC' && jwk.crv === 'P-256' },
-  ES384: { digest: 'sha384', key: (jwk) => jwk.kty === 'EC' && jwk.crv === 'P-384' },
-  RS256: { digest: 'sha256', key: (jwk) => jwk.kty === 'RSA' },
-  PS256: { digest: 'sha256', key: (jwk) => jwk.kty === 'RSA', pss: true },
-};
-
-function isEd25519(jwk: Jwk): boolean {
-  return jwk.kty === 'OKP' && jwk.crv === 'Ed25519';
-}
-
-/** Undefined where the signature holds, else why it does not. */
+/** Undefined where the signature holds for one of these forms of the card, else why it does not. */
 function check(
-  signature: AgentCardSignature,
+  { signature, protected: header }: AgentCardSignature,
   { alg, kid }: SignatureHeader,
-  payload: string,
+  forms: readonly string[],
   keys: readonly Jwk[],
 ): string | undefined {
-  if (!Object.hasOwn(ALGORITHMS, alg)) return `the algorithm "${alg}" is not taken`;
-  const algorithm = ALGORITHMS[alg]!;
+  if (!isJwsAlgorithm(alg)) return `the algorithm "${alg}" is not taken`;
   const jwk = keys.find((key) => key.kid === kid);
   if (!jwk) return `the key "${kid}" is not known`;
-  if (!algorithm.key(jwk) || (jwk.use !== undefined && jwk.use !== 'sig')) {
-    return `the key "${kid}" is not one for ${alg}`;
+  if (!isKeyFor(jwk, alg)) return `the key "${kid}" is not one for ${alg}`;
+  let reason: string | undefined;
+  for (const form of forms) {
+    reason = verifyJws(alg, jwk, `${header}.${encode(form)}`, signature);
+    if (reason === undefined) break;
   }
-  const bytes = Buffer.from(signature.signature, 'base64url');
-  // One signature has one spelling.
-  if (bytes.toString('base64url') !== signature.signature) return 'the signature is not base64url';
-  try {
-    const key = createPublicKey({ key: { ...jwk }, format: 'jwk' });
-    const input = Buffer.from(`${signature.protected}.${payload}`);
-    const padding = algorithm.pss ? { padding: RSA_PSS, saltLength: PSS_SALT_OF_DIGEST } : {};
-    const holds = verify(algorithm.digest, input, { key, dsaEncoding: 'ieee-p1363', ...padding }, bytes);
-    return holds ? undefined : 'the signature does not fit the card';
-  } catch {
-    return `the key "${kid}" cannot be used`;
-  }
+  return reason;
 }
-
-/** OpenSSL's numbers for PSS padding, and for a salt as long as the digest. */
-const RSA_PSS = 6;
-const PSS_SALT_OF_DIGEST = -1;
 
 const MAX_HEADER_CHARS = 8_192;
 
@@ -142,9 +121,10 @@ function readHeader({ protected: text }: AgentCardSignature): SignatureHeader | 
     return 'the protected header is not JSON';
   }
   if (typeof header !== 'object' || header === null) return 'the protected header is not an object';
-  const { alg, kid, jku, crit } = header as Record<string, unknown>;
+  const { alg, kid, jku, crit, [PARTIAL]: partial } = header as Record<string, unknown>;
   if (typeof alg !== 'string' || typeof kid !== 'string') return 'the protected header lacks alg or kid';
   if (crit !== undefined) return 'the protected header asks for extensions that are not known';
+  if (partial !== undefined) return `the signature leaves out ${String(partial).slice(0, 64)}`;
   return { alg, kid, jku: typeof jku === 'string' ? jku : undefined };
 }
 

@@ -3,7 +3,7 @@ import { canonicalJson } from '../membership/statement.js';
 import { compact } from './reading.js';
 import type { A2AAgentCard, A2AProtocolExtension } from './simple-types.js';
 import { type OfferedTool, skillOf, TOOL_INPUT_MODES, TOOL_OUTPUT_MODES } from './skills.js';
-import type { AgentCapabilities, AgentCard, AgentInterface, AgentProvider } from './types.js';
+import type { AgentCapabilities, AgentCard, AgentInterface, AgentProvider, SecurityScheme } from './types.js';
 import { type MergedCard, toMergedCard } from './v03-card.js';
 
 /** Where a node or one of its agents is reached. */
@@ -26,6 +26,8 @@ export interface CardSurroundings {
   readonly documentationUrl?: string | undefined;
   /** The scopes that a bearer token needs; undefined where callers need no token. */
   readonly bearerScopes?: readonly string[] | undefined;
+  /** Who issues tokens by OpenID Connect that are taken too. */
+  readonly issuer?: string | undefined;
 }
 
 export interface CardSubject {
@@ -56,6 +58,7 @@ export interface CardBundle {
 
 const MODES: readonly string[] = ['text/plain', 'application/json'];
 const BEARER = 'bearer';
+const OPEN_ID = 'openId';
 
 /** The card of a whole node: every tool that its agents offer is a skill. */
 export function buildNodeCard(node: CardSubject, around: CardSurroundings): AgentCard {
@@ -95,7 +98,12 @@ function describe({ description, persona }: CardAgent): string {
 }
 
 function build(subject: CardSubject, skills: AgentCard['skills'], around: CardSurroundings): AgentCard {
-  const { bearerScopes } = around;
+  const { bearerScopes, issuer } = around;
+  const discovery = issuer === undefined ? undefined : `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  const schemes: Record<string, SecurityScheme> = {
+    [BEARER]: { httpAuthSecurityScheme: { scheme: 'Bearer' } },
+    ...(discovery !== undefined && { [OPEN_ID]: { openIdConnectSecurityScheme: { openIdConnectUrl: discovery } } }),
+  };
   return compact<AgentCard>({
     name: subject.name,
     description: subject.description,
@@ -107,8 +115,10 @@ function build(subject: CardSubject, skills: AgentCard['skills'], around: CardSu
     skills,
     provider: around.provider,
     documentationUrl: around.documentationUrl,
-    securitySchemes: bearerScopes && { [BEARER]: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
-    securityRequirements: bearerScopes && [{ schemes: { [BEARER]: { list: bearerScopes } } }],
+    securitySchemes: bearerScopes && schemes,
+    // Any of them will do.
+    securityRequirements:
+      bearerScopes && Object.keys(schemes).map((name) => ({ schemes: { [name]: { list: bearerScopes } } })),
   });
 }
 

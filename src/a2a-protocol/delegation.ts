@@ -5,9 +5,9 @@ import { refuse } from './reading.js';
 import type { Metadata } from './types.js';
 
 /**
- * On whose behalf a task is done: the agents that handed it on, the first asker first. It travels in the metadata of
- * a message, and in a header where there is none. Each node adds the caller that it has authenticated, so that
- * the end of a chain is as true as the node that wrote it.
+ * On whose behalf a task is done: the agents that handed it on by their full addresses, the first asker first. It
+ * travels in the metadata of a request, and in a header where there is none. Whoever hands a task on adds itself, so
+ * that the end of a chain is as true as its sender.
  */
 export type DelegationChain = readonly string[];
 

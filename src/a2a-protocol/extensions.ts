@@ -16,8 +16,11 @@ export const EXTENSION_URIS = {
   delegation: 'urn:ecliptic:a2a:delegation:1',
 } as const;
 
+const NONE: readonly string[] = [];
+
 /** The URIs that a client names, each once and in its order. Several headers count as one. */
 export function parseExtensions(...headers: readonly (string | readonly string[] | undefined)[]): readonly string[] {
+  if (headers.every((header) => header === undefined)) return NONE;
   const named = new Set<string>();
   for (const header of headers.flat()) {
     for (const entry of header?.split(',') ?? []) {
@@ -40,9 +43,11 @@ export function activateExtensions(
   requested: readonly string[],
   offered: readonly AgentExtension[] = [],
 ): readonly string[] {
-  const missing = offered.filter(({ uri, required }) => required && !requested.includes(uri)).map(({ uri }) => uri);
-  if (missing.length > 0) {
+  const isMissing = ({ uri, required }: AgentExtension) => required && !requested.includes(uri);
+  if (offered.some(isMissing)) {
+    const missing = offered.filter(isMissing).map(({ uri }) => uri);
     throw new EclipticError('EXTENSION_REQUIRED', `the request must support ${missing.join(', ')}`, { missing });
   }
+  if (requested.length === 0) return NONE;
   return requested.filter((uri) => offered.some((extension) => extension.uri === uri));
 }

@@ -7,3 +7,8 @@ export function splitAddress(address: string): { id: string; node: string | unde
   const at = address.indexOf('@');
   return at < 0 ? { id: address, node: undefined } : { id: address.slice(0, at), node: address.slice(at + 1) };
 }
+
+/** As other nodes know it: an address without a node is one of this node's. */
+export function fullAddress(address: string, nodeKey: string | undefined): string {
+  return address.includes('@') ? address : joinAddress(address, nodeKey);
+}

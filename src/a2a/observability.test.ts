@@ -68,6 +68,16 @@ const SAMPLES: readonly A2ALogEvent[] = [
   { type: 'channel-status', channelId: 'c', channelStatus: 'open', timestamp: 9 },
   { type: 'peer-status', node: 'n', peerStatus: 'suspected', reason: 'it is silent', timestamp: 12 },
   { type: 'receipt', envelopeId: 'e', receiptState: 'arrived', timestamp: 13 },
+  {
+    type: 'provider',
+    topic: 'provider.health.changed',
+    provider: 'mars',
+    providerType: 'acp',
+    details: { from: 'healthy', to: 'degraded' },
+    timestamp: 14,
+  },
+  { type: 'credential', reason: 'rotated', timestamp: 15 },
+  { type: 'action', sender: 'a', reason: 'denied', success: false, timestamp: 16 },
   { type: 'proposal', proposalId: 'p', proposalStatus: 'accepted', sender: 'a', recipient: 'b', timestamp: 14 },
 ];
 

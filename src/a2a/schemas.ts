@@ -192,6 +192,9 @@ export const A2ALogEventSchema = z.object({
     'channel-status',
     'peer-status',
     'receipt',
+    'provider',
+    'credential',
+    'action',
     'proposal',
     'swarm',
   ]),
@@ -210,6 +213,11 @@ export const A2ALogEventSchema = z.object({
   peerStatus: z.enum(['connected', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
   /** What became of a durable message. */
   receiptState: z.string().optional(),
+  /** What happened to a provider, a credential or an agent's wish: `provider.health.changed`, `action.denied`, …; which one, of which kind, and whatever else belongs to it. */
+  topic: z.string().optional(),
+  provider: z.string().optional(),
+  providerType: z.string().optional(),
+  details: z.record(z.string(), z.unknown()).optional(),
   /** A proposal, and where it stands. */
   proposalId: z.string().optional(),
   proposalStatus: z.enum(['pending', 'accepted', 'rejected', 'timed-out']).optional(),

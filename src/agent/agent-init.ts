@@ -17,6 +17,10 @@ export interface AgentInit {
   capabilities?: readonly CapabilityInit[];
   /** The sandbox the agent lives in; it can then reach only that sandbox and what is on its allow list. */
   sandbox?: string;
+  /** What it speaks besides `a2a/1.0`. */
+  protocols?: readonly string[];
+  /** @internal Its durable mail waits until it is fetched, whatever handlers it has. */
+  fetchesMail?: boolean;
 }
 
 export function buildCard(init: AgentInit, now: number): AgentCard {
@@ -26,7 +30,7 @@ export function buildCard(init: AgentInit, now: number): AgentCard {
     version: init.version ?? '1.0.0',
     description: init.description ?? '',
     tier: init.tier ?? defaultTier(init.id),
-    protocols: ['a2a/1.0'],
+    protocols: ['a2a/1.0', ...(init.protocols ?? [])],
     endpoints: [{ transport: 'local' }],
     capabilities: (init.capabilities ?? []).map(describeCapability),
     revision: 0,

@@ -19,7 +19,7 @@ const opening = { id: 't', contextId: 'c', message: said('hello') };
 const from = { from: 'sun' } as Message;
 
 function tasks(handler: TaskHandler, options: TaskOptions = {}): AgentTasks {
-  return new AgentTasks(new SimulatedRuntime(), handler, options);
+  return new AgentTasks(new SimulatedRuntime(), 'mars@here', handler, options);
 }
 
 async function allOf(given: unknown): Promise<unknown[]> {

@@ -1,3 +1,4 @@
+import { type DelegationChain, readDelegation, withDelegation } from '../a2a-protocol/delegation.js';
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a-protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
@@ -62,6 +63,13 @@ export class AgentTask {
   readonly metadata: Metadata;
   /** Who asks. */
   readonly from: string;
+  /** The conversation that it is given in. */
+  readonly thread: string | undefined;
+  /**
+   * On whose behalf, and by whom: what a call of another remote agent takes along, so that a task that goes in a circle
+   * or is handed on without end is refused. `invokeRemoteAgent(url, text, { ...task.delegation })`.
+   */
+  readonly delegation: { readonly agent: string; readonly chain: DelegationChain };
   readonly #reports: Reports;
   readonly #runtime: Runtime;
   /** Made for those who ask. */
@@ -72,16 +80,24 @@ export class AgentTask {
   #ended = false;
 
   /** @internal */
-  constructor(runtime: Runtime, from: string, opening: TaskOpening, reports: Reports) {
+  constructor(runtime: Runtime, agent: string, { from, thread }: Message, opening: TaskOpening, reports: Reports) {
     this.#runtime = runtime;
     this.#reports = reports;
     this.from = from;
+    this.thread = thread;
     this.id = opening.id;
     this.contextId = opening.contextId;
     this.message = opening.message;
     this.skill = opening.skill;
     this.resumed = opening.resumed === true;
     this.metadata = opening.metadata ?? {};
+    this.delegation = { agent, chain: readDelegation(this.metadata, undefined) };
+  }
+
+  /** The same for tools that call on: `agent.mcp.call('sun.invoke_remote_agent', …, { meta: task.meta })`. */
+  get meta(): Metadata {
+    const { chain } = this.delegation;
+    return chain.length > 0 ? withDelegation(undefined, chain) : {};
   }
 
   /** The text of what is asked. */
@@ -222,12 +238,15 @@ const AT_ONCE = 8;
 /** The tasks that one agent works on. */
 export class AgentTasks {
   readonly #runtime: Runtime;
+  /** By its full address. */
+  readonly #agent: string;
   readonly #handler: TaskHandler;
   readonly resumable: boolean;
   readonly #open = new Map<string, AgentTask>();
 
-  constructor(runtime: Runtime, handler: TaskHandler, { resumable = false }: TaskOptions) {
+  constructor(runtime: Runtime, agent: string, handler: TaskHandler, { resumable = false }: TaskOptions) {
     this.#runtime = runtime;
+    this.#agent = agent;
     this.#handler = handler;
     this.resumable = resumable;
   }
@@ -238,7 +257,7 @@ export class AgentTasks {
    */
   async run(message: Message, opening: TaskOpening): Promise<unknown> {
     const reports = new Reports();
-    const task = new AgentTask(this.#runtime, message.from, opening, reports);
+    const task = new AgentTask(this.#runtime, this.#agent, message, opening, reports);
     const key = `${message.from} ${task.id}`;
     this.#open.set(key, task);
     if (this.resumable) reports.push({ report: 'accepted', resumable: true });
@@ -289,7 +308,7 @@ export function textOf({ parts }: Pick<A2AMessage, 'parts'>): string {
 }
 
 /** A task for an agent that only answers requests: its text, or its data, or the message as it is. */
-export function plainPayload({ message }: TaskOpening): unknown {
+export function plainPayload({ message }: Pick<TaskOpening, 'message'>): unknown {
   const [only, ...others] = message.parts;
   if (only && others.length === 0 && only.data !== undefined) return only.data;
   return message.parts.every(({ text }) => text !== undefined) ? textOf(message) : message;

@@ -1,3 +1,4 @@
+import { fullAddress } from '../a2a/address.js';
 import type { A2AChannel } from '../a2a/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../a2a/channel-manager.js';
 import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../a2a/envelope.js';
@@ -7,13 +8,13 @@ import type { A2ARouter } from '../a2a/router.js';
 import type { AgentCard, RoutingResult } from '../a2a/schemas.js';
 import type { ThreadTable } from '../a2a/thread-table.js';
 import { toWireError } from '../a2a/wire-error.js';
+import type { ProposalSide } from '../coordination/negotiation/negotiator.js';
 import type {
   Negotiation,
   ProposalHandler,
   ProposalInit,
   TaskNegotiator,
 } from '../coordination/negotiation/proposal.js';
-import type { ProposalSide } from '../coordination/negotiation/negotiator.js';
 import type { ProposalRecords } from '../coordination/negotiation/proposal-records.js';
 import { isOfProposal } from '../coordination/negotiation/proposal-wire.js';
 import type { DocumentOptions, SharedDocument } from '../coordination/state/document.js';
@@ -121,6 +122,11 @@ export class Agent {
     if (components.swarms.has(this.id)) this.#swarming();
   }
 
+  /** In full, as other nodes know it. */
+  get address(): string {
+    return fullAddress(this.id, this.#components.registry.nodeKey);
+  }
+
   get card(): AgentCard {
     return this.#components.registry.requireById(this.id);
   }
@@ -144,7 +150,7 @@ export class Agent {
 
   /** Works on tasks, as A2A knows them: with progress, artifacts and questions. */
   onTask(handler: TaskHandler, options: TaskOptions = {}): this {
-    this.#tasks = new AgentTasks(this.#components.runtime, handler, options);
+    this.#tasks = new AgentTasks(this.#components.runtime, this.address, handler, options);
     this.#proposals?.resume();
     return this;
   }
@@ -299,6 +305,11 @@ export class Agent {
     return this.#components.documents.open(this.#voice, name, options);
   }
 
+  /** The shared documents that this agent has open. */
+  get documents(): SharedDocument[] {
+    return this.#components.documents.list.flatMap(({ agentId, document }) => (agentId === this.id ? [document] : []));
+  }
+
   /** Forms a swarm of agents that have the capabilities, which do the task between them, and reports the outcome. */
   swarm(task: string, init: SwarmInit): SwarmRun {
     return this.#swarming().run(task, init);
@@ -316,6 +327,11 @@ export class Agent {
   /** Decides about channels that others open; without this the agent takes none. */
   onChannel(acceptor: ChannelAcceptor): () => void {
     return this.#components.channels.onChannel(this.id, acceptor);
+  }
+
+  /** @internal An answer to a durable message, to be sent together with the message's end; undefined if it has none. */
+  answerTo(envelope: ValidEnvelope, payload: unknown): ValidEnvelope | undefined {
+    return this.#outbox.answerTo(envelope, 'response', payload);
   }
 
   /** Takes the agent off the mesh. Requests that wait are rejected; messages that wait are reported undelivered. */
@@ -380,7 +396,7 @@ export class Agent {
 
   /** Durable mail waits on disk until there is a handler for it. */
   #takeMail(): void {
-    if (this.#left) return;
+    if (this.#left || this.#init.fetchesMail) return;
     const take = (envelope: ValidEnvelope, delivery: Delivery) => this.#receive(envelope, delivery);
     this.#stopMail ??= this.#components.mail()?.attach(this.id, take);
   }

@@ -77,7 +77,12 @@ export class Approvals {
   }
 
   /** Asks, and waits for the verdict. Whoever waits no longer withdraws the question. */
-  ask(request: ApprovalRequest, signal?: AbortSignal): Promise<Verdict> {
+  async ask(request: ApprovalRequest, signal?: AbortSignal): Promise<Verdict> {
+    return (await this.settle(request, signal)).decision!.verdict;
+  }
+
+  /** As `ask`, with everything about the decision. */
+  settle(request: ApprovalRequest, signal?: AbortSignal): Promise<Approval> {
     return new Promise((resolve, reject) => {
       let id: string | undefined;
       const finish = () => {
@@ -87,7 +92,7 @@ export class Approvals {
       const stop = this.onDecision((approval) => {
         if (approval.id !== id) return;
         finish();
-        resolve(approval.decision!.verdict);
+        resolve(approval);
       });
       const withdraw = () => {
         finish();
@@ -100,7 +105,7 @@ export class Approvals {
         id = asked!.id;
         if (!asked!.decision) return signal?.addEventListener('abort', withdraw);
         finish();
-        resolve(asked!.decision.verdict);
+        resolve(asked!);
       } catch (error) {
         finish();
         reject(error);

@@ -1,87 +1,107 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import type { Runtime } from '../runtime/runtime.js';
+import { StdioServer } from '../onramp/stdio-server.js';
+import { ALL_TOOLS, CORE_TOOLS, INSTRUCTIONS } from '../onramp/tool-list.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
-import type { Command } from './command.js';
+import { VERSION } from '../version.js';
+import type { Command, Invocation } from './command.js';
 import { usage } from './output.js';
+import { listed } from './payload.js';
 
 export const command: Command = {
-  summary: 'speak MCP on standard input and output, for clients that start their servers',
-  usage: 'mcp --tools all [--as AGENT]',
-  options: { tools: { type: 'string' }, as: { type: 'string' } },
+  summary: 'make the coding agent that starts this a member of the mesh (MCP on standard input and output)',
+  usage: 'mcp [--as NAME] [--tools mesh|core|all] [--capability LIST] [--tier N] [--no-start]',
+  options: {
+    as: { type: 'string' },
+    tools: { type: 'string' },
+    capability: { type: 'string' },
+    tier: { type: 'string' },
+    'no-start': { type: 'boolean' },
+  },
   optionHelp: [
-    ['--tools all', 'offer every agent’s tools, resources and prompts'],
-    ['--as AGENT', 'the caller: an agent of this node (default: you, the operator)'],
+    ['--as NAME', 'what others call this agent (default: made from the client and the folder)'],
+    ['--tools WHICH', 'mesh: eight tools to work with others (default); core: four of them; all: every agent’s tools'],
+    ['--capability LIST', 'what it can do for others, separated by commas'],
+    ['--tier N', '0, 1, 2 or 3 (default: 3)'],
+    ['--no-start', 'wait for a node instead of starting one in the background'],
   ],
-  examples: ['ecliptic mcp --tools all', 'claude mcp add ecliptic -- npx ecliptic mcp --tools all'],
-  async run({ connect, values }) {
-    const { as, tools } = values;
-    if (tools !== 'all') throw usage(`usage: ecliptic ${command.usage}`);
-    const client = await connect();
-    const runtime = systemRuntime();
-    const session = runtime.id();
-    let open = () => {};
-    const opened = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    const unanswered = new Unanswered();
-    const ended = client.call('mcp.open', { session, as }, (message) => {
-      if (message === null) return open();
-      process.stdout.write(`${JSON.stringify(message)}\n`);
-      unanswered.heard(message);
-    });
-    await Promise.race([opened, ended]);
-    const lines = createInterface({ input: process.stdin });
-    lines.on('line', (line) => {
-      const message = parse(line);
-      if (message === undefined) process.stdout.write(`${JSON.stringify(PARSE_ERROR)}\n`);
-      else {
-        unanswered.said(message);
-        client.call('mcp.send', { session, message }).catch(() => lines.close());
-      }
-    });
-    // Whoever started this closes its input when it is done with it; what it asked before is answered.
-    await Promise.race([once(lines, 'close').then(() => unanswered.none(runtime)), ended]);
+  examples: [
+    'claude mcp add ecliptic -- npx ecliptic mcp --as alice',
+    'ecliptic mcp --as reviewer --capability review',
+    'ecliptic mcp --tools all',
+  ],
+  async run(invocation) {
+    const { tools = 'mesh' } = invocation.values;
+    if (tools === 'all') {
+      const { pipeEverything } = await import('./mcp-pipe.js');
+      return pipeEverything(invocation);
+    }
+    if (tools !== 'mesh' && tools !== 'core') throw usage('--tools is mesh, core or all');
+    await serve(invocation, tools === 'core' ? CORE_TOOLS : ALL_TOOLS);
   },
 };
 
-/** How long answers are waited for once the input has ended. */
-const ANSWERS_MS = 2_000;
+/** Parents that die without closing anything are noticed within this time. */
+const PARENT_MS = 2_000;
+/** How long calls under way may take once the client has gone. */
+const LAST_CALLS_MS = 2_000;
 
-/** What was asked and not answered yet. */
-class Unanswered {
-  readonly #ids = new Set<unknown>();
-  #onNone: (() => void) | undefined;
-
-  said(message: unknown): void {
-    const { id, method } = (message ?? {}) as { id?: unknown; method?: unknown };
-    if (id !== undefined && method !== undefined) this.#ids.add(id);
-  }
-
-  heard(message: unknown): void {
-    const { id, method } = message as { id?: unknown; method?: unknown };
-    if (method === undefined) this.#ids.delete(id);
-    if (this.#ids.size === 0) this.#onNone?.();
-  }
-
-  none(runtime: Runtime): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = runtime.setTimer(resolve, ANSWERS_MS);
-      this.#onNone = () => {
-        timer.cancel();
-        resolve();
-      };
-      if (this.#ids.size === 0) this.#onNone();
-    });
-  }
+/** Answers what it can by itself at once; what needs the mesh is loaded when it is needed. */
+async function serve(invocation: Invocation, tools: typeof ALL_TOOLS): Promise<void> {
+  const runtime = systemRuntime();
+  const about = aboutMember(invocation);
+  const starts = invocation.values['no-start'] !== true;
+  let connection: { close(): void } | undefined;
+  const server: StdioServer = new StdioServer({
+    tools,
+    instructions: INSTRUCTIONS,
+    version: VERSION,
+    write: (line, written) => void process.stdout.write(line, (error) => error || written()),
+    async join(client) {
+      const [{ connectOrStart }, { MeshConnection }] = await Promise.all([
+        import('./background-node.js'),
+        import('./mesh-connection.js'),
+      ]);
+      const dataFolder = await invocation.dataFolder();
+      const made = new MeshConnection(runtime, {
+        connect: () => (starts ? connectOrStart(runtime, dataFolder, invocation.env) : invocation.connect()),
+        about: { ...about, client },
+        shown: () => server.unproven,
+        onName: (name) => process.stderr.write(`ecliptic: this agent is "${name}" on the mesh\n`),
+      });
+      connection = made;
+      return made;
+    },
+  });
+  const lines = createInterface({ input: process.stdin });
+  lines.on('line', (line) => server.take(line));
+  await Promise.race([once(lines, 'close'), orphaned(runtime)]);
+  const late = new Promise<void>((resolve) => void runtime.setTimer(resolve, LAST_CALLS_MS));
+  await Promise.race([server.idle(), late]);
+  connection?.close();
+  process.exit(0);
 }
 
-const PARSE_ERROR = { jsonrpc: '2.0', id: null, error: { code: -32700, message: 'Parse error' } };
+function aboutMember({ values }: Invocation): Record<string, unknown> {
+  const tier = values.tier === undefined ? undefined : Number(values.tier);
+  if (tier !== undefined && ![0, 1, 2, 3].includes(tier)) throw usage('--tier is 0, 1, 2 or 3');
+  const capabilities = listed(values, 'capability');
+  return {
+    checkout: process.cwd(),
+    ...(values.as !== undefined && { as: values.as }),
+    ...(tier !== undefined && { tier }),
+    ...(capabilities && { capabilities }),
+  };
+}
 
-function parse(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
+/** Resolves when whoever started this process is gone. */
+function orphaned(runtime: ReturnType<typeof systemRuntime>): Promise<void> {
+  const parent = process.ppid;
+  return new Promise((resolve) => {
+    const look = () => {
+      if (process.ppid === parent) runtime.setTimer(look, PARENT_MS);
+      else resolve();
+    };
+    look();
+  });
 }

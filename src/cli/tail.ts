@@ -7,7 +7,7 @@ export const command: Command = {
   usage: 'tail [--type T] [--agent A]',
   options: { type: { type: 'string' }, agent: { type: 'string' } },
   optionHelp: [
-    ['--type T', 'only such events: message-sent, routing-decision, security, error, …'],
+    ['--type T', 'only such events: message-sent, security, error, provider, provider.health.changed, …'],
     ['--agent A', 'only what that agent sends or gets'],
   ],
   examples: ['ecliptic tail', 'ecliptic tail --type security', 'ecliptic tail --agent mars --json'],
@@ -25,6 +25,7 @@ export const command: Command = {
 };
 
 function describe(event: A2ALogEvent): string {
+  if (event.type === 'provider') return describeProvider(event);
   const ends = event.sender ? `${event.sender} → ${event.recipient ?? ''}` : (event.toolName ?? '');
   const outcome = event.code
     ? `${event.code}: ${event.reason ?? ''}`
@@ -32,4 +33,10 @@ function describe(event: A2ALogEvent): string {
   const time = new Date(event.timestamp).toISOString().slice(11, 23);
   const columns = [time, event.type.padEnd(16), ends.padEnd(24), (event.messageType ?? '').padEnd(13), outcome];
   return oneLine(columns.join('  ').trimEnd());
+}
+
+function describeProvider({ timestamp, topic = '', provider = '', code, reason, details }: A2ALogEvent): string {
+  const said = [code, reason].filter((part) => part !== undefined).join(': ') || JSON.stringify(details ?? {});
+  const time = new Date(timestamp).toISOString().slice(11, 23);
+  return oneLine([time, topic.padEnd(32), provider.padEnd(24), said].join('  ').trimEnd());
 }

@@ -4,21 +4,23 @@ import { usage } from './output.js';
 
 export const command: Command = {
   summary: 'make, list and revoke tokens for HTTP callers',
-  usage: 'token create NAME [--sandbox ID] | token list | token revoke ID',
-  options: { sandbox: { type: 'string' } },
+  usage: 'token create NAME [--sandbox ID] [--scope tasks|tools] | token list | token revoke ID',
+  options: { sandbox: { type: 'string' }, scope: { type: 'string' } },
   optionHelp: [
     ['NAME', 'the name that its bearer goes by'],
     ['--sandbox ID', 'the sandbox that its bearer is in: it then sees and calls nothing outside'],
+    ['--scope SCOPE', 'what it may be used for alone: tasks (A2A) or tools (MCP), or both with a comma'],
   ],
   words: [1, 2],
   examples: ['ecliptic token create alice', 'ecliptic token create ci --sandbox build', 'ecliptic token revoke alice'],
   async run({ connect, values, words, output }) {
     const [verb, subject] = words;
-    const { sandbox } = values;
+    const { sandbox, scope: scopes } = values;
     if (verb === 'create' && subject !== undefined) {
       const made = await (await connect()).call<TokenRow & { token: string }>('token.create', {
         name: subject,
         sandbox,
+        scopes,
       });
       output.value(
         made,
@@ -28,8 +30,14 @@ export const command: Command = {
       const rows = await (await connect()).call<TokenRow[]>('token.list');
       output.table(
         rows,
-        ['ID', 'NAME', 'SANDBOX', 'CREATED'],
-        rows.map(({ id, name, sandbox: box, createdAt }) => [id, name, box ?? '-', new Date(createdAt).toISOString()]),
+        ['ID', 'NAME', 'SANDBOX', 'SCOPES', 'CREATED'],
+        rows.map(({ id, name, sandbox: box, scopes: given, createdAt }) => [
+          id,
+          name,
+          box ?? '-',
+          given?.join(',') ?? 'all',
+          new Date(createdAt).toISOString(),
+        ]),
         'no tokens; make one with: ecliptic token create NAME',
       );
     } else if (verb === 'revoke' && subject !== undefined) {

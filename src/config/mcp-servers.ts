@@ -1,9 +1,11 @@
 import { resolve } from 'node:path';
 import { LIMITS } from '../a2a/limits.js';
+import { plainSecrets, type SecretSettings } from '../credentials/credential-source.js';
 import type { Endpoint, UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { IdleServer } from '../mcp/upstream/upstreams.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { McpServerConfig } from './schema.js';
+import { Variables } from './variables.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -13,7 +15,6 @@ export interface ReadServers {
   readonly idle: readonly IdleServer[];
 }
 
-const VARIABLE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
 /** Up to this a timeout is seconds: no client lets a call take longer, and nobody means less than four seconds. */
 const MAX_SECONDS = 3_600;
 
@@ -47,24 +48,12 @@ function agentNamed(server: string): string {
 }
 
 function readServer(config: McpServerConfig, env: Environment, folder: string): Omit<UpstreamInit, 'name' | 'agent'> {
-  const secrets = new Set<string>();
-  const expand = (value: string | number | boolean) =>
-    String(value).replace(VARIABLE, (_, variable: string, otherwise: string | undefined) => {
-      const found = env[variable] || otherwise;
-      if (found === undefined) {
-        throw new EclipticError('INVALID_CONFIG', `the environment has no ${variable}`, { variable });
-      }
-      secrets.add(found);
-      return found;
-    });
-  const record = (values: McpServerConfig['headers']) =>
-    Object.fromEntries(Object.entries(values ?? {}).map(([key, value]) => [key, expand(value)]));
+  const variables = new Variables(env);
+  const { secrets } = variables;
+  const expand = (value: string | number | boolean) => variables.expand(value);
+  const record = (values: McpServerConfig['headers']) => variables.expandAll(values);
   const endpoint = readEndpoint(config, expand, record, folder);
-  for (const value of Object.values(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) {
-    secrets.add(value);
-    // Without the scheme, a header's secret stands alone.
-    secrets.add(value.replace(/^\S+ /, ''));
-  }
+  for (const value of plainSecrets(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) secrets.add(value);
   const { timeout } = config;
   const timeoutMs = timeout === undefined ? undefined : timeout <= MAX_SECONDS ? timeout * 1_000 : timeout;
   return { endpoint, secrets: [...secrets], timeoutMs };
@@ -73,7 +62,7 @@ function readServer(config: McpServerConfig, env: Environment, folder: string): 
 function readEndpoint(
   config: McpServerConfig,
   expand: (value: string | number | boolean) => string,
-  record: (values: McpServerConfig['headers']) => Record<string, string>,
+  record: (values: McpServerConfig['headers']) => SecretSettings,
   folder: string,
 ): Endpoint {
   const { command, args = [], cwd, url, type } = config;

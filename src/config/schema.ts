@@ -8,6 +8,8 @@ import {
   StateRulesSchema,
   TierRoutingConfigSchema,
 } from '../a2a/schemas.js';
+import { ActionRulesSchema } from '../approvals/action-rules.js';
+import { CredentialRefSchema } from '../credentials/credential-source.js';
 import { NAME_STYLES } from '../mcp/wire-names.js';
 import { HierarchySchema } from '../orchestrator/ralph/hierarchy.js';
 import { AddressSchema } from '../peers/wire.js';
@@ -33,36 +35,126 @@ const CapabilitySchema = z.union(
   { error: 'must be a capability id, or an object with an "id" and optionally name, description and schemas' },
 );
 
-const AgentConfigSchema = z.strictObject({
-  name: card.name.optional().describe('Shown to people. Default: the id in capitals.'),
-  description: card.description.optional(),
-  version: card.version.optional(),
-  tier: AgentTierSchema.optional().describe('0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.'),
-  capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
-  sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
-  project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
-  toolPermissions: z
-    .array(z.string().min(1))
+// biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
+const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
+const setting = z.union([z.string(), z.number(), z.boolean()]);
+const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRefSchema]);
+
+const ProcessSchema = z.strictObject({
+  command: z.string().min(1).describe(`The program to start. ${variables}`),
+  args: z.array(z.string()).optional(),
+  env: z
+    .record(z.string(), secretSetting)
     .optional()
-    .describe('The tools that its A2A card shows, "tool" or "agent.tool". Default: its own.'),
-  persona: z
+    .describe('What it finds in its environment; little else is there.'),
+  cwd: z.string().min(1).optional(),
+  concurrency: z.int().min(1).max(100).optional().describe('Pieces of work at a time. Default 10.'),
+  healthMs: z.int().min(5_000).optional().describe('Between two checks of its health. Default 30,000.'),
+  limits: z
     .strictObject({
-      archetype: z.string().optional(),
-      background: z.string().optional(),
-      traits: z.array(z.string()).optional(),
+      memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
+      startMs: positive.optional().describe('Until it is ready. Default 5,000, for "acp" 60,000.'),
+      executeMs: positive.optional().describe('One piece of work. Default 600,000.'),
+      heartbeatMs: positive
+        .optional()
+        .describe('Between two questions whether it lives. Default 5,000, for "acp" 15,000.'),
+      silenceMs: positive.optional().describe('An answer to that takes no longer. Default 10,000, for "acp" 60,000.'),
+      cancelMs: positive.optional().describe('Until it has stopped what was cancelled. Default 5,000.'),
     })
     .optional()
-    .describe('What its A2A card tells of it besides its description.'),
-  skillBundles: z
-    .array(z.strictObject({ name: z.string().min(1), tools: z.array(z.string().min(1)) }))
-    .optional()
-    .describe('Tools that its A2A card shows under a common name.'),
-  module: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
+    .describe('What it may take.'),
 });
+
+const url = z.url({ protocol: /^https?$/ });
+
+const RemoteAgentSchema = z.union(
+  [
+    url,
+    z.strictObject({
+      url: url.describe('The base URL of a remote agent, or that of its card.'),
+      id: z.string().min(1).max(128).optional().describe('What it is called here. Default: its URL.'),
+      priority: z.number().optional().describe('The smallest is the first choice. Default: its place in the list.'),
+      capabilities: z.array(z.string().min(1)).optional().describe('What it can, besides the skills on its card.'),
+      headers: z.record(z.string(), secretSetting).optional().describe('Sent to it alone, such as Authorization.'),
+    }),
+  ],
+  { error: 'must be the URL of an A2A agent, or an object with a "url"' },
+);
+
+const RemoteAgentsSchema = z.union(
+  [
+    z.array(RemoteAgentSchema).min(1).max(100),
+    z.strictObject({
+      endpoints: z.array(RemoteAgentSchema).max(100).optional(),
+      catalogues: z.array(url).max(10).optional().describe('Lists of agents on the web, whose agents are used too.'),
+      mesh: z
+        .array(z.string().min(1))
+        .optional()
+        .describe('Capabilities: agents of other nodes of the mesh that have all of them are used too.'),
+      timeoutMs: positive.optional().describe('How long one task may take. Default 300,000.'),
+      failover: z.boolean().optional().describe('Go to the next while one is down. Default true.'),
+      concurrency: z.int().min(1).max(100).optional().describe('Tasks at a time. Default 10.'),
+      healthMs: z.int().min(5_000).optional().describe('Between two checks of their health. Default 30,000.'),
+    }),
+  ],
+  { error: 'must be a list of remote agents, or an object with "endpoints", "catalogues" or "mesh"' },
+);
+
+const AgentConfigSchema = z
+  .strictObject({
+    name: card.name.optional().describe('Shown to people. Default: the id in capitals.'),
+    description: card.description.optional(),
+    version: card.version.optional(),
+    tier: AgentTierSchema.optional().describe(
+      '0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.',
+    ),
+    capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
+    sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
+    project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
+    toolPermissions: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('The tools that its A2A card shows, "tool" or "agent.tool". Default: its own.'),
+    persona: z
+      .strictObject({
+        archetype: z.string().optional(),
+        background: z.string().optional(),
+        traits: z.array(z.string()).optional(),
+      })
+      .optional()
+      .describe('What its A2A card tells of it besides its description.'),
+    skillBundles: z
+      .array(z.strictObject({ name: z.string().min(1), tools: z.array(z.string().min(1)) }))
+      .optional()
+      .describe('Tools that its A2A card shows under a common name.'),
+    module: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
+    a2a: RemoteAgentsSchema.optional().describe(
+      'Remote A2A agents that do its work: the first that is there. It is one name for all of them.',
+    ),
+    command: z
+      .union([z.string().min(1), ProcessSchema], { error: 'must be a program, or an object with a "command"' })
+      .optional()
+      .describe('A program that speaks JSON lines (docs/line-protocol.md); it is started in the folder of this file.'),
+    acp: ProcessSchema.extend({
+      cwd: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The folder that it works in and does not leave. Default: its lane’s.'),
+      auth: z.string().min(1).optional().describe('The way to log in, by its id, where it wants that.'),
+    })
+      .optional()
+      .describe('An agent that speaks the Agent Client Protocol, such as { "command": "gemini", "args": ["--acp"] }.'),
+    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
+  })
+  .refine(({ module, command, acp, a2a }) => {
+    const programs = [command, acp].filter((one) => one !== undefined).length;
+    return programs === 0 || (programs === 1 && module === undefined && a2a === undefined);
+  }, 'a "command" or an "acp" stands alone, without "module", "a2a" or the other');
 
 const RetentionSchema = z.strictObject({
   maxAgeMs: positive.optional(),
@@ -107,6 +199,19 @@ const LimitsSchema = z.strictObject({
     })
     .optional()
     .describe('What is kept of the past; the oldest goes first.'),
+  approvalMs: positive.optional().describe('How long the operator has to answer an agent’s question. Default 300,000.'),
+  providers: z
+    .strictObject({
+      health: z
+        .strictObject({ recoveryThreshold: positive.optional() })
+        .optional()
+        .describe('Checks in a row that must pass before a provider is used again. Default 1.'),
+      waiting: z
+        .strictObject({ queueLimit: positive.optional(), queueMs: positive.optional() })
+        .optional()
+        .describe('Work for providers that are all down. Default: 100 pieces for each capability, 300,000 ms.'),
+    })
+    .optional(),
   threads: z
     .strictObject({
       threads: positive.optional(),
@@ -146,6 +251,16 @@ const NetworkSchema = z.strictObject({
   dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),
 });
 
+const claim = z.string().min(1).max(LIMITS.nameChars).optional();
+
+const JwtSchema = z.strictObject({
+  issuer: z.string().min(1).describe('Who issues the tokens: their "iss" claim.'),
+  audience: z.string().min(1).describe('What this node is called there: one of their "aud" claim.'),
+  jwksUrl: z.url({ protocol: /^https?$/ }).describe('Where the issuer serves its keys; https, or on this machine.'),
+  scopesClaim: claim.describe('The claim with the scopes, "tasks" and "tools". Default "scope".'),
+  nameClaim: claim.describe('The claim that names the caller. Default "sub".'),
+});
+
 const HttpSchema = z.strictObject({
   port: z
     .int()
@@ -169,11 +284,16 @@ const HttpSchema = z.strictObject({
     .describe(
       'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
     ),
+  grpcPort: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .optional()
+    .describe(
+      'Where A2A is served over gRPC, on loopback; needs @grpc/grpc-js and @grpc/proto-loader. Default: nowhere.',
+    ),
+  jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider that are taken besides the node’s own.'),
 });
-
-// biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
-const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
-const setting = z.union([z.string(), z.number(), z.boolean()]);
 
 /** A server as MCP clients write it. Keys that only mean something to another client are no matter here. */
 const McpServerSchema = z
@@ -181,10 +301,13 @@ const McpServerSchema = z
     type: z.enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse']).optional(),
     command: z.string().min(1).optional().describe(`The program to start. ${variables}`),
     args: z.array(z.string()).optional(),
-    env: z.record(z.string(), setting).optional().describe('What it finds in its environment; little else is there.'),
+    env: z
+      .record(z.string(), secretSetting)
+      .optional()
+      .describe('What it finds in its environment; little else is there.'),
     cwd: z.string().min(1).optional().describe('The folder to start it in, relative to this file.'),
     url: z.string().min(1).optional().describe(`Where it is reached over HTTP. ${variables}`),
-    headers: z.record(z.string(), setting).optional().describe('Sent with every request, such as Authorization.'),
+    headers: z.record(z.string(), secretSetting).optional().describe('Sent with every request, such as Authorization.'),
     oauth: z
       .looseObject({
         clientId: z.string().min(1).optional().describe('A client that is registered there already.'),
@@ -212,6 +335,18 @@ const McpServerSchema = z
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'needs a "command" or a "url"');
 
+const CredentialsSchema = z.strictObject({
+  keychain: z
+    .boolean()
+    .optional()
+    .describe('Keep the key in the system’s keychain where there is one. Default true; else it is a file.'),
+  graceMs: z
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('How long work under way may use a value after its rotation. Default 30,000.'),
+});
+
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 export const ConfigSchema = z
@@ -235,6 +370,15 @@ export const ConfigSchema = z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
       .optional()
       .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
+    credentials: CredentialsSchema.optional().describe('How secrets of providers are kept.'),
+    policy: ActionRulesSchema.optional(),
+    onramp: z
+      .strictObject({
+        hops: positive.optional().describe('Answers to answers in a row, before a chain is stopped. Default: 8.'),
+        perPair: positive.optional().describe('Messages of one agent to another in ten minutes. Default: 200.'),
+      })
+      .optional()
+      .describe('Coding agents that come in with "ecliptic mcp".'),
     hierarchy: HierarchySchema.optional(),
     limits: LimitsSchema.optional(),
   })
@@ -246,6 +390,8 @@ export type NetworkConfig = z.input<typeof NetworkSchema>;
 export type Config = z.input<typeof ConfigSchema>;
 export type AgentConfig = z.input<typeof AgentConfigSchema>;
 export type McpServerConfig = z.input<typeof McpServerSchema>;
+export type RemoteAgentsConfig = z.input<typeof RemoteAgentsSchema>;
+export type ProcessAgentConfig = z.input<typeof ProcessSchema>;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The JSON Schema that editors use. */

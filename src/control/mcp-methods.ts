@@ -63,8 +63,11 @@ export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Re
       const read = new Params(params);
       const name = read.string('name');
       // Who acts in the name of an agent is where that agent is, also while it is away.
-      const { sandbox = registry.ownEntry(name)?.sandboxId } = read.optional({ sandbox: 'string' });
-      return gateway().tokens.create(name, sandbox);
+      const { sandbox = registry.ownEntry(name)?.sandboxId, scopes } = read.optional({
+        sandbox: 'string',
+        scopes: 'string',
+      });
+      return gateway().tokens.create(name, sandbox, scopes?.split(','));
     },
     'token.list'() {
       return gateway().tokens.list;

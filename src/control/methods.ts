@@ -12,22 +12,33 @@ import {
 import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
+import type { Approvals } from '../approvals/approvals.js';
 import type { Documents } from '../coordination/state/documents.js';
 import type { Swarms } from '../coordination/swarm/swarms.js';
+import type { Credentials } from '../credentials/credentials.js';
 import type { Gateway } from '../gateway/gateway.js';
 import type { Mail } from '../mail/mail.js';
 import type { McpService } from '../mcp/service.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
+import type { Onramp } from '../onramp/onramp.js';
 import type { RalphLoop } from '../orchestrator/ralph/ralph-loop.js';
-import type { Network } from '../peers/network.js';
+import type { Finding, Network } from '../peers/network.js';
+import type { Lanes } from '../providers/lanes.js';
+import type { ProviderEvents } from '../providers/provider-events.js';
+import type { ProviderRegistry } from '../providers/provider-registry.js';
 import { EclipticError } from '../runtime/errors.js';
+import { approvalMethods } from './approval-methods.js';
+import { credentialMethods } from './credential-methods.js';
+import { laneMethods } from './lane-methods.js';
 import { mailMethods } from './mail-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
 import { negotiationMethods } from './negotiation-methods.js';
 import { networkMethods } from './network-methods.js';
+import { onrampMethods } from './onramp-methods.js';
 import { Params } from './params.js';
+import { providerFindings, providerMethods } from './provider-methods.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
 import { runMethods } from './run-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
@@ -48,6 +59,8 @@ interface ControlledNode {
   readonly documents: Documents;
   readonly swarms: Swarms;
   readonly records: RecordsOf | undefined;
+  readonly providers: ProviderRegistry;
+  readonly providerEvents: ProviderEvents;
   readonly agents: readonly Agent[];
   agentById(id: string): Agent;
   operator(): Agent;
@@ -60,6 +73,13 @@ export interface ControlMethodsComponents {
   /** The HTTP edge, once there is one. */
   gateway: () => Gateway;
   upstreams: Upstreams;
+  approvals: Approvals;
+  lanes: Lanes;
+  /** What there is to say of coding agents on this machine. */
+  agentFindings: () => Promise<readonly Finding[]>;
+  credentials: Credentials;
+  /** Where coding agents come in. */
+  onramp: () => Onramp;
   /** What works through plans, once it is there. */
   loop: () => RalphLoop;
   /** Begins the shutdown. */
@@ -82,7 +102,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, gateway, upstreams, loop, shutDown } = components;
+  const { node, failures, gateway, upstreams, credentials, onramp, loop, shutDown } = components;
   const { registry, router, threads, observability } = node;
   return {
     agents(params) {
@@ -125,7 +145,10 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     tail(params, context) {
       const { type, agent } = new Params(params).optional({ type: 'string', agent: 'string' });
       return follow(observability, context, (event) => {
-        return (type === undefined || event.type === type) && (agent === undefined || concerns(event, agent));
+        return (
+          (type === undefined || event.type === type || event.topic === type) &&
+          (agent === undefined || concerns(event, agent))
+        );
       });
     },
     thread(params) {
@@ -155,12 +178,21 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...swarmMethods(node),
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
+    ...approvalMethods(components.approvals),
+    ...laneMethods(components.lanes, node.providers),
+    ...providerMethods(node),
+    ...credentialMethods(credentials),
+    ...onrampMethods(onramp, registry),
     ...networkMethods(
       () => {
         if (node.network) return node.network;
         throw new EclipticError('NO_MESH', 'this node was started without a network');
       },
-      () => upstreamFindings(upstreams),
+      async () => [
+        ...upstreamFindings(upstreams),
+        ...providerFindings(node.providers),
+        ...(await components.agentFindings()),
+      ],
     ),
     down() {
       shutDown();

@@ -11,7 +11,7 @@ export interface Diagnosis {
 /** The owner's operations on the mesh that the node belongs to; `findings` are what else a diagnosis tells. */
 export function networkMethods(
   network: () => Network,
-  findings: () => readonly Finding[],
+  findings: () => Promise<readonly Finding[]>,
 ): Readonly<Record<string, ControlMethod>> {
   return {
     async invite(params) {
@@ -33,8 +33,8 @@ export function networkMethods(
     'peers.remove'(params) {
       network().remove(new Params(params).string('node'));
     },
-    doctor(): Diagnosis {
-      const all = [...network().diagnose(), ...findings()];
+    async doctor(): Promise<Diagnosis> {
+      const all = [...network().diagnose(), ...(await findings())];
       return { findings: all, healthy: all.every(({ level }) => level !== 'problem') };
     },
   };

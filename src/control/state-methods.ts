@@ -1,6 +1,7 @@
 import type { Agent } from '../agent/agent.js';
-import type { Json, SharedDocument } from '../coordination/state/document.js';
+import type { SharedDocument } from '../coordination/state/document.js';
 import type { Documents } from '../coordination/state/documents.js';
+import { valueAt, writeAt } from '../coordination/state/paths.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Params } from './params.js';
 import type { CallContext, ControlMethod } from './server.js';
@@ -64,12 +65,12 @@ export function stateMethods(node: StateNode): Readonly<Record<string, ControlMe
       const read = new Params(params);
       const { path } = read.optional({ path: 'string' });
       const content = (await open(read)).toJSON();
-      return path === undefined ? content : at(content, path);
+      return path === undefined ? content : valueAt(content, path);
     },
     async stateSet(params) {
       const read = new Params(params);
       const document = await open(read);
-      write(document, read.string('path'), read.value('value'));
+      writeAt(document, read.string('path'), read.value('value'));
       await document.synced();
       return { vector: document.vector };
     },
@@ -85,35 +86,6 @@ export function stateMethods(node: StateNode): Readonly<Record<string, ControlMe
       return watch(document, context);
     },
   };
-}
-
-/** What is there, by names and places with dots between them; a name with dots in it is found, too. */
-function at(content: Json, path: string): Json {
-  if (typeof content === 'object' && content !== null) {
-    const record = content as Readonly<Record<string, Json>>;
-    if (Object.hasOwn(record, path)) return record[path]!;
-    for (let dot = path.indexOf('.'); dot > 0; dot = path.indexOf('.', dot + 1)) {
-      const name = path.slice(0, dot);
-      if (Object.hasOwn(record, name)) return at(record[name]!, path.slice(dot + 1));
-    }
-  }
-  throw new EclipticError('INVALID_ARGUMENTS', `there is nothing at "${path}"`);
-}
-
-/** `map.key` sets a key, `list[]` puts something at a list's end, and a name alone is a text. */
-function write(document: SharedDocument, path: string, value: unknown): void {
-  const dot = path.indexOf('.');
-  if (path.endsWith('[]')) document.list(path.slice(0, -2)).push(value);
-  else if (dot > 0) document.map(path.slice(0, dot)).set(path.slice(dot + 1), value);
-  else if (typeof value === 'string') {
-    const text = document.text(path);
-    document.transact(() => {
-      text.delete(0, text.length);
-      text.insert(0, value);
-    });
-  } else {
-    throw new EclipticError('USAGE', 'the path is "map.key", "list[]", or the name of a text with a JSON string');
-  }
 }
 
 /** Tells the content now, and after each change, until the caller goes away. */

@@ -9,11 +9,14 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { VERSION } from '../version.js';
 import { A2AEdge } from './a2a/a2a-edge.js';
+import { GrpcBinding, type GrpcInit } from './a2a/grpc/grpc-binding.js';
 import type { OperatorTasks } from './a2a/operator-tasks.js';
 import type { AgentAbout, Profiles } from './a2a/profiles.js';
 import type { A2ATaskDeps } from './a2a/task-handler.js';
 import type { TaskRecords } from './a2a/task-records.js';
+import { Admission } from './admission.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
+import { type JwtInit, TokenVerifier } from './jwt/token-verifier.js';
 import { McpEndpoint } from './mcp-endpoint.js';
 import { Principals } from './principals.js';
 import { type TokenRow, Tokens } from './tokens.js';
@@ -50,6 +53,10 @@ export interface GatewayInit {
   about?: Readonly<Record<string, AgentAbout>> | undefined;
   /** Private addresses that may be called at others' wish, such as webhooks: host:port, or ranges. Default none. */
   allowPrivate?: readonly string[] | undefined;
+  /** Whose JSON Web Tokens are taken besides the node's own. Default: nobody's. */
+  jwt?: JwtInit | undefined;
+  /** Serve A2A over gRPC too. It needs `@grpc/grpc-js` and `@grpc/proto-loader`, and TLS where it is not on loopback. */
+  grpc?: GrpcInit | undefined;
 }
 
 const PORT = 3_000;
@@ -60,6 +67,9 @@ const REQUESTS_PER_MINUTE = 6_000;
 export class Gateway {
   readonly tokens: Tokens;
   readonly style: NameStyle;
+  readonly #admission: Admission;
+  readonly #host: string;
+  #grpc: GrpcBinding | undefined;
   readonly #edge: HttpEdge;
   readonly #mcp: McpEndpoint;
   readonly #a2a: A2AEdge;
@@ -72,10 +82,17 @@ export class Gateway {
         faults: ['http.open'],
       });
     }
+    if (init.grpc && !init.grpc.tls && !isLoopback(host)) {
+      throw new EclipticError('INVALID_CONFIG', `gRPC without TLS is served on loopback only, not at ${host}`, {
+        faults: ['http.grpcPort'],
+      });
+    }
+    this.#host = host;
     this.style = names;
     this.tokens = new Tokens({ runtime, identity, folder });
     this.#mcp = new McpEndpoint({ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION });
-    const principals = new Principals({ tokens: this.tokens, registry, open });
+    const jwt = init.jwt && new TokenVerifier(runtime, init.jwt);
+    const principals = new Principals({ tokens: this.tokens, registry, open, jwt });
     const health: Route = {
       path: '/health',
       public: true,
@@ -84,22 +101,41 @@ export class Gateway {
     const callerAgent = (name: string) => components.callerAgent(name, this.tokens.sandboxOf(name));
     this.#a2a = new A2AEdge(
       { ...components, callerAgent },
-      { baseUrl: () => this.url, allowPrivate: init.allowPrivate },
+      {
+        baseUrl: () => this.url,
+        grpcAddress: () => this.#grpc?.address,
+        allowPrivate: init.allowPrivate,
+        issuer: init.jwt?.issuer,
+      },
     );
     const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health];
-    this.#edge = new HttpEdge(
-      { runtime, principals },
-      { port, host, hosts, requestsPerMinute: init.requestsPerMinute ?? REQUESTS_PER_MINUTE },
-      routes,
-    );
+    this.#admission = new Admission({ runtime, principals }, init.requestsPerMinute ?? REQUESTS_PER_MINUTE);
+    this.#edge = new HttpEdge({ runtime, admission: this.#admission }, { port, host, hosts }, routes);
   }
 
   static async start(components: GatewayComponents, init: GatewayInit): Promise<Gateway> {
     const gateway = new Gateway(components, init);
-    // What was under way goes on before anyone can ask for it.
-    await gateway.#a2a.desk.recover();
-    await gateway.#edge.listen();
-    return gateway;
+    try {
+      // What was under way goes on before anyone can ask for it.
+      await gateway.#a2a.desk.recover();
+      // The card tells of both.
+      if (init.grpc) await gateway.#serveGrpc(init.grpc);
+      await gateway.#edge.listen();
+      return gateway;
+    } catch (error) {
+      await gateway.close();
+      throw error;
+    }
+  }
+
+  async #serveGrpc(init: GrpcInit): Promise<void> {
+    const components = { ...this.#a2a.binding, admission: this.#admission };
+    this.#grpc = await GrpcBinding.serve(components, this.#host, init);
+  }
+
+  /** `host:port` of gRPC, where it is served. */
+  get grpcAddress(): string | undefined {
+    return this.#grpc?.address;
   }
 
   get url(): string {
@@ -114,7 +150,7 @@ export class Gateway {
   /** Ends a token, and whatever its bearer has open. */
   revoke(idOrName: string): TokenRow {
     const row = this.tokens.revoke(idOrName);
-    this.#edge.dismiss(row.id);
+    this.#admission.dismiss(row.id);
     return row;
   }
 
@@ -134,6 +170,7 @@ export class Gateway {
 
   async close(): Promise<void> {
     // Nobody comes in any more while what is open ends.
+    this.#grpc?.close();
     await this.#edge.close();
     this.#a2a.close();
     await this.#mcp.close();

@@ -3,13 +3,14 @@ import type { AddressInfo } from 'node:net';
 import type { Party } from '../a2a/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { OPERATOR, type Principals } from './principals.js';
-import { RateLimiter } from './rate-limiter.js';
+import type { Admission } from './admission.js';
+import { EdgeResponse } from './edge-response.js';
+import type { Scope } from './scopes.js';
 
 /** One request, its caller known. */
 export interface Exchange {
   readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly response: EdgeResponse;
   readonly path: string;
   readonly query: URLSearchParams;
   readonly principal: Party;
@@ -20,6 +21,8 @@ export interface Route {
   readonly path: string;
   /** May be asked without a token. */
   readonly public?: boolean;
+  /** What a token must have been given for, where it was given for something in particular. */
+  readonly scope?: Scope;
   serve(exchange: Exchange): void | Promise<void>;
   /** Answers a request that was refused or failed, where its callers expect a shape of their own. */
   refuse?(response: ServerResponse, error: unknown): void;
@@ -30,13 +33,11 @@ export interface HttpEdgeInit {
   host: string;
   /** Names under which browsers and clients may know this node, besides the address it listens at. */
   hosts?: readonly string[];
-  /** Of each caller but the owner. */
-  requestsPerMinute: number;
 }
 
 export interface HttpEdgeComponents {
   runtime: Runtime;
-  principals: Principals;
+  admission: Admission;
 }
 
 /** Ports that are tried after the wanted one. */
@@ -59,23 +60,19 @@ export class HttpEdge {
   readonly #components: HttpEdgeComponents;
   readonly #init: HttpEdgeInit;
   readonly #hosts: ReadonlySet<string>;
-  readonly #server: Server;
+  readonly #server: Server<typeof IncomingMessage, typeof EdgeResponse>;
   readonly #routes: readonly Route[];
   /** The last `Host` that was ours. */
   #goodHost: string | undefined;
-  readonly #limiter: RateLimiter;
-  /** Answers under way, by the token that they are for. */
-  readonly #open = new Map<string, Set<ServerResponse>>();
 
   constructor(components: HttpEdgeComponents, init: HttpEdgeInit, routes: readonly Route[]) {
     this.#components = components;
     this.#init = init;
     this.#routes = routes;
-    this.#limiter = new RateLimiter(components.runtime, init.requestsPerMinute);
     this.#hosts = new Set(
       [...LOOPBACK, init.host, `[${init.host}]`, ...(init.hosts ?? [])].map((name) => name.toLowerCase()),
     );
-    this.#server = createServer((request, response) => this.#take(request, response));
+    this.#server = createServer({ ServerResponse: EdgeResponse }, (request, response) => this.#take(request, response));
     this.#server.headersTimeout = HEADERS_MS;
     this.#server.maxConnections = MAX_CONNECTIONS;
     this.#server.requestTimeout = REQUEST_MS;
@@ -102,11 +99,6 @@ export class HttpEdge {
     return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
   }
 
-  /** A token is good for nothing any more: what it opened ends. */
-  dismiss(token: string): void {
-    for (const response of this.#open.get(token) ?? []) response.destroy();
-  }
-
   /** Takes nothing more, and ends what is open. */
   async close(): Promise<void> {
     if (!this.#server.listening) return;
@@ -127,11 +119,14 @@ export class HttpEdge {
     });
   }
 
-  #take(request: IncomingMessage, response: ServerResponse): void {
-    response.on('error', (err) => this.#components.runtime.logger.debug({ err }, 'a response could not be written'));
-    response.setHeader('X-Content-Type-Options', 'nosniff');
+  readonly #broke = (err: Error): void => {
+    this.#components.runtime.logger.debug({ err }, 'a response could not be written');
+  };
+
+  #take(request: IncomingMessage, response: EdgeResponse): void {
+    response.on('error', this.#broke);
     const { path, query } = readUrl(request.url);
-    const route = this.#routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
+    const route = this.#routes.find((one) => isAt(path, one.path));
     // A route that fails takes down its own answer, never the server.
     void this.#serve(route, { request, response, path, query }).catch((thrown) => {
       const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
@@ -141,9 +136,10 @@ export class HttpEdge {
         return;
       }
       // Who was refused does not get to hold the connection with a body that nobody reads.
-      if (!request.complete) response.setHeader('Connection', 'close');
-      if (code === 'TOKEN_REQUIRED') response.setHeader('WWW-Authenticate', 'Bearer realm="ecliptic"');
-      if (code === 'RATE_LIMITED') response.setHeader('Retry-After', Math.ceil(Number(details.retryAfterMs) / 1_000));
+      if (!request.complete) response.always.Connection = 'close';
+      const challenge = challengeFor(code, details, request);
+      if (challenge !== undefined) response.always['WWW-Authenticate'] = challenge;
+      if (code === 'RATE_LIMITED') response.always['Retry-After'] = Math.ceil(Number(details.retryAfterMs) / 1_000);
       if (route?.refuse) route.refuse(response, thrown);
       else sendJson(response, ERRORS[code].http, { error: { code, message } });
     });
@@ -154,23 +150,18 @@ export class HttpEdge {
     if (!this.#knowsHost(request)) {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
     }
-    const known = this.#components.principals.find(request.headers.authorization);
-    if (!known && !route?.public) {
-      throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
-    }
+    if (route?.public) return route.serve({ ...exchange, principal: NOBODY });
+    const { admission } = this.#components;
+    const admitted = admission.admit(request.headers.authorization, route?.scope);
+    const { principal, token } = admitted instanceof Promise ? await admitted : admitted;
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
-    if (known && known.principal !== OPERATOR) this.#limiter.take(known.principal.address);
-    if (known?.token !== undefined) this.#note(known.token, response);
-    await route.serve({ ...exchange, principal: known?.principal ?? NOBODY });
-  }
-
-  #note(token: string, response: ServerResponse): void {
-    const open = this.#open.get(token) ?? new Set();
-    this.#open.set(token, open.add(response));
-    response.on('close', () => {
-      open.delete(response);
-      if (open.size === 0) this.#open.delete(token);
-    });
+    if (token !== undefined) {
+      response.on(
+        'close',
+        admission.note(token, () => response.destroy()),
+      );
+    }
+    await route.serve({ ...exchange, principal });
   }
 
   /** Against DNS rebinding: a page that got a name of its own to point here still sends that name. */
@@ -185,6 +176,18 @@ export class HttpEdge {
   }
 }
 
+/** How a caller is told what it lacks (RFC 6750). */
+function challengeFor(
+  code: string,
+  details: Readonly<Record<string, unknown>>,
+  request: IncomingMessage,
+): string | undefined {
+  const realm = 'Bearer realm="ecliptic"';
+  if (code === 'SCOPE_REQUIRED') return `${realm}, error="insufficient_scope", scope="${details.scope}"`;
+  if (code !== 'TOKEN_REQUIRED') return undefined;
+  return request.headers.authorization ? `${realm}, error="invalid_token"` : realm;
+}
+
 const NOBODY: Party = Object.freeze({ address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined });
 
 function hostnameOf(url: string): string {
@@ -195,9 +198,18 @@ function hostnameOf(url: string): string {
   }
 }
 
-function readUrl(url: string | undefined): Pick<Exchange, 'path' | 'query'> {
-  const [path = '/', query = ''] = (url ?? '/').split('?', 2);
-  return { path, query: new URLSearchParams(query) };
+/** Of most requests. */
+const NO_QUERY = new URLSearchParams();
+
+function readUrl(url = '/'): Pick<Exchange, 'path' | 'query'> {
+  const mark = url.indexOf('?');
+  if (mark < 0) return { path: url, query: NO_QUERY };
+  return { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
+}
+
+/** Is that the path of a route, or one below it? */
+function isAt(path: string, route: string): boolean {
+  return path.startsWith(route) && (path.length === route.length || path[route.length] === '/');
 }
 
 export function sendJson(response: ServerResponse, status: number, value: unknown): void {

@@ -43,6 +43,7 @@ interface Session {
  */
 export class McpEndpoint implements Route {
   readonly path = '/mcp';
+  readonly scope = 'tools';
   readonly #init: McpEndpointInit;
   readonly #audiences = new Map<string, Audience>();
   readonly #stop: (() => void)[];

@@ -7,6 +7,8 @@ import type { Identity } from '../membership/identity.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { writePrivately } from '../store/private-file.js';
+import { JWT_NAME_PREFIX } from './jwt/token-verifier.js';
+import { SCOPES } from './scopes.js';
 
 const TokenSchema = z.strictObject({
   id: z.string().min(1),
@@ -14,6 +16,8 @@ const TokenSchema = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'),
   /** The sandbox that its bearer is in. */
   sandbox: z.string().min(1).max(LIMITS.idChars).optional(),
+  /** What it may be used for. Without them: everything that its bearer may do. */
+  scopes: z.array(z.enum(SCOPES)).min(1).optional(),
   /** SHA-256 of the secret. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   createdAt: z.number(),
@@ -47,6 +51,9 @@ export class Tokens {
   readonly #runtime: Runtime;
   readonly #file: string | undefined;
   readonly #byHash: Map<string, Token>;
+  /** Those that end with the process: by hash, and the secrets by whom they were lent to. */
+  readonly #lent = new Map<string, TokenRow>();
+  readonly #lentTo = new Map<string, string>();
 
   constructor({ runtime, identity, folder }: TokensComponents) {
     this.#runtime = runtime;
@@ -61,7 +68,8 @@ export class Tokens {
 
   /** Who a secret stands for. It is looked up by its hash, which tells nobody how much of a guess was right. */
   find(secret: string): TokenRow | undefined {
-    return this.#byHash.get(hashOf(secret));
+    const hash = hashOf(secret);
+    return this.#byHash.get(hash) ?? this.#lent.get(hash);
   }
 
   /** The sandbox that whoever goes by that name is in. */
@@ -74,11 +82,11 @@ export class Tokens {
   }
 
   /** Makes a token; its secret is told this once. */
-  create(name: string, sandbox?: string): TokenRow & { token: string } {
+  create(name: string, sandbox?: string, scopes?: readonly string[]): TokenRow & { token: string } {
     const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
-    const row = { id: this.#runtime.id(), name, ...(sandbox !== undefined && { sandbox }) };
+    const row = { id: this.#runtime.id(), name, ...(sandbox !== undefined && { sandbox }), ...(scopes && { scopes }) };
     const parsed = TokenSchema.safeParse({ ...row, hash: hashOf(secret), createdAt: this.#runtime.now() });
-    if (!parsed.success || RESERVED.has(name)) {
+    if (!parsed.success || RESERVED.has(name) || name.startsWith(JWT_NAME_PREFIX)) {
       const reason = parsed.success ? `"${name}" is taken` : parsed.error.issues[0]!.message;
       throw new EclipticError('USAGE', `a token’s name or sandbox cannot be used: ${reason}`, { name });
     }
@@ -91,6 +99,21 @@ export class Tokens {
     this.#byHash.set(parsed.data.hash, parsed.data);
     const { hash: _, ...shown } = parsed.data;
     return { ...shown, token: secret };
+  }
+
+  /**
+   * The token for child processes that act in the name of an agent of this node. It stays in the sandbox in which it was
+   * lent, also when the agent leaves; it is kept nowhere, and ends with the node.
+   */
+  lend(agent: string, sandbox: string | undefined): string {
+    const key = JSON.stringify([agent, sandbox]);
+    const known = this.#lentTo.get(key);
+    if (known !== undefined) return known;
+    const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
+    const row = { id: this.#runtime.id(), name: agent, ...(sandbox !== undefined && { sandbox }) };
+    this.#lent.set(hashOf(secret), { ...row, createdAt: this.#runtime.now() });
+    this.#lentTo.set(key, secret);
+    return secret;
   }
 
   /** Ends a token, by its id or, if it is the only one, its name. */

@@ -46,6 +46,10 @@ export class AddressBook {
     return this.#entries.get(address);
   }
 
+  get all(): Party[] {
+    return [...this.#entries.values()];
+  }
+
   /** The latest card of an agent of this node, perhaps one that has left. */
   cardOf(id: string): AgentCard | undefined {
     return this.#cards.get(id);

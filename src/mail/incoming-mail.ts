@@ -157,10 +157,10 @@ export class IncomingMail {
     if (!held.ending) this.#held.delete(held.number);
   }
 
-  /** Notes that its handler is at work, since then. */
-  surfaced(held: HeldMail, at: number): void {
-    if (held.ending || held.receipt.some(({ state }) => state === 'surfaced')) return;
-    const step = stepOf('surfaced', at);
+  /** Notes how far it has come, short of its end: held back, handed over, or read. */
+  note(held: HeldMail, state: 'held' | 'surfaced' | 'read', at: number, reason?: string): void {
+    if (held.ending || held.receipt.some((step) => step.state === state)) return;
+    const step = stepOf(state, at, reason);
     held.receipt = stepReceipt(held.receipt, step);
     const { writer, receipts, news } = this.#components;
     const { number, node, envelope } = held;
@@ -248,7 +248,11 @@ export class IncomingMail {
     if (known) return;
     const envelope = unpackEnvelope(JSON.parse(row.envelope));
     const held = new HeldMail(row, envelope, receiptOf(row), true);
-    this.endSurely(held, { state: 'expired', reason: 'its time to live ran out before it was read' });
+    const read = held.receipt.some(({ state }) => state === 'read');
+    this.endSurely(held, {
+      state: 'expired',
+      reason: `its time to live ran out before it was ${read ? 'done' : 'read'}`,
+    });
   }
 
   #prepareEnd(held: HeldMail, { state, reason, effects, answer }: End): Prepared {

@@ -15,7 +15,8 @@ import { Arrivals, type ArrivalsComponents } from './arrivals.js';
 import type { Effects } from './delivery.js';
 import { GroupWriter, type Prepared, together } from './group-writer.js';
 import { Hearing } from './hearing.js';
-import { IncomingMail } from './incoming-mail.js';
+import { type HeldMail, IncomingMail } from './incoming-mail.js';
+import { Letterbox } from './letterbox.js';
 import { readHeard, readMail, readNews } from './mail-wire.js';
 import { heardBy, News } from './news.js';
 import { Numbers } from './numbers.js';
@@ -69,6 +70,7 @@ export class Mail implements Postbox {
   readonly #outgoing: OutgoingMail;
   readonly #incoming: IncomingMail;
   readonly #readers: Readers;
+  readonly #letterboxes = new Map<string, Letterbox>();
   readonly #arrivals: Arrivals;
   readonly #hearing: Hearing;
   readonly #watches: Watches;
@@ -105,7 +107,10 @@ export class Mail implements Postbox {
         effects: (agent, effects) => this.#prepareEffects(agent, effects),
         answer: (answer) => this.#prepareSend(answer),
         exclusively,
-        onArrival: (held) => this.#readers.arrived(held),
+        onArrival: (held) => {
+          this.#readers.arrived(held);
+          this.#letterboxes.get(held.envelope.recipient)?.onArrival(held);
+        },
       },
       found.incoming,
     );
@@ -165,6 +170,11 @@ export class Mail implements Postbox {
     return this.#permits.allows(thread, opener, responder);
   }
 
+  /** Everyone that mail can be addressed to, present or not. */
+  known(): Party[] {
+    return this.#book.all;
+  }
+
   /** The only known address that begins like this: people may shorten a node's key. */
   complete(prefix: string): string | undefined {
     return this.#book.complete(prefix);
@@ -179,6 +189,14 @@ export class Mail implements Postbox {
 
   attach(agent: string, handler: MailHandler): () => void {
     return this.#readers.attach(agent, handler);
+  }
+
+  /** For an agent that fetches its mail. There is one for each, as long as it is open. */
+  letterbox(agent: string, onArrival: (held: HeldMail) => void): Letterbox {
+    const onClose = () => this.#letterboxes.delete(agent);
+    const letterbox = new Letterbox(this.#components.runtime, this.#incoming, { agent, onArrival, onClose });
+    this.#letterboxes.set(agent, letterbox);
+    return letterbox;
   }
 
   /** Calls back once for each message of the agent that was not read in the time it gave. Returns the way to stop. */

@@ -198,7 +198,7 @@ export class Readers {
   /** Is the message over? If not, it is to be handed over again. */
   async #attempt(held: HeldMail, delivery: Delivery, result: Promise<void>): Promise<boolean> {
     const since = this.#runtime.now();
-    const surfaced = this.#runtime.setTimer(() => this.#incoming.surfaced(held, since), SURFACED_MS);
+    const surfaced = this.#runtime.setTimer(() => this.#incoming.note(held, 'surfaced', since), SURFACED_MS);
     try {
       await result;
       // A commit that nobody waits for decides nevertheless.

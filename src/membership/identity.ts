@@ -40,9 +40,9 @@ export class Identity {
     return new Identity(runtime.bytes(SEED_BYTES));
   }
 
-  /** The identity kept in a data folder; made on the first call, readable by its owner only. */
-  static keptIn(folder: string, runtime: Runtime): Identity {
-    const file = join(folder, SEED_FILE);
+  /** An identity kept in a data folder, by default the node's; made on the first call, readable by its owner only. */
+  static keptIn(folder: string, runtime: Runtime, name = SEED_FILE): Identity {
+    const file = join(folder, name);
     try {
       if (!existsSync(file)) writePrivately(file, Buffer.from(runtime.bytes(SEED_BYTES)).toString('hex'));
       const text = readFileSync(file, 'utf8').trim();

@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { fullAddress, splitAddress } from '../a2a/address.js';
 import { discoverAgent, invokeRemoteAgent } from '../a2a-protocol/client/remote-agents.js';
+import { readDelegation } from '../a2a-protocol/delegation.js';
 import type { Agent } from '../agent/agent.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -49,7 +51,10 @@ export function offerRemoteAgents(agent: Agent, { runtime, allowPrivate }: Remot
           skill?: string;
           timeout_minutes: number;
         };
-        const terms = { ...reach, skill, timeoutMs: timeout_minutes * MINUTE_MS, signal: call.signal };
+        // Whoever calls is the one that hands the task on: the chain begins or goes on with it.
+        const caller = fullAddress(call.caller, splitAddress(agent.address).node);
+        const delegation = { agent: caller, chain: readDelegation(call.meta, undefined) };
+        const terms = { ...reach, ...delegation, skill, timeoutMs: timeout_minutes * MINUTE_MS, signal: call.signal };
         const result = await invokeRemoteAgent(agent_url, message, terms);
         if (result.success) return result;
         return {

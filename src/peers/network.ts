@@ -222,6 +222,16 @@ export class Network implements CardDiscovery {
     this.peers.spreadRemoval(membership.remove(peer.chain));
   }
 
+  /** Is that node one of this owner's own devices? Those, and only those, may speak with every tier, as this one may. */
+  isOwnDevice(node: string): boolean {
+    const { membership } = this.#components;
+    const grants = [
+      membership.joined ? membership.grant : undefined,
+      this.peers.all.find((peer) => peer.node === node)?.grant,
+    ];
+    return grants.every((grant) => grant?.tiers.includes(0));
+  }
+
   /** The peer whose key begins like this. */
   find(prefix: string): Peer {
     const found = this.peers.all.filter(({ node }) => node.startsWith(prefix));

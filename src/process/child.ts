@@ -47,6 +47,8 @@ export class Child {
   readonly stdout: Readable;
   /** How it ended; never rejects. What it started may still be on its way out. */
   readonly exited: Promise<ChildExit>;
+  /** Nothing can be written to it any more, be it that it has ended or that it closed its input. */
+  readonly inputClosed: Promise<void>;
   readonly #runtime: Runtime;
   readonly #init: ChildInit;
   readonly #process: ChildProcessWithoutNullStreams;
@@ -66,6 +68,7 @@ export class Child {
     this.#stderr = new StderrTail(runtime, init.name, init.process.stderr, init.redact);
     // A child that stops reading or is gone; its end tells.
     init.process.stdin.on('error', () => {});
+    this.inputClosed = new Promise((resolve) => init.process.stdin.once('close', () => resolve()));
     this.#closed = new Promise((resolve) => init.process.once('close', () => resolve()));
     this.exited = new Promise((resolve) => {
       init.process.once('exit', (code, signal) => {
@@ -100,7 +103,7 @@ export class Child {
     await this.#drained;
   }
 
-  /** Tells it that there is nothing more to read. */
+  /** Tells it that nothing more comes. */
   endInput(): void {
     this.#process.stdin.end();
   }

@@ -35,6 +35,19 @@ export async function findProcesses(runtime: Runtime, wanted: Wanted): Promise<n
   return found;
 }
 
+/** What the living members of some groups take up in memory together, by group; unknown on systems without /proc. */
+export async function groupMemory(runtime: Runtime, groups: ReadonlySet<number>): Promise<Map<number, number>> {
+  const bytes = new Map<number, number>();
+  for (const [at, pid] of listPids().entries()) {
+    if (at % SLICE === SLICE - 1) await new Promise<void>((resolve) => runtime.defer(resolve));
+    const group = readStat(pid)?.group;
+    if (group === undefined || !groups.has(group)) continue;
+    const [, kib] = /^VmRSS:\s*(\d+)/m.exec(read(`/proc/${pid}/status`)) ?? [];
+    bytes.set(group, (bytes.get(group) ?? 0) + Number(kib ?? 0) * 1_024);
+  }
+  return bytes;
+}
+
 /** When a living process started, by the kernel's own count: a later process with the same number is another. */
 export function processStart(pid: number): string | undefined {
   return readStat(pid)?.started;

@@ -23,9 +23,20 @@ interface Link {
   readonly digest: string;
 }
 
-/** Which events must not be denied later: whatever policy refused, whatever crossed tiers, whoever tried to get in. */
+const AUDITED: ReadonlySet<A2ALogEvent['type']> = new Set([
+  'security',
+  'tier-audit',
+  'peer-status',
+  'credential',
+  'action',
+]);
+
+/**
+ * Which events must not be denied later: whatever policy refused, whatever crossed tiers, whoever tried to get in, every
+ * use of a credential, and whatever agents wanted to do by themselves.
+ */
 function isAudited({ type, code }: A2ALogEvent): boolean {
-  if (type === 'security' || type === 'tier-audit' || type === 'peer-status') return true;
+  if (AUDITED.has(type)) return true;
   return type === 'routing-decision' && code !== undefined;
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Nodes } from '../../test/nodes-fixture.js';
+import { providerTriggers } from '../../test/providers/error-triggers.js';
 import { requireExtendedCard, requireInputModes, requirePush } from '../a2a-protocol/capability-gate.js';
 import { fetchAgentCard } from '../a2a-protocol/client/remote-agents.js';
 import { admitDelegation } from '../a2a-protocol/delegation.js';
@@ -19,15 +20,19 @@ import type { SwarmInit } from '../agent/agent-swarms.js';
 import { Approvals } from '../approvals/approvals.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
+import { Credentials } from '../credentials/credentials.js';
+import { Redactor } from '../credentials/redactor.js';
+import { loadGrpc } from '../gateway/a2a/grpc/grpc-packages.js';
+import { requireScope } from '../gateway/admission.js';
 import { RateLimiter } from '../gateway/rate-limiter.js';
 import { Host } from '../host.js';
 import { CRDTSyncChannel, createNode, deserializeEnvelope, type NodeInit } from '../index.js';
 import { CredentialStore } from '../mcp/upstream/login/credentials.js';
 import { Login } from '../mcp/upstream/login/login.js';
 import { Logins } from '../mcp/upstream/login/logins.js';
-import { Redactor } from '../mcp/upstream/redactor.js';
 import { checkSignedCard } from '../membership/signed-card.js';
 import { guardedFetch } from '../net/guarded-fetch.js';
+import { LoopGuard } from '../onramp/loop-guard.js';
 import { RalphLoop } from '../orchestrator/ralph/ralph-loop.js';
 import { Children } from '../process/children.js';
 import { MemoryStore } from '../store/memory-store.js';
@@ -36,8 +41,14 @@ import { EclipticError, ERRORS, type ErrorCode, isErrorCode } from './errors.js'
 import { SimulatedRuntime } from './simulated-runtime.js';
 import { systemRuntime } from './system-runtime.js';
 
+const cleanups: (() => unknown)[] = [];
+
+/** The one code that exists so that it can be shown that nothing produces it. */
+type Met = Exclude<ErrorCode, 'PROVIDER_UNKNOWN'>;
+
 /** For each code, something a user of the package can do to meet it. A code without an entry does not compile. */
-const triggers: Record<ErrorCode, () => unknown> = {
+const triggers: Record<Met, () => unknown> = {
+  ...providerTriggers(cleanups),
   AGENT_NOT_FOUND: async () => {
     const { alice } = await start();
     return alice.send('nobody', 1);
@@ -301,6 +312,21 @@ const triggers: Record<ErrorCode, () => unknown> = {
     cleanups.push(() => client.close());
     return client.call('tools.logout', { server: 'nobody' });
   },
+  CREDENTIAL_MISSING: () => openCredentials(temporaryFolder()).resolve('mars', 'default', 'token'),
+  CREDENTIAL_DENIED: async () => {
+    const credentials = openCredentials(temporaryFolder());
+    const place = { provider: 'mars', workspace: 'default', name: 'token' };
+    await credentials.set(place, 'a value');
+    await credentials.revoke(place);
+    return credentials.resolve('mars', 'default', 'token');
+  },
+  CREDENTIAL_UNREADABLE: async () => {
+    const folder = temporaryFolder();
+    const place = { provider: 'mars', workspace: 'default', name: 'token' };
+    await openCredentials(folder).set(place, 'a value');
+    writeFileSync(join(folder, 'credentials', 'key.json'), '{}');
+    return openCredentials(folder).resolve('mars', 'default', 'token');
+  },
   PROCESS_START_FAILED: async () => {
     const children = await Children.open(systemRuntime());
     cleanups.push(() => children.close());
@@ -386,11 +412,14 @@ const triggers: Record<ErrorCode, () => unknown> = {
   },
   TOKEN_REQUIRED: async () => httpCode(await startHost(temporaryFolder()), {}),
   TOKEN_NOT_FOUND: async () => (await startHost(temporaryFolder())).gateway.tokens.revoke('nobody'),
+  SCOPE_REQUIRED: () => requireScope('tasks', ['tools']),
+  PACKAGE_REQUIRED: () => loadGrpc((name) => Promise.reject(new Error(`there is no ${name}`))),
   RATE_LIMITED: () => {
     const limiter = new RateLimiter(systemRuntime(), 1);
     limiter.take('alice');
     limiter.take('alice');
   },
+  LOOP_STOPPED: () => new LoopGuard(systemRuntime(), { hops: 8 }).pass('alice', 'bob', 9),
   HOST_REFUSED: async () => httpCode(await startHost(temporaryFolder()), { origin: 'http://evil.example' }),
   PROPOSAL_TIMEOUT: async () => {
     const { alice, bob, runtime } = await start();
@@ -486,7 +515,7 @@ const triggers: Record<ErrorCode, () => unknown> = {
 };
 
 /** The codes that the specification of the mesh asks for. */
-const specified: ErrorCode[] = [
+const specified: Met[] = [
   'AGENT_NOT_FOUND',
   'CAPABILITY_NOT_FOUND',
   'TIER_VIOLATION',
@@ -501,8 +530,6 @@ const specified: ErrorCode[] = [
 
 const codes = Object.keys(ERRORS) as ErrorCode[];
 
-const cleanups: (() => unknown)[] = [];
-
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
@@ -514,7 +541,8 @@ describe('the error catalogue', () => {
     );
   });
 
-  for (const code of codes.filter((other) => !specified.includes(other))) {
+  const others = codes.filter((one): one is Met => one !== 'PROVIDER_UNKNOWN' && !specified.includes(one as Met));
+  for (const code of others) {
     it(`has ${code}, which a user can meet`, async () => {
       expect(await codeOf(Promise.resolve().then(triggers[code]))).toBe(code);
     });
@@ -664,6 +692,10 @@ function completedTask() {
 
 function remoteCard() {
   return takeAgentCard({ name: 'remote', version: '1', capabilities: { extendedAgentCard: true } });
+}
+
+function openCredentials(folder: string): Credentials {
+  return new Credentials({ runtime: systemRuntime(), report: () => {} }, { folder });
 }
 
 function temporaryFolder(): string {

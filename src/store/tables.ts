@@ -185,6 +185,36 @@ export interface ProfileRow {
   readonly createdAt: number;
 }
 
+/** What a member of the on-ramp wrote or was shown, to look things up in. */
+export interface LetterRow {
+  readonly member: string;
+  readonly id: string;
+  /** Later ones have higher numbers. */
+  readonly at: number;
+  /** The other side's address. */
+  readonly peer: string;
+  /** 1 for what the member wrote. */
+  readonly sent: number;
+  readonly thread: string | null;
+  readonly needs: string;
+  readonly hops: number;
+  readonly text: string;
+}
+
+/** An agent that comes and goes through the on-ramp, under a name that is its own. */
+export interface MemberRow {
+  readonly name: string;
+  readonly client: string;
+  readonly checkout: string;
+  readonly seenAt: number;
+}
+
+/** Somebody of another owner whose mail is let through. */
+export interface AcquaintanceRow {
+  readonly address: string;
+  readonly at: number;
+}
+
 /** A plan that the Ralph loop works through, or has worked through. */
 export interface RunRow {
   readonly id: string;
@@ -282,6 +312,9 @@ export interface Tables {
   stateSegments: StateSegmentRow;
   projects: ProjectRow;
   profiles: ProfileRow;
+  letters: LetterRow;
+  members: MemberRow;
+  acquaintances: AcquaintanceRow;
   proposals: ProposalRow;
   runs: RunRow;
   runEvents: RunEventRow;
@@ -420,6 +453,26 @@ export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> }
     },
     key: ['agent'],
   },
+  letters: {
+    columns: {
+      member: 'text',
+      id: 'text',
+      at: 'real',
+      peer: 'text',
+      sent: 'integer',
+      thread: 'text',
+      needs: 'text',
+      hops: 'integer',
+      text: 'text',
+    },
+    key: ['member', 'id'],
+    indexes: [
+      ['member', 'at'],
+      ['member', 'thread'],
+    ],
+  },
+  members: { columns: { name: 'text', client: 'text', checkout: 'text', seenAt: 'real' }, key: ['name'] },
+  acquaintances: { columns: { address: 'text', at: 'real' }, key: ['address'] },
   runs: {
     columns: {
       id: 'text',

@@ -192,7 +192,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     const client = await to('echo', { agent: 'mars@here', chain });
     const sent = await client.send({ message: 'x' });
     expect('task' in sent && sent.task.metadata?.[EXTENSION_URIS.delegation]).toEqual([...chain, 'mars@here']);
-    const circle = await to('echo', { agent: 'mars@here', chain: ['echo'] });
+    const circle = await to('echo', { agent: 'mars@here', chain: [served.node.agentById('echo').address] });
     await expect(circle.send({ message: 'x' })).rejects.toMatchObject({
       code: old && binding === 'JSONRPC' ? expect.any(String) : 'DELEGATION_REFUSED',
     });
@@ -293,7 +293,7 @@ describe('our client', () => {
     expect(await (await connect(served.url)).verdict()).toMatchObject({ signed: true, verified: true });
     const altered = await proxied((card) => ({ ...card, name: 'Somebody' }));
     const verdict = await (await connect(altered.origin)).verdict();
-    expect(verdict).toMatchObject({ signed: true, verified: false, reasons: [expect.any(String)] });
+    expect(verdict).toMatchObject({ signed: true, verified: false, reasons: [expect.any(String), expect.any(String)] });
     await expect(connect(altered.origin, { requireSignature: true })).rejects.toMatchObject({ code: 'CARD_REFUSED' });
     const unsigned = await proxied(({ signatures: _, ...card }) => card);
     expect(await (await connect(unsigned.origin)).verdict()).toEqual({ signed: false, verified: false, reasons: [] });

@@ -1,5 +1,7 @@
 import { AgentCard, type Message, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk';
 import { type Client, ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
+import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
+import { InterceptingCall, type Interceptor } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { collect, said, TaskNode } from './task-node.js';
 
@@ -7,13 +9,15 @@ import { collect, said, TaskNode } from './task-node.js';
 const WAYS = [
   { binding: 'JSONRPC', version: '1.0' },
   { binding: 'HTTP+JSON', version: '1.0' },
+  { binding: 'GRPC', version: '1.0' },
   { binding: 'JSONRPC', version: '0.3' },
+  { binding: 'HTTP+JSON', version: '0.3' },
 ] as const;
 
 let served: TaskNode;
 
 beforeAll(async () => {
-  served = await TaskNode.start({ allowPrivate: ['127.0.0.1:9'] });
+  served = await TaskNode.start({ allowPrivate: ['127.0.0.1:9'], grpc: { port: 0 } });
 });
 
 afterAll(() => served.stop());
@@ -134,7 +138,7 @@ describe.each(WAYS)('the official client over $binding in $version', ({ binding,
     const code = async (work: Promise<unknown>) =>
       work.then(
         () => 'nothing',
-        (error: Error) => error.constructor.name.replace(/^(JsonRpc|Rest)/, ''),
+        (error: Error) => error.name.replace(/^(JsonRpc|Rest|Grpc)/, ''),
       );
     const done = taskIn(await client.sendMessage(request('done')));
     expect(await code(client.getTask({ tenant: '', id: 'nobody' }))).toBe('TaskNotFoundError');
@@ -221,8 +225,21 @@ function request(text: string, { returnImmediately = false, ...more }: Wanted = 
 
 function transports() {
   const options = { fetchImpl: authenticated, legacyCompat: { enabled: true } };
-  return [new JsonRpcTransportFactory(options), new RestTransportFactory(options)];
+  const grpcCallOptions = { interceptors: [bearing] };
+  return [
+    new JsonRpcTransportFactory(options),
+    new RestTransportFactory(options),
+    new GrpcTransportFactory({ grpcCallOptions }),
+  ];
 }
+
+const bearing: Interceptor = (options, nextCall) =>
+  new InterceptingCall(nextCall(options), {
+    start: (metadata, listener, next) => {
+      metadata.set('authorization', `Bearer ${served.owner}`);
+      next(metadata, listener);
+    },
+  });
 
 const authenticated: typeof fetch = (url, init) => {
   const headers = new Headers(init?.headers);

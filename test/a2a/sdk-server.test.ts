@@ -24,6 +24,7 @@ const WAYS = [
   { binding: 'JSONRPC', version: '1.0' },
   { binding: 'HTTP+JSON', version: '1.0' },
   { binding: 'JSONRPC', version: '0.3' },
+  { binding: 'HTTP+JSON', version: '0.3' },
 ] as const;
 
 let server: Server;
@@ -47,6 +48,7 @@ beforeAll(async () => {
       { url: `${url}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
       { url: `${url}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
       { url: `${url}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '0.3' },
+      { url: `${url}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '0.3' },
     ],
   });
   const pushes = new InMemoryPushNotificationStore();

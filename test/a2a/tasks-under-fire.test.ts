@@ -83,6 +83,7 @@ class Scene {
     this.records = new SlowRecords(runtime);
     const caller = node.agent({ id: OWNER, tier: 0 }).onMessage(() => {});
     this.desk = new TaskDesk({
+      nodeKey: undefined,
       runtime,
       deadlines: new DeadlineQueue(runtime),
       records: this.records,

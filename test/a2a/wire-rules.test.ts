@@ -71,13 +71,17 @@ describe.each(BINDINGS)('over %s', (binding) => {
   it('a request without a version is in 0.3 [A2A-1.9.1]', async () => {
     const headers = { 'A2A-Version': '' };
     expect(await ask(binding, 'SendMessage', said('hello'), headers)).not.toHaveProperty('result');
-    const message = { kind: 'message', messageId: 'old-1', role: 'user', parts: [{ kind: 'text', text: 'hello' }] };
-    const path = binding === 'HTTP' ? '/a2a/v1/v1/message:send' : '/a2a/rpc';
-    const body =
-      binding === 'HTTP' ? { message } : { jsonrpc: '2.0', id: 1, method: 'message/send', params: { message } };
-    const answer = (await (await served.post(path, body, headers)).json()) as { result?: object };
-    const task = answer.result ?? answer;
-    expect(task).toMatchObject({ kind: 'task', status: { state: 'completed' } });
+    if (binding === 'JSON-RPC') {
+      const message = { kind: 'message', messageId: 'old-1', role: 'user', parts: [{ kind: 'text', text: 'hello' }] };
+      const params = { jsonrpc: '2.0', id: 1, method: 'message/send', params: { message } };
+      const { result } = (await (await served.post('/a2a/rpc', params, headers)).json()) as { result: object };
+      expect(result).toMatchObject({ kind: 'task', status: { state: 'completed' } });
+    } else {
+      const message = { messageId: 'old-2', role: 'ROLE_USER', content: [{ text: 'hello' }] };
+      const answer = await served.post('/a2a/v1/v1/message:send', { message }, headers);
+      const { task } = (await answer.json()) as { task: object };
+      expect(task).toMatchObject({ status: { state: 'TASK_STATE_COMPLETED' }, history: [message, {}] });
+    }
   });
 
   it.each(['1.0', '1.0.0', '1.0.1'])(
@@ -235,6 +239,20 @@ describe.each(BINDINGS)('over %s', (binding) => {
     const [info] = error.details ?? error.data;
     expect([answer.status, error.code]).toEqual(binding === 'HTTP' ? [413, 413] : [200, -32602]);
     expect(info).toMatchObject({ reason: 'PAYLOAD_TOO_LARGE' });
+  });
+
+  it('a message that fits in no envelope is refused before there is a task, and an answer while its task waits on', async () => {
+    const parts = [{ text: 'x'.repeat(600_000) }, { text: 'y'.repeat(600_000) }];
+    const contextId = `${binding}-heavy`;
+    const tooLarge = { code: binding === 'HTTP' ? 413 : -32602, reason: 'PAYLOAD_TOO_LARGE' };
+    for (const returnImmediately of [false, true]) {
+      const heavy = { ...said('', { parts, contextId }), configuration: { returnImmediately } };
+      expect(await ask(binding, 'SendMessage', heavy)).toEqual(tooLarge);
+    }
+    expect(await ask(binding, 'ListTasks', { contextId })).toMatchObject({ result: { totalSize: 0 } });
+    const { id: taskId } = await send({ ...said('hello', { contextId }), tenant: 'asker' });
+    expect(await ask(binding, 'SendMessage', said('', { parts, taskId }))).toEqual(tooLarge);
+    expect((await send(said('this one', { taskId }))).status.state).toBe('TASK_STATE_COMPLETED');
   });
 
   it('what is not JSON, not an object, or too deep is answered in the right form', async () => {

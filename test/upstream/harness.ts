@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import type { A2ALogEvent } from '../../src/a2a/schemas.js';
 import { Approvals } from '../../src/approvals/approvals.js';
+import { Credentials } from '../../src/credentials/credentials.js';
 import { OPERATOR } from '../../src/gateway/principals.js';
 import type { CallOptions } from '../../src/mcp/service.js';
 import { Logins } from '../../src/mcp/upstream/login/logins.js';
@@ -14,6 +15,7 @@ import type { UpstreamInit, UpstreamStatus } from '../../src/mcp/upstream/upstre
 import { Upstreams } from '../../src/mcp/upstream/upstreams.js';
 import { createNode, type EclipticNode } from '../../src/node.js';
 import { Children } from '../../src/process/children.js';
+import { reportCredentials } from '../../src/records/guarded-events.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 
 export const runtime = systemRuntime();
@@ -46,6 +48,7 @@ export class Upstreaming {
   approvals!: Approvals;
   upstreams!: Upstreams;
   logins!: Logins;
+  credentials!: Credentials;
   readonly #processes: ChildProcess[] = [];
 
   private constructor(node: EclipticNode) {
@@ -66,7 +69,8 @@ export class Upstreaming {
     this.approvals = new Approvals(runtime, { folder });
     const { mcp: service, observability } = node;
     this.logins = new Logins(runtime, { folder, redirectUrl: () => CALLBACK });
-    const { children, approvals, logins } = this;
+    this.credentials = new Credentials({ runtime, report: reportCredentials(runtime, observability) }, { folder });
+    const { children, approvals, logins, credentials } = this;
     this.upstreams = new Upstreams({
       runtime,
       service,
@@ -74,6 +78,7 @@ export class Upstreaming {
       children,
       approvals,
       logins,
+      credentials,
       pins: new Pins({ folder }),
     });
   }

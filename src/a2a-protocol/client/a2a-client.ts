@@ -1,7 +1,6 @@
 import { Connections } from '../../net/connections.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { JwkSet } from '../card-signature.js';
 import {
   DELEGATION_HEADER,
   type DelegationChain,
@@ -10,6 +9,7 @@ import {
   writeDelegationHeader,
 } from '../delegation.js';
 import { EXTENSION_URIS, EXTENSIONS_HEADER, LEGACY_EXTENSIONS_HEADER, writeExtensions } from '../extensions.js';
+import type { JwkSet } from '../jws.js';
 import type { Method } from '../methods.js';
 import { takeAgentCard } from '../read-card.js';
 import {
@@ -39,7 +39,7 @@ import { VERSION_HEADER } from '../version.js';
 import { CallLimits, type CallOptions } from './call-limits.js';
 import { checkSignatures, type SignatureVerdict } from './card-keys.js';
 import { baseUrl, CardSource, type FetchedCard } from './card-source.js';
-import { type Credentials, credentialsFor } from './credentials.js';
+import { type CredentialsOf, credentialsFor, currentCredentials } from './credentials.js';
 import { HttpTransport } from './http-transport.js';
 import { type ChosenInterface, chooseInterface, type InterfaceWish } from './interface-choice.js';
 import { JsonRpcTransport } from './json-rpc-transport.js';
@@ -69,7 +69,7 @@ export interface A2AClientComponents {
 export interface A2AClientInit extends Reach, InterfaceWish {
   /** An agent's base URL, or that of its card. */
   url: string;
-  credentials?: Credentials | undefined;
+  credentials?: CredentialsOf | undefined;
   /** Who calls, as a delegation chain names it. */
   agent?: string | undefined;
   /** On whose behalf: the chain of the task that this work is for. */
@@ -128,7 +128,8 @@ export class A2AClient {
   ): Promise<A2AClient> {
     const limits = new CallLimits(runtime, options, QUICK_MS);
     try {
-      const fetched = await limits.race((cards ?? new CardSource(runtime)).fetch(init.url, init));
+      const credentials = await currentCredentials(init.credentials);
+      const fetched = await limits.race((cards ?? new CardSource(runtime)).fetch(init.url, { ...init, credentials }));
       const client = new A2AClient(runtime, init, fetched);
       if (!init.requireSignature) return client;
       const verdict = await limits.race(client.verdict());
@@ -279,9 +280,12 @@ export class A2AClient {
 
   #connect(): Transport {
     const { chosen } = this;
-    const { credentials = {}, allowPrivate, ca, resolve } = this.#init;
+    const { credentials, allowPrivate, ca, resolve } = this.#init;
     const url = chosen.binding === 'simple' ? baseUrl(this.#init.url) : chosen.url;
-    const headers = { ...credentialsFor(url, this.#fetched.url, credentials), ...this.#headers };
+    const headers = async () => ({
+      ...credentialsFor(url, this.#fetched.url, await currentCredentials(credentials)),
+      ...this.#headers,
+    });
     const connections = this.#connections;
     const endpoint = new RemoteEndpoint(this.#runtime, { url, headers, connections, allowPrivate, ca, resolve });
     if (chosen.binding === 'simple') return new SimpleTransport(endpoint);

@@ -1,6 +1,7 @@
 import { guardedFetch } from '../../net/guarded-fetch.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { type CardVerdict, type Jwk, type JwkSet, signatureHeaders, verifyCard } from '../card-signature.js';
+import { type CardVerdict, signatureHeaders, verifyCard } from '../card-signature.js';
+import type { Jwk, JwkSet } from '../jws.js';
 import type { FetchedCard } from './card-source.js';
 import { isSamePlace } from './credentials.js';
 import type { Reach } from './remote-endpoint.js';

@@ -10,6 +10,13 @@ export interface Credentials {
   readonly origins?: readonly string[] | undefined;
 }
 
+/** As they are, or where to ask for them before each request. */
+export type CredentialsOf = Credentials | (() => Promise<Credentials> | Credentials);
+
+export async function currentCredentials(credentials: CredentialsOf = {}): Promise<Credentials> {
+  return typeof credentials === 'function' ? credentials() : credentials;
+}
+
 export function credentialHeaders({ bearer, headers }: Credentials): Readonly<Record<string, string>> {
   return { ...headers, ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }) };
 }

@@ -2,7 +2,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Method } from '../methods.js';
 import { answer, takeStreamResponse } from '../read-responses.js';
 import { ExternalServiceError } from '../service-errors.js';
-import { fromV03Result, toV03Params } from '../v03-requests.js';
+import { fromV03RestResult, toV03RestParams } from '../v03-rest.js';
 import type { ProtocolVersion } from '../version.js';
 import type { EndpointRequest, RemoteEndpoint } from './remote-endpoint.js';
 import { isSend, type StreamedEvent, type Terms, type Transport } from './transport.js';
@@ -60,7 +60,7 @@ export class HttpTransport implements Transport {
   #request(method: Method, params: Params, terms: Terms): EndpointRequest {
     const { verb, path, said = [] } = this.#place(method, params);
     const old = this.#version === '0.3' && verb === 'POST';
-    const shaped = old ? (toV03Params(method, params) as Params) : params;
+    const shaped = old ? (toV03RestParams(method, params) as Params) : params;
     const left = Object.entries(shaped).filter(([name, value]) => value !== undefined && !said.includes(name));
     const request = { verb, path: this.#prefix + path, slow: terms.slow, fresh: isSend(method) };
     if (verb !== 'POST') {
@@ -76,7 +76,7 @@ export class HttpTransport implements Transport {
   }
 
   #result(method: Method, value: unknown): unknown {
-    return this.#version === '0.3' ? answer((old) => fromV03Result(method, old))(value) : value;
+    return this.#version === '0.3' ? answer((old) => fromV03RestResult(method, old))(value) : value;
   }
 
   #place(method: Method, params: Params): Place {

@@ -25,8 +25,8 @@ export interface Reach {
 
 export interface RemoteEndpointInit extends Reach {
   readonly url: string;
-  /** Sent with every request. */
-  readonly headers: Readonly<Record<string, string>>;
+  /** Sent with a request; asked for each. */
+  readonly headers: () => Promise<Readonly<Record<string, string>>>;
   readonly connections: Connections;
 }
 
@@ -59,7 +59,7 @@ export class RemoteEndpoint {
 
   /** The JSON of a good answer, undefined for an empty one; any other is thrown as the error that it is. */
   async ask(request: EndpointRequest, limits: CallLimits): Promise<unknown> {
-    const { url, options } = this.#prepared(request, 'application/json, application/a2a+json', limits);
+    const { url, options } = await this.#prepared(request, 'application/json, application/a2a+json', limits);
     const connections = request.fresh ? {} : { connections: this.#init.connections };
     const answer = await limits.during(
       guardedFetch(this.#runtime, url, {
@@ -74,7 +74,7 @@ export class RemoteEndpoint {
 
   /** The data of the events of a stream, or of a lone answer where there is no stream. */
   async *stream(request: EndpointRequest, limits: CallLimits): AsyncGenerator<{ data: unknown; id: string }> {
-    const { url, options } = this.#prepared(request, 'text/event-stream, application/json', limits);
+    const { url, options } = await this.#prepared(request, 'text/event-stream, application/json', limits);
     const answer = await limits.during(
       guardedFetch(this.#runtime, url, {
         ...options,
@@ -101,8 +101,13 @@ export class RemoteEndpoint {
     }
   }
 
-  #prepared(request: EndpointRequest, accept: string, limits: CallLimits): { url: string; options: FetchOptions } {
-    const { allowPrivate, ca, resolve, headers } = this.#init;
+  async #prepared(
+    request: EndpointRequest,
+    accept: string,
+    limits: CallLimits,
+  ): Promise<{ url: string; options: FetchOptions }> {
+    const { allowPrivate, ca, resolve } = this.#init;
+    const headers = await this.#init.headers();
     const url = this.#init.url.replace(/\/+$/, '') + (request.path ?? '');
     const query = request.query?.toString() ?? '';
     return {
@@ -133,7 +138,8 @@ export class RemoteEndpoint {
       if (value === undefined && body.length > 0) throw unreadable(this.origin);
       return value;
     }
-    const error = typeof value === 'object' && value !== null ? (value as { error?: unknown }).error : undefined;
+    // 0.3's HTTP binding has code and message at the top.
+    const { error = value } = (value ?? {}) as { error?: unknown };
     throw remoteError(error, { origin: this.origin, status, retryAfter: headers.get('retry-after') });
   }
 }

@@ -13,7 +13,7 @@ import { cardRoutes } from './card-routes.js';
 import { Cards, EXTENSIONS } from './cards.js';
 import { HttpBinding } from './http-binding.js';
 import { serveCards } from './instance-card.js';
-import { JsonRpcBinding } from './json-rpc-binding.js';
+import { type BindingComponents, JsonRpcBinding } from './json-rpc-binding.js';
 import { Operations } from './operations.js';
 import { OperatorTasks } from './operator-tasks.js';
 import { AgentProcesses } from './process-manager.js';
@@ -38,8 +38,12 @@ export interface A2AEdgeComponents {
 export interface A2AEdgeInit {
   /** Where this node is reached. */
   baseUrl: () => string;
+  /** Where it is reached over gRPC, if it is. */
+  grpcAddress: () => string | undefined;
   /** Private addresses that webhooks may have. */
   allowPrivate?: AllowPrivate | undefined;
+  /** Whose JSON Web Tokens are taken. */
+  issuer?: string | undefined;
 }
 
 /** Tasks for A2A clients: every binding over one desk. */
@@ -48,32 +52,35 @@ export class A2AEdge {
   readonly cards: Cards;
   readonly operatorTasks: OperatorTasks;
   readonly routes: readonly Route[];
+  /** What every binding is made of. */
+  readonly binding: BindingComponents;
   readonly #pushes: PushSender;
   readonly #connections: Connections;
   readonly #stopCards: () => void;
   /** What `handleTaskSend` needs to give tasks to this node's agents. */
   readonly taskDeps: A2ATaskDeps;
 
-  constructor(components: A2AEdgeComponents, { baseUrl, allowPrivate }: A2AEdgeInit) {
+  constructor(components: A2AEdgeComponents, { baseUrl, grpcAddress, allowPrivate, issuer }: A2AEdgeInit) {
     const { runtime, records } = components;
     this.#connections = new Connections();
     this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
-    this.cards = new Cards(components);
+    this.cards = new Cards({ ...components, issuer, grpcAddress });
     this.#stopCards = serveCards(this.cards);
     this.taskDeps = taskDeps(components);
     const choice = new AgentChoice(components);
     this.desk = new TaskDesk({
       ...components,
+      nodeKey: components.registry.nodeKey,
       chooseAgent: (wanted) => choice.choose(wanted),
       onTask: (live, resumed) => this.#pushes.follow(live, resumed),
     });
     this.operatorTasks = new OperatorTasks({ desk: this.desk, records });
     const extendedCard = (agent: string | undefined, viewer: Party) => this.cards.extended(agent, viewer, baseUrl());
     const operations = new Operations({ runtime, desk: this.desk, records, pushes: this.#pushes, extendedCard });
-    const binding = { runtime, operations, extensions: EXTENSIONS };
+    this.binding = { runtime, operations, extensions: EXTENSIONS };
     this.routes = [
-      new JsonRpcBinding(binding),
-      new HttpBinding(binding),
+      new JsonRpcBinding(this.binding),
+      new HttpBinding(this.binding),
       new SimpleRoutes(runtime, this.desk),
       ...cardRoutes(this.cards, baseUrl),
     ];

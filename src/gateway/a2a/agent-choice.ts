@@ -24,8 +24,7 @@ export class AgentChoice {
     if (agent !== undefined) return this.#named(agent);
     if (skill !== undefined) return this.#skilled(skill);
     const { profiles, registry } = this.#components;
-    const found = profiles.all.find((profile) => profile.defaultProjectId !== null && registry.ownEntry(profile.agent));
-    if (found) return found.agent;
+    for (const known of profiles.withProject) if (registry.ownEntry(known)) return known;
     throw new NotFoundError('Agent with default project');
   }
 

@@ -20,6 +20,7 @@ export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
     },
     {
       path: '/api/agents',
+      scope: 'tasks',
       serve: (exchange) => {
         const [, id] = /^\/api\/agents\/([\w-]+)\/agent-card$/.exec(exchange.path) ?? [];
         if (id === undefined) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${exchange.path}`);

@@ -8,13 +8,15 @@ import {
   type ServedCard,
   toServedCard,
 } from '../../a2a-protocol/card.js';
-import { CardSigner, type JwkSet } from '../../a2a-protocol/card-signature.js';
+import { CardSigner } from '../../a2a-protocol/card-signature.js';
 import { EXTENSION_URIS } from '../../a2a-protocol/extensions.js';
+import type { JwkSet } from '../../a2a-protocol/jws.js';
 import type { AgentCard, AgentExtension } from '../../a2a-protocol/types.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../version.js';
+import type { Scope } from '../scopes.js';
 import type { Profiles } from './profiles.js';
 
 export interface CardsComponents {
@@ -22,6 +24,9 @@ export interface CardsComponents {
   mcp: McpService;
   identity: Identity;
   profiles: Profiles;
+  /** Whose JSON Web Tokens are taken, besides the node's own tokens. */
+  issuer: string | undefined;
+  grpcAddress: () => string | undefined;
 }
 
 export const EXTENSIONS: readonly AgentExtension[] = [
@@ -106,12 +111,14 @@ export class Cards {
 
   #surroundings(baseUrl: string, viewer: Party, tenant?: string): CardSurroundings {
     const offered = this.#components.mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
+    const grpc = this.#components.grpcAddress();
     return {
       version: VERSION,
-      endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, tenant },
+      endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, grpc, tenant },
       tools: offered.map(({ owner, definition: { name, description } }) => ({ owner, name, description })),
       capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
-      bearerScopes: [],
+      bearerScopes: ['tasks' satisfies Scope],
+      issuer: this.#components.issuer,
     };
   }
 

@@ -3,13 +3,13 @@ import { toHttpError } from '../../a2a-protocol/errors.js';
 import { parseJson } from '../../a2a-protocol/json-rpc.js';
 import type { Method } from '../../a2a-protocol/methods.js';
 import { paramsOfQuery } from '../../a2a-protocol/query-params.js';
-import { fromV03Params, toV03Result } from '../../a2a-protocol/v03-requests.js';
+import { fromV03RestParams, toV03RestError, toV03RestResult } from '../../a2a-protocol/v03-rest.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Exchange, Route } from '../http-edge.js';
 import { readBody } from '../request-body.js';
 import { streamEvents } from './event-stream.js';
 import { type BindingComponents, metadataIn } from './json-rpc-binding.js';
-import { contextOf } from './request-context.js';
+import { contextOf, speaksV03 } from './request-context.js';
 
 interface Operation {
   readonly method: Method;
@@ -22,6 +22,7 @@ const PUSH = 'pushNotificationConfigs';
 /** A2A over HTTP and JSON: each operation has a path and a verb. Errors are google.rpc.Status. */
 export class HttpBinding implements Route {
   readonly path = '/a2a/v1';
+  readonly scope = 'tasks';
   readonly #components: BindingComponents;
 
   constructor(components: BindingComponents) {
@@ -41,17 +42,19 @@ export class HttpBinding implements Route {
     const old = version === '0.3';
     const said = { ...paramsOfQuery(query), ...sent };
     // What the path says has the same names in both versions.
-    const read = (old ? fromV03Params(method, said) : said) as object;
+    const read = old ? fromV03RestParams(method, said) : said;
     const params = { ...read, ...named, ...(tenant !== undefined && { tenant }) };
     const outcome = await operations.perform(method, params, terms);
-    const shown = (result: unknown) => (old ? toV03Result(method, result) : result);
+    const shown = (result: unknown) => (old ? toV03RestResult(method, result) : result);
     if ('stream' in outcome) await streamEvents(runtime, exchange.response, outcome.stream, shown);
     else send(exchange.response, 200, shown(outcome.result));
   }
 
   refuse(response: ServerResponse, error: unknown): void {
     const { status, body } = toHttpError(error);
-    send(response, status, body);
+    const query = new URLSearchParams(response.req.url?.split('?', 2)[1]);
+    // Who says no version may well speak 1.0: the answer is one for both.
+    send(response, status, speaksV03({ request: response.req, query }) ? { ...toV03RestError(error), ...body } : body);
   }
 }
 

@@ -8,7 +8,7 @@ import { type Exchange, type Route, sendJson } from '../http-edge.js';
 import { readBody } from '../request-body.js';
 import { streamEvents } from './event-stream.js';
 import type { Operations } from './operations.js';
-import { contextOf, versionOf } from './request-context.js';
+import { contextOf, speaksV03, versionOf } from './request-context.js';
 
 export interface BindingComponents {
   runtime: Runtime;
@@ -19,6 +19,7 @@ export interface BindingComponents {
 /** A2A over JSON-RPC. Whatever is wrong is answered in JSON-RPC's own shape, with status 200. */
 export class JsonRpcBinding implements Route {
   readonly path = '/a2a/rpc';
+  readonly scope = 'tasks';
   readonly #components: BindingComponents;
 
   constructor(components: BindingComponents) {
@@ -38,12 +39,12 @@ export class JsonRpcBinding implements Route {
         return;
       }
       // Nobody reads what is left of a body that is too large.
-      if (!request.complete) response.setHeader('Connection', 'close');
+      if (!request.complete) response.always.Connection = 'close';
       const id = idOf(body);
       sendJson(
         response,
         200,
-        isV03(exchange) ? { jsonrpc: '2.0', id, error: toV03Error(error) } : jsonRpcError(id, error),
+        speaksV03(exchange) ? { jsonrpc: '2.0', id, error: toV03Error(error) } : jsonRpcError(id, error),
       );
     }
   }
@@ -66,15 +67,6 @@ export class JsonRpcBinding implements Route {
 /** In 0.3 a request names no tenant; it is what follows the path. */
 function tenantAt(rest: string): { tenant?: string } {
   return rest.length > 1 ? { tenant: rest.slice(1) } : {};
-}
-
-/** Nothing may be thrown here: this is asked when something was. */
-function isV03(exchange: Exchange): boolean {
-  try {
-    return versionOf(exchange) === '0.3';
-  } catch {
-    return false;
-  }
 }
 
 /** Where a request carries what belongs to it: beside its message, or in it. */

@@ -18,6 +18,8 @@ export type AgentAbout = Partial<Omit<AgentProfile, 'agent' | 'createdAt'>>;
 /** Profiles in the order in which they were made. */
 export interface Profiles {
   readonly all: readonly AgentProfile[];
+  /** Agents that have a project. */
+  readonly withProject: Iterable<string>;
   of(agent: string): AgentProfile | undefined;
 }
 
@@ -32,20 +34,29 @@ export const NOTHING_KNOWN = {
 
 /** Where there is no store: every agent that is there has the project that all share. */
 export class SharedProject implements Profiles {
-  readonly #agents: () => readonly string[];
+  readonly #agents: () => Iterable<string>;
   readonly #about: Readonly<Record<string, AgentAbout>>;
 
-  constructor(agents: () => readonly string[], about: Readonly<Record<string, AgentAbout>> = {}) {
+  constructor(agents: () => Iterable<string>, about: Readonly<Record<string, AgentAbout>> = {}) {
     this.#agents = agents;
     this.#about = about;
   }
 
   get all(): readonly AgentProfile[] {
-    return this.#agents().map((agent) => this.#profile(agent));
+    return Array.from(this.#agents(), (agent) => this.#profile(agent));
+  }
+
+  get withProject(): Iterable<string> {
+    return this.#withProject();
   }
 
   of(agent: string): AgentProfile | undefined {
-    return this.#agents().includes(agent) ? this.#profile(agent) : undefined;
+    for (const known of this.#agents()) if (known === agent) return this.#profile(agent);
+    return undefined;
+  }
+
+  *#withProject(): Generator<string> {
+    for (const agent of this.#agents()) if (this.#about[agent]?.defaultProjectId !== null) yield agent;
   }
 
   #profile(agent: string): AgentProfile {

@@ -13,6 +13,7 @@ import type { TaskRecord } from './task-records.js';
 /** `POST /a2a/tasks/send` and `GET /a2a/tasks/ID`: four states, text, and a task that is asked about until it is done. */
 export class SimpleRoutes implements Route {
   readonly path = '/a2a/tasks';
+  readonly scope = 'tasks';
   readonly #runtime: Runtime;
   readonly #desk: TaskDesk;
 

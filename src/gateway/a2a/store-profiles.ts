@@ -24,6 +24,10 @@ export class StoreProfiles implements Profiles {
     return this.#all;
   }
 
+  get withProject(): readonly string[] {
+    return this.#all.filter(({ defaultProjectId }) => defaultProjectId !== null).map(({ agent }) => agent);
+  }
+
   of(agent: string): AgentProfile | undefined {
     return this.#all.find((profile) => profile.agent === agent);
   }

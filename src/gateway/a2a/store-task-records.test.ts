@@ -59,7 +59,7 @@ async function start(): Promise<void> {
     runs++;
     return `did ${task.text}`;
   });
-  gateway = await node.serve({ port: 0, open: true });
+  gateway = await node.serve({ port: 0 });
 }
 
 async function restart(): Promise<void> {
@@ -80,7 +80,12 @@ async function send(messageId: string, headers: Record<string, string> = {}): Pr
 async function rpc(method: string, params: object, headers: Record<string, string> = {}): Promise<unknown> {
   const response = await fetch(`${gateway.url}/a2a/rpc`, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0', ...headers },
+    headers: {
+      'Content-Type': 'application/json',
+      'A2A-Version': '1.0',
+      Authorization: `Bearer ${gateway.tokens.owners}`,
+      ...headers,
+    },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   });
   const { result, error } = (await response.json()) as { result?: unknown; error?: unknown };

@@ -1,4 +1,5 @@
-import { admitDelegation, type DelegationChain } from '../../a2a-protocol/delegation.js';
+import { fullAddress } from '../../a2a/address.js';
+import { admitDelegation, type DelegationChain, withDelegation } from '../../a2a-protocol/delegation.js';
 import { contextOf, requireContinuable, requireOwn, requireSubscribable } from '../../a2a-protocol/task-access.js';
 import { pageOf } from '../../a2a-protocol/task-list.js';
 import { createTask, type TaskEvent } from '../../a2a-protocol/task-machine.js';
@@ -11,6 +12,7 @@ import type {
   Task,
 } from '../../a2a-protocol/types.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { GUEST } from '../principals.js';
 import { LiveTask } from './live-task.js';
 import { REMEMBERED_SENDS, SendKeys } from './send-keys.js';
 import { Subscription } from './subscription.js';
@@ -18,6 +20,7 @@ import type { TaskRecord } from './task-records.js';
 import { type Sent, TaskWork, type TaskWorkComponents } from './task-work.js';
 
 export interface TaskDeskComponents extends TaskWorkComponents {
+  nodeKey: string | undefined;
   /** Who works on a task: by name, by skill, or by default. */
   chooseAgent: (wanted: Wanted) => string;
   /** Told of every task that is made, and awaited for one that goes on after a restart. */
@@ -42,6 +45,7 @@ export interface SendTerms {
 
 /** Tasks that may be worked on at once. */
 const MAX_LIVE = 10_000;
+const SECRET_BYTES = 16;
 
 /** Takes tasks in, gives them to agents, and answers for them. Every binding asks here. */
 export class TaskDesk {
@@ -80,24 +84,30 @@ export class TaskDesk {
     this.#live.clear();
   }
 
-  async send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<Sent> {
+  /** Throws at once where nothing can come of it. */
+  send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<Sent> {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     const { message } = request;
     if (message.taskId !== undefined) return this.#goOn(owner, message);
-    const key = `${owner} ${terms.key ?? message.messageId}`;
+    const sendKey = keyOf(owner, message, terms);
+    if (sendKey === undefined) return this.#begin(owner, request, terms);
+    const key = `${owner} ${sendKey}`;
     const known = this.#keys.find(key);
     if (typeof known === 'object') return known;
-    if (known !== undefined) {
-      const work = this.#live.get(known);
-      if (work) return { live: work.live };
-      const ended = await this.#components.records.load(known);
-      if (ended) return { live: new LiveTask(this.#components.records, ended, [], () => {}) };
-      this.#keys.forget(key, known);
-      return this.send(owner, request, terms);
-    }
-    const sent = this.#begin(owner, request, terms, key);
+    if (known !== undefined) return this.#again(owner, request, terms, key, known);
+    const sent = this.#begin(owner, request, terms, sendKey);
     this.#keys.begin(key, sent);
     return sent;
+  }
+
+  /** The same send as before, of which that task came. */
+  async #again(owner: string, request: SendMessageRequest, terms: SendTerms, key: string, id: string): Promise<Sent> {
+    const work = this.#live.get(id);
+    if (work) return { live: work.live };
+    const ended = await this.#components.records.load(id);
+    if (ended) return { live: new LiveTask(this.#components.records, ended, [], () => {}) };
+    this.#keys.forget(key, id);
+    return this.send(owner, request, terms);
   }
 
   async get(owner: string, id: string): Promise<TaskRecord> {
@@ -105,8 +115,9 @@ export class TaskDesk {
     return requireOwn(live?.record ?? (await this.#components.records.load(id)), owner, id);
   }
 
+  /** Which of the guests' tasks are whose, nobody knows: a guest finds its own by their ids, and lists none. */
   async list(owner: string, request: ListTasksRequest): Promise<ListTasksResponse> {
-    const records = await this.#components.records.list(owner, request);
+    const records = owner === GUEST.address ? [] : await this.#components.records.list(owner, request);
     return pageOf(
       records.map(({ model }) => model.task),
       request,
@@ -157,20 +168,27 @@ export class TaskDesk {
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'nobody works on the task any longer', { taskId: id });
   }
 
-  async #begin(owner: string, request: SendMessageRequest, terms: SendTerms, key: string): Promise<Sent> {
-    const { runtime, chooseAgent, onTask } = this.#components;
+  /** Ids of one millisecond follow each other. Who has no name has the id of its task for a secret. */
+  #taskId(owner: string): string {
+    const { runtime } = this.#components;
+    return owner === GUEST.address ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id();
+  }
+
+  #begin(owner: string, request: SendMessageRequest, terms: SendTerms, sendKey?: string): Promise<Sent> {
+    const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
     if (this.#live.size >= MAX_LIVE) throw new EclipticError('QUEUE_FULL', `${MAX_LIVE} tasks are under way already`);
-    const { message, configuration, metadata } = request;
-    const { timeoutMs, prepare } = terms;
-    const skill = skillIn(metadata) ?? skillIn(message.metadata);
+    const { message, configuration } = request;
+    const { timeoutMs, prepare, chain = [] } = terms;
+    const skill = skillIn(request.metadata) ?? skillIn(message.metadata);
     const agent = chooseAgent({ agent: terms.agent, skill });
-    admitDelegation(terms.chain ?? [], agent);
-    const id = runtime.id();
+    admitDelegation(chain, fullAddress(agent, nodeKey));
+    // However it came, it stays with the task, for whoever works on it and hands it on.
+    const metadata = chain.length > 0 ? withDelegation(request.metadata, chain) : request.metadata;
+    const id = this.#taskId(owner);
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
     const { model, events } = createTask({ id, contextId, message, at, ...(metadata && { metadata }) });
-    const sendKey = terms.key ?? message.messageId;
-    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey };
+    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey: sendKey ?? id };
     const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
       made: (work: TaskWork) => {
@@ -179,7 +197,7 @@ export class TaskDesk {
       },
       over: () => {
         this.#live.delete(id);
-        this.#keys.end(key, id);
+        if (sendKey !== undefined) this.#keys.end(`${owner} ${sendKey}`, id);
       },
     };
     const work = new TaskWork(this.#components, record, listener, events);
@@ -192,6 +210,11 @@ export class TaskDesk {
     const { id } = record.model.task;
     return new TaskWork(this.#components, record, { made: () => {}, over: () => this.#live.delete(id) });
   }
+}
+
+/** What a send is known again by. A message id is easily guessed: a guest makes a key for that alone. */
+function keyOf(owner: string, { messageId }: Message, { key }: SendTerms): string | undefined {
+  return key ?? (owner === GUEST.address ? undefined : messageId);
 }
 
 function snapshot({ model }: TaskRecord): TaskEvent {

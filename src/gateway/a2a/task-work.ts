@@ -1,9 +1,12 @@
+import { weighJson } from '../../a2a/json-value.js';
+import { LIMITS } from '../../a2a/limits.js';
 import type { TaskEvent, TaskInput } from '../../a2a-protocol/task-machine.js';
 import { isInterrupted } from '../../a2a-protocol/task-states.js';
 import type { Message, Part } from '../../a2a-protocol/types.js';
 import type { Agent } from '../../agent/agent.js';
+import { TASK, type TaskOpening } from '../../agent/agent-tasks.js';
 import { Deadline, type DeadlineQueue } from '../../runtime/deadlines.js';
-import { describeError } from '../../runtime/errors.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { LiveTask } from './live-task.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
@@ -72,21 +75,25 @@ export class TaskWork extends Deadline {
     this.live = new LiveTask(components.records, record, events, () => this.#run?.stop());
   }
 
-  /** Gives it to the agent. */
-  async begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
+  /** Gives it to the agent. Throws at once what cannot be given to any. */
+  begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
     this.#setLimits(terms);
-    if (eager) {
-      this.#make();
-      await this.live.saved();
-      await this.#prepare(prepare);
-      if (!this.live.over) this.#start(this.#firstMessage, { skill: terms.skill });
-      return { live: this.live };
-    }
+    const opening = this.#opening(this.#firstMessage, { skill: terms.skill });
+    requireRoom(opening);
+    if (eager) return this.#beginEagerly(opening, prepare);
     return new Promise((resolve) => {
       this.#tell = resolve;
-      this.#start(this.#firstMessage, { skill: terms.skill });
+      this.#start(opening);
       if (this.#made === 'not yet') this.#components.deadlines.add(this, SILENT_MS);
     });
+  }
+
+  async #beginEagerly(opening: TaskOpening, prepare: TaskBeginning['prepare']): Promise<Sent> {
+    this.#make();
+    await this.live.saved();
+    await this.#prepare(prepare);
+    if (!this.live.over) this.#start(opening);
+    return { live: this.live };
   }
 
   /** After a restart: the agent goes on with it if it can, else it has failed. */
@@ -97,7 +104,7 @@ export class TaskWork extends Deadline {
       return this.take({ type: 'crash', at: this.#components.runtime.now(), reason });
     }
     this.#components.deadlines.add(this, this.#timeoutMs);
-    this.#start(this.#firstMessage, { resumed: true });
+    this.#start(this.#opening(this.#firstMessage, { resumed: true }));
   }
 
   /** Something happens to the task from outside. Rejects where it may not. */
@@ -113,6 +120,8 @@ export class TaskWork extends Deadline {
   async say(message: Message): Promise<Sent> {
     const { live } = this;
     const { deadlines, runtime } = this.#components;
+    const opening = this.#opening(message, {});
+    requireRoom(opening);
     const key = message.messageId;
     const again = live.knows(key);
     await this.take({ type: 'user-message', at: runtime.now(), message, key });
@@ -123,7 +132,7 @@ export class TaskWork extends Deadline {
     deadlines.add(this, this.#timeoutMs);
     // An agent that ended its turn with a question takes the answer as a new turn.
     if (this.#run?.busy) await this.#run.say(message);
-    else this.#start(message, {});
+    else this.#start(opening);
     return { live, since };
   }
 
@@ -171,10 +180,10 @@ export class TaskWork extends Deadline {
     return this.live.task.history![0]!;
   }
 
-  #start(message: Message, { skill, resumed }: { skill?: string | undefined; resumed?: boolean }): void {
-    const { runtime, callerAgent, deadlines } = this.#components;
+  /** What the agent gets to begin with. */
+  #opening(message: Message, { skill, resumed }: { skill?: string | undefined; resumed?: boolean }): TaskOpening {
     const { id, contextId, metadata } = this.live.task;
-    const opening = {
+    return {
       id,
       contextId,
       message,
@@ -182,6 +191,10 @@ export class TaskWork extends Deadline {
       ...(resumed && { resumed }),
       ...(metadata && { metadata }),
     };
+  }
+
+  #start(opening: TaskOpening): void {
+    const { runtime, callerAgent, deadlines } = this.#components;
     const run = new TaskRun(runtime, callerAgent(this.#record.owner), this.#record.agent, opening, {
       accepted: (resumable) => this.#accepted(resumable),
       message: (parts) => this.#answered(parts),
@@ -246,4 +259,12 @@ export class TaskWork extends Deadline {
     if (!this.#run?.busy) this.#components.deadlines.remove(this);
     this.#listener.over(this);
   }
+}
+
+/** An agent gets a message in one envelope; one that fits in none is refused while its caller can still be told. */
+function requireRoom(opening: TaskOpening): void {
+  const weighed = weighJson({ [TASK]: opening });
+  if (typeof weighed === 'number') return;
+  const { problem } = weighed;
+  throw new EclipticError('PAYLOAD_TOO_LARGE', `the message ${problem}`, { maxBytes: LIMITS.payloadBytes });
 }

@@ -1,4 +1,6 @@
 import type { Client } from '@modelcontextprotocol/client';
+import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../credentials/credential-source.js';
+import type { Redactor } from '../../credentials/redactor.js';
 import type { Child } from '../../process/child.js';
 import type { Children } from '../../process/children.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
@@ -7,14 +9,13 @@ import { ChildPipe } from './child-pipe.js';
 import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
 import { Connection } from './connection.js';
 import { type ClientSdk, explainer, isLost, loadClientSdk } from './failures.js';
-import type { Redactor } from './redactor.js';
 import { untilAborted } from './until-aborted.js';
 
 export interface ChildEndpoint {
   readonly kind: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: SecretSettings;
   readonly cwd?: string;
 }
 
@@ -22,17 +23,19 @@ export interface ConnectChildComponents {
   runtime: Runtime;
   children: Children;
   redactor: Redactor;
+  /** Whose credentials its environment refers to. */
+  owner: CredentialOwner;
 }
 
 /** Starts a server's program and greets it. One child, whatever protocol it turns out to speak. */
 export async function connectChild(
-  { runtime, children, redactor }: ConnectChildComponents,
+  { runtime, children, redactor, owner }: ConnectChildComponents,
   server: string,
   { command, args, env, cwd }: ChildEndpoint,
   signal: AbortSignal,
 ): Promise<Connection> {
   const sdk = await loadClientSdk();
-  const program = { command, args, env, name: server, redact: redactor.clean };
+  const program = { command, args, env: await resolveSettings(owner, env), name: server, redact: redactor.clean };
   const child = await children.start(cwd === undefined ? program : { ...program, cwd });
   const pipe = new ChildPipe(runtime, child);
   const explain = explainer(sdk, server, redactor);
@@ -92,8 +95,6 @@ function complaints(pipe: ChildPipe): string[] {
   ];
 }
 
-function redacted(error: EclipticError, { clean }: Redactor): EclipticError {
-  const { stderr, ...details } = error.details;
-  const said = Array.isArray(stderr) ? { stderr: stderr.map((line) => clean(String(line))) } : {};
-  return new EclipticError(error.code, clean(error.message), { ...details, ...said });
+function redacted({ code, message, details }: EclipticError, redactor: Redactor): EclipticError {
+  return new EclipticError(code, redactor.clean(message), redactor.cleanAll(details));
 }

@@ -1,4 +1,11 @@
 import type { Transport } from '@modelcontextprotocol/client';
+import {
+  type CredentialOwner,
+  parted,
+  resolveHeaders,
+  type SecretSettings,
+} from '../../credentials/credential-source.js';
+import type { Redactor } from '../../credentials/redactor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { clientFor, HANDSHAKE_MS } from './client.js';
@@ -7,13 +14,12 @@ import { explainer, loadClientSdk } from './failures.js';
 import { HttpRequests } from './http-requests.js';
 import type { OAuthSettings } from './login/attempt.js';
 import type { Login } from './login/login.js';
-import type { Redactor } from './redactor.js';
 import { untilAborted } from './until-aborted.js';
 
 export interface HttpEndpoint {
   readonly kind: 'http' | 'sse';
   readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: SecretSettings;
   /** How to log in, where the server wants that. */
   readonly oauth?: OAuthSettings | undefined;
 }
@@ -21,21 +27,30 @@ export interface HttpEndpoint {
 export interface ConnectHttpComponents {
   runtime: Runtime;
   redactor: Redactor;
+  /** Whose credentials the headers refer to. */
+  owner: CredentialOwner;
   /** Where the server may want its user to log in. */
   login?: Login | undefined;
 }
 
 /** Greets a server over HTTP. It is sent the headers of its configuration, and nothing of whoever calls. */
 export async function connectHttp(
-  { runtime, redactor, login }: ConnectHttpComponents,
+  { runtime, redactor, owner, login }: ConnectHttpComponents,
   server: string,
   { kind, url, headers }: HttpEndpoint,
   signal: AbortSignal,
 ): Promise<Connection> {
   const sdk = await loadClientSdk();
-  const requests = new HttpRequests(runtime, (message) => transport.onmessage?.(message));
+  const { plain, secret } = parted(headers);
+  // What is missing is said before anybody is called: the SDK would hide it in an error of its own.
+  await resolveHeaders(owner, secret);
+  const requests = new HttpRequests(
+    runtime,
+    (message) => transport.onmessage?.(message),
+    () => resolveHeaders(owner, secret),
+  );
   const explain = explainer(sdk, server, redactor, login);
-  const options = { requestInit: { headers }, fetch: requests.fetch, ...(login && { authProvider: login }) };
+  const options = { requestInit: { headers: plain }, fetch: requests.fetch, ...(login && { authProvider: login }) };
   const transport: Transport =
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options);
   const client = clientFor(sdk, kind === 'sse' ? 'legacy' : 'auto');

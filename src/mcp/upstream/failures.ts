@@ -1,5 +1,5 @@
+import type { Redactor } from '../../credentials/redactor.js';
 import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
-import type { Redactor } from './redactor.js';
 
 export type ClientSdk = typeof import('@modelcontextprotocol/client');
 
@@ -39,7 +39,7 @@ export function explainer(
 ): (error: unknown) => EclipticError {
   return (error) => {
     const { code, message, details } = login?.explain(sdk, error) ?? upstreamFailure(sdk, server, error);
-    return new EclipticError(code, redactor.clean(message), details);
+    return new EclipticError(code, redactor.clean(message), redactor.cleanAll(details));
   };
 }
 

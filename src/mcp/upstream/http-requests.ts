@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import type { FetchLike, JSONRPCMessage } from '@modelcontextprotocol/client';
+import { Allowance } from '../../process/allowance.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Allowance } from './allowance.js';
 import { LOST_CODE, TOO_LARGE_CODE } from './failures.js';
 
 /** The longest answer, and the longest event of a stream. */
@@ -15,10 +15,17 @@ const NEWLINE = 0x0a;
 export class HttpRequests {
   readonly #allowance: Allowance;
   readonly #answer: (message: JSONRPCMessage) => void;
+  readonly #headers: () => Promise<Readonly<Record<string, string>>>;
 
-  constructor(runtime: Runtime, answer: (message: JSONRPCMessage) => void) {
+  /** `headers` is asked for each request: what was sent with the one before may have been replaced. */
+  constructor(
+    runtime: Runtime,
+    answer: (message: JSONRPCMessage) => void,
+    headers: () => Promise<Readonly<Record<string, string>>>,
+  ) {
     this.#allowance = new Allowance(runtime);
     this.#answer = answer;
+    this.#headers = headers;
   }
 
   get floods(): number {
@@ -29,9 +36,11 @@ export class HttpRequests {
     const signal = init?.signal ?? undefined;
     // Every request of a connection listens to the same one.
     if (signal) setMaxListeners(0, signal);
+    const headers = new Headers(init?.headers);
+    for (const [name, value] of Object.entries(await this.#headers())) headers.set(name, value);
     let response: Response;
     try {
-      response = await fetch(url, init);
+      response = await fetch(url, { ...init, headers });
     } catch (error) {
       if (signal?.aborted) throw error;
       throw unreachable(new URL(url).origin, error);

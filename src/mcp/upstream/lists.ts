@@ -77,6 +77,14 @@ export async function readLists(runtime: Runtime, connection: Connection, signal
   };
 }
 
+/** Asks the server something that costs it little, on the way that calls go. */
+export async function askAnything(connection: Connection, signal: AbortSignal): Promise<void> {
+  const capabilities = connection.client.getServerCapabilities() ?? {};
+  const list = LISTS.find(({ capability }) => capabilities[capability]);
+  const method = list?.method ?? (connection.isModern ? 'server/discover' : 'ping');
+  await connection.ask((client) => client.request({ method, params: {} }, z.looseObject({}), { signal }));
+}
+
 async function readList(
   connection: Connection,
   { method, key }: (typeof LISTS)[number],

@@ -1,23 +1,25 @@
 import type { A2AObservability } from '../../a2a/observability.js';
 import type { Approvals } from '../../approvals/approvals.js';
+import { credentialsIn, DEFAULT_WORKSPACE } from '../../credentials/credential-source.js';
+import type { CredentialEvent, Credentials } from '../../credentials/credentials.js';
+import { Redactor } from '../../credentials/redactor.js';
 import type { Children } from '../../process/children.js';
-import type { RestartPolicy } from '../../process/supervision.js';
+import type { RestartPolicy, SupervisedState } from '../../process/supervision.js';
 import { Supervisor } from '../../process/supervisor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Offer } from '../catalogue.js';
-import { type Kind, keyOf } from '../definitions.js';
+import { type Kind, keyOf, type ToolDefinition } from '../definitions.js';
 import type { McpService } from '../service.js';
 import { type ChildEndpoint, connectChild } from './connect-child.js';
 import { connectHttp, type HttpEndpoint } from './connect-http.js';
 import type { Connection } from './connection.js';
 import { answerQuestions } from './dialogue.js';
-import { type Listed, type Listing, readLists } from './lists.js';
+import { askAnything, type Listed, type Listing, readLists } from './lists.js';
 import { Login } from './login/login.js';
 import type { Logins, Waiting } from './login/logins.js';
 import type { Pins } from './pins.js';
 import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
-import { Redactor } from './redactor.js';
 import { relayFor } from './relay.js';
 import { Watch } from './watch.js';
 
@@ -31,6 +33,7 @@ export interface UpstreamComponents {
   pins: Pins;
   approvals: Approvals;
   logins: Logins;
+  credentials: Pick<Credentials, 'resolve' | 'onChange'>;
 }
 
 export interface UpstreamInit {
@@ -59,6 +62,11 @@ export interface UpstreamStatus {
   readonly problems: readonly string[];
 }
 
+/** What happens to a server: it comes and goes, and says what it has. */
+export type UpstreamNews =
+  | { readonly type: 'state'; readonly state: SupervisedState }
+  | { readonly type: 'tools'; readonly tools: readonly string[] };
+
 /** A server that cannot be reached is tried for ever: it may only be restarting, and nobody is there to say when. */
 const RESTART: Partial<RestartPolicy> = { maxCrashes: Number.POSITIVE_INFINITY };
 
@@ -75,6 +83,7 @@ export class Upstream {
   readonly #redactor: Redactor;
   readonly #supervisor: Supervisor<Connection>;
   readonly #login: Login | undefined;
+  readonly #watchers = new Set<(news: UpstreamNews) => void>();
   /** What is in the catalogue, by its slot: the definition's fingerprint. */
   readonly #offered = new Map<string, string>();
   #listing = NOTHING;
@@ -90,8 +99,9 @@ export class Upstream {
     this.#supervisor = new Supervisor(components.runtime, {
       name: `MCP server "${init.name}"`,
       start: (signal) => this.#start(signal),
+      onState: (state) => this.#tell({ type: 'state', state }),
       restart: { ...RESTART, ...init.restart },
-      isFinal: needsLogin,
+      isFinal: (reason) => needsLogin(reason) || needsCredential(reason),
     });
   }
 
@@ -114,6 +124,32 @@ export class Upstream {
 
   get suspects(): readonly Suspect[] {
     return this.#suspects;
+  }
+
+  get state(): SupervisedState {
+    return this.#supervisor.state;
+  }
+
+  /** Calls back with all that happens to it. Returns the way to stop. */
+  watch(watcher: (news: UpstreamNews) => void): () => void {
+    this.#watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+    };
+  }
+
+  /** The tools of the server that may be used. */
+  get tools(): Offer<ToolDefinition>[] {
+    const { catalogue } = this.#components.service;
+    const entries = [...this.#offered.keys()]
+      .filter((slot) => slot.startsWith('tool '))
+      .map((slot) => catalogue.get(this.#init.agent, 'tool', slot.slice('tool '.length)));
+    return entries.flatMap((entry) => (entry ? [entry.offer] : []));
+  }
+
+  /** Asks the server itself whether it is there. */
+  async ask(signal: AbortSignal): Promise<void> {
+    await askAnything(this.#connection(), signal);
   }
 
   start(): void {
@@ -140,6 +176,17 @@ export class Upstream {
     this.#requireLogin().forget();
     this.#components.logins.cancel(this.name, 'it was to be forgotten meanwhile');
     this.#supervisor.restart();
+  }
+
+  /**
+   * A credential was changed. What was rotated is sent with the next request; a child keeps what it was started with. What
+   * was revoked or replaced ends with what uses it.
+   */
+  credentialChanged({ provider, workspace, name, ended }: CredentialEvent): void {
+    if (provider !== this.name || workspace !== DEFAULT_WORKSPACE) return;
+    const { endpoint } = this.#init;
+    if (!credentialsIn(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers).includes(name)) return;
+    if (ended || this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
   }
 
   /** Looks at what was last listed again: something was pinned meanwhile. */
@@ -171,7 +218,9 @@ export class Upstream {
   }
 
   #connect(signal: AbortSignal): Promise<Connection> {
-    const components = { ...this.#components, redactor: this.#redactor, login: this.#login };
+    const { credentials: source } = this.#components;
+    const owner = { source, provider: this.name, workspace: DEFAULT_WORKSPACE, redactor: this.#redactor };
+    const components = { ...this.#components, redactor: this.#redactor, owner, login: this.#login };
     const { endpoint } = this.#init;
     return endpoint.kind === 'stdio'
       ? connectChild(components, this.name, endpoint, signal)
@@ -211,6 +260,11 @@ export class Upstream {
     this.#offer(trusted);
     this.#suspects = suspects;
     this.#report(suspects);
+    this.#tell({ type: 'tools', tools: this.tools.map(({ definition }) => definition.name) });
+  }
+
+  #tell(news: UpstreamNews): void {
+    for (const watcher of this.#watchers) watcher(news);
   }
 
   /** Makes the catalogue hold these definitions of the server's, and touches none that is there as it should be. */
@@ -258,7 +312,7 @@ export class Upstream {
   #connection(): Connection {
     const { subject, state } = this.#supervisor;
     if (subject && !subject.isOver) return subject;
-    if ('reason' in state && needsLogin(state.reason)) throw state.reason;
+    if ('reason' in state && (needsLogin(state.reason) || needsCredential(state.reason))) throw state.reason;
     const reason = 'reason' in state ? `: ${state.reason.message}` : '';
     const message = `MCP server "${this.name}" is not there at present (${state.kind}${reason})`;
     throw new EclipticError('AGENT_UNAVAILABLE', message, { server: this.name, outcome: 'not-delivered' });
@@ -296,6 +350,10 @@ export class Upstream {
 
 function needsLogin({ code }: EclipticError): boolean {
   return code === 'LOGIN_REQUIRED';
+}
+
+function needsCredential({ code }: EclipticError): boolean {
+  return code === 'CREDENTIAL_MISSING' || code === 'CREDENTIAL_DENIED';
 }
 
 function isResource({ definition }: Listed): boolean {

@@ -34,11 +34,15 @@ export class Upstreams {
   readonly #components: UpstreamComponents;
   readonly #upstreams = new Map<string, Upstream>();
   readonly #idle: IdleServer[] = [];
-  readonly #stopListening: () => void;
+  readonly #stopListening: readonly (() => void)[];
 
   constructor(components: UpstreamComponents) {
     this.#components = components;
-    this.#stopListening = components.approvals.onDecision((approval) => this.#decided(approval));
+    const { approvals, credentials } = components;
+    this.#stopListening = [
+      approvals.onDecision((approval) => this.#decided(approval)),
+      credentials.onChange((event) => this.#upstreams.get(event.provider)?.credentialChanged(event)),
+    ];
   }
 
   /** Wants a server to be connected. Returns at once: nobody waits for it. */
@@ -46,6 +50,11 @@ export class Upstreams {
     const upstream = new Upstream(this.#components, init);
     this.#upstreams.set(init.name, upstream);
     upstream.start();
+  }
+
+  /** The server of that name, whatever its state. */
+  get(server: string): Upstream {
+    return this.#require(server);
   }
 
   addIdle(server: IdleServer): void {
@@ -108,7 +117,7 @@ export class Upstreams {
   }
 
   async close(): Promise<void> {
-    this.#stopListening();
+    for (const stop of this.#stopListening) stop();
     await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.stop()));
   }
 

@@ -6,8 +6,8 @@ import type {
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
+import type { Redactor } from '../../../credentials/redactor.js';
 import { EclipticError } from '../../../runtime/errors.js';
-import type { Redactor } from '../redactor.js';
 import type { Credentials } from './credentials.js';
 
 /** How a server's login goes, where its user says so. */

@@ -1,8 +1,8 @@
 import type { AuthProvider } from '@modelcontextprotocol/client';
+import type { Redactor } from '../../../credentials/redactor.js';
 import { describeError, EclipticError } from '../../../runtime/errors.js';
 import type { Runtime } from '../../../runtime/runtime.js';
 import { type ClientSdk, loadClientSdk } from '../failures.js';
-import type { Redactor } from '../redactor.js';
 import { Attempt, type OAuthSettings } from './attempt.js';
 import type { CredentialStore, Credentials } from './credentials.js';
 import { oauthFetch } from './oauth-fetch.js';

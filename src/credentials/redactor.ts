@@ -3,7 +3,7 @@ const MIN_CHARS = 6;
 /** Of those that come and go, as tokens do, the latest are looked for. */
 const MAX_PASSING = 32;
 
-/** Takes an upstream server's secrets out of what is said about it. */
+/** Takes a provider's secrets out of what is said about it. */
 export class Redactor {
   readonly #lasting: readonly string[];
   #passing: readonly string[] = [];
@@ -28,4 +28,12 @@ export class Redactor {
     for (const secret of this.#secrets) clean = clean.replaceAll(secret, '[secret]');
     return clean;
   };
+
+  /** The same for every text in a plain value. */
+  cleanAll<T>(value: T): T {
+    if (typeof value === 'string') return this.clean(value) as T;
+    if (Array.isArray(value)) return value.map((one) => this.cleanAll(one)) as T;
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, this.cleanAll(one)])) as T;
+  }
 }

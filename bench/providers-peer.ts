@@ -1,0 +1,9 @@
+import { createInterface } from 'node:readline';
+
+/** Answers each line at once: what is measured is the way there and back. */
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { type, id, input } = JSON.parse(line);
+  if (type === 'hello') process.stdout.write('{"type":"ready","protocol":1}\n');
+  else if (type === 'health') process.stdout.write(`{"type":"health","id":${id},"state":"healthy"}\n`);
+  else process.stdout.write(`{"type":"result","id":${id},"result":${JSON.stringify(input)}}\n`);
+});

@@ -1,0 +1,215 @@
+import type { ActionGate } from '../approvals/action-gate.js';
+import type { Child } from '../process/child.js';
+import { stillThere } from '../process/still-there.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { VERSION } from '../version.js';
+import { childStream } from './child-stream.js';
+import { Conversation } from './conversation.js';
+import { type AcpDescription, describeAgent } from './description.js';
+import { answerAgent } from './requests.js';
+import {
+  type AcpSdk,
+  AUTH_REQUIRED,
+  type ClientConnection,
+  loadAcpSdk,
+  type McpServer,
+  type NewSessionResponse,
+  type PromptRequest,
+  rpcCode,
+} from './sdk.js';
+import type { Terminals } from './terminals.js';
+import { type AcpAnswer, Turn, type TurnTerms } from './turn.js';
+import type { Workspace } from './workspace.js';
+
+export interface AcpAgentInit {
+  /** The agent of this node that it is. */
+  readonly agent: string;
+  readonly workspace: Workspace;
+  readonly terminals: Terminals;
+  readonly gate: ActionGate;
+  /** The MCP servers that it gets to use. */
+  readonly mcpServers: (description: AcpDescription) => readonly McpServer[];
+  /** The way to log in, by its id, where it wants that. */
+  readonly auth?: string | undefined;
+}
+
+/** Work that an agent has been given. */
+export interface AcpFlight {
+  readonly done: Promise<AcpAnswer>;
+  cancel(): void;
+}
+
+/** Sessions that are kept; the one that was idle longest makes room. */
+const MAX_SESSIONS = 16;
+/** Any answer to this shows that it lives, also that there is no such method. */
+const PING = '_ecliptic/ping';
+
+/** An agent that speaks the Agent Client Protocol on its standard input and output. */
+export class AcpAgent {
+  readonly broken: Promise<EclipticError>;
+  readonly #init: AcpAgentInit;
+  readonly #sdk: AcpSdk;
+  readonly #connection: ClientConnection;
+  /** Sessions by the conversation that they are for, least recently used first. */
+  readonly #byKey = new Map<string, Promise<string>>();
+  readonly #conversations = new Map<string, Conversation>();
+  #description!: AcpDescription;
+  #needsLogin = false;
+  #heard: () => void = () => {};
+
+  private constructor(runtime: Runtime, sdk: AcpSdk, child: Child, init: AcpAgentInit) {
+    this.#init = init;
+    this.#sdk = sdk;
+    const { stream, ended } = childStream(runtime, child, () => this.#heard());
+    const find = (session: string) => this.#conversations.get(session);
+    this.#connection = answerAgent(sdk, { ...init, find }).connect(stream);
+    // Questions of an agent that is gone need no answer.
+    void child.exited.then(() => {
+      for (const { turn } of this.#conversations.values()) turn?.cancel();
+    });
+    this.broken = new Promise((resolve) => {
+      const fault = (reason: string) => {
+        const message = `${init.agent} broke the Agent Client Protocol: ${reason}`;
+        resolve(new EclipticError('PROVIDER_CRASHED', message, { reason: 'protocol' }));
+      };
+      const closed = async (reason: string) => {
+        if (await stillThere(runtime, child)) fault(reason);
+      };
+      void ended.then((reason) => (reason.code === 'INVALID_FRAME' ? fault : closed)(reason.message));
+      void child.inputClosed.then(() => closed('it takes no more input'));
+    });
+  }
+
+  /** Greets the agent behind a child's pipes. */
+  static async open(runtime: Runtime, child: Child, init: AcpAgentInit): Promise<AcpAgent> {
+    const sdk = await loadAcpSdk();
+    const agent = new AcpAgent(runtime, sdk, child, init);
+    const response = await agent.#connection.agent.request(sdk.methods.agent.initialize, {
+      protocolVersion: sdk.PROTOCOL_VERSION,
+      clientInfo: { name: 'ecliptic', version: VERSION },
+      clientCapabilities: {
+        fs: { readTextFile: true, writeTextFile: true },
+        terminal: process.platform !== 'win32',
+      },
+    });
+    agent.#description = describeAgent(response, sdk.PROTOCOL_VERSION);
+    return agent;
+  }
+
+  get description(): AcpDescription {
+    return this.#description;
+  }
+
+  /** Does it want its user to log in before it works? That is how it is, not a failure. */
+  get needsLogin(): boolean {
+    return this.#needsLogin;
+  }
+
+  /** Resolves when it has shown that it lives: with an answer, or anything else that it says. */
+  async ping(): Promise<void> {
+    const said = new Promise<void>((resolve) => {
+      this.#heard = resolve;
+    });
+    try {
+      await Promise.race([said, this.#connection.agent.request(PING, {})]);
+    } catch (error) {
+      if (rpcCode(error) === undefined) throw error;
+    }
+  }
+
+  /** Opens the session of a conversation, if it is not open; so it is known whether the agent wants a login. */
+  async prepare(conversation: string): Promise<void> {
+    await this.#session(conversation);
+  }
+
+  /** Asks it something, in the session of that conversation. */
+  prompt(conversation: string, text: string, terms: TurnTerms = {}): AcpFlight {
+    const turn = new Turn(terms);
+    const done = this.#session(conversation).then((session) => session.take(text, turn));
+    return { done, cancel: () => turn.cancel() };
+  }
+
+  async #session(key: string): Promise<Conversation> {
+    const opening = this.#byKey.get(key) ?? this.#open();
+    // The last one used is the last in order.
+    this.#byKey.delete(key);
+    this.#byKey.set(key, opening);
+    try {
+      return this.#conversations.get(await opening)!;
+    } catch (error) {
+      if (this.#byKey.get(key) === opening) this.#byKey.delete(key);
+      throw error;
+    }
+  }
+
+  async #open(): Promise<string> {
+    const { workspace, mcpServers } = this.#init;
+    await this.#makeRoom();
+    const { methods } = this.#sdk;
+    const request = { cwd: workspace.folder, mcpServers: [...mcpServers(this.#description)] };
+    const { sessionId } = await this.#loggedIn<NewSessionResponse>(() =>
+      this.#connection.agent.request(methods.agent.session.new, request),
+    );
+    const conversation = new Conversation({
+      prompt: async (text) => {
+        const content = { type: 'text' as const, text };
+        const request: PromptRequest = { sessionId, prompt: [content] };
+        const { stopReason } = await this.#connection.agent.request(methods.agent.session.prompt, request);
+        return stopReason;
+      },
+      cancel: () => {
+        // What cannot be told is told by the agent's end.
+        this.#connection.agent.notify(methods.agent.session.cancel, { sessionId }).catch(() => {});
+      },
+    });
+    this.#conversations.set(sessionId, conversation);
+    return sessionId;
+  }
+
+  /** Does it, after a login where one is wanted and the configuration says which. */
+  async #loggedIn<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      const done = await work();
+      this.#needsLogin = false;
+      return done;
+    } catch (error) {
+      if (rpcCode(error) !== AUTH_REQUIRED) throw error;
+      const { auth: methodId } = this.#init;
+      if (methodId !== undefined && !this.#needsLogin) {
+        this.#needsLogin = true;
+        await this.#connection.agent.request(this.#sdk.methods.agent.authenticate, { methodId });
+        return this.#loggedIn(work);
+      }
+      this.#needsLogin = true;
+      throw new EclipticError('LOGIN_REQUIRED', this.#howToLogIn(error), { authMethods: this.description.authMethods });
+    }
+  }
+
+  #howToLogIn(error: unknown): string {
+    const ways = this.description.authMethods.map(({ id, name }) => `${name} (${id})`);
+    const offered = ways.length === 0 ? '' : `; it offers: ${ways.join(', ')}`;
+    return `${this.#init.agent} wants its user to log in first (${describeError(error)})${offered}`;
+  }
+
+  async #makeRoom(): Promise<void> {
+    if (this.#byKey.size < MAX_SESSIONS) return;
+    // As they are now: the one that room is made for will be among them, and must not wait for itself.
+    for (const [key, opening] of [...this.#byKey]) {
+      const session = await opening.catch(() => undefined);
+      const conversation = session === undefined ? undefined : this.#conversations.get(session);
+      if (conversation && !conversation.isIdle) continue;
+      this.#byKey.delete(key);
+      if (session === undefined) return;
+      this.#conversations.delete(session);
+      if (this.description.closesSessions) {
+        this.#connection.agent.request(this.#sdk.methods.agent.session.close, { sessionId: session }).catch(() => {});
+      }
+      return;
+    }
+    throw new EclipticError(
+      'QUEUE_FULL',
+      `${MAX_SESSIONS} conversations with ${this.#init.agent} are under way already`,
+    );
+  }
+}

@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ControlClient } from '../control/client.js';
+import { controlPath, prepareDataFolder } from '../control/data-folder.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const START_MS = 20_000;
+/** How long somebody else's node may take when this one's has given way. */
+const OTHERS_MS = 3_000;
+const POLL_MS = 50;
+
+/** A connection to the user's node; where none runs, one is started, which outlives this process. */
+export async function connectOrStart(runtime: Runtime, dataFolder: string, env: Environment): Promise<ControlClient> {
+  const path = controlPath(dataFolder, env);
+  const found = await connect(path, runtime);
+  if (found) return found;
+  const exited = start(dataFolder, env);
+  let deadline = runtime.now() + START_MS;
+  let waning = false;
+  while (runtime.now() < deadline) {
+    await new Promise<void>((resolve) => void runtime.setTimer(resolve, POLL_MS));
+    const client = await connect(path, runtime);
+    if (client) return client;
+    // It failed, or another process was faster: then that one's node will answer in a moment.
+    if (exited() && !waning) {
+      waning = true;
+      deadline = Math.min(deadline, runtime.now() + OTHERS_MS);
+    }
+  }
+  const log = logOf(dataFolder);
+  throw new EclipticError('NO_NODE', `the node did not start; ${log} says why, or run: ecliptic up`, { log });
+}
+
+async function connect(path: string, runtime: Runtime): Promise<ControlClient | undefined> {
+  try {
+    return await ControlClient.connect(path, runtime);
+  } catch (error) {
+    if (error instanceof EclipticError && error.code === 'NO_NODE') return undefined;
+    throw error;
+  }
+}
+
+/** Starts a node that nobody waits for; returns whether it has ended. */
+function start(dataFolder: string, env: Environment): () => boolean {
+  prepareDataFolder(dataFolder);
+  const output = openSync(logOf(dataFolder), 'a', 0o600);
+  const program = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
+  const child = spawn(process.execPath, [program, 'up', '--data', dataFolder], {
+    detached: true,
+    stdio: ['ignore', output, output],
+    env: { ...env },
+    cwd: dataFolder,
+  });
+  closeSync(output);
+  child.on('error', () => {});
+  child.unref();
+  return () => child.exitCode !== null || child.signalCode !== null;
+}
+
+function logOf(dataFolder: string): string {
+  return join(dataFolder, 'node.log');
+}

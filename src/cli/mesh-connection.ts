@@ -1,0 +1,121 @@
+import type { ControlClient } from '../control/client.js';
+import type { Answer } from '../onramp/member-context.js';
+import type { Backend } from '../onramp/stdio-server.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+
+export interface MeshConnectionInit {
+  readonly connect: () => Promise<ControlClient>;
+  /** What the node is told when this process joins. */
+  readonly about: Readonly<Record<string, unknown>>;
+  /** Messages that the client was shown and that no call has proven. */
+  readonly shown: () => readonly string[];
+  /** Told the name that this process got, each time it joins. */
+  readonly onName: (name: string) => void;
+}
+
+interface Joined {
+  readonly client: ControlClient;
+  readonly session: string;
+}
+
+const FIRST_RETRY_MS = 200;
+const LONGEST_RETRY_MS = 5_000;
+/** How long a call waits for the node. */
+const PATIENCE_MS = 20_000;
+
+/** This process's place in the mesh: joined again whenever the node comes back, until it is closed. */
+export class MeshConnection implements Backend {
+  readonly #runtime: Runtime;
+  readonly #init: MeshConnectionInit;
+  #joined: Promise<Joined> | undefined;
+  #closed = false;
+  #retryMs = FIRST_RETRY_MS;
+
+  constructor(runtime: Runtime, init: MeshConnectionInit) {
+    this.#runtime = runtime;
+    this.#init = init;
+    this.#keepJoined();
+  }
+
+  async call(tool: string, args: unknown, call: { number: number; seen: readonly string[]; signal: AbortSignal }) {
+    const { client, session } = await this.#soon();
+    const { number, seen, signal } = call;
+    const cancel = () => void client.call('onramp.cancel', { session, number }).catch(() => {});
+    signal.addEventListener('abort', cancel);
+    const params = { session, tool, arguments: args, number, ...(seen.length > 0 && { seen }) };
+    return client.call<Answer>('onramp.call', params);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#joined?.then(({ client }) => client.close()).catch(() => {});
+  }
+
+  /** Joins, and joins again after each end, a little later each time that it fails. */
+  #keepJoined(delayMs = 0): void {
+    const joining = this.#pause(delayMs).then(() => this.#join());
+    this.#joined = joining;
+    joining.then(
+      ({ client }) => {
+        this.#retryMs = FIRST_RETRY_MS;
+        void client.closed.then(() => this.#again());
+      },
+      () => this.#again(),
+    );
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#keepJoined(this.#retryMs);
+    this.#retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.#retryMs);
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (ms === 0) return Promise.resolve();
+    return new Promise((resolve) => void this.#runtime.setTimer(resolve, ms));
+  }
+
+  async #join(): Promise<Joined> {
+    const client = await this.#init.connect();
+    const session = this.#runtime.id();
+    const shown = this.#init.shown();
+    const params = { session, ...this.#init.about, ...(shown.length > 0 && { shown }) };
+    return new Promise((resolve, reject) => {
+      client
+        .call('onramp.attach', params, (event) => {
+          this.#init.onName((event as { name: string }).name);
+          resolve({ client, session });
+        })
+        .catch((error: unknown) => {
+          client.close();
+          reject(error);
+        });
+    });
+  }
+
+  /** The place in the mesh, or why there is none for now. */
+  async #soon(): Promise<Joined> {
+    const deadline = this.#runtime.now() + PATIENCE_MS;
+    for (;;) {
+      const attempt = this.#joined!;
+      try {
+        return await this.#within(attempt, deadline - this.#runtime.now());
+      } catch (error) {
+        const hopeless = !(error instanceof EclipticError && error.retryable) || this.#joined === attempt;
+        if (hopeless || this.#closed) throw error;
+      }
+    }
+  }
+
+  #within(joined: Promise<Joined>, ms: number): Promise<Joined> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#runtime.setTimer(() => {
+        reject(
+          new EclipticError('NO_NODE', 'the mesh cannot be reached at present; nothing was done; try again later'),
+        );
+      }, ms);
+      joined.finally(() => timer.cancel()).then(resolve, reject);
+    });
+  }
+}

@@ -1,0 +1,117 @@
+import { accessSync, constants, existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { fileURLToPath } from 'node:url';
+import { prepareDataFolder } from '../control/data-folder.js';
+import type { Machine } from '../onramp/setup/client.js';
+import { type Change, Setup } from '../onramp/setup/setup.js';
+import { describeError } from '../runtime/errors.js';
+import { changedLines } from './changed-lines.js';
+import type { Command, Invocation } from './command.js';
+
+export const command: Command = {
+  summary: 'make the coding agents of this machine members of the mesh, and undo it',
+  usage: 'setup [CLIENT...] [--as NAME] [--yes | --dry-run] [--undo] [--json]',
+  words: [0, 6],
+  options: {
+    as: { type: 'string' },
+    yes: { type: 'boolean' },
+    'dry-run': { type: 'boolean' },
+    undo: { type: 'boolean' },
+  },
+  optionHelp: [
+    ['CLIENT', 'claude-code, codex, gemini, cursor, vscode, opencode (default: those found here)'],
+    ['--as NAME', 'what others call this agent (default: made from the client and the folder it works in)'],
+    ['--yes', 'apply every change without asking'],
+    ['--dry-run', 'show the changes and touch nothing'],
+    ['--undo', 'bring every file back, byte for byte where nobody else has changed it since'],
+  ],
+  examples: ['ecliptic setup', 'ecliptic setup codex --as reviewer --yes', 'ecliptic setup --undo'],
+  async run(invocation) {
+    const { values, words, output } = invocation;
+    const dataFolder = await invocation.dataFolder();
+    const setup = new Setup(thisMachine(invocation.env), dataFolder);
+    const clients = setup.clients(words);
+    const changes = values.undo ? setup.planUndo(words) : setup.plan(clients, () => serverCommand(invocation));
+    const ready = changes.filter(({ problem }) => problem === undefined);
+    const consents = values['dry-run'] ? async () => false : values.yes ? async () => true : asker(output.json);
+    if (!output.json) for (const change of changes) output.line(describe(change));
+    const results: { client: string; file: string; applied: boolean; problem: string | null }[] = [];
+    for (const change of changes) {
+      const { client, file, title } = change;
+      let problem = change.problem ?? null;
+      let applied = false;
+      if (problem === null && (await consents(title))) {
+        try {
+          prepareDataFolder(dataFolder);
+          if (values.undo) setup.undo(change);
+          else setup.apply(change);
+          applied = true;
+        } catch (error) {
+          problem = describeError(error);
+        }
+      }
+      results.push({ client, file, applied, problem });
+    }
+    const found = clients.map(({ id }) => id);
+    output.value({ clients: found, changes: results }, () => summary(results, ready.length, found));
+  },
+};
+
+function describe({ title, file, before, after, problem }: Change): string {
+  if (problem !== undefined) return `${title}: ${file}: ${problem}\n`;
+  const head = `${title}: ${file}${before === undefined ? ' (new)' : ''}${after === undefined ? ' (removed)' : ''}`;
+  return `${head}\n${changedLines(before ?? '', after ?? '').join('\n')}\n`;
+}
+
+function summary(results: readonly { applied: boolean }[], ready: number, found: readonly string[]): string {
+  if (results.length === 0) {
+    return found.length === 0
+      ? 'No coding agent was found here. By hand, it is one line: npx ecliptic mcp --as NAME'
+      : `Nothing to do: ${found.join(', ')} as they should be.`;
+  }
+  const applied = results.filter((result) => result.applied).length;
+  if (applied === 0)
+    return ready === 0 ? 'Nothing was changed.' : 'Nothing was changed. Apply it with: ecliptic setup --yes';
+  return `${applied} changed. Start the agents anew; undo it with: ecliptic setup --undo`;
+}
+
+/** Asks on the terminal; where there is none, nobody consents. */
+function asker(json: boolean): (title: string) => Promise<boolean> {
+  if (json || !process.stdin.isTTY) return async () => false;
+  return async (title) => {
+    const terminal = createInterface({ input: process.stdin, output: process.stdout });
+    const answer = await terminal.question(`Apply to ${title}? [y/N] `);
+    terminal.close();
+    return /^y(es)?$/i.test(answer.trim());
+  };
+}
+
+/** By absolute paths: clients start servers with little of a path, and little time. */
+function serverCommand({ values }: Invocation): { command: string; args: string[] } {
+  const program = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
+  const name = typeof values.as === 'string' ? ['--as', values.as] : [];
+  const data = typeof values.data === 'string' ? ['--data', values.data] : [];
+  return { command: process.execPath, args: [program, 'mcp', ...name, ...data] };
+}
+
+function thisMachine(env: Invocation['env']): Machine {
+  const folders = (env.PATH ?? '').split(delimiter).filter(Boolean);
+  return {
+    home: env.HOME || homedir(),
+    env,
+    platform: process.platform,
+    exists: existsSync,
+    has: (program) => folders.some((folder) => isProgram(join(folder, program))),
+  };
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,89 @@
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { Member } from '../onramp/member.js';
+import type { Onramp } from '../onramp/onramp.js';
+import { overview } from '../onramp/overview.js';
+import { EclipticError } from '../runtime/errors.js';
+import { Params } from './params.js';
+import type { ControlMethod } from './server.js';
+
+/** One process on the on-ramp, and its calls under way. */
+interface Session {
+  readonly member: Member;
+  readonly calls: Map<number, AbortController>;
+}
+
+/** What `ecliptic mcp`, and the owner's commands about mail between agents, ask of the node. */
+export function onrampMethods(onramp: () => Onramp, registry: AgentRegistry): Readonly<Record<string, ControlMethod>> {
+  const sessions = new Map<string, Session>();
+  const sessionOf = (read: Params) => {
+    const session = sessions.get(read.string('session'));
+    if (session) return session;
+    throw new EclipticError('NODE_STOPPED', 'this process is not a member any more; it joins again with the next call');
+  };
+  return {
+    /** Makes the calling process a member for as long as it stays connected. */
+    async 'onramp.attach'(params, { emit, signal }) {
+      const read = new Params(params);
+      const session = read.string('session');
+      if (sessions.has(session)) throw new EclipticError('USAGE', 'there is a session of that name already');
+      const { as, tier, sandbox } = read.optional({ as: 'string', tier: 'number', sandbox: 'string' });
+      const capabilities = textList(read, 'capabilities');
+      const about = { client: read.string('client'), checkout: read.string('checkout') };
+      const place = { ...(tier !== undefined && { tier: tier as 0 }), ...(sandbox !== undefined && { sandbox }) };
+      const member = await onramp().attach({ as, ...about, capabilities, ...place });
+      await member.box.restore(textList(read, 'shown'));
+      sessions.set(session, { member, calls: new Map() });
+      emit({ name: member.name });
+      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      for (const call of sessions.get(session)!.calls.values()) call.abort();
+      sessions.delete(session);
+      onramp().detach(member);
+    },
+    async 'onramp.call'(params) {
+      const read = new Params(params);
+      const { member, calls } = sessionOf(read);
+      const { number = 0 } = read.optional({ number: 'number' });
+      const seen = textList(read, 'seen');
+      const gone = new AbortController();
+      calls.set(number, gone);
+      try {
+        const call = { number, seen, signal: gone.signal };
+        return await member.call(read.string('tool'), read.value('arguments'), call);
+      } finally {
+        calls.delete(number);
+      }
+    },
+    'onramp.cancel'(params) {
+      const read = new Params(params);
+      const { number = 0 } = read.optional({ number: 'number' });
+      const { member, calls } = sessionOf(read);
+      calls.get(number)?.abort();
+      member.box.unshow(number);
+    },
+    /** What is going on among coding agents, at one glance. */
+    overview() {
+      return overview(onramp(), registry);
+    },
+    tell(params) {
+      const read = new Params(params);
+      return onramp().tell(read.string('to'), read.string('text'));
+    },
+    held() {
+      return onramp().held();
+    },
+    'held.letIn'(params) {
+      return onramp().letIn(new Params(params).string('id'));
+    },
+    'held.turnAway'(params) {
+      return onramp().turnAway(new Params(params).string('id'));
+    },
+  };
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+function textList(read: Params, name: string): string[] {
+  return read.listOf(name, isText, 'a list of texts') ?? [];
+}

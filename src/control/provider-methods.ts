@@ -1,0 +1,54 @@
+import type { A2ALogEvent } from '../a2a/schemas.js';
+import type { Finding } from '../peers/network.js';
+import type { ProviderEvents } from '../providers/provider-events.js';
+import type { ProviderRegistry } from '../providers/provider-registry.js';
+import type { ProviderRow } from '../providers/provider-row.js';
+import { Params } from './params.js';
+import type { ControlMethod } from './server.js';
+
+/** A provider in full. */
+export interface ProviderView extends ProviderRow {
+  /** What its adapter tells of it: endpoints, versions, … */
+  readonly about: Readonly<Record<string, unknown>>;
+}
+
+interface Providing {
+  readonly providers: ProviderRegistry;
+  readonly providerEvents: ProviderEvents;
+}
+
+/** The owner's operations on providers. */
+export function providerMethods({ providers, providerEvents }: Providing): Readonly<Record<string, ControlMethod>> {
+  const view = (id: string): ProviderView => ({ ...providers.get(id), about: providers.describe(id) });
+  return {
+    providers(): ProviderRow[] {
+      return providers.list();
+    },
+    'provider.show'(params) {
+      return view(new Params(params).string('id'));
+    },
+    async 'provider.restart'(params) {
+      const id = new Params(params).string('id');
+      await providers.restart(id);
+      return view(id);
+    },
+    async 'provider.drain'(params) {
+      const id = new Params(params).string('id');
+      await providers.drain(id);
+      return view(id);
+    },
+    /** What providers did in a conversation. */
+    'thread.events'(params): A2ALogEvent[] {
+      return providerEvents.of(new Params(params).string('id'));
+    },
+  };
+}
+
+/** What a diagnosis says of providers. */
+export function providerFindings(providers: ProviderRegistry): Finding[] {
+  return providers.list().map(({ id, type, state, phase, message }): Finding => {
+    const provider = `provider "${id}" (${type})`;
+    if (state === 'healthy') return { level: 'ok', text: `${provider} is ${phase === 'ready' ? 'healthy' : phase}` };
+    return { level: 'problem', text: `${provider} is ${state}${message === null ? '' : `: ${message}`}` };
+  });
+}

@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import { type NetworkedNode, Nodes } from '../../test/nodes-fixture.js';
+import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../test/onramp-fixture.js';
+import type { Onramp } from './onramp.js';
+
+interface Place {
+  readonly node: NetworkedNode;
+  readonly onramp: Onramp;
+}
+
+async function mesh(names: readonly string[], tiers?: readonly (0 | 1 | 2 | 3)[]) {
+  const nodes = new Nodes();
+  const places: Place[] = [];
+  for (const name of names) places.push(await startOnramp(nodes, { network: { name } }));
+  const [first, ...others] = places;
+  for (const { node } of others) await nodes.join(node, first!.node, tiers ? { tiers: [...tiers] } : {});
+  return { nodes, places };
+}
+
+const OWN: readonly (0 | 1 | 2 | 3)[] = [0, 1, 2, 3];
+
+describe('members on several nodes', () => {
+  it('hold a conversation of twenty turns: every message is read, in order [ON1]', async () => {
+    const { nodes, places } = await mesh(['desk', 'laptop'], OWN);
+    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const bob = await Client.join(nodes, places[1]!.onramp, 'bob');
+    await nodes.until(() => places[0]!.node.registry.listAll().some(({ id }) => id === 'bob'));
+    const sent: string[] = [];
+    const heard: string[] = [];
+    for (let turn = 0; turn < 20; turn++) {
+      sent.push(...idsIn(await alice.send('bob@laptop', `question ${turn}`, { needs: 'reply' })));
+      const inbox = await bob.inbox({ wait_s: 20 });
+      heard.push(...bodiesIn(inbox));
+      sent.push(...idsIn(await bob.call('mesh_send', { reply_to: idsIn(inbox)[0], text: `answer ${turn}` })));
+      heard.push(...bodiesIn(await alice.inbox({ wait_s: 20 })));
+    }
+    await alice.inbox();
+    await bob.inbox();
+    expect(heard).toEqual(Array.from({ length: 20 }, (_, turn) => [`question ${turn}`, `answer ${turn}`]).flat());
+    const settled = async () => {
+      const states = [];
+      for (const [index, id] of sent.entries()) states.push(await stateOf(nodes, places[index % 2]!.node, id));
+      return states;
+    };
+    await nodes.until(() => true);
+    await nodes.runtime.advance(5_000);
+    expect(await settled()).toEqual(sent.map((_, index) => (index % 2 === 0 ? 'replied' : 'done')));
+  });
+
+  it('of the same name are told apart, and a name that means several is refused with them [ON11]', async () => {
+    const { nodes, places } = await mesh(['north', 'east', 'west'], OWN);
+    const here = await Client.join(nodes, places[0]!.onramp, 'me-here');
+    for (const { onramp } of places.slice(1)) await Client.join(nodes, onramp, 'mars');
+    await nodes.until(() => places[0]!.node.registry.listAll().filter(({ id }) => id === 'mars').length === 2);
+    await expect(here.send('mars', 'which one?')).rejects.toMatchObject({
+      code: 'AMBIGUOUS_AGENT',
+      details: { candidates: ['mars@east', 'mars@west'] },
+    });
+    expect(await here.send('mars@west', 'you')).toContain('mars@west');
+  });
+
+  it('of another owner are held at first contact; both sides see it, and a person lets them in', async () => {
+    const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
+    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const stranger = await Client.join(nodes, places[1]!.onramp, 'stranger');
+    await nodes.until(() => places[1]!.node.registry.listAll().some(({ id }) => id === 'alice'));
+    const [id] = idsIn(await stranger.send('alice', 'let me in', { needs: 'reply' }));
+    await nodes.runtime.advance(3_000);
+    expect(await stateOf(nodes, places[1]!.node, id!)).toBe('held');
+    expect(await stranger.call('mesh_lookup', { id })).toContain('first contact');
+    expect(await alice.inbox()).toBe('No new mail.');
+    const [held] = await nodes.settled(places[0]!.onramp.held());
+    expect(held).toMatchObject({ id, to: 'alice', text: 'let me in' });
+    await nodes.settled(places[0]!.onramp.letIn(id!));
+    const inbox = await alice.inbox();
+    expect(inbox).toContain('paired');
+    expect(bodiesIn(inbox)).toEqual(['let me in']);
+    await stranger.send('alice', 'once more');
+    await nodes.runtime.advance(3_000);
+    expect(bodiesIn(await alice.inbox())).toEqual(['once more']);
+  });
+
+  it('may be written back to without asking, once somebody here wrote to them', async () => {
+    const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
+    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const other = await Client.join(nodes, places[1]!.onramp, 'other');
+    await nodes.until(() => places[0]!.node.registry.listAll().some(({ id }) => id === 'other'));
+    await alice.send('other', 'hello', { needs: 'reply' });
+    await nodes.runtime.advance(3_000);
+    const [held] = await nodes.settled(places[1]!.onramp.held());
+    await nodes.settled(places[1]!.onramp.letIn(held!.id));
+    const [id] = idsIn(await other.inbox());
+    await other.call('mesh_send', { reply_to: id, text: 'hello yourself' });
+    await nodes.runtime.advance(3_000);
+    expect(bodiesIn(await alice.inbox())).toEqual(['hello yourself']);
+  });
+
+  it('that a person turns away hear of it', async () => {
+    const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
+    await Client.join(nodes, places[0]!.onramp, 'alice');
+    const stranger = await Client.join(nodes, places[1]!.onramp, 'stranger');
+    await nodes.until(() => places[1]!.node.registry.listAll().some(({ id }) => id === 'alice'));
+    const [id] = idsIn(await stranger.send('alice', 'let me in'));
+    await nodes.runtime.advance(3_000);
+    await nodes.settled(places[0]!.onramp.turnAway(id!));
+    await nodes.runtime.advance(3_000);
+    expect(await stateOf(nodes, places[1]!.node, id!)).toBe('declined');
+  });
+
+  it('are away as soon as their process is, and what is sent to them is kept', async () => {
+    const { nodes, places } = await mesh(['desk', 'laptop'], OWN);
+    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const bob = await Client.join(nodes, places[1]!.onramp, 'bob');
+    await nodes.until(() => places[0]!.node.registry.listAll().some(({ id }) => id === 'bob'));
+    expect(await alice.call('mesh_peers', { match: 'bob' })).toContain('bob@laptop [polls]');
+    bob.leave();
+    await nodes.until(() => !places[0]!.node.registry.listAll().some(({ id }) => id === 'bob'));
+    expect(await alice.call('mesh_peers', { match: 'bob' })).toContain('bob@laptop [offline]');
+    await alice.send('bob@laptop', 'for later');
+    const again = await Client.join(nodes, places[1]!.onramp, 'bob');
+    expect(bodiesIn(await again.inbox({ wait_s: 20 }))).toEqual(['for later']);
+  });
+});
+
+describe('a member in a sandbox', () => {
+  it('sees and reaches nobody outside it', async () => {
+    const nodes = new Nodes();
+    const { onramp } = await startOnramp(nodes);
+    await Client.join(nodes, onramp, 'outside');
+    const inside = await Client.join(nodes, onramp, 'inside', { sandbox: 'box' });
+    await Client.join(nodes, onramp, 'neighbour', { sandbox: 'box' });
+    expect(await inside.call('mesh_peers')).not.toContain('outside');
+    expect(await inside.call('mesh_peers')).toContain('neighbour');
+    await expect(inside.send('outside', 'hello')).rejects.toMatchObject({ code: 'AGENT_NOT_FOUND' });
+    expect(await inside.send('neighbour', 'hello')).toContain('arrived');
+  });
+});

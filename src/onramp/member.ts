@@ -1,0 +1,178 @@
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { Agent } from '../agent/agent.js';
+import type { Message } from '../agent/message.js';
+import type { Mail } from '../mail/mail.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { fenced, oneLine, type Provenance } from './fence.js';
+import type { LetterLog } from './letter-log.js';
+import type { LoopGuard } from './loop-guard.js';
+import type { Answer, MemberContext, MeshCall, MeshTool, SeesMail } from './member-context.js';
+import type { MemberMail, OpenLetter } from './member-mail.js';
+import { MemberTasks } from './member-tasks.js';
+import type { PeerNames } from './peer-names.js';
+import { Repeats } from './repeats.js';
+import { mailProtocol } from './sees-mail.js';
+import { callTool } from './tools/call-tool.js';
+import { inboxTool } from './tools/inbox-tool.js';
+import { lookupTool } from './tools/lookup-tool.js';
+import { peersTool } from './tools/peers-tool.js';
+import { sendTool } from './tools/send-tool.js';
+import { stateTool } from './tools/state-tool.js';
+import { taskTool } from './tools/task-tool.js';
+
+export interface MemberComponents {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  mail: Mail;
+  names: PeerNames;
+  log: LetterLog;
+  loops: LoopGuard;
+  relationOf: (address: string) => Provenance['relation'];
+  acquaint: (address: string) => Promise<void>;
+}
+
+/** One call as it comes from the member's process. */
+export interface MemberCall extends MeshCall {
+  /** Messages that the client had been given when it made this call. */
+  readonly seen: readonly string[];
+}
+
+const TOOLS: Readonly<Record<string, MeshTool>> = {
+  mesh_peers: peersTool,
+  mesh_send: sendTool,
+  mesh_inbox: inboxTool,
+  mesh_lookup: lookupTool,
+  mesh_task: taskTool,
+  mesh_state: stateTool,
+  mesh_call: callTool,
+};
+
+/** Unread messages that one result tells of. */
+const ANNOUNCED = 3;
+const MARK_BYTES = 6;
+
+/** A coding agent that is here now: its name, its mailbox and its tools, for as long as its process lives. */
+export class Member implements MemberContext {
+  readonly name: string;
+  readonly agent: Agent;
+  readonly box: MemberMail;
+  readonly runtime: Runtime;
+  readonly registry: AgentRegistry;
+  readonly mail: Mail;
+  readonly names: PeerNames;
+  readonly log: LetterLog;
+  readonly loops: LoopGuard;
+  readonly tasks: MemberTasks;
+  readonly #components: MemberComponents;
+  readonly #repeats: Repeats;
+  #seesMail: SeesMail = 'polls';
+
+  constructor(components: MemberComponents, agent: Agent, box: MemberMail) {
+    this.#components = components;
+    this.name = agent.id;
+    this.agent = agent;
+    this.box = box;
+    const { runtime, registry, mail, names, log, loops } = components;
+    this.runtime = runtime;
+    this.registry = registry;
+    this.mail = mail;
+    this.names = names;
+    this.log = log;
+    this.loops = loops;
+    this.#repeats = new Repeats(runtime);
+    this.tasks = new MemberTasks(agent);
+    // What comes without waiting for anybody is kept all the same: its reader looks when it looks.
+    agent
+      .onMessage((message) => this.#keep(message))
+      .onUnread(({ messageId, reason }) => this.#late(messageId, reason));
+  }
+
+  get seesMail(): SeesMail {
+    return this.#seesMail;
+  }
+
+  /** Says when this member sees its mail; only what was tried may say `wakes`. */
+  set seesMail(seesMail: SeesMail) {
+    if (this.#seesMail === seesMail) return;
+    this.#seesMail = seesMail;
+    this.agent.update({ protocols: [mailProtocol(seesMail)] });
+  }
+
+  /** Runs a tool. The result ends with what the member has not heard of yet. */
+  async call(name: string, args: unknown, call: MemberCall): Promise<Answer> {
+    await this.box.prove(call.seen);
+    const tool = Object.hasOwn(TOOLS, name) ? TOOLS[name]! : undefined;
+    if (!tool) throw new EclipticError('TOOL_NOT_FOUND', `there is no tool "${name}"`);
+    const run = () => tool(this, args, call);
+    const answer = await (isOnce(name, args) ? this.#repeats.once(name, args, run) : run());
+    if (call.signal.aborted) this.box.unshow(call.number);
+    const news = [...(await this.announce()), ...this.tasks.announce((address) => this.names.display(address))];
+    return news.length === 0 ? answer : { ...answer, text: [answer.text, ...news].join('\n') };
+  }
+
+  /** Mail that this session has not heard of, in a few lines; each is told of once. */
+  async announce(): Promise<string[]> {
+    const fresh = (await this.box.unread(ANNOUNCED * 10)).filter(({ announced }) => !announced);
+    if (fresh.length === 0) return [];
+    for (const open of fresh) open.announced = true;
+    const lines = fresh.slice(0, ANNOUNCED).map(({ held, from, letter }) => {
+      const needs = letter.needs === 'none' ? '' : ` needs ${letter.needs}`;
+      return `${held.envelope.id} from ${this.names.display(from)}${needs}`;
+    });
+    return [`${fresh.length} unread: ${lines.join('; ')}; call mesh_inbox.`];
+  }
+
+  async present(letters: readonly OpenLetter[], call: number): Promise<string[]> {
+    this.box.show(letters, call);
+    for (const { held, from, letter } of letters) {
+      const { id, correlationId } = held.envelope;
+      const { needs, hops, text } = letter;
+      const row = { member: this.name, id, peer: from, sent: 0, thread: correlationId ?? null };
+      await this.log.note({ ...row, needs, hops, text });
+    }
+    return letters.map((open) => this.#fenced(open));
+  }
+
+  mark(): string {
+    return Buffer.from(this.runtime.bytes(MARK_BYTES)).toString('hex');
+  }
+
+  acquaint(address: string): Promise<void> {
+    return this.#components.acquaint(address);
+  }
+
+  describe(summary: string): void {
+    this.agent.update({ description: oneLine(summary, 120) });
+  }
+
+  /** The process is gone: the name is away, its mail waits. */
+  leave(): void {
+    this.box.endSession();
+    this.agent.leave();
+  }
+
+  #fenced({ held, from, letter, origin, redelivered }: OpenLetter): string {
+    const { needs, hops, text } = letter;
+    const about = { id: held.envelope.id, from: this.names.display(from), key: this.names.keyOf(from) };
+    const relation = this.#components.relationOf(from);
+    return fenced({ ...about, relation, origin, needs, hops, redelivered }, text, this.mark());
+  }
+
+  async #keep({ envelope }: Message): Promise<void> {
+    await this.mail.keep(envelope, this.registry.entry(this.name)!);
+  }
+
+  /** A message of this member that was to be read by now, and is not: told by mail, which outlives this session. */
+  #late(id: string, reason: string): void {
+    const text = `Your message ${id}: ${reason}. mesh_lookup tells more; do not resend it.`;
+    this.agent
+      .send(this.name, { text, mesh: { needs: 'none', hops: 0 } }, { durable: true })
+      .catch((error: unknown) => this.runtime.logger.error({ member: this.name, err: error }, 'a notice was not kept'));
+  }
+}
+
+/** Would it be done twice if it was asked twice? */
+function isOnce(tool: string, args: unknown): boolean {
+  return tool === 'mesh_send' || (tool === 'mesh_task' && (args as { action?: unknown } | null)?.action === 'offer');
+}

@@ -1,0 +1,219 @@
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { AgentTier } from '../a2a/schemas.js';
+import type { Agent } from '../agent/agent.js';
+import type { AgentInit } from '../agent/agent-init.js';
+import type { Mail } from '../mail/mail.js';
+import type { Identity } from '../membership/identity.js';
+import type { Network } from '../peers/network.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Store } from '../store/store.js';
+import { HumanSeal, OWNER } from './human.js';
+import { LetterLog } from './letter-log.js';
+import { LoopGuard, type LoopLimits } from './loop-guard.js';
+import { Member } from './member.js';
+import { MemberMail } from './member-mail.js';
+import { checkedName, nameFor, numbered } from './names.js';
+import { PeerNames } from './peer-names.js';
+import { mailProtocol } from './sees-mail.js';
+import { Strangers } from './strangers.js';
+
+export interface OnrampComponents {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  network: Network | undefined;
+  mail: Mail;
+  store: Store;
+  /** The node's key, which vouches for its owner's. */
+  identity: Identity;
+  /** The owner's key, which no agent can reach. */
+  person: Identity;
+  /** Brings an agent to life on this node. */
+  agent: (init: AgentInit) => Agent;
+  /** The agent under whose name the owner speaks. */
+  owner: () => Agent;
+}
+
+export type OnrampInit = LoopLimits;
+
+/** A process that wants to be a member. */
+export interface AttachInit {
+  /** The name it asks for. Without one it gets one from its client and checkout. */
+  readonly as?: string | undefined;
+  readonly client: string;
+  readonly checkout: string;
+  readonly capabilities?: readonly string[] | undefined;
+  readonly tier?: AgentTier | undefined;
+  readonly sandbox?: string | undefined;
+}
+
+/** A message that waits for the owner's word. */
+export interface HeldRow {
+  readonly id: string;
+  readonly from: string;
+  readonly to: string;
+  readonly reason: string;
+  readonly text: string;
+}
+
+/** Processes at once that ask for one name, and names that are remembered. */
+const MAX_NAMESAKES = 32;
+const MAX_MEMBERS = 1_000;
+
+/** Where coding agents become members of the mesh: each under its name, with a mailbox that outlives its process. */
+export class Onramp {
+  readonly #components: OnrampComponents;
+  readonly #strangers: Strangers;
+  readonly #names: PeerNames;
+  readonly #log: LetterLog;
+  readonly #loops: LoopGuard;
+  readonly #seal: HumanSeal;
+  /** By name, also of those that are away. */
+  readonly #boxes = new Map<string, MemberMail>();
+  readonly #members = new Map<string, Member>();
+
+  private constructor(components: OnrampComponents, strangers: Strangers, init: OnrampInit) {
+    this.#components = components;
+    this.#strangers = strangers;
+    this.#names = new PeerNames(components);
+    this.#log = new LetterLog(components.runtime, components.store);
+    this.#loops = new LoopGuard(components.runtime, init);
+    this.#seal = new HumanSeal(components.identity, components.person);
+  }
+
+  static async open(components: OnrampComponents, init: OnrampInit = {}): Promise<Onramp> {
+    const { runtime, store, network } = components;
+    const onramp = new Onramp(components, await Strangers.open(runtime, store, network), init);
+    for (const { name } of await store.read({ from: 'members' })) onramp.#box(name);
+    await onramp.#log.retain();
+    return onramp;
+  }
+
+  /** Who is here now. */
+  get present(): readonly Member[] {
+    return [...this.#members.values()];
+  }
+
+  /** The names that have a mailbox. */
+  get mailboxes(): ReadonlyMap<string, MemberMail> {
+    return this.#boxes;
+  }
+
+  /** Makes that process a member. One whose name is taken gets a name of its own, with a mailbox of its own. */
+  async attach(init: AttachInit): Promise<Member> {
+    const { runtime, registry, mail, store } = this.#components;
+    const wanted = init.as === undefined ? nameFor(init.client, init.checkout) : checkedName(init.as);
+    const name = this.#freeName(wanted);
+    const agent = this.#components.agent({
+      id: name,
+      description: '',
+      tier: init.tier ?? 3,
+      capabilities: init.capabilities ?? [],
+      protocols: [mailProtocol('polls')],
+      fetchesMail: true,
+      ...(init.sandbox !== undefined && { sandbox: init.sandbox }),
+    });
+    try {
+      const row = { name, client: init.client, checkout: init.checkout, seenAt: runtime.now() };
+      await store.write([{ put: 'members', row }]);
+      const { names, log, loops } = { names: this.#names, log: this.#log, loops: this.#loops };
+      const relationOf = (address: string) => this.#strangers.relationOf(address);
+      const acquaint = (address: string) => this.#strangers.letIn(address);
+      const parts = { runtime, registry, mail, names, log, loops, relationOf, acquaint };
+      const member = new Member(parts, agent, this.#box(name));
+      this.#members.set(name, member);
+      return member;
+    } catch (error) {
+      agent.leave();
+      throw error;
+    }
+  }
+
+  /** The process of that member is gone. */
+  detach(member: Member): void {
+    if (this.#members.get(member.name) !== member) return;
+    this.#members.delete(member.name);
+    member.leave();
+  }
+
+  /** Speaks as the owner. Resolves with the id that the receipt is asked for by. */
+  async tell(to: string, text: string): Promise<{ id: string; to: string }> {
+    const { runtime, registry } = this.#components;
+    const owner = this.#components.owner();
+    const address = this.#names.resolve(to, owner.id);
+    const nodeKey = registry.nodeKey!;
+    const full = address.includes('@') ? address : `${address}@${nodeKey}`;
+    const at = runtime.now();
+    const human = this.#seal.seal({ from: `${OWNER}@${nodeKey}`, to: full, text, at });
+    const payload = { text, mesh: { needs: 'none', hops: 0, human } };
+    const { messageId } = await owner.send(address, payload, { thread: runtime.id(), durable: true });
+    return { id: messageId!, to: this.#names.display(address) };
+  }
+
+  /** What waits for the owner's word. */
+  async held(): Promise<HeldRow[]> {
+    const rows = [...this.#boxes].map(async ([to, box]) =>
+      (await box.heldBack()).map(({ open, reason }) => ({
+        id: open.held.envelope.id,
+        from: open.from,
+        to,
+        reason,
+        text: open.letter.text,
+      })),
+    );
+    return (await Promise.all(rows)).flat();
+  }
+
+  /** Lets the sender's mail in, now and from now on. */
+  async letIn(id: string): Promise<{ from: string }> {
+    const { from } = await this.#findHeld(id);
+    await this.#strangers.letIn(from);
+    for (const box of this.#boxes.values()) await box.reconsider();
+    return { from };
+  }
+
+  /** Sends a held message away; its sender is told. */
+  async turnAway(id: string): Promise<{ from: string }> {
+    const { from, to } = await this.#findHeld(id);
+    const box = this.#boxes.get(to)!;
+    await box.end(box.find(id)!, { state: 'declined', reason: 'it was not let in' });
+    return { from };
+  }
+
+  close(): void {
+    for (const member of this.#members.values()) member.leave();
+    this.#members.clear();
+    for (const box of this.#boxes.values()) box.close();
+    this.#boxes.clear();
+  }
+
+  async #findHeld(id: string): Promise<HeldRow> {
+    const found = (await this.held()).find((row) => row.id === id || row.from === id);
+    if (found) return found;
+    throw new EclipticError('APPROVAL_NOT_FOUND', `no held message has the id "${id}"; see: ecliptic held`, { id });
+  }
+
+  #box(name: string): MemberMail {
+    let box = this.#boxes.get(name);
+    if (!box) {
+      const { runtime, mail, registry } = this.#components;
+      const whyHeld = (sender: string) => this.#strangers.whyHeld(sender);
+      const whyTooFar = (hops: number) => this.#loops.whyTooFar(hops);
+      box = new MemberMail({ runtime, mail, nodeKey: registry.nodeKey ?? '', whyHeld, whyTooFar }, name);
+      this.#boxes.set(name, box);
+    }
+    return box;
+  }
+
+  /** The name, or the first of its namesakes that nobody uses. */
+  #freeName(wanted: string): string {
+    const { registry } = this.#components;
+    for (let n = 1; n <= MAX_NAMESAKES; n++) {
+      const name = numbered(wanted, n);
+      if (registry.entry(name)) continue;
+      if (!this.#boxes.has(name) && this.#boxes.size >= MAX_MEMBERS) break;
+      return name;
+    }
+    throw new EclipticError('QUEUE_FULL', `too many agents are called "${wanted}" already; choose another name`);
+  }
+}

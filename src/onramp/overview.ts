@@ -1,0 +1,60 @@
+import type { AgentRegistry } from '../a2a/registry.js';
+import { oneLine } from './fence.js';
+import type { Onramp } from './onramp.js';
+import { seesMailOf } from './sees-mail.js';
+
+/** One name that has a mailbox here, or another agent that can be written to. */
+interface AgentLine {
+  readonly name: string;
+  readonly state: 'here' | 'away' | 'remote';
+  readonly seesMail: string;
+  readonly unread: number;
+  /** Read, and not closed. */
+  readonly open: number;
+  readonly summary: string;
+}
+
+interface TaskLine {
+  readonly id: string;
+  readonly from: string;
+  readonly to: string;
+  readonly state: string;
+  readonly title: string;
+}
+
+/** What one who watches over coding agents wants to see at one glance. */
+export interface Overview {
+  readonly agents: readonly AgentLine[];
+  readonly tasks: readonly TaskLine[];
+  readonly held: readonly { readonly id: string; readonly from: string; readonly to: string }[];
+}
+
+/** More than this is not counted. */
+const MOST_UNREAD = 1_000;
+const SUMMARY_CHARS = 60;
+
+export async function overview(onramp: Onramp, registry: AgentRegistry): Promise<Overview> {
+  const present = new Map(onramp.present.map((member) => [member.name, member]));
+  const members = [...onramp.mailboxes].map(async ([name, box]): Promise<AgentLine> => {
+    const member = present.get(name);
+    const unread = (await box.unread(MOST_UNREAD)).length;
+    const about = { unread, open: box.unclosed.length, summary: member ? member.agent.card.description : '' };
+    return { name, state: member ? 'here' : 'away', seesMail: member?.seesMail ?? 'offline', ...about };
+  });
+  const remote = registry.getRemoteCards().map((card): AgentLine => {
+    const { id, node, description } = card;
+    const about = { unread: 0, open: 0, summary: oneLine(description, SUMMARY_CHARS) };
+    return { name: `${id}@${node!.slice(0, 8)}`, state: 'remote', seesMail: seesMailOf(card), ...about };
+  });
+  const tasks = onramp.present.flatMap(({ name, tasks: own, names }) =>
+    [...own.given].map(([id, { negotiation, outcome }]) => ({
+      id,
+      from: name,
+      to: negotiation.to === undefined ? '?' : names.display(negotiation.to),
+      state: outcome?.state ?? negotiation.proposal.status,
+      title: oneLine(negotiation.proposal.taskDescription, SUMMARY_CHARS),
+    })),
+  );
+  const held = (await onramp.held()).map(({ id, from, to }) => ({ id, from, to }));
+  return { agents: [...(await Promise.all(members)), ...remote], tasks, held };
+}

@@ -1,0 +1,77 @@
+import { join } from 'node:path';
+import type { Client, Machine } from './client.js';
+import { jsonEntry } from './json-entry.js';
+import { tomlEntry } from './toml-entry.js';
+
+const NAME = 'ecliptic';
+
+export const CLIENTS: readonly Client[] = [
+  {
+    id: 'claude-code',
+    title: 'Claude Code',
+    isHere: ({ home, exists, has }) =>
+      exists(join(home, '.claude.json')) || exists(join(home, '.claude')) || has('claude'),
+    file: ({ home }) => join(home, '.claude.json'),
+    entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ type: 'stdio', command, args, env: {} })),
+  },
+  {
+    id: 'codex',
+    title: 'Codex',
+    isHere: (machine) => machine.exists(codexFolder(machine)) || machine.has('codex'),
+    file: (machine) => join(codexFolder(machine), 'config.toml'),
+    entry: tomlEntry(`mcp_servers.${NAME}`, ({ command, args }) => [
+      `command = ${JSON.stringify(command)}`,
+      `args = ${JSON.stringify(args)}`,
+      'startup_timeout_sec = 60',
+    ]),
+  },
+  {
+    id: 'gemini',
+    title: 'Gemini CLI',
+    isHere: ({ home, exists, has }) => exists(join(home, '.gemini')) || has('gemini'),
+    file: ({ home }) => join(home, '.gemini', 'settings.json'),
+    entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+  },
+  {
+    id: 'cursor',
+    title: 'Cursor',
+    isHere: ({ home, exists, has }) => exists(join(home, '.cursor')) || has('cursor-agent'),
+    file: ({ home }) => join(home, '.cursor', 'mcp.json'),
+    entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+  },
+  {
+    id: 'vscode',
+    title: 'VS Code',
+    isHere: (machine) => machine.exists(codeFolder(machine)),
+    file: (machine) => join(codeFolder(machine), 'mcp.json'),
+    entry: jsonEntry(['servers', NAME], ({ command, args }) => ({ type: 'stdio', command, args })),
+  },
+  {
+    id: 'opencode',
+    title: 'opencode',
+    isHere: (machine) => machine.exists(opencodeFolder(machine)) || machine.has('opencode'),
+    file: (machine) => {
+      const commented = join(opencodeFolder(machine), 'opencode.jsonc');
+      return machine.exists(commented) ? commented : join(opencodeFolder(machine), 'opencode.json');
+    },
+    entry: jsonEntry(['mcp', NAME], ({ command, args }) => ({
+      type: 'local',
+      command: [command, ...args],
+      enabled: true,
+    })),
+  },
+];
+
+function codexFolder({ home, env }: Machine): string {
+  return env.CODEX_HOME || join(home, '.codex');
+}
+
+function opencodeFolder({ home, env }: Machine): string {
+  return join(env.XDG_CONFIG_HOME || join(home, '.config'), 'opencode');
+}
+
+function codeFolder({ home, env, platform }: Machine): string {
+  if (platform === 'win32') return join(env.APPDATA || join(home, 'AppData', 'Roaming'), 'Code', 'User');
+  if (platform === 'darwin') return join(home, 'Library', 'Application Support', 'Code', 'User');
+  return join(env.XDG_CONFIG_HOME || join(home, '.config'), 'Code', 'User');
+}

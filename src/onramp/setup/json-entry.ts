@@ -1,0 +1,43 @@
+import { applyEdits, type FormattingOptions, modify, type ParseError, parse, printParseErrorCode } from 'jsonc-parser';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Entry, ServerCommand } from './client.js';
+
+/** An entry in a JSON file, with or without comments. Everything else in the file stays as it is, to the byte. */
+export function jsonEntry(path: readonly string[], value: (server: ServerCommand) => object): Entry {
+  return {
+    set(text, server) {
+      const wanted = value(server);
+      if (text === undefined || text.trim() === '') return `${JSON.stringify(nested(path, wanted), null, 2)}\n`;
+      const document = read(text);
+      const present = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], document);
+      if (JSON.stringify(present) === JSON.stringify(wanted)) return text;
+      return applyEdits(text, modify(text, [...path], wanted, { formattingOptions: styleOf(text) }));
+    },
+    remove(text) {
+      read(text);
+      return applyEdits(text, modify(text, [...path], undefined, { formattingOptions: styleOf(text) }));
+    },
+  };
+}
+
+function read(text: string): unknown {
+  const errors: ParseError[] = [];
+  const document: unknown = parse(text, errors, { allowTrailingComma: true });
+  const [fault] = errors;
+  if (!fault && typeof document === 'object' && document !== null && !Array.isArray(document)) return document;
+  const line = text.slice(0, fault?.offset ?? 0).split('\n').length;
+  const what = fault ? `${printParseErrorCode(fault.error)} in line ${line}` : 'it holds no object';
+  throw new EclipticError('INVALID_CONFIG', `it is not valid JSON (${what}); correct it first`);
+}
+
+function styleOf(text: string): FormattingOptions {
+  const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
+  const eol = text.includes('\r\n') ? '\r\n' : '\n';
+  return indent.startsWith('\t')
+    ? { insertSpaces: false, tabSize: 1, eol }
+    : { insertSpaces: true, tabSize: indent.length, eol };
+}
+
+function nested(path: readonly string[], value: unknown): unknown {
+  return path.reduceRight((inner, key) => ({ [key]: inner }), value);
+}

@@ -1,0 +1,144 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { CLIENTS } from './clients.js';
+import { Setup } from './setup.js';
+
+const SERVER = { command: '/usr/bin/node', args: ['/opt/ecliptic/bin/ecliptic', 'mcp'] };
+
+/** Configurations as people have them: commented, indented in their own ways, with others' servers in them. */
+const HOMES: Readonly<Record<string, string>> = {
+  '.claude.json': '{\n    "numStartups": 7,\n    "mcpServers": {\n        "other": { "command": "x" }\n    }\n}',
+  '.codex/config.toml': 'model = "gpt"\n\n[mcp_servers.other]\ncommand = "x" # mine\n\n[profiles.fast]\nmodel = "mini"',
+  '.gemini/settings.json': '{\r\n\t"theme": "dark"\r\n}\r\n',
+  '.cursor/mcp.json': '{"mcpServers":{}}\n',
+  '.config/Code/User/mcp.json': '// mine\n{\n  "servers": {},\n}\n',
+  '.config/opencode/opencode.jsonc': '{\n  /* keep */ "$schema": "https://opencode.ai/config.json",\n}\n',
+};
+
+function home(files: Readonly<Record<string, string>>): {
+  setup: Setup;
+  machine: { home: string };
+  read(file: string): string;
+} {
+  const folder = mkdtempSync(join(tmpdir(), 'ecliptic-setup-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true });
+    writeFileSync(join(folder, file), text);
+  }
+  const data = join(folder, 'data');
+  mkdirSync(data);
+  const machine = { home: folder, env: {}, platform: 'linux', exists: existsSync, has: () => false } as const;
+  return { setup: new Setup(machine, data), machine, read: (file) => readFileSync(join(folder, file), 'utf8') };
+}
+
+const apply = (setup: Setup) => {
+  const changes = setup.plan(setup.clients([]), () => SERVER);
+  for (const change of changes) setup.apply(change);
+  return changes;
+};
+
+describe('setup', () => {
+  it('enters the server for each client that is here, once, and brings every byte back [ON18]', () => {
+    const { setup, read } = home(HOMES);
+    expect(apply(setup).map(({ client }) => client)).toEqual(CLIENTS.map(({ id }) => id));
+    for (const file of Object.keys(HOMES)) expect(read(file)).toContain('/opt/ecliptic/bin/ecliptic');
+    expect(JSON.parse(read('.claude.json')).mcpServers).toMatchObject({ other: { command: 'x' }, ecliptic: SERVER });
+    expect(read('.codex/config.toml')).toContain('[mcp_servers.other]\ncommand = "x" # mine');
+    expect(read('.gemini/settings.json')).toMatch(/^\{\r\n\t"theme": "dark",\r\n/);
+    expect(read('.config/opencode/opencode.jsonc')).toContain('/* keep */');
+    expect(apply(setup)).toEqual([]);
+    for (const change of setup.planUndo([])) setup.undo(change);
+    for (const [file, text] of Object.entries(HOMES)) expect(read(file)).toBe(text);
+    expect(setup.planUndo([])).toEqual([]);
+  });
+
+  it('makes what is missing, and leaves nothing of it behind', () => {
+    const { setup, machine } = home({ '.claude/x': '', '.codex/x': '', '.gemini/x': '', '.cursor/x': '' });
+    const made = apply(setup).map(({ file }) => file);
+    expect(made).toHaveLength(4);
+    for (const change of setup.planUndo([])) setup.undo(change);
+    expect(made.filter((file) => existsSync(file))).toEqual([]);
+    expect(existsSync(join(machine.home, '.codex/x'))).toBe(true);
+  });
+
+  it('touches nothing while it plans, and finds nobody where nobody is', () => {
+    const { setup, read } = home(HOMES);
+    setup.plan(setup.clients([]), () => SERVER);
+    for (const [file, text] of Object.entries(HOMES)) expect(read(file)).toBe(text);
+    expect(home({}).setup.clients([])).toEqual([]);
+  });
+
+  it('takes only its own entry out of a file that was changed since', () => {
+    const { setup, machine, read } = home({
+      '.cursor/mcp.json': '{"mcpServers":{}}\n',
+      '.codex/config.toml': 'a = 1\n',
+    });
+    apply(setup);
+    const cursor = join(machine.home, '.cursor/mcp.json');
+    const document = JSON.parse(read('.cursor/mcp.json'));
+    writeFileSync(cursor, JSON.stringify({ ...document, mine: true }));
+    writeFileSync(join(machine.home, '.codex/config.toml'), `${read('.codex/config.toml')}\n[later]\nb = 2\n`);
+    for (const change of setup.planUndo([])) setup.undo(change);
+    expect(JSON.parse(read('.cursor/mcp.json'))).toEqual({ mcpServers: {}, mine: true });
+    expect(read('.codex/config.toml')).toBe('a = 1\n[later]\nb = 2\n');
+  });
+
+  it('brings back what was there before the first of several changes', () => {
+    const { setup, read } = home({ '.cursor/mcp.json': '{ }' });
+    apply(setup);
+    for (const change of setup.plan(setup.clients([]), () => ({ ...SERVER, args: ['other'] }))) setup.apply(change);
+    for (const change of setup.planUndo([])) setup.undo(change);
+    expect(read('.cursor/mcp.json')).toBe('{ }');
+  });
+
+  it('changes no file that it does not understand, and says where', () => {
+    const { setup } = home({
+      '.cursor/mcp.json': '{\n  "mcpServers": [\n',
+      '.gemini/settings.json': '[]',
+      '.codex/config.toml': 'mcp_servers = { other = { command = "x" } }\n',
+    });
+    const changes = setup.plan(setup.clients([]), () => SERVER);
+    expect(changes.map(({ client, problem }) => [client, problem])).toEqual([
+      ['codex', expect.stringContaining('by hand')],
+      ['gemini', expect.stringContaining('no object')],
+      ['cursor', expect.stringContaining('line 3')],
+    ]);
+  });
+
+  it('writes nothing when the file changed between the plan and the consent', () => {
+    const { setup, machine, read } = home({ '.cursor/mcp.json': '{}' });
+    const [change] = setup.plan(setup.clients([]), () => SERVER);
+    writeFileSync(join(machine.home, '.cursor/mcp.json'), '{"mine":1}');
+    expect(() => setup.apply(change!)).toThrow('has changed meanwhile');
+    expect(read('.cursor/mcp.json')).toBe('{"mine":1}');
+  });
+
+  it('keeps links, and the rights of files', () => {
+    const { setup, machine } = home({ '.cursor/real.json': '{}' });
+    const real = join(machine.home, '.cursor/real.json');
+    chmodSync(real, 0o640);
+    symlinkSync(real, join(machine.home, '.cursor/mcp.json'));
+    apply(setup);
+    expect(readFileSync(real, 'utf8')).toContain('ecliptic');
+    expect(statSync(real).mode & 0o777).toBe(0o640);
+  });
+
+  it('knows the clients that it was asked for, and no others', () => {
+    const { setup } = home(HOMES);
+    expect(setup.clients(['codex']).map(({ id }) => id)).toEqual(['codex']);
+    expect(() => setup.clients(['emacs'])).toThrow('these are known');
+  });
+});

@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import { JsonFile } from '../../store/json-file.js';
+import type { Client, Machine, ServerCommand } from './client.js';
+import { CLIENTS } from './clients.js';
+
+/** What setup would do to one file, or has done. */
+export interface Change {
+  readonly client: string;
+  readonly title: string;
+  readonly file: string;
+  /** Undefined where there was no file, or will be none. */
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+  /** Why it cannot be done. */
+  readonly problem?: string;
+}
+
+/** What was done, so that it can be undone: the text that was there, and the digest of what took its place. */
+const DoneSchema = z.array(
+  z.strictObject({ client: z.string(), file: z.string(), before: z.string().nullable(), after: z.string() }),
+);
+
+const JOURNAL = 'setup.json';
+
+/** Enters this node's server into the configuration of the coding agents of this machine, and takes it out again. */
+export class Setup {
+  readonly #machine: Machine;
+  readonly #journal: JsonFile<z.infer<typeof DoneSchema>>;
+
+  constructor(machine: Machine, dataFolder: string) {
+    this.#machine = machine;
+    this.#journal = new JsonFile(join(dataFolder, JOURNAL), DoneSchema);
+  }
+
+  /** The coding agents that are here, or those that were named. */
+  clients(named: readonly string[]): Client[] {
+    const unknown = named.find((id) => !CLIENTS.some((client) => client.id === id));
+    if (unknown !== undefined) {
+      const known = CLIENTS.map(({ id }) => id).join(', ');
+      throw new EclipticError('USAGE', `no client is called "${unknown}"; these are known: ${known}`);
+    }
+    return CLIENTS.filter((client) => (named.length > 0 ? named.includes(client.id) : client.isHere(this.#machine)));
+  }
+
+  /** What would be changed; clients whose configuration is right already are left out. */
+  plan(clients: readonly Client[], server: (client: Client) => ServerCommand): Change[] {
+    return clients.flatMap((client): Change[] => {
+      const { id, title, entry } = client;
+      const file = client.file(this.#machine);
+      const about = { client: id, title, file };
+      try {
+        const before = readText(file);
+        const after = entry.set(before, server(client));
+        return after === before ? [] : [{ ...about, before, after }];
+      } catch (error) {
+        return [{ ...about, before: undefined, after: undefined, problem: describeError(error) }];
+      }
+    });
+  }
+
+  /** Writes one change, if the file is still what it was when it was planned. */
+  apply({ client, file, before, after }: Change): void {
+    if (readText(file) !== before) {
+      throw new EclipticError('INVALID_CONFIG', `${file} has changed meanwhile; nothing was written`, { file });
+    }
+    const done = this.#journal.load() ?? [];
+    // What was there before the first change is what undoing brings back.
+    const first = done.find((known) => known.file === file && known.after === digest(before));
+    const original = first ? first.before : (before ?? null);
+    const others = done.filter((known) => known.file !== file);
+    this.#journal.save([...others, { client, file, before: original, after: digest(after) }]);
+    writeText(file, after!);
+  }
+
+  /** What undoing would change: a file that nobody touched since becomes what it was, to the byte. */
+  planUndo(named: readonly string[]): Change[] {
+    return (this.#journal.load() ?? [])
+      .filter(({ client }) => named.length === 0 || named.includes(client))
+      .flatMap(({ client: id, file, before, after }) => {
+        const client = CLIENTS.find((known) => known.id === id);
+        const present = readText(file);
+        if (!client || present === undefined) return [];
+        const untouched = digest(present) === after;
+        const restored = untouched ? (before ?? undefined) : client.entry.remove(present);
+        return [{ client: id, title: client.title, file, before: present, after: restored }];
+      });
+  }
+
+  undo({ client, file, before, after }: Change): void {
+    if (readText(file) !== before) {
+      throw new EclipticError('INVALID_CONFIG', `${file} has changed meanwhile; nothing was written`, { file });
+    }
+    if (after === undefined) rmSync(file);
+    else writeText(file, after);
+    const others = (this.#journal.load() ?? []).filter((known) => known.client !== client || known.file !== file);
+    this.#journal.save(others);
+  }
+}
+
+function readText(file: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  const bytes = readFileSync(file);
+  const text = bytes.toString('utf8');
+  if (Buffer.from(text).equals(bytes)) return text;
+  throw new EclipticError('INVALID_CONFIG', 'it is not UTF-8; correct it first', { file });
+}
+
+/** In one step, with the rights that the file had; a link stays a link. */
+function writeText(file: string, text: string): void {
+  const target = existsSync(file) ? realpathSync(file) : file;
+  mkdirSync(dirname(target), { recursive: true });
+  const mode = existsSync(target) ? statSync(target).mode & 0o777 : 0o600;
+  const temporary = `${target}.ecliptic`;
+  writeFileSync(temporary, text, { mode });
+  renameSync(temporary, target);
+}
+
+function digest(text: string | undefined): string {
+  return text === undefined ? '' : createHash('sha256').update(text).digest('hex');
+}

@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import { EclipticError } from '../../runtime/errors.js';
+import { oneLine, quoted } from '../fence.js';
+import { MAX_TEXT_CHARS } from '../letter.js';
+import type { Answer, MemberContext, MeshTool } from '../member-context.js';
+import { read } from './arguments.js';
+
+const Arguments = z.strictObject({
+  action: z.enum(['offer', 'accept', 'counter', 'decline', 'progress', 'done', 'failed', 'cancel', 'list']),
+  id: z.string().min(1).max(64).optional(),
+  to: z.string().min(1).max(200).optional(),
+  title: z.string().min(1).max(1_000).optional(),
+  detail: z.string().max(MAX_TEXT_CHARS).optional(),
+  due_s: z.int().min(1).max(86_400).optional(),
+});
+type Arguments = z.infer<typeof Arguments>;
+
+/** A coding agent looks when it looks. */
+const DEFAULT_DUE_S = 3_600;
+const TITLE_CHARS = 120;
+
+export const taskTool: MeshTool = async (member, args) => {
+  const given = read(Arguments, args);
+  if (given.action === 'offer') return offer(member, given);
+  if (given.action === 'list') return list(member);
+  const { id } = given;
+  if (id === undefined) throw new EclipticError('INVALID_ARGUMENTS', 'give the id of the task; nothing was done');
+  return { text: await act(member, given, id), structured: { id, action: given.action } };
+};
+
+async function offer(member: MemberContext, { to, title, detail, due_s }: Arguments): Promise<Answer> {
+  if (to === undefined || title === undefined) {
+    throw new EclipticError('INVALID_ARGUMENTS', 'an offer has to and title; nothing was offered');
+  }
+  const whom = addressee(member, to);
+  const { negotiation } = await member.tasks.offer({
+    ...whom,
+    taskDescription: title,
+    deadlineMs: (due_s ?? DEFAULT_DUE_S) * 1_000,
+    ...(detail !== undefined && { input: detail }),
+  });
+  const { proposalId: id } = negotiation.proposal;
+  const name = negotiation.to === undefined ? to : member.names.display(negotiation.to);
+  return {
+    text: `Task ${id} offered to ${name}; they must answer next.`,
+    structured: { id, state: 'pending', to: name },
+  };
+}
+
+/** An agent of that name, or whoever has that capability. */
+function addressee({ names, registry, name }: MemberContext, to: string) {
+  try {
+    return { to: names.resolve(to, name) };
+  } catch (error) {
+    const unknown = error instanceof EclipticError && error.code === 'AGENT_NOT_FOUND';
+    if (unknown && registry.findByCapability(to, name).length > 0) return { requiredCapabilities: [to] };
+    throw error;
+  }
+}
+
+async function act({ tasks, names }: MemberContext, { action, detail }: Arguments, id: string): Promise<string> {
+  switch (action) {
+    case 'accept': {
+      const task = tasks.taken(id);
+      task.engagement = await task.proposal.accept();
+      const { input, from } = task.proposal;
+      const words = input === undefined || input === null ? '' : `\n${JSON.stringify(input)}`;
+      return `Task ${id} is yours. Tell ${names.display(from)} with progress, done or failed.${oneLine(words, 2_000)}`;
+    }
+    case 'counter':
+      await tasks.taken(id).proposal.reject(`counter: ${detail ?? ''}`);
+      tasks.forget(id);
+      return `Task ${id}: your counter-proposal was sent; they must act next.`;
+    case 'decline':
+      await tasks.taken(id).proposal.reject(detail ?? 'declined');
+      tasks.forget(id);
+      return `Task ${id} declined.`;
+    case 'progress':
+      tasks.work(id).progress(detail ?? '');
+      return `Task ${id}: progress told.`;
+    case 'done':
+      await tasks.work(id).complete(detail ?? '');
+      tasks.forget(id);
+      return `Task ${id} done.`;
+    case 'failed':
+      await tasks.work(id).fail(new EclipticError('HANDLER_FAILED', detail ?? 'it failed'));
+      tasks.forget(id);
+      return `Task ${id} given back as failed.`;
+    default:
+      tasks.own(id).negotiation.withdraw(detail);
+      return `Task ${id} cancelled.`;
+  }
+}
+
+function list(member: MemberContext): Answer {
+  const { tasks, names } = member;
+  const offered = [...tasks.offered].map(([id, { proposal, engagement }]) => {
+    const state = engagement ? 'yours' : 'waits for your answer';
+    const words = typeof proposal.input === 'string' ? `\n${quoted(proposal.input, member.mark())}` : '';
+    return `${id} from ${names.display(proposal.from)} (${state}): ${oneLine(proposal.proposal.taskDescription, TITLE_CHARS)}${words}`;
+  });
+  const given = [...tasks.given].map(([id, { negotiation, outcome, progress }]) => {
+    const { status, rejectionReason, taskDescription } = negotiation.proposal;
+    const to = negotiation.to === undefined ? 'nobody yet' : names.display(negotiation.to);
+    const state = outcome?.state ?? progress ?? status;
+    const why = rejectionReason === undefined ? '' : ` (${oneLine(rejectionReason, 200)})`;
+    const words = outcome?.state === 'done' ? `\n${quoted(outcome.text, member.mark())}` : '';
+    return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
+  });
+  const text = [...offered, ...given].join('\n') || 'No tasks.';
+  return { text, structured: { offered: [...tasks.offered.keys()], given: [...tasks.given.keys()] } };
+}

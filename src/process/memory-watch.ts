@@ -1,0 +1,64 @@
+import { describeError } from '../runtime/errors.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
+import { groupMemory } from './process-table.js';
+
+interface Watched {
+  readonly limitBytes: number;
+  readonly onExceeded: (bytes: number) => void;
+  bytes: number | undefined;
+}
+
+/** How often it looks: a program that grows by a gigabyte a second is seen a few hundred megabytes too late. */
+const INTERVAL_MS = 250;
+
+/**
+ * Looks at the memory of process groups, all of them in one round. While nothing is watched it does nothing. On systems
+ * without /proc nothing is known, and nobody is told.
+ */
+export class MemoryWatch {
+  readonly #runtime: Runtime;
+  readonly #intervalMs: number;
+  readonly #watched = new Map<number, Watched>();
+  #timer: Timer | undefined;
+
+  constructor(runtime: Runtime, intervalMs = INTERVAL_MS) {
+    this.#runtime = runtime;
+    this.#intervalMs = intervalMs;
+  }
+
+  /** Tells, once, when a group takes up more than that. Returns the way to stop. */
+  watch(group: number, limitBytes: number, onExceeded: (bytes: number) => void): () => void {
+    const own: Watched = { limitBytes, onExceeded, bytes: undefined };
+    this.#watched.set(group, own);
+    this.#timer ??= this.#runtime.setTimer(() => void this.#look(), this.#intervalMs);
+    return () => {
+      // Its number may be another's by now.
+      if (this.#watched.get(group) === own) this.#watched.delete(group);
+    };
+  }
+
+  /** What a group took up when last looked at. */
+  bytesOf(group: number): number | undefined {
+    return this.#watched.get(group)?.bytes;
+  }
+
+  async #look(): Promise<void> {
+    const before = new Map(this.#watched);
+    try {
+      const memory = await groupMemory(this.#runtime, new Set(before.keys()));
+      for (const [group, own] of before) {
+        own.bytes = memory.get(group);
+        if (own.bytes === undefined || own.bytes <= own.limitBytes || this.#watched.get(group) !== own) continue;
+        this.#watched.delete(group);
+        own.onExceeded(own.bytes);
+      }
+    } catch (error) {
+      this.#runtime.logger.error(
+        { error: describeError(error) },
+        'the memory of child processes could not be looked at',
+      );
+    }
+    this.#timer =
+      this.#watched.size === 0 ? undefined : this.#runtime.setTimer(() => void this.#look(), this.#intervalMs);
+  }
+}

@@ -1,0 +1,57 @@
+import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
+import { LineSession } from './line-session.js';
+import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
+import { normalizeError } from './provider-errors.js';
+
+/** A provider that is any program which speaks the line protocol, in a process of its own. */
+export class CommandAdapter implements ProviderAdapter<ProcessConfig, unknown, unknown> {
+  readonly #components: ProcessComponents;
+  readonly #process: ProviderProcess<LineSession>;
+
+  constructor(id: string, components: ProcessComponents, workspaceId: string) {
+    const { runtime, lane } = components;
+    this.#components = components;
+    this.#process = new ProviderProcess(components, {
+      id,
+      type: 'command',
+      workspaceId,
+      connect: (child) => LineSession.open(runtime, child, { agent: id, folder: lane.folder }),
+    });
+  }
+
+  init(config: ProcessConfig): Promise<void> {
+    return this.#process.start(config);
+  }
+
+  async health(): Promise<ProviderHealthStatus> {
+    try {
+      const { state, message } = await this.#process.check((session) => session.health());
+      const lastCheck = new Date(this.#components.runtime.now());
+      return { state, lastCheck, failureCount: 0, ...(message !== undefined && { message }) };
+    } catch (error) {
+      throw normalizeError(error, 'command');
+    }
+  }
+
+  execute(input: unknown, correlationId: string, terms: ExecuteTerms = {}): Promise<unknown> {
+    const { onUpdate } = terms;
+    return this.#process.work((session) => session.execute(input, correlationId, onUpdate), correlationId, terms);
+  }
+
+  describe(): Readonly<Record<string, unknown>> {
+    const { session, status } = this.#process;
+    return { ...status, ...(session && { program: session.ready }) };
+  }
+
+  terminate(): Promise<void> {
+    return this.#process.stop();
+  }
+
+  onCrash(listener: (crash: ProviderCrash) => void): () => void {
+    return this.#process.onCrash(listener);
+  }
+
+  onReady(listener: () => void): () => void {
+    return this.#process.onReady(listener);
+  }
+}

@@ -1,0 +1,34 @@
+import type { Credentials } from '../credentials/credentials.js';
+import { describeError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { ProviderRegistry } from './provider-registry.js';
+
+export interface CredentialWatchComponents {
+  runtime: Runtime;
+  credentials: Pick<Credentials, 'onChange'>;
+  providers: ProviderRegistry;
+}
+
+/** Providers that have their credentials in their environment, and not with each call. */
+const PROGRAMS: ReadonlySet<string> = new Set(['acp', 'command']);
+
+/**
+ * Lets providers follow their credentials: a program that was started with a value which has ended is started anew, and one
+ * that was lacking a value is tried at once. A rotation disturbs none that is well. Returns the way to stop.
+ */
+export function watchCredentials({ runtime, credentials, providers }: CredentialWatchComponents): () => void {
+  return credentials.onChange(({ kind, provider, workspace, ended }) => {
+    const row = providers.list().find(({ id, workspaceId }) => id === provider && workspaceId === workspace);
+    if (!row || row.phase === 'draining' || row.phase === 'drained') return;
+    const well = row.state === 'healthy';
+    if (PROGRAMS.has(row.type)) {
+      if (well && !ended) return;
+      providers.restart(provider).catch((error: unknown) => {
+        runtime.logger.info(
+          { provider, reason: describeError(error) },
+          'a provider did not start with its credentials',
+        );
+      });
+    } else if (!well || kind !== 'rotated') providers.health.checkNow(provider);
+  });
+}

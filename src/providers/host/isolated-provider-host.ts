@@ -1,0 +1,229 @@
+import type { Child } from '../../process/child.js';
+import type { Children, Program } from '../../process/children.js';
+import type { MemoryWatch } from '../../process/memory-watch.js';
+import type { RestartPolicy, SupervisedState } from '../../process/supervision.js';
+import { Supervisor } from '../../process/supervisor.js';
+import { wait } from '../../process/wait.js';
+import { DeadlineQueue } from '../../runtime/deadlines.js';
+import { EclipticError, toEclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { ProviderCrash } from '../provider-adapter.js';
+import { crashed, Hosted, type HostedSession } from './hosted.js';
+import { HOST_LIMITS, type HostLimits } from './limits.js';
+import { type Flight, Run, type RunTerms } from './run.js';
+
+export interface HostComponents {
+  runtime: Runtime;
+  children: Children;
+  memory: MemoryWatch;
+}
+
+export interface HostInit<Session extends HostedSession> {
+  readonly provider: string;
+  readonly lane: string;
+  /** What to start; asked for each start, so that each has what was set last. */
+  readonly program: () => Program | Promise<Program>;
+  /** Greets the program; resolves when it is ready for work. When the signal aborts, nobody wants it any more. */
+  readonly connect: (child: Child, signal: AbortSignal) => Promise<Session>;
+  readonly limits?: Partial<HostLimits> | undefined;
+  readonly restart?: Partial<RestartPolicy> | undefined;
+  /** Told when the process ends by itself, and when it is ready again after that. */
+  readonly onCrash?: (crash: ProviderCrash) => void;
+  readonly onReady?: () => void;
+}
+
+/** How a provider's process is, for people. */
+export interface HostStatus {
+  readonly provider: string;
+  readonly lane: string;
+  readonly state: SupervisedState['kind'];
+  readonly pid: number | null;
+  readonly memoryBytes: number | null;
+  readonly inFlight: number;
+  /** How often it ended by itself. */
+  readonly crashes: number;
+  readonly reason: string | null;
+}
+
+/** Whoever has a provider made ready waits for 5 s. */
+const PATIENCE_MS = 4_500;
+
+/**
+ * One provider's process in one lane: started, watched, started again with growing delay when it ends by itself, and
+ * ended with everything that it started. What goes wrong with it is told to whoever waits for it, and to nobody else.
+ */
+export class IsolatedProviderHost<Session extends HostedSession> {
+  readonly provider: string;
+  readonly lane: string;
+  readonly limits: HostLimits;
+  readonly #components: HostComponents;
+  readonly #init: HostInit<Session>;
+  readonly #supervisor: Supervisor<Hosted<Session>>;
+  readonly #deadlines: DeadlineQueue;
+  readonly #runs = new Set<Run<unknown>>();
+  readonly #onCrash: (crash: ProviderCrash) => void;
+  readonly #onReady: () => void;
+  #crashes = 0;
+  #settle: ((failure?: EclipticError) => void) | undefined;
+
+  constructor(components: HostComponents, init: HostInit<Session>) {
+    this.provider = init.provider;
+    this.lane = init.lane;
+    this.limits = { ...HOST_LIMITS, ...init.limits };
+    this.#components = components;
+    this.#init = init;
+    this.#onCrash = init.onCrash ?? (() => {});
+    this.#onReady = init.onReady ?? (() => {});
+    this.#deadlines = new DeadlineQueue(components.runtime);
+    this.#supervisor = new Supervisor(components.runtime, {
+      name: init.provider,
+      start: (signal) => this.#launch(signal),
+      onState: (state) => this.#changed(state),
+      restart: { ...init.restart, startMs: this.limits.startMs },
+      isFinal: ({ code }) => code === 'PROVIDER_PROTOCOL_MISMATCH',
+    });
+  }
+
+  get status(): HostStatus {
+    const { state, subject } = this.#supervisor;
+    return {
+      provider: this.provider,
+      lane: this.lane,
+      state: state.kind,
+      pid: subject?.pid ?? null,
+      memoryBytes: (subject && this.#components.memory.bytesOf(subject.pid)) ?? null,
+      inFlight: this.#runs.size,
+      crashes: this.#crashes,
+      reason: 'reason' in state ? state.reason.message : null,
+    };
+  }
+
+  /** The conversation with the program, while it runs. */
+  get session(): Session {
+    const { subject, state } = this.#supervisor;
+    if (subject) return subject.session;
+    const reason = 'reason' in state ? `: ${state.reason.message}` : '';
+    const message = `${this.provider} does not run at present (${state.kind}${reason})`;
+    throw new EclipticError('PROVIDER_UNAVAILABLE', message, { provider: this.provider, state: state.kind });
+  }
+
+  /**
+   * Starts it; resolves when it is ready, rejects, with nothing left behind, when it cannot be. One that may take longer
+   * than anybody waits for it goes on alone, and is told of when it is ready or has crashed.
+   */
+  async start(): Promise<void> {
+    if (this.#supervisor.state.kind === 'running') return;
+    const alone =
+      this.limits.startMs > HOST_LIMITS.startMs
+        ? this.#components.runtime.setTimer(() => this.#ready(), PATIENCE_MS)
+        : undefined;
+    const failure = await new Promise<EclipticError | undefined>((resolve) => {
+      this.#settle = resolve;
+      this.#supervisor.start();
+    });
+    alone?.cancel();
+    if (!failure) return;
+    await this.#supervisor.stop();
+    throw failure;
+  }
+
+  /** Gives the program a piece of work. It is given once, and whatever happens to the program happens to the work. */
+  run<T>(begin: (session: Session) => Flight<T>, terms: RunTerms): Promise<T> {
+    const { signal, timeoutMs } = terms;
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    let run: Run<T>;
+    try {
+      run = new Run(begin(this.session), terms, (landed) => void this.#landing(landed));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    this.#runs.add(run as Run<unknown>);
+    this.#deadlines.add(run, timeoutMs);
+    const abort = signal && (() => run.giveUp(signal.reason));
+    if (abort) signal.addEventListener('abort', abort);
+    const over = () => {
+      this.#runs.delete(run as Run<unknown>);
+      this.#deadlines.remove(run);
+      if (abort) signal.removeEventListener('abort', abort);
+    };
+    run.settled.then(over, over);
+    return run.settled;
+  }
+
+  /** Ends the process and what is in flight; resolves when nothing of it is left. */
+  async stop(): Promise<void> {
+    this.#fail(new EclipticError('PROVIDER_TERMINATED', `${this.provider} was ended`, { provider: this.provider }));
+    this.#ready(new EclipticError('PROVIDER_TERMINATED', `${this.provider} was ended while it started`));
+    await this.#supervisor.stop();
+    this.#deadlines.clear();
+  }
+
+  async #launch(signal: AbortSignal): Promise<Hosted<Session>> {
+    const { children } = this.#components;
+    const { program, connect } = this.#init;
+    const child = await children.start({ ...(await program()), name: this.provider });
+    try {
+      const session = await this.#greet(connect(child, signal), child, signal);
+      return new Hosted(this.provider, child, session, this.#components, this.limits);
+    } catch (error) {
+      await child.stop({ graceMs: 0 });
+      throw error;
+    }
+  }
+
+  /** What ends before it is ready, or never is, must not be waited for. */
+  #greet(connecting: Promise<Session>, child: Child, signal: AbortSignal): Promise<Session> {
+    return new Promise((resolve, reject) => {
+      const abort = () => reject(signal.reason);
+      if (signal.aborted) abort();
+      signal.addEventListener('abort', abort);
+      void child.exited.then(() => reject(child.failure()));
+      connecting.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+    });
+  }
+
+  #changed(state: SupervisedState): void {
+    if (state.kind === 'running') {
+      if (this.#settle) this.#ready();
+      else this.#onReady();
+    }
+    if (state.kind !== 'backing-off' && state.kind !== 'failed') return;
+    this.#crashes++;
+    if (this.#settle) {
+      this.#ready(notReady(this.provider, state.reason));
+      return;
+    }
+    const error = crashed(this.provider, state.reason);
+    this.#fail(error);
+    this.#onCrash({ error, looping: state.kind === 'failed' });
+  }
+
+  /** Tells whoever waits for the first start. */
+  #ready(failure?: EclipticError): void {
+    const settle = this.#settle;
+    this.#settle = undefined;
+    settle?.(failure);
+  }
+
+  #fail(error: EclipticError): void {
+    for (const run of this.#runs) run.fail(error);
+    this.#runs.clear();
+  }
+
+  /** What does not stop when it is told to would work on for nobody. */
+  async #landing(landed: Promise<unknown>): Promise<void> {
+    const { cancelMs } = this.limits;
+    const hosted = this.#supervisor.subject;
+    const late = wait(this.#components.runtime, cancelMs).then(() => 'late' as const);
+    if ((await Promise.race([landed, late])) !== 'late') return;
+    const message = `${this.provider} did not stop its work within ${cancelMs} ms`;
+    hosted?.condemn(new EclipticError('PROVIDER_CRASHED', message, { reason: 'stuck', cancelMs }));
+  }
+}
+
+function notReady(provider: string, reason: EclipticError): EclipticError {
+  const error = toEclipticError(reason, 'PROVIDER_INIT_FAILED');
+  if (error.code.startsWith('PROVIDER_') && error.code !== 'PROVIDER_CRASHED') return error;
+  const message = `${provider} could not be started: ${error.message}`;
+  return new EclipticError('PROVIDER_INIT_FAILED', message, { ...error.details, cause: error.code }, error);
+}

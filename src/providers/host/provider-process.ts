@@ -1,0 +1,159 @@
+import { type CredentialSource, resolveSettings, type SecretSettings } from '../../credentials/credential-source.js';
+import { Redactor } from '../../credentials/redactor.js';
+import type { Child } from '../../process/child.js';
+import type { RestartPolicy } from '../../process/supervision.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Lane } from '../lanes.js';
+import type { ExecuteTerms, ProviderCrash, ProviderType } from '../provider-adapter.js';
+import { type NormalizedProviderError, normalizeError } from '../provider-errors.js';
+import { redactedError } from '../redacted-error.js';
+import type { HostedSession } from './hosted.js';
+import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';
+import type { HostLimits } from './limits.js';
+import { Listeners } from './listeners.js';
+import type { Flight } from './run.js';
+
+/** A program, and what it may take. */
+export interface ProcessConfig {
+  readonly command: string;
+  readonly args?: readonly string[] | undefined;
+  /** The folder to start it in. Default: its lane's. */
+  readonly cwd?: string | undefined;
+  /** What it finds in its environment besides the few variables that every child gets. */
+  readonly env?: SecretSettings | undefined;
+  /** Values that must not be seen in logs and errors. */
+  readonly secrets?: readonly string[] | undefined;
+  readonly limits?: Partial<HostLimits> | undefined;
+  readonly restart?: Partial<RestartPolicy> | undefined;
+}
+
+export interface ProcessComponents extends HostComponents {
+  lane: Lane;
+  credentials: CredentialSource;
+}
+
+export interface ProcessInit<Session> {
+  readonly id: string;
+  readonly type: ProviderType;
+  /** The workspace whose credentials are meant. */
+  readonly workspaceId: string;
+  readonly connect: (child: Child, signal: AbortSignal) => Promise<Session>;
+  /** Told when the process has ended by itself. */
+  readonly onEnd?: () => void;
+}
+
+/** What the adapters of programs have in common: a process in a lane, and errors in the providers' terms. */
+export class ProviderProcess<Session extends HostedSession> {
+  readonly #components: ProcessComponents;
+  readonly #init: ProcessInit<Session>;
+  readonly #crashed = new Listeners<ProviderCrash>();
+  readonly #ready = new Listeners<void>();
+  #host: IsolatedProviderHost<Session> | undefined;
+  #redactor = new Redactor();
+  #leaveLane: (() => void) | undefined;
+
+  constructor(components: ProcessComponents, init: ProcessInit<Session>) {
+    this.#components = components;
+    this.#init = init;
+  }
+
+  /** The conversation with the program, while it runs. */
+  get session(): Session | undefined {
+    return this.#host?.status.state === 'running' ? this.#host.session : undefined;
+  }
+
+  /** How the process is. */
+  get status(): Partial<HostStatus> {
+    return this.#host?.status ?? {};
+  }
+
+  /** Starts it, and leaves nothing behind when that fails. */
+  async start(config: ProcessConfig): Promise<void> {
+    await this.stop();
+    this.#redactor = new Redactor(config.secrets);
+    const { id, connect, onEnd } = this.#init;
+    const { lane } = this.#components;
+    const host = new IsolatedProviderHost<Session>(this.#components, {
+      provider: id,
+      lane: lane.id,
+      program: () => this.#program(config),
+      connect,
+      limits: config.limits,
+      restart: config.restart,
+      onCrash: ({ error, ...rest }) => {
+        this.#crashed.tell({ error: this.#failure(error), ...rest });
+        onEnd?.();
+      },
+      onReady: () => this.#ready.tell(),
+    });
+    try {
+      this.#leaveLane = lane.bind(host);
+      this.#host = host;
+      await host.start();
+    } catch (error) {
+      await this.stop();
+      throw this.#failure(error);
+    }
+  }
+
+  /** Ends it, with `PROVIDER_TERMINATED` for what is in flight. */
+  async stop(): Promise<void> {
+    const host = this.#host;
+    this.#host = undefined;
+    await host?.stop();
+    this.#leaveLane?.();
+    this.#leaveLane = undefined;
+  }
+
+  /** Asks something that is answered soon, or not at all. */
+  check<T>(question: (session: Session) => Promise<T>): Promise<T> {
+    const host = this.#require();
+    return host.run((session) => ({ done: question(session), cancel() {} }), { timeoutMs: host.limits.silenceMs });
+  }
+
+  async work<T>(
+    begin: (session: Session) => Flight<T>,
+    correlationId: string,
+    { signal }: Pick<ExecuteTerms, 'signal'>,
+  ): Promise<T> {
+    try {
+      const host = this.#require();
+      return await host.run(begin, { timeoutMs: host.limits.executeMs, signal });
+    } catch (error) {
+      throw this.#failure(error, correlationId);
+    }
+  }
+
+  onCrash(listener: (crash: ProviderCrash) => void): () => void {
+    return this.#crashed.add(listener);
+  }
+
+  onReady(listener: () => void): () => void {
+    return this.#ready.add(listener);
+  }
+
+  /** In the providers' terms, and without what the program was given in secret. */
+  #failure(error: unknown, correlationId?: string): NormalizedProviderError {
+    return redactedError(normalizeError(error, this.#init.type, correlationId), this.#redactor);
+  }
+
+  async #program({ command, args = [], cwd, env = {} }: ProcessConfig) {
+    const { lane, credentials: source } = this.#components;
+    const { id: provider, workspaceId: workspace } = this.#init;
+    const redactor = this.#redactor;
+    const settings = await resolveSettings({ source, provider, workspace, redactor }, env);
+    return {
+      command,
+      args,
+      cwd: cwd ?? lane.folder,
+      env: { ...settings, ECLIPTIC_LANE_FOLDER: lane.folder },
+      redact: redactor.clean,
+    };
+  }
+
+  #require(): IsolatedProviderHost<Session> {
+    if (this.#host) return this.#host;
+    const { id } = this.#init;
+    throw new EclipticError('PROVIDER_UNAVAILABLE', `${id} has not been started`, { provider: id });
+  }
+}

@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type LaneMember, Lanes } from './lanes.js';
+
+let folder: string;
+let lanes: Lanes;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ecliptic-lanes-'));
+  lanes = new Lanes(join(folder, 'lanes'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const member = (provider: string, stopped: string[]): LaneMember => ({
+  status: {
+    ...{ provider, lane: '', state: 'running', pid: null, memoryBytes: null, inFlight: 0, crashes: 0, reason: null },
+  },
+  stop: async () => void stopped.push(provider),
+});
+
+describe('lanes', () => {
+  it('have a folder of their own that nobody else reads', () => {
+    const lane = lanes.open('build');
+    expect(lanes.open('build')).toBe(lane);
+    expect(statSync(lane.folder).mode & 0o777).toBe(0o700);
+    expect(lanes.rows).toEqual([{ lane: 'build', folder: lane.folder, providers: [] }]);
+  });
+
+  it('end what is in them, and nothing else [FR-025-008]', async () => {
+    const stopped: string[] = [];
+    const [one, two] = [lanes.open('one'), lanes.open('two')];
+    one.bind(member('a', stopped));
+    const leave = one.bind(member('b', stopped));
+    two.bind(member('c', stopped));
+    leave();
+    await lanes.close('one');
+    expect(stopped).toEqual(['a']);
+    expect(() => one.bind(member('late', stopped))).toThrow('lane "one" is closed');
+    expect(lanes.rows.map(({ lane }) => lane)).toEqual(['two']);
+    await lanes.closeAll();
+    expect(stopped).toEqual(['a', 'c']);
+  });
+
+  it.each(['..', '', 'a/b', '.hidden', 'x'.repeat(65)])('cannot be called "%s"', (id) => {
+    expect(() => lanes.open(id)).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG' }));
+  });
+
+  it('are refused where there is no folder for them, and where there are too many', async () => {
+    writeFileSync(join(folder, 'file'), '');
+    const nowhere = new Lanes(join(folder, 'file'));
+    expect(() => nowhere.open('one')).toThrow(expect.objectContaining({ code: 'DATA_FOLDER' }));
+    for (let n = 0; n < 256; n++) lanes.open(`lane-${n}`);
+    expect(() => lanes.open('more')).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
+    await expect(lanes.close('none')).rejects.toMatchObject({ code: 'PROVIDER_NOT_FOUND' });
+  });
+});

@@ -1,0 +1,278 @@
+import type { CallTerms } from '../mcp/call.js';
+import { needsInput } from '../mcp/call.js';
+import type { Offer } from '../mcp/catalogue.js';
+import type { ToolDefinition } from '../mcp/definitions.js';
+import { readSchema } from '../mcp/schema.js';
+import type { Upstream, UpstreamNews } from '../mcp/upstream/upstream.js';
+import type { SupervisedState } from '../process/supervision.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { Listeners } from './host/listeners.js';
+import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
+import { NormalizedProviderError, normalizeAbort, normalizeError } from './provider-errors.js';
+import type { ProviderEvents } from './provider-events.js';
+
+export interface MCPConfig {
+  /** The server, by its name in the configuration. */
+  readonly server: string;
+  /** How long a call may take. Default 60,000. */
+  readonly timeoutMs?: number | undefined;
+  /** Is a server that cannot be reached yet no failure, because it is tried again all the time? Default false. */
+  readonly keepTrying?: boolean | undefined;
+}
+
+export interface MCPToolInvocation {
+  readonly toolName: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+  /** In milliseconds. Default: the server's. */
+  readonly timeout?: number | undefined;
+}
+
+export interface MCPToolResult {
+  readonly toolName: string;
+  readonly result: unknown;
+  readonly duration: number;
+  readonly correlationId: string;
+}
+
+export interface MCPBridgeComponents {
+  runtime: Runtime;
+  events: ProviderEvents;
+  /** The server of that name. */
+  open: (server: string) => Upstream;
+}
+
+const CALL_MS = 60_000;
+const HEALTH_MS = 4_500;
+
+/** An MCP server as a provider: its tools are in the catalogue as before; here are its health, and calls by name. */
+export class MCPBridgeAdapter implements ProviderAdapter<MCPConfig, MCPToolInvocation, MCPToolResult> {
+  readonly #id: string;
+  readonly #components: MCPBridgeComponents;
+  readonly #crashed = new Listeners<ProviderCrash>();
+  readonly #ready = new Listeners<void>();
+  readonly #inFlight = new Set<AbortController>();
+  #config: MCPConfig | undefined;
+  #upstream: Upstream | undefined;
+  #stopWatching: (() => void) | undefined;
+  /** Was it there, and is gone? */
+  #lost = false;
+  #running = false;
+  #tools: readonly string[] | undefined;
+
+  constructor(id: string, components: MCPBridgeComponents) {
+    this.#id = id;
+    this.#components = components;
+  }
+
+  async init(config: MCPConfig): Promise<void> {
+    await this.terminate();
+    try {
+      const upstream = this.#components.open(config.server);
+      this.#config = config;
+      this.#upstream = upstream;
+      this.#running = upstream.state.kind === 'running';
+      this.#stopWatching = upstream.watch((news) => this.#hear(news));
+      upstream.start();
+      await this.#settled(upstream, config);
+    } catch (error) {
+      await this.terminate();
+      throw normalizeError(error, 'mcp');
+    }
+  }
+
+  async health(): Promise<ProviderHealthStatus> {
+    try {
+      await this.#inTime(HEALTH_MS, undefined, (signal) => this.#require().ask(signal));
+      return { state: 'healthy', lastCheck: new Date(this.#components.runtime.now()), failureCount: 0 };
+    } catch (error) {
+      throw normalizeError(error, 'mcp');
+    }
+  }
+
+  async execute(input: MCPToolInvocation, correlationId: string, terms: ExecuteTerms = {}): Promise<MCPToolResult> {
+    const { runtime, events } = this.#components;
+    const began = runtime.stopwatch();
+    const about = { provider: this.#id, providerType: 'mcp', correlationId, agent: terms.caller } as const;
+    const { toolName } = input;
+    const ended = () => ({ duration: runtime.stopwatch() - began, details: { toolName } });
+    try {
+      const offer = this.#tool(toolName);
+      const args = await checkArguments(offer.definition, input.arguments);
+      const { timeout = this.#config?.timeoutMs ?? CALL_MS } = input;
+      const result = await this.#inTime(timeout, terms.signal, (signal) =>
+        offer.answer({ kind: 'tool', name: toolName, arguments: args }, callTerms(terms, signal)),
+      );
+      const good = checkResult(toolName, result);
+      const { duration, details } = ended();
+      events.emit('provider.mcp.tool.completed', { ...about, duration, details, success: true });
+      return { toolName, result: good, duration, correlationId };
+    } catch (error) {
+      const failure = normalizeError(error, 'mcp', correlationId);
+      const { code, message: reason } = failure;
+      events.emit('provider.mcp.tool.failed', { ...about, ...ended(), code, reason, success: false });
+      throw failure;
+    }
+  }
+
+  async terminate(): Promise<void> {
+    const upstream = this.#upstream;
+    this.#upstream = undefined;
+    this.#config = undefined;
+    this.#tools = undefined;
+    this.#lost = false;
+    this.#stopWatching?.();
+    const reason = new NormalizedProviderError('PROVIDER_TERMINATED', `${this.#id} was ended`, 'mcp');
+    for (const flight of this.#inFlight) flight.abort(reason);
+    await upstream?.stop();
+  }
+
+  onCrash(listener: (crash: ProviderCrash) => void): () => void {
+    return this.#crashed.add(listener);
+  }
+
+  onReady(listener: () => void): () => void {
+    return this.#ready.add(listener);
+  }
+
+  describe(): Readonly<Record<string, unknown>> {
+    const upstream = this.#upstream;
+    return upstream ? { ...upstream.status, tools: this.listTools() } : {};
+  }
+
+  listTools(): string[] {
+    return this.#upstream?.tools.map(({ definition }) => definition.name) ?? [];
+  }
+
+  getToolSchema(toolName: string): Pick<ToolDefinition, 'description' | 'inputSchema' | 'outputSchema'> {
+    const { description, inputSchema, outputSchema } = this.#tool(toolName).definition;
+    return { description, inputSchema, outputSchema };
+  }
+
+  #require(): Upstream {
+    if (this.#upstream) return this.#upstream;
+    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', `${this.#id} has not been started`, 'mcp');
+  }
+
+  #tool(name: string): Offer<ToolDefinition> {
+    const offer = this.#require().tools.find(({ definition }) => definition.name === name);
+    if (offer) return offer;
+    const message = `MCP server "${this.#config?.server}" has no tool "${name}" that may be used`;
+    throw new NormalizedProviderError('PROVIDER_TOOL_NOT_FOUND', message, 'mcp', { details: { toolName: name } });
+  }
+
+  /** Waits until it runs, or until it is known that it does not. */
+  #settled(upstream: Upstream, { keepTrying = false }: MCPConfig): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = (state: SupervisedState) => {
+        if (state.kind === 'starting' || state.kind === 'stopping') return;
+        stop();
+        if (state.kind === 'running' || keepTrying) resolve();
+        else reject('reason' in state ? state.reason : this.#ended());
+      };
+      const stop = upstream.watch((news) => {
+        if (news.type === 'state') look(news.state);
+      });
+      look(upstream.state);
+    });
+  }
+
+  #ended(): NormalizedProviderError {
+    return new NormalizedProviderError('PROVIDER_TERMINATED', `${this.#id} was ended while it started`, 'mcp');
+  }
+
+  #hear(news: UpstreamNews): void {
+    if (news.type === 'tools') this.#discovered(news.tools);
+    else this.#changed(news.state);
+  }
+
+  #changed(state: SupervisedState): void {
+    const { events } = this.#components;
+    const about = { provider: this.#id, providerType: 'mcp' } as const;
+    if (state.kind === 'running') {
+      if (this.#lost) events.emit('provider.mcp.reconnected', about);
+      this.#lost = false;
+      this.#running = true;
+      this.#ready.tell();
+    } else if (state.kind === 'backing-off' || state.kind === 'failed') {
+      const error = normalizeError(state.reason, 'mcp');
+      if (this.#running)
+        events.emit('provider.mcp.disconnected', { ...about, code: error.code, reason: error.message });
+      this.#lost ||= this.#running;
+      this.#running = false;
+      this.#crashed.tell({ error });
+    }
+  }
+
+  #discovered(tools: readonly string[]): void {
+    const before = this.#tools;
+    this.#tools = tools;
+    const { events } = this.#components;
+    const about = { provider: this.#id, providerType: 'mcp' } as const;
+    if (!before) events.emit('provider.mcp.tools.discovered', { ...about, details: { tools } });
+    else {
+      const added = tools.filter((name) => !before.includes(name));
+      const removed = before.filter((name) => !tools.includes(name));
+      if (added.length + removed.length === 0) return;
+      const unchanged = tools.length - added.length;
+      events.emit('provider.mcp.tools.refreshed', { ...about, details: { added, removed, unchanged } });
+    }
+  }
+
+  /** Does something that ends with its time, with its caller's patience, and with this adapter. */
+  async #inTime<T>(ms: number, caller: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const flight = new AbortController();
+    const { signal } = flight;
+    this.#inFlight.add(flight);
+    const timer = this.#components.runtime.setTimer(() => {
+      flight.abort(new NormalizedProviderError('PROVIDER_TIMEOUT', `${this.#id} took longer than ${ms} ms`, 'mcp'));
+    }, ms);
+    const cancel = () => flight.abort(caller?.reason);
+    if (caller?.aborted) cancel();
+    else caller?.addEventListener('abort', cancel, { once: true });
+    try {
+      signal.throwIfAborted();
+      return await work(signal);
+    } catch (error) {
+      throw signal.aborted ? normalizeAbort(signal, 'mcp') : error;
+    } finally {
+      timer.cancel();
+      caller?.removeEventListener('abort', cancel);
+      this.#inFlight.delete(flight);
+    }
+  }
+}
+
+function callTerms({ caller = 'operator', onUpdate }: ExecuteTerms, signal: AbortSignal): CallTerms {
+  return {
+    caller: { address: caller, node: undefined, tier: 3, sandboxId: undefined },
+    signal,
+    capabilities: {},
+    answers: {},
+    state: undefined,
+    meta: {},
+    onProgress: (progress) => onUpdate?.({ kind: 'progress', text: progress.message ?? '', data: progress }),
+    onLog: (entry) => onUpdate?.({ kind: 'progress', text: String(entry.data), data: entry }),
+  };
+}
+
+async function checkArguments(
+  { name, inputSchema }: ToolDefinition,
+  given: unknown,
+): Promise<Readonly<Record<string, unknown>>> {
+  const verdict = await readSchema(inputSchema, 'input', `the arguments of tool "${name}"`).check(given ?? {});
+  if ('value' in verdict) return verdict.value as Readonly<Record<string, unknown>>;
+  const message = `the arguments do not fit tool "${name}": ${verdict.faults.join('; ')}`;
+  throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp', { details: { faults: verdict.faults } });
+}
+
+/** A tool that says that it failed has failed; one that asks for more cannot be answered here. */
+function checkResult(toolName: string, result: unknown): unknown {
+  if (needsInput(result)) {
+    const message = `tool "${toolName}" asks for more; call it as an agent or an MCP client`;
+    throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp');
+  }
+  const { isError, content } = result as { isError?: unknown; content?: readonly { text?: unknown }[] };
+  if (isError !== true) return result;
+  const said = content?.flatMap(({ text }) => (typeof text === 'string' ? [text] : [])).join('\n');
+  throw new NormalizedProviderError('PROVIDER_EXECUTE_FAILED', said || `tool "${toolName}" failed`, 'mcp');
+}

@@ -1,0 +1,131 @@
+import type { AcpDescription } from '../acp/description.js';
+import type { McpServer } from '../acp/sdk.js';
+import type { Agent } from '../agent/agent.js';
+import type { Message } from '../agent/message.js';
+import type { ActionGate } from '../approvals/action-gate.js';
+import { type CredentialSource, DEFAULT_WORKSPACE } from '../credentials/credential-source.js';
+import type { EclipticError } from '../runtime/errors.js';
+import { ACPClientAdapter, type ACPConfig, type ACPResult, type ACPTask } from './acp-client-adapter.js';
+import { CommandAdapter } from './command-adapter.js';
+import type { HostComponents } from './host/isolated-provider-host.js';
+import type { ProcessConfig } from './host/provider-process.js';
+import type { Lanes } from './lanes.js';
+import type { ProviderAdapter } from './provider-adapter.js';
+import { agentCapability, serveThroughProvider } from './provider-agent.js';
+import type { ExecuteRoute, ProviderRegistry } from './provider-registry.js';
+
+export interface ProcessAgentsComponents extends HostComponents {
+  providers: ProviderRegistry;
+  lanes: Lanes;
+  gate: ActionGate;
+  credentials: CredentialSource;
+  /** The mesh's own MCP endpoint, as that agent may use it. */
+  meshAccess: (agentId: string, description: AcpDescription) => McpServer;
+}
+
+/** An agent that is a program. */
+export interface ProcessAgentInit {
+  readonly type: 'command' | 'acp';
+  readonly config: ProcessConfig | ACPConfig;
+  /** The lane that it runs in. Default: one named after the agent. */
+  readonly lane?: string;
+  /** Pieces of work at a time. Default 10. */
+  readonly concurrency?: number;
+  readonly healthMs?: number;
+}
+
+const CONCURRENCY = 10;
+
+/** Agents of a node that are programs: each a provider in a lane, and a member of the mesh like any other. */
+export class ProcessAgents {
+  readonly #components: ProcessAgentsComponents;
+  readonly #pending: { agent: Agent; init: ProcessAgentInit }[] = [];
+
+  constructor(components: ProcessAgentsComponents) {
+    this.#components = components;
+  }
+
+  /** Lets an agent be what its program does, once that is started. */
+  add(agent: Agent, init: ProcessAgentInit): void {
+    const laneId = init.lane ?? agent.id;
+    const route = { type: init.type, capabilities: [agentCapability(agent.id)] };
+    if (init.type === 'acp') this.#serveAcp(agent, route, laneId);
+    else {
+      const through = { route, laneId, input: ({ payload }: { payload: unknown }) => payload, answer: same };
+      serveThroughProvider(this.#components, agent, through);
+    }
+    this.#pending.push({ agent, init });
+  }
+
+  /** Starts the programs. One that cannot be started is tried again by the registry, and takes nobody along. */
+  async start(): Promise<void> {
+    await Promise.all(
+      this.#pending.splice(0).map(({ agent, init }) =>
+        this.#start(agent, init).catch(({ message }: EclipticError) => {
+          this.#components.runtime.logger.warn(
+            { agent: agent.id, reason: message },
+            'an agent’s program did not start',
+          );
+        }),
+      ),
+    );
+  }
+
+  async #start(
+    { id }: Agent,
+    { type, config, lane: laneId = id, concurrency, healthMs }: ProcessAgentInit,
+  ): Promise<void> {
+    const { providers, lanes } = this.#components;
+    const adapter = this.#adapter(id, type, laneId);
+    await providers.register(
+      {
+        id,
+        type,
+        config,
+        workspaceId: DEFAULT_WORKSPACE,
+        concurrencyLimit: concurrency ?? CONCURRENCY,
+        capabilities: [agentCapability(id)],
+        laneId: lanes.open(laneId).id,
+        ...(healthMs !== undefined && { healthCheckIntervalMs: healthMs }),
+      },
+      adapter as ProviderAdapter,
+    );
+  }
+
+  #adapter(id: string, type: ProcessAgentInit['type'], laneId: string): CommandAdapter | ACPClientAdapter {
+    const { lanes, meshAccess, ...components } = this.#components;
+    const parts = { ...components, lane: lanes.open(laneId) };
+    if (type === 'command') return new CommandAdapter(id, parts, DEFAULT_WORKSPACE);
+    const mcpServers = (description: AcpDescription) => [meshAccess(id, description)];
+    return new ACPClientAdapter(id, { ...parts, mcpServers }, DEFAULT_WORKSPACE);
+  }
+
+  /** What it is asked becomes a prompt, and so does its mail: that wakes it. */
+  #serveAcp(agent: Agent, route: ExecuteRoute, laneId: string): void {
+    const { providers, runtime } = this.#components;
+    serveThroughProvider(this.#components, agent, {
+      route,
+      laneId,
+      input: ({ text, context, conversation }): ACPTask => ({ prompt: promptOf(text, context), conversation }),
+      answer: (output) => (output as ACPResult).text,
+    });
+    const wake = async ({ from, type, payload, thread }: Message) => {
+      const prompt = `A message (${type}) from ${from} has come for you:\n\n${textOf(payload)}`;
+      const terms = { caller: agent.id, laneId };
+      await providers.execute(route, { prompt }, thread ?? runtime.id(), terms);
+    };
+    agent.onNotification(wake).onMessage(wake);
+  }
+}
+
+function promptOf(text: string, context: Readonly<Record<string, unknown>>): string {
+  return Object.keys(context).length === 0 ? text : `${text}\n\n${JSON.stringify(context, null, 2)}`;
+}
+
+function textOf(payload: unknown): string {
+  return typeof payload === 'string' ? payload : JSON.stringify(payload, null, 2);
+}
+
+function same(output: unknown): unknown {
+  return output;
+}

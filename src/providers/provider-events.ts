@@ -1,0 +1,52 @@
+import type { A2AObservability } from '../a2a/observability.js';
+import type { A2ALogEvent } from '../a2a/schemas.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { ProviderType } from './provider-adapter.js';
+
+/** What the event stream tells of providers. */
+export type ProviderTopic = `provider.${string}`;
+
+/** Of which provider, and what else there is to say. */
+export interface ProviderNews {
+  readonly provider?: string | undefined;
+  readonly providerType?: ProviderType | undefined;
+  readonly correlationId?: string | undefined;
+  /** The agent on whose behalf it happened. */
+  readonly agent?: string | undefined;
+  readonly code?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly duration?: number | undefined;
+  readonly success?: boolean | undefined;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** Events of conversations that are remembered for `ecliptic thread`. */
+const REMEMBERED = 2_048;
+
+/** The providers' voice on the node's one event stream; it remembers what belongs to conversations. */
+export class ProviderEvents {
+  readonly #runtime: Runtime;
+  readonly #observability: A2AObservability;
+  /** The oldest first. */
+  #remembered: A2ALogEvent[] = [];
+
+  constructor(runtime: Runtime, observability: A2AObservability) {
+    this.#runtime = runtime;
+    this.#observability = observability;
+  }
+
+  emit(topic: ProviderTopic, { agent, details, ...news }: ProviderNews): void {
+    const said = Object.entries({ ...news, sender: agent, details }).filter(([, value]) => value !== undefined);
+    const event: A2ALogEvent = { type: 'provider', topic, ...Object.fromEntries(said), timestamp: this.#runtime.now() };
+    this.#observability.emit(event);
+    if (event.correlationId === undefined) return;
+    this.#remembered.push(event);
+    // Half of them at once, so that forgetting costs next to nothing.
+    if (this.#remembered.length > 2 * REMEMBERED) this.#remembered = this.#remembered.slice(-REMEMBERED);
+  }
+
+  /** What is remembered of one conversation, in order. */
+  of(correlationId: string): A2ALogEvent[] {
+    return this.#remembered.filter((event) => event.correlationId === correlationId);
+  }
+}

@@ -1,0 +1,297 @@
+import type { Runtime } from '../runtime/runtime.js';
+import { DEFAULT_WORKSPACE, FailoverRouter } from './failover.js';
+import { HealthCoordinator } from './health.js';
+import type { HealthPolicy } from './health-machine.js';
+import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus, ProviderRegistration } from './provider-adapter.js';
+import { NormalizedProviderError, normalizeError } from './provider-errors.js';
+import type { ProviderEvents } from './provider-events.js';
+import { type ProviderRow, rowOf } from './provider-row.js';
+import { RegisteredProvider } from './registered-provider.js';
+import { checkRegistration } from './registration.js';
+import { type WaitingLimits, WaitingWork, type WorkRoute } from './waiting-work.js';
+
+export interface ProviderRegistryComponents {
+  runtime: Runtime;
+  events: ProviderEvents;
+}
+
+export interface ProviderRegistryInit {
+  health?: Partial<HealthPolicy>;
+  waiting?: Partial<WaitingLimits>;
+}
+
+/** Providers that a node may have. */
+const MAX_PROVIDERS = 1_000;
+
+/** What work needs of the provider that gets it. */
+export interface ExecuteRoute {
+  readonly type: string;
+  readonly capabilities?: readonly string[] | undefined;
+  readonly workspaceId?: string | undefined;
+}
+
+/** The providers of a node: who they are, how they are, and the one way to give them work. */
+export class ProviderRegistry {
+  readonly health: HealthCoordinator;
+  readonly failover: FailoverRouter;
+  readonly #runtime: Runtime;
+  readonly #events: ProviderEvents;
+  readonly #waiting: WaitingWork<RegisteredProvider>;
+  readonly #providers = new Map<string, RegisteredProvider>();
+  readonly #lanes = new Map<string, string>();
+  #closed = false;
+
+  constructor({ runtime, events }: ProviderRegistryComponents, init: ProviderRegistryInit = {}) {
+    this.#runtime = runtime;
+    this.#events = events;
+    this.health = new HealthCoordinator({ runtime, events }, init.health);
+    this.failover = new FailoverRouter({ events, health: this.health });
+    this.#waiting = new WaitingWork(runtime, init.waiting);
+    this.failover.onChange(() => this.#release());
+  }
+
+  /**
+   * Takes a provider in, and makes it ready. One that cannot be stays registered, out of routing, and is tried again at
+   * its interval; the rejection says why.
+   */
+  async register(registration: ProviderRegistration, adapter: ProviderAdapter): Promise<void> {
+    const { laneId, ...checked } = checkRegistration(registration);
+    this.#admit(checked.id);
+    const provider = new RegisteredProvider(this.#runtime, checked, adapter, (one) => this.#phased(one));
+    const { id, type, workspaceId, capabilities, priority, healthCheckIntervalMs } = checked;
+    this.#providers.set(id, provider);
+    if (laneId !== undefined) this.#lanes.set(id, laneId);
+    this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'healthy', phase: 'starting' });
+    try {
+      await this.#start(provider, () => provider.init());
+    } catch (error) {
+      if (this.#providers.get(id) !== provider) throw error;
+      const unavailable = (error as NormalizedProviderError).message;
+      this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'unavailable', phase: 'held' });
+      this.health.register(id, this.#checked(provider), healthCheckIntervalMs, { type, unavailable });
+      throw error;
+    }
+    this.#events.emit('provider.registered', { provider: id, providerType: type, details: { workspaceId, priority } });
+    this.health.register(id, this.#checked(provider), healthCheckIntervalMs, { type });
+  }
+
+  /** Ends a provider and forgets it. What it had in flight fails with `PROVIDER_TERMINATED`. */
+  async unregister(id: string): Promise<void> {
+    const provider = this.#require(id);
+    this.#providers.delete(id);
+    this.#lanes.delete(id);
+    this.health.unregister(id);
+    this.failover.remove(id);
+    await provider.terminate();
+    this.#events.emit('provider.unregistered', { provider: id, providerType: provider.registration.type });
+  }
+
+  get(id: string): ProviderRow {
+    return this.#row(this.#require(id));
+  }
+
+  /** What its adapter tells of it. */
+  describe(id: string): Readonly<Record<string, unknown>> {
+    return this.#require(id).adapter.describe?.() ?? {};
+  }
+
+  list(): ProviderRow[] {
+    return [...this.#providers.values()].map((one) => this.#row(one)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  listByType(type: string): ProviderRow[] {
+    return this.list().filter((row) => row.type === type);
+  }
+
+  listByWorkspace(workspaceId: string): ProviderRow[] {
+    return this.list().filter((row) => row.workspaceId === workspaceId);
+  }
+
+  /** From now on the provider ends with that lane. */
+  bindToLane(id: string, laneId: string): void {
+    this.#require(id);
+    this.#lanes.set(id, laneId);
+  }
+
+  unbindFromLane(id: string): void {
+    this.#lanes.delete(id);
+  }
+
+  getProvidersForLane(laneId: string): string[] {
+    return [...this.#lanes].filter(([, lane]) => lane === laneId).map(([id]) => id);
+  }
+
+  /** Ends the providers of one lane, and nobody else's. */
+  async closeLane(laneId: string): Promise<void> {
+    await Promise.all(this.getProvidersForLane(laneId).map((id) => this.unregister(id)));
+  }
+
+  getHealthStatus(id: string): ProviderHealthStatus {
+    return this.health.getStatus(id);
+  }
+
+  /** Pieces of work that wait for a provider. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /**
+   * Gives work to the provider that the router chooses, once. Where all that could do it are down, it waits for the
+   * first that comes back.
+   */
+  async execute<TOutput = unknown>(
+    route: ExecuteRoute,
+    input: unknown,
+    correlationId: string,
+    terms: ExecuteTerms = {},
+  ): Promise<TOutput> {
+    const { type, capabilities = [], workspaceId = DEFAULT_WORKSPACE } = route;
+    const work: WorkRoute = { type, capabilities, workspaceId };
+    const began = this.#runtime.stopwatch();
+    let chosen: RegisteredProvider | undefined;
+    try {
+      chosen = this.#take(work, correlationId) ?? (await this.#waiting.wait(work, correlationId, terms.signal));
+      const output = await chosen.execute(input, correlationId, terms);
+      this.#report(chosen, correlationId, terms, began);
+      return output as TOutput;
+    } catch (error) {
+      const failure = normalizeError(error, 'internal', correlationId);
+      this.#report(chosen, correlationId, terms, began, failure, type);
+      throw failure;
+    } finally {
+      this.#release();
+    }
+  }
+
+  /** Gives it no more work, and resolves when what it had is done. `restart` brings it back. */
+  async drain(id: string): Promise<ProviderRow> {
+    const provider = this.#require(id);
+    await provider.drain();
+    return this.#row(provider);
+  }
+
+  /** Ends it and makes it ready again. What it had in flight fails with `PROVIDER_TERMINATED`. */
+  async restart(id: string): Promise<ProviderRow> {
+    const provider = this.#require(id);
+    try {
+      await this.#start(provider, () => provider.restart());
+    } catch (error) {
+      this.health.crashed(id, { error: error as NormalizedProviderError, looping: true });
+      throw error;
+    }
+    this.health.checkNow(id);
+    return this.#row(provider);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#waiting.close(new NormalizedProviderError('PROVIDER_TERMINATED', 'the node is being stopped', 'internal'));
+    await Promise.all([...this.#providers.keys()].map((id) => this.unregister(id)));
+    this.health.close();
+    this.failover.close();
+  }
+
+  async #start(provider: RegisteredProvider, begin: () => Promise<void>): Promise<void> {
+    try {
+      await begin();
+    } catch (error) {
+      const { id, registration } = provider;
+      const { code, message } = error as NormalizedProviderError;
+      this.#events.emit('provider.init.failed', {
+        provider: id,
+        providerType: registration.type,
+        code,
+        reason: message,
+      });
+      throw error;
+    }
+  }
+
+  #admit(id: string): void {
+    const refuse = (code: 'PROVIDER_TERMINATED' | 'PROVIDER_EXISTS' | 'PROVIDER_QUEUE_FULL', message: string) =>
+      new NormalizedProviderError(code, message, 'internal', { details: { providerId: id } });
+    if (this.#closed) throw refuse('PROVIDER_TERMINATED', 'the node is being stopped');
+    if (this.#providers.has(id)) throw refuse('PROVIDER_EXISTS', `there is a provider "${id}" already`);
+    if (this.#providers.size >= MAX_PROVIDERS) {
+      throw refuse('PROVIDER_QUEUE_FULL', `a node has at most ${MAX_PROVIDERS} providers`);
+    }
+  }
+
+  /** The provider for a piece of work; undefined where it has to wait. */
+  #take(work: WorkRoute, correlationId: string): RegisteredProvider | undefined {
+    const { type, capabilities, workspaceId } = work;
+    const refuse = (code: 'PROVIDER_NO_CAPABLE_ENDPOINT' | 'PROVIDER_CONCURRENCY_EXCEEDED', message: string) =>
+      new NormalizedProviderError(code, message, 'internal', { correlationId, details: { required: capabilities } });
+    const id = this.failover.selectProvider(type, capabilities, workspaceId);
+    if (id !== null && !this.#waiting.isWaiting(work)) {
+      const provider = this.#require(id);
+      const { concurrencyLimit } = provider.registration;
+      if (provider.reserve()) return provider;
+      throw refuse('PROVIDER_CONCURRENCY_EXCEEDED', `provider "${id}" works on ${concurrencyLimit} things already`);
+    }
+    if (id === null && !this.failover.isServed(type, capabilities, workspaceId)) {
+      const needs = capabilities.length > 0 ? ` with ${capabilities.join(', ')}` : '';
+      throw refuse('PROVIDER_NO_CAPABLE_ENDPOINT', `there is no provider of type ${type}${needs}`);
+    }
+    return undefined;
+  }
+
+  /** Lets work that waits go to providers that are back, as far as they have room. */
+  #release(): void {
+    if (this.#waiting.size === 0) return;
+    this.#waiting.release(({ type, capabilities, workspaceId }) => {
+      const id = this.failover.selectProvider(type, capabilities, workspaceId);
+      const provider = id === null ? undefined : this.#providers.get(id);
+      return provider?.reserve() ? provider : undefined;
+    });
+  }
+
+  #report(
+    provider: RegisteredProvider | undefined,
+    correlationId: string,
+    { caller: agent, laneId }: ExecuteTerms,
+    began: number,
+    failure?: NormalizedProviderError,
+    type?: string,
+  ): void {
+    const outcome = !failure ? 'completed' : failure.code === 'PROVIDER_CANCELLED' ? 'cancelled' : 'failed';
+    const { id, type: providerType } = provider?.registration ?? { id: undefined, type };
+    this.#events.emit(`provider.execute.${outcome}`, {
+      provider: id,
+      providerType: providerType as ProviderRegistration['type'],
+      correlationId,
+      agent,
+      success: !failure,
+      duration: this.#runtime.stopwatch() - began,
+      code: failure?.code,
+      reason: failure?.message,
+      ...(laneId !== undefined && { details: { laneId } }),
+    });
+  }
+
+  #phased({ id, phase }: RegisteredProvider): void {
+    this.failover.setPhase(id, phase === 'ready' || phase === 'starting' ? phase : 'held');
+  }
+
+  /** What the coordinator checks: the provider's own word, and that of one that could not be started yet. */
+  #checked(provider: RegisteredProvider) {
+    const { adapter } = provider;
+    return {
+      health: () => provider.health(),
+      ...(adapter.onCrash && { onCrash: adapter.onCrash.bind(adapter) }),
+      ...(adapter.onReady && { onReady: adapter.onReady.bind(adapter) }),
+    };
+  }
+
+  #row(provider: RegisteredProvider): ProviderRow {
+    const { id } = provider;
+    return rowOf(provider, this.#lanes.get(id), this.health.getAllStatuses().get(id));
+  }
+
+  #require(id: string): RegisteredProvider {
+    const provider = this.#providers.get(id);
+    if (provider) return provider;
+    const message = `there is no provider "${id}"`;
+    throw new NormalizedProviderError('PROVIDER_NOT_FOUND', message, 'internal', { details: { providerId: id } });
+  }
+}

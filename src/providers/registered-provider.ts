@@ -1,0 +1,175 @@
+import { describeError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus, ProviderRegistration } from './provider-adapter.js';
+import { NormalizedProviderError, normalizeError } from './provider-errors.js';
+
+/** What a provider is to be ready within. */
+export const INIT_MS = 5_000;
+
+/** What the registry does with it: starting it, using it, letting it finish, having let it finish, having given it up. */
+export type ProviderPhase = 'starting' | 'ready' | 'failed' | 'draining' | 'drained' | 'terminated';
+
+/** A provider of a registry: the adapter, and how far along it is. */
+export class RegisteredProvider {
+  readonly registration: Required<Omit<ProviderRegistration, 'laneId'>>;
+  readonly adapter: ProviderAdapter;
+  readonly #runtime: Runtime;
+  readonly #onPhase: (provider: RegisteredProvider) => void;
+  readonly #idle: (() => void)[] = [];
+  /** Changes with each start and end; what an earlier start comes to is then no matter. */
+  #generation = 0;
+  #phase: ProviderPhase = 'starting';
+  /** Starting it again, by whoever wants that, is done one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #over = false;
+  #inFlight = 0;
+  #completed = 0;
+  #failed = 0;
+
+  constructor(
+    runtime: Runtime,
+    registration: RegisteredProvider['registration'],
+    adapter: ProviderAdapter,
+    onPhase: (provider: RegisteredProvider) => void,
+  ) {
+    this.#runtime = runtime;
+    this.registration = registration;
+    this.adapter = adapter;
+    this.#onPhase = onPhase;
+  }
+
+  get id(): string {
+    return this.registration.id;
+  }
+
+  get phase(): ProviderPhase {
+    return this.#phase;
+  }
+
+  /** What it works on, and what came of what it has worked on. */
+  get work(): { readonly inFlight: number; readonly completed: number; readonly failed: number } {
+    return { inFlight: this.#inFlight, completed: this.#completed, failed: this.#failed };
+  }
+
+  /** Makes it ready, within its time; rejects with `PROVIDER_INIT_FAILED` when it cannot be. */
+  async init(): Promise<void> {
+    const generation = ++this.#generation;
+    this.#become('starting');
+    try {
+      await this.#inTime(this.adapter.init(this.registration.config));
+    } catch (error) {
+      const failure = this.#initFailure(error);
+      // Whatever it has begun ends; nobody waits for one that does not even do that.
+      void this.adapter.terminate().catch((late) => this.#runtime.logger.warn({ err: late }, 'a provider did not end'));
+      if (generation === this.#generation) this.#become('failed');
+      throw failure;
+    }
+    if (generation === this.#generation) return this.#become('ready');
+    // It was ended while it started.
+    await this.adapter.terminate();
+    throw this.#unavailable('it was ended while it started');
+  }
+
+  /** Ends it, and makes it ready again. */
+  restart(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.#over) await this.#end();
+      if (this.#over) throw this.#unavailable('it was ended for good');
+      await this.init();
+    });
+  }
+
+  /** Asks it how it is. One that could not be started is tried again. */
+  async health(): Promise<ProviderHealthStatus> {
+    if (this.#phase === 'failed') await this.#inTurn(async () => this.#phase === 'failed' && this.init());
+    if (this.#phase === 'starting') throw this.#unavailable('it is being started');
+    return this.adapter.health();
+  }
+
+  /** Takes a place for one piece of work, if there is one; `execute` uses it up. */
+  reserve(): boolean {
+    if (this.#inFlight >= this.registration.concurrencyLimit) return false;
+    this.#inFlight++;
+    return true;
+  }
+
+  /** Does a piece of work that a place was taken for. */
+  execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+    return this.#execute(input, correlationId, terms).finally(() => {
+      this.#inFlight--;
+      if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    });
+  }
+
+  /** Lets it finish what it has, and gives it no more. */
+  async drain(): Promise<void> {
+    if (this.#phase === 'ready') this.#become('draining');
+    while (this.#inFlight > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#phase === 'draining') this.#become('drained');
+  }
+
+  /** Ends it for good. */
+  terminate(): Promise<void> {
+    this.#over = true;
+    return this.#end();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(work, work);
+    this.#turn = turn;
+    return turn;
+  }
+
+  async #end(): Promise<void> {
+    this.#generation++;
+    this.#become('terminated');
+    try {
+      await this.adapter.terminate();
+    } catch (error) {
+      this.#runtime.logger.error({ provider: this.id, error: describeError(error) }, 'a provider did not end in peace');
+    }
+  }
+
+  async #execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+    const { type } = this.registration;
+    try {
+      if (this.#phase !== 'ready' && this.#phase !== 'draining') throw this.#unavailable(`it is ${this.#phase}`);
+      const output = await this.adapter.execute(input, correlationId, terms);
+      this.#completed++;
+      return output;
+    } catch (error) {
+      this.#failed++;
+      throw normalizeError(error, type, correlationId);
+    }
+  }
+
+  #inTime(work: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#runtime.setTimer(() => {
+        const message = `provider "${this.id}" was not ready within ${INIT_MS} ms`;
+        reject(new NormalizedProviderError('PROVIDER_INIT_FAILED', message, this.registration.type));
+      }, INIT_MS);
+      work.finally(() => timer.cancel()).then(resolve, reject);
+    });
+  }
+
+  /** Why it could not be started: always the one code, with what it was in its details. */
+  #initFailure(error: unknown): NormalizedProviderError {
+    const { type } = this.registration;
+    const normal = normalizeError(error, type);
+    if (normal.code === 'PROVIDER_INIT_FAILED') return normal;
+    const details = { ...normal.details, providerId: this.id, reason: normal.code };
+    const message = `provider "${this.id}" could not be started: ${normal.message}`;
+    return new NormalizedProviderError('PROVIDER_INIT_FAILED', message, type, { originalError: error, details });
+  }
+
+  #unavailable(why: string): NormalizedProviderError {
+    const message = `provider "${this.id}" takes no work: ${why}`;
+    return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, this.registration.type);
+  }
+
+  #become(phase: ProviderPhase): void {
+    this.#phase = phase;
+    this.#onPhase(this);
+  }
+}

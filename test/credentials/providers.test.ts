@@ -1,0 +1,143 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { inspect } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Agent } from '../../src/agent/agent.js';
+import type { Config } from '../../src/config/schema.js';
+import type { Gateway } from '../../src/gateway/gateway.js';
+import { Host } from '../../src/host.js';
+import { createNode, type EclipticNode } from '../../src/node.js';
+import type { Logger } from '../../src/runtime/runtime.js';
+import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { until } from '../upstream/harness.js';
+import { expectNowhere } from './nowhere.js';
+
+const PROGRAM = fileURLToPath(new URL('../providers/program.mjs', import.meta.url));
+const ROTATIONS = process.env.ECLIPTIC_SOAK === undefined ? 10 : 200;
+
+let folder: string;
+let host: Host;
+let sun: Agent;
+let said: string[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ecliptic-credentials-'));
+  said = [];
+});
+
+afterEach(async () => {
+  await host.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function start(agents: Config['agents']): Promise<void> {
+  const note = (fields: Record<string, unknown>, message: string) =>
+    void said.push(inspect([message, fields], { depth: 9 }));
+  const logger: Logger = { debug: note, info: note, warn: note, error: note };
+  const config: Config = {
+    roster: false,
+    network: { dht: false },
+    credentials: { keychain: false },
+    agents: { sun: {}, ...agents },
+  };
+  const loaded = { config, file: undefined, folder };
+  host = await Host.start({
+    runtime: systemRuntime({ logger }),
+    loaded,
+    dataFolder: folder,
+    env: process.env,
+    http: { port: 0 },
+  });
+  host.node.observability.subscribe((event) => said.push(JSON.stringify(event)));
+  sun = host.node.agentById('sun');
+}
+
+const stateOf = (id: string) => host.providers.list().find((row) => row.id === id)?.state;
+const messageOf = (id: string) => host.providers.list().find((row) => row.id === id)?.message ?? '';
+const place = (provider: string) => ({ provider, workspace: 'default', name: 'token' });
+
+function failure(error: unknown): unknown {
+  said.push(inspect(error, { depth: 9 }), JSON.stringify(error));
+  return error;
+}
+
+describe('credentials of remote A2A agents', () => {
+  let remote: EclipticNode;
+  let gateway: Gateway;
+  let finish: (() => void)[];
+
+  beforeEach(async () => {
+    finish = [];
+    remote = await createNode();
+    remote.agent({ id: 'worker' }).onTask(async (task) => {
+      if (task.text === 'long') await new Promise<void>((resolve) => finish.push(resolve));
+      return `did ${task.text}`;
+    });
+    gateway = await remote.serve({ port: 0 });
+  });
+
+  afterEach(() => remote.stop());
+
+  it('are asked for with each request: a new one is used at once, and work under way goes on [SC-025-005 FR-025-002 T020.4a T020.4b]', async () => {
+    const headers = { authorization: { credential: 'token', scheme: 'Bearer' } };
+    await start({ fleet: { a2a: [{ url: gateway.url, headers }] } });
+    const tokens: string[] = [];
+    // The same caller, with another token each time.
+    const fresh = () => {
+      const { token, id } = gateway.tokens.create('visitor');
+      tokens.push(token);
+      return { token, id };
+    };
+    let current = fresh();
+    await host.credentials.set(place('fleet'), current.token);
+    expect(await sun.request('fleet', 'first')).toBe('did first');
+    const long = sun.request('fleet', 'long', { timeoutMs: 60_000 });
+    await until(() => finish.length === 1);
+    for (let n = 0; n < ROTATIONS; n++) {
+      const next = fresh();
+      await host.credentials.rotate(place('fleet'), next.token);
+      // Whoever still came with the old one would be sent away.
+      gateway.tokens.revoke(current.id);
+      current = next;
+      expect(await sun.request('fleet', `call ${n}`)).toBe(`did call ${n}`);
+    }
+    finish[0]!();
+    expect(await long).toBe('did long');
+    await host.credentials.revoke(place('fleet'));
+    expect(await sun.request('fleet', 'late').catch(failure)).toMatchObject({ code: 'PROVIDER_CREDENTIAL_DENIED' });
+    // What was lacking is there again: nobody waits for the next check.
+    current = fresh();
+    await host.credentials.set(place('fleet'), current.token);
+    await until(() => JSON.stringify(host.providers.describe('fleet')).includes('"down":null'));
+    expect(await sun.request('fleet', 'again')).toBe('did again');
+    expectNowhere(folder, said, ...tokens);
+  });
+});
+
+describe('credentials of agents that are programs', () => {
+  it('are in their environment; what ends is taken from them, and a rotation leaves them alone [FR-025-002 FR-025-006]', async () => {
+    const env = { KEY: { credential: 'token' } };
+    await start({ worker: { command: { command: process.execPath, args: [PROGRAM], env } } });
+    await until(() => messageOf('worker').includes('ecliptic credentials set worker token'));
+    await host.credentials.set(place('worker'), 'first-of-a-program');
+    await until(() => stateOf('worker') === 'healthy');
+    const key = () => sun.request('worker', { do: 'env', name: 'KEY' });
+    expect(await key()).toBe('first-of-a-program');
+    const pid = await sun.request('worker', { do: 'pid' });
+    await host.credentials.rotate(place('worker'), 'second-of-a-program');
+    expect(await sun.request('worker', { do: 'pid' })).toBe(pid);
+    const telling = { do: 'fail', code: 'failed', message: 'first-of-a-program is what I was given' };
+    expect(await sun.request('worker', telling).catch(failure)).toMatchObject({
+      message: '[secret] is what I was given',
+    });
+    await host.credentials.set(place('worker'), 'third-of-a-program');
+    await until(() => stateOf('worker') === 'healthy' && host.providers.get('worker').phase === 'ready');
+    expect(await sun.request('worker', { do: 'pid' })).not.toBe(pid);
+    await host.credentials.revoke(place('worker'));
+    await until(() => stateOf('worker') === 'unavailable' && messageOf('worker').includes('was revoked'));
+    said.push(inspect(host.providers.list(), { depth: 9 }));
+    expectNowhere(folder, said, 'second-of-a-program', 'third-of-a-program');
+  });
+});

@@ -1,0 +1,94 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { EclipticNode, NodeInit } from '../src/node.js';
+import type { Member } from '../src/onramp/member.js';
+import type { AttachInit, Onramp, OnrampInit } from '../src/onramp/onramp.js';
+import { MemoryStore } from '../src/store/memory-store.js';
+import type { NetworkedNode, Nodes } from './nodes-fixture.js';
+
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'ecliptic-onramp-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A node with mailboxes, on the fixture's clock. */
+export async function startOnramp(
+  nodes: Nodes,
+  init: Omit<NodeInit, 'runtime'> = {},
+  onrampInit: OnrampInit = {},
+): Promise<{ node: NetworkedNode; onramp: Onramp }> {
+  const node = await nodes.settled(nodes.start({ store: new MemoryStore(), ...init }));
+  return { node, onramp: await nodes.settled(node.openOnramp(temporaryFolder(), onrampInit)) };
+}
+
+/** A scripted client: what it was shown counts as taken in with its next call, as with a real one. */
+export class Client {
+  readonly member: Member;
+  readonly #onramp: Onramp;
+  readonly #nodes: Nodes;
+  #number = 0;
+  #seen: string[] = [];
+
+  private constructor(nodes: Nodes, onramp: Onramp, member: Member) {
+    this.#nodes = nodes;
+    this.#onramp = onramp;
+    this.member = member;
+  }
+
+  static async join(nodes: Nodes, onramp: Onramp, as: string, init: Partial<AttachInit> = {}): Promise<Client> {
+    const about = { as, client: 'scripted', checkout: '/work', ...init };
+    return new Client(nodes, onramp, await nodes.settled(onramp.attach(about)));
+  }
+
+  get name(): string {
+    return this.member.name;
+  }
+
+  /** Calls a tool, and lets time pass until it has answered. */
+  call(tool: string, args: Record<string, unknown> = {}, signal?: AbortSignal): Promise<string> {
+    return this.#nodes.settled(this.begin(tool, args, signal));
+  }
+
+  /** Calls a tool; what it says. */
+  async begin(
+    tool: string,
+    args: Record<string, unknown> = {},
+    signal: AbortSignal = new AbortController().signal,
+  ): Promise<string> {
+    const seen = this.#seen;
+    this.#seen = [];
+    const { text, shown = [] } = await this.member.call(tool, args, { number: ++this.#number, seen, signal });
+    // Who gave up reads no answer.
+    if (!signal.aborted) this.#seen.push(...shown);
+    return text;
+  }
+
+  send(to: string, text: string, more: Record<string, unknown> = {}): Promise<string> {
+    return this.call('mesh_send', { to, text, ...more });
+  }
+
+  inbox(args: Record<string, unknown> = {}): Promise<string> {
+    return this.call('mesh_inbox', args);
+  }
+
+  leave(): void {
+    this.#onramp.detach(this.member);
+  }
+}
+
+/** The ids of the messages that a text shows, in order. */
+export function idsIn(text: string): string[] {
+  return [...text.matchAll(/^([0-9A-Z]{26}) (?:from|to) /gm)].map(([, id]) => id!);
+}
+
+/** What is between the marks of each message that a text shows. */
+export function bodiesIn(text: string): string[] {
+  return [...text.matchAll(/^<<([0-9a-f]{12})\n([\s\S]*?)\n\1>>$/gm)].map(([, , body]) => body!);
+}
+
+export async function stateOf(nodes: Nodes, node: EclipticNode, id: string): Promise<string> {
+  return (await nodes.settled(node.mail!.receipt(id))).state;
+}

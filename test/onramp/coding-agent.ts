@@ -1,0 +1,114 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { BIN, type Cluster } from '../nodes/cluster.js';
+
+interface Response {
+  readonly id: number;
+  readonly result?: Record<string, unknown>;
+  readonly error?: { readonly code: number; readonly message: string };
+}
+
+interface ToolResult {
+  readonly content: readonly { readonly text: string }[];
+  readonly structuredContent?: Record<string, unknown>;
+  readonly isError?: boolean;
+}
+
+/** A scripted coding agent: it starts `ecliptic mcp` as its MCP server and calls its tools. */
+export class CodingAgent {
+  readonly #cluster: Cluster;
+  readonly #args: readonly string[];
+  readonly #env: Record<string, string>;
+  readonly #waiting = new Map<number, (response: Response | undefined) => void>();
+  #child: ChildProcess | undefined;
+  #id = 0;
+  stderr = '';
+
+  constructor(cluster: Cluster, args: readonly string[], env: Record<string, string> = {}) {
+    this.#cluster = cluster;
+    this.#args = args;
+    this.#env = env;
+  }
+
+  static async start(cluster: Cluster, args: readonly string[], env?: Record<string, string>): Promise<CodingAgent> {
+    const agent = new CodingAgent(cluster, args, env);
+    await agent.start();
+    return agent;
+  }
+
+  get pid(): number {
+    return this.#child!.pid!;
+  }
+
+  get running(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** Starts the server, and says who this is. */
+  async start(): Promise<void> {
+    const { folder } = this.#cluster;
+    const child = spawn(process.execPath, [BIN, 'mcp', ...this.#args], {
+      cwd: folder,
+      env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0', ...this.#env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    this.#cluster.onEnd(() => this.crash());
+    child.stdin.on('error', () => {});
+    child.stderr.on('data', (text) => {
+      this.stderr += text;
+    });
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const response = JSON.parse(line) as Response;
+      this.#waiting.get(response.id)?.(response);
+      this.#waiting.delete(response.id);
+    });
+    child.once('close', () => {
+      if (this.#child !== child) return;
+      for (const settle of this.#waiting.values()) settle(undefined);
+      this.#waiting.clear();
+    });
+    await this.ask('initialize', { protocolVersion: '2025-11-25', clientInfo: { name: 'scripted', version: '1' } });
+  }
+
+  /** One request; undefined when the server ended before it answered. */
+  ask(method: string, params: object = {}): Promise<Response | undefined> {
+    return new Promise((resolve) => {
+      if (!this.running) return resolve(undefined);
+      const id = ++this.#id;
+      this.#waiting.set(id, resolve);
+      this.#child!.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+    });
+  }
+
+  /** Calls a tool; undefined when the server ended before it answered. */
+  async try(name: string, args: object = {}): Promise<ToolResult | undefined> {
+    const response = await this.ask('tools/call', { name, arguments: args });
+    if (response?.error) throw new Error(response.error.message);
+    return response?.result as unknown as ToolResult | undefined;
+  }
+
+  /** Calls a tool that must answer; what it says. */
+  async call(name: string, args: object = {}): Promise<string> {
+    const result = await this.try(name, args);
+    if (!result || result.isError) throw new Error(`${name}: ${result?.content[0]?.text ?? 'the server ended'}`);
+    return result.content.map(({ text }) => text).join('\n');
+  }
+
+  /** Closes its end, as a client does that is done. */
+  async leave(): Promise<void> {
+    const child = this.#child!;
+    const exited = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined;
+    child.stdin!.end();
+    await exited;
+  }
+
+  async crash(): Promise<void> {
+    const child = this.#child;
+    if (!child || !this.running) return;
+    const closed = once(child, 'close');
+    child.kill('SIGKILL');
+    await closed;
+  }
+}

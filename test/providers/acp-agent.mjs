@@ -1,0 +1,209 @@
+import { readFileSync } from 'node:fs';
+import { Readable, Writable } from 'node:stream';
+import * as acp from '@agentclientprotocol/sdk';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+
+/** An agent over the Agent Client Protocol that does what its prompts say, one command a line. */
+const [mode = 'good', flag] = process.argv.slice(2);
+const sessions = new Map();
+let logins = 0;
+
+async function connect(server) {
+  const client = new Client({ name: 'test agent', version: '1.0.0' });
+  const transport = server.url
+    ? new StreamableHTTPClientTransport(new URL(server.url), {
+        requestInit: { headers: Object.fromEntries(server.headers.map(({ name, value }) => [name, value])) },
+      })
+    : new StdioClientTransport({
+        command: server.command,
+        args: server.args,
+        env: Object.fromEntries(server.env.map(({ name, value }) => [name, value])),
+      });
+  await client.connect(transport);
+  return client;
+}
+
+const commands = {
+  async say({ chunk }, text) {
+    for (const word of text.split(' ')) await chunk(`${word} `);
+  },
+  async think({ update }, text) {
+    await update({ sessionUpdate: 'agent_thought_chunk', content: { type: 'text', text } });
+  },
+  async plan({ update }, text) {
+    const entries = text.split(',').map((content) => ({ content, priority: 'medium', status: 'pending' }));
+    await update({ sessionUpdate: 'plan', entries });
+  },
+  async tool({ update }, title) {
+    await update({ sessionUpdate: 'tool_call', toolCallId: 't1', title, kind: 'read', status: 'pending' });
+    await update({ sessionUpdate: 'tool_call_update', toolCallId: 't1', status: 'completed' });
+  },
+  async ask({ client, sessionId, chunk }, title) {
+    const { outcome } = await client.request('session/request_permission', {
+      sessionId,
+      toolCall: { toolCallId: 't2', title, kind: 'edit', rawInput: { path: 'a.txt' } },
+      options: [
+        { optionId: 'always', name: 'Always', kind: 'allow_always' },
+        { optionId: 'once', name: 'Once', kind: 'allow_once' },
+        { optionId: 'no', name: 'No', kind: 'reject_once' },
+      ],
+    });
+    await chunk(outcome.outcome === 'selected' ? outcome.optionId : outcome.outcome);
+  },
+  async read({ client, sessionId, chunk }, path) {
+    await chunk((await client.request('fs/read_text_file', { sessionId, path })).content);
+  },
+  async write({ client, sessionId, chunk }, rest) {
+    const [path, ...words] = rest.split(' ');
+    await client.request('fs/write_text_file', { sessionId, path, content: words.join(' ') });
+    await chunk('written');
+  },
+  async run({ client, sessionId, chunk }, command) {
+    const terminal = await client.createTerminal({ sessionId, command });
+    const { exitCode } = await terminal.waitForExit();
+    const { output } = await terminal.currentOutput();
+    await terminal.release();
+    await chunk(`${exitCode}:${output}`);
+  },
+  async background({ client, sessionId, chunk }, command) {
+    const terminal = await client.createTerminal({ sessionId, command });
+    for (;;) {
+      const { output } = await terminal.currentOutput();
+      if (output.includes('\n')) return chunk(output);
+    }
+  },
+  async env({ chunk }, name) {
+    await chunk(process.env[name] ?? 'nothing');
+  },
+  async file({ chunk }, path) {
+    await chunk(readFileSync(path, 'utf8'));
+  },
+  async servers({ chunk, servers }) {
+    await chunk(servers.map((server) => server.type ?? 'stdio').join(','));
+  },
+  async tools({ chunk, servers }) {
+    const client = await connect(servers[0]);
+    const { tools } = await client.listTools();
+    await chunk(JSON.stringify(tools.map(({ name }) => name).sort()));
+    await client.close();
+  },
+  async resource({ chunk, servers }, uri) {
+    const client = await connect(servers[0]);
+    const told = await client.readResource({ uri }).catch((error) => ({ refused: error.message }));
+    await chunk(JSON.stringify(told));
+    await client.close();
+  },
+  async call({ chunk, servers }, rest) {
+    const [name, ...args] = rest.split(' ');
+    const client = await connect(servers[0]);
+    const told = await client
+      .callTool({ name, arguments: JSON.parse(args.join(' ') || '{}') })
+      .catch((error) => ({ refused: error.message }));
+    await chunk(JSON.stringify(told));
+    await client.close();
+  },
+  /** Sends an A2A message with the token that it was handed. */
+  async message({ chunk, servers }, tenant) {
+    const { url, headers } = servers[0];
+    const response = await fetch(new URL('/a2a/rpc', url), {
+      method: 'POST',
+      headers: {
+        ...Object.fromEntries(headers.map(({ name, value }) => [name, value])),
+        'a2a-version': '1.0',
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'SendMessage',
+        params: { tenant, message: { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'let me out' }] } },
+      }),
+    });
+    await chunk(JSON.stringify(await response.json()));
+  },
+  async token({ chunk, servers }) {
+    await chunk(servers[0].headers[0].value);
+  },
+  async hang({ turn }) {
+    await new Promise((resolve) => turn.signal.addEventListener('abort', resolve));
+  },
+  async deaf() {
+    await new Promise(() => {});
+  },
+  async refuse({ turn }) {
+    turn.stopReason = 'refusal';
+  },
+  async fail() {
+    throw new acp.RequestError(-32603, 'it went wrong');
+  },
+  async die() {
+    process.kill(process.pid, 'SIGKILL');
+  },
+  async pid({ chunk }) {
+    await chunk(String(process.pid));
+  },
+  async flood() {
+    const pour = () => process.stdout.write(`${'x'.repeat(100)}\n`.repeat(100), pour);
+    pour();
+    await new Promise(() => {});
+  },
+};
+
+const app = acp
+  .agent({ name: 'test-agent' })
+  .onRequest('initialize', () => {
+    if (mode === 'mute') return new Promise(() => {});
+    return {
+      protocolVersion: mode === 'future' ? 2 : acp.PROTOCOL_VERSION,
+      agentInfo: { name: 'test-agent', version: '1.2.3' },
+      agentCapabilities: {
+        mcpCapabilities: { http: flag !== 'no-http' },
+        sessionCapabilities: { close: {} },
+      },
+      authMethods: mode === 'login' ? [{ id: 'key', name: 'API key' }] : [],
+    };
+  })
+  .onRequest('authenticate', ({ params }) => {
+    if (params.methodId === 'key') logins++;
+  })
+  .onRequest('session/new', ({ params }) => {
+    if (mode === 'login' && logins === 0) throw acp.RequestError.authRequired();
+    const sessionId = `s${sessions.size + 1}`;
+    sessions.set(sessionId, { cwd: params.cwd, servers: params.mcpServers, said: [] });
+    return { sessionId };
+  })
+  .onRequest('session/close', ({ params }) => {
+    sessions.delete(params.sessionId);
+  })
+  .onNotification('session/cancel', ({ params }) => {
+    sessions.get(params.sessionId)?.turn?.abort();
+  })
+  .onRequest('session/prompt', async ({ params, client }) => {
+    const { sessionId, prompt } = params;
+    const session = sessions.get(sessionId);
+    const abort = new AbortController();
+    const turn = { signal: abort.signal, stopReason: 'end_turn' };
+    session.turn = abort;
+    const update = (one) => client.notify('session/update', { sessionId, update: one });
+    const chunk = (text) => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
+    const context = { client, sessionId, update, chunk, turn, servers: session.servers };
+    for (const line of prompt[0].text.split('\n')) {
+      const [, command, rest] = /^do:(\w+) ?(.*)$/.exec(line) ?? [];
+      if (command === 'remember') session.said.push(rest);
+      else if (command === 'recall') await chunk(session.said.join('|'));
+      else if (command) {
+        try {
+          await commands[command](context, rest);
+        } catch (error) {
+          if (command === 'fail') throw error;
+          await chunk(`refused ${error.code}`);
+        }
+      } else session.heard = [...(session.heard ?? []), line];
+    }
+    if (prompt[0].text.includes('do:heard')) await chunk(session.heard.join('\n'));
+    return { stopReason: abort.signal.aborted ? 'cancelled' : turn.stopReason };
+  });
+
+commands.heard = async () => {};
+app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));

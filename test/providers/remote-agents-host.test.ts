@@ -1,0 +1,159 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { A2ALogEvent } from '../../src/a2a/schemas.js';
+import { A2AClient } from '../../src/a2a-protocol/client/a2a-client.js';
+import type { Config } from '../../src/config/schema.js';
+import { ControlClient } from '../../src/control/client.js';
+import type { ProviderView } from '../../src/control/provider-methods.js';
+import type { GatewayInit } from '../../src/gateway/gateway.js';
+import { Host } from '../../src/host.js';
+import type { ProviderRow } from '../../src/providers/provider-row.js';
+import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { ForeignServers } from '../foreign-servers.js';
+import { RemoteAgent } from './remote-agent.js';
+
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+async function remote(name: string, init: GatewayInit = {}): Promise<RemoteAgent> {
+  const started = await RemoteAgent.start(name, init);
+  cleanups.push(() => started.stop());
+  return started;
+}
+
+async function startHost(agents: Config['agents']) {
+  const dataFolder = mkdtempSync(join(tmpdir(), 'ecliptic-'));
+  cleanups.push(() => rmSync(dataFolder, { recursive: true, force: true }));
+  const config: Config = { roster: false, network: { dht: false }, agents: { sun: {}, ...agents } };
+  const loaded = { config, file: undefined, folder: dataFolder };
+  const host = await Host.start({ runtime: systemRuntime(), loaded, dataFolder, env: {}, http: { port: 0 } });
+  cleanups.push(() => host.stop());
+  const events: A2ALogEvent[] = [];
+  host.node.observability.subscribe((event) => events.push(event));
+  const control = await ControlClient.connect(host.control);
+  cleanups.push(() => control.close());
+  return { host, events, control, sun: host.node.agentById('sun') };
+}
+
+function reached({ url, credentials, name }: RemoteAgent, more = {}) {
+  return { url, id: name, headers: { authorization: `Bearer ${credentials.bearer}` }, ...more };
+}
+
+describe('an agent with remote agents behind its name', () => {
+  it('answers requests and tasks through the first that is there, and the next when it is not', async () => {
+    const [mars, moon] = [await remote('mars'), await remote('moon')];
+    const { sun, host, events } = await startHost({ fleet: { a2a: [reached(mars), reached(moon)] } });
+    expect(await sun.request('fleet', 'dig')).toBe('mars did dig');
+    expect(await sun.request('fleet', { text: 'data', ticket: 7 })).toEqual({ from: 'mars', context: { ticket: 7 } });
+    const { bearer } = { bearer: host.gateway.tokens.owners };
+    const client = await A2AClient.connect(
+      { runtime: systemRuntime() },
+      { url: `${host.gateway.url}/api/agents/fleet/agent-card`, credentials: { bearer }, allowPrivate: true },
+    );
+    cleanups.push(() => client.close());
+    const told: string[] = [];
+    for await (const event of client.stream({ message: 'tell' })) told.push(JSON.stringify(event));
+    expect(told.some((event) => event.includes('half way'))).toBe(true);
+    expect(told.join()).toContain('one ');
+    const asked = await client.send({ message: 'ask' });
+    if (!('task' in asked)) throw new Error('no task');
+    expect(asked.task.status.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    const answered = await client.send({ message: 'that one', taskId: asked.task.id });
+    expect(JSON.stringify(answered)).toContain('you said that one');
+    await mars.stop();
+    await expect(sun.request('fleet', 'dig')).rejects.toMatchObject({ code: 'PROVIDER_UNAVAILABLE', retryable: true });
+    expect(await sun.request('fleet', 'dig')).toBe('moon did dig');
+    expect(events.filter(({ details }) => details?.state === 'down')).toMatchObject([
+      { topic: 'provider.a2a.endpoint.changed', provider: 'fleet', details: { endpointId: 'mars' } },
+    ]);
+  });
+
+  it('leaves its tracks in the conversation [T020.6b]', async () => {
+    const mars = await remote('mars');
+    const { sun, events, control } = await startHost({ fleet: { a2a: [reached(mars)] } });
+    await sun.request('fleet', 'dig');
+    await sun.request('fleet', 'fail').catch(() => {});
+    const [good, bad] = events.filter(({ type, sender }) => type === 'message-sent' && sender === 'sun');
+    expect(await control.call('thread.events', { id: good!.correlationId })).toMatchObject([
+      { topic: 'provider.a2a.delegation.completed', details: { endpointId: 'mars' } },
+      { topic: 'provider.execute.completed', provider: 'fleet', sender: 'fleet', success: true },
+    ]);
+    expect(await control.call('thread.events', { id: bad!.correlationId })).toMatchObject([
+      { topic: 'provider.a2a.delegation.failed', code: 'PROVIDER_EXECUTE_FAILED' },
+      { topic: 'provider.execute.failed', code: 'PROVIDER_EXECUTE_FAILED' },
+    ]);
+    expect(mars.tasks[0]!.metadata).toMatchObject({ correlationId: good!.correlationId });
+  });
+
+  it('is shown, drained and started again by its owner', async () => {
+    const mars = await remote('mars');
+    const { sun, control } = await startHost({ fleet: { a2a: { endpoints: [reached(mars)], concurrency: 3 } } });
+    await sun.request('fleet', 'dig');
+    expect(await control.call<ProviderRow[]>('providers')).toMatchObject([
+      { id: 'fleet', type: 'a2a', state: 'healthy', phase: 'ready', completed: 1, concurrencyLimit: 3 },
+    ]);
+    const view = await control.call<ProviderView>('provider.show', { id: 'fleet' });
+    expect(view.about).toMatchObject({ endpoints: [{ id: 'mars', down: null }] });
+    expect(JSON.stringify(view)).not.toContain(mars.credentials.bearer);
+    expect(await control.call('provider.drain', { id: 'fleet' })).toMatchObject({ phase: 'drained' });
+    const waiting = sun.request('fleet', 'later');
+    expect(await control.call('provider.restart', { id: 'fleet' })).toMatchObject({ phase: 'ready' });
+    expect(await waiting).toBe('mars did later');
+    await expect(control.call('provider.show', { id: 'x' })).rejects.toMatchObject({ code: 'PROVIDER_NOT_FOUND' });
+  });
+
+  it('finds agents in a catalogue, and shows them none of its secrets [T016.10 T016.V3]', async () => {
+    const [mars, moon] = [await remote('mars'), await remote('moon')];
+    const servers = new ForeignServers();
+    cleanups.push(() => servers.close());
+    const list = await servers.http((_, response) => {
+      const entries = [
+        { mediaType: 'application/a2a-agent-card+json', url: moon.url },
+        { mediaType: 'text/html', url: '/' },
+      ];
+      response.end(JSON.stringify({ entries }));
+    });
+    const { control } = await startHost({
+      fleet: { a2a: { endpoints: [reached(mars)], catalogues: [`${list.origin}/catalogue.json`] } },
+    });
+    await until(async () => (await rows(control))[0]?.phase === 'ready');
+    const { about } = await control.call<ProviderView>('provider.show', { id: 'fleet' });
+    // It is not let in there without a token, and private addresses that others name are not called.
+    expect(about).toMatchObject({
+      endpoints: [
+        { id: 'mars', down: null },
+        { url: `${moon.url}/`, down: expect.any(String) },
+      ],
+    });
+    expect(moon.tasks).toEqual([]);
+  });
+
+  it('lets work wait for remote agents that come later', async () => {
+    const mars = await remote('mars', { open: true });
+    const { port, url } = mars;
+    await mars.stop();
+    const { sun, control } = await startHost({ fleet: { a2a: [url] } });
+    const waiting = sun.request('fleet', 'dig');
+    await until(async () => (await rows(control))[0]?.phase === 'failed');
+    await mars.start(port);
+    expect(await control.call('provider.restart', { id: 'fleet' })).toMatchObject({ phase: 'ready' });
+    expect(await waiting).toBe('mars did dig');
+  });
+});
+
+function rows(control: ControlClient): Promise<ProviderRow[]> {
+  return control.call<ProviderRow[]>('providers');
+}
+
+async function until(done: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if (await done()) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error('it did not come to that');
+}
