@@ -27,6 +27,9 @@ export async function run(report: Report): Promise<void> {
     ]) {
       report.figure(SUITE, `${command[0]}, whole command`, await median([BIN, ...command, '--data', data]), 'ms');
     }
+    report.figure(SUITE, 'mcp, until its tools are listed', await tillListed(['--data', data]), 'ms');
+    const nowhere = ['--no-start', '--data', join(data, 'nowhere')];
+    report.figure(SUITE, 'mcp, the same where no node can be reached', await tillListed(nowhere), 'ms');
   } finally {
     up.kill('SIGTERM');
     await once(up, 'exit');
@@ -41,6 +44,26 @@ async function median(args: string[]): Promise<number> {
     const [code] = await once(launch(args), 'exit');
     if (code !== 0) throw new Error(`${args.join(' ')} exited with ${code}`);
     times.push(performance.now() - started);
+  }
+  return Math.round(times.sort((a, b) => a - b)[RUNS >> 1]!);
+}
+
+/** From the launch of an MCP server to the list of its tools, as a coding agent sees it. */
+async function tillListed(args: string[]): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < RUNS; i++) {
+    const started = performance.now();
+    const server = spawn(process.execPath, [BIN, 'mcp', ...args], { stdio: ['pipe', 'pipe', 'ignore'] });
+    const hello = { protocolVersion: '2025-11-25', clientInfo: { name: 'bench', version: '1' }, capabilities: {} };
+    server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: hello })}\n`);
+    server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 2, method: 'tools/list' })}\n`);
+    let text = '';
+    for await (const part of server.stdout) {
+      text += part;
+      if (text.includes('"id":2')) break;
+    }
+    times.push(performance.now() - started);
+    server.kill('SIGKILL');
   }
   return Math.round(times.sort((a, b) => a - b)[RUNS >> 1]!);
 }

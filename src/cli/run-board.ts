@@ -1,9 +1,9 @@
 import type { RunNews, TaskView } from '../orchestrator/ralph/run-news.js';
 import { countsOf } from '../orchestrator/ralph/run-news.js';
+import { LiveArea } from './live-area.js';
 import { type Output, oneLine } from './output.js';
 import { countsText, taskText } from './run-text.js';
 
-const UP_AND_CLEAR = (lines: number) => `\u001b[${lines}A\u001b[J`;
 const UNDER_WAY: ReadonlySet<string> = new Set(['running', 'validating', 'pausing', 'escalating']);
 /** Rows of what is under way that are drawn at most. */
 const MAX_ROWS = 15;
@@ -17,12 +17,11 @@ export class RunBoard {
   readonly #tasks = new Map<string, TaskView>();
   /** What was last said of each task that is under way. */
   readonly #progress = new Map<string, string>();
-  readonly #live: boolean;
-  #drawn = 0;
+  readonly #area: LiveArea;
 
   constructor(output: Output) {
     this.#output = output;
-    this.#live = !output.json && process.stdout.isTTY === true;
+    this.#area = new LiveArea(output);
   }
 
   get tasks(): Iterable<TaskView> {
@@ -35,13 +34,13 @@ export class RunBoard {
       this.#output.line(JSON.stringify(news));
       return;
     }
-    this.#erase();
+    this.#area.erase();
     for (const line of lines) this.#output.line(oneLine(line));
     if (news.event !== 'ended') this.#draw();
   }
 
   close(): void {
-    this.#erase();
+    this.#area.erase();
   }
 
   /** What is to be said of it, for people. */
@@ -55,13 +54,13 @@ export class RunBoard {
         const { run: _, event: __, ...task } = news;
         this.#tasks.set(task.id, task);
         this.#progress.delete(task.id);
-        const drawn = this.#live && (task.phase === 'waiting' || task.phase === 'validating');
+        const drawn = this.#area.live && (task.phase === 'waiting' || task.phase === 'validating');
         return drawn ? [] : [taskText(task)];
       }
       case 'progress': {
         const said = typeof news.value === 'string' ? news.value : JSON.stringify(news.value);
         this.#progress.set(news.id, said);
-        return this.#live ? [] : [`${news.id}: … ${said}`];
+        return this.#area.live ? [] : [`${news.id}: … ${said}`];
       }
       case 'ended':
         return [];
@@ -69,20 +68,11 @@ export class RunBoard {
   }
 
   #draw(): void {
-    if (!this.#live) return;
     const active = [...this.#tasks.values()].filter(({ phase }) => UNDER_WAY.has(phase));
     const rows = active.slice(0, MAX_ROWS).map((task) => {
       const said = this.#progress.get(task.id);
       return `  ${taskText(task)}${said === undefined ? '' : ` … ${said}`}`;
     });
-    const board = [`── ${countsText(countsOf(this.#tasks.values()))}`, ...rows];
-    const width = process.stdout.columns || 80;
-    for (const row of board) this.#output.line(oneLine(row).slice(0, width - 1));
-    this.#drawn = board.length;
-  }
-
-  #erase(): void {
-    if (this.#drawn > 0) process.stdout.write(UP_AND_CLEAR(this.#drawn));
-    this.#drawn = 0;
+    this.#area.draw([`── ${countsText(countsOf(this.#tasks.values()))}`, ...rows]);
   }
 }

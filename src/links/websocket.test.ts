@@ -339,7 +339,7 @@ describe('an established websocket link', () => {
     await eventually(() => expect(sender.closes).toEqual([{ reason: 'this end closed it', tampered: false }]));
   });
 
-  it('lets nobody in between see a key, a frame or the bytes that proofs are bound to', async () => {
+  it('lets nobody in between see a key, a frame or the bytes that proofs are bound to [ON16]', async () => {
     const { proxy, sender, receiver } = await through('caller');
     const handshake = Buffer.from(sender.link.handshake);
     expect(handshake.equals(receiver.link.handshake)).toBe(true);
