@@ -326,9 +326,10 @@ export class EclipticNode {
     // While their agents are there: what they changed last still goes out.
     await this.swarms.close();
     await this.documents.close();
-    await this.channels.closeAll();
-    for (const agent of this.agents) agent.leave();
     await this.providers.close();
+    await this.channels.closeAll();
+    // In one turn: other nodes hear that this one stops, not that its agents are gone for good.
+    for (const agent of this.agents) agent.leave();
     await this.registry.disableHyperswarmDiscovery();
     await this.#mail?.stop();
     await this.#proposals?.flush();

@@ -78,7 +78,8 @@ const SAMPLES: readonly A2ALogEvent[] = [
   },
   { type: 'credential', reason: 'rotated', timestamp: 15 },
   { type: 'action', sender: 'a', reason: 'denied', success: false, timestamp: 16 },
-  { type: 'proposal', proposalId: 'p', proposalStatus: 'accepted', sender: 'a', recipient: 'b', timestamp: 14 },
+  { type: 'proposal', proposalId: 'p', proposalStatus: 'accepted', sender: 'a', recipient: 'b', timestamp: 17 },
+  { type: 'swarm', swarmId: 's', swarmStatus: 'active', timestamp: 18 },
 ];
 
 interface Send {
