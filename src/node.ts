@@ -242,7 +242,7 @@ export class EclipticNode {
     const { registry, network } = this;
     const runtime = this.#runtime;
     const parts = { runtime, registry, network, mail: this.#mail, store: this.#store, identity: this.#identity };
-    const person = Identity.keptIn(folder, runtime, 'person.key');
+    const person = () => Identity.keptIn(folder, runtime, 'person.key');
     const agent = (about: AgentInit) => this.agent(about);
     const owner = () => this.#callerAgent(OWNER, undefined);
     this.#onramp = await Onramp.open({ ...parts, person, agent, owner }, init);

@@ -26,8 +26,8 @@ export interface OnrampComponents {
   store: Store;
   /** The node's key, which vouches for its owner's. */
   identity: Identity;
-  /** The owner's key, which no agent can reach. */
-  person: Identity;
+  /** The owner's key, which no agent can reach; made when it is first needed. */
+  person: () => Identity;
   /** Brings an agent to life on this node. */
   agent: (init: AgentInit) => Agent;
   /** The agent under whose name the owner speaks. */
@@ -67,7 +67,7 @@ export class Onramp {
   readonly #names: PeerNames;
   readonly #log: LetterLog;
   readonly #loops: LoopGuard;
-  readonly #seal: HumanSeal;
+  #seal: HumanSeal | undefined;
   /** By name, also of those that are away. */
   readonly #boxes = new Map<string, MemberMail>();
   readonly #members = new Map<string, Member>();
@@ -78,7 +78,6 @@ export class Onramp {
     this.#names = new PeerNames(components);
     this.#log = new LetterLog(components.runtime, components.store);
     this.#loops = new LoopGuard(components.runtime, init);
-    this.#seal = new HumanSeal(components.identity, components.person);
   }
 
   static async open(components: OnrampComponents, init: OnrampInit = {}): Promise<Onramp> {
@@ -144,6 +143,7 @@ export class Onramp {
     const nodeKey = registry.nodeKey!;
     const full = address.includes('@') ? address : `${address}@${nodeKey}`;
     const at = runtime.now();
+    this.#seal ??= new HumanSeal(this.#components.identity, this.#components.person());
     const human = this.#seal.seal({ from: `${OWNER}@${nodeKey}`, to: full, text, at });
     const payload = { text, mesh: { needs: 'none', hops: 0, human } };
     const { messageId } = await owner.send(address, payload, { thread: runtime.id(), durable: true });
