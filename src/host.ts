@@ -19,6 +19,8 @@ import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
 import type { Onramp } from './onramp/onramp.js';
+import { clientAdapters } from './onramp/wake/adapter-for.js';
+import { Wakes } from './onramp/wake/wakes.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
@@ -67,6 +69,7 @@ export class Host {
   readonly #logins: Logins;
   readonly #server: ControlServer;
   #onramp: Onramp | undefined;
+  #wakes: Wakes | undefined;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
   #stopping = false;
@@ -90,7 +93,8 @@ export class Host {
     const shutDown = () => runtime.defer(() => void this.stop());
     const gateway = () => this.gateway;
     const onramp = () => this.onramp;
-    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, onramp, shutDown });
+    const wakes = () => this.wakes;
+    const methods = controlMethods({ node, failures: this.#failures, gateway, upstreams, onramp, wakes, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
   }
@@ -120,6 +124,8 @@ export class Host {
       await host.node.openStore();
       await host.#startAgents(loaded);
       host.#onramp = await host.node.openOnramp(dataFolder, loaded.config.onramp);
+      const adapterFor = clientAdapters(runtime, children);
+      host.#wakes = new Wakes({ runtime, adapterFor }, loaded.config.onramp?.wake);
       host.#startServers(loaded, env);
       await host.node.start();
       const logins = host.#logins;
@@ -146,6 +152,12 @@ export class Host {
   /** Where coding agents come in. */
   get onramp(): Onramp {
     if (this.#onramp) return this.#onramp;
+    throw new EclipticError('NODE_STOPPED', 'the node is only starting; try again');
+  }
+
+  /** What wakes coding agents. */
+  get wakes(): Wakes {
+    if (this.#wakes) return this.#wakes;
     throw new EclipticError('NODE_STOPPED', 'the node is only starting; try again');
   }
 

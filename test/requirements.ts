@@ -1,5 +1,5 @@
 /** Everything the specification asks, one row each. A row is cited by a test title (`[R1.1]`) or `planned`. */
-type Capability = 'mesh' | 'nodes' | 'mcp' | 'protocol' | 'gateway' | 'coordination' | 'providers';
+type Capability = 'mesh' | 'nodes' | 'mcp' | 'protocol' | 'gateway' | 'coordination' | 'providers' | 'onramp';
 
 export interface Requirement {
   readonly id: string;
@@ -13,7 +13,14 @@ export interface Requirement {
 type Row = readonly [id: string, capability: Capability, sentence: string];
 
 /** Requirements of every other capability are planned. */
-const delivered: ReadonlySet<Capability> = new Set<Capability>(['mesh', 'nodes', 'mcp', 'protocol', 'gateway']);
+const delivered: ReadonlySet<Capability> = new Set<Capability>([
+  'mesh',
+  'nodes',
+  'mcp',
+  'protocol',
+  'gateway',
+  'onramp',
+]);
 
 /** Rows of one part of a document; the source of a row is `place` followed by its id without `prefix`. */
 function section(place: string, prefix: string, rows: readonly Row[]): readonly Requirement[] {
@@ -592,6 +599,24 @@ const a2aRules = section('facts/a2a', 'A2A-', [
   ['A2A-2.5.12', 'gateway', 'Callers that are not authenticated do not share their tasks.'],
 ]);
 
+const onramp = section('on-ramp, test', 'ON', [
+  ['ON1', 'onramp', 'Two clients on two nodes talk for twenty turns: every message is read, in order.'],
+  ['ON2', 'onramp', 'Mail to one who is away is read once when it is back, also after restarts; its sender sees that.'],
+  ['ON3', 'onramp', 'Under random kills nothing is lost or seen twice, and every message ends with a reason.'],
+  ['ON4', 'onramp', 'What was shown before a crash, and not proven to be read, is shown again.'],
+  ['ON5', 'onramp', 'A wake path that takes pointers and drops them: never read, and the sender is alarmed.'],
+  ['ON6', 'onramp', 'An idle client is asked for a turn within 2 s; wrong or dead paths are never claimed to wake.'],
+  ['ON7', 'onramp', 'initialize and tools/list are answered at once, also without node or network.'],
+  ['ON8', 'onramp', 'Tools, instructions and answers keep to their budgets.'],
+  ['ON9', 'onramp', 'Every tool has a name that every client accepts.'],
+  ['ON10', 'onramp', 'Each process has an identity of its own; forged senders and human origins are refused.'],
+  ['ON11', 'onramp', 'Replies go where they belong; ambiguous names are refused with candidates.'],
+  ['ON12', 'onramp', 'A client that was killed is offline within 10 s.'],
+  ['ON14', 'onramp', 'Agents that answer each other for ever are stopped, with the reason, while real work passes.'],
+  ['ON15', 'onramp', 'No text gets out of its fence.'],
+  ['ON18', 'onramp', 'Setup and undo are idempotent and exact to the byte; a dry run touches nothing.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -616,4 +641,5 @@ export const requirements: readonly Requirement[] = [
   ...safeFetches,
   ...toolSharing,
   ...upstreamServers,
+  ...onramp,
 ];

@@ -41,6 +41,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ command: Command }>>> = 
   leave: () => import('./leave.js'),
   peers: () => import('./peers.js'),
   doctor: () => import('./doctor.js'),
+  hook: () => import('./wake-hook.js'),
   dht: () => import('./dht.js'),
   tail: () => import('./tail.js'),
   thread: () => import('./thread.js'),

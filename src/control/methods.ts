@@ -18,6 +18,7 @@ import type { McpService } from '../mcp/service.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
 import type { Onramp } from '../onramp/onramp.js';
+import type { Wakes } from '../onramp/wake/wakes.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
 import { mailMethods } from './mail-methods.js';
@@ -30,6 +31,7 @@ import { type RecordsOf, recordMethods } from './record-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
 import { taskMethods } from './task-methods.js';
 import { upstreamFindings, upstreamMethods } from './upstream-methods.js';
+import { wakeMethods } from './wake-methods.js';
 
 /** What the owner's socket needs of the node it controls. */
 interface ControlledNode {
@@ -53,6 +55,8 @@ export interface ControlMethodsComponents {
   upstreams: Upstreams;
   /** Where coding agents come in. */
   onramp: () => Onramp;
+  /** What wakes them. */
+  wakes: () => Wakes;
   /** Begins the shutdown. */
   shutDown: () => void;
 }
@@ -73,7 +77,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, gateway, upstreams, onramp, shutDown } = components;
+  const { node, failures, gateway, upstreams, onramp, wakes, shutDown } = components;
   const { registry, router, threads, observability } = node;
   return {
     agents(params) {
@@ -137,7 +141,8 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...taskMethods(gateway),
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
-    ...onrampMethods(onramp),
+    ...onrampMethods(onramp, wakes),
+    ...wakeMethods(wakes),
     ...networkMethods(
       () => {
         if (node.network) return node.network;

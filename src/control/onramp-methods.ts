@@ -1,5 +1,7 @@
 import type { Member } from '../onramp/member.js';
 import type { Onramp } from '../onramp/onramp.js';
+import { readClientSession } from '../onramp/wake/client-session.js';
+import type { Wakes } from '../onramp/wake/wakes.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
@@ -11,7 +13,7 @@ interface Session {
 }
 
 /** What `ecliptic mcp`, and the owner's commands about mail between agents, ask of the node. */
-export function onrampMethods(onramp: () => Onramp): Readonly<Record<string, ControlMethod>> {
+export function onrampMethods(onramp: () => Onramp, wakes: () => Wakes): Readonly<Record<string, ControlMethod>> {
   const sessions = new Map<string, Session>();
   const sessionOf = (read: Params) => {
     const session = sessions.get(read.string('session'));
@@ -30,11 +32,13 @@ export function onrampMethods(onramp: () => Onramp): Readonly<Record<string, Con
       const place = { ...(tier !== undefined && { tier: tier as 0 }), ...(sandbox !== undefined && { sandbox }) };
       const member = await onramp().attach({ as, ...about, capabilities, ...place });
       await member.box.restore(textList(read, 'shown'));
+      wakes().attach(member, readClientSession(params.wake, about));
       sessions.set(session, { member, calls: new Map() });
       emit({ name: member.name });
       if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
       for (const call of sessions.get(session)!.calls.values()) call.abort();
       sessions.delete(session);
+      wakes().detach(member);
       onramp().detach(member);
     },
     async 'onramp.call'(params) {
@@ -42,6 +46,7 @@ export function onrampMethods(onramp: () => Onramp): Readonly<Record<string, Con
       const { member, calls } = sessionOf(read);
       const { number = 0 } = read.optional({ number: 'number' });
       const seen = textList(read, 'seen');
+      wakes().heardCall(member, read.optional({ thread: 'string' }).thread);
       const gone = new AbortController();
       calls.set(number, gone);
       try {
