@@ -90,11 +90,10 @@ export class FakeCodex {
 
   /** A process runs the thread: it holds the writer lock. One that is `deaf` never takes anything from the queue. */
   async run({ deaf = false } = {}): Promise<void> {
-    const writer = spawn('flock', ['-x', this.#lock, 'sh', '-c', 'echo held; exec cat'], {
-      stdio: ['pipe', 'pipe', 'ignore'],
-    });
+    const script = 'exec flock -x "$0" sh -c "echo held; exec cat"';
+    const writer = spawn('sh', ['-c', script, this.#lock], { stdio: ['pipe', 'pipe', 'ignore'] });
     this.#writer = writer;
-    await once(writer.stdout!, 'data');
+    await once(writer.stdout, 'data');
     if (deaf) return;
     this.#watcher = watch(this.#queue, () => this.#take());
     this.#take();

@@ -28,4 +28,6 @@ export interface Client {
   isHere(machine: Machine): boolean;
   file(machine: Machine): string;
   readonly entry: Entry;
+  /** Where its hooks are, for clients that have some by which mail can reach them. */
+  readonly hooks?: { file(machine: Machine): string; readonly entry: Entry };
 }

@@ -1,9 +1,12 @@
 import { join } from 'node:path';
 import type { Client, Machine } from './client.js';
+import { hooksEntry } from './hooks-entry.js';
 import { jsonEntry } from './json-entry.js';
 import { tomlEntry } from './toml-entry.js';
 
 const NAME = 'ecliptic';
+/** What clients let a hook take; it takes less. */
+const HOOK_S = 5;
 
 export const CLIENTS: readonly Client[] = [
   {
@@ -13,6 +16,14 @@ export const CLIENTS: readonly Client[] = [
       exists(join(home, '.claude.json')) || exists(join(home, '.claude')) || has('claude'),
     file: ({ home }) => join(home, '.claude.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ type: 'stdio', command, args, env: {} })),
+    hooks: {
+      file: ({ home }) => join(home, '.claude', 'settings.json'),
+      entry: hooksEntry({
+        client: 'claude-code',
+        events: ['SessionStart', 'Stop', 'SessionEnd'],
+        hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
+      }),
+    },
   },
   {
     id: 'codex',
@@ -24,6 +35,14 @@ export const CLIENTS: readonly Client[] = [
       `args = ${JSON.stringify(args)}`,
       'startup_timeout_sec = 60',
     ]),
+    hooks: {
+      file: (machine) => join(codexFolder(machine), 'hooks.json'),
+      entry: hooksEntry({
+        client: 'codex',
+        events: ['SessionStart', 'Stop'],
+        hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
+      }),
+    },
   },
   {
     id: 'gemini',
@@ -31,6 +50,14 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.gemini')) || has('gemini'),
     file: ({ home }) => join(home, '.gemini', 'settings.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+    hooks: {
+      file: ({ home }) => join(home, '.gemini', 'settings.json'),
+      entry: hooksEntry({
+        client: 'gemini',
+        events: ['SessionStart', 'AfterAgent', 'SessionEnd'],
+        hook: (command) => ({ hooks: [{ name: NAME, type: 'command', command, timeout: HOOK_S * 1_000 }] }),
+      }),
+    },
   },
   {
     id: 'cursor',
@@ -38,6 +65,15 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.cursor')) || has('cursor-agent'),
     file: ({ home }) => join(home, '.cursor', 'mcp.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+    hooks: {
+      file: ({ home }) => join(home, '.cursor', 'hooks.json'),
+      entry: hooksEntry({
+        client: 'cursor',
+        events: ['sessionStart', 'stop', 'sessionEnd'],
+        hook: (command) => ({ command }),
+        head: { version: 1 },
+      }),
+    },
   },
   {
     id: 'vscode',

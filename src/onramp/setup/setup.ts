@@ -55,19 +55,27 @@ export class Setup {
     return CLIENTS.filter((client) => (named.length > 0 ? named.includes(client.id) : client.isHere(this.#machine)));
   }
 
-  /** What would be changed; clients whose configuration is right already are left out. */
-  plan(clients: readonly Client[], server: (client: Client) => ServerCommand): Change[] {
+  /** What would be changed, with hooks if asked for; files that are right already are left out. */
+  plan(clients: readonly Client[], server: (client: Client) => ServerCommand, hooks?: ServerCommand): Change[] {
     return clients.flatMap((client): Change[] => {
-      const { id, title, entry } = client;
-      const file = client.file(this.#machine);
-      const about = { client: id, title, file };
-      try {
-        const before = readText(file);
-        const after = entry.set(before, server(client));
-        return after === before ? [] : [{ ...about, before, after }];
-      } catch (error) {
-        return [{ ...about, before: undefined, after: undefined, problem: describeError(error) }];
-      }
+      const { id, title } = client;
+      const parts = [
+        { file: client.file(this.#machine), entry: client.entry, command: server(client) },
+        ...(hooks && client.hooks
+          ? [{ file: client.hooks.file(this.#machine), entry: client.hooks.entry, command: hooks }]
+          : []),
+      ];
+      return [...new Set(parts.map(({ file }) => file))].flatMap((file): Change[] => {
+        const about = { client: id, title, file };
+        try {
+          const before = readText(file);
+          const here = parts.filter((part) => part.file === file);
+          const after = here.reduce<string | undefined>((text, { entry, command }) => entry.set(text, command), before);
+          return after === before ? [] : [{ ...about, before, after }];
+        } catch (error) {
+          return [{ ...about, before: undefined, after: undefined, problem: describeError(error) }];
+        }
+      });
     });
   }
 
@@ -94,9 +102,15 @@ export class Setup {
         const present = readText(file);
         if (!client || present === undefined) return [];
         const untouched = digest(present) === after;
-        const restored = untouched ? (before ?? undefined) : client.entry.remove(present);
+        const restored = untouched ? (before ?? undefined) : this.#without(client, file, present);
         return [{ client: id, title: client.title, file, before: present, after: restored }];
       });
+  }
+
+  /** That file without anything of ours. */
+  #without({ hooks, entry, ...client }: Client, file: string, text: string): string {
+    const rest = client.file(this.#machine) === file ? entry.remove(text) : text;
+    return hooks?.file(this.#machine) === file ? hooks.entry.remove(rest) : rest;
   }
 
   undo({ client, file, before, after }: Change): void {

@@ -49,6 +49,8 @@ export class MemberWaking {
   readonly #timers = new Set<Timer>();
   #session: ClientSession;
   #adapter: WakeAdapter | undefined;
+  /** Did somebody else bring the way in? */
+  #owned = false;
   #about = '';
   #open = false;
   #state = ASLEEP;
@@ -92,11 +94,12 @@ export class MemberWaking {
     const env = { ...this.#session.env, ...more.env };
     const { session = this.#session.session, server = this.#session.server } = more;
     this.#session = { ...this.#session, session, server, env };
-    this.#look(this.#components.adapterFor(this.#session));
+    if (!this.#owned) this.#look(this.#components.adapterFor(this.#session));
   }
 
   /** Whoever runs the agent knows a way in: one that is its own, or none any longer, and why. */
   use(way: WakeAdapter | string): void {
+    this.#owned = typeof way !== 'string';
     this.#look(way);
   }
 
