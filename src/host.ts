@@ -18,6 +18,7 @@ import { Logins } from './mcp/upstream/login/logins.js';
 import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
+import { gitIdentity } from './onramp/leases/repository.js';
 import type { Onramp } from './onramp/onramp.js';
 import { clientAdapters } from './onramp/wake/adapter-for.js';
 import { Wakes } from './onramp/wake/wakes.js';
@@ -123,7 +124,8 @@ export class Host {
       }
       await host.node.openStore();
       await host.#startAgents(loaded);
-      host.#onramp = await host.node.openOnramp(dataFolder, loaded.config.onramp);
+      const identify = gitIdentity(runtime, children, host.node.key);
+      host.#onramp = await host.node.openOnramp(dataFolder, { ...loaded.config.onramp, identify });
       const adapterFor = clientAdapters(runtime, children);
       host.#wakes = new Wakes({ runtime, adapterFor }, loaded.config.onramp?.wake);
       host.#startServers(loaded, env);

@@ -599,6 +599,20 @@ const a2aRules = section('facts/a2a', 'A2A-', [
   ['A2A-2.5.12', 'gateway', 'Callers that are not authenticated do not share their tasks.'],
 ]);
 
+const leases = section('facts/onramp 4f, leases,', 'ON13.', [
+  ['ON13.1', 'onramp', 'Two globs conflict if, and only if, some path can match both.'],
+  ['ON13.2', 'onramp', 'A holder is told at 80 % of a lease’s time and when it has lapsed, also if it is away.'],
+  ['ON13.3', 'onramp', 'A lease whose holder’s process is gone can be taken at once; both are told.'],
+  ['ON13.4', 'onramp', 'Leases outlive their node; fencing tokens grow across restarts.'],
+  [
+    'ON13.5',
+    'onramp',
+    'A device out of reach loses its leases within 15 s, and its holders see it before others get them.',
+  ],
+  ['ON13.6', 'onramp', 'The guard denies in each client’s own contract, and allows on failure, garbage or delay.'],
+  ['ON13.7', 'onramp', 'A repository is the same wherever it is checked out, and never tells its address.'],
+]);
+
 const onramp = section('on-ramp, test', 'ON', [
   ['ON1', 'onramp', 'Two clients on two nodes talk for twenty turns: every message is read, in order.'],
   ['ON2', 'onramp', 'Mail to one who is away is read once when it is back, also after restarts; its sender sees that.'],
@@ -612,6 +626,7 @@ const onramp = section('on-ramp, test', 'ON', [
   ['ON10', 'onramp', 'Each process has an identity of its own; forged senders and human origins are refused.'],
   ['ON11', 'onramp', 'Replies go where they belong; ambiguous names are refused with candidates.'],
   ['ON12', 'onramp', 'A client that was killed is offline within 10 s.'],
+  ['ON13', 'onramp', 'Racing takes of a lease have one holder; dead holders lose it; guards deny in each contract.'],
   ['ON14', 'onramp', 'Agents that answer each other for ever are stopped, with the reason, while real work passes.'],
   ['ON15', 'onramp', 'No text gets out of its fence.'],
   ['ON18', 'onramp', 'Setup and undo are idempotent and exact to the byte; a dry run touches nothing.'],
@@ -641,5 +656,6 @@ export const requirements: readonly Requirement[] = [
   ...safeFetches,
   ...toolSharing,
   ...upstreamServers,
+  ...leases,
   ...onramp,
 ];

@@ -35,6 +35,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<{ command: Command }>>> = 
   setup: () => import('./setup.js'),
   tell: () => import('./tell.js'),
   held: () => import('./held.js'),
+  leases: () => import('./leases.js'),
+  guard: () => import('./guard.js'),
   token: () => import('./token.js'),
   invite: () => import('./invite.js'),
   join: () => import('./join.js'),

@@ -21,6 +21,7 @@ import type { Onramp } from '../onramp/onramp.js';
 import type { Wakes } from '../onramp/wake/wakes.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
+import { leaseMethods } from './lease-methods.js';
 import { mailMethods } from './mail-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
@@ -142,6 +143,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...recordMethods(() => node.records),
     ...upstreamMethods(upstreams),
     ...onrampMethods(onramp, wakes),
+    ...leaseMethods(onramp),
     ...wakeMethods(wakes),
     ...networkMethods(
       () => {

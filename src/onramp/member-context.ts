@@ -2,6 +2,7 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { Agent } from '../agent/agent.js';
 import type { Mail } from '../mail/mail.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Leases } from './leases/leases.js';
 import type { LetterLog } from './letter-log.js';
 import type { LoopGuard } from './loop-guard.js';
 import type { MemberMail, OpenLetter } from './member-mail.js';
@@ -21,6 +22,7 @@ export interface MemberContext {
   readonly names: PeerNames;
   readonly log: LetterLog;
   readonly loops: LoopGuard;
+  readonly leases: Leases;
   readonly seesMail: SeesMail;
   /** Messages as their reader sees them; from then on they count as shown by that call. */
   present(letters: readonly OpenLetter[], call: number): Promise<string[]>;

@@ -26,6 +26,8 @@ export interface PeerService<Kind extends string> {
 export type PeerMail = PeerService<'s' | 't' | 'u'>;
 /** What agents offer over MCP, and calls of it. */
 export type PeerOffers = PeerService<'e'>;
+/** Who has reserved which files. */
+export type PeerLeases = PeerService<'l'>;
 
 export interface InboundComponents {
   router: A2ARouter;
@@ -33,6 +35,7 @@ export interface InboundComponents {
   cards: CardExchange;
   mail: () => PeerMail | undefined;
   offers: () => PeerOffers | undefined;
+  leases: () => PeerLeases | undefined;
   onRemoval: (peer: Peer, removal: Removal) => void;
   onKnown: (known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
@@ -85,6 +88,9 @@ export class Inbound {
       case 'e':
         this.#offers(peer, item.slice(1));
         break;
+      case 'l':
+        this.#leases(peer, item.slice(1));
+        break;
       case 'n':
         onRenewal(peer, item[1]);
         break;
@@ -103,6 +109,12 @@ export class Inbound {
     const offers = this.#components.offers();
     if (!offers) throw new EclipticError('METHOD_NOT_FOUND', 'this node takes no part in sharing tools');
     offers.take(node, 'e', rest);
+  }
+
+  #leases({ node }: Peer, rest: readonly unknown[]): void {
+    const leases = this.#components.leases();
+    if (!leases) throw new EclipticError('METHOD_NOT_FOUND', 'this node takes no part in leases');
+    leases.take(node, 'l', rest);
   }
 
   #message({ node }: Peer, item: Item): void {

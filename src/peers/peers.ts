@@ -14,7 +14,7 @@ import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
-import { Inbound, type PeerMail, type PeerOffers } from './inbound.js';
+import { Inbound, type PeerLeases, type PeerMail, type PeerOffers } from './inbound.js';
 import { type ConversationNames, Peer, type PeerLimits, type PeerStatus } from './peer.js';
 import type { Known } from './wire.js';
 
@@ -88,6 +88,8 @@ export class Peers implements Carrier, ChannelCarrier {
   mail: PeerMail | undefined;
   /** Without one, other nodes are told of no tools, and theirs are not taken. */
   offers: PeerOffers | undefined;
+  /** Without one, this node neither settles leases nor hears of them. */
+  leases: PeerLeases | undefined;
 
   constructor(components: PeersComponents, init: PeersInit) {
     this.#components = components;
@@ -107,6 +109,7 @@ export class Peers implements Carrier, ChannelCarrier {
       cards: this.#cards,
       mail: () => this.mail,
       offers: () => this.offers,
+      leases: () => this.leases,
       onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
       onKnown: (known) => this.#takeKnown(known),
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
@@ -360,6 +363,7 @@ export class Peers implements Carrier, ChannelCarrier {
     membership.noteAddresses({ [peer.node]: peer.addresses });
     this.mail?.began(peer.node);
     this.offers?.began(peer.node);
+    this.leases?.began(peer.node);
   }
 
   #takeRemoval(peer: Peer, removal: Removal): void {
@@ -413,6 +417,7 @@ export class Peers implements Carrier, ChannelCarrier {
             this.#cards.end(ended);
             this.mail?.ended(ended.node);
             this.offers?.ended(ended.node);
+            this.leases?.ended(ended.node);
             this.#target?.channels.remote?.peerChanged(ended.node, 'lost');
           },
           onFarewell: (gone) => this.#dismiss(gone.node),

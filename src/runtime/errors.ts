@@ -89,6 +89,7 @@ export const ERRORS = {
   REMOTE_BUSY: entry('The remote agent, or what stands before it, cannot answer right now.', true, 503, -32214),
   RATE_LIMITED: entry('The caller made too many requests.', true, 429, -32215),
   LOOP_STOPPED: entry('The message would go on a chain of answers that is too long, or too many.', false, 429, -32260),
+  LEASE_NOT_FOUND: entry('No lease has that id.', false, 404, -32261),
   FETCH_REFUSED: entry('That URL, or what it led to, may not be fetched.', false, 403, -32190),
   FETCH_FAILED: entry('The other side of a fetch could not be reached, or broke off.', true, 502, -32191),
   FETCH_TIMEOUT: entry('The other side of a fetch took too long or fell silent.', true, 504, -32192),
