@@ -1,6 +1,6 @@
 import type { Member } from '../onramp/member.js';
 import type { Onramp } from '../onramp/onramp.js';
-import { readClientSession } from '../onramp/wake/client-session.js';
+import { readClientSession } from '../onramp/wake/read-session.js';
 import type { Wakes } from '../onramp/wake/wakes.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Params } from './params.js';
@@ -30,8 +30,7 @@ export function onrampMethods(onramp: () => Onramp, wakes: () => Wakes): Readonl
       const capabilities = textList(read, 'capabilities');
       const about = { client: read.string('client'), checkout: read.string('checkout') };
       const place = { ...(tier !== undefined && { tier: tier as 0 }), ...(sandbox !== undefined && { sandbox }) };
-      const ancestors = read.listOf('ancestors', (pid) => typeof pid === 'number', 'a list of processes');
-      const member = await onramp().attach({ as, ...about, capabilities, ancestors, ...place });
+      const member = await onramp().attach({ as, ...about, capabilities, ...place });
       await member.box.restore(textList(read, 'shown'));
       wakes().attach(member, readClientSession(params.wake, about));
       sessions.set(session, { member, calls: new Map() });

@@ -1,5 +1,3 @@
-import { z } from 'zod';
-
 /** The clients whose ways in, or whose hooks, are known. */
 export const WAKE_CLIENTS = ['claude-code', 'codex', 'gemini', 'cursor', 'opencode'] as const;
 export type WakeClient = (typeof WAKE_CLIENTS)[number];
@@ -56,19 +54,4 @@ export function atLeast(version: string | undefined, wanted: readonly [number, n
     if (part !== least) return part > least;
   }
   return true;
-}
-
-const SessionSchema = z.object({
-  version: z.string().max(100).optional(),
-  parent: z.int().positive().optional(),
-  env: z.record(z.string(), z.string().max(32_768)).default({}),
-  headless: z.boolean().optional(),
-  session: z.string().max(100).optional(),
-});
-
-/** Reads what a process says of its client; one that says nothing sensible can be reached all the same, but not woken. */
-export function readClientSession(value: unknown, about: { client: string; checkout: string }): ClientSession {
-  const read = SessionSchema.safeParse(value ?? {});
-  if (!read.success) return { ...about, env: {} };
-  return { ...read.data, ...about, env: passedOn(read.data.env) };
 }

@@ -167,6 +167,8 @@ export class MemberWaking {
   }
 
   #probeAgain(): void {
+    // Quiet hours begin and end as time passes.
+    this.#apply({ type: 'tick' });
     void this.#probe();
     this.#later(() => this.#probeAgain(), PROBE_MS);
   }
@@ -211,7 +213,7 @@ export class MemberWaking {
     const testWithinMs = this.#test?.withinMs ?? settings.testWithinMs;
     const { state, effects } = stepWake(this.#state, event, time, { ...settings, testWithinMs });
     this.#state = state;
-    this.member.seesMail = seesMailBy(state);
+    this.member.seesMail = seesMailBy(state, time);
     for (const effect of effects) this.#do(effect);
   }
 

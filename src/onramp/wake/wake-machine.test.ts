@@ -15,7 +15,7 @@ function run(events: readonly WakeEvent[], quietMs = 0, from: WakeState = ASLEEP
     effects.push(...step.effects);
   });
   const surfaced = effects.flatMap((effect) => (effect.type === 'surface' ? [effect.id] : []));
-  return { state, effects, surfaced, says: seesMailBy(state) };
+  return { state, effects, surfaced, says: seesMailBy(state, { quietMs }) };
 }
 
 const open: WakeEvent = { type: 'path', open: true };
@@ -67,6 +67,8 @@ describe('waking', () => {
     expect(later.effects).toContainEqual({ type: 'surface', id: 'd' });
     const quiet = run([open, arrived('a')], 5_000);
     expect(quiet.effects).toEqual([{ type: 'tick', ms: 5_000 }]);
+    const proven = [open, { type: 'test', id: 'n' } as const, read('n')];
+    expect(run(proven, 5_000).says).toBe('polls');
   });
 
   it('prolongs a turn once for what needs something, and never again before that was read', () => {
@@ -102,7 +104,7 @@ describe('waking', () => {
           if (pointers.length > 0) expect(state.outstanding).toBeDefined();
           if (before.outstanding && pointers.length > 0) expect(state.outstanding).not.toBe(before.outstanding);
           tests += step.effects.filter((effect) => effect.type === 'tested' && effect.passed).length;
-          if (seesMailBy(state) === 'wakes') expect(tests).toBeGreaterThan(0);
+          if (seesMailBy(state, { quietMs: 0 }) === 'wakes') expect(tests).toBeGreaterThan(0);
           expect(state.wokenAt.length).toBeLessThanOrEqual(RULES.perHour);
         }
       }),

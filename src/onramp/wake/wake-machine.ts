@@ -83,9 +83,9 @@ export const ASLEEP: WakeState = {
   wokenAt: [],
 };
 
-/** What may be said of a member: never more than was tried. */
-export function seesMailBy({ path, turns }: WakeState): SeesMail {
-  return path === 'proven' ? 'wakes' : turns === 'works' ? 'next_turn' : 'polls';
+/** What may be said of a member: never more than was tried, nor more than is done now. */
+export function seesMailBy({ path, turns }: WakeState, { quietMs }: Pick<WakeTime, 'quietMs'>): SeesMail {
+  return path === 'proven' && quietMs === 0 ? 'wakes' : turns === 'works' ? 'next_turn' : 'polls';
 }
 
 /** Decides who is woken, when, and what is believed of the way there. */

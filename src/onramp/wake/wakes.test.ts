@@ -110,7 +110,7 @@ describe('an idle agent', () => {
 
 describe('what is said of an agent', () => {
   it('is that it wakes when a test came back as read, and only then [ON6]', async () => {
-    const { nodes, wakes, agent, says, ask } = await scene();
+    const { nodes, wakes, alice, agent, says, ask } = await scene();
     await ask('read, but no test');
     await nodes.until(() => agent.bodies.length > 0);
     expect(await says()).toBe('polls');
@@ -118,6 +118,8 @@ describe('what is said of an agent', () => {
     expect(row).toMatchObject({ name: 'bob', seesMail: 'wakes', path: 'proven', test: { passed: true } });
     expect(row!.test.tookMs).toBeLessThanOrEqual(2_000);
     expect(await says()).toBe('wakes');
+    expect(await alice.send('bob', 'a question', { needs: 'reply' })).toContain('they are woken');
+    expect(await alice.send('bob', 'by the way')).toContain('they see it when they look');
   });
 
   it('is not that it wakes when its client takes pointers and drops them [ON5] [ON6]', async () => {
