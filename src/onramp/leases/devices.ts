@@ -35,8 +35,11 @@ export class Devices {
   /** The conversation with it is over; one that left the mesh is no device any more. */
   async lost(node: string): Promise<void> {
     const network = this.#network;
-    if (!network?.joined || network.peers.get(node) || !this.#known.delete(node)) return;
-    await this.#keep();
+    if (network?.joined && !network.peers.get(node)) await this.forget(node);
+  }
+
+  async forget(node: string): Promise<void> {
+    if (this.#known.delete(node)) await this.#keep();
   }
 
   async #keep(): Promise<void> {

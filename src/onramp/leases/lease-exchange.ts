@@ -59,7 +59,7 @@ export class LeaseExchange implements PeerService<'l'> {
       this.#waiting.set(callId, { node, timer, resolve, reject });
       network.peers
         .tell(node, JSON.stringify(['l', 'ask', callId, question, body]))
-        .catch((error: Error) => this.#fail(callId, error.message));
+        .catch((error: EclipticError) => this.#settle(callId)?.reject(error));
     });
   }
 

@@ -279,6 +279,24 @@ describe('devices that lose sight of each other', () => {
     expect(new Set(left.map(({ onramp }) => onramp.leases.keeperOf(repository))).size).toBe(1);
   });
 
+  it('do not wait for the word of nodes that take no part, nor share with those of another owner', async () => {
+    const { nodes, places } = await mesh(['desk', 'laptop']);
+    const plain = await nodes.settled(nodes.start({ network: { name: 'plain' } }));
+    await nodes.join(plain, places[0]!.node, OWN);
+    const foreign = await startOnramp(nodes, { network: { name: 'foreign' } }, { identify });
+    await nodes.join(foreign.node, places[0]!.node, { tiers: [2, 3] });
+    await nodes.runtime.advance(3_000);
+    const clients = [];
+    for (const { onramp } of [...places, foreign]) clients.push(await Client.join(nodes, onramp, 'someone'));
+    const takes = [];
+    for (const client of clients) takes.push(await client.call('mesh_lease', { action: 'take', paths: ['src'] }));
+    expect(takes[0]).toContain('token 1');
+    expect(takes[1]).toContain('Not taken');
+    expect(takes[2]).toContain('token 1');
+    await nodes.settled(plain.stop());
+    expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: ['more'] })).toContain('advisory');
+  });
+
   it('and that settled the same repository before they met agree on one of them', async () => {
     const nodes = new Nodes();
     const places = [];

@@ -195,10 +195,19 @@ export class Settlement {
   #met(node: string): void {
     void this.#devices.met(node).catch((error: unknown) => this.#complain(error, 'a device was not noted'));
     this.#kept.heard(node);
-    const news = { keepers: [...this.#keeping.known], here: this.#components.participants.here };
-    // A device that is lost again before it has answered is told when it comes back.
-    for (const [question, body] of Object.entries(news)) void this.#exchange?.ask(node, question, body).catch(() => {});
+    void this.#greet(node);
     this.#components.onMet();
+  }
+
+  /** A device that is lost again before it has answered is greeted when it comes back. */
+  async #greet(node: string): Promise<void> {
+    try {
+      await this.#exchange!.ask(node, 'keepers', [...this.#keeping.known]);
+      await this.#exchange!.ask(node, 'here', this.#components.participants.here);
+    } catch (error) {
+      // One that takes no part in leases has no say in them.
+      if ((error as EclipticError).code === 'METHOD_NOT_FOUND') await this.#devices.forget(node);
+    }
   }
 
   #lost(node: string): void {
