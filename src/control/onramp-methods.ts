@@ -30,7 +30,8 @@ export function onrampMethods(onramp: () => Onramp, wakes: () => Wakes): Readonl
       const capabilities = textList(read, 'capabilities');
       const about = { client: read.string('client'), checkout: read.string('checkout') };
       const place = { ...(tier !== undefined && { tier: tier as 0 }), ...(sandbox !== undefined && { sandbox }) };
-      const member = await onramp().attach({ as, ...about, capabilities, ...place });
+      const ancestors = read.listOf('ancestors', (pid) => typeof pid === 'number', 'a list of processes');
+      const member = await onramp().attach({ as, ...about, capabilities, ancestors, ...place });
       await member.box.restore(textList(read, 'shown'));
       wakes().attach(member, readClientSession(params.wake, about));
       sessions.set(session, { member, calls: new Map() });
