@@ -12,11 +12,12 @@ import type { Command, Invocation } from './command.js';
 
 export const command: Command = {
   summary: 'make the coding agents of this machine members of the mesh, and undo it',
-  usage: 'setup [CLIENT...] [--as NAME] [--hooks] [--yes | --dry-run] [--undo] [--json]',
+  usage: 'setup [CLIENT...] [--as NAME] [--hooks] [--guard] [--yes | --dry-run] [--undo] [--json]',
   words: [0, 6],
   options: {
     as: { type: 'string' },
     hooks: { type: 'boolean' },
+    guard: { type: 'boolean' },
     yes: { type: 'boolean' },
     'dry-run': { type: 'boolean' },
     undo: { type: 'boolean' },
@@ -25,6 +26,7 @@ export const command: Command = {
     ['CLIENT', 'claude-code, codex, gemini, cursor, vscode, opencode (default: those found here)'],
     ['--as NAME', 'what others call this agent (default: made from the client and the folder it works in)'],
     ['--hooks', 'also enter the hooks by which mail reaches an agent at the end of its turn, or wakes it'],
+    ['--guard', 'also enter the hook that stops edits of files which another agent has reserved'],
     ['--yes', 'apply every change without asking'],
     ['--dry-run', 'show the changes and touch nothing'],
     ['--undo', 'bring every file back, byte for byte where nobody else has changed it since'],
@@ -36,7 +38,10 @@ export const command: Command = {
     const setup = new Setup(thisMachine(invocation.env), dataFolder);
     const clients = setup.clients(words);
     const hooks = values.hooks ? hookCommand(invocation) : undefined;
-    const changes = values.undo ? setup.planUndo(words) : setup.plan(clients, () => serverCommand(invocation), hooks);
+    const guard = values.guard ? hookCommand(invocation) : undefined;
+    const changes = values.undo
+      ? setup.planUndo(words)
+      : setup.plan(clients, () => serverCommand(invocation), hooks, guard);
     const ready = changes.filter(({ problem }) => problem === undefined);
     const consents = values['dry-run'] ? async () => false : values.yes ? async () => true : asker(output.json);
     if (!output.json) for (const change of changes) output.line(describe(change));

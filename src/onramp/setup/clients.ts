@@ -19,9 +19,20 @@ export const CLIENTS: readonly Client[] = [
     hooks: {
       file: ({ home }) => join(home, '.claude', 'settings.json'),
       entry: hooksEntry({
-        client: 'claude-code',
+        words: (event) => ['hook', '--client', 'claude-code', '--event', event],
         events: ['SessionStart', 'Stop', 'SessionEnd'],
         hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
+      }),
+    },
+    guard: {
+      file: ({ home }) => join(home, '.claude', 'settings.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'claude-code'],
+        events: ['PreToolUse'],
+        hook: (command) => ({
+          matcher: 'Edit|Write|MultiEdit|NotebookEdit',
+          hooks: [{ type: 'command', command, timeout: HOOK_S }],
+        }),
       }),
     },
   },
@@ -38,9 +49,20 @@ export const CLIENTS: readonly Client[] = [
     hooks: {
       file: (machine) => join(codexFolder(machine), 'hooks.json'),
       entry: hooksEntry({
-        client: 'codex',
+        words: (event) => ['hook', '--client', 'codex', '--event', event],
         events: ['SessionStart', 'Stop'],
         hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
+      }),
+    },
+    guard: {
+      file: (machine) => join(codexFolder(machine), 'hooks.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'codex'],
+        events: ['PreToolUse'],
+        hook: (command) => ({
+          matcher: 'apply_patch|Edit|Write',
+          hooks: [{ type: 'command', command, timeout: HOOK_S }],
+        }),
       }),
     },
   },
@@ -53,9 +75,20 @@ export const CLIENTS: readonly Client[] = [
     hooks: {
       file: ({ home }) => join(home, '.gemini', 'settings.json'),
       entry: hooksEntry({
-        client: 'gemini',
+        words: (event) => ['hook', '--client', 'gemini', '--event', event],
         events: ['SessionStart', 'AfterAgent', 'SessionEnd'],
         hook: (command) => ({ hooks: [{ name: NAME, type: 'command', command, timeout: HOOK_S * 1_000 }] }),
+      }),
+    },
+    guard: {
+      file: ({ home }) => join(home, '.gemini', 'settings.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'gemini'],
+        events: ['BeforeTool'],
+        hook: (command) => ({
+          matcher: 'write_file|replace',
+          hooks: [{ name: `${NAME}-guard`, type: 'command', command, timeout: HOOK_S * 1_000 }],
+        }),
       }),
     },
   },
@@ -68,9 +101,18 @@ export const CLIENTS: readonly Client[] = [
     hooks: {
       file: ({ home }) => join(home, '.cursor', 'hooks.json'),
       entry: hooksEntry({
-        client: 'cursor',
+        words: (event) => ['hook', '--client', 'cursor', '--event', event],
         events: ['sessionStart', 'stop', 'sessionEnd'],
         hook: (command) => ({ command }),
+        head: { version: 1 },
+      }),
+    },
+    guard: {
+      file: ({ home }) => join(home, '.cursor', 'hooks.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'cursor'],
+        events: ['preToolUse'],
+        hook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete' }),
         head: { version: 1 },
       }),
     },

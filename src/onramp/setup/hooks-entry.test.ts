@@ -31,11 +31,16 @@ function home(files: Readonly<Record<string, string>>) {
     for (const change of changes) setup.apply(change);
     return changes;
   };
+  const guard = () => {
+    const changes = setup.plan(setup.clients([]), () => SERVER, undefined, HOOKS);
+    for (const change of changes) setup.apply(change);
+    return changes;
+  };
   const undo = () => {
     for (const change of setup.planUndo([])) setup.undo(change);
   };
   const path = (file: string) => join(folder, file);
-  return { setup, apply, undo, path, read: (file: string) => readFileSync(path(file), 'utf8') };
+  return { setup, apply, guard, undo, path, read: (file: string) => readFileSync(path(file), 'utf8') };
 }
 
 describe('setup with hooks', () => {
@@ -106,5 +111,34 @@ describe('setup with hooks', () => {
       'gemini',
       'cursor',
     ]);
+  });
+});
+
+describe('setup with guards', () => {
+  it('enters one for each client, beside other hooks, once, and brings every byte back [ON18]', () => {
+    const { apply, guard, undo, read, path } = home(HOMES);
+    guard();
+    expect(guard()).toEqual([]);
+    apply();
+    expect(guard()).toEqual([]);
+    const [claude] = JSON.parse(read('.claude/settings.json')).hooks.PreToolUse;
+    expect(claude.matcher).toBe('Edit|Write|MultiEdit|NotebookEdit');
+    const command = "/usr/bin/node '/opt/my tools/bin/ecliptic' guard --client";
+    expect(claude.hooks[0].command).toBe(`${command} claude-code --data /d`);
+    expect(JSON.parse(read('.codex/hooks.json')).hooks.PreToolUse[0].hooks[0].command).toContain(`${command} codex`);
+    expect(JSON.parse(read('.cursor/hooks.json')).hooks.preToolUse[0].command).toContain(`${command} cursor`);
+    expect(read('.gemini/settings.json')).toContain('guard --client gemini');
+    undo();
+    for (const [file, text] of Object.entries(HOMES)) expect(read(file)).toBe(text);
+    expect(existsSync(path('.codex/hooks.json'))).toBe(false);
+  });
+
+  it('takes only them, and the other hooks of ours, out of a file that somebody has changed since', () => {
+    const { apply, guard, undo, read, path } = home(HOMES);
+    guard();
+    apply();
+    writeFileSync(path('.cursor/hooks.json'), `${read('.cursor/hooks.json')}\n`);
+    undo();
+    expect(JSON.parse(read('.cursor/hooks.json'))).toEqual(JSON.parse(HOMES['.cursor/hooks.json']!));
   });
 });

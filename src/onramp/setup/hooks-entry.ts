@@ -4,8 +4,8 @@ import type { Entry, ServerCommand } from './client.js';
 import { readJson, styleOf } from './json-entry.js';
 
 export interface HooksInit {
-  /** As `ecliptic hook --client` knows it. */
-  readonly client: string;
+  /** What is called: the command of this program, and its arguments. */
+  readonly words: (event: string) => readonly string[];
   readonly events: readonly string[];
   /** How one hook is written. */
   readonly hook: (command: string) => object;
@@ -14,12 +14,12 @@ export interface HooksInit {
 }
 
 /** This program's hooks in a JSON file, after those of others, which stay as they are, to the byte. */
-export function hooksEntry({ client, events, hook, head = {} }: HooksInit): Entry {
+export function hooksEntry({ words, events, hook, head = {} }: HooksInit): Entry {
   const isOurs = (event: string) => (each: unknown) =>
-    JSON.stringify(each ?? null).includes(`hook --client ${client} --event ${event}`);
+    JSON.stringify(each ?? null).includes(` ${words(event).join(' ')}`);
   return {
     set(text, server) {
-      const wanted = events.map((event) => [event, hook(hookCommand(server, client, event))] as const);
+      const wanted = events.map((event) => [event, hook(hookCommand(server, words(event)))] as const);
       if (text === undefined || text.trim() === '') {
         const hooks = Object.fromEntries(wanted.map(([event, each]) => [event, [each]]));
         return `${JSON.stringify({ ...head, hooks }, null, 2)}\n`;
@@ -62,10 +62,9 @@ function edited(text: string, path: readonly (string | number)[], value: unknown
 }
 
 /** As one line for the shell that the client runs it with. */
-function hookCommand({ command, args }: ServerCommand, client: string, event: string): string {
+function hookCommand({ command, args }: ServerCommand, words: readonly string[]): string {
   const [program, ...rest] = args;
-  const words = [command, program!, 'hook', '--client', client, '--event', event, ...rest];
-  return words.map(quoted).join(' ');
+  return [command, program!, ...words, ...rest].map(quoted).join(' ');
 }
 
 function quoted(word: string): string {

@@ -55,15 +55,19 @@ export class Setup {
     return CLIENTS.filter((client) => (named.length > 0 ? named.includes(client.id) : client.isHere(this.#machine)));
   }
 
-  /** What would be changed, with hooks if asked for; files that are right already are left out. */
-  plan(clients: readonly Client[], server: (client: Client) => ServerCommand, hooks?: ServerCommand): Change[] {
+  /** What would be changed, with hooks and guards if asked for; files that are right already are left out. */
+  plan(
+    clients: readonly Client[],
+    server: (client: Client) => ServerCommand,
+    hooks?: ServerCommand,
+    guard?: ServerCommand,
+  ): Change[] {
     return clients.flatMap((client): Change[] => {
       const { id, title } = client;
       const parts = [
         { file: client.file(this.#machine), entry: client.entry, command: server(client) },
-        ...(hooks && client.hooks
-          ? [{ file: client.hooks.file(this.#machine), entry: client.hooks.entry, command: hooks }]
-          : []),
+        ...this.#part(client.hooks, hooks),
+        ...this.#part(client.guard, guard),
       ];
       return [...new Set(parts.map(({ file }) => file))].flatMap((file): Change[] => {
         const about = { client: id, title, file };
@@ -77,6 +81,10 @@ export class Setup {
         }
       });
     });
+  }
+
+  #part(place: Client['hooks'], command: ServerCommand | undefined) {
+    return place && command ? [{ file: place.file(this.#machine), entry: place.entry, command }] : [];
   }
 
   /** Writes one change, if the file is still what it was when it was planned. */
@@ -108,9 +116,9 @@ export class Setup {
   }
 
   /** That file without anything of ours. */
-  #without({ hooks, entry, ...client }: Client, file: string, text: string): string {
-    const rest = client.file(this.#machine) === file ? entry.remove(text) : text;
-    return hooks?.file(this.#machine) === file ? hooks.entry.remove(rest) : rest;
+  #without(client: Client, file: string, text: string): string {
+    const places = [client, client.hooks, client.guard].filter((place) => place?.file(this.#machine) === file);
+    return places.reduce((rest, place) => place!.entry.remove(rest), text);
   }
 
   undo({ client, file, before, after }: Change): void {
