@@ -13,7 +13,7 @@ export function wakeMethods(wakes: () => Wakes): Readonly<Record<string, Control
       const call = readHookCall(read.string('client'), read.string('event'), read.value('payload'));
       if (!call) return { pointer: null };
       const ancestors = read.listOf('ancestors', isPid, 'a list of process numbers') ?? [];
-      const env = passedOn((params.env ?? {}) as Record<string, string | undefined>);
+      const env = passedOn((params.env ?? {}) as Record<string, unknown>);
       return { pointer: (await wakes().heardHook({ ...call, env, ancestors })) ?? null };
     },
     wake() {

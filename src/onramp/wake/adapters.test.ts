@@ -63,6 +63,8 @@ describe('Claude Code', () => {
       expect(await (await adapterOf({ ...session, version })).probe()).toMatchObject({ open: false });
     }
     expect(await wayTo({ ...session, env: {} })).toContain('SessionStart');
+    const port = { ...fake.env, CLAUDE_CODE_MESSAGING_SOCKET: '22' };
+    expect(await wayTo({ ...session, env: port })).toContain('SessionStart');
     const adapter = await adapterOf(session);
     await fake.stop();
     expect(await adapter.probe()).toMatchObject({ open: false });

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net';
+import { isAbsolute } from 'node:path';
 import type { Runtime } from '../../runtime/runtime.js';
 import { atLeast, type ClientSession } from './client-session.js';
 import { type Probe, refused, SUBMITTED, type Surfaced, type WakeAdapter } from './wake-adapter.js';
@@ -31,7 +32,8 @@ export class ClaudeSocket implements WakeAdapter {
   /** The way in, or what is not known of it. */
   static for(runtime: Runtime, { env, version }: ClientSession): ClaudeSocket | string {
     const { CLAUDE_CODE_MESSAGING_SOCKET: path, CLAUDE_CODE_MESSAGING_TOKEN: token } = env;
-    if (path && token) return new ClaudeSocket(runtime, path, token, version);
+    // What is no path would be taken for the number of a port.
+    if (path && token && isAbsolute(path)) return new ClaudeSocket(runtime, path, token, version);
     return 'its inbox socket is not known: a SessionStart hook tells it (ecliptic hook --client claude-code --event SessionStart)';
   }
 

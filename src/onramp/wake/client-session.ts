@@ -32,9 +32,12 @@ const PASSED_ON = [
   'PATH',
 ] as const;
 
-export function passedOn(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+export function passedOn(env: Readonly<Record<string, unknown>>): Record<string, string> {
   const found: Record<string, string> = {};
-  for (const name of PASSED_ON) if (env[name]) found[name] = env[name];
+  for (const name of PASSED_ON) {
+    const value = env[name];
+    if (typeof value === 'string' && value !== '') found[name] = value;
+  }
   return found;
 }
 
