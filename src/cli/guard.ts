@@ -15,7 +15,6 @@ import { ancestors } from '../onramp/wake/client-process.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
-import { usage } from './output.js';
 
 export const command: Command = {
   summary: 'stop edits and commits of files that another agent has reserved (a hook; shell commands are not covered)',
@@ -37,7 +36,8 @@ export const command: Command = {
     const runtime = systemRuntime();
     if (preCommit === true && client === undefined) return end(await atCommit(runtime, invocation));
     const known = GUARDED_CLIENTS.find((one) => one === client);
-    if (!known) throw usage(`--client is one of ${GUARDED_CLIENTS.join(', ')}; or give --pre-commit`);
+    // Two is what the usage of other commands ends with, and what clients take for a denial.
+    if (!known) return end({ stdout: '', stderr: `--client is one of ${GUARDED_CLIENTS.join(', ')}`, code: 1 });
     return end(await atHook(runtime, invocation, known));
   },
 };

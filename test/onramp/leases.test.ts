@@ -208,6 +208,7 @@ describe('leases between processes', () => {
       for (const garbage of ['', 'nonsense', '{"tool_name":"Edit","tool_input":[]}']) {
         expect(await other.run(claude, garbage)).toEqual({ stdout: '', stderr: '', code: 0 });
       }
+      expect((await other.run(['guard', '--client', 'nobody'])).code).toBe(1);
       desk.signal('SIGSTOP');
       const startedAt = Date.now();
       expect(await other.run(claude, JSON.stringify(hooks['claude-code']))).toEqual({

@@ -59,7 +59,7 @@ describe('the machine that settles leases', () => {
           state = next;
         }
       }),
-      { numRuns: process.env.ECLIPTIC_SOAK ? 10_000 : 500 },
+      { numRuns: process.env.ECLIPTIC_SOAK ? 4_000 : 300 },
     );
   });
 
