@@ -27,7 +27,10 @@ import { Logins } from './mcp/upstream/login/logins.js';
 import { Pins } from './mcp/upstream/pins.js';
 import { Upstreams } from './mcp/upstream/upstreams.js';
 import { EclipticNode, type NodeNetworkInit } from './node.js';
+import { gitIdentity } from './onramp/leases/repository.js';
 import type { Onramp } from './onramp/onramp.js';
+import { clientAdapters } from './onramp/wake/adapter-for.js';
+import { Wakes } from './onramp/wake/wakes.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { RalphLoop } from './orchestrator/ralph/ralph-loop.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
@@ -95,6 +98,7 @@ export class Host {
   readonly #processAgents: ProcessAgents;
   readonly #server: ControlServer;
   #onramp: Onramp | undefined;
+  #wakes: Wakes | undefined;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
   #loop: RalphLoop | undefined;
@@ -157,7 +161,19 @@ export class Host {
     const findAgents = () => agentFindings({ runtime, children, env });
     const loop = () => this.loop;
     const onramp = () => this.onramp;
-    const parts = { node, failures: this.#failures, gateway, upstreams, credentials, approvals, lanes, onramp, loop };
+    const wakes = () => this.wakes;
+    const parts = {
+      node,
+      failures: this.#failures,
+      gateway,
+      upstreams,
+      credentials,
+      approvals,
+      lanes,
+      onramp,
+      loop,
+      wakes,
+    };
     const methods = controlMethods({ ...parts, agentFindings: findAgents, shutDown });
     const identity = { node: node.key, pid: process.pid, version: VERSION };
     this.#server = new ControlServer({ runtime, methods, identity });
@@ -188,7 +204,10 @@ export class Host {
       }
       await host.node.openStore();
       await host.#startAgents(loaded);
-      host.#onramp = await host.node.openOnramp(dataFolder, loaded.config.onramp);
+      const identify = gitIdentity(runtime, children, host.node.key);
+      host.#onramp = await host.node.openOnramp(dataFolder, { ...loaded.config.onramp, identify });
+      const adapterFor = clientAdapters(runtime, children);
+      host.#wakes = new Wakes({ runtime, adapterFor }, loaded.config.onramp?.wake);
       host.#startServers(loaded, env);
       await host.node.start();
       const logins = host.#logins;
@@ -230,6 +249,12 @@ export class Host {
   get loop(): RalphLoop {
     if (this.#loop) return this.#loop;
     throw new EclipticError('NODE_STOPPED', 'the node is not ready for plans yet');
+  }
+
+  /** What wakes coding agents. */
+  get wakes(): Wakes {
+    if (this.#wakes) return this.#wakes;
+    throw new EclipticError('NODE_STOPPED', 'the node is only starting; try again');
   }
 
   /** Agents whose modules failed, and why. */

@@ -1,5 +1,5 @@
 /** Everything the specification asks, one row each. A row is cited by a test title (`[R1.1]`) or `planned`. */
-type Capability = 'mesh' | 'nodes' | 'mcp' | 'protocol' | 'gateway' | 'coordination' | 'providers';
+type Capability = 'mesh' | 'nodes' | 'mcp' | 'protocol' | 'gateway' | 'coordination' | 'providers' | 'onramp';
 
 export interface Requirement {
   readonly id: string;
@@ -21,6 +21,7 @@ const delivered: ReadonlySet<Capability> = new Set<Capability>([
   'gateway',
   'providers',
   'coordination',
+  'onramp',
 ]);
 
 /** Rows of one part of a document; the source of a row is `place` followed by its id without `prefix`. */
@@ -630,6 +631,39 @@ const swarmRules = section('design D9, swarms,', 'SW', [
   ['SW6', 'coordination', 'A plan with circles or unknown dependencies is refused; a planner’s is checked likewise.'],
 ]);
 
+const leases = section('facts/onramp 4f, leases,', 'ON13.', [
+  ['ON13.1', 'onramp', 'Two globs conflict if, and only if, some path can match both.'],
+  ['ON13.2', 'onramp', 'A holder is told at 80 % of a lease’s time and when it has lapsed, also if it is away.'],
+  ['ON13.3', 'onramp', 'A lease whose holder’s process is gone can be taken at once; both are told.'],
+  ['ON13.4', 'onramp', 'Leases outlive their node; fencing tokens grow across restarts.'],
+  [
+    'ON13.5',
+    'onramp',
+    'A device out of reach loses its leases within 15 s, and its holders see it before others get them.',
+  ],
+  ['ON13.6', 'onramp', 'The guard denies in each client’s own contract, and allows on failure, garbage or delay.'],
+  ['ON13.7', 'onramp', 'A repository is the same wherever it is checked out, and never tells its address.'],
+]);
+
+const onramp = section('on-ramp, test', 'ON', [
+  ['ON1', 'onramp', 'Two clients on two nodes talk for twenty turns: every message is read, in order.'],
+  ['ON2', 'onramp', 'Mail to one who is away is read once when it is back, also after restarts; its sender sees that.'],
+  ['ON3', 'onramp', 'Under random kills nothing is lost or seen twice, and every message ends with a reason.'],
+  ['ON4', 'onramp', 'What was shown before a crash, and not proven to be read, is shown again.'],
+  ['ON5', 'onramp', 'A wake path that takes pointers and drops them: never read, and the sender is alarmed.'],
+  ['ON6', 'onramp', 'An idle client is asked for a turn within 2 s; wrong or dead paths are never claimed to wake.'],
+  ['ON7', 'onramp', 'initialize and tools/list are answered at once, also without node or network.'],
+  ['ON8', 'onramp', 'Tools, instructions and answers keep to their budgets.'],
+  ['ON9', 'onramp', 'Every tool has a name that every client accepts.'],
+  ['ON10', 'onramp', 'Each process has an identity of its own; forged senders and human origins are refused.'],
+  ['ON11', 'onramp', 'Replies go where they belong; ambiguous names are refused with candidates.'],
+  ['ON12', 'onramp', 'A client that was killed is offline within 10 s.'],
+  ['ON13', 'onramp', 'Racing takes of a lease have one holder; dead holders lose it; guards deny in each contract.'],
+  ['ON14', 'onramp', 'Agents that answer each other for ever are stopped, with the reason, while real work passes.'],
+  ['ON15', 'onramp', 'No text gets out of its fence.'],
+  ['ON18', 'onramp', 'Setup and undo are idempotent and exact to the byte; a dry run touches nothing.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -656,4 +690,6 @@ export const requirements: readonly Requirement[] = [
   ...upstreamServers,
   ...ralphLoop,
   ...swarmRules,
+  ...leases,
+  ...onramp,
 ];

@@ -1,14 +1,25 @@
 import type { Diagnosis } from '../control/network-methods.js';
+import type { TestedRow } from '../onramp/wake/wakes.js';
 import { VERSION } from '../version.js';
-import type { Command } from './command.js';
+import type { Command, Invocation } from './command.js';
+import { usage } from './output.js';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'problem ' } as const;
 
 export const command: Command = {
   summary: 'say what is reachable, what is not, and why',
-  usage: 'doctor',
-  examples: ['ecliptic doctor', 'ecliptic doctor --json'],
-  async run({ connect, output }) {
+  usage: 'doctor [--wake [NAME...]] [--within SECONDS]',
+  words: [0, 100],
+  options: { wake: { type: 'boolean' }, within: { type: 'string' } },
+  optionHelp: [
+    ['--wake', 'wake each coding agent that is here (or those named) with a test message, and see whether it is read'],
+    ['--within SECONDS', 'how long a test may take (default: onramp.wake.testWithinS, or 60)'],
+  ],
+  examples: ['ecliptic doctor', 'ecliptic doctor --json', 'ecliptic doctor --wake reviewer'],
+  async run(invocation) {
+    const { connect, output, values, words } = invocation;
+    if (values.wake) return wakeThem(invocation);
+    if (words.length > 0) throw usage('names go with --wake');
     const client = await connect();
     const { version, node, pid } = client.server;
     const diagnosis = await client.call<Diagnosis>('doctor');
@@ -27,3 +38,23 @@ export const command: Command = {
     );
   },
 };
+
+/** Tells no more than was tried: each agent is woken, and must show that it read what it was woken for. */
+async function wakeThem({ connect, output, values, words }: Invocation): Promise<void> {
+  const seconds = values.within === undefined ? undefined : Number(values.within);
+  if (seconds !== undefined && !(seconds > 0)) throw usage('--within is a number of seconds');
+  const client = await connect();
+  const rows = await client.call<TestedRow[]>('wake.test', {
+    ...(words.length > 0 && { names: words }),
+    ...(seconds !== undefined && { withinMs: seconds * 1_000 }),
+  });
+  output.table(
+    rows,
+    ['AGENT', 'CLIENT', 'WAY', 'TEST', 'SEES MAIL', 'WHY'],
+    rows.map(({ name, client, version, way, test, seesMail }) => {
+      const tested = way === null ? '-' : test.passed ? `passed in ${(test.tookMs / 1_000).toFixed(1)} s` : 'failed';
+      return [name, `${client} ${version ?? ''}`.trim(), way ?? '-', tested, seesMail, test.reason];
+    }),
+    'No coding agent is here now.',
+  );
+}

@@ -57,15 +57,16 @@ async function serve(invocation: Invocation, tools: typeof ALL_TOOLS): Promise<v
     instructions: INSTRUCTIONS,
     version: VERSION,
     write: (line, written) => void process.stdout.write(line, (error) => error || written()),
-    async join(client) {
-      const [{ connectOrStart }, { MeshConnection }] = await Promise.all([
+    async join(client, version) {
+      const [{ connectOrStart }, { MeshConnection }, { surroundings, ancestors }] = await Promise.all([
         import('./background-node.js'),
         import('./mesh-connection.js'),
+        import('../onramp/wake/client-process.js'),
       ]);
       const dataFolder = await invocation.dataFolder();
       const made = new MeshConnection(runtime, {
         connect: () => (starts ? connectOrStart(runtime, dataFolder, invocation.env) : invocation.connect()),
-        about: { ...about, client },
+        about: { ...about, client, ancestors: ancestors(), wake: surroundings(client, version, process.env) },
         shown: () => server.unproven,
         onName: (name) => process.stderr.write(`ecliptic: this agent is "${name}" on the mesh\n`),
       });

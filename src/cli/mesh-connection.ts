@@ -38,12 +38,13 @@ export class MeshConnection implements Backend {
     this.#keepJoined();
   }
 
-  async call(tool: string, args: unknown, call: { number: number; seen: readonly string[]; signal: AbortSignal }) {
+  async call(tool: string, args: unknown, call: Parameters<Backend['call']>[2]) {
     const { client, session } = await this.#soon();
-    const { number, seen, signal } = call;
+    const { number, seen, thread, signal } = call;
     const cancel = () => void client.call('onramp.cancel', { session, number }).catch(() => {});
     signal.addEventListener('abort', cancel);
-    const params = { session, tool, arguments: args, number, ...(seen.length > 0 && { seen }) };
+    const told = { ...(seen.length > 0 && { seen }), ...(thread !== undefined && { thread }) };
+    const params = { session, tool, arguments: args, number, ...told };
     return client.call<Answer>('onramp.call', params);
   }
 

@@ -12,10 +12,12 @@ import type { Command, Invocation } from './command.js';
 
 export const command: Command = {
   summary: 'make the coding agents of this machine members of the mesh, and undo it',
-  usage: 'setup [CLIENT...] [--as NAME] [--yes | --dry-run] [--undo] [--json]',
+  usage: 'setup [CLIENT...] [--as NAME] [--hooks] [--guard] [--yes | --dry-run] [--undo] [--json]',
   words: [0, 6],
   options: {
     as: { type: 'string' },
+    hooks: { type: 'boolean' },
+    guard: { type: 'boolean' },
     yes: { type: 'boolean' },
     'dry-run': { type: 'boolean' },
     undo: { type: 'boolean' },
@@ -23,17 +25,23 @@ export const command: Command = {
   optionHelp: [
     ['CLIENT', 'claude-code, codex, gemini, cursor, vscode, opencode (default: those found here)'],
     ['--as NAME', 'what others call this agent (default: made from the client and the folder it works in)'],
+    ['--hooks', 'also enter the hooks by which mail reaches an agent at the end of its turn, or wakes it'],
+    ['--guard', 'also enter the hook that stops edits of files which another agent has reserved'],
     ['--yes', 'apply every change without asking'],
     ['--dry-run', 'show the changes and touch nothing'],
     ['--undo', 'bring every file back, byte for byte where nobody else has changed it since'],
   ],
-  examples: ['ecliptic setup', 'ecliptic setup codex --as reviewer --yes', 'ecliptic setup --undo'],
+  examples: ['ecliptic setup', 'ecliptic setup codex --as reviewer --hooks --yes', 'ecliptic setup --undo'],
   async run(invocation) {
     const { values, words, output } = invocation;
     const dataFolder = await invocation.dataFolder();
     const setup = new Setup(thisMachine(invocation.env), dataFolder);
     const clients = setup.clients(words);
-    const changes = values.undo ? setup.planUndo(words) : setup.plan(clients, () => serverCommand(invocation));
+    const hooks = values.hooks ? hookCommand(invocation) : undefined;
+    const guard = values.guard ? hookCommand(invocation) : undefined;
+    const changes = values.undo
+      ? setup.planUndo(words)
+      : setup.plan(clients, () => serverCommand(invocation), hooks, guard);
     const ready = changes.filter(({ problem }) => problem === undefined);
     const consents = values['dry-run'] ? async () => false : values.yes ? async () => true : asker(output.json);
     if (!output.json) for (const change of changes) output.line(describe(change));
@@ -90,10 +98,20 @@ function asker(json: boolean): (title: string) => Promise<boolean> {
 
 /** By absolute paths: clients start servers with little of a path, and little time. */
 function serverCommand({ values }: Invocation): { command: string; args: string[] } {
-  const program = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
   const name = typeof values.as === 'string' ? ['--as', values.as] : [];
-  const data = typeof values.data === 'string' ? ['--data', values.data] : [];
-  return { command: process.execPath, args: [program, 'mcp', ...name, ...data] };
+  return { command: process.execPath, args: [program(), 'mcp', ...name, ...dataOf(values)] };
+}
+
+function hookCommand({ values }: Invocation): { command: string; args: string[] } {
+  return { command: process.execPath, args: [program(), ...dataOf(values)] };
+}
+
+function program(): string {
+  return fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
+}
+
+function dataOf({ data }: Invocation['values']): string[] {
+  return typeof data === 'string' ? ['--data', data] : [];
 }
 
 function thisMachine(env: Invocation['env']): Machine {

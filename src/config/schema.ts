@@ -11,6 +11,7 @@ import {
 import { ActionRulesSchema } from '../approvals/action-rules.js';
 import { CredentialRefSchema } from '../credentials/credential-source.js';
 import { NAME_STYLES } from '../mcp/wire-names.js';
+import { QUIET_HOURS } from '../onramp/wake/quiet-hours.js';
 import { HierarchySchema } from '../orchestrator/ralph/hierarchy.js';
 import { AddressSchema } from '../peers/wire.js';
 
@@ -376,6 +377,25 @@ export const ConfigSchema = z
       .strictObject({
         hops: positive.optional().describe('Answers to answers in a row, before a chain is stopped. Default: 8.'),
         perPair: positive.optional().describe('Messages of one agent to another in ten minutes. Default: 200.'),
+        wake: z
+          .strictObject({
+            perHour: positive
+              .optional()
+              .describe('Times in an hour that one agent is pointed at its mail. Default: 30.'),
+            readWithinS: positive.optional().describe('Seconds after which a pointer has failed. Default: 300.'),
+            testWithinS: positive.optional().describe('Seconds that a self-test takes at most. Default: 60.'),
+            quietHours: z
+              .string()
+              .regex(QUIET_HOURS, 'as in 22:00-07:00')
+              .optional()
+              .describe('When no idle agent is woken, on this machine’s clock, as "22:00-07:00". Default: never.'),
+            selfTest: z
+              .boolean()
+              .optional()
+              .describe('Test each way to wake an agent when it is found, with a short turn. Default: false.'),
+          })
+          .optional()
+          .describe('Waking idle agents for mail that needs something of them.'),
       })
       .optional()
       .describe('Coding agents that come in with "ecliptic mcp".'),

@@ -22,6 +22,7 @@ import type { McpService } from '../mcp/service.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { NODE_KEY } from '../membership/identity.js';
 import type { Onramp } from '../onramp/onramp.js';
+import type { Wakes } from '../onramp/wake/wakes.js';
 import type { RalphLoop } from '../orchestrator/ralph/ralph-loop.js';
 import type { Finding, Network } from '../peers/network.js';
 import type { Lanes } from '../providers/lanes.js';
@@ -31,6 +32,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { approvalMethods } from './approval-methods.js';
 import { credentialMethods } from './credential-methods.js';
 import { laneMethods } from './lane-methods.js';
+import { leaseMethods } from './lease-methods.js';
 import { mailMethods } from './mail-methods.js';
 import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
@@ -46,6 +48,7 @@ import { stateMethods } from './state-methods.js';
 import { swarmMethods } from './swarm-methods.js';
 import { taskMethods } from './task-methods.js';
 import { upstreamFindings, upstreamMethods } from './upstream-methods.js';
+import { wakeMethods } from './wake-methods.js';
 
 /** What the owner's socket needs of the node it controls. */
 interface ControlledNode {
@@ -82,6 +85,8 @@ export interface ControlMethodsComponents {
   onramp: () => Onramp;
   /** What works through plans, once it is there. */
   loop: () => RalphLoop;
+  /** What wakes them. */
+  wakes: () => Wakes;
   /** Begins the shutdown. */
   shutDown: () => void;
 }
@@ -102,7 +107,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, gateway, upstreams, credentials, onramp, loop, shutDown } = components;
+  const { node, failures, gateway, upstreams, credentials, onramp, wakes, loop, shutDown } = components;
   const { registry, router, threads, observability } = node;
   return {
     agents(params) {
@@ -182,7 +187,9 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...laneMethods(components.lanes, node.providers),
     ...providerMethods(node),
     ...credentialMethods(credentials),
-    ...onrampMethods(onramp, registry),
+    ...onrampMethods(onramp, wakes, registry),
+    ...leaseMethods(onramp),
+    ...wakeMethods(wakes),
     ...networkMethods(
       () => {
         if (node.network) return node.network;

@@ -2,6 +2,8 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { Member } from '../onramp/member.js';
 import type { Onramp } from '../onramp/onramp.js';
 import { overview } from '../onramp/overview.js';
+import { readClientSession } from '../onramp/wake/read-session.js';
+import type { Wakes } from '../onramp/wake/wakes.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
@@ -13,7 +15,11 @@ interface Session {
 }
 
 /** What `ecliptic mcp`, and the owner's commands about mail between agents, ask of the node. */
-export function onrampMethods(onramp: () => Onramp, registry: AgentRegistry): Readonly<Record<string, ControlMethod>> {
+export function onrampMethods(
+  onramp: () => Onramp,
+  wakes: () => Wakes,
+  registry: AgentRegistry,
+): Readonly<Record<string, ControlMethod>> {
   const sessions = new Map<string, Session>();
   const sessionOf = (read: Params) => {
     const session = sessions.get(read.string('session'));
@@ -30,13 +36,16 @@ export function onrampMethods(onramp: () => Onramp, registry: AgentRegistry): Re
       const capabilities = textList(read, 'capabilities');
       const about = { client: read.string('client'), checkout: read.string('checkout') };
       const place = { ...(tier !== undefined && { tier: tier as 0 }), ...(sandbox !== undefined && { sandbox }) };
-      const member = await onramp().attach({ as, ...about, capabilities, ...place });
+      const ancestors = read.listOf('ancestors', (pid) => typeof pid === 'number', 'a list of processes');
+      const member = await onramp().attach({ as, ...about, capabilities, ancestors, ...place });
       await member.box.restore(textList(read, 'shown'));
+      wakes().attach(member, readClientSession(params.wake, about));
       sessions.set(session, { member, calls: new Map() });
       emit({ name: member.name });
       if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
       for (const call of sessions.get(session)!.calls.values()) call.abort();
       sessions.delete(session);
+      wakes().detach(member);
       onramp().detach(member);
     },
     async 'onramp.call'(params) {
@@ -44,6 +53,7 @@ export function onrampMethods(onramp: () => Onramp, registry: AgentRegistry): Re
       const { member, calls } = sessionOf(read);
       const { number = 0 } = read.optional({ number: 'number' });
       const seen = textList(read, 'seen');
+      wakes().heardCall(member, read.optional({ thread: 'string' }).thread);
       const gone = new AbortController();
       calls.set(number, gone);
       try {

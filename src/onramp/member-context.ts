@@ -2,6 +2,7 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { Agent } from '../agent/agent.js';
 import type { Mail } from '../mail/mail.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Leases } from './leases/leases.js';
 import type { LetterLog } from './letter-log.js';
 import type { LoopGuard } from './loop-guard.js';
 import type { MemberMail, OpenLetter } from './member-mail.js';
@@ -23,6 +24,7 @@ export interface MemberContext {
   readonly log: LetterLog;
   readonly loops: LoopGuard;
   readonly tasks: MemberTasks;
+  readonly leases: Leases;
   readonly seesMail: SeesMail;
   /** Messages as their reader sees them; from then on they count as shown by that call. */
   present(letters: readonly OpenLetter[], call: number): Promise<string[]>;

@@ -118,7 +118,10 @@ export class MemberMail {
       const open = this.#open.get(id);
       if (!open || isRead(open)) continue;
       if (open.letter.needs === 'none') await this.end(open, { state: 'done' });
-      else this.#letterbox.read(open.held);
+      else {
+        this.#letterbox.read(open.held);
+        this.onRead?.(open);
+      }
     }
   }
 
@@ -126,6 +129,7 @@ export class MemberMail {
   async end(open: OpenLetter, end: LetterEnd): Promise<void> {
     await this.#letterbox.end(open.held, end);
     this.#open.delete(open.held.envelope.id);
+    this.onRead?.(open);
   }
 
   /** Resolves at the next arrival, or when the signal aborts. */
@@ -144,11 +148,14 @@ export class MemberMail {
 
   /** Called with each message that arrives, and may be shown. */
   onArrival: ((open: OpenLetter) => void) | undefined;
+  /** Called with each message that was read, or that its reader is through with. */
+  onRead: ((open: OpenLetter) => void) | undefined;
 
   /** Looks again at what was kept back. */
   async reconsider(): Promise<void> {
     await this.#load();
     this.#wake();
+    for (const open of await this.unread(MAX_OPEN)) this.onArrival?.(open);
   }
 
   /** The session is over: what was shown and not proven is unread again. */
@@ -168,12 +175,19 @@ export class MemberMail {
   #arrived(held: HeldMail): void {
     if (this.#behind || this.#open.size >= MAX_OPEN) {
       this.#behind = true;
-      void this.#load().then(() => this.#wake());
+      void this.#load().then(() => {
+        this.#wake();
+        this.#announce(this.#open.get(held.envelope.id));
+      });
       return;
     }
     this.#taken = held.number;
     const open = this.#take(held);
     this.#wake();
+    this.#announce(open);
+  }
+
+  #announce(open: OpenLetter | undefined): void {
     if (open && !this.#keptBack(open)) this.onArrival?.(open);
   }
 
@@ -243,7 +257,8 @@ export class MemberMail {
   }
 }
 
-function isRead({ held }: OpenLetter): boolean {
+/** Has its reader shown that it saw it? */
+export function isRead({ held }: OpenLetter): boolean {
   return held.receipt.some(({ state }) => state === 'read');
 }
 

@@ -5,6 +5,7 @@ import type { Mail } from '../mail/mail.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { fenced, oneLine, type Provenance } from './fence.js';
+import type { Leases } from './leases/leases.js';
 import type { LetterLog } from './letter-log.js';
 import type { LoopGuard } from './loop-guard.js';
 import type { Answer, MemberContext, MeshCall, MeshTool, SeesMail } from './member-context.js';
@@ -15,6 +16,7 @@ import { Repeats } from './repeats.js';
 import { mailProtocol } from './sees-mail.js';
 import { callTool } from './tools/call-tool.js';
 import { inboxTool } from './tools/inbox-tool.js';
+import { leaseTool } from './tools/lease-tool.js';
 import { lookupTool } from './tools/lookup-tool.js';
 import { peersTool } from './tools/peers-tool.js';
 import { sendTool } from './tools/send-tool.js';
@@ -28,6 +30,7 @@ export interface MemberComponents {
   names: PeerNames;
   log: LetterLog;
   loops: LoopGuard;
+  leases: Leases;
   relationOf: (address: string) => Provenance['relation'];
   acquaint: (address: string) => Promise<void>;
 }
@@ -46,6 +49,7 @@ const TOOLS: Readonly<Record<string, MeshTool>> = {
   mesh_task: taskTool,
   mesh_state: stateTool,
   mesh_call: callTool,
+  mesh_lease: leaseTool,
 };
 
 /** Unread messages that one result tells of. */
@@ -64,6 +68,7 @@ export class Member implements MemberContext {
   readonly log: LetterLog;
   readonly loops: LoopGuard;
   readonly tasks: MemberTasks;
+  readonly leases: Leases;
   readonly #components: MemberComponents;
   readonly #repeats: Repeats;
   #seesMail: SeesMail = 'polls';
@@ -73,13 +78,14 @@ export class Member implements MemberContext {
     this.name = agent.id;
     this.agent = agent;
     this.box = box;
-    const { runtime, registry, mail, names, log, loops } = components;
+    const { runtime, registry, mail, names, log, loops, leases } = components;
     this.runtime = runtime;
     this.registry = registry;
     this.mail = mail;
     this.names = names;
     this.log = log;
     this.loops = loops;
+    this.leases = leases;
     this.#repeats = new Repeats(runtime);
     this.tasks = new MemberTasks(agent);
     // What comes without waiting for anybody is kept all the same: its reader looks when it looks.

@@ -9,6 +9,8 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
 import { HumanSeal, OWNER } from './human.js';
+import { Leases } from './leases/leases.js';
+import { type Identify, plainFolder } from './leases/repository.js';
 import { LetterLog } from './letter-log.js';
 import { LoopGuard, type LoopLimits } from './loop-guard.js';
 import { Member } from './member.js';
@@ -34,7 +36,10 @@ export interface OnrampComponents {
   owner: () => Agent;
 }
 
-export type OnrampInit = LoopLimits;
+export interface OnrampInit extends LoopLimits {
+  /** Finds out which repository a folder belongs to. Default: each folder is one of its own. */
+  identify?: Identify;
+}
 
 /** A process that wants to be a member. */
 export interface AttachInit {
@@ -45,6 +50,8 @@ export interface AttachInit {
   readonly capabilities?: readonly string[] | undefined;
   readonly tier?: AgentTier | undefined;
   readonly sandbox?: string | undefined;
+  /** Its process and those that it came from, the nearest first. */
+  readonly ancestors?: readonly number[] | undefined;
 }
 
 /** A message that waits for the owner's word. */
@@ -64,25 +71,32 @@ const MAX_MEMBERS = 1_000;
 export class Onramp {
   readonly #components: OnrampComponents;
   readonly #strangers: Strangers;
-  readonly #names: PeerNames;
+  /** What agents are called here. */
+  readonly names: PeerNames;
   readonly #log: LetterLog;
   readonly #loops: LoopGuard;
   #seal: HumanSeal | undefined;
+  /** Which files they have reserved. */
+  readonly leases: Leases;
   /** By name, also of those that are away. */
   readonly #boxes = new Map<string, MemberMail>();
   readonly #members = new Map<string, Member>();
 
-  private constructor(components: OnrampComponents, strangers: Strangers, init: OnrampInit) {
+  private constructor(components: OnrampComponents, strangers: Strangers, leases: Leases, init: OnrampInit) {
     this.#components = components;
     this.#strangers = strangers;
-    this.#names = new PeerNames(components);
+    this.leases = leases;
+    this.names = new PeerNames(components);
     this.#log = new LetterLog(components.runtime, components.store);
     this.#loops = new LoopGuard(components.runtime, init);
   }
 
   static async open(components: OnrampComponents, init: OnrampInit = {}): Promise<Onramp> {
     const { runtime, store, network } = components;
-    const onramp = new Onramp(components, await Strangers.open(runtime, store, network), init);
+    const nodeKey = components.registry.nodeKey ?? '';
+    const { identify = async (folder) => plainFolder(nodeKey, folder) } = init;
+    const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail: components.mail });
+    const onramp = new Onramp(components, await Strangers.open(runtime, store, network), leases, init);
     for (const { name } of await store.read({ from: 'members' })) onramp.#box(name);
     await onramp.#log.retain();
     return onramp;
@@ -115,12 +129,14 @@ export class Onramp {
     try {
       const row = { name, client: init.client, checkout: init.checkout, seenAt: runtime.now() };
       await store.write([{ put: 'members', row }]);
-      const { names, log, loops } = { names: this.#names, log: this.#log, loops: this.#loops };
+      const { names, log, loops } = { names: this.names, log: this.#log, loops: this.#loops };
       const relationOf = (address: string) => this.#strangers.relationOf(address);
       const acquaint = (address: string) => this.#strangers.letIn(address);
-      const parts = { runtime, registry, mail, names, log, loops, relationOf, acquaint };
+      const { leases } = this;
+      const parts = { runtime, registry, mail, names, log, loops, leases, relationOf, acquaint };
       const member = new Member(parts, agent, this.#box(name));
       this.#members.set(name, member);
+      leases.joined(name, init);
       return member;
     } catch (error) {
       agent.leave();
@@ -132,6 +148,7 @@ export class Onramp {
   detach(member: Member): void {
     if (this.#members.get(member.name) !== member) return;
     this.#members.delete(member.name);
+    this.leases.left(member.name);
     member.leave();
   }
 
@@ -139,7 +156,7 @@ export class Onramp {
   async tell(to: string, text: string): Promise<{ id: string; to: string }> {
     const { runtime, registry } = this.#components;
     const owner = this.#components.owner();
-    const address = this.#names.resolve(to, owner.id);
+    const address = this.names.resolve(to, owner.id);
     const nodeKey = registry.nodeKey!;
     const full = address.includes('@') ? address : `${address}@${nodeKey}`;
     const at = runtime.now();
@@ -147,7 +164,7 @@ export class Onramp {
     const human = this.#seal.seal({ from: `${OWNER}@${nodeKey}`, to: full, text, at });
     const payload = { text, mesh: { needs: 'none', hops: 0, human } };
     const { messageId } = await owner.send(address, payload, { thread: runtime.id(), durable: true });
-    return { id: messageId!, to: this.#names.display(address) };
+    return { id: messageId!, to: this.names.display(address) };
   }
 
   /** What waits for the owner's word. */
@@ -181,6 +198,7 @@ export class Onramp {
   }
 
   close(): void {
+    this.leases.close();
     for (const member of this.#members.values()) member.leave();
     this.#members.clear();
     for (const box of this.#boxes.values()) box.close();

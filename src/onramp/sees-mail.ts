@@ -8,6 +8,11 @@ export function mailProtocol(seesMail: SeesMail): string {
   return `${PREFIX}${seesMail}`;
 }
 
+/** Does it have a handler, which is called at once, whatever the message needs? */
+export function hasHandler({ protocols }: AgentCard): boolean {
+  return !protocols.some((protocol) => protocol.startsWith(PREFIX));
+}
+
 /** When that agent sees its mail, by its card. One that says nothing has a handler, which is called at once. */
 export function seesMailOf({ protocols }: AgentCard): SeesMail {
   const said = protocols.find((protocol) => protocol.startsWith(PREFIX))?.slice(PREFIX.length);

@@ -9,6 +9,8 @@ interface BackendCall {
   readonly number: number;
   /** Messages in answers that have been written. */
   readonly seen: readonly string[];
+  /** The client's name for the session that calls, where it tells it. */
+  readonly thread?: string | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -18,8 +20,8 @@ export interface StdioServerInit {
   readonly version: string;
   /** Writes one line; `written` is called when the client has it. */
   readonly write: (line: string, written: () => void) => void;
-  /** Gets the mesh, for a client of that name; called when the client has said who it is. */
-  readonly join: (client: string) => Promise<Backend>;
+  /** Gets the mesh, for a client of that name and version; called when the client has said who it is. */
+  readonly join: (client: string, version: string | undefined) => Promise<Backend>;
 }
 
 type Id = string | number;
@@ -50,6 +52,7 @@ export class StdioServer {
   readonly #running = new Map<Id, AbortController>();
   #backend: Promise<Backend> | undefined;
   #client = 'agent';
+  #version: string | undefined;
   #number = 0;
   /** Messages in answers that were written since the last call was passed on. */
   #seen: string[] = [];
@@ -149,14 +152,15 @@ export class StdioServer {
   }
 
   #meet(info: unknown): void {
-    const { name } = (info ?? {}) as { name?: unknown };
+    const { name, version } = (info ?? {}) as { name?: unknown; version?: unknown };
     if (typeof name === 'string' && name !== '') this.#client = name.slice(0, 100);
+    if (typeof version === 'string') this.#version = version.slice(0, 100);
     // The mesh is joined in the background: who only asks what there is need not wait for it.
     this.#backend ??= this.#join();
   }
 
   #join(): Promise<Backend> {
-    const joining = this.#init.join(this.#client);
+    const joining = this.#init.join(this.#client, this.#version);
     // Whoever calls next tries again.
     joining.catch(() => {
       this.#backend = undefined;
@@ -165,7 +169,8 @@ export class StdioServer {
   }
 
   #call(id: Id, params: Readonly<Record<string, unknown>>, modern: boolean): void {
-    const { name, arguments: args = {} } = params;
+    const { name, arguments: args = {}, _meta } = params;
+    const thread = threadOf(_meta);
     if (!this.#init.tools.some((tool) => tool.name === name)) {
       this.#fail(id, INVALID_PARAMS, `there is no tool "${String(name).slice(0, 100)}"`);
       return;
@@ -177,7 +182,7 @@ export class StdioServer {
     this.#seen = [];
     this.#backend ??= this.#join();
     this.#backend
-      .then((backend) => backend.call(name as string, args, { number, seen, signal: gone.signal }))
+      .then((backend) => backend.call(name as string, args, { number, seen, thread, signal: gone.signal }))
       .then(
         ({ text, structured, shown = [] }) => {
           return { shown, result: { content: [{ type: 'text', text }], structuredContent: structured } };
@@ -213,6 +218,12 @@ export class StdioServer {
 
 const COMPLETE = { resultType: 'complete' };
 const CACHED = { ttlMs: LIST_TTL_MS, cacheScope: 'public' };
+
+/** Some clients say with each call which of their threads it comes from. */
+function threadOf(meta: unknown): string | undefined {
+  const { threadId } = (meta ?? {}) as { threadId?: unknown };
+  return typeof threadId === 'string' && threadId !== '' ? threadId.slice(0, 100) : undefined;
+}
 
 /** The next step is in the text; if there is none, this is it. */
 function failureText({ message }: Error): string {

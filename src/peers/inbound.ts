@@ -28,6 +28,8 @@ export type PeerMail = PeerService<'s' | 't' | 'u'>;
 export type PeerOffers = PeerService<'e'>;
 /** Who shares which documents. */
 export type PeerDocuments = PeerService<'w'>;
+/** Who has reserved which files. */
+export type PeerLeases = PeerService<'l'>;
 
 export interface InboundComponents {
   router: A2ARouter;
@@ -36,6 +38,7 @@ export interface InboundComponents {
   mail: () => PeerMail | undefined;
   offers: () => PeerOffers | undefined;
   documents: () => PeerDocuments | undefined;
+  leases: () => PeerLeases | undefined;
   onRemoval: (peer: Peer, removal: Removal) => void;
   onKnown: (known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
@@ -91,6 +94,9 @@ export class Inbound {
       case 'w':
         this.#components.documents()?.take(peer.node, 'w', item.slice(1));
         break;
+      case 'l':
+        this.#leases(peer, item.slice(1));
+        break;
       case 'n':
         onRenewal(peer, item[1]);
         break;
@@ -109,6 +115,12 @@ export class Inbound {
     const offers = this.#components.offers();
     if (!offers) throw new EclipticError('METHOD_NOT_FOUND', 'this node takes no part in sharing tools');
     offers.take(node, 'e', rest);
+  }
+
+  #leases({ node }: Peer, rest: readonly unknown[]): void {
+    const leases = this.#components.leases();
+    if (!leases) throw new EclipticError('METHOD_NOT_FOUND', 'this node takes no part in leases');
+    leases.take(node, 'l', rest);
   }
 
   #message({ node }: Peer, item: Item): void {

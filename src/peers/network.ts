@@ -9,6 +9,7 @@ import { EVERY_TIER, type Grant } from '../membership/certificate.js';
 import type { Identity } from '../membership/identity.js';
 import { decodeInvite, encodeInvite, inviteTopic } from '../membership/invite.js';
 import type { Membership } from '../membership/membership.js';
+import { nodeOf } from '../membership/removal.js';
 import { permits } from '../membership/signed-card.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
@@ -230,6 +231,12 @@ export class Network implements CardDiscovery {
       this.peers.all.find((peer) => peer.node === node)?.grant,
     ];
     return grants.every((grant) => grant?.tiers.includes(0));
+  }
+
+  /** Was that node's membership taken away, and not given back since? */
+  hasRemoved(node: string): boolean {
+    if (this.peers.get(node)?.grant) return false;
+    return this.#components.membership.removals.some((removal) => nodeOf(removal) === node);
   }
 
   /** The peer whose key begins like this. */

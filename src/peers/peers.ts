@@ -14,7 +14,7 @@ import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
-import { Inbound, type PeerDocuments, type PeerMail, type PeerOffers } from './inbound.js';
+import { Inbound, type PeerDocuments, type PeerLeases, type PeerMail, type PeerOffers } from './inbound.js';
 import { type ConversationNames, Peer, type PeerLimits, type PeerStatus } from './peer.js';
 import type { Known } from './wire.js';
 
@@ -90,6 +90,8 @@ export class Peers implements Carrier, ChannelCarrier {
   offers: PeerOffers | undefined;
   /** Shared documents. */
   documents: PeerDocuments | undefined;
+  /** Without one, this node neither settles leases nor hears of them. */
+  leases: PeerLeases | undefined;
 
   constructor(components: PeersComponents, init: PeersInit) {
     this.#components = components;
@@ -110,6 +112,7 @@ export class Peers implements Carrier, ChannelCarrier {
       mail: () => this.mail,
       offers: () => this.offers,
       documents: () => this.documents,
+      leases: () => this.leases,
       onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
       onKnown: (known) => this.#takeKnown(known),
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
@@ -364,6 +367,7 @@ export class Peers implements Carrier, ChannelCarrier {
     this.mail?.began(peer.node);
     this.offers?.began(peer.node);
     this.documents?.began(peer.node);
+    this.leases?.began(peer.node);
   }
 
   #takeRemoval(peer: Peer, removal: Removal): void {
@@ -418,6 +422,7 @@ export class Peers implements Carrier, ChannelCarrier {
             this.mail?.ended(ended.node);
             this.offers?.ended(ended.node);
             this.documents?.ended(ended.node);
+            this.leases?.ended(ended.node);
             this.#target?.channels.remote?.peerChanged(ended.node, 'lost');
           },
           onFarewell: (gone) => this.#dismiss(gone.node),

@@ -119,6 +119,7 @@ export const ERRORS = {
   PROVIDER_NOT_FOUND: entry('There is no provider of that id.', false, 404, -32288),
   PROVIDER_EXISTS: entry('There is a provider of that id already.', false, 409, -32289),
   LOOP_STOPPED: entry('The message would go on a chain of answers that is too long, or too many.', false, 403, -32260),
+  LEASE_NOT_FOUND: entry('No lease has that id.', false, 404, -32261),
   FETCH_REFUSED: entry('That URL, or what it led to, may not be fetched.', false, 403, -32190),
   FETCH_FAILED: entry('The other side of a fetch could not be reached, or broke off.', true, 502, -32191),
   FETCH_TIMEOUT: entry('The other side of a fetch took too long or fell silent.', true, 504, -32192),

@@ -288,6 +288,29 @@ export interface SwarmFindingRow {
   readonly finding: string;
 }
 
+/** Files that somebody has reserved: as their holder's node knows it, or as the node that settles it does. */
+export interface LeaseRow {
+  /** `held` or `kept`. */
+  readonly place: string;
+  readonly id: string;
+  readonly repository: string;
+  readonly glob: string;
+  readonly holder: string;
+  readonly why: string;
+  /** 0 while it is not settled. */
+  readonly token: number;
+  readonly since: number;
+  readonly expiresAt: number;
+  /** 1 when its holder was told that it ends soon. */
+  readonly warned: number;
+}
+
+/** Which of the owner's devices settles the leases of a repository. */
+export interface KeeperRow {
+  readonly repository: string;
+  readonly keeper: string;
+}
+
 /** What is to be remembered beside the rows of the other tables, such as where the audit's chain begins. */
 export interface MetaRow {
   readonly name: string;
@@ -321,6 +344,8 @@ export interface Tables {
   swarms: SwarmRow;
   swarmLog: SwarmLogRow;
   swarmFindings: SwarmFindingRow;
+  leases: LeaseRow;
+  keepers: KeeperRow;
   meta: MetaRow;
 }
 
@@ -523,5 +548,21 @@ export const TABLES: { readonly [Name in TableName]: TableSchema<Tables[Name]> }
     columns: { agent: 'text', swarm: 'text', lease: 'integer', subTask: 'text', finding: 'text' },
     key: ['agent', 'swarm', 'lease'],
   },
+  leases: {
+    columns: {
+      place: 'text',
+      id: 'text',
+      repository: 'text',
+      glob: 'text',
+      holder: 'text',
+      why: 'text',
+      token: 'integer',
+      since: 'real',
+      expiresAt: 'real',
+      warned: 'integer',
+    },
+    key: ['place', 'id'],
+  },
+  keepers: { columns: { repository: 'text', keeper: 'text' }, key: ['repository'] },
   meta: { columns: { name: 'text', value: 'text' }, key: ['name'] },
 };

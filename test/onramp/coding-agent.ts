@@ -20,19 +20,31 @@ export class CodingAgent {
   readonly #cluster: Cluster;
   readonly #args: readonly string[];
   readonly #env: Record<string, string>;
+  readonly #client: { name: string; version: string };
   readonly #waiting = new Map<number, (response: Response | undefined) => void>();
   #child: ChildProcess | undefined;
   #id = 0;
   stderr = '';
 
-  constructor(cluster: Cluster, args: readonly string[], env: Record<string, string> = {}) {
+  constructor(
+    cluster: Cluster,
+    args: readonly string[],
+    env: Record<string, string> = {},
+    client = { name: 'scripted', version: '1' },
+  ) {
     this.#cluster = cluster;
     this.#args = args;
     this.#env = env;
+    this.#client = client;
   }
 
-  static async start(cluster: Cluster, args: readonly string[], env?: Record<string, string>): Promise<CodingAgent> {
-    const agent = new CodingAgent(cluster, args, env);
+  static async start(
+    cluster: Cluster,
+    args: readonly string[],
+    env?: Record<string, string>,
+    client?: { name: string; version: string },
+  ): Promise<CodingAgent> {
+    const agent = new CodingAgent(cluster, args, env, client);
     await agent.start();
     return agent;
   }
@@ -69,7 +81,7 @@ export class CodingAgent {
       for (const settle of this.#waiting.values()) settle(undefined);
       this.#waiting.clear();
     });
-    await this.ask('initialize', { protocolVersion: '2025-11-25', clientInfo: { name: 'scripted', version: '1' } });
+    await this.ask('initialize', { protocolVersion: '2025-11-25', clientInfo: this.#client });
   }
 
   /** One request; undefined when the server ended before it answered. */

@@ -28,4 +28,8 @@ export interface Client {
   isHere(machine: Machine): boolean;
   file(machine: Machine): string;
   readonly entry: Entry;
+  /** Where its hooks are, for clients that have some by which mail can reach them. */
+  readonly hooks?: { file(machine: Machine): string; readonly entry: Entry };
+  /** Where its hook is that asks before a file is written. */
+  readonly guard?: { file(machine: Machine): string; readonly entry: Entry };
 }

@@ -1,9 +1,12 @@
 import { join } from 'node:path';
 import type { Client, Machine } from './client.js';
+import { hooksEntry } from './hooks-entry.js';
 import { jsonEntry } from './json-entry.js';
 import { tomlEntry } from './toml-entry.js';
 
 const NAME = 'ecliptic';
+/** What clients let a hook take; it takes less. */
+const HOOK_S = 5;
 
 export const CLIENTS: readonly Client[] = [
   {
@@ -13,6 +16,25 @@ export const CLIENTS: readonly Client[] = [
       exists(join(home, '.claude.json')) || exists(join(home, '.claude')) || has('claude'),
     file: ({ home }) => join(home, '.claude.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ type: 'stdio', command, args, env: {} })),
+    hooks: {
+      file: ({ home }) => join(home, '.claude', 'settings.json'),
+      entry: hooksEntry({
+        words: (event) => ['hook', '--client', 'claude-code', '--event', event],
+        events: ['SessionStart', 'Stop', 'SessionEnd'],
+        hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
+      }),
+    },
+    guard: {
+      file: ({ home }) => join(home, '.claude', 'settings.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'claude-code'],
+        events: ['PreToolUse'],
+        hook: (command) => ({
+          matcher: 'Edit|Write|MultiEdit|NotebookEdit',
+          hooks: [{ type: 'command', command, timeout: HOOK_S }],
+        }),
+      }),
+    },
   },
   {
     id: 'codex',
@@ -24,6 +46,25 @@ export const CLIENTS: readonly Client[] = [
       `args = ${JSON.stringify(args)}`,
       'startup_timeout_sec = 60',
     ]),
+    hooks: {
+      file: (machine) => join(codexFolder(machine), 'hooks.json'),
+      entry: hooksEntry({
+        words: (event) => ['hook', '--client', 'codex', '--event', event],
+        events: ['SessionStart', 'Stop'],
+        hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
+      }),
+    },
+    guard: {
+      file: (machine) => join(codexFolder(machine), 'hooks.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'codex'],
+        events: ['PreToolUse'],
+        hook: (command) => ({
+          matcher: 'apply_patch|Edit|Write',
+          hooks: [{ type: 'command', command, timeout: HOOK_S }],
+        }),
+      }),
+    },
   },
   {
     id: 'gemini',
@@ -31,6 +72,25 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.gemini')) || has('gemini'),
     file: ({ home }) => join(home, '.gemini', 'settings.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+    hooks: {
+      file: ({ home }) => join(home, '.gemini', 'settings.json'),
+      entry: hooksEntry({
+        words: (event) => ['hook', '--client', 'gemini', '--event', event],
+        events: ['SessionStart', 'AfterAgent', 'SessionEnd'],
+        hook: (command) => ({ hooks: [{ name: NAME, type: 'command', command, timeout: HOOK_S * 1_000 }] }),
+      }),
+    },
+    guard: {
+      file: ({ home }) => join(home, '.gemini', 'settings.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'gemini'],
+        events: ['BeforeTool'],
+        hook: (command) => ({
+          matcher: 'write_file|replace',
+          hooks: [{ name: `${NAME}-guard`, type: 'command', command, timeout: HOOK_S * 1_000 }],
+        }),
+      }),
+    },
   },
   {
     id: 'cursor',
@@ -38,6 +98,24 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.cursor')) || has('cursor-agent'),
     file: ({ home }) => join(home, '.cursor', 'mcp.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
+    hooks: {
+      file: ({ home }) => join(home, '.cursor', 'hooks.json'),
+      entry: hooksEntry({
+        words: (event) => ['hook', '--client', 'cursor', '--event', event],
+        events: ['sessionStart', 'stop', 'sessionEnd'],
+        hook: (command) => ({ command }),
+        head: { version: 1 },
+      }),
+    },
+    guard: {
+      file: ({ home }) => join(home, '.cursor', 'hooks.json'),
+      entry: hooksEntry({
+        words: () => ['guard', '--client', 'cursor'],
+        events: ['preToolUse'],
+        hook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete' }),
+        head: { version: 1 },
+      }),
+    },
   },
   {
     id: 'vscode',

@@ -8,19 +8,20 @@ export function jsonEntry(path: readonly string[], value: (server: ServerCommand
     set(text, server) {
       const wanted = value(server);
       if (text === undefined || text.trim() === '') return `${JSON.stringify(nested(path, wanted), null, 2)}\n`;
-      const document = read(text);
+      const document = readJson(text);
       const present = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], document);
       if (JSON.stringify(present) === JSON.stringify(wanted)) return text;
       return applyEdits(text, modify(text, [...path], wanted, { formattingOptions: styleOf(text) }));
     },
     remove(text) {
-      read(text);
+      readJson(text);
       return applyEdits(text, modify(text, [...path], undefined, { formattingOptions: styleOf(text) }));
     },
   };
 }
 
-function read(text: string): unknown {
+/** The object in a JSON file, with or without comments; says what is wrong with one that has none. */
+export function readJson(text: string): object {
   const errors: ParseError[] = [];
   const document: unknown = parse(text, errors, { allowTrailingComma: true });
   const [fault] = errors;
@@ -30,7 +31,8 @@ function read(text: string): unknown {
   throw new EclipticError('INVALID_CONFIG', `it is not valid JSON (${what}); correct it first`);
 }
 
-function styleOf(text: string): FormattingOptions {
+/** How the file is written, so that what is added looks the same. */
+export function styleOf(text: string): FormattingOptions {
   const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
   const eol = text.includes('\r\n') ? '\r\n' : '\n';
   return indent.startsWith('\t')

@@ -55,20 +55,36 @@ export class Setup {
     return CLIENTS.filter((client) => (named.length > 0 ? named.includes(client.id) : client.isHere(this.#machine)));
   }
 
-  /** What would be changed; clients whose configuration is right already are left out. */
-  plan(clients: readonly Client[], server: (client: Client) => ServerCommand): Change[] {
+  /** What would be changed, with hooks and guards if asked for; files that are right already are left out. */
+  plan(
+    clients: readonly Client[],
+    server: (client: Client) => ServerCommand,
+    hooks?: ServerCommand,
+    guard?: ServerCommand,
+  ): Change[] {
     return clients.flatMap((client): Change[] => {
-      const { id, title, entry } = client;
-      const file = client.file(this.#machine);
-      const about = { client: id, title, file };
-      try {
-        const before = readText(file);
-        const after = entry.set(before, server(client));
-        return after === before ? [] : [{ ...about, before, after }];
-      } catch (error) {
-        return [{ ...about, before: undefined, after: undefined, problem: describeError(error) }];
-      }
+      const { id, title } = client;
+      const parts = [
+        { file: client.file(this.#machine), entry: client.entry, command: server(client) },
+        ...this.#part(client.hooks, hooks),
+        ...this.#part(client.guard, guard),
+      ];
+      return [...new Set(parts.map(({ file }) => file))].flatMap((file): Change[] => {
+        const about = { client: id, title, file };
+        try {
+          const before = readText(file);
+          const here = parts.filter((part) => part.file === file);
+          const after = here.reduce<string | undefined>((text, { entry, command }) => entry.set(text, command), before);
+          return after === before ? [] : [{ ...about, before, after }];
+        } catch (error) {
+          return [{ ...about, before: undefined, after: undefined, problem: describeError(error) }];
+        }
+      });
     });
+  }
+
+  #part(place: Client['hooks'], command: ServerCommand | undefined) {
+    return place && command ? [{ file: place.file(this.#machine), entry: place.entry, command }] : [];
   }
 
   /** Writes one change, if the file is still what it was when it was planned. */
@@ -94,9 +110,15 @@ export class Setup {
         const present = readText(file);
         if (!client || present === undefined) return [];
         const untouched = digest(present) === after;
-        const restored = untouched ? (before ?? undefined) : client.entry.remove(present);
+        const restored = untouched ? (before ?? undefined) : this.#without(client, file, present);
         return [{ client: id, title: client.title, file, before: present, after: restored }];
       });
+  }
+
+  /** That file without anything of ours. */
+  #without(client: Client, file: string, text: string): string {
+    const places = [client, client.hooks, client.guard].filter((place) => place?.file(this.#machine) === file);
+    return places.reduce((rest, place) => place!.entry.remove(rest), text);
   }
 
   undo({ client, file, before, after }: Change): void {

@@ -3,7 +3,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { MAX_TEXT_CHARS, NEEDS, type Needs } from '../letter.js';
 import type { MemberContext, MeshCall, MeshTool } from '../member-context.js';
 import type { OpenLetter } from '../member-mail.js';
-import { seesMailOf } from '../sees-mail.js';
+import { hasHandler, seesMailOf } from '../sees-mail.js';
 import { LONGEST_WAIT_S, read } from './arguments.js';
 
 const Arguments = z.strictObject({
@@ -41,7 +41,7 @@ export const sendTool: MeshTool = async (member, args, call) => {
   const reply = wait_s > 0 ? await waitForReply(member, outgoing.thread, wait_s, call) : undefined;
   const { state } = await member.mail.receipt(id);
   const name = member.names.display(outgoing.to);
-  const expected = visibility(member, outgoing.to);
+  const expected = visibility(member, outgoing.to, needs);
   const answered = reply ? await member.present([reply], call.number) : [];
   const said = `${id} to ${name}: ${state}${state === 'stored' || state === 'arrived' ? `; ${expected}` : ''}.`;
   const none = wait_s > 0 && !reply ? ['No answer yet; it will be in mesh_inbox.'] : [];
@@ -113,10 +113,12 @@ async function waitForReply(
 }
 
 /** What the sender may expect of the recipient. */
-function visibility({ registry }: MemberContext, address: string): string {
+function visibility({ registry }: MemberContext, address: string, needs: Needs): string {
   const entry = registry.entry(address);
   if (!entry) return 'away: it waits on disk until they are back';
   const sees = seesMailOf(entry.card);
+  // Nobody is woken for what needs nothing.
+  if (sees === 'wakes' && needs === 'none' && !hasHandler(entry.card)) return 'they see it when they look';
   return sees === 'wakes'
     ? 'they are woken'
     : sees === 'next_turn'

@@ -1,0 +1,115 @@
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { Store } from '../../store/store.js';
+import type { LeaseRow } from '../../store/tables.js';
+import type { Lease } from './lease-machine.js';
+
+/** A lease of a member of this node. Its times are by this node's clock. */
+export interface HeldLease extends Lease {
+  readonly repository: string;
+  /** Was the holder told that it ends soon? */
+  readonly warned: boolean;
+}
+
+export interface HeldLeasesComponents {
+  runtime: Runtime;
+  store: Store;
+  /** Tells a member something by mail, which it gets also if it is away now. */
+  notify: (holder: string, text: string) => Promise<void>;
+}
+
+/** The part of its time after which a holder is told that a lease ends. */
+const WARN_AT = 0.8;
+
+/** What the members of this node hold. Each is told when most of its time is over, and when all is. */
+export class HeldLeases {
+  readonly #components: HeldLeasesComponents;
+  readonly #leases = new Map<string, HeldLease>();
+  #timer: Timer | undefined;
+  #looking: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(components: HeldLeasesComponents, rows: readonly LeaseRow[]) {
+    this.#components = components;
+    for (const { place: _place, warned, ...lease } of rows)
+      this.#leases.set(lease.id, { ...lease, warned: warned === 1 });
+    this.#lookLater();
+  }
+
+  get all(): HeldLease[] {
+    const now = this.#components.runtime.now();
+    return [...this.#leases.values()].filter(({ expiresAt }) => expiresAt > now);
+  }
+
+  has(id: string): boolean {
+    return this.#leases.has(id);
+  }
+
+  async put(leases: readonly HeldLease[]): Promise<void> {
+    for (const lease of leases) this.#leases.set(lease.id, lease);
+    const { store } = this.#components;
+    await store.write(
+      leases.map((lease) => ({ put: 'leases', row: { place: 'held', ...lease, warned: lease.warned ? 1 : 0 } })),
+    );
+    this.#lookLater();
+  }
+
+  async remove(ids: readonly string[]): Promise<void> {
+    for (const id of ids) this.#leases.delete(id);
+    if (ids.length > 0) await this.#components.store.write([{ delete: 'leases', where: { place: 'held', id: ids } }]);
+  }
+
+  /** A lease is over before its time: its holder is told why. */
+  async end(id: string, reason: string): Promise<void> {
+    const lease = this.#leases.get(id);
+    if (!lease) return;
+    await this.#components.notify(lease.holder, `You no longer hold ${lease.glob}: ${reason}. Stop editing it.`);
+    await this.remove([id]);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+
+  #lookLater(): void {
+    this.#timer?.cancel();
+    if (this.#closed || this.#leases.size === 0) return;
+    const due = Math.min(
+      ...[...this.#leases.values()].map((lease) => (lease.warned ? lease.expiresAt : warnAt(lease))),
+    );
+    const { runtime } = this.#components;
+    this.#timer = runtime.setTimer(() => this.#lookNow(), Math.max(0, Math.min(due - runtime.now(), 86_400_000)));
+  }
+
+  #lookNow(): void {
+    this.#looking ??= this.#look()
+      .catch((error: unknown) =>
+        this.#components.runtime.logger.error({ err: error }, 'a notice of a lease was not kept'),
+      )
+      .finally(() => {
+        this.#looking = undefined;
+        this.#lookLater();
+      });
+  }
+
+  /** The notice is on disk before it counts as given. */
+  async #look(): Promise<void> {
+    const { runtime, notify } = this.#components;
+    for (const lease of [...this.#leases.values()]) {
+      const now = runtime.now();
+      if (this.#closed) return;
+      if (now >= lease.expiresAt) {
+        await notify(lease.holder, `Your lease on ${lease.glob} has lapsed. Take it again before you edit there.`);
+        if (this.#leases.get(lease.id) === lease) await this.remove([lease.id]);
+      } else if (!lease.warned && now >= warnAt(lease)) {
+        const seconds = Math.ceil((lease.expiresAt - now) / 1_000);
+        await notify(lease.holder, `Your lease on ${lease.glob} ends in ${seconds} s: renew it, or release it.`);
+        if (this.#leases.get(lease.id) === lease) await this.put([{ ...lease, warned: true }]);
+      }
+    }
+  }
+}
+
+function warnAt({ since, expiresAt }: Lease): number {
+  return since + WARN_AT * (expiresAt - since);
+}

@@ -1,0 +1,108 @@
+import { z } from 'zod';
+
+/** Repositories that somebody works in, and whether somebody there has no guard: as devices tell each other. */
+export const HereSchema = z.array(z.tuple([z.string().max(64), z.boolean()])).max(1_000);
+export type Here = z.infer<typeof HereSchema>;
+
+interface Participant {
+  readonly checkout: string;
+  readonly client: string;
+  /** Its process and those that it came from, the nearest first. */
+  readonly ancestors: readonly number[];
+  /** Undefined while that is being found out. */
+  repository: string | undefined;
+  guarded: boolean;
+}
+
+/** Who works in which repository now, here and on the owner's other devices, and whose edits a guard sees. */
+export class Participants {
+  readonly #here = new Map<string, Participant>();
+  readonly #elsewhere = new Map<string, Here>();
+  /** Who has been here since this node started. */
+  readonly #been = new Set<string>();
+
+  join(name: string, about: Pick<Participant, 'checkout' | 'client' | 'ancestors'>): void {
+    this.#been.add(name);
+    this.#here.set(name, { ...about, repository: undefined, guarded: false });
+  }
+
+  leave(name: string): void {
+    this.#here.delete(name);
+  }
+
+  isHere(name: string): boolean {
+    return this.#here.has(name);
+  }
+
+  hasBeenHere(name: string): boolean {
+    return this.#been.has(name);
+  }
+
+  checkoutOf(name: string): string | undefined {
+    return this.#here.get(name)?.checkout;
+  }
+
+  worksIn(name: string, repository: string): void {
+    const known = this.#here.get(name);
+    if (known) known.repository = repository;
+  }
+
+  /** The guard of that member's client has spoken. True when that is news. */
+  proveGuard(name: string): boolean {
+    const known = this.#here.get(name);
+    if (!known || known.guarded) return false;
+    known.guarded = true;
+    return true;
+  }
+
+  /**
+   * Whom a guard speaks for: who has the nearest process in common with it; where processes cannot be told, who works in
+   * its folder with that client. `certain` where that is one, which works where the guard was called.
+   */
+  spokenForBy({ client, ancestors, checkout }: Pick<Participant, 'checkout' | 'client' | 'ancestors'>) {
+    const distance = (one: Participant) => {
+      const at = ancestors.findIndex((pid) => pid > 1 && one.ancestors.includes(pid));
+      return at < 0 ? Number.POSITIVE_INFINITY : at;
+    };
+    const all = [...this.#here];
+    const least = Math.min(...all.map(([, one]) => distance(one)));
+    const related = all.filter(([, one]) => {
+      if (Number.isFinite(least)) return distance(one) === least;
+      return one.checkout === checkout && one.client.toLowerCase().includes(client.split('-')[0]!);
+    });
+    const [only] = related;
+    const certain = related.length === 1 && isWithin(checkout, only![1].checkout);
+    return { names: related.map(([name]) => name), certain };
+  }
+
+  /** What the other devices are told. */
+  get here(): Here {
+    const unguarded = new Map<string, boolean>();
+    for (const { repository, guarded } of this.#here.values()) {
+      if (repository !== undefined) unguarded.set(repository, unguarded.get(repository) === true || !guarded);
+    }
+    return [...unguarded];
+  }
+
+  heard(node: string, here: Here): void {
+    this.#elsewhere.set(node, here);
+  }
+
+  lost(node: string): void {
+    this.#elsewhere.delete(node);
+  }
+
+  /** Does a guard see the edits of everyone who works there? */
+  allGuarded(repository: string): boolean {
+    const own = [...this.#here.values()].filter((one) => (one.repository ?? repository) === repository);
+    const others = [...this.#elsewhere.values()].flat();
+    return (
+      own.every(({ guarded }) => guarded) && !others.some(([other, unguarded]) => other === repository && unguarded)
+    );
+  }
+}
+
+/** Is one of the two folders in the other? */
+function isWithin(one: string, other: string): boolean {
+  return `${one}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${one}/`);
+}

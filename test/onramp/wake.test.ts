@@ -1,0 +1,214 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { describe, expect, it, vi } from 'vitest';
+import type { TestedRow } from '../../src/onramp/wake/wakes.js';
+import { BIN, type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
+import { bodiesIn, idsIn } from '../onramp-fixture.js';
+import { CodingAgent } from './coding-agent.js';
+import { FakeClaude, FakeCodex, FakeOpencode } from './fake-clients.js';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const CLAUDE = { name: 'claude-code', version: '2.1.270' };
+const CODEX = { name: 'codex-mcp-client', version: '0.153.4' };
+const OPENCODE = { name: 'opencode', version: '1.4.3' };
+const GEMINI = { name: 'gemini-cli-mcp-client', version: '0.0.1' };
+const CURSOR = { name: 'cursor-vscode', version: '1.0.0' };
+
+/** A model in one line: given a turn, it reads its mail and closes it. */
+function reader(agent: CodingAgent, heard: string[]): () => Promise<void> {
+  return async () => {
+    const text = await agent.call('mesh_inbox');
+    heard.push(...bodiesIn(text));
+    await agent.call('mesh_inbox', { done: idsIn(text) });
+  };
+}
+
+async function scene(cluster: Cluster, config = {}) {
+  const node = await cluster.start('desk', { config: { onramp: { wake: { testWithinS: 5, ...config } } } });
+  const alice = await joined(cluster, node, 'alice');
+  return { node, alice };
+}
+
+function joined(
+  cluster: Cluster,
+  node: ProcessNode,
+  name: string,
+  env = {},
+  client?: typeof CLAUDE,
+): Promise<CodingAgent> {
+  return CodingAgent.start(cluster, ['--as', name, '--no-start', '--data', node.data], env, client);
+}
+
+/** Runs a hook as a client does. */
+async function hook(cluster: Cluster, node: ProcessNode, client: string, event: string, payload: object, env = {}) {
+  const { folder } = cluster;
+  const child = spawn(process.execPath, [BIN, 'hook', '--client', client, '--event', event, '--data', node.data], {
+    cwd: folder,
+    env: { PATH: process.env.PATH!, HOME: folder, ...env },
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
+  let out = '';
+  child.stdout.on('data', (text) => {
+    out += text;
+  });
+  child.stdin.end(JSON.stringify(payload));
+  const [code] = (await once(child, 'close')) as [number];
+  return { code, answer: JSON.parse(out) as Record<string, unknown> };
+}
+
+async function tested(cluster: Cluster, node: ProcessNode, name: string): Promise<TestedRow> {
+  const { stdout, code } = await cluster.run(['doctor', '--wake', name, '--json', '--data', node.data]);
+  expect(code).toBe(0);
+  const [row] = JSON.parse(stdout) as TestedRow[];
+  return row!;
+}
+
+describe('an idle agent’s client', () => {
+  it(
+    'of Claude Code is told by its session’s inbox, once its hook has said where that is [ON6]',
+    inCluster(async (cluster) => {
+      const { node, alice } = await scene(cluster);
+      const claude = await FakeClaude.start(cluster.folder);
+      cluster.onEnd(() => claude.stop());
+      const session = { CLAUDE_CODE_SESSION_ID: 'session-1' };
+      const bob = await joined(cluster, node, 'bob', session, CLAUDE);
+      const heard: string[] = [];
+      claude.onPrompt = reader(bob, heard);
+      await bob.call('mesh_peers');
+      expect(await tested(cluster, node, 'bob')).toMatchObject({
+        way: null,
+        seesMail: 'polls',
+        test: { passed: false },
+      });
+      const start = { session_id: 'session-1', cwd: '/elsewhere', hook_event_name: 'SessionStart' };
+      const told = await hook(cluster, node, 'claude-code', 'SessionStart', start, claude.env);
+      expect(told).toEqual({ code: 0, answer: {} });
+      expect(await tested(cluster, node, 'bob')).toMatchObject({ seesMail: 'wakes', test: { passed: true } });
+      expect(await alice.call('mesh_peers', { match: 'bob' })).toContain('bob [wakes]');
+      heard.length = 0;
+      const started = performance.now();
+      await alice.call('mesh_send', { to: 'bob', text: 'please review', needs: 'reply' });
+      await until(() => heard.length > 0, 'it has read it');
+      expect(performance.now() - started).toBeLessThan(2_000);
+      expect(heard).toEqual(['please review']);
+      expect(JSON.stringify(claude.lines)).not.toContain('please review');
+      const { stdout } = await cluster.run(['doctor', '--wake', '--json', '--data', node.data]);
+      expect(stdout).not.toContain(claude.token);
+    }),
+  );
+
+  it(
+    'that takes every pointer and shows none is not said to wake anybody, and nothing counts as read [ON5] [ON6]',
+    inCluster(async (cluster) => {
+      const { node, alice } = await scene(cluster, { readWithinS: 2 });
+      const claude = await FakeClaude.start(cluster.folder);
+      cluster.onEnd(() => claude.stop());
+      claude.wants = () => undefined;
+      const bob = await joined(cluster, node, 'bob', claude.env, CLAUDE);
+      await bob.call('mesh_peers');
+      const row = await tested(cluster, node, 'bob');
+      expect(row).toMatchObject({ seesMail: 'polls', path: 'failed', test: { passed: false } });
+      expect(row.test.reason).toContain('not read');
+      const [id] = idsIn(await alice.call('mesh_send', { to: 'bob', text: 'hello?', needs: 'reply' }));
+      expect(await alice.call('mesh_peers', { match: 'bob' })).toContain('bob [polls]');
+      const { state } = await node.call<{ state: string }>('receipt', { id });
+      expect(state).toBe('arrived');
+    }),
+  );
+
+  it.skipIf(process.platform !== 'linux')(
+    'of Codex is told by the queue of the thread that its calls name, while a process runs it [ON6]',
+    inCluster(async (cluster) => {
+      const { node, alice } = await scene(cluster);
+      const codex = new FakeCodex(cluster.folder);
+      await codex.run();
+      cluster.onEnd(() => codex.quit());
+      const bob = await joined(cluster, node, 'bob', codex.env, CODEX);
+      const heard: string[] = [];
+      codex.onPrompt = reader(bob, heard);
+      await bob.ask('tools/call', { name: 'mesh_peers', arguments: {}, _meta: { threadId: codex.thread } });
+      expect(await tested(cluster, node, 'bob')).toMatchObject({ seesMail: 'wakes', test: { passed: true } });
+      const started = performance.now();
+      await alice.call('mesh_send', { to: 'bob', text: 'please review', needs: 'ack' });
+      await until(() => heard.includes('please review'), 'it has read it');
+      expect(performance.now() - started).toBeLessThan(2_000);
+      await codex.quit();
+      const before = codex.queued.length;
+      await alice.call('mesh_send', { to: 'bob', text: 'are you there?', needs: 'ack' });
+      await until(
+        async () => (await alice.call('mesh_peers', { match: 'bob' })).includes('[polls]'),
+        'it is not claimed',
+      );
+      expect(codex.queued.length).toBe(before);
+    }),
+  );
+
+  it(
+    'of opencode is told by its server, once its plugin has said where that is [ON6]',
+    inCluster(async (cluster) => {
+      const { node, alice } = await scene(cluster);
+      const opencode = await FakeOpencode.start('pass');
+      cluster.onEnd(() => opencode.stop());
+      const bob = await joined(cluster, node, 'bob', {}, OPENCODE);
+      const heard: string[] = [];
+      opencode.onPrompt = reader(bob, heard);
+      await bob.call('mesh_peers');
+      const told = { sessionID: opencode.session, serverUrl: opencode.url, cwd: cluster.folder };
+      await hook(cluster, node, 'opencode', 'session', told, { OPENCODE_SERVER_PASSWORD: 'pass' });
+      const started = performance.now();
+      await alice.call('mesh_send', { to: 'bob', text: 'please review', needs: 'reply' });
+      await until(() => heard.length > 0, 'it has read it');
+      expect(performance.now() - started).toBeLessThan(2_000);
+      expect(await tested(cluster, node, 'bob')).toMatchObject({ seesMail: 'wakes', test: { passed: true } });
+    }),
+  );
+});
+
+describe('the end-of-turn hook', () => {
+  it(
+    'of Gemini and of Cursor prolongs the turn for mail that needs the agent, in the client’s own JSON [ON6]',
+    inCluster(async (cluster) => {
+      const { node, alice } = await scene(cluster);
+      const clients = [
+        { client: 'gemini', event: 'AfterAgent', info: GEMINI, payload: { session_id: 's', stop_hook_active: false } },
+        { client: 'cursor', event: 'stop', info: CURSOR, payload: { status: 'completed', loop_count: 0 } },
+      ];
+      for (const { client, event, info, payload } of clients) {
+        const agent = await joined(cluster, node, client, {}, info);
+        await agent.call('mesh_peers');
+        expect(await hook(cluster, node, client, event, payload)).toEqual({ code: 0, answer: {} });
+        expect(await alice.call('mesh_peers', { match: client })).toContain(`${client} [next_turn]`);
+        const [id] = idsIn(await alice.call('mesh_send', { to: client, text: 'please review', needs: 'reply' }));
+        const { code, answer } = await hook(cluster, node, client, event, payload);
+        expect(code).toBe(0);
+        const pointer = client === 'gemini' ? answer.reason : answer.followup_message;
+        expect(pointer).toContain(id);
+        expect(Object.keys(answer)).toEqual(client === 'gemini' ? ['decision', 'reason'] : ['followup_message']);
+        expect(JSON.stringify(answer)).not.toContain('please review');
+        const heard: string[] = [];
+        await reader(agent, heard)();
+        expect(heard).toEqual(['please review']);
+        expect(await hook(cluster, node, client, event, payload)).toEqual({ code: 0, answer: {} });
+      }
+    }),
+  );
+
+  it(
+    'lets the client go its way without a node, with one that hangs, and with nonsense [ON6]',
+    inCluster(async (cluster) => {
+      const node = cluster.node('nowhere');
+      mkdirSync(node.data, { recursive: true });
+      for (const client of ['gemini', 'nobody']) {
+        expect(await hook(cluster, node, client, 'AfterAgent', {})).toEqual({ code: 0, answer: {} });
+      }
+      await node.start();
+      process.kill(node.pid, 'SIGSTOP');
+      const started = performance.now();
+      expect(await hook(cluster, node, 'gemini', 'AfterAgent', {})).toEqual({ code: 0, answer: {} });
+      expect(performance.now() - started).toBeLessThan(4_000);
+      process.kill(node.pid, 'SIGCONT');
+    }),
+  );
+});
