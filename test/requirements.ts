@@ -661,6 +661,7 @@ const onramp = section('on-ramp, test', 'ON', [
   ['ON13', 'onramp', 'Racing takes of a lease have one holder; dead holders lose it; guards deny in each contract.'],
   ['ON14', 'onramp', 'Agents that answer each other for ever are stopped, with the reason, while real work passes.'],
   ['ON15', 'onramp', 'No text gets out of its fence.'],
+  ['ON16', 'onramp', 'Nobody between two nodes sees a word of what they say.'],
   ['ON18', 'onramp', 'Setup and undo are idempotent and exact to the byte; a dry run touches nothing.'],
 ]);
 

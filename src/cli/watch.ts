@@ -4,7 +4,7 @@ import type { Command } from './command.js';
 import { LiveArea } from './live-area.js';
 
 export const command: Command = {
-  summary: 'one screen of the coding agents here: who is there, unread mail, tasks, what is held',
+  summary: 'one screen of the coding agents here: who is there, unread mail, tasks, leases, what is held',
   usage: 'watch [--once] [--json]',
   options: { once: { type: 'boolean' } },
   optionHelp: [['--once', 'show it once and end']],
@@ -28,7 +28,7 @@ export const command: Command = {
 
 const EVERY_MS = 1_000;
 
-function rows({ agents, tasks, held }: Overview): string[] {
+function rows({ agents, tasks, leases, held }: Overview): string[] {
   const width = Math.max(5, ...agents.map(({ name }) => name.length));
   return [
     `${'AGENT'.padEnd(width)}  STATE   SEES MAIL  UNREAD  OPEN  DOES`,
@@ -40,6 +40,8 @@ function rows({ agents, tasks, held }: Overview): string[] {
     '',
     `tasks: ${tasks.length === 0 ? 'none' : ''}`,
     ...tasks.map(({ id, from, to, state, title }) => `  ${id}  ${from} to ${to}  ${state}  ${title}`),
+    `leases: ${leases.length === 0 ? 'none' : ''}`,
+    ...leases.map(({ name, glob, repositoryName, label }) => `  ${name}  ${glob}  in ${repositoryName}  ${label}`),
     `held: ${held.length === 0 ? 'nothing' : `${held.length}; see: ecliptic held`}`,
     ...held.map(({ id, from, to }) => `  ${id}  ${from} to ${to}`),
   ];

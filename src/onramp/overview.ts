@@ -26,6 +26,12 @@ interface TaskLine {
 export interface Overview {
   readonly agents: readonly AgentLine[];
   readonly tasks: readonly TaskLine[];
+  readonly leases: readonly {
+    readonly name: string;
+    readonly glob: string;
+    readonly repositoryName: string;
+    readonly label: string;
+  }[];
   readonly held: readonly { readonly id: string; readonly from: string; readonly to: string }[];
 }
 
@@ -56,5 +62,9 @@ export async function overview(onramp: Onramp, registry: AgentRegistry): Promise
     })),
   );
   const held = (await onramp.held()).map(({ id, from, to }) => ({ id, from, to }));
-  return { agents: [...(await Promise.all(members)), ...remote], tasks, held };
+  const leases = (await onramp.leases.list()).map(({ holder, glob, repository, label }) => {
+    const repositoryName = onramp.leases.nameOf(repository);
+    return { name: onramp.names.display(holder), glob, repositoryName, label };
+  });
+  return { agents: [...(await Promise.all(members)), ...remote], tasks, leases, held };
 }

@@ -142,7 +142,7 @@ describe('a swarm', () => {
     });
   });
 
-  it('gives what one fails at to another, and tells when nobody manages [R8.5]', async () => {
+  it('gives what one fails at to another, and tells when nobody manages [R8.5 RS3 UT6]', async () => {
     const node = await start();
     node.agent({ id: 'clumsy', capabilities: ['cut', 'hold'] }).onRequest(() => {
       throw new EclipticError('HANDLER_FAILED', 'it slipped');
