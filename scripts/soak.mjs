@@ -15,6 +15,11 @@ const SUITES = [
   'test/a2a',
   'src/coordination',
   'test/coordination',
+  'test/swarm',
+  'test/providers',
+  'test/credentials',
+  'src/onramp',
+  'test/onramp',
 ];
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { describeFailure, runSeed, type SeedResult } from './simulated-mesh.js';
 
-/** As many as take about half a minute. `ECLIPTIC_SEEDS=500` soaks; `ECLIPTIC_SEED=17` replays one and shows its log. */
-const DEFAULT_SEEDS = 130;
+/** As many as take about a quarter of a minute. `ECLIPTIC_SEEDS=500` soaks; `ECLIPTIC_SEED=17` replays one and shows its log. */
+const DEFAULT_SEEDS = 40;
 const { ECLIPTIC_SEED, ECLIPTIC_SEEDS } = process.env;
 const replayed = ECLIPTIC_SEED === undefined ? undefined : Number(ECLIPTIC_SEED);
 const count = Number(ECLIPTIC_SEEDS ?? DEFAULT_SEEDS);

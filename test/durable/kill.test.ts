@@ -14,7 +14,7 @@ import type { Entry, Ledger } from './agents/ledger.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const { rounds, perRound } = SOAK ? { rounds: 200, perRound: 50 } : { rounds: 6, perRound: 100 };
+const { rounds, perRound } = SOAK ? { rounds: 200, perRound: 50 } : { rounds: 4, perRound: 100 };
 /** Calls to the control socket at once. */
 const AT_ONCE = 20;
 const LEDGER = new URL('./agents/ledger.ts', import.meta.url);

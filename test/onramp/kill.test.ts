@@ -6,7 +6,7 @@ import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 180_000 });
 
-const { total, strikes } = SOAK ? { total: 10_000, strikes: 300 } : { total: 150, strikes: 6 };
+const { total, strikes } = SOAK ? { total: 10_000, strikes: 300 } : { total: 80, strikes: 4 };
 const ENDS = ['done', 'replied', 'declined', 'refused', 'expired', 'undeliverable'];
 
 describe('coding agents on two nodes, while everything is killed at random', () => {
