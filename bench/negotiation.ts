@@ -1,7 +1,7 @@
 import { createNode, MemoryStore } from 'ecliptic';
 import { compare, type Report } from './compare.js';
 
-const SUITE = 'negotiation';
+const SUITE = 'coordination';
 
 /** Work handed over by proposal, acceptance, confirmation and result, beside the same work asked for by a bare request. */
 export async function run(report: Report): Promise<void> {

@@ -33,12 +33,12 @@ const report: Report = {
     if (json) return console.log(JSON.stringify(row));
     const { suite, name, ratio, ours, theirs, unit } = row;
     console.log(
-      `${suite.padEnd(8)}${name.padEnd(36)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}`,
+      `${suite.padEnd(14)}${name.padEnd(36)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}`,
     );
   },
   figure(suite, name, value, unit) {
     if (json) return console.log(JSON.stringify({ suite, name, value, unit }));
-    console.log(`${suite.padEnd(8)}${name.padEnd(36)}${format(value).padStart(8)}   ${unit}`);
+    console.log(`${suite.padEnd(14)}${name.padEnd(36)}${format(value).padStart(8)}   ${unit}`);
   },
 };
 
