@@ -63,7 +63,9 @@ export const command: Command = {
       results.push({ client, file, applied, problem });
     }
     const found = clients.map(({ id }) => id);
-    output.value({ clients: found, changes: results }, () => summary(results, ready.length, found));
+    output.value({ clients: found, changes: results }, () =>
+      summary(results, ready.length, found, values.undo === true),
+    );
   },
 };
 
@@ -73,15 +75,24 @@ function describe({ title, file, before, after, problem }: Change): string {
   return `${head}\n${changedLines(before ?? '', after ?? '').join('\n')}\n`;
 }
 
-function summary(results: readonly { applied: boolean }[], ready: number, found: readonly string[]): string {
+function summary(
+  results: readonly { applied: boolean }[],
+  ready: number,
+  found: readonly string[],
+  undone: boolean,
+): string {
   if (results.length === 0) {
+    if (undone) return 'Nothing to undo.';
     return found.length === 0
       ? 'No coding agent was found here. By hand, it is one line: npx ecliptic mcp --as NAME'
       : `Nothing to do: ${found.join(', ')} as they should be.`;
   }
   const applied = results.filter((result) => result.applied).length;
-  if (applied === 0)
-    return ready === 0 ? 'Nothing was changed.' : 'Nothing was changed. Apply it with: ecliptic setup --yes';
+  if (applied === 0) {
+    const again = `ecliptic setup ${undone ? '--undo ' : ''}--yes`;
+    return ready === 0 ? 'Nothing was changed.' : `Nothing was changed. Apply it with: ${again}`;
+  }
+  if (undone) return `${applied} brought back. Start the agents anew.`;
   return `${applied} changed. Start the agents anew; undo it with: ecliptic setup --undo`;
 }
 

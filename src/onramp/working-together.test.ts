@@ -24,7 +24,9 @@ describe('tasks between members', () => {
     await nodes.runtime.advance(2_000);
     expect(await bob.call('mesh_peers')).toContain(`Task ${id} offered by alice@desk: Review it`);
     expect(bodiesIn(await bob.call('mesh_task', { action: 'list' }))).toEqual(['all of it']);
-    expect(await bob.call('mesh_task', { action: 'accept', id })).toContain('is yours');
+    const accepted = await bob.call('mesh_task', { action: 'accept', id });
+    expect(accepted).toContain('is yours');
+    expect(bodiesIn(accepted)).toEqual(['all of it']);
     await bob.call('mesh_task', { action: 'progress', id, detail: 'half' });
     await nodes.runtime.advance(2_000);
     expect(await alice.call('mesh_task', { action: 'list' })).toContain(': half:');

@@ -28,8 +28,10 @@ export class Asking {
     this.#components = components;
   }
 
+  /** Others may have said what they have before anything could be asked. */
   start(): void {
     this.#open = true;
+    this.soon();
   }
 
   close(): void {

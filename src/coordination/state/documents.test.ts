@@ -225,6 +225,22 @@ describe('a shared document', () => {
     );
   });
 
+  it('catches up at once, though the others spoke before what was kept of it was read', async () => {
+    const store = new MemoryStore();
+    const { node, runtime } = await start({ store });
+    const one = node.agent({ id: 'mars' }).state('plan');
+    await runtime.advance(200);
+    one.map('notes').set('step', 3);
+    await runtime.advance(200);
+    const read = store.read.bind(store);
+    store.read = (query) => new Promise((resolve) => void runtime.setTimer(() => resolve(read(query)), 20));
+    const other = node.agent({ id: 'venus' }).state('plan');
+    const caughtUp = other.caughtUp(1_000);
+    await runtime.advance(200);
+    expect(other.toJSON()).toEqual({ notes: { step: 3 } });
+    expect(await caughtUp).toBe(true);
+  });
+
   it('lets in only whom its member admits', async () => {
     const { node, runtime, mars, venus } = await pair();
     const own = mars.state('private', { admits: ({ address }) => address === 'earth' });

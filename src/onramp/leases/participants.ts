@@ -96,9 +96,10 @@ export class Participants {
   allGuarded(repository: string): boolean {
     const own = [...this.#here.values()].filter((one) => (one.repository ?? repository) === repository);
     const others = [...this.#elsewhere.values()].flat();
-    return (
-      own.every(({ guarded }) => guarded) && !others.some(([other, unguarded]) => other === repository && unguarded)
-    );
+    const there = others.filter(([other]) => other === repository);
+    // Where nobody works, no guard has spoken.
+    if (own.length === 0 && there.length === 0) return false;
+    return own.every(({ guarded }) => guarded) && there.every(([, unguarded]) => !unguarded);
   }
 }
 

@@ -58,14 +58,14 @@ function addressee({ names, registry, name }: MemberContext, to: string) {
   }
 }
 
-async function act({ tasks, names }: MemberContext, { action, detail }: Arguments, id: string): Promise<string> {
+async function act(member: MemberContext, { action, detail }: Arguments, id: string): Promise<string> {
+  const { tasks, names } = member;
   switch (action) {
     case 'accept': {
       const task = tasks.taken(id);
       task.engagement = await task.proposal.accept();
       const { input, from } = task.proposal;
-      const words = input === undefined || input === null ? '' : `\n${JSON.stringify(input)}`;
-      return `Task ${id} is yours. Tell ${names.display(from)} with progress, done or failed.${oneLine(words, 2_000)}`;
+      return `Task ${id} is yours. Tell ${names.display(from)} with progress, done or failed.${details(member, input)}`;
     }
     case 'counter':
       await tasks.taken(id).proposal.reject(`counter: ${detail ?? ''}`);
@@ -96,8 +96,8 @@ function list(member: MemberContext): Answer {
   const { tasks, names } = member;
   const offered = [...tasks.offered].map(([id, { proposal, engagement }]) => {
     const state = engagement ? 'yours' : 'waits for your answer';
-    const words = typeof proposal.input === 'string' ? `\n${quoted(proposal.input, member.mark())}` : '';
-    return `${id} from ${names.display(proposal.from)} (${state}): ${oneLine(proposal.proposal.taskDescription, TITLE_CHARS)}${words}`;
+    const title = oneLine(proposal.proposal.taskDescription, TITLE_CHARS);
+    return `${id} from ${names.display(proposal.from)} (${state}): ${title}${details(member, proposal.input)}`;
   });
   const given = [...tasks.given].map(([id, { negotiation, outcome, progress }]) => {
     const { status, rejectionReason, taskDescription } = negotiation.proposal;
@@ -109,4 +109,10 @@ function list(member: MemberContext): Answer {
   });
   const text = [...offered, ...given].join('\n') || 'No tasks.';
   return { text, structured: { offered: [...tasks.offered.keys()], given: [...tasks.given.keys()] } };
+}
+
+/** What the offer says besides its title: the peer's words. */
+function details(member: MemberContext, input: unknown): string {
+  if (input === undefined || input === null) return '';
+  return `\n${quoted(typeof input === 'string' ? input : JSON.stringify(input), member.mark())}`;
 }
