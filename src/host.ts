@@ -1,6 +1,5 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { ACP_RULES } from './acp/permission.js';
 import type { McpServer } from './acp/sdk.js';
 import type { Agent } from './agent/agent.js';
@@ -35,6 +34,7 @@ import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { RalphLoop } from './orchestrator/ralph/ralph-loop.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
 import { describeItself } from './orchestrator/self-description.js';
+import { PROGRAM, VERSION } from './package.js';
 import { Children } from './process/children.js';
 import { MemoryWatch } from './process/memory-watch.js';
 import { serveRemoteAgents } from './providers/a2a-agent.js';
@@ -48,7 +48,6 @@ import { reportActions, reportCredentials } from './records/guarded-events.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
 import type { Runtime } from './runtime/runtime.js';
 import { SqliteStore } from './store/sqlite-store.js';
-import { VERSION } from './version.js';
 
 export interface HostInit {
   runtime: Runtime;
@@ -392,8 +391,7 @@ function meshAccess({ gateway, node }: Host, agent: string, overHttp: boolean, d
     const headers = [{ name: 'Authorization', value: `Bearer ${token}` }];
     return { type: 'http', name, url: gateway.mcpUrl, headers };
   }
-  const program = fileURLToPath(new URL('../bin/ecliptic', import.meta.url));
-  const args = [program, 'mcp', '--tools', 'all', '--as', agent, '--data', dataFolder];
+  const args = [PROGRAM, 'mcp', '--tools', 'all', '--as', agent, '--data', dataFolder];
   return { name, command: process.execPath, args, env: [] };
 }
 

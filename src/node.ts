@@ -26,6 +26,7 @@ import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
 import { OWNER } from './onramp/human.js';
 import { Onramp, type OnrampInit } from './onramp/onramp.js';
+import { VERSION } from './package.js';
 import { Network, type NetworkInit } from './peers/network.js';
 import { ProviderEvents } from './providers/provider-events.js';
 import { ProviderRegistry, type ProviderRegistryInit } from './providers/provider-registry.js';
@@ -37,7 +38,6 @@ import { EclipticError } from './runtime/errors.js';
 import type { Runtime, Timer } from './runtime/runtime.js';
 import { systemRuntime } from './runtime/system-runtime.js';
 import type { Store } from './store/store.js';
-import { VERSION } from './version.js';
 
 export interface NodeInit {
   /** Clock, timers, ids and randomness. Default: the machine's. */

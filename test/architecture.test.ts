@@ -3,7 +3,7 @@ import { localImports, sourceFiles } from './source-files.js';
 
 /** From the bottom up; a folder may import those before it. Folders of one row may not import each other. */
 const LAYERS: readonly (readonly string[])[] = [
-  ['runtime', 'version.ts'],
+  ['runtime', 'package.ts'],
   ['events'],
   ['process', 'net'],
   ['store'],

@@ -1,9 +1,9 @@
 import type { ActionGate } from '../approvals/action-gate.js';
+import { VERSION } from '../package.js';
 import type { Child } from '../process/child.js';
 import { stillThere } from '../process/still-there.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { VERSION } from '../version.js';
 import { childStream } from './child-stream.js';
 import { Conversation } from './conversation.js';
 import { type AcpDescription, describeAgent } from './description.js';

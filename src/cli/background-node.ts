@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { ControlClient } from '../control/client.js';
 import { controlPath, prepareDataFolder } from '../control/data-folder.js';
+import { PROGRAM } from '../package.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 
@@ -49,8 +49,7 @@ async function connect(path: string, runtime: Runtime): Promise<ControlClient | 
 function start(dataFolder: string, env: Environment): () => boolean {
   prepareDataFolder(dataFolder);
   const output = openSync(logOf(dataFolder), 'a', 0o600);
-  const program = fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
-  const child = spawn(process.execPath, [program, 'up', '--data', dataFolder], {
+  const child = spawn(process.execPath, [PROGRAM, 'up', '--data', dataFolder], {
     detached: true,
     stdio: ['ignore', output, output],
     env: { ...env },

@@ -1,6 +1,6 @@
 import type { Diagnosis } from '../control/network-methods.js';
 import type { TestedRow } from '../onramp/wake/wakes.js';
-import { VERSION } from '../version.js';
+import { VERSION } from '../package.js';
 import type { Command, Invocation } from './command.js';
 import { usage } from './output.js';
 

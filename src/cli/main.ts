@@ -94,7 +94,7 @@ async function main(argv: readonly string[]): Promise<number> {
       return 0;
     }
     if (name === '--version') {
-      output.line((await import('../version.js')).VERSION);
+      output.line((await import('../package.js')).VERSION);
       return 0;
     }
     if (!Object.hasOwn(COMMANDS, name)) throw usage(`there is no command "${name}"; see: ecliptic --help`);

@@ -2,10 +2,10 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { fileURLToPath } from 'node:url';
 import { prepareDataFolder } from '../control/data-folder.js';
 import type { Machine } from '../onramp/setup/client.js';
 import { type Change, Setup } from '../onramp/setup/setup.js';
+import { PROGRAM } from '../package.js';
 import { describeError } from '../runtime/errors.js';
 import { changedLines } from './changed-lines.js';
 import type { Command, Invocation } from './command.js';
@@ -110,15 +110,11 @@ function asker(json: boolean): (title: string) => Promise<boolean> {
 /** By absolute paths: clients start servers with little of a path, and little time. */
 function serverCommand({ values }: Invocation): { command: string; args: string[] } {
   const name = typeof values.as === 'string' ? ['--as', values.as] : [];
-  return { command: process.execPath, args: [program(), 'mcp', ...name, ...dataOf(values)] };
+  return { command: process.execPath, args: [PROGRAM, 'mcp', ...name, ...dataOf(values)] };
 }
 
 function hookCommand({ values }: Invocation): { command: string; args: string[] } {
-  return { command: process.execPath, args: [program(), ...dataOf(values)] };
-}
-
-function program(): string {
-  return fileURLToPath(new URL('../../bin/ecliptic', import.meta.url));
+  return { command: process.execPath, args: [PROGRAM, ...dataOf(values)] };
 }
 
 function dataOf({ data }: Invocation['values']): string[] {

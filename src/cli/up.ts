@@ -9,9 +9,9 @@ import {
   NetworkSchema,
 } from '../config/schema.js';
 import { Host } from '../host.js';
+import { VERSION } from '../package.js';
 import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
-import { VERSION } from '../version.js';
 import type { Command, Invocation } from './command.js';
 import { type Output, usage } from './output.js';
 import { listed } from './payload.js';

@@ -1,7 +1,7 @@
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server';
 import { createProtocolServer, loadSdk } from '../mcp/protocol-server.js';
+import { VERSION } from '../package.js';
 import { EclipticError } from '../runtime/errors.js';
-import { VERSION } from '../version.js';
 import { type McpMethodsComponents, principalOf } from './mcp-methods.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';

@@ -14,8 +14,8 @@ import type { JwkSet } from '../../a2a-protocol/jws.js';
 import type { AgentCard, AgentExtension } from '../../a2a-protocol/types.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
+import { VERSION } from '../../package.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { VERSION } from '../../version.js';
 import type { Scope } from '../scopes.js';
 import type { Profiles } from './profiles.js';
 

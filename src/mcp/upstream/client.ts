@@ -1,5 +1,5 @@
 import type { Client, VersionNegotiationMode } from '@modelcontextprotocol/client';
-import { VERSION } from '../../version.js';
+import { VERSION } from '../../package.js';
 import type { ClientSdk } from './failures.js';
 
 /** The protocol whose every request stands for itself. */

@@ -1,9 +1,9 @@
-import { fileURLToPath } from 'node:url';
 import type { Metadata, MethodDefinition, ServiceDefinition, StatusObject } from '@grpc/grpc-js';
 import type { MessageTypeDefinition, PackageDefinition } from '@grpc/proto-loader';
 import { type ErrorDetail, toGrpcError } from '../../../a2a-protocol/errors.js';
 import { METHODS } from '../../../a2a-protocol/methods.js';
 import { toProto } from '../../../a2a-protocol/proto-values.js';
+import { PROTO_FOLDER } from '../../../package.js';
 import type { GrpcPackages } from './grpc-packages.js';
 
 type A2AMethod = MethodDefinition<object, object>;
@@ -11,7 +11,6 @@ type Codec = MessageTypeDefinition<object, object>;
 
 /** With camelCase names, enums by name and bytes in base64: nearly the JSON of 1.0. */
 const AS_JSON = { keepCase: false, enums: String, bytes: String, longs: Number };
-const FOLDER = fileURLToPath(new URL('../../../../proto', import.meta.url));
 
 /** The service of the protocol, whose results are as they are in JSON, and how its errors are told. */
 export class A2AServiceDefinition {
@@ -20,7 +19,7 @@ export class A2AServiceDefinition {
   readonly #status: PackageDefinition;
 
   constructor({ grpc, loader }: GrpcPackages) {
-    const options = { ...AS_JSON, includeDirs: [FOLDER] };
+    const options = { ...AS_JSON, includeDirs: [PROTO_FOLDER] };
     const loaded = loader.loadSync('a2a.proto', options)['lf.a2a.v1.A2AService'] as Record<string, A2AMethod>;
     this.#grpc = grpc;
     this.#status = loader.loadSync('status.proto', options);
