@@ -8,7 +8,7 @@ import {
   type NetworkConfig,
   NetworkSchema,
 } from '../config/schema.js';
-import { Host } from '../host.js';
+import type { Host } from '../host.js';
 import { VERSION } from '../package.js';
 import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
@@ -59,7 +59,9 @@ export const command: Command = {
     containModules(logger);
     const network = networkConfig(invocation, loaded.config.network);
     const http = httpConfig(invocation, loaded.config.http);
-    host = await Host.start({ runtime, loaded, dataFolder, env, network, http });
+    // Most of the program is behind this: whoever wants help, or made a mistake, does not wait for it.
+    const node = await import('../host.js');
+    host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
     announce(host, dataFolder, output);
     await host.stopped;
     logger.info({}, 'stopped');
