@@ -16,6 +16,7 @@ import {
 } from './machine.js';
 import type { Bid, Complexity, Engagement, ReceivedProposal, TaskProposal } from './proposal.js';
 import { type AcceptPayload, isName, PROPOSAL, type ProposalPayload, type RejectPayload } from './proposal-wire.js';
+import { proposalRow, shownProposal } from './shown-proposal.js';
 
 interface Kept {
   readonly payload: ProposalPayload;
@@ -125,21 +126,8 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
   }
 
   get proposal(): TaskProposal {
-    const { proposalId, taskDescription, requiredCapabilities, estimatedComplexity, deadlineMs } = this.terms.payload;
-    const { status, reason, alternative } = this.#shown;
-    return {
-      proposalId,
-      taskDescription,
-      requiredCapabilities: [...requiredCapabilities],
-      estimatedComplexity,
-      deadlineMs,
-      proposerAgentId: this.terms.from,
-      status,
-      ...(status === 'accepted' && { acceptedBy: this.#desk.agentId }),
-      ...(reason !== undefined && { rejectionReason: reason }),
-      ...(alternative !== undefined && { alternativeSuggestion: alternative }),
-      correlationId: this.terms.thread,
-    };
+    const { payload, thread } = this.terms;
+    return shownProposal(payload, this.#shown, { proposer: this.terms.from, addressee: this.#desk.agentId, thread });
   }
 
   get signal(): AbortSignal {
@@ -157,16 +145,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
       settled: this.#settled,
       receivedAt: this.#receivedAt,
     };
-    return {
-      agent: this.#desk.agentId,
-      side: this.side,
-      peer: this.peer,
-      id: this.id,
-      status: this.#state.status,
-      open: this.open ? 1 : 0,
-      at: this.#desk.runtime.now(),
-      document: JSON.stringify(document),
-    };
+    return proposalRow(this.#desk, this, this.#state.status, document);
   }
 
   accept(bid: Bid = {}): Promise<Engagement> {

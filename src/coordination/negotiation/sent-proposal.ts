@@ -8,6 +8,7 @@ import { Later } from './later.js';
 import { newProposer, type ProposerEffect, type ProposerInput, type ProposerState, proposerStep } from './machine.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import { PROPOSAL, type ProposalPayload } from './proposal-wire.js';
+import { proposalRow, shownProposal } from './shown-proposal.js';
 
 /** What is proposed to one addressee. */
 export interface SentTerms {
@@ -106,21 +107,8 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   get proposal(): TaskProposal {
-    const { proposalId, taskDescription, requiredCapabilities, estimatedComplexity, deadlineMs } = this.terms.payload;
-    const { status, reason, alternative } = this.#shown;
-    return {
-      proposalId,
-      taskDescription,
-      requiredCapabilities: [...requiredCapabilities],
-      estimatedComplexity,
-      deadlineMs,
-      proposerAgentId: this.#desk.agentId,
-      status,
-      ...(status === 'accepted' && { acceptedBy: this.terms.to }),
-      ...(reason !== undefined && { rejectionReason: reason }),
-      ...(alternative !== undefined && { alternativeSuggestion: alternative }),
-      correlationId: this.terms.thread,
-    };
+    const { payload, thread } = this.terms;
+    return shownProposal(payload, this.#shown, { proposer: this.#desk.agentId, addressee: this.terms.to, thread });
   }
 
   get sent(): Promise<void> {
@@ -155,16 +143,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
 
   get row(): ProposalRow {
     const document: Kept = { terms: this.terms, state: this.#state, deadlineAt: this.#deadlineAt };
-    return {
-      agent: this.#desk.agentId,
-      side: this.side,
-      peer: this.peer,
-      id: this.id,
-      status: this.#state.status,
-      open: this.open ? 1 : 0,
-      at: this.#desk.runtime.now(),
-      document: JSON.stringify(document),
-    };
+    return proposalRow(this.#desk, this, this.#state.status, document);
   }
 
   /** Puts the proposal on its way; a durable one when it is on disk. */
