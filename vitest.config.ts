@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     testTimeout: 30_000,
+    globalSetup: 'test/threads-from-source.ts',
     pool: 'forks',
     maxWorkers: 2,
     // Nodes that tests start take a free port.

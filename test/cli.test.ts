@@ -13,9 +13,8 @@ import { ControlClient } from '../src/control/client.js';
 import type { AgentRow } from '../src/control/methods.js';
 import { PLANETARY_ROSTER } from '../src/orchestrator/planetary-roster.js';
 import type { EclipticError } from '../src/runtime/errors.js';
-import { ROOT } from './source-files.js';
+import { BIN, ROOT } from './source-files.js';
 
-const BIN = join(ROOT, 'bin', 'ecliptic');
 const COMMANDS = [
   'up',
   'down',

@@ -12,7 +12,7 @@ import { ControlServer } from '../src/control/server.js';
 import { Host } from '../src/host.js';
 import type { Runtime } from '../src/runtime/runtime.js';
 import { systemRuntime } from '../src/runtime/system-runtime.js';
-import { ROOT } from './source-files.js';
+import { BIN } from './source-files.js';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'exit', 'beforeExit', 'uncaughtException', 'unhandledRejection'];
 
@@ -194,15 +194,11 @@ describe('a killed node', () => {
   }
 
   function launch(): ChildProcess {
-    const child = spawn(
-      process.execPath,
-      [join(ROOT, 'bin', 'ecliptic'), 'up', '--json', '--log', 'error', '--data', data],
-      {
-        cwd: folder,
-        env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0' },
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
-    );
+    const child = spawn(process.execPath, [BIN, 'up', '--json', '--log', 'error', '--data', data], {
+      cwd: folder,
+      env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     cleanUps.push(() => kill(child));
     return child;
   }

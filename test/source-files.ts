@@ -3,6 +3,8 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+/** The program, as it was built. */
+export const BIN = join(ROOT, 'bin', 'ecliptic');
 
 export interface SourceFile {
   /** From the repository's root, with forward slashes. */

@@ -17,8 +17,9 @@ export async function readSecret(prompt: string): Promise<string> {
 
 function typed(prompt: string): Promise<string> {
   const { stdin, stderr } = process;
-  stderr.write(prompt);
+  // Before anybody is asked: what is typed at once must not be seen either.
   stdin.setRawMode(true);
+  stderr.write(prompt);
   stdin.setEncoding('utf8');
   return new Promise((resolve, reject) => {
     let value = '';

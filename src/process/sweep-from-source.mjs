@@ -1,6 +1,5 @@
 // Sweeps when the package runs from its TypeScript source, as in tests: Node itself cannot read `.ts` files. It is not
 // part of the built package.
-import { register } from 'tsx/esm/api';
+import { startFromSource } from './start-from-source.mjs';
 
-register();
-await import('./sweep-main.ts');
+await startFromSource(new URL('./sweep-main.ts', import.meta.url));

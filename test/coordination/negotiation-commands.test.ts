@@ -7,9 +7,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ProposalListRow } from '../../src/control/negotiation-methods.js';
-import { ROOT } from '../source-files.js';
-
-const BIN = join(ROOT, 'bin', 'ecliptic');
+import { BIN } from '../source-files.js';
 
 let folder: string;
 let node: ChildProcess;

@@ -17,11 +17,11 @@ import { Host } from '../../src/host.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import type { Logger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { BIN } from '../source-files.js';
 import { tool, until } from '../upstream/harness.js';
 import { BearerServer } from './bearer-server.js';
 import { contents, expectNowhere } from './nowhere.js';
 
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 const WRITER = fileURLToPath(new URL('agents/writer.ts', import.meta.url));
 const STDIO_SERVER = fileURLToPath(new URL('../upstream/server.mjs', import.meta.url));
 const SOAK = process.env.ECLIPTIC_SOAK !== undefined;
@@ -264,7 +264,7 @@ describe('what agents want to do by themselves', () => {
 describe('the commands', () => {
   /** Runs a command with that on its standard input; the code it ends with, and everything it said. */
   async function cli(input: string, ...words: string[]): Promise<{ code: number; out: string }> {
-    const child = spawn(process.execPath, ['--import', 'tsx', CLI, ...words, '--data', join(folder, 'data')]);
+    const child = spawn(process.execPath, [BIN, ...words, '--data', join(folder, 'data')]);
     child.stdin.end(input);
     const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
     said.push(out, err);
@@ -310,7 +310,7 @@ describe('the commands', () => {
     async () => {
       await up({});
       const words = `credentials set web token --data ${join(folder, 'data')}`;
-      const line = `${process.execPath} --import tsx ${CLI} ${words}`;
+      const line = `${process.execPath} ${BIN} ${words}`;
       const child = spawn('/usr/bin/script', ['-qec', line, '/dev/null'], {
         env: { ...process.env, SHELL: '/bin/sh' },
       });
@@ -335,7 +335,7 @@ describe('the commands', () => {
     const reports = `--report-on-signal --report-uncaught-exception --report-directory=${folder}`;
     const env = { ...process.env, NODE_OPTIONS: reports };
     const data = join(folder, 'data');
-    const node = spawn(process.execPath, ['--import', 'tsx', CLI, 'up', '--config', file, '--data', data], { env });
+    const node = spawn(process.execPath, [BIN, 'up', '--config', file, '--data', data], { env });
     for (const stream of [node.stdout, node.stderr]) stream.on('data', (bytes) => said.push(String(bytes)));
     try {
       await until(() => said.join('').includes('/mcp'));

@@ -16,9 +16,8 @@ import { PrivateDht } from '../../src/discovery/private-dht.js';
 import { createNode, type EclipticNode, type NodeInit } from '../../src/node.js';
 import type { Network, PeerRow } from '../../src/peers/network.js';
 import type { PeerStatus } from '../../src/peers/peer.js';
-import { ROOT } from '../source-files.js';
+import { BIN, ROOT } from '../source-files.js';
 
-export const BIN = join(ROOT, 'bin', 'ecliptic');
 export const WITNESS = join(ROOT, 'test', 'nodes', 'agents', 'witness.ts');
 /** For waits that end early when all is well: a busy machine may need long. */
 const LIMIT_MS = 60_000;

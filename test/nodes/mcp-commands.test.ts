@@ -4,7 +4,8 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { TokenRow } from '../../src/gateway/tokens.js';
-import { BIN, Cluster, type ProcessNode } from './cluster.js';
+import { BIN } from '../source-files.js';
+import { Cluster, type ProcessNode } from './cluster.js';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { BIN, type Cluster } from '../nodes/cluster.js';
+import type { Cluster } from '../nodes/cluster.js';
+import { BIN } from '../source-files.js';
 
 interface Response {
   readonly id: number;

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
-import { BIN, type Cluster, inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
+import { BIN } from '../source-files.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 

@@ -2,8 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { BIN, type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { bodiesIn, idsIn } from '../onramp-fixture.js';
+import { BIN } from '../source-files.js';
 import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 60_000 });

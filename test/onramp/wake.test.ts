@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
 import type { TestedRow } from '../../src/onramp/wake/wakes.js';
-import { BIN, type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
+import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { bodiesIn, idsIn } from '../onramp-fixture.js';
+import { BIN } from '../source-files.js';
 import { CodingAgent } from './coding-agent.js';
 import { FakeClaude, FakeCodex, FakeOpencode } from './fake-clients.js';
 

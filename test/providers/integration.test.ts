@@ -9,13 +9,13 @@ import { serveRemoteAgents } from '../../src/providers/a2a-agent.js';
 import type { MCPToolResult } from '../../src/providers/mcp-bridge.js';
 import { ERRORS } from '../../src/runtime/errors.js';
 import { Nodes } from '../nodes-fixture.js';
+import { BIN } from '../source-files.js';
 import { tool } from '../upstream/harness.js';
 import { providerTriggers } from './error-triggers.js';
 import { acpAgent, ProcessHost, program } from './process-host.js';
 import { until } from './processes.js';
 import { RemoteAgent } from './remote-agent.js';
 
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 const SERVER = fileURLToPath(new URL('../upstream/server.mjs', import.meta.url));
 const cleanups: (() => unknown)[] = [];
 
@@ -30,7 +30,7 @@ async function start(...init: Parameters<typeof ProcessHost.start>): Promise<Pro
 }
 
 async function cli({ folder }: ProcessHost, ...words: string[]): Promise<string> {
-  const args = ['--import', 'tsx', CLI, ...words, '--data', join(folder, 'data')];
+  const args = [BIN, ...words, '--data', join(folder, 'data')];
   return (await promisify(execFile)(process.execPath, args)).stdout;
 }
 

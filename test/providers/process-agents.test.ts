@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -11,7 +10,6 @@ import type { LaneRow } from '../../src/providers/lanes.js';
 import { acpAgent, ProcessHost, program } from './process-host.js';
 import { lives, until } from './processes.js';
 
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 let running: ProcessHost | undefined;
 
 afterEach(async () => {
@@ -24,6 +22,8 @@ async function start(agents: Config['agents'], more: Partial<Config> = {}): Prom
   await running.ready(...Object.keys(agents ?? {}).filter((id) => agents![id]!.acp ?? agents![id]!.command));
   return running;
 }
+
+import { BIN } from '../source-files.js';
 
 describe('an agent that is a program', () => {
   it('answers requests, and says what goes wrong', async () => {
@@ -146,7 +146,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
   it('asks the operator, who answers from the terminal [FR-025-012]', async () => {
     const { sun, folder, control } = await start({ mars: { acp: acpAgent() } });
     const ecliptic = async (...words: string[]) => {
-      const args = ['--import', 'tsx', CLI, ...words, '--data', join(folder, 'data')];
+      const args = [BIN, ...words, '--data', join(folder, 'data')];
       return (await promisify(execFile)(process.execPath, args)).stdout;
     };
     const answer = sun.request('mars', 'do:ask Edit a.txt', { timeoutMs: 60_000 });

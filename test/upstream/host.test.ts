@@ -13,10 +13,10 @@ import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import type { PinRow } from '../../src/mcp/upstream/upstreams.js';
 import { type Logger, silentLogger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { BIN } from '../source-files.js';
 import { lives, tool, until } from './harness.js';
 
 const SERVER = fileURLToPath(new URL('server.mjs', import.meta.url));
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 const SECRET = 'ghp_0123456789abcdef';
 
 let folder: string;
@@ -143,7 +143,7 @@ describe('a node with MCP servers in its configuration', () => {
       waiting = (await client.call<PinRow[]>('tools.pins')).filter(({ state }) => state === 'quarantined');
     }
     const cli = async (...words: string[]) => {
-      const args = ['--import', 'tsx', CLI, ...words, '--data', join(folder, 'data')];
+      const args = [BIN, ...words, '--data', join(folder, 'data')];
       return (await promisify(execFile)(process.execPath, args)).stdout;
     };
     const pins = await cli('tools', 'pins');

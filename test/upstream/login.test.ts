@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.js';
@@ -15,8 +14,6 @@ import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import { type Logger, silentLogger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { GuardedServer } from './guarded-server.js';
-
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
 let folder: string;
 let server: GuardedServer;
@@ -66,6 +63,8 @@ async function untilState(state: UpstreamStatus['state']): Promise<UpstreamStatu
   return status();
 }
 
+import { BIN } from '../source-files.js';
+
 const look = () => client.call('call', { tool: 'guarded.look', arguments: {} });
 const seen = { content: [{ type: 'text', text: 'seen' }] };
 
@@ -88,7 +87,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     // Nobody is registered anywhere before somebody wants to log in.
     expect(server.requests).not.toContain('POST /register');
 
-    const args = ['--import', 'tsx', CLI, 'tools', 'login', 'guarded', '--data', join(folder, 'data')];
+    const args = [BIN, 'tools', 'login', 'guarded', '--data', join(folder, 'data')];
     const cli = promisify(execFile)(process.execPath, args);
     let page: Promise<string> | undefined;
     cli.child.stdout!.on('data', (text) => {

@@ -1,0 +1,16 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { bundle } from '../scripts/bundle.mjs';
+import { ROOT } from './source-files.js';
+
+/**
+ * Builds, once a run, what tests start in threads and processes of their own: read from TypeScript each time, a store's
+ * thread takes longer to start than most tests take.
+ */
+export async function setup(): Promise<() => void> {
+  // Below `node_modules`, where what it imports is found.
+  const folder = mkdtempSync(join(ROOT, 'node_modules', '.ecliptic-test-'));
+  await bundle(['store/sqlite-worker', 'process/sweep-main'], folder);
+  process.env.ECLIPTIC_BUILT_THREADS = folder;
+  return () => rmSync(folder, { recursive: true, force: true });
+}
