@@ -1,7 +1,11 @@
-import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { splitAddress } from './address.js';
 import { Admission, type Failure } from './admission.js';
+import { Availability } from './availability.js';
+import { Broadcaster } from './broadcaster.js';
+import { CapableAgents } from './capable-agents.js';
+import { carryTo, failureOf } from './carrying.js';
 import { BROADCAST, checkEnvelope, type ValidEnvelope } from './envelope.js';
 import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
 import type { A2AObservability } from './observability.js';
@@ -10,14 +14,7 @@ import type { Carrier, Journal, Postbox, SharedThreads } from './ports.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import { RoutingReporter } from './routing-reporter.js';
-import type {
-  A2AEnvelope,
-  A2AMessageType,
-  BroadcastCounts,
-  RoutingResult,
-  SandboxRoutingConfig,
-  TierRoutingConfig,
-} from './schemas.js';
+import type { A2AEnvelope, A2AMessageType, RoutingResult, SandboxRoutingConfig, TierRoutingConfig } from './schemas.js';
 import { REPLIES } from './thread.js';
 import type { ThreadTable } from './thread-table.js';
 
@@ -60,7 +57,9 @@ export class A2ARouter {
   readonly #admission: Admission;
   readonly #reporter: RoutingReporter;
   readonly #dispatcher: Dispatcher;
-  readonly #mailboxCapacity: number;
+  readonly #availability: Availability;
+  readonly #capable: CapableAgents;
+  readonly #broadcaster: Broadcaster;
 
   constructor(components: A2ARouterComponents, init: A2ARouterInit = {}) {
     this.#registry = components.registry;
@@ -68,9 +67,10 @@ export class A2ARouter {
     this.#carrier = components.carrier;
     this.#admission = new Admission(components);
     this.#reporter = new RoutingReporter(components.runtime, components.observability);
-    this.#mailboxCapacity = init.mailboxCapacity ?? 10_000;
+    const { registry, policy, carrier } = components;
+    const capacity = init.mailboxCapacity ?? 10_000;
     this.#dispatcher = new Dispatcher(components.runtime, {
-      capacity: this.#mailboxCapacity,
+      capacity,
       concurrency: init.concurrency ?? 1_000,
       onHandlerError: (address, envelope, error) => {
         components.runtime.logger.error({ agent: address, envelope: envelope.id, err: error }, 'a handler threw');
@@ -82,6 +82,10 @@ export class A2ARouter {
         this.#reporter.about('delivery-failure', envelope, address, failure);
       },
     });
+    this.#availability = new Availability(carrier, capacity);
+    const parts = { registry, policy, admission: this.#admission, availability: this.#availability };
+    this.#capable = new CapableAgents(parts);
+    this.#broadcaster = new Broadcaster({ ...parts, carrier, reporter: this.#reporter, dispatcher: this.#dispatcher });
   }
 
   /** Routes a message of a local agent. */
@@ -116,7 +120,7 @@ export class A2ARouter {
       if (metadata.durable) return this.#toPostbox(envelope, source, started);
       if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, needsAnswer);
     }
-    if (recipient === BROADCAST) return this.#broadcast(envelope, source);
+    if (recipient === BROADCAST) return this.#broadcaster.send(envelope, source);
     const target = known ?? this.#lookUp(recipient, source);
     if (target instanceof EclipticError) {
       const { code, message: reason, details } = target;
@@ -258,21 +262,7 @@ export class A2ARouter {
     type: A2AMessageType,
     justification?: string,
   ): { found: readonly RegistryEntry[]; refusal: Failure | undefined } {
-    const source = this.#registry.resolve(sender);
-    const found: RegistryEntry[] = [];
-    let refusal: Failure | undefined;
-    for (const entry of this.#registry.entriesWithCapability(capabilities[0] ?? '')) {
-      if (entry === source || !offersAll(entry, capabilities)) continue;
-      const decision = this.#policy.ask(source, entry, type, justification);
-      const failure = decision.allowed
-        ? (this.#admission.unanswerable(source, entry) ?? this.#unavailable(entry))
-        : decision;
-      if (failure) refusal ??= failure;
-      else found.push(entry);
-    }
-    const rank = (entry: RegistryEntry) => (entry.node === undefined ? 0 : 1);
-    found.sort((a, b) => rank(a) - rank(b) || loadOf(a) - loadOf(b) || a.order - b.order);
-    return { found, refusal };
+    return this.#capable.all(this.#registry.resolve(sender), capabilities, type, justification);
   }
 
   /** Says where durable messages are kept; without that, they are refused. */
@@ -340,7 +330,7 @@ export class A2ARouter {
   #durableTarget(envelope: ValidEnvelope, source: RegistryEntry, postbox: Postbox): Party | EclipticError {
     const { recipient } = envelope;
     if (envelope.metadata?.routingHint === 'capability') {
-      const chosen = this.#choose(envelope, source, false);
+      const chosen = this.#capable.choose(envelope, source, false);
       return chosen ?? new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent offers "${recipient}"`);
     }
     const found = this.#registry.entry(recipient) ?? postbox.find(recipient);
@@ -403,7 +393,7 @@ export class A2ARouter {
     const failure =
       this.#admission.refusal(envelope, source, target, inReply) ??
       (needsAnswer ? this.#admission.unanswerable(source, target) : undefined) ??
-      this.#unavailable(target) ??
+      this.#availability.refusal(target) ??
       this.#admission.enter(envelope, source, target, thread, inReply);
     this.#journal?.note({ envelope, source, target, inReply, needsAnswer, code: failure?.code ?? null });
     return failure;
@@ -417,7 +407,7 @@ export class A2ARouter {
 
   /** It goes on until the node has stopped, and is remembered by those who share it, not as a conversation. */
   #enterShared(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Failure | undefined {
-    const failure = this.#admission.refusal(envelope, source, target, true, true) ?? this.#unavailable(target);
+    const failure = this.#admission.refusal(envelope, source, target, true, true) ?? this.#availability.refusal(target);
     const code = failure?.code ?? null;
     this.#journal?.note({ envelope: envelope.withoutPayload(), source, target, inReply: true, code });
     return failure;
@@ -425,7 +415,7 @@ export class A2ARouter {
 
   #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
     const started = this.#reporter.startTimed();
-    return this.#carrier!.carry(target.node!, toWire(envelope, source, target)).then(
+    return carryTo(this.#carrier!, envelope, source, target).then(
       () => this.#reporter.routed(envelope, source, target, started),
       (error: unknown) => {
         const failure = failureOf(error);
@@ -440,102 +430,10 @@ export class A2ARouter {
   #toCapability(envelope: ValidEnvelope, source: RegistryEntry, started: number, needsAnswer: boolean) {
     const unfit = this.#admission.unfit(envelope);
     if (unfit) return this.#reporter.refused(envelope, envelope.recipient, unfit, started);
-    const target = this.#choose(envelope, source, needsAnswer);
+    const target = this.#capable.choose(envelope, source, needsAnswer);
     if (target) return this.#toOne(envelope, source, target, started, needsAnswer);
     const reason = `no reachable agent that ${source.address} may address offers "${envelope.recipient}"`;
     return this.#reporter.refused(envelope, envelope.recipient, { code: 'CAPABILITY_NOT_FOUND', reason }, started);
-  }
-
-  /** Allowed, available, local before remote, least loaded, earliest registered: the first idle one ends the search. */
-  #choose(envelope: ValidEnvelope, source: RegistryEntry, needsAnswer: boolean): RegistryEntry | undefined {
-    let best: RegistryEntry | undefined;
-    for (const candidate of this.#registry.entriesWithCapability(envelope.recipient)) {
-      if (candidate === source) continue;
-      if (best && candidate.node !== undefined) break;
-      if (this.#admission.refusal(envelope, source, candidate, false) || this.#unavailable(candidate)) continue;
-      if (needsAnswer && this.#admission.unanswerable(source, candidate)) continue;
-      const load = loadOf(candidate);
-      if (load === 0) return candidate;
-      if (!best || load < loadOf(best)) best = candidate;
-    }
-    return best;
-  }
-
-  #broadcast(envelope: ValidEnvelope, source: RegistryEntry): RoutingResult | Promise<RoutingResult> {
-    const started = this.#reporter.startTimed();
-    const unfit = this.#admission.unfit(envelope);
-    if (unfit) return this.#reporter.refused(envelope, BROADCAST, unfit, started);
-    const { here, elsewhere, counts } = this.#fanOut(envelope, source);
-    const failure = this.#admission.enterBroadcast(envelope, source, [...here, ...elsewhere]);
-    if (failure) return this.#reporter.refused(envelope, BROADCAST, failure, started);
-    counts.delivered = here.length;
-    for (const entry of here) entry.mailbox!.put(envelope);
-    if (elsewhere.length > 0) {
-      this.#dispatcher.run();
-      return this.#carryAll(envelope, source, elsewhere, counts).then((carried) =>
-        this.#reporter.broadcast(envelope, source, [...here, ...carried], counts, started),
-      );
-    }
-    const result = this.#reporter.broadcast(envelope, source, here, counts, started);
-    this.#dispatcher.run();
-    return result;
-  }
-
-  /** Sorts everyone else into here, elsewhere, withheld and failed. Delivers nothing yet. */
-  #fanOut(envelope: ValidEnvelope, source: RegistryEntry) {
-    const counts: BroadcastCounts = { recipients: 0, delivered: 0, withheld: 0, failed: 0, withheldByCode: {} };
-    const here: RegistryEntry[] = [];
-    const elsewhere: RegistryEntry[] = [];
-    for (const target of this.#registry.entries()) {
-      if (target === source) continue;
-      counts.recipients++;
-      const decision = this.#policy.judge(envelope, source, target, false);
-      if (!decision.allowed) {
-        counts.withheld++;
-        counts.withheldByCode[decision.code] = (counts.withheldByCode[decision.code] ?? 0) + 1;
-        this.#reporter.about('security', envelope, target.address, decision);
-        continue;
-      }
-      const unavailable = this.#unavailable(target);
-      if (unavailable) {
-        counts.failed++;
-        this.#reporter.about('delivery-failure', envelope, target.address, unavailable);
-      } else if (target.node === undefined) here.push(target);
-      else elsewhere.push(target);
-    }
-    return { here, elsewhere, counts };
-  }
-
-  async #carryAll(
-    envelope: ValidEnvelope,
-    source: RegistryEntry,
-    targets: readonly RegistryEntry[],
-    counts: BroadcastCounts,
-  ): Promise<RegistryEntry[]> {
-    const carry = (target: RegistryEntry) =>
-      this.#carrier!.carry(target.node!, toWire(envelope, source, target)).then(() => undefined, failureOf);
-    const failures = await Promise.all(targets.map(carry));
-    const carried = targets.filter((_, index) => failures[index] === undefined);
-    targets.forEach(({ address }, index) => {
-      const failure = failures[index];
-      if (failure) this.#reporter.about('delivery-failure', envelope, address, failure);
-    });
-    counts.delivered += carried.length;
-    counts.failed += targets.length - carried.length;
-    return carried;
-  }
-
-  #unavailable(target: RegistryEntry): Failure | undefined {
-    if (target.node !== undefined) {
-      if (this.#carrier?.reachable(target.node)) return undefined;
-      return { code: 'AGENT_UNAVAILABLE', reason: `there is no link to the node of ${target.address}` };
-    }
-    const mailbox = target.mailbox;
-    if (!mailbox?.attached) {
-      return { code: 'AGENT_UNAVAILABLE', reason: `${target.address} is registered, but nothing listens for it` };
-    }
-    if (!mailbox.full) return undefined;
-    return { code: 'MAILBOX_FULL', reason: `${this.#mailboxCapacity} messages wait for ${target.address}` };
   }
 
   /** The slow half of finding a target; an ambiguous id names only candidates that the sender may discover. */
@@ -549,23 +447,4 @@ export class A2ARouter {
   }
 }
 
-function offersAll(entry: RegistryEntry, capabilities: readonly string[]): boolean {
-  return capabilities.every((wanted) => entry.card.capabilities.some(({ id }) => id === wanted));
-}
-
-function loadOf(entry: RegistryEntry): number {
-  return entry.mailbox?.load ?? 0;
-}
-
 const FORGOTTEN: Failure = { code: 'EXPIRED', reason: 'the conversation that it answers is not known here any more' };
-
-/** An envelope as the other node will name its ends. */
-function toWire(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): ValidEnvelope {
-  return envelope.readdress(source.card.id, target.card.id);
-}
-
-/** Why the other node does not have it. */
-function failureOf(error: unknown): Failure {
-  const { code, message: reason, details } = toEclipticError(error, 'DELIVERY_FAILED');
-  return { code, reason, outcome: details.outcome as Failure['outcome'] };
-}

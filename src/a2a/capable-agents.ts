@@ -1,0 +1,74 @@
+import type { Admission, Failure } from './admission.js';
+import type { Availability } from './availability.js';
+import type { ValidEnvelope } from './envelope.js';
+import type { Policy } from './policy.js';
+import type { AgentRegistry } from './registry.js';
+import type { RegistryEntry } from './registry-index.js';
+import type { A2AMessageType } from './schemas.js';
+
+export interface CapableAgentsComponents {
+  registry: AgentRegistry;
+  policy: Policy;
+  admission: Admission;
+  availability: Availability;
+}
+
+/** Finds those that can do something, may be asked, and can be reached. */
+export class CapableAgents {
+  readonly #components: CapableAgentsComponents;
+
+  constructor(components: CapableAgentsComponents) {
+    this.#components = components;
+  }
+
+  /**
+   * All of them: local before remote, least loaded first, then earliest registered. With none, why the first was passed
+   * over.
+   */
+  all(
+    source: RegistryEntry,
+    capabilities: readonly string[],
+    type: A2AMessageType,
+    justification?: string,
+  ): { found: readonly RegistryEntry[]; refusal: Failure | undefined } {
+    const { registry, policy, admission, availability } = this.#components;
+    const found: RegistryEntry[] = [];
+    let refusal: Failure | undefined;
+    for (const entry of registry.entriesWithCapability(capabilities[0] ?? '')) {
+      if (entry === source || !offersAll(entry, capabilities)) continue;
+      const decision = policy.ask(source, entry, type, justification);
+      const failure = decision.allowed
+        ? (admission.unanswerable(source, entry) ?? availability.refusal(entry))
+        : decision;
+      if (failure) refusal ??= failure;
+      else found.push(entry);
+    }
+    const rank = (entry: RegistryEntry) => (entry.node === undefined ? 0 : 1);
+    found.sort((a, b) => rank(a) - rank(b) || loadOf(a) - loadOf(b) || a.order - b.order);
+    return { found, refusal };
+  }
+
+  /** The one that gets a message to a capability, by the same order: the first idle one ends the search. */
+  choose(envelope: ValidEnvelope, source: RegistryEntry, needsAnswer: boolean): RegistryEntry | undefined {
+    const { registry, admission, availability } = this.#components;
+    let best: RegistryEntry | undefined;
+    for (const candidate of registry.entriesWithCapability(envelope.recipient)) {
+      if (candidate === source) continue;
+      if (best && candidate.node !== undefined) break;
+      if (admission.refusal(envelope, source, candidate, false) || availability.refusal(candidate)) continue;
+      if (needsAnswer && admission.unanswerable(source, candidate)) continue;
+      const load = loadOf(candidate);
+      if (load === 0) return candidate;
+      if (!best || load < loadOf(best)) best = candidate;
+    }
+    return best;
+  }
+}
+
+function offersAll(entry: RegistryEntry, capabilities: readonly string[]): boolean {
+  return capabilities.every((wanted) => entry.card.capabilities.some(({ id }) => id === wanted));
+}
+
+function loadOf(entry: RegistryEntry): number {
+  return entry.mailbox?.load ?? 0;
+}
