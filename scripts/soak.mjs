@@ -25,12 +25,7 @@ const SUITES = [
 const root = fileURLToPath(new URL('..', import.meta.url));
 const env = { ...process.env, ECLIPTIC_SOAK: '1', ECLIPTIC_SEEDS: process.env.ECLIPTIC_SEEDS ?? '500' };
 const wanted = process.argv.slice(2);
-let failed = 0;
-for (const suite of wanted.length > 0 ? wanted : SUITES) {
-  const started = Date.now();
-  const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--maxWorkers=1', '--testTimeout=3600000', suite];
-  const { status } = spawnSync(process.execPath, vitest, { cwd: root, env, stdio: 'inherit' });
-  if (status !== 0) failed++;
-  console.log(`${status === 0 ? 'passed' : 'FAILED'}  ${suite}  ${Math.round((Date.now() - started) / 1000)} s`);
-}
-process.exit(failed > 0 ? 1 : 0);
+const suites = wanted.length > 0 ? wanted : SUITES;
+const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--testTimeout=3600000', ...suites];
+const { status } = spawnSync(process.execPath, vitest, { cwd: root, env, stdio: 'inherit' });
+process.exit(status ?? 1);
