@@ -39,9 +39,8 @@ import { Children } from './process/children.js';
 import { MemoryWatch } from './process/memory-watch.js';
 import { serveRemoteAgents } from './providers/a2a-agent.js';
 import { watchCredentials } from './providers/credential-watch.js';
-import { DEFAULT_WORKSPACE } from './providers/failover.js';
 import { Lanes } from './providers/lanes.js';
-import { MCPBridgeAdapter } from './providers/mcp-bridge.js';
+import { MCPServers } from './providers/mcp-servers.js';
 import { ProcessAgents } from './providers/process-agents.js';
 import type { ProviderRegistry } from './providers/provider-registry.js';
 import { reportActions, reportCredentials } from './records/guarded-events.js';
@@ -95,6 +94,7 @@ export class Host {
   readonly providers: ProviderRegistry;
   readonly #lanes: Lanes;
   readonly #processAgents: ProcessAgents;
+  readonly #mcpServers: MCPServers;
   readonly #server: ControlServer;
   #onramp: Onramp | undefined;
   #wakes: Wakes | undefined;
@@ -150,6 +150,8 @@ export class Host {
       credentials,
     });
     const upstreams = this.#upstreams;
+    const { providerEvents: events } = node;
+    this.#mcpServers = new MCPServers({ runtime, children, memory, providers, events, lanes, upstreams });
     this.node = node;
     this.control = control;
     this.stopped = new Promise((resolve) => {
@@ -321,25 +323,13 @@ export class Host {
     }
     for (const server of idle) this.#upstreams.addIdle(server);
     for (const server of servers) {
-      this.#upstreams.add(server);
-      this.#bridge(server.name);
+      try {
+        this.#mcpServers.add(server);
+      } catch (error) {
+        const { name, agent } = server;
+        this.#upstreams.addIdle({ name, agent, fault: toEclipticError(error, 'INVALID_CONFIG') });
+      }
     }
-  }
-
-  /** An MCP server is a provider too: its health is watched, and its owner can start it again. */
-  #bridge(server: string): void {
-    const { providers, providerEvents: events } = this.node;
-    const id = `mcp/${server.replace(/[^\w./-]+/g, '-')}`;
-    const adapter = new MCPBridgeAdapter(id, {
-      runtime: this.#runtime,
-      events,
-      open: (name) => this.#upstreams.get(name),
-    });
-    const config = { server, keepTrying: true };
-    const about = { type: 'mcp', workspaceId: DEFAULT_WORKSPACE, concurrencyLimit: 100 } as const;
-    providers.register({ id, config, ...about, capabilities: [`server:${server}`] }, adapter).catch((error) => {
-      this.#runtime.logger.warn({ server, err: error }, 'an MCP server is not there yet');
-    });
   }
 
   #serveRemotely(agent: Agent, a2a: NonNullable<AgentConfig['a2a']>, http: HttpConfig | undefined): void {

@@ -16,7 +16,7 @@ export const command: Command = {
         rows,
         ['LANE', 'PROVIDER', 'STATE', 'PROCESS', 'MEMORY', 'AT WORK', 'CRASHES', 'REMARK'],
         rows.flatMap(cells),
-        'no lanes; add an agent with a "command" or "acp" to ecliptic.json',
+        'no lanes; add an agent with a "command" or "acp", or an MCP server with a "command", to ecliptic.json',
       );
       return;
     }

@@ -1,8 +1,9 @@
 import { resolve } from 'node:path';
 import { LIMITS } from '../a2a/limits.js';
 import { plainSecrets, type SecretSettings } from '../credentials/credential-source.js';
-import type { Endpoint, UpstreamInit } from '../mcp/upstream/upstream.js';
+import type { Endpoint } from '../mcp/upstream/upstream.js';
 import type { IdleServer } from '../mcp/upstream/upstreams.js';
+import type { MCPServerInit } from '../providers/mcp-servers.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { McpServerConfig } from './schema.js';
 import { Variables } from './variables.js';
@@ -11,7 +12,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What of the configured servers shall run, and what does not. One that is wrong is a matter of its own. */
 export interface ReadServers {
-  readonly servers: readonly UpstreamInit[];
+  readonly servers: readonly MCPServerInit[];
   readonly idle: readonly IdleServer[];
 }
 
@@ -24,7 +25,7 @@ export function readMcpServers(
   env: Environment,
   folder: string,
 ): ReadServers {
-  const servers: UpstreamInit[] = [];
+  const servers: MCPServerInit[] = [];
   const idle: IdleServer[] = [];
   for (const [name, config] of Object.entries(block)) {
     const agent = config.agent ?? agentNamed(name);
@@ -47,16 +48,16 @@ function agentNamed(server: string): string {
   return id.slice(0, LIMITS.agentIdChars) || 'mcp-server';
 }
 
-function readServer(config: McpServerConfig, env: Environment, folder: string): Omit<UpstreamInit, 'name' | 'agent'> {
+function readServer(config: McpServerConfig, env: Environment, folder: string): Omit<MCPServerInit, 'name' | 'agent'> {
   const variables = new Variables(env);
   const { secrets } = variables;
   const expand = (value: string | number | boolean) => variables.expand(value);
   const record = (values: McpServerConfig['headers']) => variables.expandAll(values);
   const endpoint = readEndpoint(config, expand, record, folder);
   for (const value of plainSecrets(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) secrets.add(value);
-  const { timeout } = config;
+  const { timeout, lane, limits } = config;
   const timeoutMs = timeout === undefined ? undefined : timeout <= MAX_SECONDS ? timeout * 1_000 : timeout;
-  return { endpoint, secrets: [...secrets], timeoutMs };
+  return { endpoint, secrets: [...secrets], timeoutMs, lane, limits };
 }
 
 function readEndpoint(

@@ -333,6 +333,14 @@ const McpServerSchema = z
         'How long a call may take: seconds up to 3,600, milliseconds above, as clients write it. Default 60 s.',
       ),
     agent: card.id.optional().describe('The agent that owns its tools. Default: one named after the server.'),
+    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
+    limits: z
+      .strictObject({
+        memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
+        startMs: positive.optional().describe('Until it is ready. Default 30,000.'),
+      })
+      .optional()
+      .describe('What its program may take.'),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'needs a "command" or a "url"');
 

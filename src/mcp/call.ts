@@ -27,6 +27,8 @@ export interface CallTerms {
   /** Answers to what an earlier round asked for, and what the owner wanted to remember from it. */
   readonly answers: Readonly<Record<string, unknown>>;
   readonly state: string | undefined;
+  /** The conversation that the call belongs to; a tool call that belongs to none is one of its own. */
+  readonly thread?: string | undefined;
   /** W3C trace context and whatever else belongs to the request. */
   readonly meta: Readonly<Record<string, unknown>>;
   onProgress(progress: Progress): void;

@@ -62,6 +62,7 @@ const CallSchema = z.strictObject({
   capabilities: record,
   answers: record,
   state: z.string().nullable(),
+  thread: text.optional(),
   meta: record,
 });
 
@@ -288,9 +289,9 @@ export class McpExchange implements PeerOffers {
       };
       dealings.asked.set(callId, asked);
       signal.addEventListener('abort', stop);
-      const { caller, capabilities, meta } = terms;
+      const { caller, capabilities, meta, thread } = terms;
       const call = { agent, ask, caller: caller.address, sandbox: caller.sandboxId ?? null };
-      const rest = { capabilities, answers: terms.answers, state: terms.state ?? null, meta };
+      const rest = { capabilities, answers: terms.answers, state: terms.state ?? null, thread, meta };
       this.#send(node, ['call', callId, { ...call, ...rest }]).catch((error) => asked.reject(error));
     });
   }
@@ -304,7 +305,7 @@ export class McpExchange implements PeerOffers {
       if (dealings.serving.size > MAX_CALLS) {
         throw new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls of node ${node} are under way already`);
       }
-      const { agent, ask, capabilities, state, meta } = call;
+      const { agent, ask, capabilities, state, thread, meta } = call;
       const caller = this.#principal(node, call);
       const entry = this.#components.service.own(agent, ask, caller);
       return this.#components.service.call(entry, ask as Ask, {
@@ -313,6 +314,7 @@ export class McpExchange implements PeerOffers {
         capabilities,
         answers: call.answers,
         state: state ?? undefined,
+        thread,
         meta,
         onProgress: (progress) => this.#note(node, ['progress', callId, progress]),
         onLog: (entry) => this.#note(node, ['log', callId, entry]),

@@ -16,6 +16,9 @@ const TOO_LARGE = '[larger than 64 KiB]';
 
 /** A tool call that has begun. */
 export interface Begun {
+  readonly id: string;
+  /** The conversation that it belongs to, or is. */
+  readonly thread: string;
   readonly entry: Entry;
   readonly caller: string;
   readonly arguments: Readonly<Record<string, unknown>>;
@@ -34,20 +37,29 @@ export class InvocationLog {
     this.#observability = observability;
   }
 
-  begin(entry: Entry, caller: string, args: Readonly<Record<string, unknown>>): Begun {
+  begin(entry: Entry, caller: string, args: Readonly<Record<string, unknown>>, thread?: string): Begun {
     const kept = fits(args) ? redact(args, entry.offer.secrets) : { arguments: TOO_LARGE };
-    return { entry, caller, arguments: kept, startedAt: this.#runtime.now(), stopwatch: this.#runtime.stopwatch() };
+    const id = this.#runtime.id();
+    return {
+      id,
+      thread: thread ?? id,
+      entry,
+      caller,
+      arguments: kept,
+      startedAt: this.#runtime.now(),
+      stopwatch: this.#runtime.stopwatch(),
+    };
   }
 
   end(begun: Begun, result: unknown, failure: EclipticError | undefined): void {
-    const { entry, caller, startedAt } = begun;
+    const { id, thread, entry, caller, startedAt } = begun;
     const durationMs = this.#runtime.stopwatch() - begun.stopwatch;
-    const id = this.#runtime.id();
     const kept = fits(result) ? result : TOO_LARGE;
     // Made when somebody looks: most records are never read.
     this.#records.push(() => ({
       schemaVersion: SCHEMA_VERSION,
       id,
+      ...(thread !== id && { thread }),
       tool: entry.fullName,
       agent: entry.owner,
       caller,
@@ -64,6 +76,7 @@ export class InvocationLog {
       toolName: entry.fullName,
       sender: caller,
       recipient: entry.owner,
+      correlationId: thread,
       duration: durationMs,
       success: failure === undefined,
       ...(failure && { code: failure.code, reason: failure.message }),

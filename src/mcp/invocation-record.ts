@@ -6,6 +6,8 @@ import { EclipticError } from '../runtime/errors.js';
 export const InvocationRecordSchema = z.strictObject({
   schemaVersion: z.literal(SCHEMA_VERSION),
   id: z.string().min(1),
+  /** The conversation that it belongs to, if to any. */
+  thread: z.string().min(1).optional(),
   /** The tool by its full name. */
   tool: z.string().min(1),
   /** The agent that offers it. */

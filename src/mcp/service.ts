@@ -1,5 +1,6 @@
 import type { CallToolResult, CompleteResult, GetPromptResult, ReadResourceResult } from '@modelcontextprotocol/server';
 import { splitAddress } from '../a2a/address.js';
+import { LIMITS } from '../a2a/limits.js';
 import type { A2AObservability } from '../a2a/observability.js';
 import type { Party, Policy } from '../a2a/policy.js';
 import type { AgentRegistry } from '../a2a/registry.js';
@@ -180,8 +181,13 @@ export class McpService {
     if (this.#calls >= MAX_CALLS) {
       return Promise.reject(new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls are under way already`));
     }
+    const { thread } = options;
+    if (thread === '' || (thread?.length ?? 0) > LIMITS.nameChars) {
+      return Promise.reject(new EclipticError('INVALID_PARAMS', `no conversation has the id "${thread}"`, { thread }));
+    }
     return new Promise((resolve, reject) => {
-      const begun = ask.kind === 'tool' ? this.invocations.begin(entry, caller.address, ask.arguments) : undefined;
+      const begun =
+        ask.kind === 'tool' ? this.invocations.begin(entry, caller.address, ask.arguments, thread) : undefined;
       const active = new ActiveCall(entry, signal, (result, error) => {
         if (--this.#calls === 0) this.#onIdle?.();
         this.#forget(active);
@@ -196,7 +202,7 @@ export class McpService {
         entry.offer.timeoutMs ?? CALL_TIMEOUT_MS,
       );
       this.#components.deadlines.add(active, timeoutMs);
-      entry.offer.answer(ask, termsOf(options, active)).then(
+      entry.offer.answer(ask, termsOf(options, active, begun?.thread ?? thread)).then(
         (result) => active.succeed(result),
         (error) => active.fail(this.#blame(entry, error)),
       );
@@ -356,7 +362,7 @@ class ActiveCall extends Deadline {
 }
 
 /** What the owner gets to see of a call: after its end, progress and logs go nowhere. */
-function termsOf(options: CallOptions, active: ActiveCall): CallTerms {
+function termsOf(options: CallOptions, active: ActiveCall, thread: string | undefined): CallTerms {
   return {
     caller: options.caller,
     get signal() {
@@ -365,6 +371,7 @@ function termsOf(options: CallOptions, active: ActiveCall): CallTerms {
     capabilities: options.capabilities ?? NOTHING,
     answers: options.answers ?? NOTHING,
     state: options.state,
+    thread,
     meta: options.meta ?? NOTHING,
     onProgress: (progress) => {
       if (!active.over) options.onProgress?.(progress);

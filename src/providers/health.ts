@@ -40,8 +40,8 @@ interface Tracked {
   readonly adapter: Checked;
   readonly intervalMs: number;
   health: Health;
-  /** Is a check under way? And since when has its silence been counted? */
-  checking: boolean;
+  /** The check that is under way. And since when has its silence been counted? */
+  checking: Promise<void> | undefined;
   lateSince: number | undefined;
   crashes: number;
   timer: Timer | undefined;
@@ -81,7 +81,7 @@ export class HealthCoordinator {
       adapter,
       intervalMs: Math.max(intervalMs, MIN_INTERVAL_MS),
       health,
-      checking: false,
+      checking: undefined,
       lateSince: undefined,
       crashes: 0,
       timer: undefined,
@@ -144,6 +144,11 @@ export class HealthCoordinator {
     this.#tick(tracked);
   }
 
+  /** Resolves when the check that is under way is over, at once where there is none. */
+  async checkUnderWay(providerId: string): Promise<void> {
+    await this.#tracked.get(providerId)?.checking;
+  }
+
   close(): void {
     for (const id of [...this.#tracked.keys()]) this.unregister(id);
     this.#listeners.clear();
@@ -165,7 +170,6 @@ export class HealthCoordinator {
       if (lateSince < this.#runtime.now()) this.#failed(tracked, 'it has not answered the last check yet');
       return;
     }
-    tracked.checking = true;
     const { crashes } = tracked;
     tracked.lateSince = undefined;
     const timer = this.#runtime.setTimer(() => {
@@ -173,13 +177,13 @@ export class HealthCoordinator {
       this.#failed(tracked, `it did not answer within ${CHECK_MS} ms`);
     }, CHECK_MS);
     const over = (event: (at: number) => HealthEvent) => {
-      tracked.checking = false;
+      tracked.checking = undefined;
       timer.cancel();
       // What it said before it crashed is worth nothing.
       if (tracked.lateSince === undefined && tracked.crashes === crashes)
         this.#step(tracked, event(this.#runtime.now()));
     };
-    void (async () => tracked.adapter.health())().then(
+    tracked.checking = (async () => tracked.adapter.health())().then(
       ({ state, message }) =>
         over((at) =>
           state === 'healthy' ? { type: 'passed', at } : { type: 'failed', at, reason: message ?? `it is ${state}` },

@@ -1,8 +1,8 @@
-import type { CallTerms } from '../mcp/call.js';
-import { needsInput } from '../mcp/call.js';
+import { type Ask, type CallTerms, needsInput } from '../mcp/call.js';
 import type { Offer } from '../mcp/catalogue.js';
 import type { ToolDefinition } from '../mcp/definitions.js';
 import { readSchema } from '../mcp/schema.js';
+import type { RelayedCall } from '../mcp/upstream/relay.js';
 import type { Upstream, UpstreamNews } from '../mcp/upstream/upstream.js';
 import type { SupervisedState } from '../process/supervision.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -43,9 +43,26 @@ export interface MCPBridgeComponents {
 
 const CALL_MS = 60_000;
 const HEALTH_MS = 4_500;
+/** Whoever has a provider made ready waits for 5 s. */
+const PATIENCE_MS = 4_500;
 
-/** An MCP server as a provider: its tools are in the catalogue as before; here are its health, and calls by name. */
-export class MCPBridgeAdapter implements ProviderAdapter<MCPConfig, MCPToolInvocation, MCPToolResult> {
+/** A tool says itself that it failed; its caller wants what it said. */
+export class ToolFailure extends NormalizedProviderError {
+  readonly result: unknown;
+
+  constructor(message: string, correlationId: string, result: unknown) {
+    super('PROVIDER_EXECUTE_FAILED', message, 'mcp', { correlationId });
+    this.result = result;
+  }
+}
+
+/**
+ * An MCP server as a provider: its health, calls of its tools by name, and calls of whatever it has in the catalogue,
+ * which are relayed as they are.
+ */
+export class MCPBridgeAdapter
+  implements ProviderAdapter<MCPConfig, MCPToolInvocation | RelayedCall, MCPToolResult | unknown>
+{
   readonly #id: string;
   readonly #components: MCPBridgeComponents;
   readonly #crashed = new Listeners<ProviderCrash>();
@@ -81,6 +98,9 @@ export class MCPBridgeAdapter implements ProviderAdapter<MCPConfig, MCPToolInvoc
   }
 
   async health(): Promise<ProviderHealthStatus> {
+    const absence = this.#upstream?.absence;
+    // It is known not to be there: nobody has to ask three times.
+    if (absence) this.#crashed.tell({ error: normalizeError(absence, 'mcp') });
     try {
       await this.#inTime(HEALTH_MS, undefined, (signal) => this.#require().ask(signal));
       return { state: 'healthy', lastCheck: new Date(this.#components.runtime.now()), failureCount: 0 };
@@ -89,27 +109,28 @@ export class MCPBridgeAdapter implements ProviderAdapter<MCPConfig, MCPToolInvoc
     }
   }
 
-  async execute(input: MCPToolInvocation, correlationId: string, terms: ExecuteTerms = {}): Promise<MCPToolResult> {
+  execute(input: RelayedCall, correlationId: string, terms?: ExecuteTerms): Promise<unknown>;
+  execute(input: MCPToolInvocation, correlationId: string, terms?: ExecuteTerms): Promise<MCPToolResult>;
+  async execute(
+    input: MCPToolInvocation | RelayedCall,
+    correlationId: string,
+    terms: ExecuteTerms = {},
+  ): Promise<unknown> {
     const { runtime, events } = this.#components;
     const began = runtime.stopwatch();
     const about = { provider: this.#id, providerType: 'mcp', correlationId, agent: terms.caller } as const;
-    const { toolName } = input;
-    const ended = () => ({ duration: runtime.stopwatch() - began, details: { toolName } });
+    const { kind, details } = whatOf(input);
+    const duration = () => runtime.stopwatch() - began;
     try {
-      const offer = this.#tool(toolName);
-      const args = await checkArguments(offer.definition, input.arguments);
-      const { timeout = this.#config?.timeoutMs ?? CALL_MS } = input;
-      const result = await this.#inTime(timeout, terms.signal, (signal) =>
-        offer.answer({ kind: 'tool', name: toolName, arguments: args }, callTerms(terms, signal)),
-      );
-      const good = checkResult(toolName, result);
-      const { duration, details } = ended();
-      events.emit('provider.mcp.tool.completed', { ...about, duration, details, success: true });
-      return { toolName, result: good, duration, correlationId };
+      const result =
+        'relay' in input ? await this.#relay(input, correlationId) : await this.#invoke(input, correlationId, terms);
+      events.emit(`provider.mcp.${kind}.completed`, { ...about, duration: duration(), details, success: true });
+      return 'relay' in input ? result : { toolName: input.toolName, result, duration: duration(), correlationId };
     } catch (error) {
       const failure = normalizeError(error, 'mcp', correlationId);
       const { code, message: reason } = failure;
-      events.emit('provider.mcp.tool.failed', { ...about, ...ended(), code, reason, success: false });
+      const ended = { duration: duration(), details, success: false };
+      events.emit(`provider.mcp.${kind}.failed`, { ...about, ...ended, code, reason });
       throw failure;
     }
   }
@@ -148,6 +169,35 @@ export class MCPBridgeAdapter implements ProviderAdapter<MCPConfig, MCPToolInvoc
     return { description, inputSchema, outputSchema };
   }
 
+  /** Its caller keeps the time, and ends it; when the server ends, so does what is under way with it. */
+  async #relay({ ask, terms, relay }: RelayedCall, correlationId: string): Promise<unknown> {
+    this.#require();
+    try {
+      const result = await relay();
+      const said = ask.kind === 'tool' ? failureIn(result, ask.name) : undefined;
+      if (said === undefined) return result;
+      throw new ToolFailure(said, correlationId, result);
+    } catch (error) {
+      throw terms.signal.aborted ? normalizeAbort(terms.signal, 'mcp', correlationId) : error;
+    }
+  }
+
+  async #invoke(input: MCPToolInvocation, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+    const { toolName, timeout = this.#config?.timeoutMs ?? CALL_MS } = input;
+    const offer = this.#tool(toolName);
+    const args = await checkArguments(offer.definition, input.arguments);
+    const result = await this.#inTime(timeout, terms.signal, (signal) =>
+      offer.answer({ kind: 'tool', name: toolName, arguments: args }, callTerms(terms, signal)),
+    );
+    if (needsInput(result)) {
+      const message = `tool "${toolName}" asks for more; call it as an agent or an MCP client`;
+      throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp');
+    }
+    const said = failureIn(result, toolName);
+    if (said === undefined) return result;
+    throw new ToolFailure(said, correlationId, result);
+  }
+
   #require(): Upstream {
     if (this.#upstream) return this.#upstream;
     throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', `${this.#id} has not been started`, 'mcp');
@@ -160,7 +210,7 @@ export class MCPBridgeAdapter implements ProviderAdapter<MCPConfig, MCPToolInvoc
     throw new NormalizedProviderError('PROVIDER_TOOL_NOT_FOUND', message, 'mcp', { details: { toolName: name } });
   }
 
-  /** Waits until it runs, or until it is known that it does not. */
+  /** Waits until it runs, or until it is known that it does not; for one that is tried for ever only a while. */
   #settled(upstream: Upstream, { keepTrying = false }: MCPConfig): Promise<void> {
     return new Promise((resolve, reject) => {
       const look = (state: SupervisedState) => {
@@ -169,9 +219,18 @@ export class MCPBridgeAdapter implements ProviderAdapter<MCPConfig, MCPToolInvoc
         if (state.kind === 'running' || keepTrying) resolve();
         else reject('reason' in state ? state.reason : this.#ended());
       };
-      const stop = upstream.watch((news) => {
+      const timer = keepTrying ? this.#components.runtime.setTimer(() => settle(), PATIENCE_MS) : undefined;
+      const watching = upstream.watch((news) => {
         if (news.type === 'state') look(news.state);
       });
+      const stop = () => {
+        timer?.cancel();
+        watching();
+      };
+      const settle = () => {
+        stop();
+        resolve();
+      };
       look(upstream.state);
     });
   }
@@ -265,14 +324,28 @@ async function checkArguments(
   throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp', { details: { faults: verdict.faults } });
 }
 
-/** A tool that says that it failed has failed; one that asks for more cannot be answered here. */
-function checkResult(toolName: string, result: unknown): unknown {
-  if (needsInput(result)) {
-    const message = `tool "${toolName}" asks for more; call it as an agent or an MCP client`;
-    throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp');
-  }
-  const { isError, content } = result as { isError?: unknown; content?: readonly { text?: unknown }[] };
-  if (isError !== true) return result;
+/** What a tool says that says that it failed. */
+function failureIn(result: unknown, toolName: string): string | undefined {
+  const { isError, content } = (result ?? {}) as { isError?: unknown; content?: readonly { text?: unknown }[] };
+  if (isError !== true) return undefined;
   const said = content?.flatMap(({ text }) => (typeof text === 'string' ? [text] : [])).join('\n');
-  throw new NormalizedProviderError('PROVIDER_EXECUTE_FAILED', said || `tool "${toolName}" failed`, 'mcp');
+  return said || `tool "${toolName}" failed`;
+}
+
+const WHAT = {
+  tool: 'tool',
+  resource: 'resource',
+  template: 'resource',
+  prompt: 'prompt',
+  completion: 'completion',
+} as const satisfies Record<Ask['kind'], string>;
+
+/** What is asked for, for the event stream. */
+function whatOf(input: MCPToolInvocation | RelayedCall): {
+  readonly kind: (typeof WHAT)[Ask['kind']];
+  readonly details: Readonly<Record<string, string>>;
+} {
+  if (!('relay' in input)) return { kind: 'tool', details: { toolName: input.toolName } };
+  const kind = WHAT[input.ask.kind];
+  return { kind, details: kind === 'tool' ? { toolName: input.key } : { name: input.key } };
 }

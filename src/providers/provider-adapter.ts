@@ -28,6 +28,8 @@ export interface ExecuteTerms {
   readonly chain?: readonly string[];
   /** The lane that the work belongs to. */
   readonly laneId?: string;
+  /** False refuses it where nobody can take it now. Default: it waits for the first that can. */
+  readonly wait?: boolean;
 }
 
 /** Part of the answer (`text`), or something about the work: progress, a plan, a tool call, … */

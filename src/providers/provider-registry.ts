@@ -137,7 +137,7 @@ export class ProviderRegistry {
 
   /**
    * Gives work to the provider that the router chooses, once. Where all that could do it are down, it waits for the
-   * first that comes back.
+   * first that comes back, or is refused, as its terms say.
    */
   async execute<TOutput = unknown>(
     route: ExecuteRoute,
@@ -150,7 +150,7 @@ export class ProviderRegistry {
     const began = this.#runtime.stopwatch();
     let chosen: RegisteredProvider | undefined;
     try {
-      chosen = this.#take(work, correlationId) ?? (await this.#waiting.wait(work, correlationId, terms.signal));
+      chosen = this.#take(work, correlationId) ?? (await this.#later(work, correlationId, terms));
       const output = await chosen.execute(input, correlationId, terms);
       this.#report(chosen, correlationId, terms, began);
       return output as TOutput;
@@ -236,6 +236,22 @@ export class ProviderRegistry {
     return undefined;
   }
 
+  /** The provider for work that cannot begin now. */
+  async #later(work: WorkRoute, correlationId: string, { signal, wait = true }: ExecuteTerms) {
+    if (wait) return this.#waiting.wait(work, correlationId, signal);
+    const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
+    // What a check is about to say of one that has just come back is worth the moment that it takes.
+    await Promise.all(able.map(({ id }) => this.health.checkUnderWay(id)));
+    const provider = this.#take(work, correlationId);
+    if (provider) return provider;
+    const why = able
+      .map((one) => this.#row(one))
+      .map(({ id, phase, state, message }) => {
+        return `provider "${id}" is ${phase === 'ready' ? state : phase}${message === null ? '' : `: ${message}`}`;
+      });
+    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', why.join('; '), 'internal', { correlationId });
+  }
+
   /** Lets work that waits go to providers that are back, as far as they have room. */
   #release(): void {
     if (this.#waiting.size === 0) return;
@@ -294,4 +310,9 @@ export class ProviderRegistry {
     const message = `there is no provider "${id}"`;
     throw new NormalizedProviderError('PROVIDER_NOT_FOUND', message, 'internal', { details: { providerId: id } });
   }
+}
+
+function fits({ type, workspaceId, capabilities }: RegisteredProvider['registration'], work: WorkRoute): boolean {
+  const own: readonly string[] = capabilities;
+  return type === work.type && workspaceId === work.workspaceId && work.capabilities.every((one) => own.includes(one));
 }

@@ -13,7 +13,7 @@ const RegistrationSchema = z.strictObject({
   workspaceId: name,
   concurrencyLimit: z.int().min(1).max(100),
   healthCheckIntervalMs: z.int().min(MIN_INTERVAL_MS).default(DEFAULT_INTERVAL_MS),
-  capabilities: z.array(z.string().min(1).max(256)).max(256).default([]),
+  capabilities: z.array(z.string().min(1).max(300)).max(256).default([]),
   priority: z.number().default(0),
   laneId: name.optional(),
 });

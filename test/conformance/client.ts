@@ -26,7 +26,7 @@ const SETTLED: ReadonlySet<string> = new Set(['running', 'needs-login', 'failed'
 export async function playScenario(url: URL, context: Context): Promise<void> {
   const { client_id: clientId, client_secret: clientSecret } = context;
   const oauth = clientId === undefined ? { clientMetadataUrl: METADATA_URL } : { clientId, clientSecret };
-  const mesh = await Upstreaming.start();
+  const mesh = await Upstreaming.start({ direct: true });
   try {
     mesh.add(SERVER, { kind: 'http', url, headers: {}, oauth }, { restart: { maxCrashes: 1 } });
     await loggingIn(mesh, async () => {});

@@ -26,7 +26,7 @@ const TOOLS = [
 ];
 
 async function make() {
-  const upstreaming = await Upstreaming.start();
+  const upstreaming = await Upstreaming.start({ direct: true });
   upstreaming.addStdio('files', { tools: TOOLS });
   const { upstreams, node } = upstreaming;
   const events = new ProviderEvents(runtime, node.observability);
@@ -121,7 +121,7 @@ describe('MCPBridgeAdapter', () => {
   });
 
   it('may stand for a server that is not there yet', async () => {
-    const upstreaming = await Upstreaming.start();
+    const upstreaming = await Upstreaming.start({ direct: true });
     upstreamings.push(upstreaming);
     upstreaming.addProgram('broken', 'process.exit(1)');
     const events = new ProviderEvents(runtime, upstreaming.node.observability);

@@ -11,10 +11,13 @@ import { OPERATOR } from '../../src/gateway/principals.js';
 import type { CallOptions } from '../../src/mcp/service.js';
 import { Logins } from '../../src/mcp/upstream/login/logins.js';
 import { Pins } from '../../src/mcp/upstream/pins.js';
-import type { UpstreamInit, UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
+import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import { Upstreams } from '../../src/mcp/upstream/upstreams.js';
 import { createNode, type EclipticNode } from '../../src/node.js';
 import { Children } from '../../src/process/children.js';
+import { MemoryWatch } from '../../src/process/memory-watch.js';
+import { Lanes } from '../../src/providers/lanes.js';
+import { type MCPServerInit, MCPServers } from '../../src/providers/mcp-servers.js';
 import { reportCredentials } from '../../src/records/guarded-events.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 
@@ -49,15 +52,20 @@ export class Upstreaming {
   upstreams!: Upstreams;
   logins!: Logins;
   credentials!: Credentials;
+  lanes!: Lanes;
+  #servers!: MCPServers;
+  readonly #direct: boolean;
   readonly #processes: ChildProcess[] = [];
 
-  private constructor(node: EclipticNode) {
+  private constructor(node: EclipticNode, direct: boolean) {
     this.node = node;
+    this.#direct = direct;
     node.observability.subscribe((event) => this.events.push(event));
   }
 
-  static async start(): Promise<Upstreaming> {
-    const made = new Upstreaming(await createNode());
+  /** `direct`: as a program does that embeds a node and has its servers run by nobody else. */
+  static async start({ direct = false } = {}): Promise<Upstreaming> {
+    const made = new Upstreaming(await createNode(), direct);
     await made.open();
     return made;
   }
@@ -81,9 +89,16 @@ export class Upstreaming {
       credentials,
       pins: new Pins({ folder }),
     });
+    this.lanes = new Lanes(join(folder, 'lanes'));
+    const { upstreams, lanes } = this;
+    const { providers, providerEvents: events } = node;
+    const memory = new MemoryWatch(runtime);
+    this.#servers = new MCPServers({ runtime, children, memory, providers, events, lanes, upstreams });
   }
 
   async close(): Promise<void> {
+    for (const { id } of this.node.providers.list()) await this.node.providers.unregister(id);
+    await this.lanes.closeAll();
     await this.upstreams.close();
     await this.children.close();
     this.approvals.close();
@@ -110,21 +125,23 @@ export class Upstreaming {
   }
 
   /** A server over stdio. */
-  addStdio(name: string, lists: Lists, mode = 'stdio', more: Partial<UpstreamInit> & { env?: object } = {}): void {
+  addStdio(name: string, lists: Lists, mode = 'stdio', more: Partial<MCPServerInit> & { env?: object } = {}): void {
     const { env, ...rest } = more;
     const args = [SERVER, this.lists(name, lists), mode];
     this.add(name, { kind: 'stdio', command: process.execPath, args, env: { ...env } as Record<string, string> }, rest);
   }
 
   /** A program that claims to be a server. */
-  addProgram(name: string, code: string, more: Partial<UpstreamInit> = {}): void {
+  addProgram(name: string, code: string, more: Partial<MCPServerInit> = {}): void {
     this.add(name, { kind: 'stdio', command: process.execPath, args: ['-e', code], env: {} }, more);
   }
 
-  add(name: string, endpoint: UpstreamInit['endpoint'], more: Partial<UpstreamInit> = {}): void {
+  add(name: string, endpoint: MCPServerInit['endpoint'], more: Partial<MCPServerInit> = {}): void {
     const agent = more.agent ?? name;
     if (!this.node.agents.some(({ id }) => id === agent)) this.node.agent({ id: agent });
-    this.upstreams.add({ name, agent, endpoint, ...more });
+    const init = { name, agent, endpoint, ...more };
+    if (this.#direct) this.upstreams.add(init);
+    else this.#servers.add(init);
   }
 
   /** Starts the server as a process of its own, which listens at a port. */

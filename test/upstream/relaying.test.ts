@@ -23,12 +23,17 @@ afterEach(() => here.end());
 /** The same server behind each kind of connection, and over each protocol. */
 const WAYS = {
   'stdio with a protocol of 2025': async () => here.addStdio('up', LISTS),
+  'stdio with a protocol of 2025, in a node whose servers are nobody’s providers': async () => {
+    await here.end();
+    here = await Upstreaming.start({ direct: true });
+    here.addStdio('up', LISTS);
+  },
   'stdio with the protocol of 2026': async () => here.addStdio('up', LISTS, 'stdio-modern'),
   HTTP: async () => here.add('up', { kind: 'http', url: (await here.listen('up', LISTS)).url, headers: {} }),
 };
 
 describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, connect) => {
-  const modern = way !== 'stdio with a protocol of 2025';
+  const modern = !way.includes('2025');
 
   beforeEach(async () => {
     await connect();

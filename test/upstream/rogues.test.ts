@@ -138,7 +138,7 @@ describe('a server', () => {
   it('that closes its output is started again', async () => {
     here.addProgram(
       'rogue',
-      `${PRELUDE} call = (id) => (id % 2 ? require('fs').closeSync(1) : answer(id, { content: [] }))`,
+      `${PRELUDE} let n = 0; call = (id) => (n++ ? require('fs').closeSync(1) : answer(id, { content: [] }))`,
     );
     await here.running('rogue');
     const codes = new Set<string>();
@@ -155,12 +155,12 @@ describe('a server', () => {
   it('may have a limited number of calls under way, so that it does not use up everybody’s', async () => {
     here.addProgram('rogue', PRELUDE);
     await here.running('rogue');
-    const calls = Array.from({ length: 501 }, () => here.call('rogue.work', {}, { timeoutMs: 500 }));
+    const calls = Array.from({ length: 101 }, () => here.call('rogue.work', {}, { timeoutMs: 500 }));
     const codes = (await Promise.allSettled(calls)).map((one) =>
       one.status === 'rejected' ? one.reason.code : 'fine',
     );
     expect(codes.filter((code) => code === 'QUEUE_FULL')).toHaveLength(1);
-    expect(codes.filter((code) => code === 'REQUEST_TIMEOUT')).toHaveLength(500);
+    expect(codes.filter((code) => code === 'REQUEST_TIMEOUT')).toHaveLength(100);
   });
 
   it('loses one definition that cannot be offered, and not the others [UP6]', async () => {

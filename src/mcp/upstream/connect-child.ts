@@ -2,7 +2,7 @@ import type { Client } from '@modelcontextprotocol/client';
 import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../credentials/credential-source.js';
 import type { Redactor } from '../../credentials/redactor.js';
 import type { Child } from '../../process/child.js';
-import type { Children } from '../../process/children.js';
+import type { Children, Program } from '../../process/children.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ChildPipe } from './child-pipe.js';
@@ -19,24 +19,47 @@ export interface ChildEndpoint {
   readonly cwd?: string;
 }
 
-export interface ConnectChildComponents {
+export interface GreetComponents {
   runtime: Runtime;
-  children: Children;
   redactor: Redactor;
+}
+
+export interface ConnectChildComponents extends GreetComponents {
+  children: Children;
   /** Whose credentials its environment refers to. */
   owner: CredentialOwner;
 }
 
-/** Starts a server's program and greets it. One child, whatever protocol it turns out to speak. */
-export async function connectChild(
-  { runtime, children, redactor, owner }: ConnectChildComponents,
+/** What to start for a server, with the values that its settings have now. */
+export async function programOf(
+  { redactor, owner }: Pick<ConnectChildComponents, 'redactor' | 'owner'>,
   server: string,
   { command, args, env, cwd }: ChildEndpoint,
+): Promise<Program> {
+  await loadClientSdk();
+  const program = { command, args, env: await resolveSettings(owner, env), name: server, redact: redactor.clean };
+  return cwd === undefined ? program : { ...program, cwd };
+}
+
+/** Starts a server's program and greets it. */
+export async function connectChild(
+  components: ConnectChildComponents,
+  server: string,
+  endpoint: ChildEndpoint,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const child = await components.children.start(await programOf(components, server, endpoint));
+  return greetChild(components, server, child, signal);
+}
+
+/** Greets a server's program, and ends it when that fails. One child, whatever protocol it turns out to speak. */
+export async function greetChild(
+  { runtime, redactor }: GreetComponents,
+  server: string,
+  child: Child,
   signal: AbortSignal,
 ): Promise<Connection> {
   const sdk = await loadClientSdk();
-  const program = { command, args, env: await resolveSettings(owner, env), name: server, redact: redactor.clean };
-  const child = await children.start(cwd === undefined ? program : { ...program, cwd });
   const pipe = new ChildPipe(runtime, child);
   const explain = explainer(sdk, server, redactor);
   const reason = () => redacted(pipe.failure ?? child.failure(), redactor);

@@ -49,6 +49,11 @@ export class Connection implements Running {
     return this.#failure !== undefined;
   }
 
+  /** Calls under way. */
+  get inFlight(): number {
+    return this.#calls.size;
+  }
+
   get complaints(): readonly string[] {
     return this.#init.complaints();
   }

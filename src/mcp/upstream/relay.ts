@@ -22,6 +22,18 @@ export interface RelayInit {
   readonly connection: () => Connection;
 }
 
+/** A call of something that a server offers, for whoever it goes through. */
+export interface RelayedCall {
+  readonly ask: Ask;
+  readonly terms: CallTerms;
+  /** The definition's name or URI. */
+  readonly key: string;
+  /** Passes it on to the server, once. */
+  readonly relay: () => Promise<unknown>;
+}
+
+export type CallWay = (call: RelayedCall) => Promise<unknown>;
+
 /** A way to answer for one definition of a server. */
 export function relayFor(init: RelayInit, definition: Definition): Offer['answer'] {
   const tool = definition.kind === 'tool' ? definition : undefined;

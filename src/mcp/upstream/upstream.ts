@@ -8,19 +8,21 @@ import type { RestartPolicy, SupervisedState } from '../../process/supervision.j
 import { Supervisor } from '../../process/supervisor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import type { Ask, CallTerms } from '../call.js';
 import type { Offer } from '../catalogue.js';
 import { type Kind, keyOf, type ToolDefinition } from '../definitions.js';
 import type { McpService } from '../service.js';
-import { type ChildEndpoint, connectChild } from './connect-child.js';
+import { type ChildEndpoint, connectChild, greetChild, programOf } from './connect-child.js';
 import { connectHttp, type HttpEndpoint } from './connect-http.js';
 import type { Connection } from './connection.js';
 import { answerQuestions } from './dialogue.js';
+import type { Keeper, KeepProgram } from './keeper.js';
 import { askAnything, type Listed, type Listing, readLists } from './lists.js';
 import { Login } from './login/login.js';
 import type { Logins, Waiting } from './login/logins.js';
 import type { Pins } from './pins.js';
 import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
-import { relayFor } from './relay.js';
+import { type CallWay, relayFor } from './relay.js';
 import { Watch } from './watch.js';
 
 export type Endpoint = ChildEndpoint | HttpEndpoint;
@@ -46,6 +48,10 @@ export interface UpstreamInit {
   /** How long a call may take. */
   readonly timeoutMs?: number | undefined;
   readonly restart?: Partial<RestartPolicy>;
+  /** What keeps its program running. Default: a supervisor of its own, and no more. */
+  readonly keep?: KeepProgram;
+  /** The way that calls go. Default: straight to the server. */
+  readonly through?: CallWay;
 }
 
 /** How a server is, for people. */
@@ -81,11 +87,11 @@ export class Upstream {
   readonly #components: UpstreamComponents;
   readonly #init: UpstreamInit;
   readonly #redactor: Redactor;
-  readonly #supervisor: Supervisor<Connection>;
+  readonly #keeper: Keeper;
   readonly #login: Login | undefined;
   readonly #watchers = new Set<(news: UpstreamNews) => void>();
-  /** What is in the catalogue, by its slot: the definition's fingerprint. */
-  readonly #offered = new Map<string, string>();
+  /** What is in the catalogue, by its slot: the definition's fingerprint, and the way straight to the server. */
+  readonly #offered = new Map<string, { readonly hash: string; readonly relay: Offer['answer'] }>();
   #listing = NOTHING;
   #suspects: readonly Suspect[] = [];
   #conflicts: readonly string[] = [];
@@ -96,17 +102,11 @@ export class Upstream {
     this.#init = init;
     this.#redactor = new Redactor(init.secrets ?? []);
     this.#login = this.#loginTo(init.endpoint);
-    this.#supervisor = new Supervisor(components.runtime, {
-      name: `MCP server "${init.name}"`,
-      start: (signal) => this.#start(signal),
-      onState: (state) => this.#tell({ type: 'state', state }),
-      restart: { ...RESTART, ...init.restart },
-      isFinal: (reason) => needsLogin(reason) || needsCredential(reason),
-    });
+    this.#keeper = this.#keep(init);
   }
 
   get status(): UpstreamStatus {
-    const { state, subject } = this.#supervisor;
+    const { state, subject } = this.#keeper;
     const offered = { tool: 0, resource: 0, template: 0, prompt: 0 };
     for (const slot of this.#offered.keys()) offered[slot.slice(0, slot.indexOf(' ')) as Kind]++;
     return {
@@ -127,7 +127,7 @@ export class Upstream {
   }
 
   get state(): SupervisedState {
-    return this.#supervisor.state;
+    return this.#keeper.state;
   }
 
   /** Calls back with all that happens to it. Returns the way to stop. */
@@ -138,13 +138,24 @@ export class Upstream {
     };
   }
 
-  /** The tools of the server that may be used. */
+  /** The tools of the server that may be used, each with the way straight to it. */
   get tools(): Offer<ToolDefinition>[] {
     const { catalogue } = this.#components.service;
-    const entries = [...this.#offered.keys()]
-      .filter((slot) => slot.startsWith('tool '))
-      .map((slot) => catalogue.get(this.#init.agent, 'tool', slot.slice('tool '.length)));
-    return entries.flatMap((entry) => (entry ? [entry.offer] : []));
+    return [...this.#offered].flatMap(([slot, { relay: answer }]) => {
+      if (!slot.startsWith('tool ')) return [];
+      const entry = catalogue.get(this.#init.agent, 'tool', slot.slice('tool '.length));
+      return entry ? [{ ...entry.offer, answer }] : [];
+    });
+  }
+
+  /** Why it cannot be asked anything at present, if it cannot. */
+  get absence(): EclipticError | undefined {
+    const { subject, state } = this.#keeper;
+    if (subject && !subject.isOver) return undefined;
+    if ('reason' in state && (needsLogin(state.reason) || needsCredential(state.reason))) return state.reason;
+    const reason = 'reason' in state ? `: ${state.reason.message}` : '';
+    const message = `MCP server "${this.name}" is not there at present (${state.kind}${reason})`;
+    return new EclipticError('AGENT_UNAVAILABLE', message, { server: this.name, outcome: 'not-delivered' });
   }
 
   /** Asks the server itself whether it is there. */
@@ -153,11 +164,11 @@ export class Upstream {
   }
 
   start(): void {
-    this.#supervisor.start();
+    this.#keeper.start();
   }
 
   async stop(): Promise<void> {
-    await this.#supervisor.stop();
+    await this.#keeper.stop();
   }
 
   /** Begins a login; when its user has come back, the server is connected with it. */
@@ -165,7 +176,7 @@ export class Upstream {
     const { url, done } = await this.#components.logins.begin(this.name, this.#requireLogin());
     const connected = done.then(() => {
       // What runs takes the new token from now on.
-      if (this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
+      if (this.#keeper.state.kind !== 'running') this.#keeper.restart();
     });
     connected.catch(() => {});
     return { url, done: connected };
@@ -175,7 +186,7 @@ export class Upstream {
   logout(): void {
     this.#requireLogin().forget();
     this.#components.logins.cancel(this.name, 'it was to be forgotten meanwhile');
-    this.#supervisor.restart();
+    this.#keeper.restart();
   }
 
   /**
@@ -186,7 +197,7 @@ export class Upstream {
     if (provider !== this.name || workspace !== DEFAULT_WORKSPACE) return;
     const { endpoint } = this.#init;
     if (!credentialsIn(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers).includes(name)) return;
-    if (ended || this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
+    if (ended || this.#keeper.state.kind !== 'running') this.#keeper.restart();
   }
 
   /** Looks at what was last listed again: something was pinned meanwhile. */
@@ -194,9 +205,37 @@ export class Upstream {
     this.#take(this.#listing);
   }
 
-  async #start(signal: AbortSignal): Promise<Connection> {
+  #keep({ name, endpoint, keep, restart }: UpstreamInit): Keeper {
+    const common = {
+      restart: { ...RESTART, ...restart },
+      isFinal: (reason: EclipticError) => needsLogin(reason) || needsCredential(reason),
+      onState: (state: SupervisedState) => this.#tell({ type: 'state', state }),
+    };
+    const { runtime, credentials: source } = this.#components;
+    const redactor = this.#redactor;
+    const owner = { source, provider: name, workspace: DEFAULT_WORKSPACE, redactor };
+    const components = { ...this.#components, redactor, owner, login: this.#login };
+    if (endpoint.kind === 'stdio' && keep) {
+      return keep({
+        ...common,
+        program: () => programOf(components, name, endpoint),
+        connect: async (child, signal) => this.#greeted(await greetChild(components, name, child, signal), signal),
+      });
+    }
+    const connect = (signal: AbortSignal) =>
+      endpoint.kind === 'stdio'
+        ? connectChild(components, name, endpoint, signal)
+        : connectHttp(components, name, endpoint, signal);
+    return new Supervisor(runtime, {
+      ...common,
+      name: `MCP server "${name}"`,
+      start: async (signal) => this.#greeted(await connect(signal), signal),
+    });
+  }
+
+  /** Takes what a server lists; it is ready for work then. */
+  async #greeted(connection: Connection, signal: AbortSignal): Promise<Connection> {
     const { runtime, service } = this.#components;
-    const connection = await this.#connect(signal);
     answerQuestions(connection, connection.client);
     try {
       const listing = await readLists(runtime, connection, signal);
@@ -215,16 +254,6 @@ export class Upstream {
       await connection.stop();
       throw error;
     }
-  }
-
-  #connect(signal: AbortSignal): Promise<Connection> {
-    const { credentials: source } = this.#components;
-    const owner = { source, provider: this.name, workspace: DEFAULT_WORKSPACE, redactor: this.#redactor };
-    const components = { ...this.#components, redactor: this.#redactor, owner, login: this.#login };
-    const { endpoint } = this.#init;
-    return endpoint.kind === 'stdio'
-      ? connectChild(components, this.name, endpoint, signal)
-      : connectHttp(components, this.name, endpoint, signal);
   }
 
   /** Whoever configured what to send instead of a login's token has decided. */
@@ -272,7 +301,7 @@ export class Upstream {
     const { catalogue } = this.#components.service;
     const { agent } = this.#init;
     const hashes = new Map(trusted.map(({ slot, hash }) => [slot, hash]));
-    const stale = [...this.#offered].filter(([slot, hash]) => hashes.get(slot) !== hash).map(([slot]) => slot);
+    const stale = [...this.#offered].filter(([slot, { hash }]) => hashes.get(slot) !== hash).map(([slot]) => slot);
     for (const slot of stale) this.#offered.delete(slot);
     for (const kind of ['tool', 'resource', 'template', 'prompt'] as const) {
       const keys = stale.filter((slot) => slot.startsWith(`${kind} `)).map((slot) => slot.slice(kind.length + 1));
@@ -287,8 +316,13 @@ export class Upstream {
       else offers.set(one.slot, offer);
     }
     this.#conflicts = conflicts;
-    if (offers.size > 0) catalogue.add(agent, undefined, [...offers.values()]);
-    for (const slot of offers.keys()) this.#offered.set(slot, hashes.get(slot)!);
+    if (offers.size > 0)
+      catalogue.add(
+        agent,
+        undefined,
+        [...offers.values()].map((offer) => this.#routed(offer)),
+      );
+    for (const [slot, { answer: relay }] of offers) this.#offered.set(slot, { hash: hashes.get(slot)!, relay });
   }
 
   /** The offer, or why there can be none. */
@@ -309,13 +343,19 @@ export class Upstream {
     return { definition: value, timeoutMs, answer: relayFor(init, value) };
   }
 
+  /** The offer as the catalogue has it. */
+  #routed(offer: Offer): Offer {
+    const { through } = this.#init;
+    if (!through) return offer;
+    const key = keyOf(offer.definition);
+    const answer = (ask: Ask, terms: CallTerms) => through({ ask, terms, key, relay: () => offer.answer(ask, terms) });
+    return { ...offer, answer };
+  }
+
   #connection(): Connection {
-    const { subject, state } = this.#supervisor;
+    const { subject } = this.#keeper;
     if (subject && !subject.isOver) return subject;
-    if ('reason' in state && (needsLogin(state.reason) || needsCredential(state.reason))) throw state.reason;
-    const reason = 'reason' in state ? `: ${state.reason.message}` : '';
-    const message = `MCP server "${this.name}" is not there at present (${state.kind}${reason})`;
-    throw new EclipticError('AGENT_UNAVAILABLE', message, { server: this.name, outcome: 'not-delivered' });
+    throw this.absence;
   }
 
   /** Puts what is new to the operator, once, and takes back what needs no answer any more. */

@@ -7,10 +7,14 @@ import type { HostLimits } from './limits.js';
 
 /** A conversation with a program, in whatever protocol it speaks. */
 export interface HostedSession {
-  /** Resolves when the program has shown that it lives. */
-  ping(): Promise<unknown>;
+  /** Resolves when the program has shown that it lives. Where there is no way to ask that, it is not asked. */
+  ping?(): Promise<unknown>;
   /** Settles, with the reason, when the program breaks the protocol: there is nothing more to be had from it. */
   readonly broken: Promise<EclipticError>;
+  /** Why it is over, where the session knows better than the process's exit tells. */
+  failure?(): EclipticError | undefined;
+  /** It is over for that reason; whoever waits for an answer is to hear it. */
+  end?(reason: EclipticError): void;
 }
 
 export interface HostedComponents {
@@ -30,6 +34,7 @@ export class Hosted<Session extends HostedSession> implements Running {
   readonly #limits: HostLimits;
   readonly #stopWatching: () => void;
   #verdict: EclipticError | undefined;
+  #condemned!: () => void;
   #heartbeat: Timer | undefined;
   #over = false;
 
@@ -39,8 +44,11 @@ export class Hosted<Session extends HostedSession> implements Running {
     this.session = session;
     this.#components = components;
     this.#limits = limits;
-    this.#stopWatching = components.memory.watch(child.pid, limits.memoryMb * MB, (bytes) => this.#tooLarge(bytes));
-    this.exited = child.exited.then(() => this.#end());
+    this.#stopWatching = watchMemory(provider, child, components, limits, (reason) => this.condemn(reason));
+    const condemned = new Promise<void>((resolve) => {
+      this.#condemned = resolve;
+    });
+    this.exited = Promise.race([child.exited.then(() => this.#end()), condemned]);
     void session.broken.then((reason) => this.condemn(reason));
     this.#beat();
   }
@@ -51,7 +59,7 @@ export class Hosted<Session extends HostedSession> implements Running {
 
   /** How it ended, in a provider's terms. */
   failure(): EclipticError {
-    return this.#verdict ?? crashed(this.#provider, this.#child.failure());
+    return this.#verdict ?? this.session.failure?.() ?? crashed(this.#provider, this.#child.failure());
   }
 
   /** Ends it at once and without mercy, for that reason. */
@@ -59,11 +67,15 @@ export class Hosted<Session extends HostedSession> implements Running {
     if (this.#over) return;
     this.#verdict ??= reason;
     this.#end();
+    this.session.end?.(reason);
     void this.#child.stop({ graceMs: 0 });
+    // From now on it is no use to anybody, however long its end takes.
+    this.#condemned();
   }
 
   async stop(): Promise<void> {
     this.#end();
+    this.session.end?.(new EclipticError('PROVIDER_TERMINATED', `${this.#provider} is being stopped`));
     await this.#child.stop();
   }
 
@@ -73,13 +85,10 @@ export class Hosted<Session extends HostedSession> implements Running {
     this.#stopWatching();
   }
 
-  #tooLarge(bytes: number): void {
-    const { memoryMb } = this.#limits;
-    const message = `${this.#provider} took ${Math.round(bytes / MB)} MB of memory; ${memoryMb} are allowed`;
-    this.condemn(new EclipticError('PROVIDER_CRASHED', message, { reason: 'memory', bytes, memoryMb }));
-  }
-
   #beat(): void {
+    const { session } = this;
+    if (!session.ping) return;
+    const ping = session.ping.bind(session);
     this.#heartbeat = this.#components.runtime.setTimer(() => {
       const { silenceMs } = this.#limits;
       const message = `${this.#provider} gave no sign of life for ${silenceMs} ms`;
@@ -88,7 +97,7 @@ export class Hosted<Session extends HostedSession> implements Running {
         silenceMs,
       );
       // One that cannot be asked is broken or gone, and told of as such.
-      this.session.ping().then(
+      ping().then(
         () => this.#heard(),
         () => {},
       );
@@ -99,6 +108,20 @@ export class Hosted<Session extends HostedSession> implements Running {
     this.#heartbeat?.cancel();
     if (!this.#over) this.#beat();
   }
+}
+
+/** Tells, once, when a process and what it started take up more than they may. Returns the way to stop. */
+export function watchMemory(
+  provider: string,
+  { pid }: Child,
+  { memory }: HostedComponents,
+  { memoryMb }: HostLimits,
+  onExceeded: (reason: EclipticError) => void,
+): () => void {
+  return memory.watch(pid, memoryMb * MB, (bytes) => {
+    const message = `${provider} took ${Math.round(bytes / MB)} MB of memory; ${memoryMb} are allowed`;
+    onExceeded(new EclipticError('PROVIDER_CRASHED', message, { reason: 'memory', bytes, memoryMb }));
+  });
 }
 
 /** A process's end is a provider's crash. */

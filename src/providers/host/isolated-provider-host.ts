@@ -8,7 +8,7 @@ import { DeadlineQueue } from '../../runtime/deadlines.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { ProviderCrash } from '../provider-adapter.js';
-import { crashed, Hosted, type HostedSession } from './hosted.js';
+import { crashed, Hosted, type HostedSession, watchMemory } from './hosted.js';
 import { HOST_LIMITS, type HostLimits } from './limits.js';
 import { type Flight, Run, type RunTerms } from './run.js';
 
@@ -23,10 +23,13 @@ export interface HostInit<Session extends HostedSession> {
   readonly lane: string;
   /** What to start; asked for each start, so that each has what was set last. */
   readonly program: () => Program | Promise<Program>;
-  /** Greets the program; resolves when it is ready for work. When the signal aborts, nobody wants it any more. */
+  /** Greets the program; resolves when it is ready for work, rejects when it ends before that, or the signal aborts. */
   readonly connect: (child: Child, signal: AbortSignal) => Promise<Session>;
   readonly limits?: Partial<HostLimits> | undefined;
   readonly restart?: Partial<RestartPolicy> | undefined;
+  /** After what it makes no sense to start it again. Default: it does not speak the protocol. */
+  readonly isFinal?: (reason: EclipticError) => boolean;
+  readonly onState?: (state: SupervisedState) => void;
   /** Told when the process ends by itself, and when it is ready again after that. */
   readonly onCrash?: (crash: ProviderCrash) => void;
   readonly onReady?: () => void;
@@ -80,7 +83,7 @@ export class IsolatedProviderHost<Session extends HostedSession> {
       start: (signal) => this.#launch(signal),
       onState: (state) => this.#changed(state),
       restart: { ...init.restart, startMs: this.limits.startMs },
-      isFinal: ({ code }) => code === 'PROVIDER_PROTOCOL_MISMATCH',
+      isFinal: init.isFinal ?? (({ code }) => code === 'PROVIDER_PROTOCOL_MISMATCH'),
     });
   }
 
@@ -96,6 +99,10 @@ export class IsolatedProviderHost<Session extends HostedSession> {
       crashes: this.#crashes,
       reason: 'reason' in state ? state.reason.message : null,
     };
+  }
+
+  get state(): SupervisedState {
+    return this.#supervisor.state;
   }
 
   /** The conversation with the program, while it runs. */
@@ -125,6 +132,16 @@ export class IsolatedProviderHost<Session extends HostedSession> {
     if (!failure) return;
     await this.#supervisor.stop();
     throw failure;
+  }
+
+  /** Wants it to run, however often it must be tried. Nobody waits for it. */
+  keep(): void {
+    this.#supervisor.start();
+  }
+
+  /** Ends it if it runs, and starts it without delay, also when it was given up. */
+  restart(): void {
+    this.#supervisor.restart();
   }
 
   /** Gives the program a piece of work. It is given once, and whatever happens to the program happens to the work. */
@@ -161,28 +178,25 @@ export class IsolatedProviderHost<Session extends HostedSession> {
   async #launch(signal: AbortSignal): Promise<Hosted<Session>> {
     const { children } = this.#components;
     const { program, connect } = this.#init;
-    const child = await children.start({ ...(await program()), name: this.provider });
+    const child = await children.start({ name: this.provider, ...(await program()) });
+    let tooLarge: EclipticError | undefined;
+    const stopWatching = watchMemory(this.provider, child, this.#components, this.limits, (reason) => {
+      tooLarge = reason;
+      void child.stop({ graceMs: 0 });
+    });
     try {
-      const session = await this.#greet(connect(child, signal), child, signal);
+      const session = await connect(child, signal);
       return new Hosted(this.provider, child, session, this.#components, this.limits);
     } catch (error) {
       await child.stop({ graceMs: 0 });
-      throw error;
+      throw tooLarge ?? error;
+    } finally {
+      stopWatching();
     }
   }
 
-  /** What ends before it is ready, or never is, must not be waited for. */
-  #greet(connecting: Promise<Session>, child: Child, signal: AbortSignal): Promise<Session> {
-    return new Promise((resolve, reject) => {
-      const abort = () => reject(signal.reason);
-      if (signal.aborted) abort();
-      signal.addEventListener('abort', abort);
-      void child.exited.then(() => reject(child.failure()));
-      connecting.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-    });
-  }
-
   #changed(state: SupervisedState): void {
+    this.#init.onState?.(state);
     if (state.kind === 'running') {
       if (this.#settle) this.#ready();
       else this.#onReady();

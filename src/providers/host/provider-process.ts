@@ -77,7 +77,7 @@ export class ProviderProcess<Session extends HostedSession> {
       provider: id,
       lane: lane.id,
       program: () => this.#program(config),
-      connect,
+      connect: (child, signal) => untilOver(connect(child, signal), child, signal),
       limits: config.limits,
       restart: config.restart,
       onCrash: ({ error, ...rest }) => {
@@ -156,4 +156,15 @@ export class ProviderProcess<Session extends HostedSession> {
     const { id } = this.#init;
     throw new EclipticError('PROVIDER_UNAVAILABLE', `${id} has not been started`, { provider: id });
   }
+}
+
+/** What ends before it is ready, or never is, must not be waited for. */
+function untilOver<T>(connecting: Promise<T>, child: Child, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort);
+    void child.exited.then(() => reject(child.failure()));
+    connecting.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
 }

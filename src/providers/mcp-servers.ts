@@ -1,0 +1,114 @@
+import { LIMITS } from '../a2a/limits.js';
+import type { RelayedCall } from '../mcp/upstream/relay.js';
+import type { UpstreamInit } from '../mcp/upstream/upstream.js';
+import type { Upstreams } from '../mcp/upstream/upstreams.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import { DEFAULT_WORKSPACE } from './failover.js';
+import type { HostComponents } from './host/isolated-provider-host.js';
+import type { Lanes } from './lanes.js';
+import { MCPBridgeAdapter, ToolFailure } from './mcp-bridge.js';
+import { MCPProcess, type MCPProcessInit } from './mcp-process.js';
+import { NormalizedProviderError } from './provider-errors.js';
+import type { ProviderEvents } from './provider-events.js';
+import type { ProviderRegistry } from './provider-registry.js';
+
+export interface MCPServersComponents extends HostComponents {
+  providers: ProviderRegistry;
+  events: ProviderEvents;
+  lanes: Lanes;
+  upstreams: Upstreams;
+}
+
+/** An MCP server of the configuration. */
+export interface MCPServerInit extends UpstreamInit {
+  /** The lane that its program runs in. Default: one named after the server. */
+  readonly lane?: string | undefined;
+  /** What its program may take. */
+  readonly limits?: MCPProcessInit['limits'];
+}
+
+/** Calls that one server may have under way. */
+const CONCURRENCY = 100;
+
+/**
+ * The upstream MCP servers of a node, each a provider: its program runs in a lane, and every call of what it offers goes
+ * through the registry, whoever makes it.
+ */
+export class MCPServers {
+  readonly #components: MCPServersComponents;
+  readonly #ids = new Set<string>();
+
+  constructor(components: MCPServersComponents) {
+    this.#components = components;
+  }
+
+  /** Wants a server to be connected. Returns at once: nobody waits for it. */
+  add({ lane: laneId, limits, ...init }: MCPServerInit): void {
+    const { providers, events, lanes, upstreams, runtime } = this.#components;
+    const { name: server } = init;
+    const id = this.#idFor(server);
+    const lane = init.endpoint.kind === 'stdio' ? lanes.open(laneId ?? laneFor(id)) : undefined;
+    upstreams.add({
+      ...init,
+      through: (call) => this.#call(id, server, lane?.id, call),
+      ...(lane && { keep: (kept) => new MCPProcess(this.#components, { provider: id, lane, limits }, kept) }),
+    });
+    const adapter = new MCPBridgeAdapter(id, { runtime, events, open: (name) => upstreams.get(name) });
+    const about = { type: 'mcp', workspaceId: DEFAULT_WORKSPACE, concurrencyLimit: CONCURRENCY } as const;
+    const config = { server, keepTrying: true };
+    const capabilities = [capabilityOf(server)];
+    providers
+      .register({ id, config, ...about, capabilities, ...(lane && { laneId: lane.id }) }, adapter)
+      .catch((error) => runtime.logger.warn({ server, error: describeError(error) }, 'an MCP server is not there yet'));
+  }
+
+  /** One that goes by its server's name, as far as that may stand in an id. */
+  #idFor(server: string): string {
+    const plain = `mcp/${server.replace(/[^\w./-]+/g, '-')}`.slice(0, MAX_ID_CHARS);
+    let id = plain;
+    for (let number = 2; this.#ids.has(id); number++) id = `${plain}-${number}`;
+    this.#ids.add(id);
+    return id;
+  }
+
+  /** Gives a call to the server's provider. What comes of it is what the server said, or why it said nothing. */
+  async #call(id: string, server: string, laneId: string | undefined, call: RelayedCall): Promise<unknown> {
+    const { providers, runtime } = this.#components;
+    const { caller, signal, thread = runtime.id() } = call.terms;
+    const route = { type: 'mcp', capabilities: [capabilityOf(server)] };
+    const terms = { caller: caller.address, signal, wait: false, ...(laneId !== undefined && { laneId }) };
+    try {
+      return await providers.execute(route, call, thread, terms);
+    } catch (error) {
+      if (error instanceof ToolFailure) return error.result;
+      throw this.#explain(id, server, error as NormalizedProviderError);
+    }
+  }
+
+  /** To its callers a server is no provider: they are told what they were when it was asked directly. */
+  #explain(id: string, server: string, error: NormalizedProviderError): EclipticError {
+    const { originalError: original, code, message } = error;
+    if (original instanceof EclipticError && !(original instanceof NormalizedProviderError)) return original;
+    if (code === 'PROVIDER_CONCURRENCY_EXCEEDED') {
+      const full = `${CONCURRENCY} calls of MCP server "${server}" are under way already`;
+      return new EclipticError('QUEUE_FULL', full, { server }, error);
+    }
+    const { upstreams } = this.#components;
+    const away = `MCP server "${server}" takes no calls at present: ${message}. See: ecliptic provider show ${id}`;
+    return (
+      upstreams.get(server).absence ??
+      new EclipticError('AGENT_UNAVAILABLE', away, { server, outcome: 'not-delivered' }, error)
+    );
+  }
+}
+
+/** A registry takes ids of 128 characters; a number may follow. */
+const MAX_ID_CHARS = 120;
+
+function capabilityOf(server: string): string {
+  return `server:${server}`;
+}
+
+function laneFor(id: string): string {
+  return id.replaceAll('/', '-').slice(0, LIMITS.agentIdChars);
+}

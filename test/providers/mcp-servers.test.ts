@@ -1,0 +1,278 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { A2ALogEvent } from '../../src/a2a/schemas.js';
+import type { Config } from '../../src/config/schema.js';
+import type { InvocationRecord } from '../../src/mcp/invocation-record.js';
+import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
+import type { LaneRow } from '../../src/providers/lanes.js';
+import type { MCPToolResult } from '../../src/providers/mcp-bridge.js';
+import { ProcessHost, program } from './process-host.js';
+import { lives, until } from './processes.js';
+
+const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+
+/** An MCP server whose one tool does to it what its arguments say. */
+const SERVER = `
+const out = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
+const answer = (id, text, more) => out({ id, result: { content: [{ type: 'text', text }], ...more } });
+const hoard = [];
+const acts = {
+  pid: (id) => answer(id, String(process.pid)),
+  fail: (id) => answer(id, 'it did not work', { isError: true }),
+  exit: () => process.exit(3),
+  hang: () => {},
+  family: (id) => answer(id, String(require('child_process').spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' }).pid)),
+  grow: () => { hoard.push(Buffer.alloc(16 * 1048576, 1)); setTimeout(acts.grow, 5); },
+};
+let deaf = false;
+acts.deafen = (id) => { deaf = true; answer(id, 'deaf'); };
+require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (deaf || id === undefined) return;
+  const serverInfo = { name: 'acting', version: '1' };
+  if (method === 'initialize') out({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo } });
+  else if (method === 'tools/list') out({ id, result: { tools: [{ name: 'act', inputSchema: { type: 'object' } }] } });
+  else if (method === 'tools/call') acts[params.arguments.do](id);
+  else out({ id, result: {} });
+});`;
+
+const server = (more: object = {}) => ({ command: process.execPath, args: ['-e', SERVER], ...more });
+
+let running: ProcessHost | undefined;
+
+afterEach(async () => {
+  await running?.stop();
+  running = undefined;
+});
+
+async function start(mcpServers: Config['mcpServers'], agents: Config['agents'] = {}): Promise<ProcessHost> {
+  running = await ProcessHost.start(agents, { mcpServers });
+  await healthy(...Object.keys(mcpServers ?? {}).map((name) => `mcp/${name}`));
+  return running;
+}
+
+async function healthy(...ids: string[]): Promise<void> {
+  const { providers } = running!.host.node;
+  const rows = () => providers.list().filter(({ id }) => ids.includes(id));
+  await until(
+    () => rows().filter(({ phase, state }) => phase === 'ready' && state === 'healthy').length === ids.length,
+  );
+  await until(() => rows().every(({ lastCheck }) => lastCheck !== null));
+}
+
+async function act(tool: string, what: string, options: { thread?: string } = {}): Promise<string> {
+  const { content } = await running!.sun.mcp.call(tool, { do: what }, options);
+  return (content[0] as { text: string }).text;
+}
+
+const lanes = () => running!.control.call<LaneRow[]>('lanes');
+const topicsOf = async (thread: string) =>
+  (await running!.control.call<A2ALogEvent[]>('thread.events', { id: thread })).map(({ topic }) => topic);
+
+describe('the program of an MCP server', () => {
+  it('runs in a lane, and ends with it and everything that it started, and nobody else does [FR-025-008]', async () => {
+    const { control, sun } = await start(
+      { files: server(), notes: server({ lane: 'shared' }) },
+      { worker: { command: program(), lane: 'shared' } },
+    );
+    await running!.ready('worker');
+    const rows = await lanes();
+    expect(rows.map(({ lane, providers }) => [lane, providers.map(({ provider }) => provider).sort()])).toEqual([
+      ['mcp-files', ['mcp/files']],
+      ['shared', ['mcp/notes', 'worker']],
+    ]);
+    const [files] = rows[0]!.providers;
+    expect(String(files!.pid)).toBe(await act('files.act', 'pid'));
+    expect(files).toMatchObject({ state: 'running', inFlight: 0, crashes: 0 });
+    const pids = [...rows[1]!.providers.map(({ pid }) => pid!), Number(await act('notes.act', 'family'))];
+    expect(pids.every(lives)).toBe(true);
+    const call = act('notes.act', 'hang').catch((error) => error);
+    await until(() => running!.host.node.providers.get('mcp/notes').inFlight === 1);
+    expect((await lanes())[1]!.providers.map(({ inFlight }) => inFlight).sort()).toEqual([0, 1]);
+    await control.call('lanes.close', { lane: 'shared' });
+    expect(await call).toMatchObject({ code: 'AGENT_UNAVAILABLE', details: { outcome: 'unknown' } });
+    expect(pids.filter(lives)).toEqual([]);
+    expect((await lanes()).map(({ lane }) => lane)).toEqual(['mcp-files']);
+    // What was in it stays known, and says that it is away.
+    expect(sun.mcp.tools.map(({ name }) => name)).toContain('notes.act');
+    await expect(act('notes.act', 'pid')).rejects.toMatchObject({
+      code: 'AGENT_UNAVAILABLE',
+      message: 'MCP server "notes" is not there at present (idle)',
+    });
+    expect(String(files!.pid)).toBe(await act('files.act', 'pid'));
+  });
+
+  it('is not started again by a new credential once its lane was closed', async () => {
+    const env = { TOKEN: { credential: 'token' } };
+    running = await ProcessHost.start({}, { mcpServers: { files: server({ env }) }, credentials: { keychain: false } });
+    const { credentials } = running.host;
+    const set = (value: string) => credentials.set({ provider: 'files', workspace: 'default', name: 'token' }, value);
+    const state = async () => (await running!.control.call<UpstreamStatus[]>('tools.servers'))[0]!.state;
+    await until(() => running!.host.node.providers.list()[0]?.state === 'degraded');
+    expect(await state()).toBe('failed');
+    await set('one');
+    await healthy('mcp/files');
+    await running.control.call('lanes.close', { lane: 'mcp-files' });
+    await set('two');
+    expect(await state()).toBe('idle');
+  });
+
+  it('that takes up too much memory is ended, says so, and comes back [FR-025-007]', async () => {
+    await start({ files: server({ limits: { memoryMb: 256 } }), notes: server() });
+    const [before, neighbour] = [await act('files.act', 'pid'), await act('notes.act', 'pid')];
+    await expect(act('files.act', 'grow', { thread: 'growing' })).rejects.toMatchObject({
+      code: 'AGENT_UNAVAILABLE',
+      message: expect.stringMatching(/mcp\/files took \d+ MB of memory; 256 are allowed/),
+      details: { outcome: 'unknown' },
+    });
+    await until(() => running!.host.node.providers.get('mcp/files').state === 'healthy');
+    expect(await act('files.act', 'pid')).not.toBe(before);
+    expect(lives(Number(before))).toBe(false);
+    expect(await act('notes.act', 'pid')).toBe(neighbour);
+    const [files] = (await lanes())[0]!.providers;
+    expect(files).toMatchObject({ provider: 'mcp/files', crashes: 1 });
+    const changes = running!.events.filter(({ topic }) => topic === 'provider.health.changed');
+    expect(changes.map(({ provider, details }) => [provider, details!.to])).toEqual([
+      ['mcp/files', 'degraded'],
+      ['mcp/files', 'healthy'],
+    ]);
+    expect(await topicsOf('growing')).toEqual(['provider.mcp.tool.failed', 'provider.execute.failed']);
+  });
+
+  it('may grow too large before it is ready, and is ended then too', async () => {
+    const hoarding = 'const hoard = []; setInterval(() => hoard.push(Buffer.alloc(16 * 1048576, 1)), 5)';
+    const limits = { memoryMb: 256 };
+    running = await ProcessHost.start({}, { mcpServers: { files: { ...server({ limits }), args: ['-e', hoarding] } } });
+    await until(() => running!.host.node.providers.list()[0]?.message?.includes('256 are allowed') === true);
+  });
+
+  it('may take its time to start, and is tried for ever', async () => {
+    const late = `setTimeout(() => { ${SERVER} }, 6_000)`;
+    const exits = 'process.exit(1)';
+    running = await ProcessHost.start(
+      {},
+      { mcpServers: { late: { ...server(), args: ['-e', late] }, exits: { ...server(), args: ['-e', exits] } } },
+    );
+    await healthy('mcp/late');
+    expect(await act('late.act', 'pid')).toMatch(/^\d+$/);
+    const crashes = async () => (await lanes()).find(({ lane }) => lane === 'mcp-exits')!.providers[0]!;
+    let row = await crashes();
+    while (row.crashes <= 5) row = await crashes();
+    expect(row.state).not.toBe('failed');
+    await expect(running.control.call('provider.restart', { id: 'mcp/exits' })).resolves.toMatchObject({
+      about: { name: 'exits' },
+    });
+  }, 60_000);
+});
+
+describe('a call of a tool of an MCP server', () => {
+  it('goes through the registry, and is found by its conversation’s id [SC-025-001 FR-025-004]', async () => {
+    const { control, folder, host, events } = await start({ files: server() });
+    await act('files.act', 'pid', { thread: 'conversation-1' });
+    expect(await control.call('thread.events', { id: 'conversation-1' })).toMatchObject([
+      { topic: 'provider.mcp.tool.completed', provider: 'mcp/files', sender: 'sun', details: { toolName: 'act' } },
+      { topic: 'provider.execute.completed', provider: 'mcp/files', sender: 'sun', success: true },
+    ]);
+    expect(events.filter(({ type }) => type === 'tool-invocation').at(-1)).toMatchObject({
+      correlationId: 'conversation-1',
+    });
+    const args = ['--import', 'tsx', CLI, 'thread', 'conversation-1', '--data', join(folder, 'data')];
+    const { stdout } = await promisify(execFile)(process.execPath, args);
+    expect(stdout).toMatch(/sun +mcp\/files +provider\.execute\.completed/);
+    // A call that belongs to no conversation is found by its own id.
+    await control.call('call', { tool: 'files.act', arguments: { do: 'pid' } });
+    const [own] = await control.call<InvocationRecord[]>('invocations', { limit: 1 });
+    expect(own).toMatchObject({ tool: 'files.act', caller: 'operator' });
+    expect(await topicsOf(own!.id)).toEqual(['provider.mcp.tool.completed', 'provider.execute.completed']);
+    await expect(act('files.act', 'pid', { thread: '' })).rejects.toMatchObject({ code: 'INVALID_PARAMS' });
+    const { completed, failed } = host.node.providers.get('mcp/files');
+    expect([completed, failed]).toEqual([2, 0]);
+  });
+
+  it('is counted once, also where a provider is asked by name', async () => {
+    const { host } = await start({ files: server() });
+    const route = { type: 'mcp', capabilities: ['server:files'] };
+    const { providers } = host.node;
+    const input = { toolName: 'act', arguments: { do: 'pid' } };
+    const { result } = await providers.execute<MCPToolResult>(route, input, 'by-name');
+    expect(result).toMatchObject({ content: [{ type: 'text' }] });
+    expect(await topicsOf('by-name')).toEqual(['provider.mcp.tool.completed', 'provider.execute.completed']);
+    expect(providers.get('mcp/files').completed).toBe(1);
+  });
+
+  it('that says itself that it failed has failed, and says to its caller what it said', async () => {
+    const { host, sun } = await start({ files: server() });
+    const result = await sun.mcp.call('files.act', { do: 'fail' }, { thread: 'failing' });
+    expect(result).toEqual({ content: [{ type: 'text', text: 'it did not work' }], isError: true });
+    expect(await topicsOf('failing')).toEqual(['provider.mcp.tool.failed', 'provider.execute.failed']);
+    expect(host.node.providers.get('mcp/files')).toMatchObject({ completed: 0, failed: 1, state: 'healthy' });
+  });
+
+  it('that is cancelled leaves the word that it was, and nothing under way', async () => {
+    const { host, sun } = await start({ files: server() });
+    const controller = new AbortController();
+    const call = sun.mcp.call('files.act', { do: 'hang' }, { signal: controller.signal, thread: 'given-up' });
+    const { providers } = host.node;
+    await until(() => providers.get('mcp/files').inFlight === 1);
+    controller.abort();
+    await expect(call).rejects.toMatchObject({ code: 'CANCELLED' });
+    await until(() => providers.get('mcp/files').inFlight === 0);
+    expect(await topicsOf('given-up')).toEqual(['provider.mcp.tool.failed', 'provider.execute.cancelled']);
+    const late = sun.mcp.call('files.act', { do: 'hang' }, { timeoutMs: 50, thread: 'too-late' });
+    await expect(late).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' });
+    await until(() =>
+      running!.events.some(({ correlationId, code }) => correlationId === 'too-late' && code === 'PROVIDER_TIMEOUT'),
+    );
+  });
+
+  it('fails at once while its server is away, with the reason, and works as soon as it is back', async () => {
+    const { host } = await start({ files: server() });
+    const { providers } = host.node;
+    await expect(act('files.act', 'exit')).rejects.toMatchObject({ details: { outcome: 'unknown' } });
+    await expect(act('files.act', 'pid', { thread: 'away' })).rejects.toMatchObject({
+      code: 'AGENT_UNAVAILABLE',
+      message: expect.stringMatching(
+        /^MCP server "files" is not there at present \((backing-off: .+|running|starting)\)$/,
+      ),
+      details: { server: 'files', outcome: 'not-delivered' },
+    });
+    expect(providers.waiting).toBe(0);
+    expect((await topicsOf('away')).at(-1)).toBe('provider.execute.failed');
+    // What has just come back is being checked: the call waits for that, and no longer.
+    const status = async () => (await running!.control.call<UpstreamStatus[]>('tools.servers'))[0]!;
+    while ((await status()).state !== 'running');
+    expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
+  });
+
+  it('is refused while its owner lets it finish, or it has too much to do', async () => {
+    const { control, host } = await start({ files: server() });
+    const many = Array.from({ length: 100 }, () =>
+      running!.sun.mcp.call('files.act', { do: 'hang' }, { timeoutMs: 500 }).catch(({ code }) => code),
+    );
+    await expect(act('files.act', 'pid')).rejects.toMatchObject({
+      code: 'QUEUE_FULL',
+      message: '100 calls of MCP server "files" are under way already',
+    });
+    expect(new Set(await Promise.all(many))).toEqual(new Set(['REQUEST_TIMEOUT']));
+    await until(() => host.node.providers.get('mcp/files').inFlight === 0);
+    await control.call('provider.drain', { id: 'mcp/files' });
+    await expect(act('files.act', 'pid')).rejects.toMatchObject({
+      code: 'AGENT_UNAVAILABLE',
+      message: expect.stringContaining('provider "mcp/files" is drained'),
+    });
+    await control.call('provider.restart', { id: 'mcp/files' });
+    expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
+  });
+
+  it('is told apart from calls of another server whose name is much like its own', async () => {
+    running = await ProcessHost.start(
+      {},
+      { mcpServers: { 'my notes': { ...server(), agent: 'one' }, 'my-notes': server() } },
+    );
+    await healthy('mcp/my-notes', 'mcp/my-notes-2');
+    expect(await act('one.act', 'pid')).not.toBe(await act('my-notes.act', 'pid'));
+  });
+});
