@@ -393,7 +393,7 @@ function meshAccess({ gateway, node }: Host, agent: string, overHttp: boolean, d
     return { type: 'http', name, url: gateway.mcpUrl, headers };
   }
   const program = fileURLToPath(new URL('../bin/ecliptic', import.meta.url));
-  const args = [program, 'mcp', '--tools', 'all', '--as', agent, '--data', dataFolder];
+  const args = [program, 'mcp', '--for', agent, '--data', dataFolder];
   return { name, command: process.execPath, args, env: [] };
 }
 
