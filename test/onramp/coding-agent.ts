@@ -80,8 +80,8 @@ export class CodingAgent {
       env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0', ...this.#env },
       stdio: ['pipe', 'pipe', 'pipe', ...(this.#apart ? (['ipc'] as const) : [])],
     });
-    this.#child = child;
     this.#server = this.#apart ? ((await once(child, 'message'))[0] as number) : child.pid!;
+    this.#child = child;
     this.#cluster.onEnd(() => this.crash());
     child.stdin!.on('error', () => {});
     child.stderr!.on('data', (text) => {

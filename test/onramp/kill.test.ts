@@ -28,11 +28,15 @@ describe('coding agents on two nodes, while everything is killed and cut off at 
       const outcome = { sent: new Map<string, string>(), heard: new Map<string, string>(), twice: [] as string[] };
       const { sent, heard } = outcome;
       let over = false;
+      const latest = { at: 0, said: '' };
       const reading = (async () => {
-        while (!over) {
+        // What was shown last is read with the next call: it goes on until nothing is shown any more.
+        for (let shown = 1; !over || shown > 0; ) {
           const result = await bob.try('mesh_inbox', { wait_s: 1, limit: 50 });
-          if (result && !result.isError) hear(result.content[0]!.text, outcome);
-          else await delay(50);
+          const { text } = result?.content[0] ?? { text: 'nothing: it was killed' };
+          Object.assign(latest, { at: performance.now(), said: text.slice(0, 200) });
+          shown = result && !result.isError ? hear(text, outcome) : 1;
+          if (!result || result.isError) await delay(50);
         }
       })();
       const striking = new Strikes([a, b], [alice, bob], proxy);
@@ -55,13 +59,14 @@ describe('coding agents on two nodes, while everything is killed and cut off at 
         'all that was accepted was heard',
         120_000,
       ).catch(async (error: Error) => {
+        const silence = Math.round(performance.now() - latest.at);
         const lost = [...sent.keys()].filter((id) => !heard.has(id));
         const states = lost.slice(0, 20).map(async (id) => `${id} ${await stateAt(a, id)} ${await stateAt(b, id)}`);
-        throw new Error(`${error.message}: ${lost.length} were not, as\n${(await Promise.all(states)).join('\n')}`);
+        const reader = `the reader was answered ${silence} ms ago: ${latest.said}`;
+        throw new Error(`${error.message}: ${lost.length} not\n${reader}\n${(await Promise.all(states)).join('\n')}`);
       });
       over = true;
       await reading;
-      await bob.call('mesh_inbox');
       expect(outcome.twice).toEqual([]);
       for (const [id, text] of sent) expect(heard.get(id)).toBe(text);
       // Also those whose sender never learned that they were accepted.
@@ -156,8 +161,11 @@ class Strikes {
   }
 }
 
-/** What the agent must take for new is heard; what it was shown before, and is not told so, is heard twice. */
-function hear(shown: string, { heard, twice }: { heard: Map<string, string>; twice: string[] }): void {
+/**
+ * What the agent must take for new is heard; what it was shown before, and is not told so, is heard twice. Returns how
+ * many were shown.
+ */
+function hear(shown: string, { heard, twice }: { heard: Map<string, string>; twice: string[] }): number {
   for (const part of shown.split(/^(?=[0-9A-Z]{26} from )/m)) {
     const [id] = idsIn(part);
     if (id === undefined) continue;
@@ -165,6 +173,7 @@ function hear(shown: string, { heard, twice }: { heard: Map<string, string>; twi
     if (!heard.has(id)) heard.set(id, bodiesIn(part)[0]!);
     else if (!mayBeKnown) twice.push(id);
   }
+  return idsIn(shown).length;
 }
 
 async function stateAt(node: ProcessNode, id: string): Promise<string> {
