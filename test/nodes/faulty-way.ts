@@ -41,8 +41,8 @@ export class FaultyWay {
   readonly port: number;
   readonly #server: Server;
   readonly #pairs = new Set<{ forth: Socket; back: Socket }>();
-  /** Every byte that went through, of each direction, when they are kept. */
-  readonly seen: { readonly forth: Buffer[]; readonly back: Buffer[] } = { forth: [], back: [] };
+  /** Every byte that went through, of each direction of each connection, when they are kept. */
+  readonly seen: Buffer[][] = [];
   keepsBytes = false;
   #fault: Fault | undefined;
 
@@ -75,10 +75,12 @@ export class FaultyWay {
     const back = connect({ port: target, host: '127.0.0.1', noDelay: true });
     const pair = { forth, back };
     this.#pairs.add(pair);
-    for (const [from, to, seen] of [
-      [forth, back, this.seen.forth],
-      [back, forth, this.seen.back],
+    for (const [from, to] of [
+      [forth, back],
+      [back, forth],
     ] as const) {
+      const seen: Buffer[] = [];
+      this.seen.push(seen);
       from.on('data', (data) => {
         if (this.keepsBytes) seen.push(data);
         to.write(data);
