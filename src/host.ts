@@ -381,7 +381,7 @@ function meshAccess({ gateway, node }: Host, agent: string, overHttp: boolean, d
     const headers = [{ name: 'Authorization', value: `Bearer ${token}` }];
     return { type: 'http', name, url: gateway.mcpUrl, headers };
   }
-  const args = [PROGRAM, 'mcp', '--tools', 'all', '--as', agent, '--data', dataFolder];
+  const args = [PROGRAM, 'mcp', '--for', agent, '--data', dataFolder];
   return { name, command: process.execPath, args, env: [] };
 }
 

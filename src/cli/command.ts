@@ -26,5 +26,7 @@ export interface Command {
   readonly examples: readonly string[];
   /** How many words besides options it takes: [least, most]. */
   readonly words?: readonly [number, number];
+  /** For what others run as a hook: the code that it ends with when it cannot work, for which nobody is stopped. */
+  readonly failsWith?: (args: readonly string[]) => number;
   run(invocation: Invocation): Promise<void>;
 }

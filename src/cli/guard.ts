@@ -15,6 +15,7 @@ import { ancestors } from '../onramp/wake/client-process.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
+import { usage } from './output.js';
 
 export const command: Command = {
   summary: 'stop edits and commits of files that another agent has reserved (a hook; shell commands are not covered)',
@@ -31,13 +32,14 @@ export const command: Command = {
     'ecliptic guard --client cursor        # as preToolUse hook',
     'ecliptic guard --pre-commit           # in .git/hooks/pre-commit',
   ],
+  // To git, whatever is not 0 stops the commit; to clients, 2 is a denial, and anything else a hook that does not work.
+  failsWith: (args) => (args.includes('--pre-commit') ? 0 : 1),
   async run(invocation) {
     const { client, 'pre-commit': preCommit } = invocation.values;
     const runtime = systemRuntime();
     if (preCommit === true && client === undefined) return end(await atCommit(runtime, invocation));
     const known = GUARDED_CLIENTS.find((one) => one === client);
-    // Two is what the usage of other commands ends with, and what clients take for a denial.
-    if (!known) return end({ stdout: '', stderr: `--client is one of ${GUARDED_CLIENTS.join(', ')}`, code: 1 });
+    if (!known) throw usage(`--client is one of ${GUARDED_CLIENTS.join(', ')}; else say --pre-commit`);
     return end(await atHook(runtime, invocation, known));
   },
 };

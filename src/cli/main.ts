@@ -88,6 +88,7 @@ process.exitCode = await main(process.argv.slice(2));
 async function main(argv: readonly string[]): Promise<number> {
   const [name, ...rest] = argv;
   const output = new Output(argv.includes('--json'), process.env);
+  let command: Command | undefined;
   try {
     if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
       output.line(await overview());
@@ -98,7 +99,7 @@ async function main(argv: readonly string[]): Promise<number> {
       return 0;
     }
     if (!Object.hasOwn(COMMANDS, name)) throw usage(`there is no command "${name}"; see: ecliptic --help`);
-    const { command } = await COMMANDS[name]!();
+    ({ command } = await COMMANDS[name]!());
     const { values, words } = parse(command, name, rest);
     if (values.help) {
       output.line(help(command));
@@ -108,7 +109,8 @@ async function main(argv: readonly string[]): Promise<number> {
     await command.run(run).finally(close);
     return 0;
   } catch (error) {
-    return output.failure(error);
+    const code = output.failure(error);
+    return command?.failsWith?.(rest) ?? code;
   }
 }
 

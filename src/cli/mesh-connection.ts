@@ -1,17 +1,20 @@
 import type { ControlClient } from '../control/client.js';
 import type { Answer } from '../onramp/member-context.js';
-import type { Backend } from '../onramp/stdio-server.js';
-import { EclipticError } from '../runtime/errors.js';
+import type { Relay, RpcMessage } from '../onramp/relay.js';
+import type { Backend, Evidence } from '../onramp/stdio-server.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 
 export interface MeshConnectionInit {
   readonly connect: () => Promise<ControlClient>;
-  /** What the node is told when this process joins. */
-  readonly about: Readonly<Record<string, unknown>>;
+  /** What the node is told when this process joins; or the agent of the node that it speaks for, and is no other than. */
+  readonly about: Readonly<Record<string, unknown>> | string;
   /** Messages that the client was shown and that no call has proven. */
   readonly shown: () => readonly string[];
   /** Told the name that this process got, each time it joins. */
   readonly onName: (name: string) => void;
+  /** The client's conversation with what agents offer, if it has one. */
+  readonly relay?: Relay | undefined;
 }
 
 interface Joined {
@@ -48,6 +51,12 @@ export class MeshConnection implements Backend {
     return client.call<Answer>('onramp.call', params);
   }
 
+  async heard({ seen, thread }: Evidence): Promise<void> {
+    if (typeof this.#init.about === 'string') return;
+    const { client, session } = await this.#soon();
+    await client.call('onramp.heard', { session, seen, ...(thread !== undefined && { thread }) });
+  }
+
   close(): void {
     this.#closed = true;
     this.#joined?.then(({ client }) => client.close()).catch(() => {});
@@ -60,9 +69,15 @@ export class MeshConnection implements Backend {
     joining.then(
       ({ client }) => {
         this.#retryMs = FIRST_RETRY_MS;
-        void client.closed.then(() => this.#again());
+        void client.closed.then(() => {
+          this.#init.relay?.lost();
+          this.#again();
+        });
       },
-      () => this.#again(),
+      (error: unknown) => {
+        if (isHopeless(error)) this.#init.relay?.failed(toEclipticError(error, 'NO_NODE'));
+        this.#again();
+      },
     );
   }
 
@@ -80,18 +95,41 @@ export class MeshConnection implements Backend {
   async #join(): Promise<Joined> {
     const client = await this.#init.connect();
     const session = this.#runtime.id();
+    const { about, relay } = this.#init;
+    try {
+      const name = typeof about === 'string' ? about : await this.#attach(client, session, about);
+      if (relay) this.#converse(client, name, relay);
+      return { client, session };
+    } catch (error) {
+      client.close();
+      throw error;
+    }
+  }
+
+  /** Becomes a member; resolves with its name. */
+  #attach(client: ControlClient, session: string, about: object): Promise<string> {
     const shown = this.#init.shown();
-    const params = { session, ...this.#init.about, ...(shown.length > 0 && { shown }) };
+    const params = { session, ...about, ...(shown.length > 0 && { shown }) };
     return new Promise((resolve, reject) => {
-      client
-        .call('onramp.attach', params, (event) => {
-          this.#init.onName((event as { name: string }).name);
-          resolve({ client, session });
-        })
-        .catch((error: unknown) => {
-          client.close();
-          reject(error);
-        });
+      const onEvent = (event: unknown) => {
+        const { name } = event as { name: string };
+        this.#init.onName(name);
+        resolve(name);
+      };
+      client.call('onramp.attach', params, onEvent).catch(reject);
+    });
+  }
+
+  /** Opens the conversation with what agents offer, for whoever has that name. */
+  #converse(client: ControlClient, as: string, relay: Relay): void {
+    const session = this.#runtime.id();
+    const send = (message: RpcMessage) => {
+      const sent = { jsonrpc: '2.0', ...message };
+      client.call('mcp.send', { session, message: sent }).catch(() => {});
+    };
+    const onEvent = (event: unknown) => (event === null ? relay.open(send) : relay.hear(event as RpcMessage));
+    client.call('mcp.open', { session, as }, onEvent).catch((error: unknown) => {
+      if (isHopeless(error)) relay.failed(toEclipticError(error, 'NO_NODE'));
     });
   }
 
@@ -103,8 +141,7 @@ export class MeshConnection implements Backend {
       try {
         return await this.#within(attempt, deadline - this.#runtime.now());
       } catch (error) {
-        const hopeless = !(error instanceof EclipticError && error.retryable) || this.#joined === attempt;
-        if (hopeless || this.#closed) throw error;
+        if (isHopeless(error) || this.#joined === attempt || this.#closed) throw error;
       }
     }
   }
@@ -119,4 +156,9 @@ export class MeshConnection implements Backend {
       joined.finally(() => timer.cancel()).then(resolve, reject);
     });
   }
+}
+
+/** Would it be the same if it was tried again? */
+function isHopeless(error: unknown): boolean {
+  return !(error instanceof EclipticError && error.retryable);
 }

@@ -1,8 +1,9 @@
 import { ancestors } from '../onramp/wake/client-process.js';
 import { passedOn } from '../onramp/wake/client-session.js';
-import { hookAnswer } from '../onramp/wake/hook-contracts.js';
+import { hookAnswer, isHook } from '../onramp/wake/hook-contracts.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
+import { usage } from './output.js';
 
 export const command: Command = {
   summary: 'what the session and end-of-turn hooks of coding agents call, so that mail reaches them',
@@ -16,8 +17,13 @@ export const command: Command = {
     'ecliptic hook --client claude-code --event SessionStart',
     'ecliptic hook --client gemini --event AfterAgent',
   ],
+  // Clients take 2 for an order to stop, or to go on; anything else is a hook that does not work.
+  failsWith: () => 1,
   async run(invocation) {
     const { client, event } = invocation.values;
+    if (!isHook(String(client), String(event))) {
+      throw usage(`${String(client)} has no hook ${String(event)}; see: ecliptic hook --help`);
+    }
     const answer = await withinTime(answerOf(invocation, String(client), String(event)));
     // Whatever happens, the client reads one JSON object and goes its way.
     process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0));

@@ -63,6 +63,13 @@ export function onrampMethods(
         calls.delete(number);
       }
     },
+    /** The member's client called something else, and had been given these messages by then. */
+    async 'onramp.heard'(params) {
+      const read = new Params(params);
+      const { member } = sessionOf(read);
+      wakes().heardCall(member, read.optional({ thread: 'string' }).thread);
+      await member.box.prove(textList(read, 'seen'));
+    },
     'onramp.cancel'(params) {
       const read = new Params(params);
       const { number = 0 } = read.optional({ number: 'number' });

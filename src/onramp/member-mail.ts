@@ -173,7 +173,8 @@ export class MemberMail {
   }
 
   #arrived(held: HeldMail): void {
-    if (this.#behind || this.#open.size >= MAX_OPEN) {
+    // While older ones are fetched, this one waits on disk: it must not overtake them.
+    if (this.#behind || this.#loading || this.#open.size >= MAX_OPEN) {
       this.#behind = true;
       void this.#load().then(() => {
         this.#wake();
@@ -181,8 +182,9 @@ export class MemberMail {
       });
       return;
     }
-    this.#taken = held.number;
-    const open = this.#take(held);
+    // Else it was found on disk before this was told.
+    const open = held.number > this.#taken ? this.#take(held) : this.#open.get(held.envelope.id);
+    this.#taken = Math.max(this.#taken, held.number);
     this.#wake();
     this.#announce(open);
   }
@@ -192,22 +194,28 @@ export class MemberMail {
   }
 
   #load(): Promise<void> {
-    if (!this.#behind) return Promise.resolve();
-    this.#loading ??= this.#read().finally(() => {
-      this.#loading = undefined;
-    });
+    if (this.#loading) return this.#loading;
+    if (!this.#behind || this.#open.size >= MAX_OPEN) return Promise.resolve();
+    this.#loading = this.#read();
     return this.#loading;
   }
 
   async #read(): Promise<void> {
-    while (this.#behind && this.#open.size < MAX_OPEN) {
-      this.#behind = false;
-      const page = await this.#letterbox.page(this.#taken);
-      for (const held of page) {
-        this.#taken = Math.max(this.#taken, held.number);
-        this.#take(held);
+    try {
+      while (this.#behind && this.#open.size < MAX_OPEN) {
+        this.#behind = false;
+        const page = await this.#letterbox.page(this.#taken);
+        for (const held of page) {
+          this.#taken = held.number;
+          this.#take(held);
+        }
+        if (page.length > 0) this.#behind = true;
       }
-      if (page.length > 0) this.#behind = true;
+    } catch (error) {
+      this.#behind = true;
+      throw error;
+    } finally {
+      this.#loading = undefined;
     }
   }
 

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../test/onramp-fixture.js';
-import { MemoryStore } from '../store/memory-store.js';
+import { type MemorySnapshot, MemoryStore } from '../store/memory-store.js';
+import type { Query } from '../store/store.js';
+import type { TableName, Tables } from '../store/tables.js';
 
 async function pair(init = {}) {
   const nodes = new Nodes();
@@ -43,6 +45,27 @@ describe('mail between members', () => {
     await bob.call('mesh_inbox', {}, gone.signal);
     const fresh = await bob.inbox();
     expect(bodiesIn(fresh)).toEqual(['hello']);
+  });
+
+  it('is all shown when more of it comes while a long backlog is fetched from disk [ON2]', async () => {
+    const nodes = new Nodes();
+    const store = new MemoryStore();
+    const limits = { perPair: 10_000 };
+    const first = await startOnramp(nodes, { store }, limits);
+    const alice = await Client.join(nodes, first.onramp, 'alice');
+    (await Client.join(nodes, first.onramp, 'bob')).leave();
+    for (let n = 0; n < 600; n++) await alice.send('bob', `message ${n}`);
+    const kept = store.snapshot();
+    await nodes.settled(first.node.stop());
+    const second = await startOnramp(nodes, { store: new SlowStore(nodes, kept) }, limits);
+    const sender = await Client.join(nodes, second.onramp, 'alice');
+    const bob = await Client.join(nodes, second.onramp, 'bob');
+    const begun = bob.begin('mesh_inbox', { limit: 50 });
+    await sender.send('bob', 'message 600');
+    let shown = await nodes.settled(begun);
+    const heard: string[] = [];
+    for (; bodiesIn(shown).length > 0; shown = await bob.inbox({ limit: 50 })) heard.push(...bodiesIn(shown));
+    expect(heard).toEqual(Array.from({ length: 601 }, (_, n) => `message ${n}`));
   });
 
   it('waits for one who is away, and outlives the node [ON2]', async () => {
@@ -209,3 +232,19 @@ describe('loops', () => {
     expect(await alice.send('bob', 'later')).toContain('arrived');
   });
 });
+
+/** What is in the inbox on disk takes its time. */
+class SlowStore extends MemoryStore {
+  readonly #nodes: Nodes;
+
+  constructor(nodes: Nodes, kept: MemorySnapshot) {
+    super(kept);
+    this.#nodes = nodes;
+  }
+
+  override async read<Name extends TableName>(query: Query<Name>): Promise<Tables[Name][]> {
+    const rows = await super.read(query);
+    if (query.from === 'inbox') await new Promise<void>((done) => void this.#nodes.runtime.setTimer(done, 200));
+    return rows;
+  }
+}

@@ -17,6 +17,8 @@ class Bench {
   readonly lines: { id: unknown; result?: Record<string, unknown>; error?: { code: number; data?: unknown } }[] = [];
   readonly calls: Call[] = [];
   readonly clients: string[] = [];
+  /** Messages that calls of other agents' tools proved. */
+  readonly heard: string[] = [];
   readonly server: StdioServer;
   #onCall: (() => void) | undefined;
 
@@ -27,6 +29,7 @@ class Bench {
           this.calls.push({ tool, args, seen, signal, answer, fail });
           this.#onCall?.();
         }),
+      heard: async ({ seen }) => void this.heard.push(...seen),
     };
     this.server = new StdioServer({
       tools: ALL_TOOLS,

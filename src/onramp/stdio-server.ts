@@ -1,16 +1,23 @@
 import type { Answer } from './member-context.js';
+import type { Id, Relay, RpcMessage } from './relay.js';
 
 /** What stands behind the tools, once it is there. */
 export interface Backend {
   call(tool: string, args: unknown, call: BackendCall): Promise<Answer>;
+  /** A tool of another agent is called: that, too, shows that the client took in what it was given. */
+  heard(evidence: Evidence): Promise<void>;
 }
 
-interface BackendCall {
-  readonly number: number;
+/** What a call shows, whatever it calls. */
+export interface Evidence {
   /** Messages in answers that have been written. */
   readonly seen: readonly string[];
   /** The client's name for the session that calls, where it tells it. */
   readonly thread?: string | undefined;
+}
+
+interface BackendCall extends Evidence {
+  readonly number: number;
   readonly signal: AbortSignal;
 }
 
@@ -22,21 +29,19 @@ export interface StdioServerInit {
   readonly write: (line: string, written: () => void) => void;
   /** Gets the mesh, for a client of that name and version; called when the client has said who it is. */
   readonly join: (client: string, version: string | undefined) => Promise<Backend>;
+  /** The way to everything that agents offer, where the client gets that too. */
+  readonly relay?: Relay | undefined;
 }
 
-type Id = string | number;
-
-interface Request {
-  readonly id?: Id;
-  readonly method?: string;
-  readonly params?: Readonly<Record<string, unknown>>;
-}
+type Params = Readonly<Record<string, unknown>>;
 
 const MODERN = '2026-07-28';
 const LEGACY = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 const META = 'io.modelcontextprotocol/';
 /** How long a client may keep the list of tools, which never changes. */
 const LIST_TTL_MS = 3_600_000;
+/** How long the list of tools waits for those of other agents. */
+const LIST_WAIT_MS = 500;
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
 const METHOD_NOT_FOUND = -32601;
@@ -50,6 +55,8 @@ const UNSUPPORTED_VERSION = -32022;
 export class StdioServer {
   readonly #init: StdioServerInit;
   readonly #running = new Map<Id, AbortController>();
+  /** Requests that others answer. */
+  readonly #passedOn = new Set<Id>();
   #backend: Promise<Backend> | undefined;
   #client = 'agent';
   #version: string | undefined;
@@ -57,9 +64,15 @@ export class StdioServer {
   /** Messages in answers that were written since the last call was passed on. */
   #seen: string[] = [];
   #onIdle: (() => void) | undefined;
+  /** Was the client told of its own tools only? */
+  #owesList = false;
 
   constructor(init: StdioServerInit) {
     this.#init = init;
+    const { relay } = init;
+    if (!relay) return;
+    relay.onMessage = (message) => this.#write(message);
+    relay.onReady = (again) => this.#tellOfChanges(again);
   }
 
   /** Takes one line from the client. */
@@ -76,11 +89,12 @@ export class StdioServer {
       this.#fail(null, INVALID_REQUEST, 'a message is one JSON object');
       return;
     }
-    const request = message as Request;
+    const said = message as RpcMessage;
+    const { id, method, params = {} } = said;
     // An answer to something: this side asks nothing.
-    if (typeof request.method !== 'string') return;
-    if (request.id === undefined) this.#notified(request);
-    else this.#asked(request.id, request.method, request.params ?? {});
+    if (typeof method !== 'string') this.#init.relay?.tell(said);
+    else if (id === undefined) this.#notified(said);
+    else this.#asked({ id, method, params });
   }
 
   /** Messages that the client has been given, and that no call has proven yet. */
@@ -92,15 +106,34 @@ export class StdioServer {
   idle(): Promise<void> {
     return new Promise((resolve) => {
       this.#onIdle = resolve;
-      if (this.#running.size === 0) resolve();
+      this.#checkIdle();
     });
   }
 
-  #notified({ method, params }: Request): void {
-    if (method === 'notifications/cancelled') this.#running.get(params?.requestId as Id)?.abort();
+  #checkIdle(): void {
+    if (this.#running.size + this.#passedOn.size === 0) this.#onIdle?.();
   }
 
-  #asked(id: Id, method: string, params: Readonly<Record<string, unknown>>): void {
+  #notified(notification: RpcMessage): void {
+    const { method, params } = notification;
+    // Each node is told so when it is greeted.
+    if (method === 'notifications/initialized') return;
+    const id = params?.requestId as Id;
+    const running = method === 'notifications/cancelled' ? this.#running.get(id) : undefined;
+    if (running) {
+      running.abort();
+      return;
+    }
+    this.#init.relay?.tell(notification);
+    if (method !== 'notifications/cancelled') return;
+    this.#init.relay?.forget(id);
+    this.#passedOn.delete(id);
+    this.#checkIdle();
+  }
+
+  #asked(request: RpcMessage & { id: Id; method: string; params: Params }): void {
+    const { id, method, params } = request;
+    const { relay, tools } = this.#init;
     const meta = (params._meta ?? {}) as Readonly<Record<string, unknown>>;
     const version = meta[`${META}protocolVersion`];
     const modern = version !== undefined;
@@ -114,6 +147,7 @@ export class StdioServer {
     }
     switch (method) {
       case 'initialize':
+        if (relay) relay.greeting = params;
         this.#meet(params.clientInfo);
         this.#answer(id, this.#initialized(params.protocolVersion));
         break;
@@ -121,30 +155,78 @@ export class StdioServer {
         this.#answer(id, {
           ...COMPLETE,
           supportedVersions: [MODERN, ...LEGACY],
-          capabilities: { tools: {} },
+          capabilities: this.#capabilities,
           instructions: this.#init.instructions,
           ...CACHED,
           _meta: { [`${META}serverInfo`]: this.#info },
         });
         break;
       case 'tools/list':
-        this.#answer(id, { tools: this.#init.tools, ...(modern && { ...COMPLETE, ...CACHED }) });
+        if (!relay) this.#answer(id, { tools, ...(modern && { ...COMPLETE, ...CACHED }) });
+        else if (tools.length > 0 && params.cursor === undefined) void this.#listAll(relay, request, modern);
+        else void this.#passOn(relay, request);
         break;
       case 'tools/call':
-        this.#call(id, params, modern);
+        if (!relay || tools.some(({ name }) => name === params.name)) this.#call(id, params, modern);
+        else {
+          this.#prove(threadOf(params._meta));
+          void this.#passOn(relay, request);
+        }
         break;
       case 'ping':
         this.#answer(id, {});
         break;
       default:
-        this.#fail(id, METHOD_NOT_FOUND, `there is no method "${method.slice(0, 100)}"`);
+        if (relay) void this.#passOn(relay, request);
+        else this.#fail(id, METHOD_NOT_FOUND, `there is no method "${method.slice(0, 100)}"`);
     }
   }
 
   #initialized(wanted: unknown): object {
     const protocolVersion = LEGACY.includes(wanted as string) ? wanted : LEGACY[0];
     const { instructions } = this.#init;
-    return { protocolVersion, capabilities: { tools: {} }, serverInfo: this.#info, instructions };
+    return { protocolVersion, capabilities: this.#capabilities, serverInfo: this.#info, instructions };
+  }
+
+  get #capabilities(): object {
+    return this.#init.relay ? EVERYTHING : { tools: {} };
+  }
+
+  /** Others answer it. */
+  async #passOn(relay: Relay, request: RpcMessage & { id: Id }): Promise<void> {
+    this.#passedOn.add(request.id);
+    this.#write(await relay.ask(request));
+    this.#passedOn.delete(request.id);
+    this.#checkIdle();
+  }
+
+  /** The own tools first, which are there whatever becomes of the others; of those the client is told when they come. */
+  async #listAll(relay: Relay, request: RpcMessage & { id: Id }, modern: boolean): Promise<void> {
+    const { tools } = this.#init;
+    const { result } = (await relay.askWithin(request, LIST_WAIT_MS)) ?? {};
+    if (result) {
+      this.#answer(request.id, { ...result, tools: [...tools, ...(result.tools as object[])] });
+      return;
+    }
+    this.#owesList = true;
+    this.#answer(request.id, { tools, ...(modern && { ...COMPLETE, ...CACHED, ttlMs: 0 }) });
+  }
+
+  /** Clients of the older era are told by themselves; those of the newer ask for it, or look when their list is old. */
+  #tellOfChanges(again: boolean): void {
+    if (this.#init.relay?.greeting !== undefined) {
+      const changed = [...(again || this.#owesList ? ['tools'] : []), ...(again ? ['resources', 'prompts'] : [])];
+      for (const what of changed) this.#write({ method: `notifications/${what}/list_changed` });
+    }
+    this.#owesList = false;
+  }
+
+  /** A call of somebody else's tool shows as well that what was written before was taken in. */
+  #prove(thread: string | undefined): void {
+    const seen = this.#seen;
+    this.#seen = [];
+    this.#backend ??= this.#join();
+    this.#backend.then((backend) => backend.heard({ seen, thread })).catch(() => this.#seen.unshift(...seen));
   }
 
   get #info(): object {
@@ -168,7 +250,7 @@ export class StdioServer {
     return joining;
   }
 
-  #call(id: Id, params: Readonly<Record<string, unknown>>, modern: boolean): void {
+  #call(id: Id, params: Params, modern: boolean): void {
     const { name, arguments: args = {}, _meta } = params;
     const thread = threadOf(_meta);
     if (!this.#init.tools.some((tool) => tool.name === name)) {
@@ -195,7 +277,7 @@ export class StdioServer {
       )
       .then(({ shown, result }) => {
         this.#running.delete(id);
-        if (this.#running.size === 0) this.#onIdle?.();
+        this.#checkIdle();
         // A client that gave up reads no answer: it has not seen it.
         if (gone.signal.aborted) return;
         const written = () => void this.#seen.push(...shown);
@@ -216,6 +298,14 @@ export class StdioServer {
   }
 }
 
+/** What there is where everything that agents offer is passed on. */
+const EVERYTHING = {
+  tools: { listChanged: true },
+  resources: { listChanged: true, subscribe: true },
+  prompts: { listChanged: true },
+  completions: {},
+  logging: {},
+};
 const COMPLETE = { resultType: 'complete' };
 const CACHED = { ttlMs: LIST_TTL_MS, cacheScope: 'public' };
 

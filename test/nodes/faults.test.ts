@@ -1,14 +1,10 @@
-import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import type { A2ALogEvent } from '../../src/a2a/schemas.js';
 import type { Config } from '../../src/config/schema.js';
 import type { Flight, Memory, Order, Progress } from './agents/witness.js';
 import { type Cluster, inCluster, type ProcessNode, SOAK, type Transport, until, untilConnected } from './cluster.js';
+import { FAULTS, type Fault, type FaultyWay, onlyThroughProxy } from './faulty-way.js';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -199,25 +195,10 @@ async function pairThroughProxy(
   limits: Config['limits'] = {},
 ): Promise<{ a: ProcessNode; b: ProcessNode; proxy: FaultyWay }> {
   const config = configFor(cluster, limits);
-  const port = await freePort();
-  const proxy = await FaultyWay.start(port);
-  cluster.onEnd(() => proxy.stop());
-  // Nodes tell each other where they listen; this stands for a network in which that address leads nowhere.
-  const barrier = join(cluster.folder, 'barrier.mjs');
-  writeFileSync(
-    barrier,
-    `import { Socket } from 'node:net';
-    const { connect } = Socket.prototype;
-    Socket.prototype.connect = function (...args) {
-      const options = [args[0]].flat()[0];
-      if (Number(options?.port) === ${port}) options.port = 1;
-      return connect.apply(this, args);
-    };`,
-  );
-  const env = { NODE_OPTIONS: `--import=${pathToFileURL(barrier).href}` };
+  const { proxy, called, caller } = await onlyThroughProxy(cluster);
   const [a, b] = await Promise.all([
-    cluster.start('a', { args: ['--no-dht', '--listen', `127.0.0.1:${port}`], config }),
-    cluster.start('b', { args: ['--no-dht', '--peer', `ws://127.0.0.1:${proxy.port}`], config, env }),
+    cluster.start('a', { ...called, config }),
+    cluster.start('b', { ...caller, config }),
   ]);
   await a.admit(b);
   await untilConnected([a, b]);
@@ -274,10 +255,6 @@ function expectExactly(received: readonly unknown[], outcomes: readonly string[]
   expect(received).toEqual(possible.filter((number) => !unknown.includes(number)));
 }
 
-/** `stall` holds every byte back, the others those of one direction only; `cut` ends connections and takes none. */
-const FAULTS = ['stall', 'cut', 'stall-forth', 'stall-back'] as const;
-type Fault = (typeof FAULTS)[number];
-
 /**
  * How long a fault lasts. One that stops only one direction must be over before what is sent counts as never
  * acknowledged, which takes half a minute.
@@ -286,76 +263,4 @@ function lengthOf(fault: Fault): number {
   if (!SOAK) return 3_500;
   const longest = fault === 'stall' || fault === 'cut' ? 30_000 : 15_000;
   return 5_000 + Math.random() * (longest - 5_000);
-}
-
-/** A way to a port of this machine that can be made to fail. */
-class FaultyWay {
-  readonly port: number;
-  readonly #server: Server;
-  readonly #pairs = new Set<{ forth: Socket; back: Socket }>();
-  #fault: Fault | undefined;
-
-  private constructor(server: Server, target: number) {
-    this.#server = server;
-    this.port = (server.address() as AddressInfo).port;
-    server.on('connection', (forth) => this.#accept(forth, target));
-  }
-
-  static async start(target: number): Promise<FaultyWay> {
-    const server = createServer({ pauseOnConnect: true, noDelay: true }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new FaultyWay(server, target);
-  }
-
-  /** What is wrong with the way from now on. */
-  set fault(fault: Fault | undefined) {
-    this.#fault = fault;
-    for (const pair of this.#pairs) this.#apply(pair);
-  }
-
-  async stop(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.fault = 'cut';
-    await closed;
-  }
-
-  #accept(forth: Socket, target: number): void {
-    const back = connect({ port: target, host: '127.0.0.1', noDelay: true });
-    const pair = { forth, back };
-    this.#pairs.add(pair);
-    for (const [from, to] of [
-      [forth, back],
-      [back, forth],
-    ] as const) {
-      from.on('data', (data) => to.write(data));
-      from.on('error', () => {});
-      from.on('close', () => {
-        to.destroy();
-        this.#pairs.delete(pair);
-      });
-    }
-    this.#apply(pair);
-  }
-
-  #apply({ forth, back }: { forth: Socket; back: Socket }): void {
-    if (this.#fault === 'cut') {
-      forth.destroy();
-      back.destroy();
-      return;
-    }
-    if (this.#fault === 'stall' || this.#fault === 'stall-forth') forth.pause();
-    else forth.resume();
-    if (this.#fault === 'stall' || this.#fault === 'stall-back') back.pause();
-    else back.resume();
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -119,29 +119,58 @@ describe('the commands for tools, resources and prompts', () => {
   it.each(['legacy', 'auto'] as const)(
     'speak MCP on standard input and output, with a client in mode %s [MC11 MC7]',
     async (mode) => {
-      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
-      const args = [BIN, 'mcp', '--tools', 'all', '--data', node.data];
-      const transport = new StdioClientTransport({ command: process.execPath, args, stderr: 'inherit' });
-      await client.connect(transport);
+      const { client, close } = await stdioClient(mode, ['--as', 'alice', '--tools', 'all']);
       try {
-        expect((await client.listTools()).tools.map(({ name }) => name)).toContain('mars__double');
+        const names = (await client.listTools()).tools.map(({ name }) => name);
+        expect(names).toEqual(expect.arrayContaining(['mesh_peers', 'mesh_call', 'mars__double']));
         expect(await client.callTool({ name: 'mars__double', arguments: { a: 4 } })).toMatchObject({
-          structuredContent: { caller: 'operator', doubled: 8 },
+          structuredContent: { caller: 'alice', doubled: 8 },
         });
+        const { content } = await client.callTool({ name: 'mesh_peers', arguments: {} });
+        expect(content).toMatchObject([{ text: expect.stringContaining('mars') }]);
         expect(await client.readResource({ uri: 'memory://rules' })).toMatchObject({ contents: [{ text: '# Rules' }] });
         expect(await client.getPrompt({ name: 'mars__review', arguments: { file: 'a.ts' } })).toMatchObject({
           messages: [{ content: { text: 'Review a.ts. ' } }],
         });
         await expect(client.callTool({ name: 'mars__none', arguments: {} })).rejects.toThrow(/mars__none/);
+        expect((await node.agents()).map(({ id }) => id)).toContain('alice');
       } finally {
-        await client.close();
+        await close();
       }
     },
   );
 
+  it('give the program of an agent every agent’s tools, in that agent’s name and within its sandbox [MC11 MC2]', async () => {
+    const before = (await node.agents()).map(({ id }) => id);
+    const mars = await stdioClient('legacy', ['--for', 'mars']);
+    const rat = await stdioClient('legacy', ['--for', 'rat']);
+    try {
+      expect(await mars.client.callTool({ name: 'mars__double', arguments: { a: 1 } })).toMatchObject({
+        structuredContent: { caller: 'mars' },
+      });
+      expect((await rat.client.listTools()).tools.map(({ name }) => name)).toEqual(['rat__describe']);
+      await expect(rat.client.callTool({ name: 'mars__double', arguments: { a: 1 } })).rejects.toThrow();
+      expect((await node.agents()).map(({ id }) => id)).toEqual(before);
+    } finally {
+      await Promise.all([mars.close(), rat.close()]);
+    }
+    const nobody = await stdioClient('legacy', ['--for', 'nobody']);
+    await expect(nobody.client.listTools()).rejects.toThrow(/no agent "nobody"/);
+    await nobody.close();
+  });
+
   it('say how `mcp` goes [MC11]', async () => {
     expect((await node.run('mcp', '--tools', 'some')).stderr).toMatch(/--tools is mesh, core or all/);
+    expect((await node.run('mcp', '--for', 'mars', '--as', 'alice')).stderr).toMatch(/--for goes with neither/);
   });
+
+  async function stdioClient(mode: 'legacy' | 'auto', words: readonly string[]) {
+    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
+    const args = [BIN, 'mcp', ...words, '--data', node.data];
+    const transport = new StdioClientTransport({ command: process.execPath, args, stderr: 'ignore' });
+    await client.connect(transport);
+    return { client, close: () => client.close() };
+  }
 });
 
 async function httpTools({ ready }: ProcessNode, token: string): Promise<string[]> {

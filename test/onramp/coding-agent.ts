@@ -1,11 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import type { Cluster } from '../nodes/cluster.js';
 import { BIN } from '../source-files.js';
 
+const CLIENT_BETWEEN = fileURLToPath(new URL('./client-between.mjs', import.meta.url));
+
 interface Response {
   readonly id: number;
+  readonly method?: string;
   readonly result?: Record<string, unknown>;
   readonly error?: { readonly code: number; readonly message: string };
 }
@@ -23,20 +27,27 @@ export class CodingAgent {
   readonly #env: Record<string, string>;
   readonly #client: { name: string; version: string };
   readonly #waiting = new Map<number, (response: Response | undefined) => void>();
+  /** Whether the client is a process of its own, which can be killed. */
+  readonly #apart: boolean;
   #child: ChildProcess | undefined;
+  #server = 0;
   #id = 0;
   stderr = '';
+  /** What the server told without being asked. */
+  readonly told: string[] = [];
 
   constructor(
     cluster: Cluster,
     args: readonly string[],
     env: Record<string, string> = {},
     client = { name: 'scripted', version: '1' },
+    apart = false,
   ) {
     this.#cluster = cluster;
     this.#args = args;
     this.#env = env;
     this.#client = client;
+    this.#apart = apart;
   }
 
   static async start(
@@ -50,8 +61,11 @@ export class CodingAgent {
     return agent;
   }
 
-  get pid(): number {
-    return this.#child!.pid!;
+  /** One whose client is a process of its own. */
+  static async startApart(cluster: Cluster, args: readonly string[]): Promise<CodingAgent> {
+    const agent = new CodingAgent(cluster, args, undefined, undefined, true);
+    await agent.start();
+    return agent;
   }
 
   get running(): boolean {
@@ -61,19 +75,22 @@ export class CodingAgent {
   /** Starts the server, and says who this is. */
   async start(): Promise<void> {
     const { folder } = this.#cluster;
-    const child = spawn(process.execPath, [BIN, 'mcp', ...this.#args], {
+    const words = [...(this.#apart ? [CLIENT_BETWEEN] : []), BIN, 'mcp', ...this.#args];
+    const child = spawn(process.execPath, words, {
       cwd: folder,
       env: { PATH: process.env.PATH!, HOME: folder, TMPDIR: folder, PORT: '0', ...this.#env },
-      stdio: ['pipe', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe', ...(this.#apart ? (['ipc'] as const) : [])],
     });
+    this.#server = this.#apart ? ((await once(child, 'message'))[0] as number) : child.pid!;
     this.#child = child;
     this.#cluster.onEnd(() => this.crash());
-    child.stdin.on('error', () => {});
-    child.stderr.on('data', (text) => {
+    child.stdin!.on('error', () => {});
+    child.stderr!.on('data', (text) => {
       this.stderr += text;
     });
-    createInterface({ input: child.stdout }).on('line', (line) => {
+    createInterface({ input: child.stdout! }).on('line', (line) => {
       const response = JSON.parse(line) as Response;
+      if (response.method !== undefined) this.told.push(response.method);
       this.#waiting.get(response.id)?.(response);
       this.#waiting.delete(response.id);
     });
@@ -117,11 +134,21 @@ export class CodingAgent {
     await exited;
   }
 
-  async crash(): Promise<void> {
+  /** Kills the server. */
+  crash(): Promise<void> {
+    return this.#end(() => process.kill(this.#server, 'SIGKILL'));
+  }
+
+  /** Kills the client, which has to be a process of its own; resolves when its server has gone too. */
+  crashClient(): Promise<void> {
+    return this.#end((child) => child.kill('SIGKILL'));
+  }
+
+  async #end(kill: (child: ChildProcess) => void): Promise<void> {
     const child = this.#child;
     if (!child || !this.running) return;
     const closed = once(child, 'close');
-    child.kill('SIGKILL');
+    kill(child);
     await closed;
   }
 }

@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
+import { ALL_TOOLS } from '../../src/onramp/tool-list.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { bodiesIn, idsIn } from '../onramp-fixture.js';
 import { BIN } from '../source-files.js';
@@ -79,6 +81,70 @@ describe('a coding agent’s process', () => {
     }),
   );
 });
+
+describe('a coding agent that gets every agent’s tools', () => {
+  it(
+    'is told the mesh’s own at once, and of the others as they come, change and come back [ON7]',
+    inCluster(async (cluster) => {
+      const folder = join(cluster.folder, 'mars.mjs');
+      writeFileSync(folder, MARS);
+      const config = { roster: false, agents: { mars: { module: folder } } };
+      const node = cluster.node('desk', { args: ['--no-dht'], config });
+      const args = ['--as', 'alice', '--tools', 'all', '--no-start', '--data', node.data];
+      const began = performance.now();
+      const alice = await CodingAgent.start(cluster, args);
+      expect(await toolNames(alice)).toEqual(ALL_TOOLS.map(({ name }) => name));
+      expect(performance.now() - began).toBeLessThan(3_000);
+      await node.start();
+      await until(() => alice.told.includes(CHANGED), 'there is more');
+      expect(await toolNames(alice)).toEqual(expect.arrayContaining(['mesh_peers', 'mars__grow']));
+      alice.told.length = 0;
+      expect(await alice.call('mars__grow')).toBe('grown for alice');
+      await until(() => alice.told.includes(CHANGED), 'something is new');
+      expect(await toolNames(alice)).toContain('mars__fruit');
+      alice.told.length = 0;
+      await node.crash();
+      await node.start();
+      await until(() => alice.told.includes(CHANGED), 'it is there again');
+      expect(await toolNames(alice)).not.toContain('mars__fruit');
+      expect(await alice.call('mars__grow')).toBe('grown for alice');
+    }),
+  );
+
+  it(
+    'has read what it was shown when it then calls another agent’s tool [ON4]',
+    inCluster(async (cluster) => {
+      const folder = join(cluster.folder, 'mars.mjs');
+      writeFileSync(folder, MARS);
+      const node = await cluster.start('desk', { config: { roster: false, agents: { mars: { module: folder } } } });
+      const [alice, bob] = await Promise.all(
+        ['alice', 'bob'].map((name) =>
+          CodingAgent.start(cluster, ['--as', name, '--tools', 'all', '--data', node.data]),
+        ),
+      );
+      await bob!.call('mesh_peers');
+      const [id] = idsIn(await alice!.call('mesh_send', { to: 'bob', text: 'hello' }));
+      expect(bodiesIn(await bob!.call('mesh_inbox'))).toEqual(['hello']);
+      expect((await node.call<{ state: string }>('receipt', { id })).state).toBe('surfaced');
+      await bob!.call('mars__grow');
+      await until(async () => (await node.call<{ state: string }>('receipt', { id })).state === 'done', 'it was read');
+    }),
+  );
+});
+
+const CHANGED = 'notifications/tools/list_changed';
+const MARS = `
+  export function setup(agent) {
+    agent.tool('grow', {}, (_, { caller }) => {
+      agent.tool('fruit', {}, () => 'apple');
+      return 'grown for ' + caller;
+    });
+  }`;
+
+async function toolNames(agent: CodingAgent): Promise<string[]> {
+  const list = await agent.ask('tools/list');
+  return (list!.result!.tools as { name: string }[]).map(({ name }) => name);
+}
 
 /** A server whose starter does not close its input when it dies. */
 async function startOrphan(cluster: Cluster, node: ProcessNode): Promise<{ parent: number }> {

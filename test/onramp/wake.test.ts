@@ -197,13 +197,11 @@ describe('the end-of-turn hook', () => {
   );
 
   it(
-    'lets the client go its way without a node, with one that hangs, and with nonsense [ON6]',
+    'lets the client go its way without a node, and with one that hangs [ON6]',
     inCluster(async (cluster) => {
       const node = cluster.node('nowhere');
       mkdirSync(node.data, { recursive: true });
-      for (const client of ['gemini', 'nobody']) {
-        expect(await hook(cluster, node, client, 'AfterAgent', {})).toEqual({ code: 0, answer: {} });
-      }
+      expect(await hook(cluster, node, 'gemini', 'AfterAgent', {})).toEqual({ code: 0, answer: {} });
       await node.start();
       process.kill(node.pid, 'SIGSTOP');
       const started = performance.now();

@@ -42,10 +42,16 @@ export interface HookCall {
   readonly cwd: string | undefined;
 }
 
+/** Has that client such a hook? */
+export function isHook(client: string, event: string): boolean {
+  const known = WAKE_CLIENTS.find((each) => each === client);
+  return known !== undefined && Object.hasOwn(EVENTS[known], event);
+}
+
 /** Reads one call of a hook; undefined when that client has no such hook. */
 export function readHookCall(client: string, event: string, payload: unknown): HookCall | undefined {
   const known = WAKE_CLIENTS.find((each) => each === client);
-  if (!known || !Object.hasOwn(EVENTS[known], event)) return undefined;
+  if (!known || !isHook(client, event)) return undefined;
   const said = PayloadSchema.safeParse(payload);
   const found = said.success ? said.data : {};
   const moment = EVENTS[known][event]!;
