@@ -98,4 +98,17 @@ describe('approvals [UP9]', () => {
     memory.request(...Array.from({ length: 20_000 }, () => QUESTION));
     expect(() => memory.request(QUESTION)).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
   });
+
+  it('are not allowed for good without end', () => {
+    const memory = new Approvals(runtime);
+    const ask = (count: number, from = 0) =>
+      memory.request(...Array.from({ length: count }, (_, n) => ({ ...QUESTION, subject: `subject ${from + n}` })));
+    memory.decide('allow-always', 'operator', ...ask(10_000).map(({ id }) => id));
+    const [more] = ask(1, 10_000);
+    expect(() => memory.decide('allow-always', 'operator', more!.id)).toThrow(
+      expect.objectContaining({ code: 'QUEUE_FULL', details: { limit: 10_000 } }),
+    );
+    expect(memory.decide('allow-once', 'operator', more!.id)).toHaveLength(1);
+    expect(ask(1)).toMatchObject([{ decision: { verdict: 'allow-always', by: 'standing' } }]);
+  });
 });

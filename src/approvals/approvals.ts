@@ -25,6 +25,8 @@ const FileSchema = z.strictObject({
 
 /** What may wait for a decision. */
 const MAX_WAITING = 20_000;
+/** What may be allowed for good: each is compared with every question. */
+const MAX_STANDING = 10_000;
 const MIN_PAUSE_MS = 20;
 
 /** The operator's queue: what waits for a decision, across restarts, and what was decided of late. */
@@ -120,6 +122,10 @@ export class Approvals {
     if (unknown !== undefined) {
       const message = `nothing with the id "${unknown}" waits for a decision`;
       throw new EclipticError('APPROVAL_NOT_FOUND', message, { id: unknown });
+    }
+    if (verdict === 'allow-always' && this.#queue.standing.length + ids.length > MAX_STANDING) {
+      const message = `${this.#queue.standing.length} things are allowed for good already; allow it once, or write a rule`;
+      throw new EclipticError('QUEUE_FULL', message, { limit: MAX_STANDING });
     }
     return this.#handle({ type: 'decided', ids, verdict, by, at: this.#runtime.now() });
   }

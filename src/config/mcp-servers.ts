@@ -78,7 +78,7 @@ function readEndpoint(
   const { clientId, clientSecret, clientMetadataUrl, scopes } = config.oauth ?? {};
   const oauth = {
     ...(clientId !== undefined && { clientId: expand(clientId) }),
-    ...(clientSecret !== undefined && { clientSecret: expand(clientSecret) }),
+    ...(clientSecret !== undefined && record({ clientSecret })),
     ...(clientMetadataUrl !== undefined && { clientMetadataUrl }),
     ...(scopes && { scope: scopes.join(' ') }),
   };

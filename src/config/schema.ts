@@ -38,7 +38,6 @@ const CapabilitySchema = z.union(
 
 // biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
 const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
-const setting = z.union([z.string(), z.number(), z.boolean()]);
 const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRefSchema]);
 
 const ProcessSchema = z.strictObject({
@@ -312,7 +311,7 @@ const McpServerSchema = z
     oauth: z
       .looseObject({
         clientId: z.string().min(1).optional().describe('A client that is registered there already.'),
-        clientSecret: setting.optional().describe(variables),
+        clientSecret: secretSetting.optional().describe(variables),
         clientMetadataUrl: z
           .url({ protocol: /^https$/ })
           .optional()

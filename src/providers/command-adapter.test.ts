@@ -157,7 +157,7 @@ describe('a command provider', () => {
   });
 
   it('ends work at its time limit, and goes on with the next', async () => {
-    const adapter = await started('good', { limits: { executeMs: 50 } });
+    const adapter = await started('good', { limits: { executeMs: 500 } });
     const error = await outcome(adapter.execute({ do: 'after', ms: 60_000 }, 'c'));
     expect(error).toMatchObject({ code: 'PROVIDER_TIMEOUT', retryable: true });
     expect(await adapter.execute({ value: 1 }, 'c')).toBe(1);

@@ -118,19 +118,33 @@ export class MCPBridgeAdapter
   ): Promise<unknown> {
     const { runtime, events } = this.#components;
     const began = runtime.stopwatch();
-    const about = { provider: this.#id, providerType: 'mcp', correlationId, agent: terms.caller } as const;
     const { kind, details } = whatOf(input);
-    const duration = () => runtime.stopwatch() - began;
+    const tell = (success: boolean, code?: string, reason?: string) => {
+      const duration = runtime.stopwatch() - began;
+      events.emit(success ? `provider.mcp.${kind}.completed` : `provider.mcp.${kind}.failed`, {
+        provider: this.#id,
+        providerType: 'mcp',
+        correlationId,
+        agent: terms.caller,
+        duration,
+        details,
+        success,
+        code,
+        reason,
+      });
+      return duration;
+    };
     try {
-      const result =
-        'relay' in input ? await this.#relay(input, correlationId) : await this.#invoke(input, correlationId, terms);
-      events.emit(`provider.mcp.${kind}.completed`, { ...about, duration: duration(), details, success: true });
-      return 'relay' in input ? result : { toolName: input.toolName, result, duration: duration(), correlationId };
+      if ('relay' in input) {
+        const result = await this.#relay(input, correlationId);
+        tell(true);
+        return result;
+      }
+      const result = await this.#invoke(input, correlationId, terms);
+      return { toolName: input.toolName, result, duration: tell(true), correlationId };
     } catch (error) {
       const failure = normalizeError(error, 'mcp', correlationId);
-      const { code, message: reason } = failure;
-      const ended = { duration: duration(), details, success: false };
-      events.emit(`provider.mcp.${kind}.failed`, { ...about, ...ended, code, reason });
+      tell(false, failure.code, failure.message);
       throw failure;
     }
   }

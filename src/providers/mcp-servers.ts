@@ -1,5 +1,5 @@
 import { LIMITS } from '../a2a/limits.js';
-import type { RelayedCall } from '../mcp/upstream/relay.js';
+import type { CallWay } from '../mcp/upstream/relay.js';
 import type { UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
@@ -50,7 +50,7 @@ export class MCPServers {
     const lane = init.endpoint.kind === 'stdio' ? lanes.open(laneId ?? laneFor(id)) : undefined;
     upstreams.add({
       ...init,
-      through: (call) => this.#call(id, server, lane?.id, call),
+      through: this.#way(id, server, lane?.id),
       ...(lane && { keep: (kept) => new MCPProcess(this.#components, { provider: id, lane, limits }, kept) }),
     });
     const adapter = new MCPBridgeAdapter(id, { runtime, events, open: (name) => upstreams.get(name) });
@@ -71,18 +71,19 @@ export class MCPServers {
     return id;
   }
 
-  /** Gives a call to the server's provider. What comes of it is what the server said, or why it said nothing. */
-  async #call(id: string, server: string, laneId: string | undefined, call: RelayedCall): Promise<unknown> {
+  /** Gives calls to the server's provider. What comes of one is what the server said, or why it said nothing. */
+  #way(id: string, server: string, laneId: string | undefined): CallWay {
     const { providers, runtime } = this.#components;
-    const { caller, signal, thread = runtime.id() } = call.terms;
     const route = { type: 'mcp', capabilities: [capabilityOf(server)] };
-    const terms = { caller: caller.address, signal, wait: false, ...(laneId !== undefined && { laneId }) };
-    try {
-      return await providers.execute(route, call, thread, terms);
-    } catch (error) {
-      if (error instanceof ToolFailure) return error.result;
-      throw this.#explain(id, server, error as NormalizedProviderError);
-    }
+    return async (call) => {
+      const { caller, signal, thread = runtime.id() } = call.terms;
+      try {
+        return await providers.execute(route, call, thread, { caller: caller.address, signal, wait: false, laneId });
+      } catch (error) {
+        if (error instanceof ToolFailure) return error.result;
+        throw this.#explain(id, server, error as NormalizedProviderError);
+      }
+    };
   }
 
   /** To its callers a server is no provider: they are told what they were when it was asked directly. */

@@ -27,7 +27,7 @@ export interface ExecuteTerms {
   readonly caller?: string;
   readonly chain?: readonly string[];
   /** The lane that the work belongs to. */
-  readonly laneId?: string;
+  readonly laneId?: string | undefined;
   /** False refuses it where nobody can take it now. Default: it waits for the first that can. */
   readonly wait?: boolean;
 }

@@ -35,9 +35,22 @@ export class ProviderEvents {
     this.#observability = observability;
   }
 
-  emit(topic: ProviderTopic, { agent, details, ...news }: ProviderNews): void {
-    const said = Object.entries({ ...news, sender: agent, details }).filter(([, value]) => value !== undefined);
-    const event: A2ALogEvent = { type: 'provider', topic, ...Object.fromEntries(said), timestamp: this.#runtime.now() };
+  emit(topic: ProviderTopic, news: ProviderNews): void {
+    // Two for every call of a provider: it is worth to say field by field what there is to say.
+    const event: { -readonly [K in keyof A2ALogEvent]: A2ALogEvent[K] } = {
+      type: 'provider',
+      topic,
+      timestamp: this.#runtime.now(),
+    };
+    if (news.provider !== undefined) event.provider = news.provider;
+    if (news.providerType !== undefined) event.providerType = news.providerType;
+    if (news.correlationId !== undefined) event.correlationId = news.correlationId;
+    if (news.code !== undefined) event.code = news.code;
+    if (news.reason !== undefined) event.reason = news.reason;
+    if (news.duration !== undefined) event.duration = news.duration;
+    if (news.success !== undefined) event.success = news.success;
+    if (news.agent !== undefined) event.sender = news.agent;
+    if (news.details !== undefined) event.details = news.details;
     this.#observability.emit(event);
     if (event.correlationId === undefined) return;
     this.#remembered.push(event);

@@ -281,7 +281,7 @@ export class ProviderRegistry {
       duration: this.#runtime.stopwatch() - began,
       code: failure?.code,
       reason: failure?.message,
-      ...(laneId !== undefined && { details: { laneId } }),
+      details: laneId === undefined ? undefined : { laneId },
     });
   }
 

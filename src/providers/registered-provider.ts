@@ -94,11 +94,20 @@ export class RegisteredProvider {
   }
 
   /** Does a piece of work that a place was taken for. */
-  execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
-    return this.#execute(input, correlationId, terms).finally(() => {
+  async execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+    const { type } = this.registration;
+    try {
+      if (this.#phase !== 'ready' && this.#phase !== 'draining') throw this.#unavailable(`it is ${this.#phase}`);
+      const output = await this.adapter.execute(input, correlationId, terms);
+      this.#completed++;
+      return output;
+    } catch (error) {
+      this.#failed++;
+      throw normalizeError(error, type, correlationId);
+    } finally {
       this.#inFlight--;
       if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
-    });
+    }
   }
 
   /** Lets it finish what it has, and gives it no more. */
@@ -127,19 +136,6 @@ export class RegisteredProvider {
       await this.adapter.terminate();
     } catch (error) {
       this.#runtime.logger.error({ provider: this.id, error: describeError(error) }, 'a provider did not end in peace');
-    }
-  }
-
-  async #execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
-    const { type } = this.registration;
-    try {
-      if (this.#phase !== 'ready' && this.#phase !== 'draining') throw this.#unavailable(`it is ${this.#phase}`);
-      const output = await this.adapter.execute(input, correlationId, terms);
-      this.#completed++;
-      return output;
-    } catch (error) {
-      this.#failed++;
-      throw normalizeError(error, type, correlationId);
     }
   }
 

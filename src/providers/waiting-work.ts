@@ -44,7 +44,7 @@ export class WaitingWork<Provider> {
 
   /** Does anybody wait in that line? Whoever comes now has to wait behind. */
   isWaiting(route: WorkRoute): boolean {
-    return this.#lines.has(keyOf(route));
+    return this.#lines.size > 0 && this.#lines.has(keyOf(route));
   }
 
   /** Waits for its turn, and gives the provider whose it is. */

@@ -297,7 +297,8 @@ const triggers: Record<Met, () => unknown> = {
   },
   APPROVAL_NOT_FOUND: () => new Approvals(systemRuntime()).decide('deny', 'operator', 'no-such-id'),
   LOGIN_REQUIRED: () => {
-    const parts = { runtime: systemRuntime(), store: new CredentialStore(), redactor: new Redactor() };
+    const owner = { source: { resolve: () => expect.unreachable() }, provider: 'far', workspace: 'default' };
+    const parts = { runtime: systemRuntime(), store: new CredentialStore(), redactor: new Redactor(), owner };
     const init = { server: 'far', url: new URL('https://far.example/mcp'), settings: {}, redirectUrl: () => '' };
     return new Login(parts, init).onUnauthorized({ response: new Response(null, { status: 401 }) });
   },

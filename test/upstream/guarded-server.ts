@@ -14,6 +14,8 @@ export class GuardedServer {
   /** Everything secret that was ever given out. */
   readonly secrets: string[] = [];
   /** What was asked for, as method and path. */
+  /** Who asked for tokens: `id:secret`. */
+  readonly clients: string[] = [];
   readonly requests: string[] = [];
   /** The scope that a call of the tool needs. */
   toolScope = 'read';
@@ -80,6 +82,7 @@ export class GuardedServer {
         return response.writeHead(302, { Location: back.href }).end();
       }
       case '/token':
+        this.clients.push(clientIn(request, new URLSearchParams(body)));
         return this.#grant(new URLSearchParams(body), json);
       default:
         return json(404, {});
@@ -146,4 +149,10 @@ export class GuardedServer {
     this.secrets.push(secret);
     return secret;
   }
+}
+
+function clientIn({ headers }: IncomingMessage, asked: URLSearchParams): string {
+  const basic = headers.authorization?.replace(/^Basic /, '');
+  if (basic !== undefined) return Buffer.from(basic, 'base64').toString();
+  return `${asked.get('client_id')}:${asked.get('client_secret')}`;
 }

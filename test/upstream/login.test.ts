@@ -35,9 +35,10 @@ afterEach(async () => {
   vi.restoreAllMocks();
 });
 
-async function up(): Promise<void> {
+async function up(more: object = {}): Promise<void> {
   const file = join(folder, 'ecliptic.json');
-  writeFileSync(file, JSON.stringify({ roster: false, mcpServers: { guarded: { url: server.url } } }));
+  const mcpServers = { guarded: { url: server.url, ...more } };
+  writeFileSync(file, JSON.stringify({ roster: false, mcpServers, credentials: { keychain: false } }));
   const note = (fields: Record<string, unknown>, message: string) =>
     void told.push(JSON.stringify({ message, ...fields }));
   const logger: Logger = { ...silentLogger, debug: note, info: note, warn: note, error: note };
@@ -98,6 +99,27 @@ describe('an MCP server that wants a login [UP10]', () => {
     expect(await page).toBe('You are logged in to guarded. You can close this page.\n');
     await untilState('running');
     expect(await look()).toMatchObject(seen);
+  });
+
+  it('is told the secret of its client that is a credential at present', async () => {
+    await down();
+    await up({ oauth: { clientId: 'ours', clientSecret: { credential: 'client' } } });
+    await untilState('needs-login');
+    await expect(client.call('tools.login', { server: 'guarded' })).rejects.toMatchObject({
+      code: 'LOGIN_FAILED',
+      message: expect.stringContaining('client'),
+    });
+    const place = { provider: 'guarded', workspace: 'default', name: 'client' };
+    await host.credentials.set(place, 'first-client-secret');
+    await logIn();
+    await untilState('running');
+    await host.credentials.set(place, 'second-client-secret');
+    server.accessTokens.clear();
+    expect(await look()).toMatchObject(seen);
+    expect(server.clients).toEqual(['ours:first-client-secret', 'ours:second-client-secret']);
+    expect(server.requests).not.toContain('POST /register');
+    const shown = JSON.stringify([told, await status(), await client.call('doctor')]);
+    expect(shown).not.toMatch(/(first|second)-client-secret/);
   });
 
   it('takes what a browser brings once, and only for a login that was begun', async () => {

@@ -1,6 +1,6 @@
 import type { A2AObservability } from '../../a2a/observability.js';
 import type { Approvals } from '../../approvals/approvals.js';
-import { credentialsIn, DEFAULT_WORKSPACE } from '../../credentials/credential-source.js';
+import { type CredentialOwner, credentialsIn, DEFAULT_WORKSPACE } from '../../credentials/credential-source.js';
 import type { CredentialEvent, Credentials } from '../../credentials/credentials.js';
 import { Redactor } from '../../credentials/redactor.js';
 import type { Children } from '../../process/children.js';
@@ -211,10 +211,8 @@ export class Upstream {
       isFinal: (reason: EclipticError) => needsLogin(reason) || needsCredential(reason),
       onState: (state: SupervisedState) => this.#tell({ type: 'state', state }),
     };
-    const { runtime, credentials: source } = this.#components;
-    const redactor = this.#redactor;
-    const owner = { source, provider: name, workspace: DEFAULT_WORKSPACE, redactor };
-    const components = { ...this.#components, redactor, owner, login: this.#login };
+    const { runtime } = this.#components;
+    const components = { ...this.#components, redactor: this.#redactor, owner: this.#owner(), login: this.#login };
     if (endpoint.kind === 'stdio' && keep) {
       return keep({
         ...common,
@@ -263,7 +261,12 @@ export class Upstream {
     if (Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) return undefined;
     const { runtime, logins } = this.#components;
     const init = { server: this.name, url, settings: oauth, redirectUrl: logins.redirectUrl };
-    return new Login({ runtime, store: logins.store, redactor: this.#redactor }, init);
+    return new Login({ runtime, store: logins.store, redactor: this.#redactor, owner: this.#owner() }, init);
+  }
+
+  #owner(): CredentialOwner {
+    const { credentials: source } = this.#components;
+    return { source, provider: this.#init.name, workspace: DEFAULT_WORKSPACE, redactor: this.#redactor };
   }
 
   #requireLogin(): Login {

@@ -6,6 +6,7 @@ import type {
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
+import { type CredentialOwner, resolveSetting, type SecretSetting } from '../../../credentials/credential-source.js';
 import type { Redactor } from '../../../credentials/redactor.js';
 import { EclipticError } from '../../../runtime/errors.js';
 import type { Credentials } from './credentials.js';
@@ -14,7 +15,7 @@ import type { Credentials } from './credentials.js';
 export interface OAuthSettings {
   /** A registration that exists already. */
   readonly clientId?: string | undefined;
-  readonly clientSecret?: string | undefined;
+  readonly clientSecret?: SecretSetting | undefined;
   /** A public document that describes this client (a Client ID Metadata Document). */
   readonly clientMetadataUrl?: string | undefined;
   readonly scope?: string | undefined;
@@ -26,6 +27,8 @@ export interface AttemptInit {
   /** By which the user's return is recognised; none where nobody is asked to go anywhere. */
   readonly state?: string;
   readonly redactor: Redactor;
+  /** Whose credential a client's secret may refer to. */
+  readonly owner: CredentialOwner;
   readonly read: () => Credentials;
   readonly write: (credentials: Credentials) => void;
 }
@@ -44,9 +47,8 @@ export class Attempt implements OAuthClientProvider {
   constructor(init: AttemptInit) {
     this.#init = init;
     this.redirectUrl = init.redirectUrl;
-    const { clientMetadataUrl, clientSecret } = init.settings;
+    const { clientMetadataUrl } = init.settings;
     if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
-    if (clientSecret !== undefined) init.redactor.add(clientSecret);
     this.clientMetadata = {
       client_name: 'Ecliptic',
       redirect_uris: [init.redirectUrl],
@@ -59,18 +61,19 @@ export class Attempt implements OAuthClientProvider {
     return this.#init.state ?? '';
   }
 
-  clientInformation(
+  async clientInformation(
     { issuer }: OAuthClientInformationContext = { issuer: '' },
-  ): StoredOAuthClientInformation | undefined {
+  ): Promise<StoredOAuthClientInformation | undefined> {
     const { clients } = this.#init.read();
-    const { clientId, clientSecret } = this.#init.settings;
+    const { clientId } = this.#init.settings;
     if (clientId !== undefined) {
       const bound = Object.keys(clients)[0] ?? issuer;
       if (bound !== issuer) {
         const message = `its client id was used with ${bound}, and now it wants a login at ${issuer}; log out first`;
         throw new EclipticError('LOGIN_FAILED', message, { issuer });
       }
-      return { client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }), issuer };
+      const secret = await this.#clientSecret();
+      return { client_id: clientId, ...(secret !== undefined && { client_secret: secret }), issuer };
     }
     const known = Object.hasOwn(clients, issuer) ? clients[issuer] : undefined;
     // Whoever is sent somewhere must come back here, and the authorization server knows where that is.
@@ -78,6 +81,12 @@ export class Attempt implements OAuthClientProvider {
     // Nobody is registered anew behind the user's back.
     if (!known) throw new EclipticError('LOGIN_REQUIRED', `nothing is known of a registration at ${issuer}`);
     return known.client;
+  }
+
+  /** Looked up for each use, so that the next has what was set last. */
+  async #clientSecret(): Promise<string | undefined> {
+    const { settings, owner } = this.#init;
+    return settings.clientSecret === undefined ? undefined : resolveSetting(owner, settings.clientSecret);
   }
 
   saveClientInformation(client: StoredOAuthClientInformation, { issuer }: { issuer: string } = { issuer: '' }): void {

@@ -1,4 +1,5 @@
 import type { AuthProvider } from '@modelcontextprotocol/client';
+import type { CredentialOwner } from '../../../credentials/credential-source.js';
 import type { Redactor } from '../../../credentials/redactor.js';
 import { describeError, EclipticError } from '../../../runtime/errors.js';
 import type { Runtime } from '../../../runtime/runtime.js';
@@ -11,6 +12,8 @@ export interface LoginComponents {
   runtime: Runtime;
   store: CredentialStore;
   redactor: Redactor;
+  /** Whose credential a client's secret may refer to. */
+  owner: CredentialOwner;
 }
 
 export interface LoginInit {
@@ -53,8 +56,9 @@ export class Login implements AuthProvider {
     this.#init = init;
     const { tokens, clients } = this.#credentials;
     const secrets = Object.values(clients).map(({ client }) => ('client_secret' in client ? client.client_secret : ''));
-    for (const secret of [tokens?.access_token, tokens?.refresh_token, ...secrets, init.settings.clientSecret]) {
-      if (secret) components.redactor.add(secret);
+    const { clientSecret } = init.settings;
+    for (const secret of [tokens?.access_token, tokens?.refresh_token, ...secrets, clientSecret]) {
+      if (typeof secret === 'string' && secret !== '') components.redactor.add(secret);
     }
   }
 
@@ -166,7 +170,7 @@ export class Login implements AuthProvider {
   }
 
   #attempt(state?: string): Attempt {
-    const { store, redactor } = this.#components;
+    const { store, redactor, owner } = this.#components;
     const { server, url, settings, redirectUrl } = this.#init;
     return new Attempt({
       settings,
@@ -174,6 +178,7 @@ export class Login implements AuthProvider {
       redirectUrl: state === undefined ? url.href : redirectUrl(),
       ...(state !== undefined && { state }),
       redactor,
+      owner,
       read: () => this.#credentials,
       write: (credentials) => store.set(server, url, credentials),
     });
