@@ -111,10 +111,16 @@ export class Member implements MemberContext {
     const tool = Object.hasOwn(TOOLS, name) ? TOOLS[name]! : undefined;
     if (!tool) throw new EclipticError('TOOL_NOT_FOUND', `there is no tool "${name}"`);
     const run = () => tool(this, args, call);
-    const answer = await (isOnce(name, args) ? this.#repeats.once(name, args, run) : run());
-    if (call.signal.aborted) this.box.unshow(call.number);
-    const news = [...(await this.announce()), ...this.tasks.announce((address) => this.names.display(address))];
-    return news.length === 0 ? answer : { ...answer, text: [answer.text, ...news].join('\n') };
+    try {
+      const answer = await (isOnce(name, args) ? this.#repeats.once(name, args, run) : run());
+      if (call.signal.aborted) this.box.unshow(call.number);
+      const news = [...(await this.announce()), ...this.tasks.announce((address) => this.names.display(address))];
+      return news.length === 0 ? answer : { ...answer, text: [answer.text, ...news].join('\n') };
+    } catch (error) {
+      // What it would have brought was not brought.
+      this.box.unshow(call.number);
+      throw error;
+    }
   }
 
   /** Mail that this session has not heard of, in a few lines; each is told of once. */

@@ -47,6 +47,19 @@ describe('mail between members', () => {
     expect(bodiesIn(fresh)).toEqual(['hello']);
   });
 
+  it('is unread again when the answer that brought it failed', async () => {
+    const nodes = new Nodes();
+    const store = new MemoryStore();
+    const { onramp } = await startOnramp(nodes, { store });
+    const alice = await Client.join(nodes, onramp, 'alice');
+    const bob = await Client.join(nodes, onramp, 'bob');
+    await alice.send('bob', 'hello');
+    store.failWith('the disk is full');
+    await expect(bob.inbox()).rejects.toThrow('the disk is full');
+    store.failWith(undefined);
+    expect(bodiesIn(await bob.inbox())).toEqual(['hello']);
+  });
+
   it('is all shown when more of it comes while a long backlog is fetched from disk [ON2]', async () => {
     const nodes = new Nodes();
     const store = new MemoryStore();

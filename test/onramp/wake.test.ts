@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { copyFileSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import type { TestedRow } from '../../src/onramp/wake/wakes.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
@@ -57,6 +59,27 @@ async function hook(cluster: Cluster, node: ProcessNode, client: string, event: 
   child.stdin.end(JSON.stringify(payload));
   const [code] = (await once(child, 'close')) as [number];
   return { code, answer: JSON.parse(out) as Record<string, unknown> };
+}
+
+/** Runs the plugin that setup wrote, as opencode does when a session begins, and when it opens one for a part of it. */
+async function runPlugin(cluster: Cluster, { session, url }: FakeOpencode, password: string): Promise<void> {
+  const { folder } = cluster;
+  const written = join(folder, '.config', 'opencode', 'plugins', 'ecliptic.js');
+  // Its own runtime takes any file for a module.
+  const plugin = join(folder, 'plugin.mjs');
+  copyFileSync(written, plugin);
+  const script = `
+    import { Ecliptic } from ${JSON.stringify(pathToFileURL(plugin).href)};
+    const { event } = await Ecliptic({ serverUrl: new URL('${url}'), directory: '${folder}' });
+    const say = (type, properties) => event({ event: { type, properties } });
+    await say('session.created', { info: { id: 'ses_part', parentID: '${session}' } });
+    await say('session.idle', { sessionID: 'ses_part' });
+    await say('session.created', { info: { id: '${session}' } });`;
+  const env = { PATH: process.env.PATH!, HOME: folder, OPENCODE_SERVER_PASSWORD: password };
+  const args = ['--input-type=module', '-e', script];
+  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'inherit', 'inherit'] });
+  const [code] = (await once(child, 'close')) as [number];
+  expect(code).toBe(0);
 }
 
 async function tested(cluster: Cluster, node: ProcessNode, name: string): Promise<TestedRow> {
@@ -156,8 +179,8 @@ describe('an idle agent’s client', () => {
       const heard: string[] = [];
       opencode.onPrompt = reader(bob, heard);
       await bob.call('mesh_peers');
-      const told = { sessionID: opencode.session, serverUrl: opencode.url, cwd: cluster.folder };
-      await hook(cluster, node, 'opencode', 'session', told, { OPENCODE_SERVER_PASSWORD: 'pass' });
+      await cluster.run(['setup', 'opencode', '--hooks', '--yes', '--data', node.data]);
+      await runPlugin(cluster, opencode, 'pass');
       const started = performance.now();
       await alice.call('mesh_send', { to: 'bob', text: 'please review', needs: 'reply' });
       await until(() => heard.length > 0, 'it has read it');

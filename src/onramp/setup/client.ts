@@ -18,7 +18,8 @@ export interface ServerCommand {
 /** How a server is entered in a configuration: what its text becomes. */
 export interface Entry {
   set(text: string | undefined, server: ServerCommand): string;
-  remove(text: string): string;
+  /** Undefined where nothing is left. */
+  remove(text: string): string | undefined;
 }
 
 /** One coding agent that setup knows: where its configuration is, and how a server is entered there. */

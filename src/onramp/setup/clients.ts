@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Client, Machine } from './client.js';
 import { hooksEntry } from './hooks-entry.js';
 import { jsonEntry } from './json-entry.js';
+import { opencodePlugin } from './plugin-file.js';
 import { tomlEntry } from './toml-entry.js';
 
 const NAME = 'ecliptic';
@@ -137,6 +138,10 @@ export const CLIENTS: readonly Client[] = [
       command: [command, ...args],
       enabled: true,
     })),
+    hooks: {
+      file: (machine) => join(opencodeFolder(machine), 'plugins', `${NAME}.js`),
+      entry: opencodePlugin,
+    },
   },
 ];
 

@@ -63,6 +63,21 @@ describe('setup with hooks', () => {
     expect(existsSync(path('.codex/hooks.json'))).toBe(false);
   });
 
+  it('writes a plugin where that is how hooks are entered, replaces no other, and leaves none behind [ON18]', () => {
+    const plugin = '.config/opencode/plugins/ecliptic.js';
+    const { setup, apply, undo, read, path } = home({ '.config/opencode/opencode.json': '{}' });
+    expect(apply().map(({ file }) => file)).toEqual([path('.config/opencode/opencode.json'), path(plugin)]);
+    expect(read(plugin)).toContain('["/opt/my tools/bin/ecliptic","hook","--client","opencode","--event","session"');
+    expect(apply()).toEqual([]);
+    writeFileSync(path(plugin), `${read(plugin)}// mine\n`);
+    undo();
+    expect(existsSync(path(plugin))).toBe(false);
+    expect(read('.config/opencode/opencode.json')).toBe('{}');
+    writeFileSync(path(plugin), 'export const Mine = () => {};\n');
+    const [, change] = setup.plan(setup.clients([]), () => SERVER, HOOKS);
+    expect(change).toMatchObject({ file: path(plugin), problem: expect.stringContaining('another plugin') });
+  });
+
   it('enters only hooks that this program knows what to do with', () => {
     const { apply, read } = home({ '.claude/x': '', '.codex/x': '', '.gemini/x': '', '.cursor/x': '' });
     const files = apply().map(({ file }) => file);
@@ -110,6 +125,7 @@ describe('setup with hooks', () => {
       'codex',
       'gemini',
       'cursor',
+      'opencode',
     ]);
   });
 });

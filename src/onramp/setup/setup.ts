@@ -116,9 +116,9 @@ export class Setup {
   }
 
   /** That file without anything of ours. */
-  #without(client: Client, file: string, text: string): string {
+  #without(client: Client, file: string, text: string): string | undefined {
     const places = [client, client.hooks, client.guard].filter((place) => place?.file(this.#machine) === file);
-    return places.reduce((rest, place) => place!.entry.remove(rest), text);
+    return places.reduce<string | undefined>((rest, place) => rest && place!.entry.remove(rest), text);
   }
 
   undo({ client, file, before, after }: Change): void {
