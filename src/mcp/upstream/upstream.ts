@@ -8,7 +8,6 @@ import type { RestartPolicy, SupervisedState } from '../../process/supervision.j
 import { Supervisor } from '../../process/supervisor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { Ask, CallTerms } from '../call.js';
 import type { Offer } from '../catalogue.js';
 import { type Kind, keyOf, type ToolDefinition } from '../definitions.js';
 import type { McpService } from '../service.js';
@@ -20,9 +19,10 @@ import type { Keeper, KeepProgram } from './keeper.js';
 import { askAnything, type Listed, type Listing, readLists } from './lists.js';
 import { Login } from './login/login.js';
 import type { Logins, Waiting } from './login/logins.js';
+import { ServerOffers } from './offers.js';
 import type { Pins } from './pins.js';
 import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
-import { type CallWay, relayFor } from './relay.js';
+import type { CallWay } from './relay.js';
 import { Watch } from './watch.js';
 
 export type Endpoint = ChildEndpoint | HttpEndpoint;
@@ -90,11 +90,9 @@ export class Upstream {
   readonly #keeper: Keeper;
   readonly #login: Login | undefined;
   readonly #watchers = new Set<(news: UpstreamNews) => void>();
-  /** What is in the catalogue, by its slot: the definition's fingerprint, and the way straight to the server. */
-  readonly #offered = new Map<string, { readonly hash: string; readonly relay: Offer['answer'] }>();
+  readonly #offers: ServerOffers;
   #listing = NOTHING;
   #suspects: readonly Suspect[] = [];
-  #conflicts: readonly string[] = [];
 
   constructor(components: UpstreamComponents, init: UpstreamInit) {
     this.name = init.name;
@@ -103,12 +101,11 @@ export class Upstream {
     this.#redactor = new Redactor(init.secrets ?? []);
     this.#login = this.#loginTo(init.endpoint);
     this.#keeper = this.#keep(init);
+    this.#offers = new ServerOffers(components, { ...init, server: init.name, connection: () => this.#connection() });
   }
 
   get status(): UpstreamStatus {
     const { state, subject } = this.#keeper;
-    const offered = { tool: 0, resource: 0, template: 0, prompt: 0 };
-    for (const slot of this.#offered.keys()) offered[slot.slice(0, slot.indexOf(' ')) as Kind]++;
     return {
       name: this.name,
       agent: this.#init.agent,
@@ -116,9 +113,9 @@ export class Upstream {
       state: state.kind === 'failed' && needsLogin(state.reason) ? 'needs-login' : state.kind,
       reason: 'reason' in state ? state.reason.message : null,
       protocol: subject?.client.getNegotiatedProtocolVersion() ?? null,
-      offered,
+      offered: this.#offers.counts,
       quarantined: this.#suspects.length,
-      problems: [...this.#listing.problems, ...this.#conflicts, ...(subject?.complaints ?? [])],
+      problems: [...this.#listing.problems, ...this.#offers.conflicts, ...(subject?.complaints ?? [])],
     };
   }
 
@@ -140,12 +137,7 @@ export class Upstream {
 
   /** The tools of the server that may be used, each with the way straight to it. */
   get tools(): Offer<ToolDefinition>[] {
-    const { catalogue } = this.#components.service;
-    return [...this.#offered].flatMap(([slot, { relay: answer }]) => {
-      if (!slot.startsWith('tool ')) return [];
-      const entry = catalogue.get(this.#init.agent, 'tool', slot.slice('tool '.length));
-      return entry ? [{ ...entry.offer, answer }] : [];
-    });
+    return this.#offers.tools;
   }
 
   /** Why it cannot be asked anything at present, if it cannot. */
@@ -289,7 +281,7 @@ export class Upstream {
     }
     const { trusted, suspects } = sortOut(this.name, listing.listed, pins);
     // What is no longer trusted goes first: nobody may call it while the operator is told.
-    this.#offer(trusted);
+    this.#offers.set(trusted);
     this.#suspects = suspects;
     this.#report(suspects);
     this.#tell({ type: 'tools', tools: this.tools.map(({ definition }) => definition.name) });
@@ -297,62 +289,6 @@ export class Upstream {
 
   #tell(news: UpstreamNews): void {
     for (const watcher of this.#watchers) watcher(news);
-  }
-
-  /** Makes the catalogue hold these definitions of the server's, and touches none that is there as it should be. */
-  #offer(trusted: readonly Listed[]): void {
-    const { catalogue } = this.#components.service;
-    const { agent } = this.#init;
-    const hashes = new Map(trusted.map(({ slot, hash }) => [slot, hash]));
-    const stale = [...this.#offered].filter(([slot, { hash }]) => hashes.get(slot) !== hash).map(([slot]) => slot);
-    for (const slot of stale) this.#offered.delete(slot);
-    for (const kind of ['tool', 'resource', 'template', 'prompt'] as const) {
-      const keys = stale.filter((slot) => slot.startsWith(`${kind} `)).map((slot) => slot.slice(kind.length + 1));
-      if (keys.length > 0) catalogue.remove(agent, kind, keys);
-    }
-    const conflicts: string[] = [];
-    const offers = new Map<string, Offer>();
-    for (const one of trusted) {
-      if (this.#offered.has(one.slot)) continue;
-      const offer = this.#offerOf(one);
-      if (typeof offer === 'string') conflicts.push(offer);
-      else offers.set(one.slot, offer);
-    }
-    this.#conflicts = conflicts;
-    if (offers.size > 0)
-      catalogue.add(
-        agent,
-        undefined,
-        [...offers.values()].map((offer) => this.#routed(offer)),
-      );
-    for (const [slot, { answer: relay }] of offers) this.#offered.set(slot, { hash: hashes.get(slot)!, relay });
-  }
-
-  /** The offer, or why there can be none. */
-  #offerOf({ neutral }: Listed): Offer | string {
-    const { runtime, service } = this.#components;
-    const { agent, timeoutMs } = this.#init;
-    const { value, spoiled } = neutral;
-    const key = keyOf(value);
-    const leftOut = (reason: string) => `${value.kind} "${value.name}" is left out: ${reason}`;
-    if (spoiled !== undefined) return leftOut(`hidden characters in ${spoiled}`);
-    const taken =
-      service.catalogue.get(agent, value.kind, key) ??
-      (value.kind === 'resource'
-        ? service.catalogue.resourcesAt(key).find(({ node }) => node === undefined)
-        : undefined);
-    if (taken) return leftOut(`${taken.owner} offers one already`);
-    const init = { server: this.name, runtime, seal: service.requestState, connection: () => this.#connection() };
-    return { definition: value, timeoutMs, answer: relayFor(init, value) };
-  }
-
-  /** The offer as the catalogue has it. */
-  #routed(offer: Offer): Offer {
-    const { through } = this.#init;
-    if (!through) return offer;
-    const key = keyOf(offer.definition);
-    const answer = (ask: Ask, terms: CallTerms) => through({ ask, terms, key, relay: () => offer.answer(ask, terms) });
-    return { ...offer, answer };
   }
 
   #connection(): Connection {
