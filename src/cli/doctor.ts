@@ -57,4 +57,7 @@ async function wakeThem({ connect, output, values, words }: Invocation): Promise
     }),
     'No coding agent is here now.',
   );
+  if (!output.json && rows.some(({ test }) => test.passed)) {
+    output.line('It holds while their sessions last. To have it tried in each: onramp.wake.selfTest in ecliptic.json');
+  }
 }

@@ -186,6 +186,10 @@ describe('an idle agent’s client', () => {
       await until(() => heard.length > 0, 'it has read it');
       expect(performance.now() - started).toBeLessThan(2_000);
       expect(await tested(cluster, node, 'bob')).toMatchObject({ seesMail: 'wakes', test: { passed: true } });
+      const { stdout } = await cluster.run(['doctor', '--wake', 'bob', '--data', node.data]);
+      expect(stdout).toMatch(
+        /bob +opencode 1\.4\.3 +prompt_async +passed in .*\nIt holds while their sessions last\./s,
+      );
     }),
   );
 });
