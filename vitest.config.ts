@@ -1,14 +1,30 @@
 import { defineConfig } from 'vitest/config';
 
+/** Tests that look at the process that they run in, or change what it imports, have one for themselves. */
+const ALONE = [
+  'test/**/*.test.ts',
+  'src/control/data-folder.test.ts',
+  'src/gateway/gateway.test.ts',
+  'src/links/link.contract.test.ts',
+  'src/mail/mail.test.ts',
+  'src/process/*.test.ts',
+  'src/providers/*.test.ts',
+  'src/runtime/runtime.test.ts',
+];
+
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     testTimeout: 30_000,
     globalSetup: 'test/threads-from-source.ts',
     pool: 'forks',
     maxWorkers: 2,
     // Nodes that tests start take a free port.
     env: { PORT: '0' },
+    projects: [
+      { extends: true, test: { name: 'alone', include: ALONE } },
+      // The others share what they import, which is most of the time that they take.
+      { extends: true, test: { name: 'together', include: ['src/**/*.test.ts'], exclude: ALONE, isolate: false } },
+    ],
     // Asked for by `--coverage`, in the run of the providers' tests.
     coverage: {
       provider: 'v8',

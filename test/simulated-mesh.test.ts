@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { describeFailure, runSeed, type SeedResult } from './simulated-mesh.js';
 
-/** As many as take about a quarter of a minute. `ECLIPTIC_SEEDS=500` soaks; `ECLIPTIC_SEED=17` replays one and shows its log. */
-const DEFAULT_SEEDS = 40;
+/** As many as take about ten seconds. `ECLIPTIC_SEEDS=500` soaks; `ECLIPTIC_SEED=17` replays one and shows its log. */
+const DEFAULT_SEEDS = 25;
 const { ECLIPTIC_SEED, ECLIPTIC_SEEDS } = process.env;
 const replayed = ECLIPTIC_SEED === undefined ? undefined : Number(ECLIPTIC_SEED);
 const count = Number(ECLIPTIC_SEEDS ?? DEFAULT_SEEDS);

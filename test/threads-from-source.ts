@@ -8,6 +8,7 @@ import { ROOT } from './source-files.js';
  * thread takes longer to start than most tests take.
  */
 export async function setup(): Promise<() => void> {
+  if (process.env.ECLIPTIC_BUILT_THREADS) return () => {};
   // Below `node_modules`, where what it imports is found.
   const folder = mkdtempSync(join(ROOT, 'node_modules', '.ecliptic-test-'));
   await bundle(['store/sqlite-worker', 'process/sweep-main'], folder);

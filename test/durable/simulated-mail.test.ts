@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { describeFailure, runSeed, type SeedOptions, type SeedResult } from './simulated-mail.js';
 
-/** As many as take about half a minute. `ECLIPTIC_SEEDS=500` soaks, `ECLIPTIC_SEED=17` replays one and shows its log. */
-const DEFAULT_SEEDS = 30;
+/** As many as take about a quarter of a minute. `ECLIPTIC_SEEDS=500` soaks, `ECLIPTIC_SEED=17` replays one and shows its log. */
+const DEFAULT_SEEDS = 20;
 const { ECLIPTIC_SEED, ECLIPTIC_SEEDS } = process.env;
 const seeds = ECLIPTIC_SEED ? [Number(ECLIPTIC_SEED)] : upTo(Number(ECLIPTIC_SEEDS ?? DEFAULT_SEEDS));
 const timeout = 60_000 + seeds.length * 8_000;
