@@ -63,7 +63,11 @@ describe(`lane B, in ${RUNS} runs, does not notice that lane A`, () => {
     ['is killed in the middle of its work', ends({ do: 'kill' }, 'PROVIDER_CRASHED', signal('SIGKILL'))],
     ['crashes five times in a row', rapidCrashes, { restart: RAPID }],
     ['is killed in the middle of a health check', midHealthCheck],
-    ['is stopped and says nothing more', ends({ do: 'stop' }, 'PROVIDER_TIMEOUT', { reason: 'silence' })],
+    [
+      'is stopped and says nothing more',
+      ends({ do: 'stop' }, 'PROVIDER_TIMEOUT', { reason: 'silence' }),
+      { limits: { heartbeatMs: 100, silenceMs: 300 } },
+    ],
     ['floods its output', ends({ do: 'flood' }, 'PROVIDER_CRASHED', { reason: 'protocol' })],
     ['takes all the memory it can get', ends({ do: 'grow' }, 'PROVIDER_CRASHED', { reason: 'memory' })],
     ['leaves children of its own behind', grandchildren],
