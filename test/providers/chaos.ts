@@ -52,7 +52,7 @@ export class TwoLanes {
     two.#children = await Children.open(runtime, { folder: join(two.#folder, 'children') });
     two.#lanes = new Lanes(join(two.#folder, 'lanes'));
     await two.#register('a', 'lane-1', {
-      limits: { memoryMb: 250 },
+      limits: { heartbeatMs: 100, memoryMb: 250 },
       restart: { firstDelayMs: 1, maxDelayMs: 5, maxCrashes: Number.POSITIVE_INFINITY },
       ...harmed,
     });
