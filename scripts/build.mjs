@@ -8,6 +8,6 @@ rmSync(new URL('../dist', import.meta.url), { recursive: true, force: true });
 const typescript = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.json', '--emitDeclarationOnly'];
 const { status } = spawnSync(process.execPath, typescript, { cwd: root, stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
-// A few large files in one folder: a program starts in two thirds of the time that hundreds of small ones take.
+// A few large files in one folder are found and loaded sooner than hundreds of small ones.
 // Named are those that are loaded by their file: the library, the program, and what runs in a thread or process of its own.
 await bundle(['index', 'simulation', 'cli/main', 'store/sqlite-worker', 'process/sweep-main'], 'dist');

@@ -1,13 +1,12 @@
 import { weighJson } from '../../a2a/json-value.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { Timer } from '../../runtime/runtime.js';
 import type { DocumentOptions, SharedDocument } from '../state/document.js';
 import { BoardDocument } from './board-document.js';
-import type { MembershipRecords } from './membership-records.js';
-import { SwarmMember, type SwarmMemberInit, type WorkInHand } from './swarm-member.js';
+import { SwarmMember, type SwarmMemberComponents, type SwarmMemberInit } from './swarm-member.js';
 import type { Member, SwarmEscalation, SwarmOpening, SwarmOutcome, SwarmRecord, SwarmStatus } from './swarm-records.js';
 import { type SwarmSession, sharedHeader, sharedSubTask } from './swarm-session.js';
-import type { Finding, SwarmMessage } from './swarm-wire.js';
+import type { Finding } from './swarm-wire.js';
 
 /** What a result may weigh: it travels in messages with others, and is in the shared document. */
 const RESULT_WEIGHT = 65_536;
@@ -15,13 +14,8 @@ const MAX_REASON = 2_048;
 /** Changes are told to watchers together: each looks at the whole board. */
 const WATCH_MS = 100;
 
-export interface MembershipComponents {
-  runtime: Runtime;
-  records: MembershipRecords | undefined;
-  agentId: string;
-  send: (to: string, message: SwarmMessage) => void;
-  load: () => number;
-  work: (work: WorkInHand) => Promise<unknown> | undefined;
+export interface MembershipComponents
+  extends Pick<SwarmMemberComponents, 'runtime' | 'records' | 'agentId' | 'send' | 'load' | 'work'> {
   openDocument: (name: string, admits: NonNullable<DocumentOptions['admits']>) => SharedDocument;
   /** An agent's name in full, as members are known by. */
   inFull: (address: string) => string;
