@@ -1,4 +1,5 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto';
+import { cutText } from '../runtime/text.js';
 import { canonicalCard, canonicalCardWithoutEmpties } from './canonical-card.js';
 import { isJwsAlgorithm, isKeyFor, type Jwk, type JwkSet, verifyJws } from './jws.js';
 import type { AgentCard, AgentCardSignature } from './types.js';
@@ -124,7 +125,7 @@ function readHeader({ protected: text }: AgentCardSignature): SignatureHeader | 
   const { alg, kid, jku, crit, [PARTIAL]: partial } = header as Record<string, unknown>;
   if (typeof alg !== 'string' || typeof kid !== 'string') return 'the protected header lacks alg or kid';
   if (crit !== undefined) return 'the protected header asks for extensions that are not known';
-  if (partial !== undefined) return `the signature leaves out ${String(partial).slice(0, 64)}`;
+  if (partial !== undefined) return `the signature leaves out ${cutText(String(partial), 64)}`;
   return { alg, kid, jku: typeof jku === 'string' ? jku : undefined };
 }
 

@@ -1,4 +1,5 @@
 import { EclipticError } from '../runtime/errors.js';
+import { cutText } from '../runtime/text.js';
 import type { ProtocolVersion } from './version.js';
 
 /** The operations of the protocol, by the names that JSON-RPC and gRPC have for them in 1.0. */
@@ -39,7 +40,7 @@ const toV03: ReadonlyMap<Method, string> = new Map(Object.entries(V03_METHODS).m
 export function methodOf(name: string, version: ProtocolVersion): Method {
   if (version === '1.0' && v1.has(name)) return name as Method;
   if (version === '0.3' && Object.hasOwn(V03_METHODS, name)) return V03_METHODS[name]!;
-  const shown = name.slice(0, 64);
+  const shown = cutText(name, 64);
   // A client that sends no version speaks 0.3 by the protocol's rules, whatever it meant.
   const hint = v1.has(name) ? '; send the header A2A-Version: 1.0' : '';
   throw new EclipticError('METHOD_NOT_FOUND', `A2A ${version} has no method "${shown}"${hint}`, {

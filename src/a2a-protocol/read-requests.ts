@@ -14,6 +14,7 @@ import {
   readText,
   readTexts,
   refuse,
+  requireUnicode,
   within,
 } from './reading.js';
 import { isTaskState } from './task-states.js';
@@ -42,11 +43,16 @@ export function readSendMessageRequest(params: unknown): SendMessageRequest {
   const from = readObject(params, 'params');
   const message = readMessage(from.message, 'message');
   if (message.role !== 'ROLE_USER') refuse('message.role', 'must be ROLE_USER in a request');
+  // An agent may stream half of a pair now and the rest with its next chunk; a request is complete.
+  requireUnicode(message.parts, 'message.parts');
+  requireUnicode(message.metadata, 'message.metadata');
+  const metadata = readMetadata(from, 'metadata', '');
+  requireUnicode(metadata, 'metadata');
   return compact<SendMessageRequest>({
     tenant: readTenant(from),
     message,
     configuration: readConfiguration(from.configuration),
-    metadata: readMetadata(from, 'metadata', ''),
+    metadata,
   });
 }
 

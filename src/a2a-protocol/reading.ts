@@ -1,7 +1,11 @@
 import { weighJson } from '../a2a/json-value.js';
 import { EclipticError } from '../runtime/errors.js';
+import { isWellFormed } from '../runtime/text.js';
 import { A2A_LIMITS } from './limits.js';
 import type { Metadata } from './types.js';
+
+/** Protobuf text is UTF-8, which has no form for half of a surrogate pair. */
+const LONE_SURROGATE = 'contains a lone surrogate, which is not Unicode text';
 
 /**
  * What the readers of untrusted JSON are made of. In ProtoJSON a field that is absent, `null` or (for text) empty is
@@ -33,6 +37,7 @@ export function readText(from: Fields, member: string, place: Place, maxChars: n
   const value = from[member];
   if (typeof value !== 'string' || value === '') refuse(within(place, member), 'must be a non-empty string');
   if (value.length > maxChars) refuse(within(place, member), `is longer than ${maxChars} characters`);
+  if (!isWellFormed(value)) refuse(within(place, member), LONE_SURROGATE);
   return value;
 }
 
@@ -127,4 +132,17 @@ export function compact<T extends object>(value: { [K in keyof T]: T[K] | undefi
   const kept: Record<string, unknown> = {};
   for (const key in value) if (value[key] !== undefined) kept[key] = value[key];
   return kept as T;
+}
+
+/** Refuses lone surrogates in any text of a value that a caller sent. */
+export function requireUnicode(value: unknown, place: Place): void {
+  if (!isUnicode(value)) refuse(place, LONE_SURROGATE);
+}
+
+function isUnicode(value: unknown): boolean {
+  if (typeof value === 'string') return isWellFormed(value);
+  if (Array.isArray(value)) return value.every(isUnicode);
+  if (typeof value !== 'object' || value === null) return true;
+  for (const name in value) if (!isWellFormed(name) || !isUnicode((value as Fields)[name])) return false;
+  return true;
 }

@@ -1,4 +1,5 @@
 import { EclipticError } from '../runtime/errors.js';
+import { cutText } from '../runtime/text.js';
 import { refuse } from './reading.js';
 import { isTerminal } from './task-states.js';
 import type { Message, Task } from './types.js';
@@ -12,7 +13,7 @@ export function requireOwn<T extends { readonly owner: string }>(found: T | unde
 }
 
 export function taskNotFound(id: string): EclipticError {
-  const shown = id.slice(0, 64);
+  const shown = cutText(id, 64);
   return new EclipticError('TASK_NOT_FOUND', `there is no task "${shown}"`, { taskId: shown });
 }
 

@@ -105,7 +105,7 @@ export function createTask({ id, contextId, message, at, metadata }: TaskBirth):
   const status: TaskStatus = { state: 'TASK_STATE_SUBMITTED', timestamp: writeTimestamp(at) };
   const history = [{ ...message, taskId: id, contextId }];
   const task: Task = metadata ? { id, contextId, status, history, metadata } : { id, contextId, status, history };
-  const model: TaskModel = { task, sequence: 1, at, closed: [], seen: [] };
+  const model: TaskModel = { task, sequence: 1, at, closed: [], seen: [message.messageId] };
   return { model, events: [{ sequence: 1, event: { task } }] };
 }
 
@@ -286,7 +286,10 @@ class Change {
   }
 
   said(message: Message): this {
-    const history = [...(this.#task.history ?? []), message].slice(-this.#limits.historyMessages);
+    const history = [...(this.#task.history ?? []), message];
+    // The first message is what the task is about: an agent that resumes needs it, and a repeated send is compared with it.
+    const surplus = history.length - this.#limits.historyMessages;
+    if (surplus > 0) history.splice(1, surplus);
     this.#task = { ...this.#task, history };
     return this;
   }

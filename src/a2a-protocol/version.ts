@@ -1,4 +1,5 @@
 import { EclipticError } from '../runtime/errors.js';
+import { cutText } from '../runtime/text.js';
 
 /** The protocol versions that are spoken here, the newest first. */
 export const PROTOCOL_VERSIONS = ['1.0', '0.3'] as const;
@@ -18,7 +19,7 @@ export function negotiateVersion(header: string | undefined, query?: URLSearchPa
   const version = wireVersion(said);
   const found = PROTOCOL_VERSIONS.find((known) => known === version);
   if (found) return found;
-  const shown = said.slice(0, 32);
+  const shown = cutText(said, 32);
   throw new EclipticError('VERSION_NOT_SUPPORTED', `version "${shown}" is not one of ${PROTOCOL_VERSIONS.join(', ')}`, {
     requested: shown,
     supported: PROTOCOL_VERSIONS,

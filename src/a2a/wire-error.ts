@@ -1,4 +1,5 @@
 import { describeError, EclipticError, type ErrorCode, isErrorCode } from '../runtime/errors.js';
+import { cutText } from '../runtime/text.js';
 import { weighJson } from './json-value.js';
 import { LIMITS } from './limits.js';
 
@@ -17,7 +18,7 @@ const MAX_DETAIL_BYTES = 65_536;
  * becomes `HANDLER_FAILED` with its message, and its stack stays at home.
  */
 export function toWireError(error: unknown): WireError {
-  const message = describeError(error).slice(0, LIMITS.textChars);
+  const message = cutText(describeError(error), LIMITS.textChars);
   if (!(error instanceof EclipticError)) return { code: 'HANDLER_FAILED', message, details: {} };
   return { code: error.code, message, details: plain(error.details) };
 }

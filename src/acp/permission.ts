@@ -1,5 +1,6 @@
 import type { ActionRuling } from '../approvals/action-gate.js';
 import type { ActionRule } from '../approvals/action-rules.js';
+import { cutText } from '../runtime/text.js';
 import type { RequestPermissionRequest, RequestPermissionResponse } from './sdk.js';
 
 /**
@@ -34,5 +35,5 @@ export const CANCELLED: RequestPermissionResponse = { outcome: { outcome: 'cance
 /** What the operator is asked about: the kind of the action, and what it is done to. */
 export function permissionAction({ toolCall }: RequestPermissionRequest): { action: string; subject: string } {
   const { kind, title, toolCallId } = toolCall;
-  return { action: `permission.${kind ?? 'other'}`, subject: (title ?? toolCallId).slice(0, 1_024) || toolCallId };
+  return { action: `permission.${kind ?? 'other'}`, subject: cutText(title ?? toolCallId, 1_024) || toolCallId };
 }

@@ -1,4 +1,5 @@
 import type { HeldRow } from '../onramp/onramp.js';
+import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 import { usage } from './output.js';
 
@@ -25,5 +26,5 @@ export const command: Command = {
 
 function describe({ id, from, to, text }: HeldRow): string {
   const line = text.replace(/[\p{Cc}\p{Cf}\s]+/gu, ' ');
-  return `${id}  ${from} to ${to}: ${line.length > 200 ? `${line.slice(0, 199)}…` : line}`;
+  return `${id}  ${from} to ${to}: ${line.length > 200 ? `${cutText(line, 199)}…` : line}`;
 }

@@ -1,3 +1,4 @@
+import { cutText } from '../runtime/text.js';
 import { type Output, oneLine } from './output.js';
 
 const UP_AND_CLEAR = (lines: number) => `\u001b[${lines}A\u001b[J`;
@@ -18,7 +19,7 @@ export class LiveArea {
     this.erase();
     if (!this.live) return;
     const width = process.stdout.columns || 80;
-    for (const row of rows) this.#output.line(oneLine(row).slice(0, width - 1));
+    for (const row of rows) this.#output.line(cutText(oneLine(row), width - 1));
     this.#drawn = rows.length;
   }
 

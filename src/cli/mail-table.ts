@@ -1,4 +1,5 @@
 import type { MailRow } from '../control/mail-methods.js';
+import { cutText } from '../runtime/text.js';
 import type { Output } from './output.js';
 
 /** All of a list that comes in pages. */
@@ -20,7 +21,7 @@ export function mailTable(output: Output, rows: readonly MailRow[], none: string
       row.type,
       row.state,
       new Date(row.at).toISOString().slice(0, 19),
-      JSON.stringify(row.payload).slice(0, 60),
+      cutText(JSON.stringify(row.payload), 60),
     ]),
     none,
   );

@@ -1,4 +1,5 @@
 import { text } from 'node:stream/consumers';
+import { cutText } from '../runtime/text.js';
 import type { Values } from './command.js';
 import { usage } from './output.js';
 
@@ -8,7 +9,7 @@ export async function readPayload(word: string): Promise<unknown> {
   try {
     return JSON.parse(source);
   } catch {
-    throw usage(`the payload is not JSON: ${source.slice(0, 60)}`);
+    throw usage(`the payload is not JSON: ${cutText(source, 60)}`);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ProposalListRow } from '../control/negotiation-methods.js';
+import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 
 export const command: Command = {
@@ -22,7 +23,7 @@ export const command: Command = {
         side === 'sent' ? peer : own,
         proposal.rejectionReason === undefined ? proposal.status : `${proposal.status}: ${proposal.rejectionReason}`,
         work === 'none' ? '-' : work,
-        proposal.taskDescription.slice(0, 60),
+        cutText(proposal.taskDescription, 60),
       ]),
       'no proposals',
     );

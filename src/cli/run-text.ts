@@ -1,5 +1,6 @@
 import type { Phase } from '../orchestrator/ralph/loop-state.js';
 import type { RunNews, RunView, TaskView } from '../orchestrator/ralph/run-news.js';
+import { cutText } from '../runtime/text.js';
 
 type TaskLine = Pick<TaskView, 'id' | 'phase' | 'attempt' | 'by' | 'reason'>;
 
@@ -38,5 +39,5 @@ export function countsText(counts: Readonly<Partial<Record<Phase, number>>>): st
 
 function resultText({ phase, result }: TaskView): string {
   if (phase !== 'done' || result === undefined) return '';
-  return `  ${JSON.stringify(result).slice(0, 120)}`;
+  return `  ${cutText(JSON.stringify(result), 120)}`;
 }

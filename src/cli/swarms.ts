@@ -1,4 +1,5 @@
 import type { SwarmRow } from '../control/swarm-methods.js';
+import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 
 export const command: Command = {
@@ -16,7 +17,7 @@ export const command: Command = {
         `${counts.completed}/${counts.pending + counts.running + counts.completed + counts.failed}`,
         String(participants.length),
         `${arbiter.split('@')[0]} (epoch ${epoch})`,
-        task.slice(0, 60),
+        cutText(task, 60),
       ]),
       'no swarms',
     );

@@ -1,4 +1,5 @@
 import type { A2AEnvelope, A2ALogEvent } from '../a2a/schemas.js';
+import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 
 export const command: Command = {
@@ -29,5 +30,5 @@ function columns(one: A2AEnvelope | A2ALogEvent): string[] {
 }
 
 function short(text: string): string {
-  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+  return text.length > 80 ? `${cutText(text, 79)}…` : text;
 }

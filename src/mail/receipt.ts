@@ -1,3 +1,5 @@
+import { cutText } from '../runtime/text.js';
+
 /**
  * What became of a durable message: one machine, the same on both sides. A receipt is the set of states that were
  * reached; news may come late, twice or in another order, and two sides that have heard the same show the same.
@@ -57,7 +59,7 @@ export function stepReceipt(receipt: Receipt, step: ReceiptStep): Receipt {
 
 /** A step with a reason that can be stored and told: of bounded length, and never with half a character. */
 export function stepOf(state: ReceiptState, at: number, reason: string | null = null): ReceiptStep {
-  return { state, at, reason: reason && wellFormed(reason.slice(0, MAX_REASON_CHARS)) };
+  return { state, at, reason: reason && wellFormed(cutText(reason, MAX_REASON_CHARS)) };
 }
 
 /** A receipt as text, for the store and for the other node. */

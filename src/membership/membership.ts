@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { LIMITS } from '../a2a/limits.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { cutText } from '../runtime/text.js';
 import {
   type Chain,
   ChainSchema,
@@ -336,7 +337,7 @@ export class Membership {
     const removal = this.#removals.all.find((other) => nodeOf(other) === node);
     const earliest = Math.max(this.#state?.chain[0]?.issuedAt ?? 0, removal ? removal.at + 1 : 0);
     const issuedAt = Math.max(this.#runtime.now(), earliest);
-    const known = (name.trim() || 'a node').slice(0, LIMITS.nameChars);
+    const known = cutText(name.trim() || 'a node', LIMITS.nameChars);
     const times = { since: since ?? issuedAt, issuedAt, expiresAt: issuedAt + YEAR_MS };
     return issueCertificate(issuer, { mesh, node, name: known, grant, ...times });
   }

@@ -1,4 +1,5 @@
 import { neutralText } from '../mcp/upstream/neutral-text.js';
+import { cutText } from '../runtime/text.js';
 
 /** Who wrote something, as this node knows it: nothing of this is the writer's own word. */
 export interface Provenance {
@@ -43,7 +44,7 @@ export function quoted(body: string, mark: string): string {
 /** One line of a peer's words, such as a summary or a title. */
 export function oneLine(text: string, most: number): string {
   const line = harmless(text).replace(/\s+/gu, ' ').trim();
-  return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
+  return line.length <= most ? line : `${cutText(line, most - 1)}…`;
 }
 
 /** Words that can neither hide nor pretend to be anything but words. */

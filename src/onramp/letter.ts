@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import { LIMITS } from '../a2a/limits.js';
+import { cutText } from '../runtime/text.js';
 import { SealSchema } from './human.js';
 
 export const NEEDS = ['none', 'reply', 'ack'] as const;
@@ -30,7 +31,7 @@ export function readLetter({ type, payload }: Pick<ValidEnvelope, 'type' | 'payl
   const letter = LetterSchema.safeParse(payload);
   if (letter.success) return { text: letter.data.text, ...letter.data.mesh };
   const needs = type === 'request' || type === 'task-proposal' ? 'reply' : 'none';
-  return { text: textOf(payload).slice(0, MAX_TEXT_CHARS), needs, hops: 0 };
+  return { text: cutText(textOf(payload), MAX_TEXT_CHARS), needs, hops: 0 };
 }
 
 function textOf(payload: unknown): string {

@@ -1,3 +1,4 @@
+import { cutText } from '../runtime/text.js';
 import type { Answer } from './member-context.js';
 import type { Id, Relay, RpcMessage } from './relay.js';
 
@@ -178,7 +179,7 @@ export class StdioServer {
         break;
       default:
         if (relay) void this.#passOn(relay, request);
-        else this.#fail(id, METHOD_NOT_FOUND, `there is no method "${method.slice(0, 100)}"`);
+        else this.#fail(id, METHOD_NOT_FOUND, `there is no method "${cutText(method, 100)}"`);
     }
   }
 
@@ -235,8 +236,8 @@ export class StdioServer {
 
   #meet(info: unknown): void {
     const { name, version } = (info ?? {}) as { name?: unknown; version?: unknown };
-    if (typeof name === 'string' && name !== '') this.#client = name.slice(0, 100);
-    if (typeof version === 'string') this.#version = version.slice(0, 100);
+    if (typeof name === 'string' && name !== '') this.#client = cutText(name, 100);
+    if (typeof version === 'string') this.#version = cutText(version, 100);
     // The mesh is joined in the background: who only asks what there is need not wait for it.
     this.#backend ??= this.#join();
   }
@@ -254,7 +255,7 @@ export class StdioServer {
     const { name, arguments: args = {}, _meta } = params;
     const thread = threadOf(_meta);
     if (!this.#init.tools.some((tool) => tool.name === name)) {
-      this.#fail(id, INVALID_PARAMS, `there is no tool "${String(name).slice(0, 100)}"`);
+      this.#fail(id, INVALID_PARAMS, `there is no tool "${cutText(String(name), 100)}"`);
       return;
     }
     const number = ++this.#number;
@@ -312,7 +313,7 @@ const CACHED = { ttlMs: LIST_TTL_MS, cacheScope: 'public' };
 /** Some clients say with each call which of their threads it comes from. */
 function threadOf(meta: unknown): string | undefined {
   const { threadId } = (meta ?? {}) as { threadId?: unknown };
-  return typeof threadId === 'string' && threadId !== '' ? threadId.slice(0, 100) : undefined;
+  return typeof threadId === 'string' && threadId !== '' ? cutText(threadId, 100) : undefined;
 }
 
 /** The next step is in the text; if there is none, this is it. */

@@ -12,6 +12,7 @@ import type { Membership } from '../membership/membership.js';
 import { nodeOf, type Removal } from '../membership/removal.js';
 import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
+import { cutText } from '../runtime/text.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
 import { Inbound, type PeerDocuments, type PeerLeases, type PeerMail, type PeerOffers } from './inbound.js';
@@ -320,7 +321,10 @@ export class Peers implements Carrier, ChannelCarrier {
   }
 
   answer(node: string, channelId: string, refusal: string | undefined): Promise<void> {
-    return this.#post(node, JSON.stringify(['y', channelId, refusal?.slice(0, MAX_REASON_CHARS) ?? null]));
+    return this.#post(
+      node,
+      JSON.stringify(['y', channelId, refusal === undefined ? null : cutText(refusal, MAX_REASON_CHARS)]),
+    );
   }
 
   deliver(node: string, channelId: string, envelope: ValidEnvelope): Promise<void> {

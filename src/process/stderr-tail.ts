@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Runtime } from '../runtime/runtime.js';
+import { cutText } from '../runtime/text.js';
 
 const KEPT_LINES = 20;
 const MAX_LINE_CHARS = 1_024;
@@ -33,7 +34,7 @@ export class StderrTail {
   }
 
   #take(chunk: string): void {
-    const lines = (this.#partial + chunk).split('\n').map((line) => line.slice(0, MAX_LINE_CHARS).trimEnd());
+    const lines = (this.#partial + chunk).split('\n').map((line) => cutText(line, MAX_LINE_CHARS).trimEnd());
     this.#partial = lines.pop()!;
     const said = lines.filter((line) => line !== '');
     this.#log(said);

@@ -13,6 +13,7 @@ import { parseJson, readJsonRpcRequest } from '../a2a-protocol/json-rpc.js';
 import { takeAgentCard } from '../a2a-protocol/read-card.js';
 import { readSendMessageRequest } from '../a2a-protocol/read-requests.js';
 import { takeTask } from '../a2a-protocol/read-responses.js';
+import { requireSameMessage } from '../a2a-protocol/same-send.js';
 import { requireOwn, requireSubscribable } from '../a2a-protocol/task-access.js';
 import { createTask, stepTask } from '../a2a-protocol/task-machine.js';
 import { negotiateVersion } from '../a2a-protocol/version.js';
@@ -356,6 +357,10 @@ const triggers: Record<Met, () => unknown> = {
   INVALID_REQUEST: () => readJsonRpcRequest({ method: 'GetTask' }),
   INVALID_JSON: () => parseJson('{'),
   DELEGATION_REFUSED: () => admitDelegation(['sun', 'mars'], 'sun'),
+  IDEMPOTENCY_CONFLICT: () => {
+    const message = (text: string) => ({ messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text }] });
+    return requireSameMessage(message('one'), message('another'));
+  },
   REMOTE_FAILED: async () => fetchAgentCard(await answeringStatus(500), { allowPrivate: true }),
   REMOTE_BUSY: async () => fetchAgentCard(await answeringStatus(503), { allowPrivate: true }),
   FETCH_REFUSED: () => guardedFetch(systemRuntime(), 'http://127.0.0.1/'),

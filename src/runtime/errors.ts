@@ -88,6 +88,12 @@ export const ERRORS = {
   REMOTE_FAILED: entry('The remote agent refused, failed, or answered with an error of its own.', false, 502, -32213),
   REMOTE_BUSY: entry('The remote agent, or what stands before it, cannot answer right now.', true, 503, -32214),
   RATE_LIMITED: entry('The caller made too many requests.', true, 429, -32215),
+  IDEMPOTENCY_CONFLICT: entry(
+    'The message id or Idempotency-Key belongs to an earlier request that asked for something else.',
+    false,
+    409,
+    -32216,
+  ),
   PROVIDER_INIT_FAILED: entry('The provider could not be made ready for work, or not in time.', false, 503, -32270),
   PROVIDER_TIMEOUT: entry('The provider took longer than it may.', true, 504, -32271),
   PROVIDER_CRASHED: entry('The provider ended, or its connection broke, in the middle of the work.', true, 502, -32272),

@@ -292,6 +292,64 @@ describe.each(BINDINGS)('over %s', (binding) => {
     const others = await send(said('once', { messageId: `${binding}-once` }), alice);
     expect(others.id).not.toBe(first.id);
   });
+
+  it('a message id or key that comes again with another request is refused, while its task goes on and after [T-D2]', async () => {
+    const conflict = { code: binding === 'HTTP' ? 409 : -32216, reason: 'IDEMPOTENCY_CONFLICT' };
+    const key = { 'Idempotency-Key': `${binding}-conflict` };
+    const messageId = `${binding}-conflict-id`;
+    const held = { ...said(`${binding} conflict`), tenant: 'slow', configuration: { returnImmediately: true } };
+    const ended = said('done', { messageId, contextId: 'here' });
+    const open = await send(held, key);
+    const done = await send(ended);
+    for (const other of [
+      { ...held, message: { ...held.message, parts: [{ text: 'something else' }] } },
+      { ...held, message: { ...held.message, contextId: 'elsewhere' } },
+      { ...held, tenant: 'echo' },
+      { ...held, tenant: 'nobody-at-all' },
+      { ...held, metadata: { skill: 'another' } },
+    ]) {
+      expect(await ask(binding, 'SendMessage', other, key)).toEqual(conflict);
+    }
+    for (const more of [{ parts: [{ data: { text: 'done' } }] }, { contextId: undefined }, { contextId: 'there' }]) {
+      expect(await ask(binding, 'SendMessage', said('done', { messageId, contextId: 'here', ...more }))).toEqual(
+        conflict,
+      );
+    }
+    // A retry may carry a trace of its own, and want another view of the task.
+    const retried = { ...ended, metadata: { traceparent: '00-1' }, configuration: { historyLength: 0 } };
+    expect((await send(retried)).id).toBe(done.id);
+    expect((await send(held, key)).id).toBe(open.id);
+  });
+
+  it('a message id that comes again within a task is the same message, or refused [T-G2]', async () => {
+    const { id: taskId, status } = await send({ ...said('start'), tenant: 'asker' });
+    expect(status.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    const text = `${binding} known`;
+    const slow = await send({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } });
+    const more = said('and this', { taskId: slow.id });
+    const now = { configuration: { returnImmediately: true } };
+    await send({ ...more, ...now });
+    expect(
+      (await send({ ...more, ...now })).history?.filter(({ messageId }) => messageId === more.message.messageId),
+    ).toHaveLength(1);
+    const other = { message: { ...more.message, parts: [{ text: 'not that' }] }, ...now };
+    expect((await ask(binding, 'SendMessage', other)).reason).toBe('IDEMPOTENCY_CONFLICT');
+    expect((await send(said('answer', { taskId }))).status.state).toBe('TASK_STATE_COMPLETED');
+  });
+
+  it('text that is no Unicode is an invalid parameter, and no character is cut in two [T-G2 T-D1]', async () => {
+    const half = String.fromCharCode(0xd83d);
+    for (const wrong of [
+      said(`broken ${half}`),
+      said('', { parts: [{ data: { deep: [half] } }] }),
+      said('x', { metadata: { [half]: 1 } }),
+      said('x', { contextId: half }),
+    ]) {
+      expect((await ask(binding, 'SendMessage', wrong)).reason, JSON.stringify(wrong)).toBe('INVALID_PARAMS');
+    }
+    const text = `${'x'.repeat(49)}😀`;
+    expect((await send(said(text))).artifacts?.[0]?.parts).toEqual([{ text: `you said ${text}` }]);
+  });
 });
 
 describe('JSON-RPC', () => {

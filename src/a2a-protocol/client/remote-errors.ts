@@ -1,4 +1,5 @@
 import { EclipticError, type ErrorCode, isErrorCode } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
 import { codeOfWireError, OWN_DOMAIN } from '../errors.js';
 import { ExternalServiceError } from '../service-errors.js';
 
@@ -72,7 +73,7 @@ function errorInfo(details: unknown): Fields | undefined {
 }
 
 function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value.slice(0, MAX_TEXT) : undefined;
+  return typeof value === 'string' && value !== '' ? cutText(value, MAX_TEXT) : undefined;
 }
 
 function isFields(value: unknown): value is Fields {

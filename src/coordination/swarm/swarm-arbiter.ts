@@ -1,3 +1,4 @@
+import { cutText } from '../../runtime/text.js';
 import { leases } from './assignment.js';
 import type { Settlement } from './settlement.js';
 import { capableOf, SwarmBoard } from './swarm-board.js';
@@ -89,7 +90,7 @@ export class SwarmArbiter {
     if (board.failed === 0 || board.running > 0 || [...board.ready.values()].some(({ size }) => size > 0)) return;
     const [first] = board.escalations;
     const reason = `${left} of ${board.subTasks.size} sub-tasks have no result; ${first!.subTask}: ${first!.reason}`;
-    this.propose([{ type: 'end', status: 'failed', reason: reason.slice(0, 4_096) }]);
+    this.propose([{ type: 'end', status: 'failed', reason: cutText(reason, 4_096) }]);
   }
 
   join(member: Member): void {

@@ -1,6 +1,7 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
 import type { Bid, Engagement, Negotiation, ProposalInit } from '../negotiation/proposal.js';
 import type { SharedDocument } from '../state/document.js';
 import { assignPlan } from './assignment.js';
@@ -134,7 +135,7 @@ export class Coordinator implements SwarmCoordinator {
     const plan = await this.#plan(taskDescription, requiredCapabilities, options);
     const capabilities = [...new Set([...requiredCapabilities, ...capabilitiesOf(plan)])];
     const { recruitMs = 5_000, leaseMs = 10_000, attempts = 4, aggregator, id = runtime.id() } = options;
-    const { patienceMs = 3 * leaseMs, justification = taskDescription.slice(0, 1_000) } = options;
+    const { patienceMs = 3 * leaseMs, justification = cutText(taskDescription, 1_000) } = options;
     if (this.#memberships.has(id)) throw new EclipticError('SWARM_EXISTS', `there is a swarm ${id} already`);
     const invited = candidates(registry, agent.agentId, capabilities, inFull);
     if (aggregator !== undefined) this.#inviteToo(invited, aggregator, plan);
@@ -197,7 +198,7 @@ export class Coordinator implements SwarmCoordinator {
     const { agent } = this.#components;
     if (machine.swarm?.creator !== agent.address)
       throw new EclipticError('SENDER_REFUSED', `${agent.agentId} did not create the swarm ${swarmId}`);
-    member.step({ type: 'cancel', reason: reason.slice(0, 1_000) });
+    member.step({ type: 'cancel', reason: cutText(reason, 1_000) });
   }
 
   finished(swarmId: string): Promise<SwarmOutcome> {
@@ -258,7 +259,7 @@ export class Coordinator implements SwarmCoordinator {
     if (aggregator === undefined) return plan;
     if (plan.some(({ id }) => id === AGGREGATE))
       throw new EclipticError('INVALID_PLAN', `"${AGGREGATE}" is the name of what the aggregator does`);
-    const last = { id: AGGREGATE, description: `Make one of all results: ${task}`.slice(0, 4_096) };
+    const last = { id: AGGREGATE, description: cutText(`Make one of all results: ${task}`, 4_096) };
     const who = this.#components.registry.requireById(aggregator, agent.agentId);
     const only = inFull(who.node === undefined ? who.id : `${who.id}@${who.node}`);
     return [...plan, { ...last, requiredCapabilities: [], dependsOn: [], only }];

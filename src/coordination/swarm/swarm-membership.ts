@@ -1,6 +1,7 @@
 import { weighJson } from '../../a2a/json-value.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Timer } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
 import type { DocumentOptions, SharedDocument } from '../state/document.js';
 import { BoardDocument } from './board-document.js';
 import { SwarmMember, type SwarmMemberComponents, type SwarmMemberInit } from './swarm-member.js';
@@ -237,10 +238,10 @@ interface Waiter {
 
 /** What is told of what the work gave: a result that can travel, or why there is none. */
 export function toFinding(outcome: { readonly value: unknown } | { readonly error: unknown }): Finding {
-  if ('error' in outcome) return { error: describeError(outcome.error).slice(0, MAX_REASON) };
+  if ('error' in outcome) return { error: cutText(describeError(outcome.error), MAX_REASON) };
   const result = outcome.value ?? null;
   const weight = weighJson(result);
-  if (typeof weight !== 'number') return { error: `the result ${weight.path} ${weight.problem}`.slice(0, MAX_REASON) };
+  if (typeof weight !== 'number') return { error: cutText(`the result ${weight.path} ${weight.problem}`, MAX_REASON) };
   if (weight > RESULT_WEIGHT) return { error: `the result is larger than ${RESULT_WEIGHT} bytes` };
   return { result };
 }

@@ -2,6 +2,7 @@ import type { AgentRegistry } from '../../a2a/registry.js';
 import { NotFoundError } from '../../a2a-protocol/service-errors.js';
 import type { McpService } from '../../mcp/service.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
 import { OPERATOR } from '../principals.js';
 import type { Profiles } from './profiles.js';
 import type { Wanted } from './task-desk.js';
@@ -38,6 +39,6 @@ export class AgentChoice {
     const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
     const owner = tool?.owner ?? registry.entriesWithCapability(skill)[0]?.address;
     if (owner !== undefined) return owner;
-    throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${skill.slice(0, 128)}"`, { skill });
+    throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
   }
 }

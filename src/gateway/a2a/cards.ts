@@ -16,6 +16,7 @@ import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
 import { VERSION } from '../../package.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
 import type { Scope } from '../scopes.js';
 import type { Profiles } from './profiles.js';
 
@@ -36,7 +37,8 @@ export const EXTENSIONS: readonly AgentExtension[] = [
   },
   {
     uri: EXTENSION_URIS.idempotency,
-    description: 'Idempotency-Key, or the message id: the same send is the same task.',
+    description:
+      'Idempotency-Key, or the message id: the same send is the same task, and another send with the same key is refused.',
   },
   {
     uri: EXTENSION_URIS.delegation,
@@ -97,7 +99,7 @@ export class Cards {
 
   #agent(id: string, baseUrl: string): AgentCard {
     const entry = this.#components.registry.ownEntry(id);
-    if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${id.slice(0, 64)}"`);
+    if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
     const { name, description } = entry.card;
     const profile = this.#components.profiles.of(id);
     const about = profile && {

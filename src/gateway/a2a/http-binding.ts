@@ -5,6 +5,7 @@ import type { Method } from '../../a2a-protocol/methods.js';
 import { paramsOfQuery } from '../../a2a-protocol/query-params.js';
 import { fromV03RestParams, toV03RestError, toV03RestResult } from '../../a2a-protocol/v03-rest.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
 import type { Exchange, Route } from '../http-edge.js';
 import { readBody } from '../request-body.js';
 import { streamEvents } from './event-stream.js';
@@ -69,7 +70,7 @@ function operationAt(verb: string, path: string): Operation {
   if (version === 0 || version === 1) segments.splice(version, 1);
   const found = match(verb, segments) ?? match(verb, segments.slice(1), segments[0]);
   if (found) return found;
-  throw new EclipticError('METHOD_NOT_FOUND', `A2A has no operation ${verb} ${path.slice(0, 200)}`);
+  throw new EclipticError('METHOD_NOT_FOUND', `A2A has no operation ${verb} ${cutText(path, 200)}`);
 }
 
 function match(verb: string, segments: readonly string[], tenant?: string): Operation | undefined {

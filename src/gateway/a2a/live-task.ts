@@ -1,6 +1,6 @@
 import { stepTask, type TaskEvent, type TaskInput, type TaskModel } from '../../a2a-protocol/task-machine.js';
 import { isTerminal, settlesSend } from '../../a2a-protocol/task-states.js';
-import type { Task, TaskState } from '../../a2a-protocol/types.js';
+import type { Message, Task, TaskState } from '../../a2a-protocol/types.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
 
@@ -70,6 +70,11 @@ export class LiveTask {
   /** Has an input of that key come already? */
   knows(key: string): boolean {
     return this.#record.model.seen.includes(key);
+  }
+
+  /** The caller's message of that id, as far as the history goes. */
+  messageOf(id: string): Message | undefined {
+    return this.#record.model.task.history?.find(({ messageId, role }) => messageId === id && role === 'ROLE_USER');
   }
 
   /** The agent can be given it again after a restart. Kept with what is kept next. */

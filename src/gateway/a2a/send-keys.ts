@@ -1,9 +1,18 @@
+import type { SendFacts } from '../../a2a-protocol/same-send.js';
+import type { Message } from '../../a2a-protocol/types.js';
 import type { Sent } from './task-work.js';
 
 /** How many sends are remembered at least, and at most twice as many; who tries again does so soon. */
 export const REMEMBERED_SENDS = 5_000;
 
-type Outcome = Promise<Sent> | string;
+/** A send whose task goes on, as it was asked for. */
+export interface OpenSend {
+  readonly sent: Promise<Sent>;
+  readonly message: Message;
+  readonly facts: SendFacts;
+}
+
+type Outcome = OpenSend | string;
 
 /** Which task came of which send, so that the same send is the same task while it goes on and for a while after. */
 export class SendKeys {
@@ -20,11 +29,11 @@ export class SendKeys {
     this.#put(key, taskId);
   }
 
-  begin(key: string, sent: Promise<Sent>): void {
-    this.#put(key, sent);
-    const forget = () => this.forget(key, sent);
+  begin(key: string, send: OpenSend): void {
+    this.#put(key, send);
+    const forget = () => this.forget(key, send);
     // What was no task, or nothing at all, may be tried again.
-    sent.then((what) => ('message' in what ? forget() : undefined), forget);
+    send.sent.then((what) => ('message' in what ? forget() : undefined), forget);
   }
 
   forget(key: string, what: Outcome): void {

@@ -28,10 +28,31 @@ describe('a task that is kept', () => {
     const first = await send('once', { 'Idempotency-Key': 'key-1' });
     const second = await send('twice');
     await restart();
-    expect((await send('another', { 'Idempotency-Key': 'key-1' })).id).toBe(first.id);
+    expect((await send('another', { 'Idempotency-Key': 'key-1' }, 'once')).id).toBe(first.id);
     expect((await send('twice')).id).toBe(second.id);
     expect((await send('new')).id).not.toBe(second.id);
     expect(runs).toBe(3);
+  });
+
+  it('is refused to another request with its key or message id, also after a restart [T-D2]', async () => {
+    await send('once', { 'Idempotency-Key': 'key-1' });
+    await send('twice');
+    await restart();
+    const conflict = { code: -32216, data: [{ reason: 'IDEMPOTENCY_CONFLICT' }] };
+    await expect(send('more', { 'Idempotency-Key': 'key-1' })).rejects.toMatchObject(conflict);
+    await expect(send('twice', {}, 'something else')).rejects.toMatchObject(conflict);
+    expect(runs).toBe(2);
+  });
+
+  it('keeps a name that ends before a character of two units, never within it [T-D1]', async () => {
+    const text = `${'x'.repeat(49)}😀 and more`;
+    await send(text);
+    const store = await reopened();
+    expect(await store.read({ from: 'sessions' })).toMatchObject([
+      { name: `A2A Task: ${'x'.repeat(49)}`, prompt: text },
+    ]);
+    await store.close();
+    await start();
   });
 
   it('is listed after a restart as it was before, the latest first', async () => {
@@ -72,8 +93,8 @@ async function reopened(): Promise<SqliteStore> {
   return SqliteStore.open(folder);
 }
 
-async function send(messageId: string, headers: Record<string, string> = {}): Promise<Task> {
-  const message = { messageId, role: 'ROLE_USER', parts: [{ text: messageId }] };
+async function send(messageId: string, headers: Record<string, string> = {}, text = messageId): Promise<Task> {
+  const message = { messageId, role: 'ROLE_USER', parts: [{ text }] };
   return ((await rpc('SendMessage', { message }, headers)) as { task: Task }).task;
 }
 
@@ -89,6 +110,6 @@ async function rpc(method: string, params: object, headers: Record<string, strin
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   });
   const { result, error } = (await response.json()) as { result?: unknown; error?: unknown };
-  expect(error).toBeUndefined();
+  if (error !== undefined) throw error;
   return result;
 }

@@ -1,8 +1,10 @@
+import type { SendFacts } from '../../a2a-protocol/same-send.js';
 import { textOf } from '../../a2a-protocol/simple.js';
 import { compareTasks, matchesFilter } from '../../a2a-protocol/task-list.js';
 import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
 import { isTerminal, TASK_STATES } from '../../a2a-protocol/task-states.js';
 import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
+import { cutText } from '../../runtime/text.js';
 import type { Store, Write } from '../../store/store.js';
 import type { TaskRow } from '../../store/tables.js';
 import type { Session } from './process-manager.js';
@@ -95,7 +97,7 @@ export class StoreTaskRecords implements TaskRecords {
 
   #session({ agent, sessionId: id, createdAt, model }: TaskRecord) {
     const prompt = textOf(model.task.history?.[0]?.parts ?? []);
-    const name = `A2A Task: ${prompt.slice(0, SESSION_NAME_CHARS)}`;
+    const name = `A2A Task: ${cutText(prompt, SESSION_NAME_CHARS)}`;
     const project = this.#profiles.of(agent)?.defaultProjectId ?? null;
     return { id, project, agent, name, prompt, source: 'agent', createdAt };
   }
@@ -104,7 +106,7 @@ export class StoreTaskRecords implements TaskRecords {
 /** What of a model is not in its task. */
 type Rest = Omit<TaskModel, 'task'>;
 
-function toRow({ owner, agent, sessionId, createdAt, sendKey, resumable, model }: TaskRecord): TaskRow {
+function toRow({ owner, agent, sessionId, createdAt, sendKey, asked, resumable, model }: TaskRecord): TaskRow {
   const { task, ...rest } = model;
   return {
     id: task.id,
@@ -117,12 +119,12 @@ function toRow({ owner, agent, sessionId, createdAt, sendKey, resumable, model }
     createdAt,
     resumable: resumable ? 1 : 0,
     sendKey,
-    document: JSON.stringify([task, rest]),
+    document: JSON.stringify([task, rest, asked]),
   };
 }
 
 function fromRow({ owner, agent, session: sessionId, createdAt, sendKey, resumable, document }: TaskRow): TaskRecord {
-  const [task, rest] = JSON.parse(document) as [TaskModel['task'], Rest];
+  const [task, rest, asked] = JSON.parse(document) as [TaskModel['task'], Rest, SendFacts?];
   const model = { ...rest, task };
-  return { owner, agent, sessionId, createdAt, sendKey, resumable: resumable === 1, model };
+  return { owner, agent, sessionId, createdAt, sendKey, asked, resumable: resumable === 1, model };
 }

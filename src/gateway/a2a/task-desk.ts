@@ -1,5 +1,6 @@
 import { fullAddress } from '../../a2a/address.js';
 import { admitDelegation, type DelegationChain, withDelegation } from '../../a2a-protocol/delegation.js';
+import { requireSameSend, type SendFacts, sendFacts } from '../../a2a-protocol/same-send.js';
 import { contextOf, requireContinuable, requireOwn, requireSubscribable } from '../../a2a-protocol/task-access.js';
 import { pageOf } from '../../a2a-protocol/task-list.js';
 import { createTask, type TaskEvent } from '../../a2a-protocol/task-machine.js';
@@ -89,25 +90,33 @@ export class TaskDesk {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     const { message } = request;
     if (message.taskId !== undefined) return this.#goOn(owner, message);
+    const facts = sendFacts(request, terms.agent);
     const sendKey = keyOf(owner, message, terms);
-    if (sendKey === undefined) return this.#begin(owner, request, terms);
+    if (sendKey === undefined) return this.#begin(owner, request, terms, facts);
     const key = `${owner} ${sendKey}`;
     const known = this.#keys.find(key);
-    if (typeof known === 'object') return known;
+    if (typeof known === 'object') {
+      requireSameSend(known, { message, facts });
+      return known.sent;
+    }
     if (known !== undefined) return this.#again(owner, request, terms, key, known);
-    const sent = this.#begin(owner, request, terms, sendKey);
-    this.#keys.begin(key, sent);
+    const sent = this.#begin(owner, request, terms, facts, sendKey);
+    this.#keys.begin(key, { sent, message, facts });
     return sent;
   }
 
   /** The same send as before, of which that task came. */
   async #again(owner: string, request: SendMessageRequest, terms: SendTerms, key: string, id: string): Promise<Sent> {
     const work = this.#live.get(id);
-    if (work) return { live: work.live };
-    const ended = await this.#components.records.load(id);
-    if (ended) return { live: new LiveTask(this.#components.records, ended, [], () => {}) };
-    this.#keys.forget(key, id);
-    return this.send(owner, request, terms);
+    const record = work?.live.record ?? (await this.#components.records.load(id));
+    if (!record) {
+      this.#keys.forget(key, id);
+      return this.send(owner, request, terms);
+    }
+    const { message } = request;
+    const first = { message: record.model.task.history![0]!, facts: record.asked };
+    requireSameSend(first, { message, facts: sendFacts(request, terms.agent) });
+    return { live: work?.live ?? new LiveTask(this.#components.records, record, [], () => {}) };
   }
 
   async get(owner: string, id: string): Promise<TaskRecord> {
@@ -174,12 +183,18 @@ export class TaskDesk {
     return owner === GUEST.address ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id();
   }
 
-  #begin(owner: string, request: SendMessageRequest, terms: SendTerms, sendKey?: string): Promise<Sent> {
+  #begin(
+    owner: string,
+    request: SendMessageRequest,
+    terms: SendTerms,
+    asked: SendFacts,
+    sendKey?: string,
+  ): Promise<Sent> {
     const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
     if (this.#live.size >= MAX_LIVE) throw new EclipticError('QUEUE_FULL', `${MAX_LIVE} tasks are under way already`);
     const { message, configuration } = request;
     const { timeoutMs, prepare, chain = [] } = terms;
-    const skill = skillIn(request.metadata) ?? skillIn(message.metadata);
+    const { skill } = asked;
     const agent = chooseAgent({ agent: terms.agent, skill });
     admitDelegation(chain, fullAddress(agent, nodeKey));
     // However it came, it stays with the task, for whoever works on it and hands it on.
@@ -188,7 +203,7 @@ export class TaskDesk {
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
     const { model, events } = createTask({ id, contextId, message, at, ...(metadata && { metadata }) });
-    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey: sendKey ?? id };
+    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey: sendKey ?? id, asked };
     const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
       made: (work: TaskWork) => {
@@ -219,9 +234,4 @@ function keyOf(owner: string, { messageId }: Message, { key }: SendTerms): strin
 
 function snapshot({ model }: TaskRecord): TaskEvent {
   return { sequence: model.sequence, event: { task: model.task } };
-}
-
-function skillIn(metadata: Message['metadata']): string | undefined {
-  const skill = metadata?.skill ?? metadata?.skillId;
-  return typeof skill === 'string' && skill !== '' ? skill : undefined;
 }

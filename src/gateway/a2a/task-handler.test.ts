@@ -48,6 +48,12 @@ describe('a task that is sent', () => {
     },
   );
 
+  it('has a session whose name ends before a character of two units, never within it [T-D1]', () => {
+    const { deps, sessions } = start();
+    handleTaskSend(deps, { message: `${'x'.repeat(49)}😀` });
+    expect(sessions[0]!.name).toBe(`A2A Task: ${'x'.repeat(49)}`);
+  });
+
   it('is found by its id until everything is forgotten [GF.handleTaskGet GF.clearTaskStore]', () => {
     const { id } = handleTaskSend(start().deps, { message: 'Hello' });
     expect(handleTaskGet(id)).toMatchObject({ id });

@@ -8,6 +8,7 @@ import { writeTimestamp } from '../../a2a-protocol/timestamp.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
+import { cutText } from '../../runtime/text.js';
 import type { ProcessEvent, ProcessManager, Session } from './process-manager.js';
 
 /** Agents and sessions, as far as tasks need them. */
@@ -51,7 +52,7 @@ export function handleTaskSend(deps: A2ATaskDeps, body: unknown): A2ATask {
   const session = db.createSession({
     projectId: agent.defaultProjectId!,
     agentId: agent.id,
-    name: `A2A Task: ${message.slice(0, NAME_CHARS)}`,
+    name: `A2A Task: ${cutText(message, NAME_CHARS)}`,
     initialPrompt: message,
     source: 'agent',
   });

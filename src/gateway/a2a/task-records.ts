@@ -1,3 +1,4 @@
+import type { SendFacts } from '../../a2a-protocol/same-send.js';
 import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
 import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
 import type { Session } from './process-manager.js';
@@ -12,6 +13,8 @@ export interface TaskRecord {
   readonly createdAt: number;
   /** What its sender called the sending: the same again is the same task. */
   readonly sendKey: string;
+  /** What the send asked for; tasks of releases before this was recorded have none. */
+  readonly asked?: SendFacts | undefined;
   /** May the agent be given it again after a restart? */
   readonly resumable: boolean;
   readonly model: TaskModel;

@@ -1,5 +1,6 @@
 import { weighJson } from '../../a2a/json-value.js';
 import { LIMITS } from '../../a2a/limits.js';
+import { requireSameMessage } from '../../a2a-protocol/same-send.js';
 import type { TaskEvent, TaskInput } from '../../a2a-protocol/task-machine.js';
 import { isInterrupted } from '../../a2a-protocol/task-states.js';
 import type { Message, Part } from '../../a2a-protocol/types.js';
@@ -104,7 +105,8 @@ export class TaskWork extends Deadline {
       return this.take({ type: 'crash', at: this.#components.runtime.now(), reason });
     }
     this.#components.deadlines.add(this, this.#timeoutMs);
-    this.#start(this.#opening(this.#firstMessage, { resumed: true }));
+    const skill = this.#record.asked?.skill;
+    this.#start(this.#opening(this.#firstMessage, { skill, resumed: true }));
   }
 
   /** Something happens to the task from outside. Rejects where it may not. */
@@ -124,6 +126,8 @@ export class TaskWork extends Deadline {
     requireRoom(opening);
     const key = message.messageId;
     const again = live.knows(key);
+    const known = live.messageOf(key);
+    if (known) requireSameMessage(known, message);
     await this.take({ type: 'user-message', at: runtime.now(), message, key });
     const { model } = live.record;
     const since: TaskEvent = { sequence: model.sequence, event: { task: model.task } };

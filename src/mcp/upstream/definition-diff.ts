@@ -1,3 +1,4 @@
+import { cutText } from '../../runtime/text.js';
 import type { Definition } from '../definitions.js';
 import { revealed } from './neutral-text.js';
 
@@ -22,7 +23,7 @@ function added(is: ReadonlyMap<string, string>, path: string): string[] {
 }
 
 function said(sign: string, path: string, value: string): string[] {
-  const text = value.length > MAX_CHARS ? `${value.slice(0, MAX_CHARS)}… (${value.length} characters)` : value;
+  const text = value.length > MAX_CHARS ? `${cutText(value, MAX_CHARS)}… (${value.length} characters)` : value;
   return [`${sign} ${revealed(path)}: ${revealed(text)}`];
 }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { weighJson } from '../../a2a/json-value.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
 import { type Definition, DefinitionSchema, type Kind } from '../definitions.js';
 import { UriPattern } from '../uri-pattern.js';
 import type { Connection } from './connection.js';
@@ -126,7 +127,7 @@ async function readList(
 /** The definition, or why there is none. */
 function readDefinition(kind: Kind, item: unknown): Definition | string {
   const given = (typeof item === 'object' && item !== null ? item : {}) as Record<string, unknown>;
-  const label = revealed(String(given.name ?? given.uri ?? 'one without a name').slice(0, 128));
+  const label = revealed(cutText(String(given.name ?? given.uri ?? 'one without a name'), 128));
   const leftOut = (reason: string) => `${kind} "${label}" is left out: ${reason}`;
   const weight = weighJson(given, MAX_DEFINITION_BYTES);
   if (typeof weight !== 'number') return leftOut(`${weight.path} ${weight.problem}`.trim());

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Json, SharedDocument } from '../../coordination/state/document.js';
 import { valueAt, writeAt } from '../../coordination/state/paths.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
 import { harmless } from '../fence.js';
 import type { Answer, MemberContext, MeshTool } from '../member-context.js';
 import { read } from './arguments.js';
@@ -60,7 +61,7 @@ function show(document: SharedDocument, path: string | undefined, since: string 
   const value = path === undefined ? document.toJSON() : find(document.toJSON(), path);
   const said = harmless(JSON.stringify(value));
   const text =
-    said.length <= MAX_CHARS ? said : `${said.slice(0, MAX_CHARS)}… (${said.length} characters; ask for a part)`;
+    said.length <= MAX_CHARS ? said : `${cutText(said, MAX_CHARS)}… (${said.length} characters; ask for a part)`;
   return { text: `${text}\nversion ${version}`, structured: { version, value } };
 }
 

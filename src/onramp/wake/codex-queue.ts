@@ -4,6 +4,7 @@ import type { Children } from '../../process/children.js';
 import { signalProcess } from '../../process/process-table.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
 import { atLeast, type ClientSession } from './client-session.js';
 import { type Probe, refused, SUBMITTED, type Surfaced, type WakeAdapter } from './wake-adapter.js';
 
@@ -80,7 +81,7 @@ export class CodexQueue implements WakeAdapter {
       const child = await this.#children.start({ command, args, env: { CODEX_HOME, HOME, PATH }, name: command });
       let said = '';
       child.stdout.on('data', (chunk: Buffer) => {
-        said = `${said}${chunk}`.slice(0, 1_000);
+        said = cutText(`${said}${chunk}`, 1_000);
       });
       const timer = this.#runtime.setTimer(() => void child.stop({ graceMs: 0 }), QUEUE_MS);
       const exit = await child.exited;

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Children } from '../../process/children.js';
+import { endOfText } from '../../runtime/text.js';
 import type { Assignment } from './dispatcher.js';
 import { reasonOf } from './loop-agent.js';
 import type { Judgement } from './loop-state.js';
@@ -42,7 +43,7 @@ async function endOf(stream: Readable): Promise<string> {
   let text = '';
   stream.setEncoding('utf8');
   try {
-    for await (const chunk of stream as AsyncIterable<string>) text = (text + chunk).slice(-MAX_OUTPUT_CHARS);
+    for await (const chunk of stream as AsyncIterable<string>) text = endOfText(text + chunk, MAX_OUTPUT_CHARS);
   } catch {
     // The pipe was closed before its end; what came counts.
   }

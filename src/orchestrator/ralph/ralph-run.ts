@@ -1,5 +1,6 @@
 import { describeError, EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
 import { askAdviser } from './adviser.js';
 import type { Assignment, Dispatcher, TaskInput } from './dispatcher.js';
 import type { Judge } from './judge.js';
@@ -236,7 +237,7 @@ export class RalphRun {
       }
       case 'validate': {
         const { verdict, feedback } = await judge.judge(assignment, state.result);
-        return { type: 'judged', verdict, ...(feedback && { feedback: feedback.slice(0, MAX_REASON_CHARS) }) };
+        return { type: 'judged', verdict, ...(feedback && { feedback: cutText(feedback, MAX_REASON_CHARS) }) };
       }
       case 'escalate': {
         const { run, task, signal } = assignment;
@@ -251,7 +252,7 @@ export class RalphRun {
       return { type: 'answered', answer: { action: 'operator' } };
     }
     const { code, message } = toEclipticError(error, 'HANDLER_FAILED');
-    const reason: Reason = { code, message: describeError(message).slice(0, MAX_REASON_CHARS) };
+    const reason: Reason = { code, message: cutText(describeError(message), MAX_REASON_CHARS) };
     return { type: what === 'dispatch' ? 'failed' : 'unjudged', error: reason };
   }
 

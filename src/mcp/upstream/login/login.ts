@@ -3,6 +3,7 @@ import type { CredentialOwner } from '../../../credentials/credential-source.js'
 import type { Redactor } from '../../../credentials/redactor.js';
 import { describeError, EclipticError } from '../../../runtime/errors.js';
 import type { Runtime } from '../../../runtime/runtime.js';
+import { cutText } from '../../../runtime/text.js';
 import { type ClientSdk, loadClientSdk } from '../failures.js';
 import { Attempt, type OAuthSettings } from './attempt.js';
 import type { CredentialStore, Credentials } from './credentials.js';
@@ -187,7 +188,7 @@ export class Login implements AuthProvider {
   #refused(query: URLSearchParams): EclipticError {
     const { server } = this.#init;
     const said = query.get('error') ?? 'nothing';
-    return new EclipticError('LOGIN_FAILED', `the authorization server says ${said.slice(0, 128)}`, { server });
+    return new EclipticError('LOGIN_FAILED', `the authorization server says ${cutText(said, 128)}`, { server });
   }
 
   async #try<T>(work: () => Promise<T>): Promise<void> {
