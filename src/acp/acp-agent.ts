@@ -18,6 +18,7 @@ import {
   type PromptRequest,
   rpcCode,
 } from './sdk.js';
+import { type MemoryUse, SessionPool } from './session-pool.js';
 import type { Terminals } from './terminals.js';
 import { type AcpAnswer, Turn, type TurnTerms } from './turn.js';
 import type { Workspace } from './workspace.js';
@@ -32,6 +33,8 @@ export interface AcpAgentInit {
   readonly mcpServers: (description: AcpDescription) => readonly McpServer[];
   /** The way to log in, by its id, where it wants that. */
   readonly auth?: string | undefined;
+  /** Memory of the agent's processes. Default: unknown, with room for every session. */
+  readonly memory?: (() => MemoryUse) | undefined;
 }
 
 /** Work that an agent has been given. */
@@ -40,10 +43,11 @@ export interface AcpFlight {
   cancel(): void;
 }
 
-/** Sessions that are kept; the one that was idle longest makes room. */
-const MAX_SESSIONS = 16;
+const NO_LIMIT: MemoryUse = { usedBytes: undefined, limitBytes: Number.POSITIVE_INFINITY };
 /** Any answer to this shows that it lives, also that there is no such method. */
 const PING = '_ecliptic/ping';
+/** What a prompt belongs to, in the `_meta` of its request. */
+const CORRELATION = 'ecliptic/correlationId';
 
 /** An agent that speaks the Agent Client Protocol on its standard input and output. */
 export class AcpAgent {
@@ -51,8 +55,8 @@ export class AcpAgent {
   readonly #init: AcpAgentInit;
   readonly #sdk: AcpSdk;
   readonly #connection: ClientConnection;
-  /** Sessions by the conversation that they are for, least recently used first. */
-  readonly #byKey = new Map<string, Promise<string>>();
+  readonly #sessions: SessionPool;
+  /** By session id. */
   readonly #conversations = new Map<string, Conversation>();
   #description!: AcpDescription;
   #needsLogin = false;
@@ -64,6 +68,12 @@ export class AcpAgent {
     const { stream, ended } = childStream(runtime, child, () => this.#heard());
     const find = (session: string) => this.#conversations.get(session);
     this.#connection = answerAgent(sdk, { ...init, find }).connect(stream);
+    this.#sessions = new SessionPool({
+      agent: init.agent,
+      open: () => this.#open(),
+      close: (conversation) => this.#close(conversation),
+      memory: init.memory ?? (() => NO_LIMIT),
+    });
     // Questions of an agent that is gone need no answer.
     void child.exited.then(() => {
       for (const { turn } of this.#conversations.values()) turn?.cancel();
@@ -118,43 +128,31 @@ export class AcpAgent {
     }
   }
 
-  /** Opens the session of a conversation, if it is not open; so it is known whether the agent wants a login. */
-  async prepare(conversation: string): Promise<void> {
-    await this.#session(conversation);
+  /** Shows whether it gives a session, or wants a login: by one that is opened for the next conversation. */
+  async prepare(): Promise<void> {
+    await this.#sessions.prepare();
   }
 
   /** Asks it something, in the session of that conversation. */
   prompt(conversation: string, text: string, terms: TurnTerms = {}): AcpFlight {
     const turn = new Turn(terms);
-    const done = this.#session(conversation).then((session) => session.take(text, turn));
+    const done = this.#sessions.use(conversation, turn.signal, (session) => session.take(text, turn));
     return { done, cancel: () => turn.cancel() };
   }
 
-  async #session(key: string): Promise<Conversation> {
-    const opening = this.#byKey.get(key) ?? this.#open();
-    // The last one used is the last in order.
-    this.#byKey.delete(key);
-    this.#byKey.set(key, opening);
-    try {
-      return this.#conversations.get(await opening)!;
-    } catch (error) {
-      if (this.#byKey.get(key) === opening) this.#byKey.delete(key);
-      throw error;
-    }
-  }
-
-  async #open(): Promise<string> {
+  async #open(): Promise<Conversation> {
     const { workspace, mcpServers } = this.#init;
-    await this.#makeRoom();
     const { methods } = this.#sdk;
     const request = { cwd: workspace.folder, mcpServers: [...mcpServers(this.#description)] };
     const { sessionId } = await this.#loggedIn<NewSessionResponse>(() =>
       this.#connection.agent.request(methods.agent.session.new, request),
     );
     const conversation = new Conversation({
-      prompt: async (text) => {
+      sessionId,
+      prompt: async (text, { correlationId }) => {
         const content = { type: 'text' as const, text };
-        const request: PromptRequest = { sessionId, prompt: [content] };
+        const meta = correlationId === undefined ? undefined : { _meta: { [CORRELATION]: correlationId } };
+        const request: PromptRequest = { sessionId, prompt: [content], ...meta };
         const { stopReason } = await this.#connection.agent.request(methods.agent.session.prompt, request);
         return stopReason;
       },
@@ -164,7 +162,13 @@ export class AcpAgent {
       },
     });
     this.#conversations.set(sessionId, conversation);
-    return sessionId;
+    return conversation;
+  }
+
+  #close({ sessionId }: Conversation): void {
+    this.#conversations.delete(sessionId);
+    if (!this.description.closesSessions) return;
+    this.#connection.agent.request(this.#sdk.methods.agent.session.close, { sessionId }).catch(() => {});
   }
 
   /** Does it, after a login where one is wanted and the configuration says which. */
@@ -190,26 +194,5 @@ export class AcpAgent {
     const ways = this.description.authMethods.map(({ id, name }) => `${name} (${id})`);
     const offered = ways.length === 0 ? '' : `; it offers: ${ways.join(', ')}`;
     return `${this.#init.agent} wants its user to log in first (${describeError(error)})${offered}`;
-  }
-
-  async #makeRoom(): Promise<void> {
-    if (this.#byKey.size < MAX_SESSIONS) return;
-    // As they are now: the one that room is made for will be among them, and must not wait for itself.
-    for (const [key, opening] of [...this.#byKey]) {
-      const session = await opening.catch(() => undefined);
-      const conversation = session === undefined ? undefined : this.#conversations.get(session);
-      if (conversation && !conversation.isIdle) continue;
-      this.#byKey.delete(key);
-      if (session === undefined) return;
-      this.#conversations.delete(session);
-      if (this.description.closesSessions) {
-        this.#connection.agent.request(this.#sdk.methods.agent.session.close, { sessionId: session }).catch(() => {});
-      }
-      return;
-    }
-    throw new EclipticError(
-      'QUEUE_FULL',
-      `${MAX_SESSIONS} conversations with ${this.#init.agent} are under way already`,
-    );
   }
 }

@@ -1,4 +1,5 @@
 import { EclipticError } from '../runtime/errors.js';
+import { untilAborted } from '../runtime/until-aborted.js';
 import type { StopReason } from './sdk.js';
 import type { AcpAnswer, Turn } from './turn.js';
 
@@ -6,7 +7,8 @@ import type { AcpAnswer, Turn } from './turn.js';
 const MAX_WAITING = 100;
 
 export interface ConversationInit {
-  readonly prompt: (text: string) => Promise<StopReason>;
+  readonly sessionId: string;
+  readonly prompt: (text: string, turn: Turn) => Promise<StopReason>;
   readonly cancel: () => void;
 }
 
@@ -21,13 +23,13 @@ export class Conversation {
     this.#init = init;
   }
 
+  get sessionId(): string {
+    return this.#init.sessionId;
+  }
+
   /** The turn under way. */
   get turn(): Turn | undefined {
     return this.#turn;
-  }
-
-  get isIdle(): boolean {
-    return this.#waiting === 0;
   }
 
   take(text: string, turn: Turn): Promise<AcpAnswer> {
@@ -35,9 +37,19 @@ export class Conversation {
       return Promise.reject(new EclipticError('QUEUE_FULL', `${MAX_WAITING} prompts wait for the agent already`));
     }
     this.#waiting++;
-    const answer = this.#last.then(() => this.#run(text, turn)).finally(() => this.#waiting--);
+    let begun!: () => void;
+    const turnCame = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const answer = this.#last.then(() => {
+      begun();
+      return this.#run(text, turn);
+    });
     this.#last = answer.catch(() => {});
-    return answer;
+    // A prompt that is cancelled while it waits ends at once: nothing of it has reached the agent.
+    return untilAborted(turnCame, turn.signal)
+      .then(() => answer)
+      .finally(() => this.#waiting--);
   }
 
   async #run(text: string, turn: Turn): Promise<AcpAnswer> {
@@ -45,7 +57,7 @@ export class Conversation {
     turn.signal.addEventListener('abort', this.#init.cancel);
     this.#turn = turn;
     try {
-      return turn.end(await this.#init.prompt(text));
+      return turn.end(await this.#init.prompt(text, turn));
     } finally {
       turn.signal.removeEventListener('abort', this.#init.cancel);
       this.#turn = undefined;

@@ -50,7 +50,7 @@ async function look(opening: Promise<AcpAgent>): Promise<ProbeResult> {
   const agent = await opening;
   const { description } = agent;
   try {
-    await agent.prepare('probe');
+    await agent.prepare();
     return { state: 'ready', description };
   } catch (error) {
     if (agent.needsLogin) return { state: 'needs-login', description };

@@ -1,6 +1,5 @@
 import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
 import type { AgentCard } from '../a2a/schemas.js';
-import type { Part } from '../a2a-protocol/types.js';
 import { Negotiator, type NegotiatorComponents } from '../coordination/negotiation/negotiator.js';
 import type {
   Bid,
@@ -14,6 +13,7 @@ import { UnmadeProposal } from '../coordination/negotiation/unmade-proposal.js';
 import { asInvitation } from '../coordination/swarm/invitation.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { type AgentTasks, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
+import { contentOf, JobResult } from './job-result.js';
 import { Message } from './message.js';
 
 /** What of an agent does the work of proposals where nobody decides about them. */
@@ -159,10 +159,7 @@ export class AgentProposals {
     try {
       const value = work();
       if (value instanceof Promise) {
-        value.then(
-          (settled) => this.#finish(task, settled),
-          (error) => fail(task, error),
-        );
+        value.then((settled) => this.#finish(task, settled)).catch((error) => fail(task, error));
       } else this.#finish(task, value);
     } catch (error) {
       fail(task, error);
@@ -171,24 +168,25 @@ export class AgentProposals {
 
   #finish(task: Job, value: unknown): void {
     if (isAsyncIterable(value)) return void this.#follow(task, value).catch((error) => fail(task, error));
-    complete(task, value);
+    const result = new JobResult();
+    const report = taskIn<TaskReport>(value);
+    if (report) this.#hear(task, report, result);
+    complete(task, report ? result.value : value);
   }
 
-  /** Work that says how it goes on: reports and chunks are progress, and what is left at the end is the result. */
+  /** Work that says how it goes on: reports are progress or pieces of the result. */
   async #follow(task: Job, source: AsyncIterable<unknown>): Promise<void> {
-    const chunks: unknown[] = [];
-    const artifacts: unknown[] = [];
+    const result = new JobResult();
     for await (const item of source) {
       if (task.signal.aborted) break;
       const report = taskIn<TaskReport>(item);
-      if (report) this.#hear(task, report, artifacts);
-      else chunks.push(item);
+      if (report) this.#hear(task, report, result);
+      else result.addChunk(item);
     }
-    const found = chunks.length > 0 ? chunks : artifacts;
-    if (!task.signal.aborted) complete(task, found.length > 1 ? found : found[0]);
+    if (!task.signal.aborted) complete(task, result.value);
   }
 
-  #hear(task: Job, report: TaskReport, artifacts: unknown[]): void {
+  #hear(task: Job, report: TaskReport, result: JobResult): void {
     switch (report.report) {
       case 'accepted':
         return;
@@ -196,10 +194,10 @@ export class AgentProposals {
         if (report.parts) task.progress(contentOf(report.parts));
         return;
       case 'artifact':
-        artifacts.push(contentOf(report.artifact.parts));
+        result.addArtifact(report);
         return;
       case 'message':
-        artifacts.push(contentOf(report.parts));
+        result.addMessage(report.parts);
         return;
       case 'rejected':
         throw new EclipticError('PROPOSAL_REJECTED', String(contentOf(report.parts)));
@@ -233,13 +231,6 @@ function complete(task: Job, value: unknown): void {
 /** Whoever failed too late to be heard failed alone. */
 function fail(task: Job, error: unknown): void {
   task.fail(error).catch(() => {});
-}
-
-/** Parts as plainly as they can be said: text, or data, or the parts themselves. */
-function contentOf(parts: readonly Part[]): unknown {
-  const [only, ...others] = parts;
-  if (!only || others.length > 0) return parts;
-  return only.text ?? (only.data === undefined ? parts : only.data);
 }
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {

@@ -6,9 +6,9 @@ import { type DelegationChain, extendDelegation, withDelegation } from '../a2a-p
 import { ExternalServiceError } from '../a2a-protocol/service-errors.js';
 import type { Metadata, Part } from '../a2a-protocol/types.js';
 import type { Redactor } from '../credentials/redactor.js';
-import { untilAborted } from '../mcp/upstream/until-aborted.js';
 import type { ErrorCode } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { untilAborted } from '../runtime/until-aborted.js';
 import { RemoteAnswer } from './a2a-answer.js';
 import type { A2ADelegation } from './a2a-types.js';
 import type { ExecuteTerms } from './provider-adapter.js';

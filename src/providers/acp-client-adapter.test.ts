@@ -105,23 +105,64 @@ describe('an agent over the Agent Client Protocol', () => {
 
   it('lets the session that was idle longest go when there are too many', async () => {
     const adapter = await started();
-    for (let n = 0; n <= 16; n++) await say(adapter, `do:remember ${n}`, `c${n}`);
-    expect(await say(adapter, 'do:recall', 'c16')).toBe('16');
+    for (let n = 0; n <= 8; n++) await say(adapter, `do:remember ${n}`, `c${n}`);
+    expect(await say(adapter, 'do:recall', 'c8')).toBe('8');
     expect(await say(adapter, 'do:recall', 'c0')).toBe('');
   });
 
-  it('refuses a conversation when too many are under way', async () => {
-    const adapter = await started();
+  it('lets a conversation wait while every session is busy [T-E1]', async () => {
+    const adapter = await started('good', { limits: { memoryMb: 512 } });
     const abort = new AbortController();
     const { signal } = abort;
-    const all = Array.from({ length: 16 }, (_, n) =>
-      adapter.execute({ prompt: 'do:hang', conversation: `c${n}` }, 'c', { signal }).catch(() => {}),
+    const busy = ['a', 'b'].map((conversation) =>
+      adapter.execute({ prompt: 'do:hang', conversation }, 'c', { signal }).catch(() => {}),
     );
-    await until(() => lanes.rows[0]!.providers[0]!.inFlight === 16);
-    const error = await outcome(adapter.execute({ prompt: 'do:say hi', conversation: 'more' }, 'c'));
-    expect(error.code).toBe('PROVIDER_QUEUE_FULL');
+    await until(() => lanes.rows[0]!.providers[0]!.inFlight === 2);
+    const third = say(adapter, 'do:sessions', 'c');
     abort.abort();
-    await Promise.all(all);
+    await Promise.all(busy);
+    expect(await third).toBe('2 of 3');
+  });
+
+  it('survives task after task, each in a conversation of its own, with sessions that take memory [T-E1]', async () => {
+    const args = ['--expose-gc', AGENT, 'heavy'];
+    const adapter = await started('heavy', { args, limits: { memoryMb: 512 } });
+    const pid = await say(adapter, 'do:pid', 'first');
+    for (let n = 0; n < 9; n++) {
+      expect(await adapter.health()).toMatchObject({ state: 'healthy' });
+      expect(await say(adapter, 'do:pid', `task ${n}`)).toBe(pid);
+    }
+    expect(await say(adapter, 'do:sessions', 'last')).toMatch(/^[12] of/);
+    expect(lanes.rows[0]!.providers[0]).toMatchObject({ crashes: 0 });
+  });
+
+  it('opens no session for its health check but the one that the next conversation gets [T-E1]', async () => {
+    const adapter = await started();
+    for (let n = 0; n < 3; n++) await adapter.health();
+    expect(await say(adapter, 'do:sessions', 'a')).toBe('1 of 1');
+    await adapter.health();
+    expect(await say(adapter, 'do:sessions', 'b')).toBe('2 of 2');
+  });
+
+  it('goes on with a prompt when one that waits behind it is cancelled [T-E3]', async () => {
+    const adapter = await started('good', { limits: { cancelMs: 100 } });
+    const updates: string[] = [];
+    const working = adapter.execute({ prompt: 'do:say begin\ndo:rest 600\ndo:say end' }, 'c', {
+      onUpdate: ({ text }) => updates.push(text),
+    });
+    await until(() => updates.length > 0);
+    const abort = new AbortController();
+    const waiting = adapter.execute({ prompt: 'do:say never' }, 'c', { signal: abort.signal });
+    abort.abort();
+    expect((await outcome(waiting)).code).toBe('PROVIDER_CANCELLED');
+    expect(await working).toMatchObject({ text: 'begin end ' });
+    expect(lanes.rows[0]!.providers[0]).toMatchObject({ crashes: 0 });
+  });
+
+  it('tells the agent which conversation of the mesh a prompt belongs to [T-E17]', async () => {
+    const adapter = await started();
+    const { text } = await adapter.execute({ prompt: 'do:meta' }, 'thread-7');
+    expect(JSON.parse(text)).toEqual({ 'ecliptic/correlationId': 'thread-7' });
   });
 
   it('cancels a turn, and goes on in the same session [FR-025-003]', async () => {

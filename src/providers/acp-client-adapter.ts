@@ -1,9 +1,12 @@
 import { AcpAgent, type AcpAgentInit } from '../acp/acp-agent.js';
 import type { AcpDescription } from '../acp/description.js';
+import type { MemoryUse } from '../acp/session-pool.js';
 import { Terminals } from '../acp/terminals.js';
 import type { AcpAnswer } from '../acp/turn.js';
 import { Workspace } from '../acp/workspace.js';
+import type { Child } from '../process/child.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
+import { HOST_LIMITS, type HostLimits } from './host/limits.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
 import { normalizeError } from './provider-errors.js';
@@ -26,7 +29,7 @@ export type ACPComponents = ProcessComponents & Pick<AcpAgentInit, 'gate' | 'mcp
 /** The conversation of what belongs to none, such as mail. */
 const MAIN = 'main';
 /** Real agents take seconds to start, on a busy machine many; and they may be lost in thought for a while. */
-const LIMITS = { startMs: 60_000, heartbeatMs: 15_000, silenceMs: 60_000 };
+const LIMITS: Partial<HostLimits> = { startMs: 60_000, heartbeatMs: 15_000, silenceMs: 60_000 };
 
 /** A provider that is a real agent, driven over the Agent Client Protocol in a process of its own. */
 export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACPResult> {
@@ -34,6 +37,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
   readonly #process: ProviderProcess<AcpAgent>;
   #about: AcpAgentInit | undefined;
   readonly #id: string;
+  #limitBytes = Number.POSITIVE_INFINITY;
 
   constructor(id: string, components: ACPComponents, workspaceId: string) {
     this.#id = id;
@@ -42,7 +46,8 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
       id,
       type: 'acp',
       workspaceId,
-      connect: (child) => AcpAgent.open(components.runtime, child, this.#about!),
+      connect: (child) =>
+        AcpAgent.open(components.runtime, child, { ...this.#about!, memory: () => this.#memoryOf(child) }),
       // What it ran ends with it.
       onEnd: () => void this.#about?.terminals.close(),
     });
@@ -58,7 +63,9 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
     } catch (error) {
       throw normalizeError(new EclipticError('INVALID_CONFIG', describeError(error), {}, error), 'acp');
     }
-    await this.#process.start({ ...config, limits: { ...LIMITS, ...config.limits } });
+    const limits = { ...LIMITS, ...config.limits };
+    this.#limitBytes = (limits.memoryMb ?? HOST_LIMITS.memoryMb) * 1_048_576;
+    await this.#process.start({ ...config, limits });
   }
 
   /** What the agent said of itself. */
@@ -79,7 +86,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
     try {
       await this.#process.check(async (agent) => {
         await agent.ping();
-        await agent.prepare(MAIN);
+        await agent.prepare();
       });
       return status('healthy');
     } catch (error) {
@@ -110,6 +117,10 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
 
   onReady(listener: () => void): () => void {
     return this.#process.onReady(listener);
+  }
+
+  #memoryOf({ pid }: Child): MemoryUse {
+    return { usedBytes: this.#components.memory.bytesOf(pid), limitBytes: this.#limitBytes };
   }
 }
 

@@ -7,6 +7,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 /** An agent over the Agent Client Protocol that does what its prompts say, one command a line. */
 const [mode = 'good', flag] = process.argv.slice(2);
 const sessions = new Map();
+let opened = 0;
 let logins = 0;
 
 async function connect(server) {
@@ -128,6 +129,9 @@ const commands = {
   async hang({ turn }) {
     await new Promise((resolve) => turn.signal.addEventListener('abort', resolve));
   },
+  async rest(_, ms) {
+    await new Promise((resolve) => setTimeout(resolve, Number(ms)));
+  },
   async deaf() {
     await new Promise(() => {});
   },
@@ -139,6 +143,12 @@ const commands = {
   },
   async die() {
     process.kill(process.pid, 'SIGKILL');
+  },
+  async sessions({ chunk }) {
+    await chunk(`${sessions.size} of ${opened}`);
+  },
+  async meta({ chunk, meta }) {
+    await chunk(JSON.stringify(meta));
   },
   async pid({ chunk }) {
     await chunk(String(process.pid));
@@ -169,12 +179,15 @@ const app = acp
   })
   .onRequest('session/new', ({ params }) => {
     if (mode === 'login' && logins === 0) throw acp.RequestError.authRequired();
-    const sessionId = `s${sessions.size + 1}`;
-    sessions.set(sessionId, { cwd: params.cwd, servers: params.mcpServers, said: [] });
+    const sessionId = `s${++opened}`;
+    // Each session of a heavy agent takes memory, as each of Claude's does.
+    const weight = mode === 'heavy' ? Buffer.alloc(100 * 1_048_576, 1) : undefined;
+    sessions.set(sessionId, { cwd: params.cwd, servers: params.mcpServers, said: [], weight });
     return { sessionId };
   })
   .onRequest('session/close', ({ params }) => {
     sessions.delete(params.sessionId);
+    globalThis.gc?.();
   })
   .onNotification('session/cancel', ({ params }) => {
     sessions.get(params.sessionId)?.turn?.abort();
@@ -187,7 +200,7 @@ const app = acp
     session.turn = abort;
     const update = (one) => client.notify('session/update', { sessionId, update: one });
     const chunk = (text) => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
-    const context = { client, sessionId, update, chunk, turn, servers: session.servers };
+    const context = { client, sessionId, update, chunk, turn, servers: session.servers, prompt, meta: params._meta };
     for (const line of prompt[0].text.split('\n')) {
       const [, command, rest] = /^do:(\w+) ?(.*)$/.exec(line) ?? [];
       if (command === 'remember') session.said.push(rest);

@@ -372,6 +372,22 @@ describe('an agent without a proposal handler', () => {
     expect(aborted).toBe(true);
   });
 
+  it('joins an artifact that its task handler streams in pieces [T-E2]', async () => {
+    const { asker, worker } = await start();
+    worker.onTask(async (task) => {
+      const id = task.artifact('It ', { lastChunk: false });
+      task.artifact('was ', { id, append: true, lastChunk: false });
+      if (task.text === 'wait') await new Promise<void>((resolve) => setImmediate(resolve));
+      task.artifact('built.', { id, append: true });
+      if (task.text === 'two') task.artifact({ data: { lines: 3 } });
+    });
+    expect(await asker.propose(TASK).result).toBe('It was built.');
+    expect(await asker.propose({ ...TASK, taskDescription: 'wait' }).result).toBe('It was built.');
+    expect(await asker.propose({ ...TASK, taskDescription: 'two' }).result).toEqual(['It was built.', { lines: 3 }]);
+    worker.onTask(async (task) => void task.artifact('alone'));
+    expect(await asker.propose(TASK).result).toBe('alone');
+  });
+
   it('and without any handler for work rejects', async () => {
     const { asker, worker } = await start();
     worker.onMessage(() => {});

@@ -9,7 +9,7 @@ import { ChildPipe } from './child-pipe.js';
 import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
 import { Connection } from './connection.js';
 import { type ClientSdk, explainer, isLost, loadClientSdk } from './failures.js';
-import { untilAborted } from './until-aborted.js';
+import { untilAborted } from '../../runtime/until-aborted.js';
 
 export interface ChildEndpoint {
   readonly kind: 'stdio';

@@ -14,7 +14,7 @@ import { explainer, loadClientSdk } from './failures.js';
 import { HttpRequests } from './http-requests.js';
 import type { OAuthSettings } from './login/attempt.js';
 import type { Login } from './login/login.js';
-import { untilAborted } from './until-aborted.js';
+import { untilAborted } from '../../runtime/until-aborted.js';
 
 export interface HttpEndpoint {
   readonly kind: 'http' | 'sse';

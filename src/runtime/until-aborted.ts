@@ -1,4 +1,4 @@
-/** Not everything in a handshake heeds the signal; whoever waits for it must. */
+/** Settles as the work does, or rejects as soon as the signal aborts: not all work heeds a signal. */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);
