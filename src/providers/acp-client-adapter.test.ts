@@ -128,7 +128,7 @@ describe('an agent over the Agent Client Protocol', () => {
     const args = ['--expose-gc', AGENT, 'heavy'];
     const adapter = await started('heavy', { args, limits: { memoryMb: 512 } });
     const pid = await say(adapter, 'do:pid', 'first');
-    for (let n = 0; n < 9; n++) {
+    for (let n = 0; n < 6; n++) {
       expect(await adapter.health()).toMatchObject({ state: 'healthy' });
       expect(await say(adapter, 'do:pid', `task ${n}`)).toBe(pid);
     }

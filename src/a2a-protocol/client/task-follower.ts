@@ -1,4 +1,4 @@
-import { EclipticError } from '../../runtime/errors.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
 import { takeTask } from '../read-responses.js';
 import { ExternalServiceError } from '../service-errors.js';
 import { isTerminal } from '../task-states.js';
@@ -36,6 +36,7 @@ export class TaskFollower {
   readonly #init: FollowerInit;
   #taskId: string | undefined;
   #lastEventId = '';
+  #gaveUp = false;
 
   constructor(init: FollowerInit) {
     this.#init = init;
@@ -73,7 +74,7 @@ export class TaskFollower {
         }
         if (this.#waitsForCaller) return;
       } catch (error) {
-        if (this.#taskId === undefined || !(isBroken(error) || isBusy(error))) throw error;
+        if (this.#gaveUp || this.#taskId === undefined || !(isBroken(error) || isBusy(error))) throw error;
       }
       const { limits } = this.#init.terms;
       if (resumes > 0) await limits.pause(FIRST_PAUSE_MS * 2 ** Math.min(resumes - 1, MAX_RESUMES));
@@ -112,9 +113,19 @@ export class TaskFollower {
         if (this.#waitsForCaller) return;
       } catch (error) {
         if (terms.limits.reason) throw terms.limits.reason;
-        if (!stubborn && (!(isBroken(error) || isBusy(error)) || ++unanswered > MAX_UNANSWERED)) throw error;
+        if (stubborn) continue;
+        if (!(isBroken(error) || isBusy(error))) throw error;
+        if (++unanswered > MAX_UNANSWERED) throw this.#giveUp(error);
       }
     }
+  }
+
+  /** The agent had begun: how far it came is unknown. */
+  #giveUp(error: unknown): EclipticError {
+    this.#gaveUp = true;
+    const seconds = (MAX_UNANSWERED * POLL_MS) / 1_000;
+    const message = `the agent stopped answering while it worked on task ${this.#taskId}; ${MAX_UNANSWERED + 1} questions in ${seconds} s had no answer: ${describeError(error)}`;
+    return new EclipticError('FETCH_FAILED', message, { sent: true, outcome: 'unknown' }, error);
   }
 
   get #isTurnOver(): boolean {

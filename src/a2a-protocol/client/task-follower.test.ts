@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { EclipticError } from '../../runtime/errors.js';
+import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
+import type { Task } from '../types.js';
+import { CallLimits } from './call-limits.js';
+import { TaskFollower } from './task-follower.js';
+import type { StreamedEvent, Transport } from './transport.js';
+
+const working: Task = { id: 't1', contextId: 'c1', status: { state: 'TASK_STATE_WORKING' } };
+const gone = () => new EclipticError('FETCH_FAILED', 'connect ECONNREFUSED', { sent: false });
+
+/** Follows a task of an agent that answers once and then does what `after` says. */
+function follow(after: () => Promise<unknown>, streams: boolean) {
+  const runtime = new SimulatedRuntime();
+  const limits = new CallLimits(runtime, {}, 300_000);
+  const transport: Transport = {
+    offers: () => true,
+    call: after,
+    async *stream(): AsyncGenerator<StreamedEvent> {
+      yield { event: { task: (await after()) as Task }, id: '' };
+    },
+  };
+  async function* first(): AsyncGenerator<StreamedEvent> {
+    yield { event: { task: working }, id: '1' };
+    throw gone();
+  }
+  const follower = new TaskFollower({
+    transport,
+    terms: { limits },
+    streams,
+    resumes: true,
+    asker: 'new',
+    stubborn: false,
+  });
+  const states: string[] = [];
+  const outcome = (async () => {
+    for await (const event of follower.follow(first())) if ('task' in event) states.push(event.task.status.state);
+    return 'over';
+  })().catch((error: EclipticError) => error);
+  return { runtime, outcome, states };
+}
+
+describe('a task of a remote agent', () => {
+  it.each([true, false])('fails soon after its agent has died, with streams: %s [T-E4]', async (streams) => {
+    const { runtime, outcome } = follow(async () => {
+      throw gone();
+    }, streams);
+    let error: unknown;
+    void outcome.then((result) => {
+      error = result;
+    });
+    await runtime.advance(60_000);
+    expect(error).toMatchObject({ code: 'FETCH_FAILED', details: { sent: true, outcome: 'unknown' } });
+    expect((error as EclipticError).message).toContain('task t1');
+  });
+
+  it('goes on when its agent is back in time', async () => {
+    let calls = 0;
+    const { runtime, outcome, states } = follow(async () => {
+      if (++calls < 8) throw gone();
+      return { ...working, status: { state: 'TASK_STATE_COMPLETED' } };
+    }, false);
+    await runtime.advance(60_000);
+    expect(await outcome).toBe('over');
+    expect(states).toEqual(['TASK_STATE_WORKING', 'TASK_STATE_COMPLETED']);
+  });
+});
