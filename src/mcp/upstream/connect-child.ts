@@ -5,11 +5,11 @@ import type { Child } from '../../process/child.js';
 import type { Children, Program } from '../../process/children.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { untilAborted } from '../../runtime/until-aborted.js';
 import { ChildPipe } from './child-pipe.js';
 import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
 import { Connection } from './connection.js';
 import { type ClientSdk, explainer, isLost, loadClientSdk } from './failures.js';
-import { untilAborted } from '../../runtime/until-aborted.js';
 
 export interface ChildEndpoint {
   readonly kind: 'stdio';

@@ -8,13 +8,13 @@ import {
 import type { Redactor } from '../../credentials/redactor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { untilAborted } from '../../runtime/until-aborted.js';
 import { clientFor, HANDSHAKE_MS } from './client.js';
 import { Connection } from './connection.js';
 import { explainer, loadClientSdk } from './failures.js';
 import { HttpRequests } from './http-requests.js';
 import type { OAuthSettings } from './login/attempt.js';
 import type { Login } from './login/login.js';
-import { untilAborted } from '../../runtime/until-aborted.js';
 
 export interface HttpEndpoint {
   readonly kind: 'http' | 'sse';
