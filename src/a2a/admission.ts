@@ -125,4 +125,7 @@ export class Admission {
 }
 
 const CLOSING: Failure = { code: 'NODE_STOPPED', reason: 'the node is stopping and opens no more conversations' };
-const PERMITS_FULL: Failure = { code: 'PERMITS_FULL', reason: 'too many conversations wait for an answer' };
+const PERMITS_FULL: Failure = {
+  code: 'PERMITS_FULL',
+  reason: 'too many conversations of this sender wait for an answer',
+};

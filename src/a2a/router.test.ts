@@ -656,7 +656,6 @@ describe('the traces of a message', () => {
       ['STORE_REQUIRED', () => here.send('asker', 'sun', { metadata: { durable: true } })],
       ['STORE_REQUIRED', () => here.send('asker', '*', { metadata: { durable: true } })],
       ['PERMITS_FULL', () => here.send('asker', 'sun', { type: 'request', thread: 'one more' })],
-      ['PERMITS_FULL', () => here.send('sun', '*', { thread: 'one more' })],
       ['DELIVERY_FAILED', () => here.send('asker', 'far')],
       ['AGENT_NOT_FOUND', () => here.router.receive({ ...there.envelope('far', 'nobody') }, 'there')],
       ['SENDER_REFUSED', () => here.router.receive({ ...there.envelope('ghost', 'sun') }, 'there')],

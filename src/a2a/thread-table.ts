@@ -1,7 +1,8 @@
 import type { Runtime } from '../runtime/runtime.js';
 import type { ValidEnvelope } from './envelope.js';
+import { ReplyShares, type Share } from './reply-shares.js';
 import type { A2AEnvelope, A2AMessageType } from './schemas.js';
-import { Thread, type Waiter } from './thread.js';
+import { QUESTIONS, Thread, type Waiter } from './thread.js';
 
 export interface ThreadTableInit {
   /** Threads whose messages are remembered. Default 512. */
@@ -60,8 +61,8 @@ class Generation {
 /**
  * The conversations of the mesh. Two generations: a message moves its thread to the young one, and when that has half
  * of what may be kept, the old one is forgotten as a whole. But a thread in which somebody waits for an answer keeps
- * its permits, however old: forgetting messages never turns an honest reply into a violation. When too many wait, a
- * new conversation is refused instead.
+ * its permits, however old: forgetting messages never turns an honest reply into a violation. When too many wait, the
+ * owners that opened the most of them are refused further ones.
  */
 export class ThreadTable {
   readonly #runtime: Runtime;
@@ -70,8 +71,10 @@ export class ThreadTable {
   #old: Generation;
   /** The thread that was asked for last: most questions come several at a time. */
   #latest: Thread | undefined;
-  #waiting = 0;
+  readonly #shares: ReplyShares;
   #nextExpiry = 0;
+  /** Threads that the young generation began with: it is full only when it has as many others. */
+  #carried = 0;
 
   constructor(runtime: Runtime, init: ThreadTableInit = {}) {
     this.#runtime = runtime;
@@ -83,13 +86,14 @@ export class ThreadTable {
       waiting: init.waiting ?? 100_000,
       waitMs: init.waitMs ?? 3_600_000,
     };
+    this.#shares = new ReplyShares(this.#init.waiting);
     this.#young = this.#generation();
     this.#old = this.#generation();
   }
 
   /** Conversations that wait for an answer. */
   get waiting(): number {
-    return this.#waiting;
+    return this.#shares.asked;
   }
 
   find(id: string): Thread | undefined {
@@ -122,37 +126,38 @@ export class ThreadTable {
     return id !== undefined && this.find(id)?.isReply(type, sender, recipient) === true;
   }
 
-  /** Notes a message that opens a conversation, or opens it further. False when too many wait for an answer already. */
+  /** Notes a message that opens a conversation, or opens it further. False when its opener has no room for one more. */
   opened(
     thread: Thread | undefined,
     envelope: ValidEnvelope,
     opener: string,
     responder: string | ReadonlySet<string>,
   ): boolean {
-    const more = !thread?.awaits(opener, responder);
-    if (more && this.#waiting >= this.#init.waiting && !this.#expireWaiting()) return false;
+    const asked = typeof responder === 'string' && QUESTIONS.has(envelope.type);
+    const awaited = thread?.awaits(opener, responder) === true;
+    const share = this.#shares.of(opener);
+    if (asked && !awaited && !this.#shares.hasRoom(share) && !this.#expireWaiting(share)) return false;
     const young = this.#keepYoung(thread, envelope.correlationId!);
-    if (!more && typeof responder === 'string' && endsOwnStream(envelope.type)) {
-      if (young.release(opener, responder)) this.#waiting--;
-    } else if (young.open(opener, responder, this.#runtime.now())) this.#waiting++;
+    if (awaited && endsOwnStream(envelope.type)) young.release(opener, responder as string);
+    else if (!awaited) young.open(share, opener, responder, asked, this.#runtime.now());
     this.#record(young, envelope);
     return true;
   }
 
   /** Notes a reply. */
   replied(thread: Thread, envelope: ValidEnvelope, sender: string, recipient: string): void {
-    if (thread.answered(envelope.type, sender, recipient)) this.#waiting--;
+    thread.answered(envelope.type, sender, recipient);
     this.#record(this.#keepYoung(thread, thread.id), envelope);
   }
 
   /** The opener waits no longer for that responder. */
   release(id: string, opener: string, responder: string): void {
-    if (this.find(id)?.release(opener, responder)) this.#waiting--;
+    this.find(id)?.release(opener, responder);
   }
 
   /** The opener gave up, or its message never left. A late reply is recognised while the thread is remembered. */
   abandon(id: string, opener: string): void {
-    this.#waiting -= this.find(id)?.abandon(opener) ?? 0;
+    this.find(id)?.abandon(opener);
   }
 
   #record(thread: Thread, envelope: ValidEnvelope): void {
@@ -179,7 +184,7 @@ export class ThreadTable {
   #rotateIfDue(): void {
     const { threads, bytes, maxAgeMs } = this.#init;
     const young = this.#young;
-    const full = young.threads.length >= Math.max(threads / 2, this.#waiting * 2) || young.bytes >= bytes / 2;
+    const full = young.threads.length >= Math.max(threads / 2, this.#carried * 2) || young.bytes >= bytes / 2;
     const age = this.#runtime.now() - young.since;
     if (!full && age < maxAgeMs / 2) return;
     const forgotten = [this.#old, ...(age >= maxAgeMs ? [young] : [])];
@@ -187,6 +192,7 @@ export class ThreadTable {
     this.#young = this.#generation();
     this.#latest = undefined;
     for (const generation of forgotten) this.#carryWaiting(generation);
+    this.#carried = this.#young.threads.length;
   }
 
   /** Of a forgotten generation, only what somebody waits for stays, and only its permits. */
@@ -199,15 +205,15 @@ export class ThreadTable {
   }
 
   /** Lets go of what waited too long; looks at most once a second, since it looks at everything. */
-  #expireWaiting(): boolean {
+  #expireWaiting(share: Share): boolean {
     const now = this.#runtime.now();
     if (now < this.#nextExpiry) return false;
     this.#nextExpiry = now + 1_000;
     const limit = now - this.#init.waitMs;
     for (const generation of [this.#old, this.#young]) {
-      for (const thread of generation.threads) this.#waiting -= thread.expire(limit);
+      for (const thread of generation.threads) thread.expire(limit);
     }
-    return this.#waiting < this.#init.waiting;
+    return this.#shares.hasRoom(share);
   }
 
   #generation(): Generation {

@@ -1,4 +1,5 @@
 import { ValidEnvelope } from './envelope.js';
+import type { Share } from './reply-shares.js';
 import type { A2AMessageType } from './schemas.js';
 
 /** Types that answer; only these can be replies. */
@@ -11,20 +12,95 @@ export const REPLIES: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
   'stream-end',
   'error',
 ]);
+/** Openings whose sender waits for an answer. */
+export const QUESTIONS: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
+  'request',
+  'task-proposal',
+  'stream-start',
+]);
 /** Replies after which the opener waits for nothing more. */
 const FINAL: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>(['response', 'task-reject', 'stream-end', 'error']);
 
+/** What the permit of a broadcast is found by. No agent has this name. */
+const EVERYONE = '*';
+
 /** The right of one agent, or of everyone a broadcast reached, to reply to the one that opened the thread to it. */
-interface Permit {
+export class Permit {
+  readonly share: Share;
   readonly opener: string;
-  readonly responder: string | ReadonlySet<string>;
-  openedAt: number;
-  /** Does the opener still wait? */
-  waiting: boolean;
-  /** Of a broadcast's responders, those that have not answered yet. */
-  readonly unanswered: Set<string> | undefined;
+  /** The responder, or `*` for everyone a broadcast reached. */
+  readonly name: string;
   /** Another pair in the same thread. */
   readonly next: Permit | undefined;
+  /** Everyone that broadcasts reached, and of those, the agents that have not answered yet. */
+  private reached: Set<string> | undefined;
+  private unanswered: Set<string> | undefined;
+  openedAt: number;
+  /** `asked`: the opener waits for an answer. `noticed`: a reply may come, though the message asked for none. */
+  state: 'asked' | 'noticed' | 'settled';
+  private kept: boolean;
+
+  constructor(share: Share, opener: string, responder: string | ReadonlySet<string>, next: Permit | undefined) {
+    this.share = share;
+    this.opener = opener;
+    this.name = typeof responder === 'string' ? responder : EVERYONE;
+    this.next = next;
+    this.reached = undefined;
+    this.unanswered = undefined;
+    this.openedAt = 0;
+    this.state = 'settled';
+    this.kept = false;
+  }
+
+  /** How many may reply by it. */
+  get weight(): number {
+    return this.reached?.size ?? 1;
+  }
+
+  include(reached: ReadonlySet<string>): void {
+    this.reached ??= new Set();
+    this.unanswered ??= new Set();
+    for (const one of reached) {
+      this.reached.add(one);
+      this.unanswered.add(one);
+    }
+  }
+
+  includes(responder: string): boolean {
+    return this.reached?.has(responder) ?? this.name === responder;
+  }
+
+  awaits(responder: string): boolean {
+    return this.state !== 'settled' && this.unanswered?.has(responder) !== false;
+  }
+
+  open(asked: boolean, now: number): void {
+    this.openedAt = now;
+    if (this.state === 'asked') return;
+    this.state = asked ? 'asked' : 'noticed';
+    if (asked) this.share.take();
+    else if (!this.kept) {
+      this.kept = true;
+      this.share.keep(this);
+    }
+  }
+
+  settle(): void {
+    if (this.state === 'asked') this.share.giveBack();
+    this.state = 'settled';
+  }
+
+  /** Its share keeps it no longer. */
+  letGo(): false {
+    this.kept = false;
+    return false;
+  }
+
+  /** That responder has answered, or its answer is not wanted any more. */
+  release(responder: string): void {
+    this.unanswered?.delete(responder);
+    if (!this.unanswered?.size) this.settle();
+  }
 }
 
 /** Somebody on this node who waits for an answer in a thread it began. */
@@ -32,6 +108,8 @@ export interface Waiter {
   readonly agentId: string;
 }
 
+/** A thread with more pairs than this finds them by an index. */
+const UNINDEXED_PERMITS = 16;
 /** Fixed cost of an envelope beyond its payload, for memory bounds. */
 const ENVELOPE_OVERHEAD = 256;
 
@@ -52,6 +130,9 @@ export class Thread {
   keptIn: object | undefined;
   // Not #private: a thread is made for every request, and private names make that measurably slower.
   private permit: Permit | undefined;
+  private permits = 0;
+  private broadcasts = 0;
+  private index: Map<string, Permit> | undefined;
   private latest: Remembered | undefined;
   private count = 0;
   private size = 0;
@@ -62,6 +143,7 @@ export class Thread {
     this.keptIn = undefined;
     this.waiter = waiter;
     this.permit = undefined;
+    this.index = undefined;
     this.latest = undefined;
   }
 
@@ -72,36 +154,33 @@ export class Thread {
 
   /** Does `opener` already wait for an answer of `responder`? */
   awaits(opener: string, responder: string | ReadonlySet<string>): boolean {
-    return typeof responder === 'string' && this.#find(opener, responder, true) !== undefined;
+    return typeof responder === 'string' && this.#find(opener, responder, true)?.state === 'asked';
   }
 
-  /** Grants the right to reply; true when that adds one more that waits for an answer. */
-  open(opener: string, responder: string | ReadonlySet<string>, now: number): boolean {
-    if (this.awaits(opener, responder)) return false;
-    const existing = typeof responder === 'string' ? this.#find(opener, responder) : undefined;
-    if (existing && existing.unanswered === undefined) {
-      existing.waiting = true;
-      existing.openedAt = now;
-    } else {
-      const unanswered = typeof responder === 'string' ? undefined : new Set(responder);
-      this.permit = { opener, responder, openedAt: now, waiting: true, unanswered, next: this.permit };
+  /** Grants the right to reply. Of several broadcasts of one opener in a thread, one permit covers all. */
+  open(share: Share, opener: string, responder: string | ReadonlySet<string>, asked: boolean, now: number): void {
+    let permit = this.#granted(opener, typeof responder === 'string' ? responder : EVERYONE);
+    if (!permit) {
+      permit = new Permit(share, opener, responder, this.permit);
+      this.permit = permit;
+      this.permits++;
+      this.index?.set(keyOf(opener, permit.name), permit);
     }
-    return true;
+    if (typeof responder !== 'string') {
+      permit.include(responder);
+      this.broadcasts++;
+    }
+    permit.open(asked, now);
   }
 
-  /** Notes a reply; true when it was the one that the opener waited for. */
-  answered(type: A2AMessageType, sender: string, recipient: string): boolean {
-    return FINAL.has(type) && this.release(recipient, sender);
+  /** Notes a reply. */
+  answered(type: A2AMessageType, sender: string, recipient: string): void {
+    if (FINAL.has(type)) this.release(recipient, sender);
   }
 
-  /** The opener waits no longer for that responder; true when it then waits no longer at all. */
-  release(opener: string, responder: string): boolean {
-    const permit = this.#find(opener, responder, true);
-    if (!permit) return false;
-    permit.unanswered?.delete(responder);
-    if (permit.unanswered && permit.unanswered.size > 0) return false;
-    permit.waiting = false;
-    return true;
+  /** The opener waits no longer for that responder. */
+  release(opener: string, responder: string): void {
+    this.#find(opener, responder, true)?.release(responder);
   }
 
   /** Has anybody opened it yet? */
@@ -109,30 +188,18 @@ export class Thread {
     return this.permit !== undefined;
   }
 
-  /** The opener waits for nobody any more; returns how many it waited for. */
-  abandon(opener: string): number {
-    let abandoned = 0;
-    for (let permit = this.permit; permit; permit = permit.next) {
-      if (!permit.waiting || permit.opener !== opener) continue;
-      permit.waiting = false;
-      abandoned++;
-    }
-    return abandoned;
+  /** The opener waits for nobody any more. */
+  abandon(opener: string): void {
+    for (let permit = this.permit; permit; permit = permit.next) if (permit.opener === opener) permit.settle();
   }
 
-  /** Lets go of permits opened before `limit` that still wait; returns how many. */
-  expire(limit: number): number {
-    let expired = 0;
-    for (let permit = this.permit; permit; permit = permit.next) {
-      if (!permit.waiting || permit.openedAt >= limit) continue;
-      permit.waiting = false;
-      expired++;
-    }
-    return expired;
+  /** Settles permits opened before `limit`. */
+  expire(limit: number): void {
+    for (let permit = this.permit; permit; permit = permit.next) if (permit.openedAt < limit) permit.settle();
   }
 
   get waiting(): boolean {
-    for (let permit = this.permit; permit; permit = permit.next) if (permit.waiting) return true;
+    for (let permit = this.permit; permit; permit = permit.next) if (permit.state !== 'settled') return true;
     return false;
   }
 
@@ -183,16 +250,34 @@ export class Thread {
 
   /** The permit of that pair; with `waiting`, one that still waits for that responder. */
   #find(opener: string, responder: string, waiting = false): Permit | undefined {
+    const own = this.#granted(opener, responder);
+    if (own && (!waiting || own.awaits(responder))) return own;
+    if (this.broadcasts === 0) return undefined;
+    const broadcast = this.#granted(opener, EVERYONE);
+    if (!broadcast?.includes(responder)) return undefined;
+    return !waiting || broadcast.awaits(responder) ? broadcast : undefined;
+  }
+
+  /** The permit for exactly that responder, or for everyone a broadcast reached. */
+  #granted(opener: string, responder: string): Permit | undefined {
+    if (this.permits > UNINDEXED_PERMITS) return this.#indexed().get(keyOf(opener, responder));
     for (let permit = this.permit; permit; permit = permit.next) {
-      if (permit.opener !== opener || !covers(permit.responder, responder)) continue;
-      if (!waiting || (permit.waiting && permit.unanswered?.has(responder) !== false)) return permit;
+      if (permit.opener === opener && permit.name === responder) return permit;
     }
     return undefined;
   }
+
+  #indexed(): Map<string, Permit> {
+    if (this.index) return this.index;
+    this.index = new Map();
+    for (let permit = this.permit; permit; permit = permit.next)
+      this.index.set(keyOf(permit.opener, permit.name), permit);
+    return this.index;
+  }
 }
 
-function covers(responders: string | ReadonlySet<string>, responder: string): boolean {
-  return typeof responders === 'string' ? responders === responder : responders.has(responder);
+function keyOf(opener: string, responder: string): string {
+  return `${opener} ${responder}`;
 }
 
 function weigh(envelope: ValidEnvelope): number {

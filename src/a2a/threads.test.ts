@@ -227,7 +227,6 @@ describe('conversations that wait for an answer', () => {
     await ask(mesh, 'two');
     const third = await ask(mesh, 'three');
     expect(third).toMatchObject({ delivered: false, error: 'PERMITS_FULL' });
-    expect((await mesh.send('asker', '*', { thread: 'three' })).error).toBe('PERMITS_FULL');
     expect(mesh.node.threads.get('three')).toEqual([]);
     expect(mesh.inbox('expert')).toHaveLength(2);
     expect(outcome(await answer(mesh, 'one', 'stream-data'))).toBe('delivered');
@@ -326,6 +325,79 @@ describe('conversations that wait for an answer', () => {
     await stream.return();
     await runtime.runUntilIdle(0);
     expect(node.threads.waiting).toBe(0);
+  });
+});
+
+describe('the share of each opener', () => {
+  /** Another node's agents, which `here` knows; their messages arrive as over a link. */
+  async function startWithMember(threads: ThreadTableInit = {}) {
+    const { here, there } = await startPair({ limits: { threads } });
+    for (const id of ['asker', 'flooder']) here.join(id, { tier: 3 });
+    here.join('expert', { tier: 1 });
+    for (const id of ['member', 'member2']) there.join(id, { tier: 3 });
+    introduce(here, there);
+    const fromMember = (type: A2AMessageType, thread: string, id = 'member') =>
+      here.router.take(there.envelope(id, 'expert@here', { type, thread }), 'there');
+    return { here, there, fromMember };
+  }
+
+  it('keeps notifications from stopping requests, from this node or another [T-C2 T-F2]', async () => {
+    const { here, there, fromMember } = await startWithMember();
+    for (let n = 0; n < 110_000; n++) {
+      here.router.take(there.envelope('member', 'expert@here', { thread: `remote ${n}` }), 'there');
+      if (n % 1_000 === 0) await here.runtime.runUntilIdle(0);
+    }
+    for (let n = 0; n < 5_000; n++) await here.send('flooder', 'expert', { thread: `local ${n}` });
+    expect(here.node.threads.waiting).toBe(0);
+    for (const from of ['asker', 'flooder']) expect(outcome(await ask(here, `of ${from}`, from))).toBe('delivered');
+    for (const id of ['member', 'member2'])
+      expect(outcome(await fromMember('request', `of ${id}`, id))).toBe('delivered');
+    expect(outcome(await answer(here, 'of asker'))).toBe('delivered');
+  });
+
+  it('lets the owner of open requests fill its own share, and the others go on [T-C2 T-F2]', async () => {
+    const { here, fromMember } = await startWithMember({ waiting: 100 });
+    for (let n = 0; n < 100; n++) expect(outcome(await fromMember('request', `r ${n}`))).toBe('delivered');
+    expect(outcome(await fromMember('request', 'one more'))).toBe('PERMITS_FULL');
+    // Its node's other agent has a part of the node's share, and so have the agents of this node of the whole.
+    expect(outcome(await fromMember('request', 'other', 'member2'))).toBe('delivered');
+    for (let n = 0; n < 40; n++) expect(outcome(await ask(here, `a ${n}`))).toBe('delivered');
+    for (let n = 0; n < 30; n++) expect(outcome(await ask(here, `f ${n}`, 'flooder'))).toBe('delivered');
+    expect(here.node.threads.waiting).toBe(171);
+    for (let n = 0; n < 100; n++) await ask(here, `a more ${n}`);
+    expect(here.node.threads.waiting).toBeLessThan(200);
+    expect(outcome(await answer(here, 'a 0'))).toBe('delivered');
+  });
+
+  it('replaces an owner’s oldest notifications by its later ones, never its requests [T-C2]', async () => {
+    const mesh = await startTalk({ threads: 8 });
+    await ask(mesh, 'asked');
+    await mesh.send('asker', 'expert', { thread: 'noticed, then asked' });
+    await ask(mesh, 'noticed, then asked');
+    await mesh.send('asker', 'expert', { thread: 'old' });
+    await mesh.send('asker2', 'expert', { thread: 'of another' });
+    for (let n = 0; n < 20_000; n++) await mesh.send('asker', 'expert', { thread: `n ${n}` });
+    expect(outcome(await answer(mesh, 'asked'))).toBe('delivered');
+    expect(outcome(await answer(mesh, 'noticed, then asked'))).toBe('delivered');
+    expect(outcome(await answer(mesh, 'old'))).toBe('TIER_VIOLATION');
+    expect(outcome(await answer(mesh, 'n 17500'))).toBe('delivered');
+    expect(outcome(await answer(mesh, 'of another', 'response', 'expert', 'asker2'))).toBe('delivered');
+    expect(mesh.node.threads.waiting).toBe(0);
+  });
+
+  it('costs no more for the pairs of a long thread than for those of a short one [T-C2]', async () => {
+    const mesh = await startMesh();
+    for (let n = 0; n < 60; n++) mesh.join(`a${n}`, { tier: 3 });
+    for (let n = 0; n < 60; n++) mesh.join(`e${n}`, { tier: 1 });
+    for (let n = 0; n < 60; n++) for (let m = 0; m < 60; m++) await ask(mesh, 't', `a${n}`, `e${m}`);
+    for (let n = 0; n < 20; n++) await mesh.send('a0', '*', { thread: 't' });
+    expect(mesh.node.threads.waiting).toBe(3_600);
+    for (let n = 0; n < 60; n++) {
+      for (let m = 0; m < 60; m++) {
+        expect(outcome(await answer(mesh, 't', 'response', `e${m}`, `a${n}`))).toBe('delivered');
+      }
+    }
+    expect(mesh.node.threads.waiting).toBe(0);
   });
 });
 

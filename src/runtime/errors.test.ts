@@ -141,9 +141,10 @@ const triggers: Record<Met, () => unknown> = {
     return { error: refused };
   },
   PERMITS_FULL: async () => {
-    const { alice } = await start({ limits: { threads: { waiting: 1 } } });
-    await alice.send('bob', 1, { thread: 'first' });
-    return alice.send('bob', 1, { thread: 'second' });
+    const { alice, bob } = await start({ limits: { threads: { waiting: 1 } } });
+    bob.onRequest(() => new Promise(() => {}));
+    void alice.request('bob', 1).catch(() => {});
+    return alice.request('bob', 1);
   },
   EXPIRED: async () => {
     const { node, runtime } = await start();
