@@ -1,5 +1,14 @@
 import { splitAddress } from './address.js';
-import type { Permit } from './thread.js';
+
+/** A reply permit, as its share sees it. */
+interface SharedPermit {
+  readonly state: 'asked' | 'noticed' | 'settled';
+  /** How many may reply by it. */
+  readonly weight: number;
+  settle(): void;
+  /** The share keeps it no longer. */
+  letGo(): false;
+}
 
 /** Responders that one owner's messages which ask for no answer may leave with the right to reply. */
 const NOTICES = 4_096;
@@ -17,7 +26,7 @@ export class Share {
   /** Shares directly below this one that have such permits. */
   #active = 0;
   /** Permits for replies to messages that ask for none, oldest first. Their owner's next ones replace them. */
-  #notices: Permit[] | undefined;
+  #notices: SharedPermit[] | undefined;
   #weight = 0;
 
   constructor(parent?: Share) {
@@ -63,7 +72,7 @@ export class Share {
   }
 
   /** Keeps a permit that later ones of the same local agent, or of the same other node, may replace. */
-  keep(permit: Permit): void {
+  keep(permit: SharedPermit): void {
     const above = this.#parent;
     if (above?.isOwned) {
       above.keep(permit);
