@@ -20,6 +20,7 @@ const SUITES = [
   'test/credentials',
   'src/onramp',
   'test/onramp',
+  'test/memory',
 ];
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -35,6 +35,15 @@ function sameDeletions(a: Replica, b: Replica): boolean {
   return Y.equalDeleteSets(of(a), of(b));
 }
 
+describe('a segment from the wire', () => {
+  it('keeps no more memory than its update needs [T-F15]', () => {
+    const author = replica('ada');
+    const wire = { ...change(author, () => map(author).set('k', 1)).wire(true) };
+    const { update } = Segment.read(wire);
+    expect(update.buffer.byteLength).toBe(update.length);
+  });
+});
+
 describe('segments', () => {
   it('lead to the same document in whatever order, and however often, they come [P28]', () => {
     const arbOps = fc.array(fc.tuple(fc.nat(2), fc.nat(5), fc.nat(20), fc.string({ maxLength: 5 })), { maxLength: 30 });

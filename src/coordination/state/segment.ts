@@ -52,8 +52,6 @@ export class Segment implements SegmentInit {
   readonly after: Readonly<Record<string, number>>;
   readonly update: Uint8Array;
   #signature: string;
-  #unsigned: SegmentWire | undefined;
-  #signed: SegmentWire | undefined;
 
   constructor(init: SegmentInit, signature = '') {
     this.stream = init.stream;
@@ -75,7 +73,7 @@ export class Segment implements SegmentInit {
     }
     const { stream, first, number, after, update, signature } = wire.data;
     if (first > number) throw unreadable('it ends before it begins');
-    return new Segment({ stream, first, number, after, update: Buffer.from(update, 'base64') }, signature);
+    return new Segment({ stream, first, number, after, update: decoded(update) }, signature);
   }
 
   /** Was exactly this value made by a segment of this process? Then nobody else can have touched it. */
@@ -108,17 +106,9 @@ export class Segment implements SegmentInit {
 
   /** For agents of this node, who need no proof, and for whoever does. */
   wire(signed: boolean): SegmentWire {
-    if (signed) {
-      this.#signed ??= this.#write(this.#signature);
-      return this.#signed;
-    }
-    this.#unsigned ??= this.#write('');
-    return this.#unsigned;
-  }
-
-  #write(signature: string): SegmentWire {
     const { stream, first, number, after } = this;
-    const wire = { stream, first, number, after, update: Buffer.from(this.update).toString('base64'), signature };
+    const update = Buffer.from(this.update).toString('base64');
+    const wire = { stream, first, number, after, update, signature: signed ? this.#signature : '' };
     MADE_HERE.set(wire, this);
     return wire;
   }
@@ -131,6 +121,11 @@ export class Segment implements SegmentInit {
 
 /** Payloads are shared by reference within a process: such a one need not be read, nor its signature checked. */
 const MADE_HERE = new WeakMap<object, Segment>();
+
+/** A document keeps its segments, and a small slice of Buffer's pool would keep eight kilobytes with each of them. */
+function decoded(base64: string): Uint8Array {
+  return new Uint8Array(Buffer.from(base64, 'base64'));
+}
 
 export function unreadable(reason: string): EclipticError {
   return new EclipticError('CRDT_DESERIALIZATION_FAILED', `an update cannot be taken: ${reason}`, { reason });
