@@ -77,6 +77,24 @@ describe('two globs', () => {
     expect(overlaps(normalGlob(other), normalGlob(one))).toBe(expected);
   });
 
+  it('are compared in bounded time, however they are made [T-F6]', () => {
+    const started = process.cpuUsage();
+    const stars = (length: number, sign: string) => Array.from({ length }, () => `*${sign}`).join('');
+    const deep = (length: number) => Array.from({ length }, () => '**/*a*').join('/');
+    const choices = (text: string) =>
+      `{${Array.from({ length: 60 }, (_, n) => String.fromCodePoint(200 + n)).join(',')}}${text}`;
+    const pairs = [
+      [`${stars(240, 'a')}b`, `${stars(240, 'a')}c`],
+      [`${deep(60)}/b`, `${deep(60)}/c`],
+      [choices(`${stars(16, 'a')}b`), choices(`${stars(16, 'a')}c`)],
+      [choices('*[!b]*[!b]*[a-z]*b'), choices('*[!b]*[!b]*[a-z]*c')],
+    ] as const;
+    for (const [one, other] of pairs) overlaps(normalGlob(one), normalGlob(other));
+    const { user, system } = process.cpuUsage(started);
+    expect((user + system) / 1_000).toBeLessThan(1_000);
+    expect(() => normalGlob(choices(stars(100, 'a')))).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENTS' }));
+  });
+
   it('take a file’s name as it is where it is one', () => {
     expect(overlaps(normalGlob('app/[id]/page.tsx'), literalGlob('app/[id]/page.tsx'))).toBe(true);
     expect(overlaps(normalGlob('a/b'), literalGlob('a/*'))).toBe(false);

@@ -1,19 +1,23 @@
 import { EclipticError } from '../../runtime/errors.js';
 
-/** Characters of one glob, and how many plain ones its braces and brackets may stand for. */
+/** Characters of one glob, how many plain ones its braces may stand for, and the characters of all of those. */
 const MAX_CHARS = 500;
 const MAX_ALTERNATIVES = 64;
+const MAX_EXPANDED_CHARS = 2_048;
 
-/** Ranges of code points, first and last of each. */
+/** Ranges of code points in order, first and last of each. */
 type CharSet = readonly (readonly [number, number])[];
 /** One character of a set, or any number of any. */
-type Token = CharSet | typeof STAR;
-/** One name of a path, or any number of them. */
-type Segment = readonly Token[] | typeof ANY_DEPTH;
-type Pattern = readonly Segment[];
+type Token = CharSet | typeof MANY;
+/** One name of a path. */
+interface Name {
+  readonly text: string;
+  readonly tokens: readonly Token[];
+}
+/** Names, or any number of any. */
+type Pattern = readonly (Name | typeof MANY)[];
 
-const STAR = 'star';
-const ANY_DEPTH = 'any depth';
+const MANY = 'many';
 const LAST = 0x10ffff;
 const SLASH = 0x2f;
 const ANY: CharSet = [
@@ -32,8 +36,19 @@ export function normalGlob(glob: string): string {
   if (/^([a-z]:|~)?\//.test(text) || names.includes('..')) throw refused(glob, 'it leads out of the repository');
   while (names.at(-1) === '**') names.pop();
   const normal = names.length === 0 ? '**' : names.join('/');
-  alternatives(normal);
+  if (weightOf(normal) > MAX_EXPANDED_CHARS) {
+    throw refused(glob, `its braces stand for more than ${MAX_EXPANDED_CHARS} characters`);
+  }
   return normal;
+}
+
+/** Is this a glob as `normalGlob` writes it? */
+export function isNormalGlob(text: string): boolean {
+  try {
+    return normalGlob(text) === text;
+  } catch {
+    return false;
+  }
 }
 
 function normalText(path: string): string {
@@ -45,18 +60,35 @@ export function literalGlob(path: string): string {
   return normalText(path).replace(/[*?[{]/g, (sign) => `[${sign}]`);
 }
 
-/** Is there a path that both mean? */
+/** How much it takes to compare this glob with another: the characters of all that its braces stand for. */
+export function weightOf(glob: string): number {
+  return alternatives(glob).reduce((sum, text) => sum + text.length, 0);
+}
+
+/** Is there a path that both mean? Takes at most the product of both weights in steps. */
 export function overlaps(one: string, other: string): boolean {
+  const compared = new Map<string, boolean>();
+  const same = (a: Name, b: Name) => {
+    const key = `${a.text}/${b.text}`;
+    const known = compared.get(key) ?? meet(a.tokens, b.tokens, intersect);
+    compared.set(key, known);
+    return known;
+  };
   const others = patterns(other);
-  return patterns(one).some((mine) => others.some((theirs) => meet(mine, theirs, 0, 0, new Map())));
+  return patterns(one).some((mine) => others.some((theirs) => meet(mine, theirs, same)));
 }
 
 function patterns(glob: string): Pattern[] {
   // Brackets are in the names of real files, too: both readings count.
   return alternatives(glob).flatMap((text) => {
     const readings = text.includes('[') ? [true, false] : [true];
-    return readings.map((sets) => [...text.split('/').map((name) => segment(name, sets)), ANY_DEPTH]);
+    return readings.map((sets) => withoutRepeats([...text.split('/').map((name) => nameOf(name, sets)), MANY]));
   });
+}
+
+/** Any number of any, twice in a row, is the same as once. */
+function withoutRepeats<T>(sequence: readonly (T | typeof MANY)[]): (T | typeof MANY)[] {
+  return sequence.filter((element, at) => element !== MANY || sequence[at - 1] !== MANY);
 }
 
 function refused(glob: string, why: string): EclipticError {
@@ -104,8 +136,8 @@ function firstBraces(glob: string): readonly [number, number, string[]] | undefi
   return undefined;
 }
 
-function segment(text: string, sets: boolean): Segment {
-  if (text === '**') return ANY_DEPTH;
+function nameOf(text: string, sets: boolean): Name | typeof MANY {
+  if (text === '**') return MANY;
   const tokens: Token[] = [];
   const chars = [...text];
   for (let at = 0; at < chars.length; at++) {
@@ -115,10 +147,10 @@ function segment(text: string, sets: boolean): Segment {
       tokens.push(set.chars);
       at = set.end;
     } else if (char === '*') {
-      if (tokens.at(-1) !== STAR) tokens.push(STAR);
+      tokens.push(MANY);
     } else tokens.push(char === '?' ? ANY : [[char.codePointAt(0)!, char.codePointAt(0)!]]);
   }
-  return tokens;
+  return { text: sets ? text : `[]${text}`, tokens: withoutRepeats(tokens) };
 }
 
 /** A set in brackets; undefined where the bracket is only a character. */
@@ -135,7 +167,7 @@ function bracketed(text: readonly string[], start: number): { chars: CharSet; en
     ranges.push([Math.min(from, to), Math.max(from, to)]);
     if (isRange) at += 2;
   }
-  return { chars: negated ? without(ranges) : ranges, end };
+  return { chars: negated ? without(ranges) : merged(ranges), end };
 }
 
 /** All characters of a name but those. */
@@ -151,38 +183,64 @@ function without(ranges: readonly [number, number][]): CharSet {
   return left;
 }
 
-/** Can the rest of both patterns mean one path? */
-function meet(one: Pattern, other: Pattern, i: number, j: number, known: Map<number, boolean>): boolean {
-  return search(one, other, i, j, known, ANY_DEPTH, (a, b) => {
-    return search(a as readonly Token[], b as readonly Token[], 0, 0, new Map(), STAR, (x, y) =>
-      intersect(x as CharSet, y as CharSet),
-    );
-  });
+function merged(ranges: readonly [number, number][]): CharSet {
+  const whole: [number, number][] = [];
+  for (const [from, to] of ranges.toSorted(([a], [b]) => a - b)) {
+    const last = whole.at(-1);
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to);
+    else whole.push([from, to]);
+  }
+  return whole;
 }
 
-/** Do two sequences, in which `many` stands for any number of anything, have something in common? */
-function search<T>(
-  one: readonly T[],
-  other: readonly T[],
-  i: number,
-  j: number,
-  known: Map<number, boolean>,
-  many: T,
+/**
+ * Do two sequences, in which `MANY` stands for any number of anything, have something in common? Follows all ways
+ * through `other` at once, one element of `one` after the other; no element pair is looked at twice.
+ */
+function meet<T>(
+  one: readonly (T | typeof MANY)[],
+  other: readonly (T | typeof MANY)[],
   same: (a: T, b: T) => boolean,
 ): boolean {
-  const key = i * (other.length + 1) + j;
-  const before = known.get(key);
-  if (before !== undefined) return before;
-  const on = (di: number, dj: number) => search(one, other, i + di, j + dj, known, many, same);
-  let found: boolean;
-  if (i === one.length && j === other.length) found = true;
-  else if (i < one.length && one[i] === many) found = on(1, 0) || (j < other.length && on(0, 1));
-  else if (j < other.length && other[j] === many) found = on(0, 1) || (i < one.length && on(1, 0));
-  else found = i < one.length && j < other.length && same(one[i]!, other[j]!) && on(1, 1);
-  known.set(key, found);
-  return found;
+  // Whether the elements of `one` so far can mean the first `at` elements of `other`.
+  let reached = new Uint8Array(other.length + 1);
+  let next = new Uint8Array(other.length + 1);
+  reached[0] = 1;
+  skipMany(reached, other);
+  for (const element of one) {
+    if (element === MANY) reached.fill(1, reached.indexOf(1));
+    else {
+      next.fill(0);
+      let any = false;
+      for (let at = reached.indexOf(1); at >= 0 && at < other.length; at = reached.indexOf(1, at + 1)) {
+        const theirs = other[at]!;
+        if (theirs === MANY) next[at] = 1;
+        else if (same(element, theirs)) next[at + 1] = 1;
+        else continue;
+        any = true;
+      }
+      if (!any) return false;
+      [reached, next] = [next, reached];
+      skipMany(reached, other);
+    }
+  }
+  return reached[other.length] === 1;
 }
 
+/** `MANY` may stand for nothing. */
+function skipMany(reached: Uint8Array, other: readonly unknown[]): void {
+  for (let at = reached.indexOf(1); at >= 0 && at < other.length; at = reached.indexOf(1, at + 1)) {
+    if (other[at] === MANY) reached[at + 1] = 1;
+  }
+}
+
+/** Both are in order. */
 function intersect(one: CharSet, other: CharSet): boolean {
-  return one.some(([from, to]) => other.some(([start, end]) => from <= end && start <= to));
+  for (let i = 0, j = 0; i < one.length && j < other.length; ) {
+    const [mine, theirs] = [one[i]!, other[j]!];
+    if (mine[0] <= theirs[1] && theirs[0] <= mine[1]) return true;
+    if (mine[1] < theirs[1]) i++;
+    else j++;
+  }
+  return false;
 }

@@ -1,5 +1,6 @@
+import { splitAddress } from '../../a2a/address.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { overlaps } from './glob.js';
+import { overlaps, weightOf } from './glob.js';
 
 /** Files of a repository that somebody has reserved. */
 export interface Lease {
@@ -74,6 +75,8 @@ export interface Step {
 
 export const MAX_LEASES_PER_HOLDER = 100;
 export const MAX_LEASES_PER_REPOSITORY = 2_000;
+/** What the globs of one holder may weigh together: every take is compared with all of them. */
+const MAX_WEIGHT_PER_HOLDER = 16_384;
 
 export const NOTHING: LeaseState = { token: 0, leases: [] };
 
@@ -103,6 +106,7 @@ function take(
   { kind, holder, wanted, ttlMs, why }: Take,
   { now, isGone, settles }: Circumstances,
 ): Step {
+  assertWeight(wanted);
   const met = wanted.flatMap(({ glob }) =>
     state.leases
       .filter((lease) => lease.holder !== holder && overlaps(glob, lease.glob))
@@ -115,9 +119,10 @@ function take(
   if (kind === 'check' || conflicts.length > 0) return { state, outcome: { leases: had, conflicts, reclaimed } };
   const fresh = wanted.filter(({ glob }) => !own.some((lease) => lease.glob === glob));
   const left = state.leases.filter((lease) => !had.includes(lease) && !reclaimed.includes(lease));
-  if (own.length + fresh.length > MAX_LEASES_PER_HOLDER || left.length + wanted.length > MAX_LEASES_PER_REPOSITORY) {
+  if (own.length + fresh.length > MAX_LEASES_PER_HOLDER || !hasRoom(left, holder, wanted.length)) {
     throw new EclipticError('QUEUE_FULL', 'too many leases at once; release some, or take one glob for many files');
   }
+  assertWeight([...own, ...fresh]);
   const isNew = fresh.length > 0 || had.some((lease) => lease.token === 0);
   const token = settles && isNew ? state.token + 1 : 0;
   const about = { holder, why, token, since: now, expiresAt: now + ttlMs };
@@ -127,6 +132,21 @@ function take(
   ];
   const next = { token: Math.max(state.token, token), leases: [...left, ...leases] };
   return { state: next, outcome: { leases, conflicts, reclaimed } };
+}
+
+/** A node may use everything that is free, and when nothing is, an equal part: others cannot keep it from any lease. */
+function hasRoom(leases: readonly Lease[], holder: string, more: number): boolean {
+  if (leases.length + more <= MAX_LEASES_PER_REPOSITORY) return true;
+  const node = splitAddress(holder).node;
+  const nodes = leases.map((lease) => splitAddress(lease.holder).node);
+  const own = nodes.filter((other) => other === node).length;
+  return own + more <= MAX_LEASES_PER_REPOSITORY / new Set([...nodes, node]).size;
+}
+
+function assertWeight(globs: readonly { readonly glob: string }[]): void {
+  const weight = globs.reduce((sum, { glob }) => sum + weightOf(glob), 0);
+  if (weight <= MAX_WEIGHT_PER_HOLDER) return;
+  throw new EclipticError('QUEUE_FULL', `the globs stand for more than ${MAX_WEIGHT_PER_HOLDER} characters together`);
 }
 
 /** A renewal never shortens. */

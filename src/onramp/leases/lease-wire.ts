@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { isNormalGlob } from './glob.js';
 import { MAX_LEASES_PER_REPOSITORY } from './lease-machine.js';
 
 const repository = z.string().min(1).max(64);
 const address = z.string().min(1).max(200);
-const glob = z.string().min(1).max(500);
+const glob = z.string().min(1).max(500).refine(isNormalGlob);
 const id = z.string().min(1).max(64);
 const duration = z.number().positive().max(86_400_000);
 /** Globs that are asked for at once. */
