@@ -1,4 +1,4 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 /** Tests that look at the process that they run in, or change what it imports, have one for themselves. */
 const ALONE = [
@@ -21,7 +21,11 @@ export default defineConfig({
     // Nodes that tests start take a free port.
     env: { PORT: '0' },
     projects: [
-      { extends: true, test: { name: 'alone', include: ALONE } },
+      // Those with real clients have a command of their own.
+      {
+        extends: true,
+        test: { name: 'alone', include: ALONE, exclude: [...configDefaults.exclude, 'test/clients/**'] },
+      },
       // The others share what they import, which is most of the time that they take.
       { extends: true, test: { name: 'together', include: ['src/**/*.test.ts'], exclude: ALONE, isolate: false } },
     ],

@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 
-const FILES = ['package-lock.json', 'test/conformance/package-lock.json'];
+const FILES = ['package-lock.json', 'test/conformance/package-lock.json', 'test/clients/package-lock.json'];
 const SYSTEMS = ['android', 'darwin', 'freebsd', 'linux', 'netbsd', 'openbsd', 'openharmony', 'sunos', 'aix', 'win32'];
 const PROCESSORS = ['arm64', 'arm', 'ia32', 'x64', 'loong64', 'mips64el', 'ppc64', 'riscv64', 's390x', 'wasm32'];
 
@@ -16,13 +16,14 @@ for (const file of FILES) {
     for (const [name, range] of Object.entries(entry.optionalDependencies ?? {})) {
       const places = [`${path}/node_modules/${name}`, `node_modules/${name}`];
       if (places.some((place) => lock.packages[place])) continue;
-      const words = name.replace('fsevents', 'darwin').split(/[-/]/);
+      const words = name.replace('fsevents', 'darwin').replace('windows', 'win32').split(/[-/]/);
       const os = SYSTEMS.filter((system) => words.includes(system));
       const cpu = PROCESSORS.filter((processor) => words.includes(processor));
       if (os.length + cpu.length === 0) throw new Error(`${name} names no platform; add it by hand`);
       lock.packages[`node_modules/${name}`] = {
         version: range.replace(/^[~^]/, ''),
         ...(cpu.length > 0 && { cpu }),
+        ...(words.includes('musl') && { libc: ['musl'] }),
         ...(entry.dev && { dev: true }),
         optional: true,
         ...(os.length > 0 && { os }),

@@ -35,7 +35,7 @@ export function failureData({ code, retryable, details }: EclipticError): Record
 export function callFailure(error: EclipticError): object {
   const { code, message } = error;
   return {
-    content: [{ type: 'text', text: `${code}: ${message}` }],
+    content: [{ type: 'text', text: `Error ${code}: ${message}` }],
     isError: true,
     _meta: { 'ecliptic/error': { ...failureData(error), message } },
   };

@@ -130,7 +130,9 @@ describe('a tool', () => {
     });
     await expect(callTool(tool(() => undefined, { outputSchema }))).rejects.toMatchObject({ code: 'INVALID_RESULT' });
     const inShape = tool(() => ({ content: [], structuredContent: { sum: 1, more: 1 } }), { outputSchema });
-    expect(await callTool(inShape)).toEqual({ content: [], structuredContent: { sum: 1 } });
+    // Clients that show their model the content alone get the data there too.
+    const content = [{ type: 'text', text: '{"sum":1}' }];
+    expect(await callTool(inShape)).toEqual({ content, structuredContent: { sum: 1 } });
     const failing = tool(() => ({ content: [], isError: true }), { outputSchema });
     expect(await callTool(failing)).toEqual({ content: [], isError: true });
   });

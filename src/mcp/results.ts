@@ -2,6 +2,7 @@ import type { ContentBlock } from '@modelcontextprotocol/server';
 import { weighJson } from '../a2a/json-value.js';
 import { EclipticError } from '../runtime/errors.js';
 import { type Ask, needsInput } from './call.js';
+import { withStructuredText } from './result-text.js';
 
 /** What handlers may return, and the results of MCP that are made of it. */
 
@@ -21,8 +22,8 @@ export async function toolResult(
 ): Promise<ToolResult> {
   const value = asJson(returned);
   if (!isToolResult(value)) return plainResult(shape ? await shape(value) : value, shape !== undefined);
-  if (!shape || value.isError) return value;
-  return { ...value, structuredContent: await shape(value.structuredContent) };
+  if (!shape || value.isError) return withStructuredText(value);
+  return withStructuredText({ ...value, structuredContent: await shape(value.structuredContent) });
 }
 
 function plainResult(value: unknown, structured: boolean): ToolResult {

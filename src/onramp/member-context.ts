@@ -44,10 +44,14 @@ export interface MeshCall {
   readonly signal: AbortSignal;
 }
 
-/** What a model reads, and the same for programs. */
+/**
+ * What a model reads. It is text alone: where a result also has structured data, several clients show their model
+ * nothing else.
+ */
 export interface Answer {
   readonly text: string;
-  readonly structured: Readonly<Record<string, unknown>>;
+  /** Did the tool of another agent fail? */
+  readonly isError?: boolean;
   /** Messages that it shows. */
   readonly shown?: readonly string[];
 }

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { EclipticError } from '../runtime/errors.js';
+import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import type { Answer } from './member-context.js';
+import { Relay } from './relay.js';
 import { type Backend, StdioServer } from './stdio-server.js';
 import { ALL_TOOLS, INSTRUCTIONS } from './tool-list.js';
 
@@ -22,7 +25,7 @@ class Bench {
   readonly server: StdioServer;
   #onCall: (() => void) | undefined;
 
-  constructor() {
+  constructor(relay?: Relay) {
     const backend: Backend = {
       call: (tool, args, { seen, signal }) =>
         new Promise((answer, fail) => {
@@ -35,6 +38,7 @@ class Bench {
       tools: ALL_TOOLS,
       instructions: INSTRUCTIONS,
       version: '1.2.3',
+      relay,
       write: (line, written) => {
         this.lines.push(JSON.parse(line));
         written();
@@ -102,17 +106,18 @@ describe('MCP over standard input and output', () => {
     expect(bench.lines.at(-1)!.result).toEqual({});
   });
 
-  it('passes calls on, and says with each what the client had been given by then', async () => {
+  it('passes calls on, answers with text alone, and says with each call what the client had been given by then [T-A1]', async () => {
     const bench = new Bench();
     const first = await bench.called(1, 'mesh_inbox', { wait_s: 5 });
     expect(first).toMatchObject({ tool: 'mesh_inbox', args: { wait_s: 5 }, seen: [] });
     const parallel = await bench.called(2, 'mesh_peers');
     expect(parallel.seen).toEqual([]);
-    first.answer({ text: 'mail', structured: { n: 1 }, shown: ['m1'] });
-    parallel.answer({ text: 'peers', structured: {} });
+    first.answer({ text: 'mail', shown: ['m1'] });
+    parallel.answer({ text: 'peers' });
     await bench.server.idle();
     expect(bench.lines.map(({ id }) => id)).toEqual([1, 2]);
-    expect(bench.lines[0]!.result).toMatchObject({ content: [{ text: 'mail' }], structuredContent: { n: 1 } });
+    // Text alone: beside structured data, several clients do not show it to their model.
+    expect(bench.lines[0]!.result).toEqual({ content: [{ type: 'text', text: 'mail' }] });
     expect(bench.server.unproven).toEqual(['m1']);
     expect((await bench.called(3, 'mesh_peers')).seen).toEqual(['m1']);
     expect(bench.server.unproven).toEqual([]);
@@ -123,7 +128,7 @@ describe('MCP over standard input and output', () => {
     const call = await bench.called(1, 'mesh_inbox');
     bench.say({ method: 'notifications/cancelled', params: { requestId: 1 } });
     expect(call.signal.aborted).toBe(true);
-    call.answer({ text: 'mail', structured: {}, shown: ['m1'] });
+    call.answer({ text: 'mail', shown: ['m1'] });
     await bench.server.idle();
     expect(bench.lines).toEqual([]);
     expect(bench.server.unproven).toEqual([]);
@@ -132,13 +137,51 @@ describe('MCP over standard input and output', () => {
   it('gives failures as results with the next step, and keeps what the call had proven', async () => {
     const bench = new Bench();
     const first = await bench.called(1, 'mesh_inbox');
-    first.answer({ text: 'mail', structured: {}, shown: ['m1'] });
+    first.answer({ text: 'mail', shown: ['m1'] });
     await bench.server.idle();
     const second = await bench.called(2, 'mesh_peers');
-    second.fail(new Error('the mesh cannot be reached'));
+    second.fail(new EclipticError('NO_NODE', 'the mesh cannot be reached'));
     await bench.server.idle();
     expect(bench.lines[1]!.result).toMatchObject({ isError: true });
     expect(bench.server.unproven).toEqual(['m1']);
+  });
+
+  it('begins a failure with its code, and sends the model to its user only for what the user can mend [T-A7]', async () => {
+    const bench = new Bench();
+    const failures = [
+      new EclipticError('NO_NODE', 'the mesh cannot be reached'),
+      new EclipticError('INVALID_ARGUMENTS', 'there is no argument "txt"; there are: text, to'),
+      new Error('unforeseen'),
+    ];
+    for (const [index, failure] of failures.entries()) {
+      (await bench.called(index, 'mesh_send')).fail(failure);
+      await bench.server.idle();
+    }
+    const texts = bench.lines.map(({ result }) => (result!.content as { text: string }[])[0]!.text);
+    expect(texts).toEqual([
+      'Error NO_NODE: the mesh cannot be reached\nIf this goes on, tell your user and carry on with your work.',
+      'Error INVALID_ARGUMENTS: there is no argument "txt"; there are: text, to',
+      'Error HANDLER_FAILED: unforeseen',
+    ]);
+  });
+
+  it('gives other agents’ tools and their results as content alone, with all data in it as text [T-A1]', async () => {
+    const relay = new Relay(new SimulatedRuntime());
+    relay.open(({ id, method }) => {
+      const result =
+        method === 'tools/list'
+          ? { tools: [{ name: 'mars__weigh', outputSchema: { type: 'object' } }] }
+          : { content: [{ type: 'text', text: 'Weighed.' }], structuredContent: { kg: 12 }, isError: true };
+      queueMicrotask(() => relay.hear({ id, result }));
+    });
+    const bench = new Bench(relay);
+    bench.say({ id: 1, method: 'tools/list' });
+    bench.say({ id: 2, method: 'tools/call', params: { name: 'mars__weigh' } });
+    await bench.server.idle();
+    const [list, called] = [1, 2].map((id) => bench.lines.find((line) => line.id === id)!.result!);
+    expect((list!.tools as object[]).at(-1)).toEqual({ name: 'mars__weigh' });
+    const texts = ['Error HANDLER_FAILED: the tool reports that it failed', 'Weighed.', '{"kg":12}'];
+    expect(called).toEqual({ content: texts.map((text) => ({ type: 'text', text })), isError: true });
   });
 
   it('joins the mesh once, under the client’s name', async () => {
@@ -148,7 +191,7 @@ describe('MCP over standard input and output', () => {
       method: 'initialize',
       params: { protocolVersion: '2025-06-18', clientInfo: { name: 'codex' } },
     });
-    (await bench.called(2, 'mesh_peers')).answer({ text: '', structured: {} });
+    (await bench.called(2, 'mesh_peers')).answer({ text: '' });
     await bench.server.idle();
     expect(bench.clients).toEqual(['codex']);
   });

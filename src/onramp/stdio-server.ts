@@ -1,3 +1,5 @@
+import { asContent } from '../mcp/result-text.js';
+import { type ErrorCode, toEclipticError } from '../runtime/errors.js';
 import { cutText } from '../runtime/text.js';
 import type { Answer } from './member-context.js';
 import type { Id, Relay, RpcMessage } from './relay.js';
@@ -196,7 +198,7 @@ export class StdioServer {
   /** Others answer it. */
   async #passOn(relay: Relay, request: RpcMessage & { id: Id }): Promise<void> {
     this.#passedOn.add(request.id);
-    this.#write(await relay.ask(request));
+    this.#write(forModel(request.method, await relay.ask(request)));
     this.#passedOn.delete(request.id);
     this.#checkIdle();
   }
@@ -206,7 +208,7 @@ export class StdioServer {
     const { tools } = this.#init;
     const { result } = (await relay.askWithin(request, LIST_WAIT_MS)) ?? {};
     if (result) {
-      this.#answer(request.id, { ...result, tools: [...tools, ...(result.tools as object[])] });
+      this.#answer(request.id, { ...result, tools: [...tools, ...(result.tools as object[]).map(withoutOutput)] });
       return;
     }
     this.#owesList = true;
@@ -267,8 +269,8 @@ export class StdioServer {
     this.#backend
       .then((backend) => backend.call(name as string, args, { number, seen, thread, signal: gone.signal }))
       .then(
-        ({ text, structured, shown = [] }) => {
-          return { shown, result: { content: [{ type: 'text', text }], structuredContent: structured } };
+        ({ text, isError = false, shown = [] }) => {
+          return { shown, result: { content: [{ type: 'text', text }], ...(isError && { isError }) } };
         },
         (error: Error) => {
           // What was proven by this call must not be lost with it.
@@ -310,13 +312,46 @@ const EVERYTHING = {
 const COMPLETE = { resultType: 'complete' };
 const CACHED = { ttlMs: LIST_TTL_MS, cacheScope: 'public' };
 
+/** Other agents' tools and their results, as every client's model can see the whole of them. */
+function forModel(method: string | undefined, response: RpcMessage): RpcMessage {
+  const { result } = response;
+  if (!result) return response;
+  if (method === 'tools/call') return { ...response, result: asContent(result) };
+  if (method !== 'tools/list' || !Array.isArray(result.tools)) return response;
+  return { ...response, result: { ...result, tools: result.tools.map(withoutOutput) } };
+}
+
+/** A client that is told a schema expects structured data, which would hide the content from its model. */
+function withoutOutput(tool: object): object {
+  const { outputSchema: _, ...rest } = tool as { outputSchema?: unknown };
+  return rest;
+}
+
 /** Some clients say with each call which of their threads it comes from. */
 function threadOf(meta: unknown): string | undefined {
   const { threadId } = (meta ?? {}) as { threadId?: unknown };
   return typeof threadId === 'string' && threadId !== '' ? cutText(threadId, 100) : undefined;
 }
 
-/** The next step is in the text; if there is none, this is it. */
-function failureText({ message }: Error): string {
-  return `${message}\nIf this goes on, tell your user and carry on with your work.`;
+/** Faults of this machine or its set-up, which only the user can mend. */
+const FOR_THE_USER: ReadonlySet<ErrorCode> = new Set([
+  'CREDENTIAL_DENIED',
+  'CREDENTIAL_MISSING',
+  'CREDENTIAL_UNREADABLE',
+  'DATA_FOLDER',
+  'INVALID_CONFIG',
+  'INVALID_FRAME',
+  'LOGIN_REQUIRED',
+  'METHOD_NOT_FOUND',
+  'NO_NODE',
+  'PROTOCOL_MISMATCH',
+  'STORE_DAMAGED',
+  'STORE_FAILED',
+]);
+
+/** The code comes first: several clients pass no mark of an error on to their model. */
+function failureText(error: Error): string {
+  const { code, message } = toEclipticError(error, 'HANDLER_FAILED');
+  const ending = FOR_THE_USER.has(code) ? '\nIf this goes on, tell your user and carry on with your work.' : '';
+  return `Error ${code}: ${message}${ending}`;
 }

@@ -17,7 +17,11 @@ interface ToolShape {
     readonly destructiveHint?: boolean;
     readonly openWorldHint?: boolean;
   };
+  readonly _meta: typeof LOADED_AT_ONCE;
 }
+
+/** Claude Code hides the tools of a server behind a search of its own, unless they say this. */
+const LOADED_AT_ONCE = { 'anthropic/alwaysLoad': true };
 
 const READS = { readOnlyHint: true, openWorldHint: false };
 const WRITES = { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false };
@@ -32,10 +36,10 @@ const seconds = (maximum: number, description?: string) => ({
   ...(description && { description }),
 });
 
-export const CORE_TOOLS: readonly ToolShape[] = [
+const BASIC: readonly Omit<ToolShape, '_meta'>[] = [
   {
     name: 'mesh_peers',
-    description: 'You can see other agents: who is there, what they do, and when they will see mail.',
+    description: 'List the other agents (peers): who is there, what they do, and when they will see mail.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -47,7 +51,8 @@ export const CORE_TOOLS: readonly ToolShape[] = [
   },
   {
     name: 'mesh_send',
-    description: 'Message another agent, also one that is away. The result says what is known of it; do not resend.',
+    description:
+      'Send a message to another agent, also one that is away, or to operator, the person. Do not resend it.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -63,7 +68,8 @@ export const CORE_TOOLS: readonly ToolShape[] = [
   },
   {
     name: 'mesh_inbox',
-    description: 'Read mail. Close what needs it: answer with reply_to, or name it in done or decline.',
+    description:
+      'Read mail: messages from other agents. Close what needs it: answer with reply_to, or name it in done or decline.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -77,7 +83,7 @@ export const CORE_TOOLS: readonly ToolShape[] = [
   },
   {
     name: 'mesh_lookup',
-    description: 'What became of a message or task, its thread, or a search in past mail.',
+    description: 'Look up what became of a message or task, its thread, or search past mail.',
     inputSchema: {
       type: 'object',
       properties: { id: word, query: word, limit: { type: 'integer', minimum: 1, maximum: 50 } },
@@ -86,10 +92,11 @@ export const CORE_TOOLS: readonly ToolShape[] = [
   },
 ];
 
-const FURTHER_TOOLS: readonly ToolShape[] = [
+const FURTHER: readonly Omit<ToolShape, '_meta'>[] = [
   {
     name: 'mesh_task',
-    description: 'Hand work over, or take it: offer, then accept, counter or decline, then progress, done or failed.',
+    description:
+      'Delegate a task to another agent, or take one: offer, then accept, counter or decline, then progress, done or failed.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -109,7 +116,7 @@ const FURTHER_TOOLS: readonly ToolShape[] = [
   },
   {
     name: 'mesh_lease',
-    description: 'Reserve files before you edit what others may edit. All paths or none.',
+    description: 'Reserve (lock) files before you edit what others may edit. All paths or none.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -124,7 +131,7 @@ const FURTHER_TOOLS: readonly ToolShape[] = [
   },
   {
     name: 'mesh_state',
-    description: 'Notes shared by all agents: plan.step, plan.risks. add and remove change lists.',
+    description: 'Shared notes and state of all agents: plan.step, plan.risks. add and remove change lists.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -139,7 +146,7 @@ const FURTHER_TOOLS: readonly ToolShape[] = [
   },
   {
     name: 'mesh_call',
-    description: 'Use another agent’s tools. Without tool: lists them.',
+    description: 'Call another agent’s tools. Without tool: lists them.',
     inputSchema: {
       type: 'object',
       properties: { peer: word, tool: word, args: { type: 'object' } },
@@ -149,7 +156,10 @@ const FURTHER_TOOLS: readonly ToolShape[] = [
   },
 ];
 
-export const ALL_TOOLS: readonly ToolShape[] = [...CORE_TOOLS, ...FURTHER_TOOLS];
+const loadedAtOnce = (tool: Omit<ToolShape, '_meta'>): ToolShape => ({ ...tool, _meta: LOADED_AT_ONCE });
+
+export const CORE_TOOLS: readonly ToolShape[] = BASIC.map(loadedAtOnce);
+export const ALL_TOOLS: readonly ToolShape[] = [...BASIC, ...FURTHER].map(loadedAtOnce);
 
 export const INSTRUCTIONS = [
   'Use these tools when the user speaks of other agents, when your work touches what others work on, or when a result says that you have mail.',

@@ -1,15 +1,11 @@
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { installFolder } from '../installed-folder.js';
 import { ROOT } from '../source-files.js';
 
 const FOLDER = join(ROOT, 'test', 'conformance');
 const MODULES = join(FOLDER, 'node_modules');
-/** Says which lock was installed; it goes when the packages go. */
-const STAMP = join(MODULES, '.installed');
-const INSTALL_MS = 300_000;
 const RUN_MS = 60_000;
 
 const CONFORMANCE = join(MODULES, '@modelcontextprotocol', 'conformance', 'dist', 'index.js');
@@ -26,25 +22,8 @@ export interface Ran {
 }
 
 /** Installs what this folder's lock names, unless it is there. */
-export async function installPackages(): Promise<void> {
-  const lock = createHash('sha256')
-    .update(readFileSync(join(FOLDER, 'package-lock.json')))
-    .digest('hex');
-  if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === lock) return;
-  try {
-    // The root's `engine-strict` reaches here through the environment, and is not meant for these packages.
-    await exec('npm', ['ci', '--engine-strict=false', '--no-audit', '--no-fund'], {
-      cwd: FOLDER,
-      timeout: INSTALL_MS,
-      maxBuffer: 64 * 1_048_576,
-    });
-    await exec(NODE, ['--version']);
-  } catch (error) {
-    const { message, stderr } = error as Error & { stderr?: string };
-    const line = 'cd test/conformance && npm ci --engine-strict=false';
-    throw new Error(`the conformance suite could not be installed; see what \`${line}\` says\n${stderr || message}`);
-  }
-  writeFileSync(STAMP, lock);
+export function installPackages(): Promise<void> {
+  return installFolder(FOLDER, join('node', 'bin', 'node'));
 }
 
 export function runConformance(...args: string[]): Promise<Ran> {

@@ -5,6 +5,7 @@ import { type Ask, type CallTerms, needsInput } from '../call.js';
 import type { Offer } from '../catalogue.js';
 import type { Definition, ToolDefinition } from '../definitions.js';
 import type { RequestState } from '../request-state.js';
+import { withStructuredText } from '../result-text.js';
 import { readSchema, type Shape } from '../schema.js';
 import type { Connection } from './connection.js';
 import { Dialogue } from './dialogue.js';
@@ -40,8 +41,9 @@ export function relayFor(init: RelayInit, definition: Definition): Offer['answer
   const output = tool?.outputSchema && readSchema(tool.outputSchema, 'output', `the result of tool "${tool.name}"`);
   return async (ask, terms) => {
     const result = await relay(init, tool, ask, terms);
-    if (output && ask.kind === 'tool') await checkResult(init.server, output, result);
-    return result;
+    if (ask.kind !== 'tool') return result;
+    if (output) await checkResult(init.server, output, result);
+    return withStructuredText(result as object);
   };
 }
 

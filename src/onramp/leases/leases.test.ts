@@ -59,7 +59,7 @@ describe('a lease', () => {
     expect(refused).toContain('src/**/x.ts: alice holds src/a until');
     expect(refused).toContain('rename');
     expect(holders(places).map(({ glob }) => glob)).toEqual(['src/a']);
-    expect(await bob.call('mesh_lease', { action: 'check', paths: ['docs'] })).toContain('Free');
+    expect(await bob.call('mesh_lease', { action: 'check', paths: ['docs'] })).toBe('docs: free (advisory)');
     expect(await bob.call('mesh_lease', { action: 'check', paths: ['src'] })).toContain('Held by others');
     expect(await bob.call('mesh_lease', { action: 'take', paths: ['docs'] })).toContain('token 2');
     expect(await alice.call('mesh_lease', { action: 'release' })).toBe('Released: src/a.');
@@ -68,6 +68,14 @@ describe('a lease', () => {
     await expect(bob.call('mesh_lease', { action: 'take', paths: ['../x'] })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENTS',
     });
+  });
+
+  it('is shown to its holder as the holder’s own when it checks a path [T-A17]', async () => {
+    const { nodes, places } = await mesh(['desk']);
+    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    await alice.call('mesh_lease', { action: 'take', paths: ['src/a/**'] });
+    const checked = await alice.call('mesh_lease', { action: 'check', paths: ['src/a/b.ts', 'docs'] });
+    expect(checked).toMatch(/^src\/a\/b\.ts: yours, src\/a until \S+ \(advisory\)\ndocs: free \(advisory\)$/);
   });
 
   it('has a holder who is told when it ends soon, and when it has lapsed, here or away [ON13.2]', async () => {

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { asContent, textsOf } from '../../mcp/result-text.js';
+import { EclipticError } from '../../runtime/errors.js';
 import { oneLine } from '../fence.js';
 import type { MeshTool } from '../member-context.js';
 import { read } from './arguments.js';
@@ -18,14 +20,16 @@ export const callTool: MeshTool = async (member, given, { signal }) => {
     const lines = offered.map(({ name, description, inputSchema }) => {
       return `${ownName(name)}: ${oneLine(description ?? '', 200)} ${JSON.stringify(inputSchema)}`;
     });
-    const text = lines.length === 0 ? `${peer} offers no tools that you may use.` : lines.join('\n');
-    return { text, structured: { tools: offered.map(({ name }) => ownName(name)) } };
+    return { text: lines.length === 0 ? `${peer} offers no tools that you may use.` : lines.join('\n') };
   }
   const found = offered.find(({ name }) => ownName(name) === tool || name === tool);
+  if (!found && offered.length > 0) {
+    const names = offered.map(({ name }) => ownName(name)).join(', ');
+    throw new EclipticError('TOOL_NOT_FOUND', `${peer} has no tool "${tool}"; it has: ${names}`, { tool });
+  }
   const result = await member.agent.mcp.call(found?.name ?? `${address}.${tool}`, args, { timeoutMs: CALL_MS, signal });
-  const texts = result.content.map((part) => (part.type === 'text' ? part.text : `[${part.type}]`));
-  const failed = result.isError === true ? ['The tool failed:'] : [];
-  return { text: [...failed, ...texts].join('\n'), structured: { result: { ...result } } };
+  const { content, isError = false } = asContent(result);
+  return { text: textsOf(content).join('\n') || 'Done; the tool said nothing.', isError };
 };
 
 function ownName(fullName: string): string {

@@ -44,5 +44,5 @@ export const inboxTool: MeshTool = async (member, args, { number, signal }) => {
   const reminder = open.length > 0 ? [`Open since before: ${open.slice(0, 5).join('; ')}.`] : [];
   const text = [...closed, ...reminder, ...(shown.length > 0 ? shown : ['No new mail.'])].join('\n');
   const messages = fitting.map(({ held }) => held.envelope.id);
-  return { text, structured: { messages, open }, shown: messages };
+  return { text, shown: messages };
 };

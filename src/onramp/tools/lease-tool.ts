@@ -2,7 +2,7 @@ import { isAbsolute, relative } from 'node:path';
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import { oneLine } from '../fence.js';
-import { normalGlob } from '../leases/glob.js';
+import { normalGlob, overlaps } from '../leases/glob.js';
 import type { Conflict, Lease, Operation } from '../leases/lease-machine.js';
 import { MAX_GLOBS } from '../leases/lease-wire.js';
 import type { LeaseLabel } from '../leases/leases.js';
@@ -50,22 +50,21 @@ export const leaseTool: MeshTool = async (member, given) => {
   const { outcome, confirmed } = await member.leases.operate(repository.id, operation);
   const { leases, conflicts, reclaimed } = outcome;
   const label = member.leases.label(repository.id, confirmed);
-  const about = { label, conflicts: conflicts.map((conflict) => described(member, conflict)) };
   if (conflicts.length > 0) {
-    const lines = about.conflicts.map(({ text }) => text);
+    const lines = conflicts.map((conflict) => described(member, conflict));
     const first = action === 'take' ? 'Not taken, none of it:' : 'Held by others:';
     const last = 'Work elsewhere, ask the holder with mesh_send, or try again when it ends.';
-    return { text: [first, ...lines, last].join('\n'), structured: { granted: false, ...about } };
+    return { text: [first, ...lines, last].join('\n') };
   }
-  if (action === 'check') return { text: `Free (${label}).`, structured: { granted: false, free: true, ...about } };
+  if (action === 'check') return { text: checked(member, repository, globs!, label) };
   if (leases.length === 0) {
-    const mine = member.leases.held.filter((lease) => lease.holder === holder && lease.repository === repository.id);
-    const text = `Nothing of yours is like that. You hold: ${mine.map(({ glob }) => glob).join(', ') || 'nothing'}.`;
-    return { text, structured: { granted: false, ...about } };
+    const mine = ownLeases(member, repository);
+    return {
+      text: `Nothing of yours is like that. You hold: ${mine.map(({ glob }) => glob).join(', ') || 'nothing'}.`,
+    };
   }
   const named = leases.map(({ glob }) => glob).join(', ');
-  if (action === 'release')
-    return { text: `Released: ${named}.`, structured: { released: leases.map(({ glob }) => glob) } };
+  if (action === 'release') return { text: `Released: ${named}.` };
   const token = Math.max(...leases.map((lease) => lease.token)) || null;
   const expires_at = new Date(member.runtime.now() + ttlMs).toISOString();
   const from = reclaimed.map(({ glob, holder: other }) => `${glob} of ${nameFor(member, other)}`);
@@ -74,24 +73,31 @@ export const leaseTool: MeshTool = async (member, given) => {
     ...(from.length > 0 ? [`Reclaimed, because its holder is gone: ${from.join(', ')}.`] : []),
     `It is ${MEANING[label]}.`,
   ];
-  const structured = {
-    granted: true,
-    token,
-    expires_at,
-    paths: leases.map(({ glob }) => glob),
-    reclaimed: from,
-    ...about,
-  };
-  return { text: text.join('\n'), structured };
+  return { text: text.join('\n') };
 };
 
-/** What this member has. */
+/** The leases that this member holds here. */
 function own(member: MemberContext, repository: Repository) {
+  const lines = ownLeases(member, repository).map(({ glob, label, expiresAt }) => {
+    return `${glob} until ${time(expiresAt)} (${label})`;
+  });
+  return { text: lines.length === 0 ? 'You hold nothing here.' : ['You hold:', ...lines].join('\n') };
+}
+
+function ownLeases(member: MemberContext, repository: Repository) {
   const holder = member.leases.address(member.name);
-  const mine = member.leases.held.filter((lease) => lease.holder === holder && lease.repository === repository.id);
-  const lines = mine.map(({ glob, label, expiresAt }) => `${glob} until ${time(expiresAt)} (${label})`);
-  const text = lines.length === 0 ? 'You hold nothing here.' : ['You hold:', ...lines].join('\n');
-  return { text, structured: { held: mine.map(({ glob, token, label }) => ({ path: glob, token, label })) } };
+  return member.leases.held.filter((lease) => lease.holder === holder && lease.repository === repository.id);
+}
+
+/** Of paths that no other agent holds: which are the member's own. */
+function checked(member: MemberContext, repository: Repository, globs: readonly string[], label: LeaseLabel): string {
+  const mine = ownLeases(member, repository);
+  const lines = globs.map((glob) => {
+    const held = mine.filter((lease) => overlaps(lease.glob, glob));
+    const until = held.map((lease) => `${lease.glob} until ${time(lease.expiresAt)} (${lease.label})`);
+    return until.length === 0 ? `${glob}: free (${label})` : `${glob}: yours, ${until.join(', ')}`;
+  });
+  return lines.join('\n');
 }
 
 /** A path or glob as it is written within the repository. */
@@ -99,12 +105,11 @@ function globIn({ root }: Repository, path: string): string {
   return normalGlob(isAbsolute(path) ? relative(root, path) : path);
 }
 
-function described(member: MemberContext, { glob, lease }: Conflict) {
+function described(member: MemberContext, { glob, lease }: Conflict): string {
   const holder = nameFor(member, lease.holder);
   const until = time(lease.expiresAt);
   const reason = lease.why === '' ? '' : ` (${oneLine(lease.why, 120)})`;
-  const text = `${glob}: ${holder} holds ${oneLine(lease.glob, 200)} until ${until}${reason}`;
-  return { path: glob, holder, holds: lease.glob, until, alive: true, text };
+  return `${glob}: ${holder} holds ${oneLine(lease.glob, 200)} until ${until}${reason}`;
 }
 
 /** Who lives in a sandbox does not hear of others by name. */

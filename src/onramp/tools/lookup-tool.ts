@@ -18,8 +18,7 @@ export const lookupTool: MeshTool = async (member, args) => {
   if (id !== undefined) return byId(member, id, limit);
   if (query === undefined) throw new EclipticError('INVALID_ARGUMENTS', 'give an id or a query');
   const rows = await member.log.search(member.name, query, limit);
-  const text = rows.length === 0 ? 'Nothing found.' : rows.map((row) => excerpt(member, row)).join('\n');
-  return { text, structured: { found: rows.map((row) => row.id) } };
+  return { text: rows.length === 0 ? 'Nothing found.' : rows.map((row) => excerpt(member, row)).join('\n') };
 };
 
 async function byId(member: MemberContext, id: string, limit: number) {
@@ -40,7 +39,7 @@ async function byId(member: MemberContext, id: string, limit: number) {
       : ['Not read yet; mesh_inbox shows it.']),
     ...(others.length > 0 ? ['In the same thread:', ...others] : []),
   ].join('\n');
-  return { text, structured: { id, state: receipt?.state ?? null, thread: thread.map((other) => other.id) } };
+  return { text };
 }
 
 function excerpt({ names }: MemberContext, { id, sent, peer, text }: LetterRow): string {

@@ -34,13 +34,13 @@ export const peersTool: MeshTool = async (member, args) => {
   const found = rows.filter((row) => wanted === undefined || JSON.stringify(row).toLowerCase().includes(wanted));
   const shown = found.slice(0, MAX_PEERS);
   const you = { name: member.name, key: member.names.keyOf(member.name), sees_mail: member.seesMail };
-  const lines = shown.map(({ name, sees_mail, summary }) => `${name} [${sees_mail}]${summary && `: ${summary}`}`);
+  const lines = shown.map(({ name, sees_mail, summary, capabilities }) => {
+    const can = capabilities.length > 0 ? ` (can: ${capabilities.join(', ')})` : '';
+    return `${name} [${sees_mail}]${can}${summary && `: ${summary}`}`;
+  });
   const more = found.length > shown.length ? [`${found.length - shown.length} more; narrow it with match`] : [];
   const text = [`You are ${you.name} (key ${you.key}, ${you.sees_mail}).`, ...lines, ...more].join('\n');
-  return {
-    text: found.length === 0 ? `${text}\nNobody else${wanted ? ' like that' : ''}.` : text,
-    structured: { you, peers: shown },
-  };
+  return { text: found.length === 0 ? `${text}\nNobody else${wanted ? ' like that' : ''}.` : text };
 };
 
 function presentRow(card: AgentCard, name: string): PeerRow {

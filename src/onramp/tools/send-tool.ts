@@ -45,9 +45,8 @@ export const sendTool: MeshTool = async (member, args, call) => {
   const answered = reply ? await member.present([reply], call.number) : [];
   const said = `${id} to ${name}: ${state}${state === 'stored' || state === 'arrived' ? `; ${expected}` : ''}.`;
   const none = wait_s > 0 && !reply ? ['No answer yet; it will be in mesh_inbox.'] : [];
-  const structured = { id, to: name, state, sees_mail: expected };
   const shown = reply ? [reply.held.envelope.id] : [];
-  return { text: [said, ...none, ...answered].join('\n'), structured, shown };
+  return { text: [said, ...none, ...answered].join('\n'), shown };
 };
 
 function opening(member: MemberContext, to: string): Outgoing {

@@ -33,10 +33,7 @@ export const stateTool: MeshTool = async (member, args) => {
   else if (action === 'add') document.list(path).push(value ?? null);
   else remove(document, path, value);
   await document.synced();
-  return {
-    text: `${key}: ${action} done, version ${versionOf(document)}.`,
-    structured: { version: versionOf(document) },
-  };
+  return { text: `${key}: ${action} done, version ${versionOf(document)}.` };
 };
 
 async function open(member: MemberContext, name: string): Promise<SharedDocument> {
@@ -51,18 +48,17 @@ function documents({ names, agent }: MemberContext): Answer {
     const others = [...document.members.keys()].map((address) => names.display(address));
     return `${document.name}${others.length > 0 ? ` (also ${others.join(', ')})` : ''}`;
   });
-  const text = open.length === 0 ? 'You have opened none yet; get with a key opens one.' : open.join('\n');
-  return { text, structured: { documents: agent.documents.map(({ name }) => name) } };
+  return { text: open.length === 0 ? 'You have opened none yet; get with a key opens one.' : open.join('\n') };
 }
 
 function show(document: SharedDocument, path: string | undefined, since: string | undefined): Answer {
   const version = versionOf(document);
-  if (since === version) return { text: `Unchanged since ${since}.`, structured: { version, unchanged: true } };
+  if (since === version) return { text: `Unchanged since ${since}.` };
   const value = path === undefined ? document.toJSON() : find(document.toJSON(), path);
   const said = harmless(JSON.stringify(value));
   const text =
     said.length <= MAX_CHARS ? said : `${cutText(said, MAX_CHARS)}… (${said.length} characters; ask for a part)`;
-  return { text: `${text}\nversion ${version}`, structured: { version, value } };
+  return { text: `${text}\nversion ${version}` };
 }
 
 function find(content: Json, path: string): Json {

@@ -25,7 +25,7 @@ export const taskTool: MeshTool = async (member, args) => {
   if (given.action === 'list') return list(member);
   const { id } = given;
   if (id === undefined) throw new EclipticError('INVALID_ARGUMENTS', 'give the id of the task; nothing was done');
-  return { text: await act(member, given, id), structured: { id, action: given.action } };
+  return { text: await act(member, given, id) };
 };
 
 async function offer(member: MemberContext, { to, title, detail, due_s }: Arguments): Promise<Answer> {
@@ -41,10 +41,7 @@ async function offer(member: MemberContext, { to, title, detail, due_s }: Argume
   });
   const { proposalId: id } = negotiation.proposal;
   const name = negotiation.to === undefined ? to : member.names.display(negotiation.to);
-  return {
-    text: `Task ${id} offered to ${name}; they must answer next.`,
-    structured: { id, state: 'pending', to: name },
-  };
+  return { text: `Task ${id} offered to ${name}; they must answer next.` };
 }
 
 /** An agent of that name, or whoever has that capability. */
@@ -107,8 +104,7 @@ function list(member: MemberContext): Answer {
     const words = outcome?.state === 'done' ? `\n${quoted(outcome.text, member.mark())}` : '';
     return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
   });
-  const text = [...offered, ...given].join('\n') || 'No tasks.';
-  return { text, structured: { offered: [...tasks.offered.keys()], given: [...tasks.given.keys()] } };
+  return { text: [...offered, ...given].join('\n') || 'No tasks.' };
 }
 
 /** What the offer says besides its title: the peer's words. */

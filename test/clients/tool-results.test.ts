@@ -1,0 +1,107 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
+import { CodingAgent } from '../onramp/coding-agent.js';
+import { idsIn } from '../onramp-fixture.js';
+import { CLIENT_IDS, RealClient } from './coding-clients.js';
+import { type Received, ScriptedModel } from './scripted-model.js';
+
+const LETTER = 'The parser breaks on empty input; see src/parse.ts.';
+const NOTE = 'I have pushed the fix to main.';
+
+describe.each(CLIENT_IDS)('the model of %s', (id) => {
+  it(
+    'receives the whole text of every mesh tool’s answer, and a message counts as read after its next call [T-A1 T-A7]',
+    inCluster(async (cluster) => {
+      const { node, bob } = await desk(cluster);
+      const model = await modelIn(cluster);
+      const receipt = async (letter: string) => (await node.call<{ state: string }>('receipt', { id: letter })).state;
+      // The name has a mailbox once a process had it.
+      const before = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
+      await before.call('mesh_peers');
+      await before.leave();
+      const [question] = idsIn(await bob.call('mesh_send', { to: 'alice', text: LETTER, needs: 'reply' }));
+      const [note] = idsIn(await bob.call('mesh_send', { to: 'alice', text: NOTE }));
+      const states: string[] = [];
+      let task = '';
+      const url = model.converse('alice', [
+        { tool: 'mesh_inbox', input: {} },
+        async () => {
+          // The model has the texts now, and has done nothing yet.
+          states.push(await receipt(question!), await receipt(note!));
+          return { tool: 'mesh_peers', input: { my_summary: 'parsing' } };
+        },
+        async () => {
+          states.push(await receipt(question!), await receipt(note!));
+          return { tool: 'mesh_send', input: { reply_to: question, text: 'On it.' } };
+        },
+        { tool: 'mesh_lookup', input: { id: question } },
+        async () => {
+          const said = await bob.call('mesh_task', {
+            action: 'offer',
+            to: 'alice',
+            title: 'Fix it',
+            detail: 'by noon',
+          });
+          task = /Task (\S+) offered/.exec(said)![1]!;
+          return { tool: 'mesh_task', input: { action: 'list' } };
+        },
+        { tool: 'mesh_state', input: { action: 'set', key: 'plan.step', value: 'review' } },
+        { tool: 'mesh_state', input: { action: 'get', key: 'plan.step' } },
+        { tool: 'mesh_lease', input: { action: 'take', paths: ['src/parse.ts'] } },
+        { tool: 'mesh_call', input: { peer: 'mars', tool: 'weigh', args: { what: 'stone' } } },
+        { tool: 'mesh_send', input: { to: 'nobody-here', text: 'hello' } },
+        { text: 'finished' },
+      ]);
+      const client = new RealClient(cluster, { id, as: 'alice', data: node.data, model: url });
+      const { code, stderr } = await client.run();
+      expect({ code, faults: model.faults }, stderr).toEqual({ code: 0, faults: [] });
+      const { results } = model.of('alice');
+      if (process.env.ECLIPTIC_SHOW) console.log(JSON.stringify(results, null, 1));
+      const [inbox, peers, sent, lookup, tasks, set, get, lease, called, failed] = results as Received[];
+      expect(inbox!.text).toContain(LETTER);
+      expect(inbox!.text).toContain(NOTE);
+      expect(inbox!.text).toContain(question);
+      expect(peers!.text).toContain('You are alice');
+      expect(peers!.text).toContain('bob');
+      expect(sent!.text).toMatch(/to bob: (?:stored|arrived|surfaced)/);
+      expect(lookup!.text).toContain(LETTER);
+      expect(tasks!.text).toContain(task);
+      expect(tasks!.text).toMatch(/from bob \(waits for your answer\): Fix it[\s\S]*by noon/);
+      expect(set!.text).toContain('set done');
+      expect(get!.text).toContain('review');
+      expect(lease!.text).toContain('Taken: src/parse.ts');
+      expect(called!.text).toContain('Weighed with care.');
+      expect(called!.text).toContain('12.5');
+      expect(failed!.text).toContain('Error AGENT_NOT_FOUND:');
+      expect(states).toEqual(['surfaced', 'surfaced', 'read', 'done']);
+      expect(await receipt(question!)).toBe('replied');
+    }),
+  );
+});
+
+async function modelIn(cluster: Cluster): Promise<ScriptedModel> {
+  const model = await ScriptedModel.start();
+  cluster.onEnd(() => model.close());
+  return model;
+}
+
+/** A node with an agent that has a tool, and a coding agent called bob. */
+async function desk(cluster: Cluster): Promise<{ node: ProcessNode; bob: CodingAgent }> {
+  const file = join(cluster.folder, 'mars.mjs');
+  writeFileSync(file, MARS);
+  const config = { roster: false, agents: { mars: { module: file } } };
+  const node = await cluster.start('desk', { args: ['--no-dht'], config });
+  const bob = await CodingAgent.start(cluster, ['--as', 'bob', '--data', node.data]);
+  await bob.call('mesh_peers');
+  return { node, bob };
+}
+
+const MARS = `
+  export function setup(agent) {
+    agent.tool('weigh', {}, () => ({
+      content: [{ type: 'text', text: 'Weighed with care.' }],
+      structuredContent: { kilograms: 12.5 },
+    }));
+  }`;
