@@ -49,6 +49,8 @@ import { AgentProposals } from './agent-proposals.js';
 import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';
 import {
   AgentTasks,
+  isAsyncIterable,
+  plainAnswer,
   plainPayload,
   type TaskHandler,
   type TaskNews,
@@ -440,7 +442,10 @@ export class Agent {
     if (!handler) {
       this.#replyError(envelope, new EclipticError('NOT_HANDLED', `${this.id} takes no tasks`));
     }
-    return this.#answer(envelope, (message) => handler(message.withPayload(plainPayload(opening))));
+    return this.#answer(envelope, (message) => {
+      const answer = handler(message.withPayload(plainPayload(opening)));
+      return answer instanceof Promise ? plainAnswer(answer) : answer;
+    });
   }
 
   #hearOfTask({ sender, payload }: ValidEnvelope): void {
@@ -496,8 +501,4 @@ export class Agent {
     const answer = this.#outbox.answerTo(envelope, type, payload);
     if (answer && !delivery?.answerWith(answer)) this.#outbox.post(answer);
   }
-}
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }

@@ -60,6 +60,8 @@ export class AgentProcesses implements ProcessManager {
     const opening = { id, contextId: id, message };
     const run = new TaskRun(this.#runtime, this.#operator(), agentId, opening, {
       accepted: () => {},
+      begun: () => {},
+      took: () => {},
       message: (parts) => {
         this.#say(id, textOf(parts));
         this.#end(id, { type: 'session_exited' });
