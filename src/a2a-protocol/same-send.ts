@@ -41,7 +41,7 @@ export function isSameContent(one: unknown, other: unknown): boolean {
 }
 
 function conflict(differs: string): EclipticError {
-  const text = `the message id or Idempotency-Key belongs to an earlier request with another ${differs}`;
+  const text = `the message id or Idempotency-Key belongs to an earlier request; this one differs in its ${differs}`;
   return new EclipticError('IDEMPOTENCY_CONFLICT', text, { differs });
 }
 
