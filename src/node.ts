@@ -1,6 +1,6 @@
 import { ChannelManager, type ChannelManagerInit } from './a2a/channel-manager.js';
 import { EnvelopeFactory } from './a2a/envelope.js';
-import { A2AObservability, type A2AObservabilityInit } from './a2a/observability.js';
+import { A2AObservability, type A2AObservabilityInit, callbackReport } from './a2a/observability.js';
 import { Policy } from './a2a/policy.js';
 import type { Carrier } from './a2a/ports.js';
 import { AgentRegistry } from './a2a/registry.js';
@@ -139,7 +139,8 @@ export class EclipticNode {
     this.#policy = policy;
     this.envelopes = new EnvelopeFactory(runtime);
     this.observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
-    this.registry = new AgentRegistry({ policy, nodeKey: this.key });
+    const onCallbackFailed = callbackReport(runtime, this.observability);
+    this.registry = new AgentRegistry({ policy, nodeKey: this.key, onCallbackFailed });
     this.threads = new ThreadTable(runtime, limits.threads);
     this.#deadlines = new DeadlineQueue(runtime);
     const { registry, observability, threads } = this;
@@ -171,7 +172,7 @@ export class EclipticNode {
     });
     if (this.network) {
       this.network.peers.documents = this.documents.meetings;
-      this.#exchange = new McpExchange({ service: mcp, registry, peers: this.network.peers });
+      this.#exchange = new McpExchange({ runtime, service: mcp, registry, peers: this.network.peers });
       this.network.peers.offers = this.#exchange;
     }
     this.providerEvents = new ProviderEvents(runtime, observability);

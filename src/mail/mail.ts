@@ -1,11 +1,12 @@
 import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
 import { weighJson } from '../a2a/json-value.js';
-import type { A2AObservability } from '../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../a2a/observability.js';
 import type { Party } from '../a2a/policy.js';
 import type { Postbox } from '../a2a/ports.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { AgentCard } from '../a2a/schemas.js';
+import { guarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
@@ -194,7 +195,9 @@ export class Mail implements Postbox {
   /** For an agent that fetches its mail. There is one for each, as long as it is open. */
   letterbox(agent: string, onArrival: (held: HeldMail) => void): Letterbox {
     const onClose = () => this.#letterboxes.delete(agent);
-    const letterbox = new Letterbox(this.#components.runtime, this.#incoming, { agent, onArrival, onClose });
+    const { runtime, observability } = this.#components;
+    const arrived = guarded(onArrival, `letterbox of ${agent}`, callbackReport(runtime, observability));
+    const letterbox = new Letterbox(runtime, this.#incoming, { agent, onArrival: arrived, onClose });
     this.#letterboxes.set(agent, letterbox);
     return letterbox;
   }

@@ -1,6 +1,6 @@
 import type { Link, LinkListener } from '../links/link.js';
 import type { Chain, Grant } from '../membership/certificate.js';
-import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import { EclipticError, type Outcome, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { IncomingStream, OutgoingStream } from './reliable-stream.js';
 import { decodeFrame, encodeFrame, type Frame, type Hello, type Item, malformed, readData } from './wire.js';
@@ -178,9 +178,15 @@ export class Peer {
   }
 
   /** Puts something on its way; throws `QUEUE_FULL` when too much is. Its fate comes through one of the two calls. */
-  post(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): void {
-    this.#out.push(text, resolve, reject);
+  post(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
+    const number = this.#out.push(text, resolve, reject);
     this.#flushSoon();
+    return number;
+  }
+
+  /** Puts another text in the place of what was posted under that number, as far as the peer has not taken it. */
+  replace(number: number, text: string): Outcome {
+    return this.#out.replace(number, text);
   }
 
   /** Looks at the clock: who is silent, who is late, who was away for too long. */

@@ -10,7 +10,7 @@ import type { Link, LinkListener } from '../links/link.js';
 import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
 import { nodeOf, type Removal } from '../membership/removal.js';
-import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.js';
+import { describeError, EclipticError, type ErrorCode, type Outcome } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
 import { CardExchange } from './card-exchange.js';
@@ -290,6 +290,20 @@ export class Peers implements Carrier, ChannelCarrier {
     return this.#post(node, text);
   }
 
+  /** As `tell`; `replace` puts another text in its place, as far as the node has not taken it. */
+  tellReplaceably(node: string, text: string): { taken: Promise<void>; replace: (text: string) => Outcome } {
+    const peer = this.#peers.get(node);
+    if (!peer?.conversing) {
+      return { taken: Promise.reject(lost(node)), replace: () => 'not-delivered' };
+    }
+    let replace: (text: string) => Outcome = () => 'not-delivered';
+    const taken = new Promise<void>((resolve, reject) => {
+      const number = peer.post(text, resolve, reject);
+      replace = (other) => peer.replace(number, other);
+    });
+    return { taken, replace };
+  }
+
   /** Was that node told of this agent? */
   knows(node: string, agent: string): boolean {
     const peer = this.#peers.get(node);
@@ -347,7 +361,7 @@ export class Peers implements Carrier, ChannelCarrier {
     return new Promise((resolve, reject) => {
       const peer = this.#peers.get(node);
       if (peer?.conversing) peer.post(text, resolve, reject);
-      else reject(new EclipticError('DELIVERY_FAILED', `node ${node} is lost`, { outcome: 'not-delivered' }));
+      else reject(lost(node));
     });
   }
 
@@ -545,4 +559,8 @@ function defined(init: PeersInit): Partial<PeerLimits> {
       .filter((key) => init[key] !== undefined)
       .map((key) => [key, init[key]]),
   );
+}
+
+function lost(node: string): EclipticError {
+  return new EclipticError('DELIVERY_FAILED', `node ${node} is lost`, { outcome: 'not-delivered' });
 }

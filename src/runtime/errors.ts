@@ -188,6 +188,9 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** Whether a message or call that failed may have had its effect: certainly not, or it cannot be known. */
+export type Outcome = 'not-delivered' | 'unknown';
+
 export class EclipticError extends Error {
   readonly code: ErrorCode;
   /** Machine-readable context: ids, faults, expected and found values. Never a secret. */
@@ -200,8 +203,9 @@ export class EclipticError extends Error {
     this.details = details;
   }
 
+  /** Where it is unknown whether the call had its effect, making it again could make that effect twice. */
   get retryable(): boolean {
-    return ERRORS[this.code].retryable;
+    return ERRORS[this.code].retryable && this.details.outcome !== 'unknown';
   }
 
   toJSON(): { code: ErrorCode; message: string; retryable: boolean; details: Readonly<Record<string, unknown>> } {
