@@ -207,7 +207,7 @@ export class EclipticNode {
     const audit = await AuditLog.open(runtime, store, observability);
     this.#records = { journal, audit, replay: (rows) => replay(rows, this.#policy) };
     this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention);
-    this.#mail.start(this.router, this.network?.peers);
+    this.#mail.start(this.router, this.network?.peers, this.network?.removed);
     this.router.usePostbox(this.#mail);
     this.documents.useStore(store);
     await this.swarms.useStore(store);

@@ -50,6 +50,11 @@ export class Arrivals {
     if (!source.busy) void this.#run(node, source);
   }
 
+  /** Forgets how far that node's mail was taken. */
+  forget(node: string): void {
+    for (const name of this.#cursors.keys()) if (name.startsWith(cursorsOf(node))) this.#cursors.delete(name);
+  }
+
   async #run(node: string, source: Source): Promise<void> {
     source.busy = true;
     while (source.waiting.length > 0) {
@@ -143,5 +148,10 @@ export class Arrivals {
 
 /** The name under which the store keeps how far another store's mail was taken. */
 function cursorOf(node: string, store: string): string {
-  return `in ${node} ${store}`;
+  return `${cursorsOf(node)}${store}`;
+}
+
+/** How the names of all cursors of one node's mail begin. */
+export function cursorsOf(node: string): string {
+  return `in ${node} `;
 }

@@ -12,7 +12,7 @@ import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { AddressBook } from './address-book.js';
-import { Arrivals, type ArrivalsComponents } from './arrivals.js';
+import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
 import type { Effects } from './delivery.js';
 import { GroupWriter, type Prepared, together } from './group-writer.js';
 import { Hearing } from './hearing.js';
@@ -138,9 +138,11 @@ export class Mail implements Postbox {
     return new Mail(components, init, await lookAround(components));
   }
 
-  start(router: A2ARouter, carrier?: MailCarrier): void {
+  /** `removed` are nodes that are no longer members: an earlier process may not have come to the end of forgetting them. */
+  start(router: A2ARouter, carrier?: MailCarrier, removed: readonly string[] = []): void {
     this.#router = router;
     this.#carrier = carrier;
+    for (const node of removed) if (this.#book.knows(node)) this.removed(node);
     this.#sweepLater();
   }
 
@@ -245,6 +247,26 @@ export class Mail implements Postbox {
   ended(node: string): void {
     this.#outgoing.end(node);
     this.#news.end(node);
+  }
+
+  /** That node's membership was taken away: mail to and from it ends, and nothing of it stays but receipts. */
+  removed(node: string): void {
+    void this.#hearing.exclusively(node, async () => {
+      await this.#outgoing.forget(node);
+      await this.#incoming.forget(node);
+      this.#book.forget(node);
+      this.#news.forget(node);
+      this.#arrivals.forget(node);
+      const { store } = this.#components;
+      const names = (await store.read({ from: 'cursors' })).map(({ name }) => name);
+      const own = names.filter((name) => name === heardBy(node) || name.startsWith(cursorsOf(node)));
+      await store.write([
+        { delete: 'addresses', where: { node } },
+        { delete: 'cursors', where: { name: own } },
+        // There is nobody to tell any more, so that these may be forgotten in their time.
+        { update: 'receipts', where: { node }, set: { news: null } },
+      ]);
+    });
   }
 
   /** Takes an item about durable mail. Throws `INVALID_FRAME` for one that is none. */

@@ -8,7 +8,7 @@ import type { GroupWriter, Prepared } from './group-writer.js';
 import { packed } from './mail-wire.js';
 import type { Numbers } from './numbers.js';
 import { Patience } from './patience.js';
-import { stepOf, stepReceipt } from './receipt.js';
+import { type ReceiptStep, stepOf, stepReceipt } from './receipt.js';
 import { type Receipts, storedReceipt } from './receipts.js';
 
 export interface OutgoingMailComponents {
@@ -169,10 +169,29 @@ export class OutgoingMail {
     }
   }
 
+  /** Ends every message to a node that is no longer a member. */
+  async forget(node: string): Promise<void> {
+    this.end(node);
+    const { store, runtime } = this.#components;
+    for (;;) {
+      const rows = await store.read({ from: 'outbox', where: { node }, limit: PAGE });
+      if (rows.length === 0) return;
+      await this.#end(
+        node,
+        rows,
+        stepOf('undeliverable', runtime.now(), 'the recipient’s node was removed from the mesh'),
+      );
+    }
+  }
+
   async #expire(node: string, rows: readonly OutboxRow[]): Promise<void> {
-    if (rows.length === 0) return;
-    const { runtime, receipts, writer } = this.#components;
-    const end = stepOf('expired', runtime.now(), 'its time to live ran out before its node could be reached');
+    const { runtime } = this.#components;
+    const reason = 'its time to live ran out before its node could be reached';
+    if (rows.length > 0) await this.#end(node, rows, stepOf('expired', runtime.now(), reason));
+  }
+
+  async #end(node: string, rows: readonly OutboxRow[], end: ReceiptStep): Promise<void> {
+    const { receipts, writer } = this.#components;
     const writes: Write[] = [{ delete: 'outbox', where: { number: rows.map(({ number }) => number) } }];
     const changes = rows.map((row) => {
       return receipts.settle(row.id, node, 'sent', stepReceipt(storedReceipt(row), end), writes);

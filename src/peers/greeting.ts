@@ -28,6 +28,7 @@ export interface GreetingComponents {
     session: string;
     knows: string | null;
     addresses: readonly string[];
+    announced: { at: number; signature: string };
   };
   /** What people call this node. */
   name: string;

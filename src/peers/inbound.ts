@@ -23,7 +23,10 @@ export interface PeerService<Kind extends string> {
 }
 
 /** Durable mail. */
-export type PeerMail = PeerService<'s' | 't' | 'u'>;
+export interface PeerMail extends PeerService<'s' | 't' | 'u'> {
+  /** That node is no longer a member. */
+  removed(node: string): void;
+}
 /** What agents offer over MCP, and calls of it. */
 export type PeerOffers = PeerService<'e'>;
 /** Who shares which documents. */
@@ -40,7 +43,7 @@ export interface InboundComponents {
   documents: () => PeerDocuments | undefined;
   leases: () => PeerLeases | undefined;
   onRemoval: (peer: Peer, removal: Removal) => void;
-  onKnown: (known: Known) => void;
+  onKnown: (peer: Peer, known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
   /** A channel message under a name that is not the peer's own. */
   onForgery: (peer: Peer, error: EclipticError) => void;
@@ -81,7 +84,7 @@ export class Inbound {
         onRemoval(peer, parsed(RemovalSchema, item[1]));
         break;
       case 'k':
-        onKnown(parsed(KnownSchema, item[1]));
+        onKnown(peer, parsed(KnownSchema, item[1]));
         break;
       case 's':
       case 't':

@@ -1,4 +1,5 @@
 import type { Link, LinkListener } from '../links/link.js';
+import { type Announcement, isAnnouncedBy } from '../membership/announcement.js';
 import type { Chain, Grant } from '../membership/certificate.js';
 import { EclipticError, type Outcome, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -54,6 +55,7 @@ const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
   ['stopping', 'it was stopped'],
   ['leaving', 'it left the mesh'],
   ['removed', 'it says that this node was removed from the mesh'],
+  ['expired', 'it says that this node’s certificate has expired'],
 ]);
 
 /**
@@ -70,6 +72,10 @@ export class Peer {
   chain: Chain | undefined;
   grant: Grant | undefined;
   addresses: readonly string[] = [];
+  /** Where it can be called, in its own signed words. */
+  announcement: Announcement | undefined;
+  /** The latest version of the protocol that it speaks. */
+  protocol = 1;
   /** Did a member say that this is one? */
   vouchedFor = false;
   /** Why it is not connected. */
@@ -132,6 +138,10 @@ export class Peer {
     this.#theirs = hello.session;
     this.software = hello.software;
     this.addresses = hello.addresses;
+    this.protocol = hello.protocol.max;
+    const { addresses, announced } = hello;
+    const announcement = announced && { addresses, ...announced };
+    this.announcement = announcement && isAnnouncedBy(this.node, announcement) ? announcement : undefined;
     this.clockSkewMs = hello.time - runtime.now();
     // One link a pair. Who has the smaller key decides which; the other side keeps both until then.
     const older = [...this.#links];
@@ -222,9 +232,9 @@ export class Peer {
   }
 
   /** Says farewell over every link, and closes them. */
-  leave(reason: 'stopping' | 'leaving' | 'removed'): void {
+  leave(reason: 'stopping' | 'leaving' | 'removed' | 'expired', why = 'this node ended the link'): void {
     if (this.#link) this.#say(['bye', reason]);
-    this.drop('away', 'this node ended the link');
+    this.drop('away', why);
   }
 
   #take(link: Link, frame: Frame, base: number): number {
