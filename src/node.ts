@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { ChannelManager, type ChannelManagerInit } from './a2a/channel-manager.js';
 import { EnvelopeFactory } from './a2a/envelope.js';
 import { A2AObservability, type A2AObservabilityInit, callbackReport } from './a2a/observability.js';
@@ -37,6 +38,7 @@ import { DeadlineQueue } from './runtime/deadlines.js';
 import { EclipticError } from './runtime/errors.js';
 import type { Runtime, Timer } from './runtime/runtime.js';
 import { systemRuntime } from './runtime/system-runtime.js';
+import { placeOf } from './store/place.js';
 import type { Store } from './store/store.js';
 
 export interface NodeInit {
@@ -108,6 +110,7 @@ export class EclipticNode {
   readonly #store: Store | undefined;
   readonly #upkeep: Upkeep | undefined;
   readonly #retention: MailInit | undefined;
+  readonly #folder: string | undefined;
   readonly #policy: Policy;
   #mail: Mail | undefined;
   #records: Records | undefined;
@@ -131,6 +134,7 @@ export class EclipticNode {
     this.#retention = limits.retention;
     this.#upkeep = init.store && new Upkeep(runtime, init.store, limits.retention);
     const { folder, ...network } = init.network ?? {};
+    this.#folder = folder;
     const identity =
       init.network && (folder === undefined ? Identity.create(runtime) : Identity.keptIn(folder, runtime));
     this.#identity = identity ?? Identity.create(runtime);
@@ -206,7 +210,8 @@ export class EclipticNode {
     this.router.useJournal(journal);
     const audit = await AuditLog.open(runtime, store, observability);
     this.#records = { journal, audit, replay: (rows) => replay(rows, this.#policy) };
-    this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention);
+    const place = this.#folder === undefined ? undefined : placeOf(join(this.#folder, 'node.key'));
+    this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention, place);
     this.#mail.start(this.router, this.network?.peers, this.network?.removed);
     this.router.usePostbox(this.#mail);
     this.documents.useStore(store);

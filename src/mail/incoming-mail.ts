@@ -119,6 +119,14 @@ export class IncomingMail {
     };
   }
 
+  /** Which of these messages of that node have been here. */
+  async known(node: string, ids: readonly string[]): Promise<Set<string>> {
+    const { store, receipts } = this.#components;
+    const waiting = await store.read({ from: 'inbox', where: { id: ids, node } });
+    const ended = (await receipts.find(node, ids)).filter(({ side }) => side === 'received');
+    return new Set([...waiting, ...ended].map(({ id }) => id));
+  }
+
   /** Says again what is known of messages that a node sends again. */
   async retell(node: string, ids: readonly string[]): Promise<void> {
     const { store, receipts, news } = this.#components;

@@ -5,11 +5,12 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { OutboxRow } from '../store/tables.js';
 import type { GroupWriter, Prepared } from './group-writer.js';
-import { packed } from './mail-wire.js';
+import { type Progress, packed } from './mail-wire.js';
 import type { Numbers } from './numbers.js';
 import { Patience } from './patience.js';
 import { type ReceiptStep, stepOf, stepReceipt } from './receipt.js';
 import { type Receipts, storedReceipt } from './receipts.js';
+import type { StoreEpoch } from './store-epoch.js';
 
 export interface OutgoingMailComponents {
   runtime: Runtime;
@@ -18,7 +19,7 @@ export interface OutgoingMailComponents {
   receipts: Receipts;
   numbers: Numbers;
   /** Names this store, so that another one's numbers are not taken for its own. */
-  storeId: string;
+  epoch: StoreEpoch;
   /** Puts an item on its way to a node; throws when that is not possible now. */
   say: (node: string, text: string) => void;
   /** Makes senders known to a node, should they have left before it met them. Returns the way to take that back. */
@@ -121,6 +122,23 @@ export class OutgoingMail {
   begin(node: string): void {
     this.#courses.set(node, new Course());
     void this.#proceed(node);
+  }
+
+  /**
+   * A node says how far it has this store's mail. A number that this store has not given yet, or gave to another message,
+   * means that this store was put back from a copy: it goes on in a new epoch. Returns what happened, if anything did.
+   */
+  async compare(node: string, { store, upTo, reused }: Progress): Promise<string | undefined> {
+    const { epoch, numbers } = this.#components;
+    if (store !== epoch.name || (upTo <= numbers.last && !reused)) return undefined;
+    const why = reused
+      ? 'it has other mail under the same numbers'
+      : `it has mail up to number ${upTo}, and this store has given ${numbers.last} only`;
+    const reason = `this store was put back from a copy, or a copy of it runs elsewhere: node ${node} says that ${why}`;
+    if (!(await epoch.renew(numbers.last, reason))) return undefined;
+    // What is under way goes again under the new name.
+    for (const other of [...this.#courses.keys()]) this.begin(other);
+    return reason;
   }
 
   /** The conversation with that node is over. */
@@ -243,7 +261,7 @@ export class OutgoingMail {
 
   /** Says everything that was taken in this turn, in as few items as may be. */
   #say(node: string, course: Course): void {
-    const { say, storeId, runtime, introduce } = this.#components;
+    const { say, epoch, runtime, introduce } = this.#components;
     const rows = course.batch;
     course.batch = [];
     if (this.#courses.get(node) !== course || course.stalled || rows.length === 0) return;
@@ -253,7 +271,7 @@ export class OutgoingMail {
     try {
       const withdraw = introduce(node, new Set(rows.map(senderOf)));
       for (const { list, to } of packed(texts)) {
-        say(node, `["s",${JSON.stringify(storeId)},${course.said},${list}]`);
+        say(node, `["s",${JSON.stringify(epoch.name)},${course.said},${list}]`);
         course.said = rows[to - 1]!.number;
       }
       withdraw();

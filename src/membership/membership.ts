@@ -415,7 +415,7 @@ export class Membership {
     const own = chain[0]!;
     const before = this.member(own.node);
     const metAt = this.#runtime.now();
-    const same = before?.chain[0]!.signature === own.signature && Math.abs(metAt - (before.metAt ?? 0)) < MET_AGE_MS;
+    const same = before?.chain[0]?.signature === own.signature && Math.abs(metAt - (before.metAt ?? 0)) < MET_AGE_MS;
     if (news.length === 0 && same) return;
     // One that was met pushes out one that was only vouched for, else the one that was met longest ago.
     const others = state.members

@@ -27,6 +27,7 @@ export interface GreetingComponents {
     software: string;
     session: string;
     knows: string | null;
+    instance: string;
     addresses: readonly string[];
     announced: { at: number; signature: string };
   };

@@ -302,6 +302,11 @@ export class Network implements CardDiscovery {
       const { kind, working, detail } = discovery.status();
       findings.push({ level: working ? 'ok' : 'problem', text: `${kind}: ${detail}` });
     }
+    const { doubled } = this.peers;
+    if (doubled) {
+      const text = `another process runs with this node’s key, says node ${doubled.by.slice(0, 12)}; stop one of the two`;
+      findings.push({ level: 'problem', text });
+    }
     for (const row of this.list()) findings.push(...this.#aboutPeer(row));
     if (this.peers.all.length === 0) findings.push({ level: 'warning', text: 'no other node has been met yet' });
     return findings;
@@ -317,6 +322,8 @@ export class Network implements CardDiscovery {
     } else {
       findings.push({ level: 'problem', text: `${who}: ${row.state}${row.reason ? `, ${row.reason}` : ''}` });
     }
+    if (this.peers.get(row.node)?.doubledAt !== undefined)
+      findings.push({ level: 'problem', text: `${who}: two processes run with its key; stop one of them` });
     if (row.clockSkewMs !== null && Math.abs(row.clockSkewMs) > SKEW_MS) {
       const direction = row.clockSkewMs > 0 ? 'ahead' : 'behind';
       const seconds = Math.round(Math.abs(row.clockSkewMs) / 1_000);

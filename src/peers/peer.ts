@@ -50,6 +50,8 @@ export interface PeerComponents {
 
 /** Links that may stay beside the one in use until the other side closes them. */
 const MAX_OLDER_LINKS = 3;
+/** Processes of one node that are remembered. */
+const MAX_INSTANCES = 8;
 
 const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
   ['stopping', 'it was stopped'],
@@ -74,6 +76,10 @@ export class Peer {
   addresses: readonly string[] = [];
   /** Where it can be called, in its own signed words. */
   announcement: Announcement | undefined;
+  /** Its processes that were met, the latest last. */
+  readonly #instances: string[] = [];
+  /** When a process of it came back after another one had taken its place: two run with its key. */
+  doubledAt: number | undefined;
   /** The latest version of the protocol that it speaks. */
   protocol = 1;
   /** Did a member say that this is one? */
@@ -139,6 +145,7 @@ export class Peer {
     this.software = hello.software;
     this.addresses = hello.addresses;
     this.protocol = hello.protocol.max;
+    if (hello.instance !== undefined) this.#noteInstance(hello.instance);
     const { addresses, announced } = hello;
     const announcement = announced && { addresses, ...announced };
     this.announcement = announcement && isAnnouncedBy(this.node, announcement) ? announcement : undefined;
@@ -185,6 +192,19 @@ export class Peer {
         else if (this.#status === 'connected' || this.#status === 'suspected') this.#become('away', reason);
       },
     };
+  }
+
+  /** A process that ended never comes back; one that does had not ended, and another runs with its key. */
+  #noteInstance(instance: string): void {
+    const known = this.#instances;
+    if (known.at(-1) === instance) return;
+    const at = known.indexOf(instance);
+    if (at >= 0) {
+      known.splice(at, 1);
+      this.doubledAt = this.#components.runtime.now();
+    }
+    known.push(instance);
+    if (known.length > MAX_INSTANCES) known.shift();
   }
 
   /** Puts something on its way; throws `QUEUE_FULL` when too much is. Its fate comes through one of the two calls. */

@@ -82,6 +82,12 @@ export class Peers implements Carrier, ChannelCarrier {
   readonly #peers = new Map<string, Peer>();
   readonly #greetings = new Map<Link, string>();
   readonly #shunned = new Map<string, number>();
+  /** Nodes of which two processes were reported. */
+  readonly #doubledPeers = new Set<string>();
+  /** This process, as other nodes tell it from others with the same key. */
+  readonly #instance: string;
+  /** The node that says that another process runs with this one's key, and when it said so. */
+  doubled: { readonly by: string; readonly at: number } | undefined;
   #stopWatching: (() => void) | undefined;
   #target: PeersTarget | undefined;
   #inbound: Inbound | undefined;
@@ -101,6 +107,7 @@ export class Peers implements Carrier, ChannelCarrier {
   constructor(components: PeersComponents, init: PeersInit) {
     this.#components = components;
     this.#init = init;
+    this.#instance = components.runtime.id();
     this.#limits = { ...DEFAULTS, ...defined(init) };
     this.#cards = new CardExchange({
       ...components,
@@ -121,6 +128,7 @@ export class Peers implements Carrier, ChannelCarrier {
       onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
       onKnown: (peer, known) => this.#takeKnown(peer, known),
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
+      onDoubled: (peer) => this.#takeDoubled(peer),
       onForgery: (peer, { code, message }) => this.#report(peer.node, code, message),
     });
   }
@@ -229,7 +237,7 @@ export class Peers implements Carrier, ChannelCarrier {
         const { software } = this.#init;
         said = this.#peer(node).names;
         const { addresses, ...announced } = announce(this.#components.identity, this.#init.addresses(), runtime.now());
-        return { software, addresses, announced, ...said };
+        return { software, instance: this.#instance, addresses, announced, ...said };
       },
     };
     const outcome: GreetingOutcome = {
@@ -330,6 +338,10 @@ export class Peers implements Carrier, ChannelCarrier {
     return { taken, replace };
   }
 
+  speaks(node: string, version: number): boolean {
+    return (this.#peers.get(node)?.protocol ?? 0) >= version;
+  }
+
   /** Was that node told of this agent? */
   knows(node: string, agent: string): boolean {
     const peer = this.#peers.get(node);
@@ -403,6 +415,7 @@ export class Peers implements Carrier, ChannelCarrier {
 
   #introduce(peer: Peer): void {
     const { membership } = this.#components;
+    if (peer.doubledAt !== undefined) this.#tellDoubled(peer);
     this.#cards.announceAll(peer);
     for (const removal of membership.removals) peer.post(JSON.stringify(['r', removal]));
     const renewed = membership.renewed(peer.chain!);
@@ -412,6 +425,14 @@ export class Peers implements Carrier, ChannelCarrier {
     this.offers?.began(peer.node);
     this.documents?.began(peer.node);
     this.leases?.began(peer.node);
+  }
+
+  /** Both processes are told as they come, and neither is kept out: which of them is the right one, only the owner knows. */
+  #tellDoubled(peer: Peer): void {
+    if (peer.protocol >= PROVEN_HEARSAY) peer.post(JSON.stringify(['i']));
+    if (this.#doubledPeers.has(peer.node)) return;
+    this.#doubledPeers.add(peer.node);
+    this.#report(peer.node, 'NODE_DOUBLED', `two processes run with the key of node ${peer.node}: stop one of them`);
   }
 
   #takeRemoval(peer: Peer, removal: Removal): void {
@@ -453,6 +474,13 @@ export class Peers implements Carrier, ChannelCarrier {
       found[node] = addresses;
     }
     this.#guard(() => membership.noteAddresses(found));
+  }
+
+  #takeDoubled(peer: Peer): void {
+    const news = this.doubled === undefined;
+    this.doubled = { by: peer.node, at: this.#components.runtime.now() };
+    const reason = `node ${peer.node} says that another process runs with this node’s key: stop one of the two`;
+    if (news) this.#report(peer.node, 'NODE_DOUBLED', reason);
   }
 
   #takeRenewal(peer: Peer, chain: unknown): void {

@@ -36,6 +36,8 @@ export const HelloSchema = OpeningSchema.extend({
   session: id,
   /** The other side's name in it, as far as the sender remembers. Both remember the same, or both begin anew. */
   knows: id.nullable().optional(),
+  /** The sender's process. */
+  instance: id.optional(),
   addresses,
   /** The sender's signature under its addresses, for others. */
   announced: z.object({ at: z.number(), signature: text }).optional(),
