@@ -9,7 +9,7 @@ import type { MailItem, SentMessage } from './mail-wire.js';
 import type { Permits } from './permits.js';
 import { type Receipt, stepOf } from './receipt.js';
 import type { Receipts } from './receipts.js';
-import { baseOf } from './store-epoch.js';
+import { baseOf, isLaterEpoch } from './store-epoch.js';
 
 export interface ArrivalsComponents {
   runtime: Runtime;
@@ -123,7 +123,7 @@ export class Arrivals {
     }
     // The other side has not heard that it has these.
     if (known.length > 0) await incoming.retell(node, known);
-    if (stores.length > 0 && fresh.some(({ store }) => baseOf(store) > 0)) this.#components.onNewEpoch(node);
+    if (stores.length > 0 && fresh.some(({ store }) => isLaterEpoch(store))) this.#components.onNewEpoch(node);
     for (const [name, store] of reused) this.#components.onReused(node, store, this.#cursors.get(name) ?? 0);
   }
 

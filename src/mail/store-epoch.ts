@@ -91,6 +91,11 @@ export class StoreEpoch {
   }
 }
 
+/** Is that the name of a store in another epoch than its first? */
+export function isLaterEpoch(storeName: string): boolean {
+  return storeName.includes('.');
+}
+
 /** Messages up to this number may have been sent in an earlier epoch of that store. */
 export function baseOf(storeName: string): number {
   const base = Number(storeName.split('.')[2] ?? 0);

@@ -114,8 +114,8 @@ describe('protocol versions', () => {
     releases.cut();
     await releases.nodes.until(() => releases.states().every((state) => state === 'incompatible'));
     const [old, later] = releases.reasons();
-    expect(old).toMatch(/it runs ecliptic \S+, which speaks protocol 5 to 5; this node runs ecliptic \S+, .* 1 to 1/);
-    expect(later).toMatch(/it runs ecliptic \S+, which speaks protocol -3 to -3; this node/);
+    expect(old).toMatch(/it runs ecliptic \S+, which speaks protocol 5 to 6; this node runs ecliptic \S+, .* 1 to 2/);
+    expect(later).toMatch(/it runs ecliptic \S+, which speaks protocol -3 to -2; this node/);
     for (const node of [releases.old, releases.later]) {
       const about = node.network.diagnose().filter(({ level }) => level === 'problem');
       expect(about).toEqual([expect.objectContaining({ text: expect.stringMatching(/incompatible, it runs/) })]);
@@ -126,7 +126,7 @@ describe('protocol versions', () => {
   it('that have nothing in common are not tried again and again', async () => {
     const releases = await TwoReleases.start();
     await releases.join();
-    releases.ahead = 1;
+    releases.ahead = 2;
     releases.cut();
     await releases.nodes.until(() => releases.states().every((state) => state === 'incompatible'));
     const calls = releases.calls.length;
@@ -211,7 +211,7 @@ describe('protocol versions', () => {
 
   it('that do not fit the inviter’s are the reason that `join` gives, at once', async () => {
     const releases = await TwoReleases.start();
-    releases.ahead = 1;
+    releases.ahead = 2;
     const { nodes, old, later } = releases;
     const { code } = await nodes.settled(old.network.invite());
     const start = nodes.runtime.now();
