@@ -33,7 +33,7 @@ import { Wakes } from './onramp/wake/wakes.js';
 import { PLANETARY_ROSTER } from './orchestrator/planetary-roster.js';
 import { RalphLoop } from './orchestrator/ralph/ralph-loop.js';
 import { offerRemoteAgents } from './orchestrator/remote-agent-tools.js';
-import { describeItself } from './orchestrator/self-description.js';
+import { describeItself, vacancyOf } from './orchestrator/self-description.js';
 import { PROGRAM, VERSION } from './package.js';
 import { Children } from './process/children.js';
 import { MemoryWatch } from './process/memory-watch.js';
@@ -215,14 +215,7 @@ export class Host {
       const routes = [loginCallback((query) => logins.finish(query))];
       const { grpcPort, ...http } = init.http ?? {};
       const grpc = grpcPort === undefined ? undefined : { port: grpcPort };
-      await host.node.serve({
-        ...http,
-        grpc,
-        tasks: loaded.config.limits?.tasks,
-        folder: dataFolder,
-        about: aboutOf(loaded.config.agents),
-        routes,
-      });
+      await host.node.serve({ ...http, grpc, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
       const { registry, router } = host.node;
       const agent = (id: string) => host!.node.agentById(id);
       const parts = { runtime, store, registry, router, agent, children };
@@ -289,9 +282,10 @@ export class Host {
 
   async #startAgents({ config, folder }: LoadedConfig): Promise<void> {
     const own = config.agents ?? {};
-    const roster = config.roster === false ? [] : PLANETARY_ROSTER.filter(({ id }) => !Object.hasOwn(own, id));
-    for (const planet of roster) {
-      const agent = this.node.agent(planet);
+    const roster = new Map(config.roster === false ? [] : PLANETARY_ROSTER.map((planet) => [planet.id, planet]));
+    for (const planet of roster.values()) {
+      if (Object.hasOwn(own, planet.id)) continue;
+      const agent = this.node.agent({ ...planet, vacancy: vacancyOf(planet.id) });
       describeItself(agent);
       if (agent.id === 'sun')
         offerRemoteAgents(agent, { runtime: this.#runtime, allowPrivate: config.http?.allowPrivate });
@@ -299,7 +293,8 @@ export class Host {
     for (const [id, agentConfig] of Object.entries(own)) {
       const { module, a2a, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...rest } = agentConfig;
       const { command: _c, acp: _acp, lane: _l, ...init } = rest;
-      const agent = this.node.agent({ id, ...init });
+      // A role of the roster that the configuration staffs keeps what the configuration does not change.
+      const agent = this.node.agent({ id, ...roster.get(id), ...init, vacancy: vacancyOf(id, module) });
       if (this.#isProcess(agent, agentConfig, folder)) continue;
       if (a2a) this.#serveRemotely(agent, a2a, config.http);
       // A module may add what it likes to what remote agents do.
@@ -365,6 +360,7 @@ export class Host {
 
   #failed(agent: Agent, failure: EclipticError): void {
     this.#failures.set(agent.id, failure);
+    agent.workerHealth = { state: 'unavailable', reason: failure.message };
     this.#runtime.logger.error({ agent: agent.id, err: failure }, 'an agent could not be set up');
     const { code, message: reason } = failure;
     this.node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: this.#runtime.now() });

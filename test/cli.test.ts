@@ -13,6 +13,7 @@ import { ControlClient } from '../src/control/client.js';
 import type { AgentRow } from '../src/control/methods.js';
 import { PLANETARY_ROSTER } from '../src/orchestrator/planetary-roster.js';
 import type { EclipticError } from '../src/runtime/errors.js';
+import { ECHO, echoing } from './echo-agents.js';
 import { BIN, ROOT } from './source-files.js';
 
 const COMMANDS = [
@@ -66,6 +67,7 @@ describe('the commands of a running node', () => {
           "broken": { "module": "./broken.mjs" },
           "hanging": { "module": "./hanging.mjs" },
           "slow": { "module": "./slow.mjs" },
+          "mars": { "module": ${JSON.stringify(ECHO)} },
         },
         "sandbox": { "enforced": true, "crossSandboxAllowList": ["sun"] },
       }`,
@@ -105,8 +107,12 @@ describe('the commands of a running node', () => {
       const rows = stdout.trimEnd().split('\n');
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       expect(rows[0]).toMatch(/^AGENT +TIER +SANDBOX +STATE +CAPABILITIES$/);
+      const hint = rows.splice(-2);
+      expect(hint[0]).toMatch(/^19 agents are unstaffed: .* refuse requests and tasks\.$/);
+      expect(hint[1]).toContain('"agents": { "mercury": { "module": "./mercury.js" } } in ecliptic.json');
       expect(rows).toHaveLength(1 + PLANETARY_ROSTER.length + 5);
       expect(rows.find((row) => row.startsWith('mars '))).toMatch(/^mars +L2 +- +ready +backend\.api, backend\.logic$/);
+      expect(rows.find((row) => row.startsWith('venus '))).toMatch(/^venus +L2 +- +unstaffed +frontend/);
       expect(rows.find((row) => row.startsWith('greeter '))).toMatch(/^greeter +L3 +lab +ready +text\.greet$/);
     });
 
@@ -409,7 +415,7 @@ describe('the commands of a running node', () => {
       const file = join(home, 'ecliptic.json');
       expect(await ecliptic(['config', 'check'])).toEqual({
         code: 0,
-        stdout: `${file} is fine: 5 agents of its own\n`,
+        stdout: `${file} is fine: 6 agents of its own\n`,
         stderr: '',
       });
       writeFileSync(join(folder, 'other.json'), '{}');
@@ -445,7 +451,10 @@ describe('the commands of a running node', () => {
       [['send', '--as', 'mars', '--to', 'sun', '--type', 'task-proposal', '1'], 'ESCALATION_REQUIRED'],
       [['send', '--as', 'sun', '--to', 'mars', '{"__proto__":1}'], 'INVALID_ENVELOPE'],
       [['request', '--as', 'sun', '--capability', 'no.such', '1'], 'CAPABILITY_NOT_FOUND'],
-      [['request', '--as', 'sun', '--to', 'broken', '1'], 'NOT_HANDLED'],
+      [['request', '--as', 'sun', '--to', 'broken', '1'], 'NO_WORKER'],
+      [['request', '--as', 'sun', '--to', 'venus', '1'], 'NO_WORKER'],
+      [['request', '--as', 'sun', '--capability', 'frontend.ui', '1'], 'NO_WORKER'],
+      [['propose', 'venus', 'Draw it'], 'NO_WORKER'],
       [['request', '--as', 'sun', '--to', 'hostile', '"throw"'], 'HANDLER_FAILED'],
       [['request', '--as', 'sun', '--to', 'hanging', '--timeout', '20', '1'], 'REQUEST_TIMEOUT'],
       [['broadcast', '--as', 'vulcan', '1'], 'AGENT_NOT_FOUND'],
@@ -847,7 +856,10 @@ describe('an agent’s module', () => {
     ['throws in a timer', `agent.onNotification(() => { setImmediate(() => { throw new Error('boo'); }); });`],
   ])('that %s does not take the others down', async (_, body) => {
     writeAll(folder, {
-      'ecliptic.json': '{ "data": "./data", "agents": { "faulty": { "module": "./faulty.mjs" } } }',
+      'ecliptic.json': JSON.stringify({
+        data: './data',
+        agents: { faulty: { module: './faulty.mjs' }, ...echoing('mars') },
+      }),
       'faulty.mjs': `export function setup(agent) { ${body} }`,
     });
     const node = await up([]);
@@ -954,6 +966,7 @@ describe('the end of a node', () => {
   });
 
   it('finds nothing but JSON in the log, however many requests one connection made', async () => {
+    writeAll(folder, { 'ecliptic.json': JSON.stringify({ agents: echoing('mars') }) });
     const node = await up(['--data', join(folder, 'data')]);
     const client = await ControlClient.connect(node.ready.control);
     for (let n = 0; n < 50; n++) await client.call('request', { as: 'sun', to: 'mars', payload: n });

@@ -12,6 +12,7 @@ import { ControlServer } from '../src/control/server.js';
 import { Host } from '../src/host.js';
 import type { Runtime } from '../src/runtime/runtime.js';
 import { systemRuntime } from '../src/runtime/system-runtime.js';
+import { echoing } from './echo-agents.js';
 import { BIN } from './source-files.js';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'exit', 'beforeExit', 'uncaughtException', 'unhandledRejection'];
@@ -40,7 +41,7 @@ describe('a host', () => {
   }, async () => {
     const runtime = new ObservedRuntime();
     const cycle = async () => {
-      const host = await start({ runtime });
+      const host = await start({ runtime, config: { agents: echoing('mars') } });
       const client = await ControlClient.connect(host.control);
       expect(await client.call('agents')).toHaveLength(21);
       expect(await client.call('request', { as: 'sun', to: 'mars', payload: 1 })).toMatchObject({ echo: 1 });
@@ -148,6 +149,7 @@ describe('a host', () => {
 
 describe('a killed node', () => {
   it('does not stand in the way of the next, five times over', { timeout: 60_000 }, async () => {
+    writeFileSync(join(folder, 'ecliptic.json'), JSON.stringify({ agents: echoing('mars') }));
     let before: string | undefined;
     for (let round = 0; round < 5; round++) {
       const { child, ready } = await up();

@@ -29,10 +29,13 @@ describe('the README’s terminal session', () => {
 
   it('goes as it is written, in an empty folder, from a fresh install', async () => {
     const [first, second] = sessions(await readFile(join(ROOT, 'README.md'), 'utf8'));
-    const up = start(first![0]!.command);
+    const preparing = first!.slice(0, -1);
+    const upStep = first!.at(-1)!;
+    for (const { command, shown } of preparing) expect(await output(start(command))).toMatch(pattern(shown));
+    const up = start(upStep.command);
     const ended = once(up, 'exit');
     try {
-      expect(await firstLine(up)).toMatch(pattern(first![0]!.shown.trim()));
+      expect(await firstLine(up)).toMatch(pattern(upStep.shown.trim()));
       for (const { command, shown } of second!) expect(await output(start(command))).toMatch(pattern(shown));
       await ended;
     } finally {

@@ -5,6 +5,7 @@ import type { Policy } from './policy.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import type { A2AMessageType } from './schemas.js';
+import { vacancyFor, workOf } from './staffing.js';
 
 export interface CapableAgentsComponents {
   registry: AgentRegistry;
@@ -38,7 +39,7 @@ export class CapableAgents {
       if (entry === source || !offersAll(entry, capabilities)) continue;
       const decision = policy.ask(source, entry, type, justification);
       const failure = decision.allowed
-        ? (admission.unanswerable(source, entry) ?? availability.refusal(entry))
+        ? (admission.unanswerable(source, entry) ?? vacancyFor(entry.card, workOf(type)) ?? availability.refusal(entry))
         : decision;
       if (failure) refusal ??= failure;
       else found.push(entry);
@@ -57,11 +58,23 @@ export class CapableAgents {
       if (best && candidate.node !== undefined) break;
       if (admission.refusal(envelope, source, candidate, false) || availability.refusal(candidate)) continue;
       if (needsAnswer && admission.unanswerable(source, candidate)) continue;
+      if (vacancyFor(candidate.card, workOf(envelope.type))) continue;
       const load = loadOf(candidate);
       if (load === 0) return candidate;
       if (!best || load < loadOf(best)) best = candidate;
     }
     return best;
+  }
+
+  /** Why those that offer a capability, and may be asked, do not take the message: the reason of the first. */
+  vacancy(envelope: ValidEnvelope, source: RegistryEntry): Failure | undefined {
+    const { registry, admission } = this.#components;
+    for (const candidate of registry.entriesWithCapability(envelope.recipient)) {
+      if (candidate === source || admission.refusal(envelope, source, candidate, false)) continue;
+      const vacancy = vacancyFor(candidate.card, workOf(envelope.type));
+      if (vacancy) return vacancy;
+    }
+    return undefined;
   }
 }
 

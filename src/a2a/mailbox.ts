@@ -1,4 +1,3 @@
-import { isThenable } from '../runtime/callbacks.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { ValidEnvelope } from './envelope.js';
@@ -196,7 +195,7 @@ export class Mailbox {
     }
   }
 
-  #track(envelope: ValidEnvelope, pending: PromiseLike<unknown>): void {
+  #track(envelope: ValidEnvelope, pending: PromiseLike<void>): void {
     this.#inFlight++;
     this.#dispatcher.began();
     const failed = (error: unknown) => {
@@ -228,4 +227,8 @@ export class Mailbox {
     this.#queued = true;
     this.#dispatcher.enqueue(this);
   }
+}
+
+function isThenable(value: unknown): value is PromiseLike<void> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }

@@ -560,11 +560,7 @@ describe('the Prometheus text', () => {
 
 describe('an event stream', () => {
   const stream = (capacity: number, logger: Logger = silentLogger) =>
-    new EventStream<number[], number>({
-      capacity,
-      expand: (record) => record,
-      onListenerFailed: (err) => logger.error({ err }, ''),
-    });
+    new EventStream<number[], number>({ capacity, logger, expand: (record) => record });
 
   it('remembers its latest records and gives their latest events, oldest first [R12.1]', () => {
     fc.assert(
@@ -594,7 +590,7 @@ describe('an event stream', () => {
     let made = 0;
     const events = new EventStream<number, number>({
       capacity: 4,
-      onListenerFailed: () => {},
+      logger: silentLogger,
       expand: (record) => {
         made++;
         return [record];

@@ -1,19 +1,16 @@
-import { type CallbackFailed, Callbacks, warnOfCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import { splitAddress } from './address.js';
 import { checkCard } from './card.js';
 import { Policy } from './policy.js';
 import type { CardDiscovery } from './ports.js';
 import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
-import { type AgentCard, type AgentTier, SCHEMA_VERSION } from './schemas.js';
+import { type AgentCard, type AgentStatus, type AgentTier, SCHEMA_VERSION } from './schemas.js';
 
 export interface AgentRegistryComponents {
   /** Decides what a viewer may discover. Default: the standard rules. */
   policy?: Policy;
   /** This node's key, so that an address written in full is recognised as local. */
   nodeKey?: string;
-  /** Told of watchers that fail. Default: a process warning. */
-  onCallbackFailed?: CallbackFailed;
 }
 
 /** Told of a local card that is new or changed, or, without one, that it is gone. */
@@ -31,8 +28,8 @@ export class AgentRegistry {
   readonly #byCapability = new EntryIndex<string>();
   readonly #byTier = new EntryIndex<AgentTier>();
   readonly #bySandbox = new EntryIndex<string>();
-  readonly #watchers: Callbacks<Parameters<LocalCardWatcher>>;
-  readonly #cardWatchers: Callbacks<[card: AgentCard]>;
+  readonly #watchers = new Set<LocalCardWatcher>();
+  readonly #cardWatchers = new Set<(card: AgentCard) => void>();
   #discovery: CardDiscovery | undefined;
   #nextOrder = 0;
   #version = 0;
@@ -40,9 +37,6 @@ export class AgentRegistry {
   constructor(components: AgentRegistryComponents = {}) {
     this.#policy = components.policy ?? new Policy();
     this.nodeKey = components.nodeKey;
-    const failed = components.onCallbackFailed ?? warnOfCallback;
-    this.#watchers = new Callbacks('registry.onLocalChange', failed);
-    this.#cardWatchers = new Callbacks('registry.onCard', failed);
   }
 
   /** Changes whenever a card comes, changes or goes. */
@@ -65,8 +59,18 @@ export class AgentRegistry {
     const existing = this.#byAddress.get(checked.id);
     const next = existing ? Object.freeze({ ...checked, revision: nextRevision(existing.card) }) : checked;
     this.#store(next);
-    this.#watchers.call(next.id, next);
+    for (const watcher of this.#watchers) watcher(next.id, next);
     return next;
+  }
+
+  /** Says on a local agent's card whether it can do work at present. Its revision counts what its author changes. */
+  setStatus(agentId: string, status: AgentStatus | undefined): void {
+    const entry = this.ownEntry(agentId);
+    if (!entry) return;
+    const { status: _, ...card } = entry.card;
+    const next = Object.freeze(status === undefined ? card : { ...card, status: Object.freeze(status) });
+    this.#store(next);
+    for (const watcher of this.#watchers) watcher(next.id, next);
   }
 
   /**
@@ -98,18 +102,24 @@ export class AgentRegistry {
     this.#version++;
     this.#unindex(entry);
     if (entry.node !== undefined) this.#remoteById.remove(entry.card.id, entry);
-    else this.#watchers.call(entry.card.id, undefined);
+    else for (const watcher of this.#watchers) watcher(entry.card.id, undefined);
     return true;
   }
 
   /** Calls back with every local card that is new or changed, and with the id alone when one is gone. */
   onLocalChange(watcher: LocalCardWatcher): () => void {
-    return this.#watchers.add(watcher);
+    this.#watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+    };
   }
 
   /** Calls back with every card that is stored, whoever's it is. */
   onCard(watcher: (card: AgentCard) => void): () => void {
-    return this.#cardWatchers.add(watcher);
+    this.#cardWatchers.add(watcher);
+    return () => {
+      this.#cardWatchers.delete(watcher);
+    };
   }
 
   /** @internal How many cards of that node are known. */
@@ -268,7 +278,7 @@ export class AgentRegistry {
     }
     this.#index(entry);
     this.#version++;
-    this.#cardWatchers.call(card);
+    for (const watcher of this.#cardWatchers) watcher(card);
     return card;
   }
 

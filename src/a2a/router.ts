@@ -15,6 +15,7 @@ import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import { RoutingReporter } from './routing-reporter.js';
 import type { A2AEnvelope, A2AMessageType, RoutingResult, SandboxRoutingConfig, TierRoutingConfig } from './schemas.js';
+import { vacancyFor, workOf } from './staffing.js';
 import { REPLIES } from './thread.js';
 import type { ThreadTable } from './thread-table.js';
 
@@ -331,7 +332,10 @@ export class A2ARouter {
     const { recipient } = envelope;
     if (envelope.metadata?.routingHint === 'capability') {
       const chosen = this.#capable.choose(envelope, source, false);
-      return chosen ?? new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent offers "${recipient}"`);
+      if (chosen) return chosen;
+      const vacancy = this.#capable.vacancy(envelope, source);
+      if (vacancy) return new EclipticError(vacancy.code, vacancy.reason);
+      return new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent offers "${recipient}"`);
     }
     const found = this.#registry.entry(recipient) ?? postbox.find(recipient);
     return found ?? this.#lookUp(recipient, source);
@@ -349,9 +353,20 @@ export class A2ARouter {
         this.#postbox?.mayReply(correlationId, source.address, target.address) === true);
     const failure =
       this.#admission.refusal(envelope, source, target, inReply, arriving) ??
+      this.#vacancy(envelope, target) ??
       (remembered || !inReply ? this.#admission.enter(envelope, source, target, thread, inReply) : undefined);
     this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
     return failure;
+  }
+
+  /**
+   * Durable work is refused where its node's owner has to configure a worker first. Otherwise it waits on disk, as the
+   * author of the agent may attach a handler at any time.
+   */
+  #vacancy({ type }: ValidEnvelope, { address }: Party): Failure | undefined {
+    const kind = workOf(type);
+    const card = kind && this.#registry.entry(address)?.card;
+    return card?.status?.fix === undefined ? undefined : vacancyFor(card, kind);
   }
 
   /**
@@ -433,7 +448,8 @@ export class A2ARouter {
     const target = this.#capable.choose(envelope, source, needsAnswer);
     if (target) return this.#toOne(envelope, source, target, started, needsAnswer);
     const reason = `no reachable agent that ${source.address} may address offers "${envelope.recipient}"`;
-    return this.#reporter.refused(envelope, envelope.recipient, { code: 'CAPABILITY_NOT_FOUND', reason }, started);
+    const failure = this.#capable.vacancy(envelope, source) ?? ({ code: 'CAPABILITY_NOT_FOUND', reason } as const);
+    return this.#reporter.refused(envelope, envelope.recipient, failure, started);
   }
 
   /** The slow half of finding a target; an ambiguous id names only candidates that the sender may discover. */

@@ -44,6 +44,20 @@ export const CapabilityDescriptorSchema = z.object({
   outputSchema: json(LIMITS.capabilitySchemaBytes),
 });
 
+export const WorkKindSchema = z.enum(['request', 'task', 'proposal']);
+
+/** Whether an agent can do work at present. A card without one is of an agent that takes every kind of work. */
+export const AgentStatusSchema = z.object({
+  /** `tools`: it offers tools, and takes no other work. */
+  state: z.enum(['ready', 'starting', 'degraded', 'unavailable', 'tools', 'unstaffed']),
+  /** The kinds of work that it has a worker for; without this, every kind. */
+  takes: z.array(WorkKindSchema).optional(),
+  /** Why it is not ready. */
+  reason: text.optional(),
+  /** The configuration that would staff it. */
+  fix: text.optional(),
+});
+
 const AgentCardFields = z.object({
   id: agentId,
   name,
@@ -59,6 +73,7 @@ const AgentCardFields = z.object({
   /** The key of the node that owns the agent; set on remote cards. */
   node: id.optional(),
   lastSeenAt: timestamp,
+  status: AgentStatusSchema.optional(),
 });
 
 export const AgentCardSchema = AgentCardFields.refine(
@@ -238,6 +253,8 @@ export const A2ALogEventSchema = z.object({
 export type AgentTier = z.infer<typeof AgentTierSchema>;
 export type AgentEndpoint = z.infer<typeof AgentEndpointSchema>;
 export type CapabilityDescriptor = z.infer<typeof CapabilityDescriptorSchema>;
+export type WorkKind = z.infer<typeof WorkKindSchema>;
+export type AgentStatus = Readonly<z.infer<typeof AgentStatusSchema>>;
 export type AgentCard = Readonly<z.infer<typeof AgentCardSchema>>;
 export type A2AMessageType = z.infer<typeof A2AMessageTypeSchema>;
 export type EnvelopeMetadata = Readonly<z.infer<typeof EnvelopeMetadataSchema>>;

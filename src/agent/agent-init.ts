@@ -1,4 +1,4 @@
-import type { AgentCard, AgentTier, CapabilityDescriptor } from '../a2a/schemas.js';
+import type { AgentCard, AgentStatus, AgentTier, CapabilityDescriptor } from '../a2a/schemas.js';
 import { defaultTier } from '../a2a/tier-config.js';
 
 /** A capability in full, or just its id. */
@@ -19,11 +19,16 @@ export interface AgentInit {
   sandbox?: string;
   /** What it speaks besides `a2a/1.0`. */
   protocols?: readonly string[];
+  /**
+   * @internal Why it has no worker unless it is given handlers, and the configuration that would staff it. Without
+   * handlers such an agent takes notifications in silence and leaves its durable mail on disk.
+   */
+  vacancy?: { readonly reason: string; readonly fix?: string };
   /** @internal Its durable mail waits until it is fetched, whatever handlers it has. */
   fetchesMail?: boolean;
 }
 
-export function buildCard(init: AgentInit, now: number): AgentCard {
+export function buildCard(init: AgentInit, now: number, status?: AgentStatus): AgentCard {
   return {
     id: init.id,
     name: init.name ?? String(init.id).toUpperCase(),
@@ -37,6 +42,7 @@ export function buildCard(init: AgentInit, now: number): AgentCard {
     sandboxId: init.sandbox,
     origin: 'local',
     lastSeenAt: now,
+    status,
   };
 }
 

@@ -28,6 +28,10 @@ export interface AgentProposalsComponents extends NegotiatorComponents {
   factory: EnvelopeFactory;
   card: () => AgentCard;
   worker: () => Worker;
+  /** Why the agent has no worker for proposals. */
+  refusal: () => EclipticError;
+  /** Told when the agent's author listens for proposals in another way than by a handler. */
+  onObserved: () => void;
   /** Takes part in a swarm, if that is what was proposed and accepted. */
   enterSwarm: (engagement: Engagement, from: string, bid?: Bid) => boolean;
 }
@@ -48,7 +52,8 @@ export class AgentProposals {
 
   constructor(components: AgentProposalsComponents) {
     this.#components = components;
-    this.negotiator = new Negotiator(components, { onReceived: (task) => this.#decide(task) });
+    const { onObserved } = components;
+    this.negotiator = new Negotiator(components, { onReceived: (task) => this.#decide(task), onObserved });
   }
 
   propose(init: ProposalInit): Negotiation {
@@ -99,7 +104,8 @@ export class AgentProposals {
     if (this.negotiator.observed) return;
     const { tasks, answer } = this.#components.worker();
     if (!tasks && !answer) {
-      decline(task, 'not-handled');
+      const { code, message } = this.#components.refusal();
+      decline(task, `${code}: ${message}`);
       return;
     }
     const { capabilities } = this.#components.card();
@@ -189,7 +195,6 @@ export class AgentProposals {
   #hear(task: Job, report: TaskReport, result: JobResult): void {
     switch (report.report) {
       case 'accepted':
-      case 'took':
         return;
       case 'working':
         if (report.parts) task.progress(contentOf(report.parts));

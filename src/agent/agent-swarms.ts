@@ -93,7 +93,9 @@ export class AgentSwarms {
       },
       onChange: (handler) => follow(active, () => coordinator.watch(id, handler)),
       onEscalation: (handler) =>
-        coordinator.onEscalation((escalation) => (escalation.swarmId === id ? handler(escalation) : undefined)),
+        coordinator.onEscalation((escalation) => {
+          if (escalation.swarmId === id) handler(escalation);
+        }),
       cancel: (reason) => coordinator.cancelSwarm(id, reason),
     };
   }

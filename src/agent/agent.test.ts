@@ -445,9 +445,9 @@ describe('asking', () => {
     expect(failures(events)).toMatchObject([{ type: 'error', recipient: 'bob', code }]);
   });
 
-  it('gets NOT_HANDLED from an agent without a request handler', async () => {
+  it('gets NO_WORKER from an agent without a request handler', async () => {
     const { alice } = await start(['alice', 'bob']);
-    expect(await outcome(alice.request('bob', 1))).toMatchObject({ code: 'NOT_HANDLED' });
+    expect(await outcome(alice.request('bob', 1))).toMatchObject({ code: 'NO_WORKER' });
   });
 
   it('fails at once when the request cannot be sent, and leaves nothing waiting', async () => {

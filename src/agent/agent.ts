@@ -49,8 +49,6 @@ import { AgentProposals } from './agent-proposals.js';
 import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';
 import {
   AgentTasks,
-  isAsyncIterable,
-  plainAnswer,
   plainPayload,
   type TaskHandler,
   type TaskNews,
@@ -63,6 +61,7 @@ import { AgentVoice } from './agent-voice.js';
 import { Conversations, type RequestOptions } from './conversations.js';
 import { Message } from './message.js';
 import { assertDelivered, isPromise, Outbox, type Recipient, type SendOptions } from './outbox.js';
+import { Staffing, type WorkerHealth } from './staffing.js';
 import type { StreamReader } from './streams.js';
 
 export interface AgentComponents {
@@ -96,6 +95,7 @@ export class Agent {
   readonly #conversations: Conversations;
   readonly #voice: AgentVoice;
   readonly #onLeave: (agent: Agent) => void;
+  readonly #staffing: Staffing;
   #init: AgentInit;
   #requestHandler: RequestHandler | undefined;
   #notificationHandler: MessageHandler | undefined;
@@ -116,6 +116,7 @@ export class Agent {
     this.#init = init;
     this.#onLeave = onLeave;
     this.id = registry.register(buildCard(init, runtime.now())).id;
+    this.#staffing = new Staffing(runtime, registry, this.id, init.vacancy);
     this.#outbox = new Outbox(registry.entry(this.id)!, factory, router);
     this.#conversations = new Conversations(this.id, components, this.#outbox);
     this.#voice = new AgentVoice(this.id, registry.nodeKey, this.#outbox);
@@ -137,7 +138,8 @@ export class Agent {
   update(changes: Partial<Omit<AgentInit, 'id'>>): AgentCard {
     if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
     const init = { ...this.#init, ...changes };
-    const card = this.#components.registry.register(buildCard(init, this.#components.runtime.now()));
+    const { registry, runtime } = this.#components;
+    const card = registry.register(buildCard(init, runtime.now(), this.card.status));
     this.#init = init;
     return card;
   }
@@ -145,6 +147,7 @@ export class Agent {
   /** Answers requests. What the handler returns is the answer; what it throws reaches the caller as a typed error. */
   onRequest(handler: RequestHandler): this {
     this.#requestHandler = handler;
+    this.#staffing.add('request', 'task', 'proposal');
     this.#proposals?.resume();
     this.#takeMail();
     return this;
@@ -153,12 +156,14 @@ export class Agent {
   /** Works on tasks, as A2A knows them: with progress, artifacts and questions. */
   onTask(handler: TaskHandler, options: TaskOptions = {}): this {
     this.#tasks = new AgentTasks(this.#components.runtime, this.address, handler, options);
+    this.#staffing.add('task', 'proposal');
     this.#proposals?.resume();
     return this;
   }
 
   onNotification(handler: MessageHandler): this {
     this.#notificationHandler = handler;
+    this.#staffing.addListener();
     this.#takeMail();
     return this;
   }
@@ -166,12 +171,14 @@ export class Agent {
   /** Takes streams that others open towards this agent. */
   onStream(handler: StreamHandler): this {
     this.#streamHandler = handler;
+    this.#staffing.addListener();
     return this;
   }
 
   /** Takes every message that no other handler of this agent takes. */
   onMessage(handler: MessageHandler): this {
     this.#messageHandler = handler;
+    this.#staffing.add('request');
     this.#takeMail();
     return this;
   }
@@ -223,6 +230,7 @@ export class Agent {
   /** Decides about proposals to this agent. Without this, its task or request handler takes what it is able to do. */
   onProposal(handler: ProposalHandler): this {
     this.#negotiating().handle(handler);
+    this.#staffing.add('proposal');
     return this;
   }
 
@@ -288,6 +296,16 @@ export class Agent {
     return this;
   }
 
+  /** @internal Tools of this agent came or went, its own or those of a server that it owns. */
+  toolsChanged(names: Iterable<string>, gone: boolean): void {
+    this.#staffing.toolsChanged(names, gone);
+  }
+
+  /** @internal How the program, remote agent or tool server is that does this agent's work. */
+  set workerHealth(health: WorkerHealth) {
+    this.#staffing.health = health;
+  }
+
   /** Tells those who watch a resource of this agent that its content has changed. */
   resourceUpdated(uri: string): void {
     this.#components.mcp.resourceUpdated(this.id, uri);
@@ -340,6 +358,7 @@ export class Agent {
   leave(): void {
     if (this.#left) return;
     this.#left = true;
+    this.#staffing.close();
     const error = new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
     this.#tasks?.end(error);
     this.#proposals?.end(error);
@@ -377,6 +396,8 @@ export class Agent {
       knows: (address) => registry.entry(address) !== undefined || mail()?.find(address) !== undefined,
       card: () => this.card,
       worker: () => ({ tasks: this.#tasks, answer: this.#requestHandler }),
+      refusal: () => this.#staffing.refusal('proposal'),
+      onObserved: () => this.#staffing.add('proposal'),
       enterSwarm: (engagement, from, bid) => this.#swarming().coordinator.enter(engagement, from, bid),
     });
     return this.#proposals;
@@ -428,9 +449,9 @@ export class Agent {
         }
     }
     if (this.#messageHandler) return this.#messageHandler(new Message(envelope, delivery));
-    const error = new EclipticError('NOT_HANDLED', `${this.id} has no handler for this ${envelope.type}`);
-    if (envelope.type === 'request') this.#replyError(envelope, error, delivery);
-    throw error;
+    if (envelope.type === 'request') this.#replyError(envelope, this.#staffing.refusal('request'), delivery);
+    if (envelope.type === 'notification' && this.#staffing.ignoresNotifications) return;
+    throw new EclipticError('NOT_HANDLED', `${this.id} has no handler for this ${envelope.type}`);
   }
 
   /** A task that somebody gives to this agent: one that only answers requests is asked what the task asks. */
@@ -439,13 +460,8 @@ export class Agent {
     const tasks = this.#tasks;
     if (tasks) return this.#answer(envelope, (message) => tasks.run(message, opening));
     const handler = this.#requestHandler;
-    if (!handler) {
-      this.#replyError(envelope, new EclipticError('NOT_HANDLED', `${this.id} takes no tasks`));
-    }
-    return this.#answer(envelope, (message) => {
-      const answer = handler(message.withPayload(plainPayload(opening)));
-      return answer instanceof Promise ? plainAnswer(answer) : answer;
-    });
+    if (!handler) this.#replyError(envelope, this.#staffing.refusal('task'));
+    return this.#answer(envelope, (message) => handler(message.withPayload(plainPayload(opening))));
   }
 
   #hearOfTask({ sender, payload }: ValidEnvelope): void {
@@ -501,4 +517,8 @@ export class Agent {
     const answer = this.#outbox.answerTo(envelope, type, payload);
     if (answer && !delivery?.answerWith(answer)) this.#outbox.post(answer);
   }
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }

@@ -320,7 +320,7 @@ describe('an answer that is a stream', () => {
       throw new Error('no');
     });
     expect(await collect(alice.stream('bob', null))).toEqual({ chunks: [], code: 'HANDLER_FAILED' });
-    expect(await collect(alice.stream('carol', null))).toEqual({ chunks: [], code: 'NOT_HANDLED' });
+    expect(await collect(alice.stream('carol', null))).toEqual({ chunks: [], code: 'NO_WORKER' });
     expect(await collect(alice.stream('nobody', null))).toEqual({ chunks: [], code: 'AGENT_NOT_FOUND' });
     expect(await collect(alice.stream('bob', () => {}))).toEqual({ chunks: [], code: 'INVALID_ENVELOPE' });
   });

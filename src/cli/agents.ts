@@ -1,4 +1,5 @@
 import type { AgentRow } from '../control/methods.js';
+import { vacancyOf } from '../orchestrator/self-description.js';
 import type { Command } from './command.js';
 import { numeric } from './payload.js';
 
@@ -29,5 +30,14 @@ export const command: Command = {
       ]),
       'no agents match',
     );
+    const unstaffed = rows.filter(({ state }) => state === 'unstaffed');
+    if (!output.json && unstaffed.length > 0) output.line(staffingHint(unstaffed));
   },
 };
+
+function staffingHint(unstaffed: readonly AgentRow[]): string {
+  const own = unstaffed.find(({ node }) => node === null);
+  const agents = unstaffed.length === 1 ? '1 agent is' : `${unstaffed.length} agents are`;
+  const refusal = `${agents} unstaffed: no worker does what they are asked, so they refuse requests and tasks.`;
+  return own === undefined ? refusal : `${refusal}\nTo staff ${own.id}: ${vacancyOf(own.id).fix}`;
+}

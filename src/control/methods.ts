@@ -7,6 +7,7 @@ import {
   type A2AMessageType,
   A2AMessageTypeSchema,
   type AgentCard,
+  type AgentStatus,
   type AgentTier,
 } from '../a2a/schemas.js';
 import type { ThreadTable } from '../a2a/thread-table.js';
@@ -101,8 +102,10 @@ export interface AgentRow {
   readonly origin: 'local' | 'remote';
   readonly node: string | null;
   readonly description: string;
-  readonly state: 'ready' | 'failed' | 'unreachable';
+  readonly state: AgentStatus['state'] | 'failed' | 'unreachable';
   readonly failure: string | null;
+  /** Why it is not ready. */
+  readonly reason: string | null;
 }
 
 /** The operations of the owner, who may act as any agent of this node. */
@@ -196,7 +199,6 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         throw new EclipticError('NO_MESH', 'this node was started without a network');
       },
       async () => [
-        ...(node.mail?.diagnose() ?? []),
         ...upstreamFindings(upstreams),
         ...providerFindings(node.providers),
         ...(await components.agentFindings()),
@@ -224,8 +226,9 @@ function describeAgent(
     origin: card.origin,
     node: card.node ?? null,
     description: card.description,
-    state: failure ? 'failed' : unreachable ? 'unreachable' : 'ready',
+    state: failure ? 'failed' : unreachable ? 'unreachable' : (card.status?.state ?? 'ready'),
     failure: failure?.message ?? null,
+    reason: failure?.message ?? card.status?.reason ?? null,
   };
 }
 

@@ -1,5 +1,4 @@
-import { type A2AObservability, callbackReport } from '../a2a/observability.js';
-import { callGuarded } from '../runtime/callbacks.js';
+import type { A2AObservability } from '../a2a/observability.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { WatchRow } from '../store/tables.js';
@@ -71,7 +70,10 @@ export class Watches {
       const about = { envelopeId: id, sender, receiptState: 'overdue', reason, timestamp: runtime.now() };
       observability.emit({ type: 'receipt', ...about });
     }
-    const failed = (error: unknown) => callbackReport(runtime, observability)(`onUnread of ${sender}`, error);
-    if (handler) callGuarded(handler, [{ messageId: id, state, reason }], failed);
+    try {
+      handler?.({ messageId: id, state, reason });
+    } catch (error) {
+      runtime.logger.error({ agent: sender, err: error }, 'a handler of unread messages threw');
+    }
   }
 }

@@ -1,14 +1,27 @@
 import type { Agent } from '../agent/agent.js';
+import { SELF_DESCRIPTION } from '../agent/staffing.js';
 
-/** Lets an agent without behaviour of its own answer: it says who it is, and what it was sent. */
+/** Offers a tool that tells what is on the agent's card, for an agent without a module of its own. */
 export function describeItself(agent: Agent): void {
   const describe = () => {
-    const { id, name, tier, description, capabilities } = agent.card;
-    return { id, name, tier, description, capabilities: capabilities.map(({ id }) => id) };
+    const { id, name, tier, description, capabilities, status } = agent.card;
+    const state = status?.state ?? 'ready';
+    return { id, name, tier, description, capabilities: capabilities.map(({ id }) => id), state };
   };
-  agent.onRequest((message) => ({ ...describe(), echo: message.payload }));
-  // Nothing is expected of it otherwise; what it is told is on the event stream.
-  agent.onMessage(() => {});
-  const description = `Says who ${agent.card.name} is and what it can do.`;
-  agent.tool('describe', { description, annotations: { readOnlyHint: true } }, describe);
+  const description = `Says who ${agent.card.name} is, what it is for, and whether it has a worker.`;
+  agent.tool(SELF_DESCRIPTION, { description, annotations: { readOnlyHint: true } }, describe);
+}
+
+/** Why an agent of the configuration or the roster has no worker, and the line of ecliptic.json that gives it one. */
+export function vacancyOf(id: string, module?: string): { readonly reason: string; readonly fix: string } {
+  if (module !== undefined) {
+    return {
+      reason: `${module} attaches no handler for it`,
+      fix: `agent.onRequest(…) or agent.onTask(…) in ${module}`,
+    };
+  }
+  return {
+    reason: 'it is a role without a worker',
+    fix: `"agents": { "${id}": { "module": "./${id}.js" } } in ecliptic.json, or "acp", "command" or "a2a" instead of "module"`,
+  };
 }

@@ -27,9 +27,7 @@ export interface GreetingComponents {
     software: string;
     session: string;
     knows: string | null;
-    instance: string;
     addresses: readonly string[];
-    announced: { at: number; signature: string };
   };
   /** What people call this node. */
   name: string;

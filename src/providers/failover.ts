@@ -1,4 +1,3 @@
-import { Callbacks } from '../runtime/callbacks.js';
 import {
   type Candidate,
   EMPTY_TABLE,
@@ -26,12 +25,11 @@ export interface FailoverComponents {
 export class FailoverRouter {
   readonly #events: ProviderEvents;
   readonly #stopListening: () => void;
-  readonly #watchers: Callbacks<[]>;
+  readonly #watchers = new Set<() => void>();
   #table = EMPTY_TABLE;
 
   constructor({ events, health }: FailoverComponents) {
     this.#events = events;
-    this.#watchers = new Callbacks('failover.onChange', events.callbackFailed);
     this.#stopListening = health.onTransition((id, { to }) => this.#step({ type: 'changed', id, state: to }));
   }
 
@@ -75,7 +73,7 @@ export class FailoverRouter {
     const { next, effects } = stepRouting(this.#table, event);
     this.#table = next;
     for (const effect of effects) this.#tell(effect);
-    this.#watchers.call();
+    for (const watcher of this.#watchers) watcher();
   }
 
   #tell(effect: RoutingEffect): void {

@@ -1,4 +1,3 @@
-import { Callbacks } from '../runtime/callbacks.js';
 import { describeError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import {
@@ -58,12 +57,11 @@ export class HealthCoordinator {
   readonly #events: ProviderEvents;
   readonly #policy: HealthPolicy;
   readonly #tracked = new Map<string, Tracked>();
-  readonly #listeners: Callbacks<Parameters<TransitionListener>>;
+  readonly #listeners = new Set<TransitionListener>();
 
   constructor({ runtime, events }: HealthComponents, policy: Partial<HealthPolicy> = {}) {
     this.#runtime = runtime;
     this.#events = events;
-    this.#listeners = new Callbacks('health.onTransition', events.callbackFailed);
     this.#policy = { ...HEALTH_POLICY, ...policy };
   }
 
@@ -124,7 +122,10 @@ export class HealthCoordinator {
 
   /** Calls back after each transition, with the status already as it is then. */
   onTransition(listener: TransitionListener): () => void {
-    return this.#listeners.add(listener);
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
   }
 
   /** It crashed, or could not be started again. */
@@ -207,7 +208,7 @@ export class HealthCoordinator {
       reason: next.message,
       details: { ...transition, failureCount: next.failures },
     });
-    this.#listeners.call(provider, transition);
+    for (const listener of this.#listeners) listener(provider, transition);
   }
 }
 

@@ -40,6 +40,12 @@ export const ERRORS = {
   REQUEST_TIMEOUT: entry('No answer came within the request’s deadline.', true, 504, -32122),
   HANDLER_FAILED: entry('The recipient’s handler threw an error.', false, 502, -32123),
   NOT_HANDLED: entry('The recipient has no handler for this kind of message.', false, 501, -32124),
+  NO_WORKER: entry(
+    'The agent has no worker that could do it; the message says what would staff it.',
+    false,
+    501,
+    -32166,
+  ),
   CANCELLED: entry('The caller cancelled the work.', false, 499, -32125),
   STREAM_ANSWER: entry('The request was answered with a stream; read it with `stream()`.', false, 409, -32126),
   INVALID_TRANSITION: entry('The state machine does not allow that step from its present state.', false, 409, -32127),
@@ -65,8 +71,6 @@ export const ERRORS = {
   STORE_DAMAGED: entry('What the store kept is damaged.', false, 500, -32147),
   RECEIPT_NOT_FOUND: entry('No durable message of that id is known here.', false, 404, -32148),
   AUDIT_BROKEN: entry('The audit log is not what was written.', false, 500, -32149),
-  STORE_RESTORED: entry('A node’s store was put back from a copy, or a copy of it is in use.', false, 409, -32166),
-  NODE_DOUBLED: entry('Two processes run with the same node’s key.', false, 409, -32167),
   PROCESS_START_FAILED: entry('A program could not be started.', false, 500, -32180),
   PROCESS_ENDED: entry('The program has ended, or is being stopped.', true, 503, -32181),
   TASK_NOT_FOUND: entry('There is no such task that you may see.', false, 404, -32200),
@@ -190,9 +194,6 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Whether a message or call that failed may have had its effect: certainly not, or it cannot be known. */
-export type Outcome = 'not-delivered' | 'unknown';
-
 export class EclipticError extends Error {
   readonly code: ErrorCode;
   /** Machine-readable context: ids, faults, expected and found values. Never a secret. */
@@ -205,9 +206,8 @@ export class EclipticError extends Error {
     this.details = details;
   }
 
-  /** Where it is unknown whether the call had its effect, making it again could make that effect twice. */
   get retryable(): boolean {
-    return ERRORS[this.code].retryable && this.details.outcome !== 'unknown';
+    return ERRORS[this.code].retryable;
   }
 
   toJSON(): { code: ErrorCode; message: string; retryable: boolean; details: Readonly<Record<string, unknown>> } {

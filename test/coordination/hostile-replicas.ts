@@ -86,7 +86,6 @@ export class HostileReplicas {
         assertMayWrite: () => {},
         onBad: (error, source) => this.#report(place, error, source),
         onClose: () => {},
-        callbackFailed: () => {},
       },
       'plan',
       THREAD,

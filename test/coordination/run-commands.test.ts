@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
+import type { Config } from '../../src/config/schema.js';
 import type { RunNews, RunView } from '../../src/orchestrator/ralph/run-news.js';
 import { type Cluster, finish, inCluster, type ProcessNode } from '../nodes/cluster.js';
 import { ROOT } from '../source-files.js';
@@ -113,7 +114,10 @@ describe('the commands about plans [RL10]', () => {
   it(
     'run the example plan with the Planetary agents',
     inCluster(async (cluster) => {
-      const node = await cluster.start('planets', { args: ['--no-dht'] });
+      const { agents } = JSON.parse(readFileSync(join(ROOT, 'examples', 'plan.ecliptic.json'), 'utf8')) as Config;
+      const module = join(ROOT, 'examples', 'worker.mjs');
+      const staffed = Object.fromEntries(Object.keys(agents!).map((id) => [id, { module }]));
+      const node = await cluster.start('planets', { args: ['--no-dht'], config: { agents: staffed } });
       const example = join(ROOT, 'examples', 'plan.yaml');
       const { code, stdout } = await node.run('run', example, '--json');
       const news = stdout
@@ -127,10 +131,10 @@ describe('the commands about plans [RL10]', () => {
       expect(tasks.slice(0, 3).map(({ by }) => by)).toEqual(['pluto', 'mars', 'venus']);
       expect(Object.keys(tasks[3]!.result as object)).toEqual(['testing.e2e', 'security.review']);
       expect(tasks[1]!.result).toMatchObject({
-        id: 'mars',
-        echo: {
+        by: 'mars',
+        did: {
           taskDescription: 'Build the login endpoint.',
-          input: { task: 'api', results: { tables: { id: 'pluto' } } },
+          input: { task: 'api', results: { tables: { by: 'pluto' } } },
         },
       });
     }),

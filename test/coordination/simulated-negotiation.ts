@@ -91,7 +91,7 @@ class Life {
         registry,
         threads: new ThreadTable(runtime),
         observability,
-        router: { capable: () => ({ found: [], refusal: undefined }) },
+        router: { capable: () => ({ found: [], refusal: undefined }), explain: () => ({ allowed: true }) as never },
         voice: {
           agentId: role,
           address: `${role}@${NODES[role]}`,

@@ -8,6 +8,7 @@ import type { MailRow } from '../../src/control/mail-methods.js';
 import type { Receipt } from '../../src/mail/receipt.js';
 import { SqliteStore } from '../../src/store/sqlite-store.js';
 import type { JournalRow } from '../../src/store/tables.js';
+import { ECHO } from '../echo-agents.js';
 import { Cluster, type Finished, type ProcessNode, until, untilConnected } from '../nodes/cluster.js';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -36,7 +37,7 @@ beforeAll(async () => {
   };
   [a, b] = await Promise.all([
     cluster.start('a', { args: ARGS, config: { roster: false, agents } }),
-    cluster.start('b', { args: ARGS, config: { roster: false, agents: { bob: { tier: 0 } } } }),
+    cluster.start('b', { args: ARGS, config: { roster: false, agents: { bob: { tier: 0, module: ECHO } } } }),
   ]);
   await a.admit(b);
   await untilConnected([a, b]);
@@ -123,6 +124,7 @@ describe('send --durable', () => {
     expect(await refused('--as', 'nobody', '--to', 'bob')).toBe('AGENT_NOT_FOUND');
     expect(await refused('--as', 'high', '--to', 'low')).toBe('TIER_VIOLATION');
     expect(await refused('--as', 'low', '--to', 'bob', '--type', 'task-proposal')).toBe('ESCALATION_REQUIRED');
+    expect(await refused('--as', 'ann', '--to', 'low', '--type', 'request')).toBe('NO_WORKER');
     expect(await refused('--as', 'ann', '--to', '*')).toBe('INVALID_ENVELOPE');
     expect(await refused('--as', 'ann', '--capability', 'none')).toBe('CAPABILITY_NOT_FOUND');
   });

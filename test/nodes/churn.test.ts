@@ -6,6 +6,7 @@ import { inviteId, proveInvite } from '../../src/membership/invite.js';
 import { Membership } from '../../src/membership/membership.js';
 import { MembershipFile } from '../../src/membership/membership-file.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { ECHO } from '../echo-agents.js';
 import { Cluster, type ProcessNode, SOAK, until, untilConnected } from './cluster.js';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -89,7 +90,7 @@ function members(count: number, prefix: string, bootstrap: string): ProcessNode[
   const runtime = systemRuntime();
   const settings = {
     args: ['--bootstrap', bootstrap],
-    config: { roster: false, agents: { agent: { tier: 0 as const } } },
+    config: { roster: false, agents: { agent: { tier: 0 as const, module: ECHO } } },
   };
   const nodes = Array.from({ length: count }, (_, index) => cluster.node(`${prefix}${index}`, settings));
   const memberships = nodes.map(({ data }) => {

@@ -12,6 +12,7 @@ import type { Diagnosis } from '../../src/control/network-methods.js';
 import type { Grant } from '../../src/membership/certificate.js';
 import { decodeInvite, encodeInvite } from '../../src/membership/invite.js';
 import type { PeerRow } from '../../src/peers/network.js';
+import { ECHO } from '../echo-agents.js';
 import { Cluster, type Finished, finish, type ProcessNode, SOAK, until, untilConnected } from './cluster.js';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -22,7 +23,7 @@ interface Invite {
   readonly grant: Grant;
 }
 
-const LIGHT: Config = { roster: false, agents: { sun: {}, helper: { tier: 2 } } };
+const LIGHT: Config = { roster: false, agents: { sun: {}, helper: { tier: 2, module: ECHO } } };
 const WEBSOCKET = { args: ['--no-dht', '--listen', '127.0.0.1:0'], config: LIGHT };
 /** A port at which nobody is. */
 const NOBODY = '127.0.0.1:1';
@@ -590,7 +591,7 @@ describe('dht', () => {
     expect(await ended).toEqual([0, null]);
     // Who has met goes on without it.
     expect(await a.stateOf(b)).toBe('connected');
-    expect(await a.request('sun', `sun@${b.key}`, 1)).toMatchObject({ id: 'sun', echo: 1 });
+    expect(await a.request('sun', `helper@${b.key}`, 1)).toMatchObject({ id: 'helper', echo: 1 });
   });
 });
 

@@ -4,6 +4,7 @@ import type { Config } from '../../src/config/schema.js';
 import type { AgentRow } from '../../src/control/methods.js';
 import { PLANETARY_ROSTER } from '../../src/orchestrator/planetary-roster.js';
 import type { EclipticError } from '../../src/runtime/errors.js';
+import { echoing } from '../echo-agents.js';
 import { envelope, type Memory, setup } from './agents/witness.js';
 import {
   Cluster,
@@ -19,7 +20,10 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const ROSTER = PLANETARY_ROSTER.length;
 /** On one node only, `io` is an agent of its own, with a capability that nobody else has. */
-const WITH_WITNESS: Config = { agents: { io: { module: WITNESS, capabilities: ['testing.witness'] } } };
+const WITH_MARS: Config = { agents: echoing('mars') };
+const WITH_WITNESS: Config = {
+  agents: { ...echoing('mars'), io: { module: WITNESS, capabilities: ['testing.witness'] } },
+};
 const ALONE: Config = { roster: false, agents: { outsider: { tier: 0 } } };
 const NUMBERS = Array.from({ length: 200 }, (_, index) => index);
 
@@ -36,8 +40,8 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
     cluster = new Cluster();
     args = await cluster.argsFor(transport);
     [a, b, c, outsider] = await Promise.all([
-      cluster.start('a', { args }),
-      cluster.start('b', { args }),
+      cluster.start('a', { args, config: WITH_MARS }),
+      cluster.start('b', { args, config: WITH_MARS }),
       cluster.start('c', { args, config: WITH_WITNESS }),
       cluster.start('outsider', { args, config: ALONE }),
     ]);
@@ -66,7 +70,9 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
           const found = rows.filter((row) => row.node === (own ? null : other.key));
           expect(found.map(({ id }) => id).sort()).toEqual(PLANETARY_ROSTER.map(({ id }) => id).sort());
           expect(new Set(found.map(({ origin }) => origin))).toEqual(new Set([own ? 'local' : 'remote']));
-          expect(new Set(found.map(({ state }) => state))).toEqual(new Set(['ready']));
+          const staffed = found.filter(({ state }) => state === 'ready').map(({ id }) => id);
+          expect(staffed.sort()).toEqual(other === c ? ['io', 'mars'] : ['mars']);
+          expect(found.find(({ id }) => id === 'venus')).toMatchObject({ state: 'unstaffed' });
         }
       }
       const card = await a.call<AgentCard>('card', { id: `mars@${b.key}` });

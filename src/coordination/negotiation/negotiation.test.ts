@@ -388,10 +388,12 @@ describe('an agent without a proposal handler', () => {
     expect(await asker.propose(TASK).result).toBe('alone');
   });
 
-  it('and without any handler for work rejects', async () => {
-    const { asker, worker } = await start();
+  it('and without any handler for work refuses it for want of a worker', async () => {
+    const { asker, worker, runtime } = await start();
     worker.onMessage(() => {});
-    expect(await asker.propose(TASK).answered).toMatchObject({ status: 'rejected', rejectionReason: 'not-handled' });
+    await runtime.advance(1);
+    await expect(asker.propose(TASK).answered).rejects.toMatchObject({ code: 'NO_WORKER' });
+    await expect(asker.propose({ ...TASK, to: 'worker' }).answered).rejects.toMatchObject({ code: 'NO_WORKER' });
   });
 
   it('that leaves rejects what it has not answered, and fails what it has begun', async () => {

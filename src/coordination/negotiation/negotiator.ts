@@ -1,10 +1,11 @@
 import type { ValidEnvelope } from '../../a2a/envelope.js';
-import { type A2AObservability, callbackReport } from '../../a2a/observability.js';
+import type { A2AObservability } from '../../a2a/observability.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
+import type { RegistryEntry } from '../../a2a/registry-index.js';
 import type { A2ARouter } from '../../a2a/router.js';
 import type { A2AMessageType, RoutingResult } from '../../a2a/schemas.js';
+import { vacancyFor } from '../../a2a/staffing.js';
 import type { ThreadTable } from '../../a2a/thread-table.js';
-import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
 import { EclipticError, type ErrorCode, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -37,7 +38,7 @@ export interface NegotiatorComponents {
   threads: ThreadTable;
   observability: A2AObservability;
   /** Finds who has all the capabilities that a proposal needs. */
-  router: Pick<A2ARouter, 'capable'>;
+  router: Pick<A2ARouter, 'capable' | 'explain'>;
   voice: Voice;
   /** Where durable proposals are kept, if the node keeps any. */
   records: ProposalRecords | undefined;
@@ -48,6 +49,8 @@ export interface NegotiatorComponents {
 export interface NegotiatorInit {
   /** Called with every new proposal to this agent, and again with what an earlier run left open. */
   onReceived: (task: ReceivedTask) => void;
+  /** Called when an observer of proposals comes. */
+  onObserved?: () => void;
   /** Proposals that may be open, each way. Default 10,000. */
   maxOpen?: number;
   /** How long nothing may be heard of the other side of a proposal that is not durable. Default 60 s. */
@@ -63,12 +66,12 @@ export class Negotiator implements TaskNegotiator, Desk {
   readonly graceMs: number;
   readonly #components: NegotiatorComponents;
   readonly #onReceived: (task: ReceivedTask) => void;
+  readonly #onObserved: (() => void) | undefined;
   readonly #maxOpen: number;
   readonly #table = new ProposalTable();
   readonly #rounds: Rounds;
   readonly #inbound: Inbound;
-  readonly callbackFailed: CallbackFailed;
-  readonly #observers: Callbacks<[proposal: TaskProposal]>;
+  readonly #observers = new Set<(proposal: TaskProposal) => void>();
   readonly #refused: Record<RefusedAnswer, number> = { late: 0, duplicate: 0, crossed: 0, forged: 0 };
   /** What an earlier run left, and nobody was asked about yet. */
   readonly #left = new Set<ReceivedTask>();
@@ -83,10 +86,9 @@ export class Negotiator implements TaskNegotiator, Desk {
     this.address = components.voice.address;
     this.graceMs = init.graceMs ?? 60_000;
     this.#onReceived = init.onReceived;
+    this.#onObserved = init.onObserved;
     this.#maxOpen = init.maxOpen ?? 10_000;
     this.#rounds = new Rounds(components.runtime);
-    this.callbackFailed = callbackReport(components.runtime, components.observability);
-    this.#observers = new Callbacks(`onProposalReceived of ${this.agentId}`, this.callbackFailed);
     const arrived = (terms: ReceivedTerms, weight: number) => this.#arrive(terms, weight);
     this.#inbound = new Inbound({ desk: this, table: this.#table, arrived });
     this.#restore();
@@ -95,7 +97,7 @@ export class Negotiator implements TaskNegotiator, Desk {
   /** Makes a proposal, to one agent. */
   open(init: ProposalInit): Negotiation {
     this.#assertRoom(init, 1);
-    const to = init.to === undefined ? this.#capable(init)[0]! : this.#addressOf(init.to);
+    const to = init.to === undefined ? this.#capable(init)[0]! : this.#addressOf(init.to, init.justification);
     const sent = new SentProposal(this, termsOf(init, this.runtime.id(), to));
     this.#add(sent);
     // A thread of its own is known to be new, and need not be looked for.
@@ -114,7 +116,7 @@ export class Negotiator implements TaskNegotiator, Desk {
       (to) => new SentProposal(this, termsOf({ ...init, thread }, this.runtime.id(), to, group)),
     );
     for (const side of sides) this.#add(side);
-    const net = new ContractNet(this, group, sides);
+    const net = new ContractNet(group, sides);
     for (const side of sides) side.start();
     return net;
   }
@@ -146,9 +148,12 @@ export class Negotiator implements TaskNegotiator, Desk {
   }
 
   onProposalReceived(handler: (proposal: TaskProposal) => void): () => void {
-    const stop = this.#observers.add(handler);
+    this.#observers.add(handler);
+    this.#onObserved?.();
     this.runtime.defer(() => this.resume());
-    return stop;
+    return () => {
+      this.#observers.delete(handler);
+    };
   }
 
   /** Does somebody answer proposals by `accept` and `reject`? */
@@ -318,20 +323,29 @@ export class Negotiator implements TaskNegotiator, Desk {
     const { router } = this.#components;
     const { found, refusal } = router.capable(this.agentId, requiredCapabilities, 'task-proposal', justification);
     if (found.length > 0) return found.map(({ address }) => address);
-    if (refusal?.code === 'ESCALATION_REQUIRED') throw new EclipticError(refusal.code, refusal.reason);
+    if (refusal?.code === 'ESCALATION_REQUIRED' || refusal?.code === 'NO_WORKER')
+      throw new EclipticError(refusal.code, refusal.reason);
     const wanted = requiredCapabilities.join(', ');
     throw new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent that ${this.agentId} may ask offers ${wanted}`);
   }
 
   /** The address that answers will come from. One that is not known is the router's to refuse. */
-  #addressOf(to: string): string {
-    const { registry } = this.#components;
-    const known = registry.entry(to);
-    if (known) return known.address;
+  #addressOf(to: string, justification: string | undefined): string {
+    const { registry, router } = this.#components;
+    const known = registry.entry(to) ?? this.#candidate(to);
+    const vacancy = known && vacancyFor(known.card, 'proposal');
+    // One that policy hides from the proposer is refused by the router, and by that reason alone.
+    if (vacancy && router.explain(this.agentId, known.address, 'task-proposal', justification).allowed) {
+      throw new EclipticError(vacancy.code, vacancy.reason, { agentId: known.address });
+    }
+    return known?.address ?? to;
+  }
+
+  #candidate(to: string): RegistryEntry | undefined {
     try {
-      return registry.candidate(to).address;
+      return this.#components.registry.candidate(to);
     } catch {
-      return to;
+      return undefined;
     }
   }
 
@@ -348,7 +362,13 @@ export class Negotiator implements TaskNegotiator, Desk {
 
   #handOver(task: ReceivedTask): void {
     this.#onReceived(task);
-    this.#observers.call(task.proposal);
+    for (const observer of this.#observers) {
+      try {
+        observer(task.proposal);
+      } catch (error) {
+        this.runtime.logger.error({ agent: this.agentId, err: error }, 'an observer of proposals threw');
+      }
+    }
   }
 
   #add(side: SentProposal | ReceivedTask): void {
@@ -367,6 +387,6 @@ export class Negotiator implements TaskNegotiator, Desk {
         groups.set(side.terms.group, [...(groups.get(side.terms.group) ?? []), side]);
       }
     }
-    for (const [group, sides] of groups) new ContractNet(this, group, sides);
+    for (const [group, sides] of groups) new ContractNet(group, sides);
   }
 }

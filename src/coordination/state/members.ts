@@ -1,4 +1,3 @@
-import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import type { Member } from './document.js';
 import type { VectorClock } from './sync-message.js';
 
@@ -25,11 +24,7 @@ export interface LiveMember {
 /** The live others of one document. */
 export class Members {
   readonly #members = new Map<string, LiveMember>();
-  readonly #watchers: Callbacks<[address: string, member: Member | undefined]>;
-
-  constructor(failed: CallbackFailed) {
-    this.#watchers = new Callbacks('onMember of a document', failed);
-  }
+  readonly #watchers = new Set<(address: string, member: Member | undefined) => void>();
 
   get size(): number {
     return this.#members.size;
@@ -54,17 +49,20 @@ export class Members {
 
   remove(address: string): boolean {
     if (!this.#members.delete(address)) return false;
-    this.#watchers.call(address, undefined);
+    for (const watcher of [...this.#watchers]) watcher(address, undefined);
     return true;
   }
 
   /** Tells whoever watches that this member said something new. */
   tell(member: LiveMember): void {
-    if (this.#watchers.size > 0) this.#watchers.call(member.address, view(member));
+    for (const watcher of [...this.#watchers]) watcher(member.address, view(member));
   }
 
   watch(watcher: (address: string, member: Member | undefined) => void): () => void {
-    return this.#watchers.add(watcher);
+    this.#watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+    };
   }
 
   get view(): ReadonlyMap<string, Member> {

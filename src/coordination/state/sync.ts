@@ -1,5 +1,4 @@
 import type { RoutingResult } from '../../a2a/schemas.js';
-import type { CallbackFailed } from '../../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { Asking } from './asking.js';
@@ -32,7 +31,6 @@ export interface SyncComponents {
   onMerged: (run: readonly Segment[], one: Segment) => void;
   /** Something that `source` sent was skipped. */
   onBad: (error: EclipticError, source: string, author?: string) => void;
-  callbackFailed: CallbackFailed;
 }
 
 /** Bytes of updates in one answer to a replica that lacks something. */
@@ -47,7 +45,7 @@ const HEARTBEAT_MS = 15_000;
  * who lacks something asks one of those that have it, and gets it in parts, each when it has taken the one before.
  */
 export class Sync {
-  readonly members: Members;
+  readonly members = new Members();
   readonly #components: SyncComponents;
   #presence: unknown = null;
   #ready = false;
@@ -60,8 +58,7 @@ export class Sync {
 
   constructor(components: SyncComponents) {
     const { runtime, replica, link } = components;
-    const members = new Members(components.callbackFailed);
-    this.members = members;
+    const { members } = this;
     this.#components = components;
     this.#sending = new Sending({
       runtime,

@@ -1,4 +1,5 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
+import { vacancyFor } from '../../a2a/staffing.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Negotiation, ProposalInit } from '../negotiation/proposal.js';
 import { invitationTo, readEntry } from './invitation.js';
@@ -28,7 +29,7 @@ export function candidates(
   for (const wanted of capabilities) {
     for (const { address: name, card } of registry.entriesWithCapability(wanted)) {
       if (name === creator || found.has(name)) continue;
-      if (registry.getById(name, creator) === undefined) continue;
+      if (registry.getById(name, creator) === undefined || vacancyFor(card, 'proposal')) continue;
       found.set(name, { name, address: inFull(name), capabilities: card.capabilities.map(({ id }) => id) });
     }
   }

@@ -1,5 +1,4 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
-import { Callbacks, callGuarded } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -81,10 +80,7 @@ export interface SwarmCoordinator {
 }
 
 export interface CoordinatorComponents
-  extends Omit<
-    MembershipComponents,
-    'send' | 'load' | 'work' | 'agentId' | 'openDocument' | 'onAbandoned' | 'onEscalation'
-  > {
+  extends Omit<MembershipComponents, 'send' | 'load' | 'work' | 'agentId' | 'openDocument' | 'onAbandoned'> {
   runtime: Runtime;
   registry: AgentRegistry;
   agent: SwarmAgent;
@@ -107,12 +103,10 @@ export class Coordinator implements SwarmCoordinator {
   readonly #memberships = new Map<string, Membership>();
   /** Those that are being put on disk. */
   readonly #entering = new Map<string, Promise<Membership>>();
-  readonly #escalationHandlers: Callbacks<[escalation: SwarmEscalation]>;
+  readonly #escalationHandlers = new Set<(escalation: SwarmEscalation) => void>();
 
   constructor(components: CoordinatorComponents, kept: readonly KeptMembership[]) {
     this.#components = components;
-    const { agentId } = components.agent;
-    this.#escalationHandlers = new Callbacks(`swarm.onEscalation of ${agentId}`, components.callbackFailed);
     for (const { swarmId, sponsor, seat, memory } of kept) this.#add(swarmId, sponsor, seat, memory);
   }
 
@@ -217,14 +211,17 @@ export class Coordinator implements SwarmCoordinator {
     const membership = this.#require(swarmId);
     const tell = () => {
       const { session } = membership;
-      return session && handler(session);
+      if (session) handler(session);
     };
-    callGuarded(tell, [], (error) => this.#components.callbackFailed(`watch of swarm ${swarmId}`, error));
+    tell();
     return membership.watch(tell);
   }
 
   onEscalation(handler: (escalation: SwarmEscalation) => void): () => void {
-    return this.#escalationHandlers.add(handler);
+    this.#escalationHandlers.add(handler);
+    return () => {
+      this.#escalationHandlers.delete(handler);
+    };
   }
 
   document(swarmId: string): SharedDocument | undefined {
@@ -303,11 +300,13 @@ export class Coordinator implements SwarmCoordinator {
       load: () => agent.load(),
       onAbandoned: (id: string, error: EclipticError) => this.#forget(id, error),
       work: (work: WorkInHand) => agent.work(work),
-      onEscalation: (escalation: SwarmEscalation) => this.#escalationHandlers.call(escalation),
     };
     const about = { swarmId, address, sponsor, seat, stallMs: STALL_MS };
     const membership = new Membership(parts, { ...about, ...(memory && { memory }) });
     this.#memberships.set(swarmId, membership);
+    membership.onEscalation((escalation) => {
+      for (const handler of [...this.#escalationHandlers]) handler(escalation);
+    });
     return membership;
   }
 

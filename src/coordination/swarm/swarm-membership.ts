@@ -1,5 +1,4 @@
 import { weighJson } from '../../a2a/json-value.js';
-import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Timer } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -25,9 +24,6 @@ export interface MembershipComponents
   onAbandoned: (swarmId: string, error: EclipticError) => void;
   /** Something that the node's owner should hear of. */
   onNews: (news: SwarmNews) => void;
-  /** What this member cannot mend by itself. */
-  onEscalation: (escalation: SwarmEscalation) => void;
-  callbackFailed: CallbackFailed;
 }
 
 export interface SwarmNews {
@@ -45,7 +41,8 @@ export class Membership {
   readonly member: SwarmMember;
   readonly #components: MembershipComponents;
   #board: BoardDocument | undefined;
-  readonly #watchers: Callbacks<[]>;
+  readonly #watchers = new Set<() => void>();
+  readonly #escalationHandlers = new Set<(escalation: SwarmEscalation) => void>();
   readonly #waiters = new Set<Waiter>();
   #telling: Timer | undefined;
   #status: SwarmStatus = 'recruiting';
@@ -54,7 +51,6 @@ export class Membership {
     this.#components = components;
     this.swarmId = init.swarmId;
     this.sponsor = init.sponsor;
-    this.#watchers = new Callbacks(`watch of swarm ${init.swarmId}`, components.callbackFailed);
     const { runtime, records, agentId, send, load, work } = components;
     this.member = new SwarmMember(
       {
@@ -129,7 +125,17 @@ export class Membership {
 
   /** Calls back whenever the board may have changed. Returns the way to stop. */
   watch(handler: () => void): () => void {
-    return this.#watchers.add(handler);
+    this.#watchers.add(handler);
+    return () => {
+      this.#watchers.delete(handler);
+    };
+  }
+
+  onEscalation(handler: (escalation: SwarmEscalation) => void): () => void {
+    this.#escalationHandlers.add(handler);
+    return () => {
+      this.#escalationHandlers.delete(handler);
+    };
   }
 
   /** Resolves when the swarm is that far. Rejects when nothing can be settled, or this member leaves. */
@@ -189,7 +195,7 @@ export class Membership {
 
   #escalated(escalation: SwarmEscalation): void {
     this.#components.onNews({ swarmId: this.swarmId, status: this.member.machine.board.status, escalation });
-    this.#components.onEscalation(escalation);
+    for (const handler of [...this.#escalationHandlers]) handler(escalation);
   }
 
   #stalled(reason: string | undefined): void {
@@ -219,7 +225,7 @@ export class Membership {
     if (this.#watchers.size === 0) return;
     this.#telling ??= this.#components.runtime.setTimer(() => {
       this.#telling = undefined;
-      this.#watchers.call();
+      for (const watcher of [...this.#watchers]) watcher();
     }, WATCH_MS);
   }
 }

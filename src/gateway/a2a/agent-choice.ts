@@ -1,4 +1,7 @@
+import type { Failure } from '../../a2a/admission.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
+import type { RegistryEntry } from '../../a2a/registry-index.js';
+import { vacancyFor } from '../../a2a/staffing.js';
 import { NotFoundError } from '../../a2a-protocol/service-errors.js';
 import type { McpService } from '../../mcp/service.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -25,20 +28,36 @@ export class AgentChoice {
     if (agent !== undefined) return this.#named(agent);
     if (skill !== undefined) return this.#skilled(skill);
     const { profiles, registry } = this.#components;
-    for (const known of profiles.withProject) if (registry.ownEntry(known)) return known;
+    let vacancy: Failure | undefined;
+    for (const known of profiles.withProject) {
+      const entry = registry.ownEntry(known);
+      if (!entry) continue;
+      const refusal = vacancyFor(entry.card, 'task');
+      if (!refusal) return known;
+      vacancy ??= refusal;
+    }
+    if (vacancy) throw new EclipticError(vacancy.code, vacancy.reason);
     throw new NotFoundError('Agent with default project');
   }
 
   #named(agent: string): string {
-    return this.#components.registry.candidate(agent).address;
+    return staffed(this.#components.registry.candidate(agent));
   }
 
   /** A skill is a tool by its full name or its own, or a capability. */
   #skilled(skill: string): string {
     const { mcp, registry } = this.#components;
     const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
-    const owner = tool?.owner ?? registry.entriesWithCapability(skill)[0]?.address;
-    if (owner !== undefined) return owner;
+    const able = registry.entriesWithCapability(skill);
+    const owner = tool ? registry.entry(tool.owner) : (able.find(({ card }) => !vacancyFor(card, 'task')) ?? able[0]);
+    if (owner) return staffed(owner);
     throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
   }
+}
+
+/** The address of an agent that takes tasks; throws `NO_WORKER` for one that has no worker for them. */
+function staffed({ address, card }: RegistryEntry): string {
+  const vacancy = vacancyFor(card, 'task');
+  if (vacancy) throw new EclipticError(vacancy.code, vacancy.reason, { agentId: address });
+  return address;
 }

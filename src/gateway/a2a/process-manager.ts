@@ -1,7 +1,6 @@
 import { textOf } from '../../a2a-protocol/simple.js';
 import type { TaskInput } from '../../a2a-protocol/task-machine.js';
 import type { Agent } from '../../agent/agent.js';
-import { callGuarded, logCallback } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { TaskRun } from './task-runner.js';
 
@@ -61,8 +60,6 @@ export class AgentProcesses implements ProcessManager {
     const opening = { id, contextId: id, message };
     const run = new TaskRun(this.#runtime, this.#operator(), agentId, opening, {
       accepted: () => {},
-      begun: () => {},
-      took: () => {},
       message: (parts) => {
         this.#say(id, textOf(parts));
         this.#end(id, { type: 'session_exited' });
@@ -119,9 +116,11 @@ export class AgentProcesses implements ProcessManager {
 
   #emit(id: string, event: ProcessEvent): void {
     for (const listener of [...(this.#listeners.get(id) ?? [])]) {
-      callGuarded(listener, [id, event], (error) => {
-        logCallback(this.#runtime.logger)(`subscribe of session ${id}`, error);
-      });
+      try {
+        listener(id, event);
+      } catch (err) {
+        this.#runtime.logger.error({ err, session: id }, 'a listener of a session threw');
+      }
     }
   }
 }

@@ -26,6 +26,7 @@ const HOPELESS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'INVALID_ENVELOPE',
   'PAYLOAD_TOO_LARGE',
   'NOT_HANDLED',
+  'NO_WORKER',
   'PROCESS_START_FAILED',
 ]);
 const MAX_PAUSE_MS = 30_000;

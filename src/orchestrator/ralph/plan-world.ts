@@ -1,6 +1,7 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
 import type { A2ARouter } from '../../a2a/router.js';
 import type { A2AMessageType, AgentCard, AgentTier } from '../../a2a/schemas.js';
+import { vacancyFor, workOf } from '../../a2a/staffing.js';
 import { readSchema } from '../../mcp/schema.js';
 import { describeError } from '../../runtime/errors.js';
 import type { PlanWorld } from './plan-check.js';
@@ -83,7 +84,8 @@ export class MeshWorld implements PlanWorld {
         const decision = this.#router.explain(sender, agent, type, 'a task of a plan');
         if (!decision.allowed) return `${decision.code}: ${decision.reason}`;
       }
-      return undefined;
+      const vacancy = vacancyFor(this.#registry.requireById(agent), workOf(type));
+      return vacancy && `${vacancy.code}: ${vacancy.reason}`;
     } catch (error) {
       return describeError(error);
     }

@@ -199,10 +199,9 @@ describe('a plan that is run', () => {
     const broken = (news: RunNews) => {
       if (news.event !== 'run') throw new Error(`no ${++told}`);
     };
-    const followed = world.loop.follow(id, broken, new AbortController().signal);
+    void world.loop.follow(id, broken, new AbortController().signal);
     expect((await world.ended(id)).status).toBe('done');
-    await followed;
-    expect(told).toBe(2);
+    expect(told).toBe(1);
   });
 
   it('tries again what failed, with the reason [RL4]', async () => {

@@ -1,8 +1,8 @@
 import { basename, dirname, extname } from 'node:path';
 import type { AgentRegistry } from '../../a2a/registry.js';
 import type { A2ARouter } from '../../a2a/router.js';
+import { vacancyFor } from '../../a2a/staffing.js';
 import type { Children } from '../../process/children.js';
-import { guarded, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
@@ -114,8 +114,7 @@ export class RalphLoop {
   }
 
   /** Tells of the run as it is, and then of what happens to it; resolves when it has ended, or the signal aborts. */
-  async follow(id: string, follower: (news: RunNews) => void, signal: AbortSignal): Promise<void> {
-    const tell = guarded(follower, `follow of run ${id}`, logCallback(this.#components.runtime.logger));
+  async follow(id: string, tell: (news: RunNews) => void, signal: AbortSignal): Promise<void> {
     const live = this.#runs.get(id);
     if (!live) {
       const view = await this.view(id);
@@ -250,7 +249,8 @@ export class RalphLoop {
   #parts() {
     const { runtime, agent, children, registry } = this.#components;
     const { escalation, tiers } = this.#hierarchy;
-    const adviser = escalation.agent ?? (registry.getById('sun') ? 'sun' : undefined);
+    const sun = registry.getById('sun');
+    const adviser = escalation.agent ?? (sun && !vacancyFor(sun, 'request') ? 'sun' : undefined);
     return {
       runtime,
       records: this.#records,

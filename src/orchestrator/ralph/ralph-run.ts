@@ -1,4 +1,3 @@
-import { Callbacks, logCallback } from '../../runtime/callbacks.js';
 import { describeError, EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -41,7 +40,7 @@ interface Work {
 export class RalphRun {
   readonly record: RunRecord;
   readonly #components: RalphRunComponents;
-  readonly #followers: Callbacks<[news: RunNews]>;
+  readonly #followers = new Set<(news: RunNews) => void>();
   readonly #work = new Map<string, Work>();
   #waiting: LoopEvent[] = [];
   #writing = false;
@@ -61,7 +60,6 @@ export class RalphRun {
   ) {
     this.#components = components;
     this.record = record;
-    this.#followers = new Callbacks(`follow of run ${record.id}`, logCallback(components.runtime.logger));
     this.#state = at.state;
     this.#sequence = at.sequence;
     this.#updatedAt = at.updatedAt;
@@ -77,7 +75,10 @@ export class RalphRun {
 
   /** Tells what happens from now on. Returns the way to stop. */
   follow(follower: (news: RunNews) => void): () => void {
-    return this.#followers.add(follower);
+    this.#followers.add(follower);
+    return () => {
+      this.#followers.delete(follower);
+    };
   }
 
   /** Begins, or begins again, with what was put on record by whoever made it. */
@@ -166,7 +167,15 @@ export class RalphRun {
   }
 
   #tell(news: RunNews): void {
-    this.#followers.call(news);
+    for (const follower of [...this.#followers]) {
+      try {
+        follower(news);
+      } catch (error) {
+        // Whoever cannot hear of it harms itself only.
+        this.#followers.delete(follower);
+        this.#components.runtime.logger.warn({ run: this.record.id, err: error }, 'a follower of a run failed');
+      }
+    }
   }
 
   #perform(effects: readonly LoopEffect[]): void {

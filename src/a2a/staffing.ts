@@ -1,0 +1,27 @@
+import type { Failure } from './admission.js';
+import type { A2AMessageType, AgentCard, WorkKind } from './schemas.js';
+
+/** The work that a message of this type asks for, if it asks for any. */
+export function workOf(type: A2AMessageType): WorkKind | undefined {
+  if (type === 'request') return 'request';
+  return type === 'task-proposal' ? 'proposal' : undefined;
+}
+
+/** Why the agent of that card takes no work of that kind, as far as its card says. */
+export function vacancyFor({ id, node, status }: AgentCard, kind: WorkKind | undefined): Failure | undefined {
+  if (status === undefined) return undefined;
+  const { state, takes } = status;
+  if (state !== 'unstaffed' && (kind === undefined || takes === undefined || takes.includes(kind))) return undefined;
+  return noWorker(node === undefined ? id : `${id}@${node}`, kind ?? 'request', status);
+}
+
+/** Says that an agent has no worker for something, why, and what would staff it. */
+export function noWorker(
+  agent: string,
+  kind: WorkKind,
+  { reason, fix }: { readonly reason?: string | undefined; readonly fix?: string | undefined } = {},
+): Failure {
+  const why = reason === undefined ? '' : `: ${reason}`;
+  const how = fix === undefined ? '' : `. To staff it: ${fix}`;
+  return { code: 'NO_WORKER', reason: `${agent} has no worker for a ${kind}${why}${how}` };
+}

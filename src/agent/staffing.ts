@@ -1,0 +1,120 @@
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { AgentStatus, WorkKind } from '../a2a/schemas.js';
+import { noWorker } from '../a2a/staffing.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { AgentInit } from './agent-init.js';
+
+/** How the program, remote agent or tool server behind an agent is. */
+export interface WorkerHealth {
+  readonly state: 'ready' | 'starting' | 'degraded' | 'unavailable';
+  readonly reason?: string | undefined;
+}
+
+const KINDS = ['request', 'task', 'proposal'] as const satisfies readonly WorkKind[];
+/** A tool that tells of the agent and does no work. */
+export const SELF_DESCRIPTION = 'describe';
+const READY: WorkerHealth = { state: 'ready' };
+
+/**
+ * What work one agent has a worker for: the only place that knows. It follows from the handlers and tools that the agent
+ * has and from the health of the worker behind it, and is published on the agent's card, which everything else reads.
+ */
+export class Staffing {
+  readonly #runtime: Runtime;
+  readonly #registry: AgentRegistry;
+  readonly #agentId: string;
+  readonly #vacancy: AgentInit['vacancy'];
+  readonly #takes = new Set<WorkKind>();
+  #listens = false;
+  #tools = false;
+  #health = READY;
+  #published: string | undefined;
+  #scheduled = false;
+  #closed = false;
+
+  constructor(runtime: Runtime, registry: AgentRegistry, agentId: string, vacancy: AgentInit['vacancy']) {
+    this.#runtime = runtime;
+    this.#registry = registry;
+    this.#agentId = agentId;
+    this.#vacancy = vacancy;
+    this.#publishSoon();
+  }
+
+  /** The agent has a handler for these kinds of work. */
+  add(...kinds: readonly WorkKind[]): void {
+    for (const kind of kinds) this.#takes.add(kind);
+    this.#changed();
+  }
+
+  /** The agent has a handler for messages that ask for no work. */
+  addListener(): void {
+    this.#listens = true;
+    this.#changed();
+  }
+
+  /** These are among the tools that the agent offers, or, with `gone`, all that it still offers. */
+  toolsChanged(names: Iterable<string>, gone: boolean): void {
+    const before = this.#tools;
+    this.#tools = (before && !gone) || [...names].some((name) => name !== SELF_DESCRIPTION);
+    if (this.#tools !== before) this.#changed();
+  }
+
+  set health(health: WorkerHealth) {
+    this.#health = health;
+    this.#changed();
+  }
+
+  /** Takes an agent without handlers notifications in silence? */
+  get ignoresNotifications(): boolean {
+    return this.#vacancy !== undefined;
+  }
+
+  /** As the agent's card says it; undefined where it takes every kind of work. */
+  get status(): AgentStatus | undefined {
+    const { state, reason } = this.#health;
+    const takes = KINDS.filter((kind) => this.#takes.has(kind));
+    const limits = takes.length === KINDS.length ? {} : { takes };
+    if (state !== 'ready') return { state, ...limits, ...(reason !== undefined && { reason }) };
+    if (takes.length > 0) return takes.length === KINDS.length ? undefined : { state, takes };
+    if (this.#tools) return { state: 'tools', takes, ...this.#vacancy };
+    if (this.#listens) return { state, takes };
+    return { state: 'unstaffed', takes, ...(this.#vacancy ?? { reason: 'no handler for it is attached' }) };
+  }
+
+  /** What the agent answers to work that it has no worker for. */
+  refusal(kind: WorkKind): EclipticError {
+    const { code, reason } = noWorker(this.#agentId, kind, this.status);
+    return new EclipticError(code, reason, { agentId: this.#agentId, kind });
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /**
+   * A first status is published once the author has attached everything that is attached in one go: mostly there is
+   * nothing to publish then. A card that says less than is true must not outlast the call that made it untrue.
+   */
+  #changed(): void {
+    if (this.#published !== undefined) this.#publish();
+    else this.#publishSoon();
+  }
+
+  #publishSoon(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    this.#runtime.defer(() => {
+      this.#scheduled = false;
+      this.#publish();
+    });
+  }
+
+  #publish(): void {
+    const { status } = this;
+    const said = status && JSON.stringify(status);
+    if (this.#closed || said === this.#published) return;
+    this.#published = said;
+    this.#registry.setStatus(this.#agentId, status);
+  }
+}
