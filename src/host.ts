@@ -215,7 +215,14 @@ export class Host {
       const routes = [loginCallback((query) => logins.finish(query))];
       const { grpcPort, ...http } = init.http ?? {};
       const grpc = grpcPort === undefined ? undefined : { port: grpcPort };
-      await host.node.serve({ ...http, grpc, folder: dataFolder, about: aboutOf(loaded.config.agents), routes });
+      await host.node.serve({
+        ...http,
+        grpc,
+        tasks: loaded.config.limits?.tasks,
+        folder: dataFolder,
+        about: aboutOf(loaded.config.agents),
+        routes,
+      });
       const { registry, router } = host.node;
       const agent = (id: string) => host!.node.agentById(id);
       const parts = { runtime, store, registry, router, agent, children };

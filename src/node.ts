@@ -1,6 +1,7 @@
+import { join } from 'node:path';
 import { ChannelManager, type ChannelManagerInit } from './a2a/channel-manager.js';
 import { EnvelopeFactory } from './a2a/envelope.js';
-import { A2AObservability, type A2AObservabilityInit } from './a2a/observability.js';
+import { A2AObservability, type A2AObservabilityInit, callbackReport } from './a2a/observability.js';
 import { Policy } from './a2a/policy.js';
 import type { Carrier } from './a2a/ports.js';
 import { AgentRegistry } from './a2a/registry.js';
@@ -38,6 +39,7 @@ import { DeadlineQueue } from './runtime/deadlines.js';
 import { EclipticError } from './runtime/errors.js';
 import type { Runtime, Timer } from './runtime/runtime.js';
 import { systemRuntime } from './runtime/system-runtime.js';
+import { placeOf } from './store/place.js';
 import type { Store } from './store/store.js';
 
 export interface NodeInit {
@@ -109,6 +111,7 @@ export class EclipticNode {
   readonly #store: Store | undefined;
   readonly #upkeep: Upkeep | undefined;
   readonly #retention: MailInit | undefined;
+  readonly #folder: string | undefined;
   readonly #policy: Policy;
   #mail: Mail | undefined;
   #records: Records | undefined;
@@ -132,6 +135,7 @@ export class EclipticNode {
     this.#retention = limits.retention;
     this.#upkeep = init.store && new Upkeep(runtime, init.store, limits.retention);
     const { folder, ...network } = init.network ?? {};
+    this.#folder = folder;
     const identity =
       init.network && (folder === undefined ? Identity.create(runtime) : Identity.keptIn(folder, runtime));
     this.#identity = identity ?? Identity.create(runtime);
@@ -140,7 +144,8 @@ export class EclipticNode {
     this.#policy = policy;
     this.envelopes = new EnvelopeFactory(runtime);
     this.observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
-    this.registry = new AgentRegistry({ policy, nodeKey: this.key });
+    const onCallbackFailed = callbackReport(runtime, this.observability);
+    this.registry = new AgentRegistry({ policy, nodeKey: this.key, onCallbackFailed });
     this.threads = new ThreadTable(runtime, limits.threads);
     this.#deadlines = new DeadlineQueue(runtime);
     const { registry, observability, threads } = this;
@@ -181,7 +186,7 @@ export class EclipticNode {
     });
     if (this.network) {
       this.network.peers.documents = this.documents.meetings;
-      this.#exchange = new McpExchange({ service: mcp, registry, peers: this.network.peers });
+      this.#exchange = new McpExchange({ runtime, service: mcp, registry, peers: this.network.peers });
       this.network.peers.offers = this.#exchange;
     }
     this.providerEvents = new ProviderEvents(runtime, observability);
@@ -215,8 +220,9 @@ export class EclipticNode {
     this.router.useJournal(journal);
     const audit = await AuditLog.open(runtime, store, observability);
     this.#records = { journal, audit, replay: (rows) => replay(rows, this.#policy) };
-    this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention);
-    this.#mail.start(this.router, this.network?.peers);
+    const place = this.#folder === undefined ? undefined : placeOf(join(this.#folder, 'node.key'));
+    this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention, place);
+    this.#mail.start(this.router, this.network?.peers, this.network?.removed);
     this.router.usePostbox(this.#mail);
     this.documents.useStore(store);
     await this.swarms.useStore(store);

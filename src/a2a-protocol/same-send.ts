@@ -31,14 +31,17 @@ export function requireSameSend(
 
 /** The same message again, be its own id the same or not. */
 export function requireSameMessage(first: Message, again: Message): void {
-  const differs = (['parts', 'referenceTaskIds'] as const).find(
-    (name) => canonicalJson(first[name] ?? null) !== canonicalJson(again[name] ?? null),
-  );
+  const differs = (['parts', 'referenceTaskIds'] as const).find((name) => !isSameContent(first[name], again[name]));
   if (differs !== undefined) throw conflict(differs);
 }
 
+/** Is it the same JSON, in whatever order its members are? */
+export function isSameContent(one: unknown, other: unknown): boolean {
+  return canonicalJson(one ?? null) === canonicalJson(other ?? null);
+}
+
 function conflict(differs: string): EclipticError {
-  const text = `the message id or Idempotency-Key belongs to an earlier request with another ${differs}`;
+  const text = `the message id or Idempotency-Key belongs to an earlier request; this one differs in its ${differs}`;
   return new EclipticError('IDEMPOTENCY_CONFLICT', text, { differs });
 }
 

@@ -29,6 +29,8 @@ export interface TaskModel {
   readonly closed: readonly string[];
   /** Keys of the latest inputs, the oldest first. */
   readonly seen: readonly string[];
+  /** Ids of the latest messages that answered a question, the oldest first. */
+  readonly answers?: readonly string[];
 }
 
 export interface TaskLimits {
@@ -204,12 +206,12 @@ function isBareText(part: Part): boolean {
   return part.text !== undefined && !part.metadata && part.mediaType === undefined && part.filename === undefined;
 }
 
-/** An answer lets a task go on that waited for one; a message to one at work is only noted. */
+/** An answer lets a task go on that waited for one; a message to one at work changes no state. */
 function takeUserMessage(model: TaskModel, input: TaskInput & { type: 'user-message' }, limits: TaskLimits): TaskStep {
   const { id, contextId, status } = model.task;
   const change = new Change(model, input.at, limits);
   // The question becomes history before its answer does.
-  if (isInterrupted(status.state)) change.status('TASK_STATE_WORKING');
+  if (isInterrupted(status.state)) change.status('TASK_STATE_WORKING').answered(input.message.messageId);
   return change.said({ ...input.message, taskId: id, contextId }).done();
 }
 
@@ -232,6 +234,7 @@ class Change {
   #closed: readonly string[];
   readonly #events: TaskEvent[] = [];
   readonly #seen: readonly string[];
+  #answers: readonly string[] | undefined;
   readonly #limits: TaskLimits;
 
   constructor(model: TaskModel, at: number, limits: TaskLimits) {
@@ -240,6 +243,7 @@ class Change {
     this.#at = Math.max(model.at, at);
     this.#closed = model.closed;
     this.#seen = model.seen;
+    this.#answers = model.answers;
     this.#limits = limits;
   }
 
@@ -294,6 +298,11 @@ class Change {
     return this;
   }
 
+  answered(messageId: string): this {
+    this.#answers = [...(this.#answers ?? []), messageId].slice(-REMEMBERED_KEYS);
+    return this;
+  }
+
   done(...effects: readonly TaskEffect[]): TaskStep {
     const model: TaskModel = {
       task: this.#task,
@@ -301,6 +310,7 @@ class Change {
       at: this.#at,
       closed: this.#closed,
       seen: this.#seen,
+      ...(this.#answers && { answers: this.#answers }),
     };
     return { outcome: 'applied', model, events: this.#events, effects };
   }

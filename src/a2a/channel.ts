@@ -1,3 +1,4 @@
+import { Callbacks } from '../runtime/callbacks.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import {
@@ -10,7 +11,7 @@ import {
   stepChannel,
 } from './channel-machine.js';
 import { checkEnvelope, type ValidEnvelope } from './envelope.js';
-import type { A2AObservability } from './observability.js';
+import { type A2AObservability, callbackReport } from './observability.js';
 import type { ChannelTransport } from './ports.js';
 import type { A2AEnvelope } from './schemas.js';
 
@@ -52,8 +53,8 @@ export class A2AChannel {
   readonly #rules: ChannelRules;
   readonly #reconnectMs: number;
   readonly #outgoing: Outgoing[] = [];
-  #handlers: readonly ((envelope: A2AEnvelope) => void)[] = [];
-  #watchers: readonly ((status: ChannelStatus) => void)[] = [];
+  readonly #handlers: Callbacks<[envelope: A2AEnvelope]>;
+  readonly #watchers: Callbacks<[status: ChannelStatus]>;
   #state: ChannelState = CONNECTING;
   #lastError: unknown;
   #retryTimer: Timer | undefined;
@@ -68,6 +69,9 @@ export class A2AChannel {
     this.remoteAgentId = init.remoteAgentId;
     this.#rules = init.rules;
     this.#reconnectMs = init.reconnectMs;
+    const failed = callbackReport(components.runtime, components.observability);
+    this.#handlers = new Callbacks(`channel ${init.id}: onMessage of ${init.localAgentId}`, failed);
+    this.#watchers = new Callbacks(`channel ${init.id}: onStatus of ${init.localAgentId}`, failed);
     this.#emitStatus('connecting');
   }
 
@@ -103,20 +107,12 @@ export class A2AChannel {
   }
 
   onMessage(handler: (envelope: A2AEnvelope) => void): () => void {
-    const own = (envelope: A2AEnvelope) => handler(envelope);
-    this.#handlers = [...this.#handlers, own];
-    return () => {
-      this.#handlers = this.#handlers.filter((other) => other !== own);
-    };
+    return this.#handlers.add(handler);
   }
 
   /** Calls back with each new status. */
   onStatus(watcher: (status: ChannelStatus) => void): () => void {
-    const own = (status: ChannelStatus) => watcher(status);
-    this.#watchers = [...this.#watchers, own];
-    return () => {
-      this.#watchers = this.#watchers.filter((other) => other !== own);
-    };
+    return this.#watchers.add(watcher);
   }
 
   /** Closes this end and, through the transport, the other. What was queued fails as `CHANNEL_CLOSED`. */
@@ -142,10 +138,10 @@ export class A2AChannel {
 
   /** @internal Hands an envelope from the other end to this end's handlers; throws when nobody listens. */
   accept(envelope: ValidEnvelope): void {
-    if (this.#handlers.length === 0) {
+    if (this.#handlers.size === 0) {
       throw new EclipticError('AGENT_UNAVAILABLE', `${this.localAgentId} does not listen on channel ${this.id}`);
     }
-    for (const handler of this.#handlers) this.#guard(() => handler(envelope), 'a channel handler threw');
+    this.#handlers.call(envelope);
   }
 
   #step(event: ChannelEvent): EclipticError | undefined {
@@ -245,7 +241,7 @@ export class A2AChannel {
       this.#retryTimer?.cancel();
     }
     this.#emitStatus(status);
-    for (const watcher of this.#watchers) this.#guard(() => watcher(status), 'a channel watcher threw');
+    this.#watchers.call(status);
   }
 
   #emitStatus(status: ChannelStatus): void {
@@ -253,14 +249,6 @@ export class A2AChannel {
     const ends = { sender: this.localAgentId, recipient: this.remoteAgentId };
     const timestamp = runtime.now();
     observability.emit({ type: 'channel-status', ...ends, channelId: this.id, channelStatus: status, timestamp });
-  }
-
-  #guard(call: () => void, message: string): void {
-    try {
-      call();
-    } catch (error) {
-      this.#components.runtime.logger.error({ channel: this.id, err: error }, message);
-    }
   }
 
   #refusal(code: 'INVALID_TRANSITION' | 'CHANNEL_CLOSED' | 'QUEUE_FULL', event: ChannelEvent): EclipticError {

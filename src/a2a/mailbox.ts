@@ -1,3 +1,4 @@
+import { isThenable } from '../runtime/callbacks.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { ValidEnvelope } from './envelope.js';
@@ -195,7 +196,7 @@ export class Mailbox {
     }
   }
 
-  #track(envelope: ValidEnvelope, pending: PromiseLike<void>): void {
+  #track(envelope: ValidEnvelope, pending: PromiseLike<unknown>): void {
     this.#inFlight++;
     this.#dispatcher.began();
     const failed = (error: unknown) => {
@@ -227,8 +228,4 @@ export class Mailbox {
     this.#queued = true;
     this.#dispatcher.enqueue(this);
   }
-}
-
-function isThenable(value: unknown): value is PromiseLike<void> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }

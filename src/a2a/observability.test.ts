@@ -560,7 +560,11 @@ describe('the Prometheus text', () => {
 
 describe('an event stream', () => {
   const stream = (capacity: number, logger: Logger = silentLogger) =>
-    new EventStream<number[], number>({ capacity, logger, expand: (record) => record });
+    new EventStream<number[], number>({
+      capacity,
+      expand: (record) => record,
+      onListenerFailed: (err) => logger.error({ err }, ''),
+    });
 
   it('remembers its latest records and gives their latest events, oldest first [R12.1]', () => {
     fc.assert(
@@ -590,7 +594,7 @@ describe('an event stream', () => {
     let made = 0;
     const events = new EventStream<number, number>({
       capacity: 4,
-      logger: silentLogger,
+      onListenerFailed: () => {},
       expand: (record) => {
         made++;
         return [record];

@@ -1,6 +1,7 @@
 import { EventStream } from '../events/event-stream.js';
-import type { ErrorCode } from '../runtime/errors.js';
-import type { Logger } from '../runtime/runtime.js';
+import type { CallbackFailed } from '../runtime/callbacks.js';
+import { describeError, type ErrorCode } from '../runtime/errors.js';
+import type { Logger, Runtime } from '../runtime/runtime.js';
 import { silentLogger } from '../runtime/runtime.js';
 import { BroadcastRecord, RoutingRecord } from './routing-record.js';
 import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './schemas.js';
@@ -34,10 +35,17 @@ export class A2AObservability {
   #counters = new Counters();
 
   constructor(init: A2AObservabilityInit = {}) {
+    const logger = init.logger ?? silentLogger;
     this.#stream = new EventStream({
       capacity: init.capacity ?? 1024,
-      logger: init.logger ?? silentLogger,
       expand,
+      onListenerFailed: (error, { timestamp }, again) => {
+        logger.error({ subject: SUBSCRIBER, err: error }, 'callback failed');
+        const event = callbackFailure(SUBSCRIBER, error, timestamp);
+        this.#counters.count(event, false);
+        // Listeners are not told: one that fails at every event would be called with its own failures for ever.
+        if (!again) this.#stream.remember(event);
+      },
     });
   }
 
@@ -81,6 +89,21 @@ export class A2AObservability {
   subscribeToUnusual(listener: (event: A2ALogEvent) => void): () => void {
     return this.#stream.subscribe(listener, (record) => !(record instanceof RoutingRecord) || record.crossesTiers);
   }
+}
+
+const SUBSCRIBER = 'observability.subscribe';
+
+function callbackFailure(subject: string, error: unknown, timestamp: number): A2ALogEvent {
+  const about = { topic: 'callback.failed', details: { subject }, code: 'HANDLER_FAILED' };
+  return { type: 'error', ...about, reason: describeError(error), success: false, timestamp };
+}
+
+/** Reports callbacks that fail, in the log and as events. */
+export function callbackReport(runtime: Runtime, observability: A2AObservability): CallbackFailed {
+  return (subject, error) => {
+    runtime.logger.error({ subject, err: error }, 'callback failed');
+    observability.emit(callbackFailure(subject, error, runtime.now()));
+  };
 }
 
 function expand(record: StreamRecord): readonly A2ALogEvent[] {

@@ -1,3 +1,4 @@
+import { type CallbackFailed, Callbacks, warnOfCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import { splitAddress } from './address.js';
 import { checkCard } from './card.js';
@@ -11,6 +12,8 @@ export interface AgentRegistryComponents {
   policy?: Policy;
   /** This node's key, so that an address written in full is recognised as local. */
   nodeKey?: string;
+  /** Told of watchers that fail. Default: a process warning. */
+  onCallbackFailed?: CallbackFailed;
 }
 
 /** Told of a local card that is new or changed, or, without one, that it is gone. */
@@ -28,8 +31,8 @@ export class AgentRegistry {
   readonly #byCapability = new EntryIndex<string>();
   readonly #byTier = new EntryIndex<AgentTier>();
   readonly #bySandbox = new EntryIndex<string>();
-  readonly #watchers = new Set<LocalCardWatcher>();
-  readonly #cardWatchers = new Set<(card: AgentCard) => void>();
+  readonly #watchers: Callbacks<Parameters<LocalCardWatcher>>;
+  readonly #cardWatchers: Callbacks<[card: AgentCard]>;
   #discovery: CardDiscovery | undefined;
   #nextOrder = 0;
   #version = 0;
@@ -37,6 +40,9 @@ export class AgentRegistry {
   constructor(components: AgentRegistryComponents = {}) {
     this.#policy = components.policy ?? new Policy();
     this.nodeKey = components.nodeKey;
+    const failed = components.onCallbackFailed ?? warnOfCallback;
+    this.#watchers = new Callbacks('registry.onLocalChange', failed);
+    this.#cardWatchers = new Callbacks('registry.onCard', failed);
   }
 
   /** Changes whenever a card comes, changes or goes. */
@@ -59,7 +65,7 @@ export class AgentRegistry {
     const existing = this.#byAddress.get(checked.id);
     const next = existing ? Object.freeze({ ...checked, revision: nextRevision(existing.card) }) : checked;
     this.#store(next);
-    for (const watcher of this.#watchers) watcher(next.id, next);
+    this.#watchers.call(next.id, next);
     return next;
   }
 
@@ -70,7 +76,7 @@ export class AgentRegistry {
     const { status: _, ...card } = entry.card;
     const next = Object.freeze(status === undefined ? card : { ...card, status: Object.freeze(status) });
     this.#store(next);
-    for (const watcher of this.#watchers) watcher(next.id, next);
+    this.#watchers.call(next.id, next);
   }
 
   /**
@@ -102,24 +108,18 @@ export class AgentRegistry {
     this.#version++;
     this.#unindex(entry);
     if (entry.node !== undefined) this.#remoteById.remove(entry.card.id, entry);
-    else for (const watcher of this.#watchers) watcher(entry.card.id, undefined);
+    else this.#watchers.call(entry.card.id, undefined);
     return true;
   }
 
   /** Calls back with every local card that is new or changed, and with the id alone when one is gone. */
   onLocalChange(watcher: LocalCardWatcher): () => void {
-    this.#watchers.add(watcher);
-    return () => {
-      this.#watchers.delete(watcher);
-    };
+    return this.#watchers.add(watcher);
   }
 
   /** Calls back with every card that is stored, whoever's it is. */
   onCard(watcher: (card: AgentCard) => void): () => void {
-    this.#cardWatchers.add(watcher);
-    return () => {
-      this.#cardWatchers.delete(watcher);
-    };
+    return this.#cardWatchers.add(watcher);
   }
 
   /** @internal How many cards of that node are known. */
@@ -278,7 +278,7 @@ export class AgentRegistry {
     }
     this.#index(entry);
     this.#version++;
-    for (const watcher of this.#cardWatchers) watcher(card);
+    this.#cardWatchers.call(card);
     return card;
   }
 

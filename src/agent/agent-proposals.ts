@@ -195,6 +195,7 @@ export class AgentProposals {
   #hear(task: Job, report: TaskReport, result: JobResult): void {
     switch (report.report) {
       case 'accepted':
+      case 'took':
         return;
       case 'working':
         if (report.parts) task.progress(contentOf(report.parts));

@@ -93,9 +93,7 @@ export class AgentSwarms {
       },
       onChange: (handler) => follow(active, () => coordinator.watch(id, handler)),
       onEscalation: (handler) =>
-        coordinator.onEscalation((escalation) => {
-          if (escalation.swarmId === id) handler(escalation);
-        }),
+        coordinator.onEscalation((escalation) => (escalation.swarmId === id ? handler(escalation) : undefined)),
       cancel: (reason) => coordinator.cancelSwarm(id, reason),
     };
   }

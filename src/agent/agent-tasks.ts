@@ -1,4 +1,6 @@
 import { type DelegationChain, readDelegation, withDelegation } from '../a2a-protocol/delegation.js';
+import type { AnsweredQuestion } from '../a2a-protocol/exchanges.js';
+import { isSameContent } from '../a2a-protocol/same-send.js';
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a-protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
@@ -14,20 +16,27 @@ export interface TaskOpening {
   readonly contextId: string;
   readonly message: A2AMessage;
   readonly skill?: string;
-  /** Messages of the task so far, where it goes on after a restart. */
+  /** Does it go on after a restart? */
   readonly resumed?: boolean;
+  /** Where it goes on: the questions that were answered before, the oldest first. */
+  readonly answers?: readonly AnsweredQuestion[];
   readonly metadata?: Metadata;
 }
 
 /** What comes to an agent that works on a task. */
 export type TaskNews =
-  | { readonly id: string; readonly input: A2AMessage }
+  /** With `receipt`, the sender wants to know when the handler has the message. */
+  | { readonly id: string; readonly input: A2AMessage; readonly receipt?: boolean }
   | { readonly id: string; readonly cancel: true };
+
+type CallerMessage = Extract<TaskNews, { readonly input: A2AMessage }>;
 
 /** What an agent says while it works on a task, one after the other. */
 export type TaskReport =
   | { readonly report: 'accepted'; readonly resumable: boolean }
   | { readonly report: 'working'; readonly parts?: readonly Part[] }
+  /** The handler has the caller's message of that id. */
+  | { readonly report: 'took'; readonly messageId: string }
   | { readonly report: 'artifact'; readonly artifact: Artifact; readonly append: boolean; readonly lastChunk: boolean }
   | { readonly report: 'input-required' | 'auth-required'; readonly parts: readonly Part[] }
   | { readonly report: 'rejected'; readonly parts: readonly Part[] }
@@ -43,6 +52,9 @@ export interface TaskOptions {
  * throws makes the task fail.
  */
 export type TaskHandler = (task: AgentTask) => unknown;
+
+/** Messages of its caller that wait for a handler without a listener; the gateway has them all, and gives it the rest later. */
+const MAX_UNREAD = 100;
 
 /** Text, one part, or several. */
 export type Content = string | Part | readonly Part[];
@@ -77,6 +89,10 @@ export class AgentTask {
   #reason: EclipticError | undefined;
   /** Questions that wait for an answer, the first asked first. */
   readonly #questions: ((message: A2AMessage) => void)[] = [];
+  readonly #answers: AnsweredQuestion[];
+  /** Messages for which the handler has no listener yet. */
+  readonly #unread: CallerMessage[] = [];
+  #listener: ((message: A2AMessage) => void) | undefined;
   #ended = false;
 
   /** @internal */
@@ -91,6 +107,7 @@ export class AgentTask {
     this.skill = opening.skill;
     this.resumed = opening.resumed === true;
     this.metadata = opening.metadata ?? {};
+    this.#answers = [...(opening.answers ?? [])];
     this.delegation = { agent, chain: readDelegation(this.metadata, undefined) };
   }
 
@@ -129,7 +146,19 @@ export class AgentTask {
     return id;
   }
 
-  /** Asks the caller something, and waits for the answer. */
+  /**
+   * Calls back with each message that the caller sends while the handler works, apart from answers to its questions. A
+   * message that no listener takes starts another turn of the handler when this one returns.
+   */
+  onMessage(listener: (message: A2AMessage) => void): void {
+    this.#listener = listener;
+    for (const news of this.#unread.splice(0)) this.#hand(news, listener);
+  }
+
+  /**
+   * Asks the caller something, and waits for the answer. After a restart, a question that was answered before gets that
+   * answer again at once.
+   */
   ask(content: Content): Promise<A2AMessage> {
     return this.#wait('input-required', content);
   }
@@ -152,7 +181,28 @@ export class AgentTask {
   /** @internal */
   take(news: TaskNews): void {
     if ('cancel' in news) this.abort(new EclipticError('CANCELLED', 'the caller cancelled the task'));
-    else this.#questions.shift()?.(news.input);
+    else this.#hear(news);
+  }
+
+  #hear(news: CallerMessage): void {
+    const answer = this.#questions.shift();
+    if (answer) this.#hand(news, answer);
+    else if (this.#listener) this.#hand(news, this.#listener);
+    else if (this.#unread.length < MAX_UNREAD) this.#unread.push(news);
+  }
+
+  #hand({ input: message, receipt }: CallerMessage, listener: (message: A2AMessage) => void): void {
+    if (receipt) this.#report({ report: 'took', messageId: message.messageId });
+    try {
+      const result: unknown = listener(message);
+      if (result instanceof Promise) result.catch((error) => this.#listenerFailed(error));
+    } catch (error) {
+      this.#listenerFailed(error);
+    }
+  }
+
+  #listenerFailed(err: unknown): void {
+    this.#runtime.logger.error({ err, task: this.id }, 'task message listener failed');
   }
 
   /** @internal */
@@ -168,6 +218,9 @@ export class AgentTask {
   }
 
   #wait(report: 'input-required' | 'auth-required', content: Content): Promise<A2AMessage> {
+    const parts = toParts(content);
+    const known = this.#answers.findIndex(({ question }) => isSameContent(question, parts));
+    if (known >= 0) return Promise.resolve(this.#answers.splice(known, 1)[0]!.answer);
     return new Promise((resolve, reject) => {
       const { signal } = this;
       if (signal.aborted) return reject(signal.reason);
@@ -177,7 +230,7 @@ export class AgentTask {
         signal.removeEventListener('abort', cancel);
         resolve(message);
       });
-      this.#report({ report, parts: toParts(content) });
+      this.#report({ report, parts });
     });
   }
 
@@ -305,6 +358,30 @@ export function taskIn<T>(payload: unknown): T | undefined {
 export function textOf({ parts }: Pick<A2AMessage, 'parts'>): string {
   if (parts.length === 1) return parts[0]!.text ?? '';
   return parts.flatMap(({ text }) => (text === undefined ? [] : [text])).join('\n');
+}
+
+/**
+ * The answer of an agent that only answers requests: as it is, if it is there at once, else as a stream, whose start
+ * tells the caller that the work has begun.
+ */
+export async function plainAnswer(answer: Promise<unknown>): Promise<unknown> {
+  let settled = false;
+  const settle = () => {
+    settled = true;
+  };
+  answer.then(settle, settle);
+  for (let turn = 0; turn < AT_ONCE && !settled; turn++) await undefined;
+  return settled ? answer : whenThere(answer);
+}
+
+async function* whenThere(answer: Promise<unknown>): AsyncGenerator<unknown> {
+  const value = await answer;
+  if (isAsyncIterable(value)) yield* value;
+  else yield value ?? null;
+}
+
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }
 
 /** A task for an agent that only answers requests: its text, or its data, or the message as it is. */

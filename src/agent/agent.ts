@@ -49,6 +49,8 @@ import { AgentProposals } from './agent-proposals.js';
 import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';
 import {
   AgentTasks,
+  isAsyncIterable,
+  plainAnswer,
   plainPayload,
   type TaskHandler,
   type TaskNews,
@@ -461,7 +463,10 @@ export class Agent {
     if (tasks) return this.#answer(envelope, (message) => tasks.run(message, opening));
     const handler = this.#requestHandler;
     if (!handler) this.#replyError(envelope, this.#staffing.refusal('task'));
-    return this.#answer(envelope, (message) => handler(message.withPayload(plainPayload(opening))));
+    return this.#answer(envelope, (message) => {
+      const answer = handler(message.withPayload(plainPayload(opening)));
+      return answer instanceof Promise ? plainAnswer(answer) : answer;
+    });
   }
 
   #hearOfTask({ sender, payload }: ValidEnvelope): void {
@@ -517,8 +522,4 @@ export class Agent {
     const answer = this.#outbox.answerTo(envelope, type, payload);
     if (answer && !delivery?.answerWith(answer)) this.#outbox.post(answer);
   }
-}
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }

@@ -233,6 +233,7 @@ function advise(writer: StreamWriter, envelope: ValidEnvelope): true {
 function feed(reader: StreamReader, envelope: ValidEnvelope): boolean {
   switch (envelope.type) {
     case 'stream-start':
+      reader.begin();
       return true;
     case 'stream-data':
       reader.push(envelope.payload);

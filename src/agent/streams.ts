@@ -23,6 +23,8 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
   readonly #idleMs: number;
   readonly #buffer: T[] = [];
   #consumed = 0;
+  #begun = false;
+  #onBegun: (() => void) | undefined;
   #grantedAt: number;
   #waiting: { resolve: (result: IteratorResult<T>) => void; reject: (error: unknown) => void } | undefined;
   #open = true;
@@ -33,6 +35,18 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     this.#port = port;
     this.#idleMs = idleMs;
     this.#grantedAt = port.runtime.now();
+  }
+
+  /** @internal The producer has begun, and may say nothing for a while. */
+  begin(): void {
+    this.#begun = true;
+    this.#onBegun?.();
+  }
+
+  /** @internal Calls back once the producer has begun. */
+  onBegun(callback: () => void): void {
+    this.#onBegun = callback;
+    if (this.#begun) callback();
   }
 
   /** @internal */

@@ -199,6 +199,13 @@ const LimitsSchema = z.strictObject({
     })
     .optional()
     .describe('What is kept of the past; the oldest goes first.'),
+  tasks: z
+    .strictObject({
+      idleMs: positive.optional().describe('How long an agent may work without any progress. Default 300,000.'),
+      questionMs: positive.optional().describe('How long a task may wait for its caller. Default 86,400,000.'),
+    })
+    .optional()
+    .describe('Tasks of A2A clients.'),
   approvalMs: positive.optional().describe('How long the operator has to answer an agent’s question. Default 300,000.'),
   providers: z
     .strictObject({

@@ -199,6 +199,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         throw new EclipticError('NO_MESH', 'this node was started without a network');
       },
       async () => [
+        ...(node.mail?.diagnose() ?? []),
         ...upstreamFindings(upstreams),
         ...providerFindings(node.providers),
         ...(await components.agentFindings()),

@@ -1,14 +1,25 @@
 import type { Link } from '../links/link.js';
 import { dialWebsocket, type NoiseKeyPair, WebsocketListener } from '../links/websocket.js';
-import { describeError } from '../runtime/errors.js';
+import type { AddressKind } from '../net/address-kind.js';
+import { dialable } from '../net/dial-guard.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Discovery, DiscoveryStatus } from './discovery.js';
+
+export interface Wanted {
+  /** By the owner: in the configuration, or in an invite's code. */
+  readonly given: readonly string[];
+  /** By other nodes. */
+  readonly learnt: readonly string[];
+  /** The kinds of inside addresses that may be dialled although another node named them. */
+  readonly inside: ReadonlySet<AddressKind>;
+}
 
 export interface WebsocketDiscoveryComponents {
   runtime: Runtime;
   keyPair: NoiseKeyPair;
   /** Addresses of nodes that a link is wanted to. */
-  wanted: () => readonly string[];
+  wanted: () => Wanted;
   isLinked: (node: string) => boolean;
   onFailure: (from: string, reason: string) => void;
 }
@@ -21,17 +32,30 @@ export interface WebsocketDiscoveryInit {
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5_000;
 const MAX_DIALS = 16;
+/** An address that another node named and that failed this often is tried less often. */
+const PATIENT_FAILURES = 50;
+const RARE_WAIT_MS = 60_000;
 
 interface Attempt {
   dialing: boolean;
   wait: number;
   nextAt: number;
   failure: string | undefined;
+  failures: number;
+  /** Did another node name it, and not the owner? */
+  learnt: boolean;
   /** Who answered there. */
   node: string | undefined;
 }
 
-const FIRST_ATTEMPT: Attempt = { dialing: false, wait: FIRST_WAIT_MS, nextAt: 0, failure: undefined, node: undefined };
+const FIRST_ATTEMPT = {
+  dialing: false,
+  wait: FIRST_WAIT_MS,
+  nextAt: 0,
+  failure: undefined,
+  failures: 0,
+  node: undefined,
+};
 
 /** Finds nodes at addresses that are known: given by the user, by an invite, or by other members. */
 export class WebsocketDiscovery implements Discovery {
@@ -63,23 +87,28 @@ export class WebsocketDiscovery implements Discovery {
 
   seek(): void {
     const { wanted, isLinked, runtime } = this.#components;
-    const addresses = new Set(wanted());
+    const { given, learnt, inside } = wanted();
+    const own = new Set(given);
+    const addresses = new Set([...given, ...learnt]);
     const now = runtime.stopwatch();
     for (const address of this.#attempts.keys()) if (!addresses.has(address)) this.#attempts.delete(address);
     for (const address of addresses) {
-      if (!this.#attempts.has(address)) this.#attempts.set(address, { ...FIRST_ATTEMPT });
+      const attempt = this.#attempts.get(address) ?? { ...FIRST_ATTEMPT, learnt: true };
+      attempt.learnt = !own.has(address);
+      this.#attempts.set(address, attempt);
     }
     // Who has waited longest goes first, so that many that never answer cannot keep one that would from its turn.
     const waiting = [...this.#attempts].sort(([, one], [, other]) => one.nextAt - other.nextAt);
     for (const [address, attempt] of waiting) {
       if (attempt.node !== undefined && isLinked(attempt.node)) attempt.wait = FIRST_WAIT_MS;
       else if (!attempt.dialing && now >= attempt.nextAt && this.#dialing < MAX_DIALS)
-        void this.#dial(address, attempt);
+        void this.#dial(address, attempt, inside);
     }
   }
 
   status(): DiscoveryStatus {
-    const wanted = new Set(this.#components.wanted());
+    const { given, learnt } = this.#components.wanted();
+    const wanted = new Set([...given, ...learnt]);
     const failures = [...this.#attempts].filter(
       ([address, { failure }]) => failure !== undefined && wanted.has(address),
     );
@@ -93,22 +122,28 @@ export class WebsocketDiscovery implements Discovery {
     await this.#listener?.close();
   }
 
-  async #dial(address: string, attempt: Attempt): Promise<void> {
+  async #dial(address: string, attempt: Attempt, inside: ReadonlySet<AddressKind>): Promise<void> {
     const { runtime, keyPair } = this.#components;
     attempt.dialing = true;
     this.#dialing++;
     try {
-      const link = await dialWebsocket(runtime, address, keyPair);
+      const at = attempt.learnt ? await dialable(address, inside) : undefined;
+      const link = await dialWebsocket(runtime, address, keyPair, at);
       attempt.failure = undefined;
+      attempt.failures = 0;
       attempt.node = link.remoteKey;
       if (this.#onLink) this.#onLink(link);
       else link.close();
     } catch (error) {
-      attempt.failure = describeError(error);
+      // Not dialling an inside address of a network that is not this node's is no fault.
+      const guarded = error instanceof EclipticError && error.details.kind !== undefined;
+      attempt.failure = guarded ? undefined : describeError(error);
+      attempt.failures++;
     }
     attempt.dialing = false;
     this.#dialing--;
     attempt.nextAt = runtime.stopwatch() + attempt.wait * (0.5 + runtime.random());
-    attempt.wait = Math.min(attempt.wait * 2, LONGEST_WAIT_MS);
+    const rare = attempt.learnt && attempt.failures > PATIENT_FAILURES;
+    attempt.wait = Math.min(attempt.wait * 2, rare ? RARE_WAIT_MS : LONGEST_WAIT_MS);
   }
 }

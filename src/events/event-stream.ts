@@ -1,12 +1,12 @@
-import type { Logger } from '../runtime/runtime.js';
+import { callGuarded } from '../runtime/callbacks.js';
 
 export interface EventStreamInit<R, E> {
   /** How many records are remembered. */
   capacity: number;
   /** Turns one compact record into the events it stands for. Called only when somebody looks. */
   expand: (record: R) => readonly E[];
-  /** Told of listeners that throw. */
-  logger: Logger;
+  /** Told of a listener that fails, with the event it failed at; `again` when it has failed before. */
+  onListenerFailed: (error: unknown, event: E, again: boolean) => void;
 }
 
 /**
@@ -15,7 +15,7 @@ export interface EventStreamInit<R, E> {
  */
 export class EventStream<R, E> {
   readonly #expand: (record: R) => readonly E[];
-  readonly #logger: Logger;
+  readonly #onListenerFailed: EventStreamInit<R, E>['onListenerFailed'];
   readonly #ring: R[] = [];
   readonly #capacity: number;
   readonly #listeners = new Set<Listener<R, E>>();
@@ -24,15 +24,19 @@ export class EventStream<R, E> {
   constructor(init: EventStreamInit<R, E>) {
     this.#capacity = init.capacity;
     this.#expand = init.expand;
-    this.#logger = init.logger;
+    this.#onListenerFailed = init.onListenerFailed;
   }
 
   append(record: R): void {
-    if (this.#capacity > 0) {
-      this.#ring[this.#next] = record;
-      this.#next = this.#next + 1 === this.#capacity ? 0 : this.#next + 1;
-    }
+    this.remember(record);
     if (this.#listeners.size > 0) this.#tell(record);
+  }
+
+  /** Adds a record to the recent past without telling any listener. */
+  remember(record: R): void {
+    if (this.#capacity === 0) return;
+    this.#ring[this.#next] = record;
+    this.#next = this.#next + 1 === this.#capacity ? 0 : this.#next + 1;
   }
 
   /** The latest events, oldest first. */
@@ -50,7 +54,7 @@ export class EventStream<R, E> {
 
   /** With `wants`, records that it is not true of are not expanded for this listener. */
   subscribe(listener: (event: E) => void, wants?: (record: R) => boolean): () => void {
-    const own: Listener<R, E> = { listener, wants };
+    const own: Listener<R, E> = { listener, wants, failed: false };
     this.#listeners.add(own);
     return () => {
       this.#listeners.delete(own);
@@ -64,11 +68,10 @@ export class EventStream<R, E> {
       for (const own of told) {
         // Whoever has left meanwhile is told no more.
         if (!this.#listeners.has(own)) continue;
-        try {
-          own.listener(event);
-        } catch (error) {
-          this.#logger.error({ err: error }, 'an event listener threw');
-        }
+        callGuarded(own.listener, [event], (error) => {
+          this.#onListenerFailed(error, event, own.failed);
+          own.failed = true;
+        });
       }
     }
   }
@@ -77,4 +80,5 @@ export class EventStream<R, E> {
 interface Listener<R, E> {
   readonly listener: (event: E) => void;
   readonly wants: ((record: R) => boolean) | undefined;
+  failed: boolean;
 }

@@ -14,6 +14,7 @@ import type { OperatorTasks } from './a2a/operator-tasks.js';
 import type { AgentAbout, Profiles } from './a2a/profiles.js';
 import type { A2ATaskDeps } from './a2a/task-handler.js';
 import type { TaskRecords } from './a2a/task-records.js';
+import type { TaskTimeLimits } from './a2a/task-work.js';
 import { Admission } from './admission.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
 import { type JwtInit, TokenVerifier } from './jwt/token-verifier.js';
@@ -55,6 +56,8 @@ export interface GatewayInit {
   allowPrivate?: readonly string[] | undefined;
   /** Whose JSON Web Tokens are taken besides the node's own. Default: nobody's. */
   jwt?: JwtInit | undefined;
+  /** How long tasks may be without progress, or wait for their caller. */
+  tasks?: TaskTimeLimits | undefined;
   /** Serve A2A over gRPC too. It needs `@grpc/grpc-js` and `@grpc/proto-loader`, and TLS where it is not on loopback. */
   grpc?: GrpcInit | undefined;
 }
@@ -106,6 +109,7 @@ export class Gateway {
         grpcAddress: () => this.#grpc?.address,
         allowPrivate: init.allowPrivate,
         issuer: init.jwt?.issuer,
+        limits: init.tasks,
       },
     );
     const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health];

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:http';
-import type { Socket } from 'node:net';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Duplex } from 'node:stream';
 import NoiseSecretStream from '@hyperswarm/secret-stream';
@@ -139,9 +139,15 @@ function reachableAt(address: string): string[] {
   return outside.length > 0 ? outside.slice(0, 4).map((each) => each.address) : ['127.0.0.1'];
 }
 
-/** Calls a node at a `ws://` address. Rejects with `PEER_UNREACHABLE`. */
-export async function dialWebsocket(runtime: Runtime, address: string, keyPair: NoiseKeyPair): Promise<Link> {
-  const options = { handshakeTimeout: HANDSHAKE_MS, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false };
+/** Calls a node at a `ws://` address; with `at`, at one of these IP addresses and no other. Rejects with `PEER_UNREACHABLE`. */
+export async function dialWebsocket(
+  runtime: Runtime,
+  address: string,
+  keyPair: NoiseKeyPair,
+  at?: readonly string[],
+): Promise<Link> {
+  const limits = { handshakeTimeout: HANDSHAKE_MS, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false };
+  const options = at ? { ...limits, lookup: pinned(at) } : limits;
   let socket: WebSocket;
   try {
     socket = new WebSocket(address, options);
@@ -193,6 +199,15 @@ function secure(runtime: Runtime, socket: WebSocket, initiator: boolean, keyPair
       resolve(new SecretStreamLink(runtime, 'websocket', stream));
     });
   });
+}
+
+/** Resolves every name to these addresses: what was checked is what is dialled. */
+function pinned(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_host, options, callback) => {
+    if (options.all) callback(null, all);
+    else callback(null, all[0]!.address, all[0]!.family);
+  };
 }
 
 function unreachable(address: string, error: unknown): EclipticError {

@@ -42,6 +42,15 @@ export class AddressBook {
     return registry.onCard(note);
   }
 
+  knows(node: string): boolean {
+    return [...this.#entries.values()].some((party) => party.node === node);
+  }
+
+  /** Forgets the agents of a node, in memory. */
+  forget(node: string): void {
+    for (const [address, party] of this.#entries) if (party.node === node) this.#entries.delete(address);
+  }
+
   find(address: string): Party | undefined {
     return this.#entries.get(address);
   }

@@ -76,6 +76,8 @@ export class IncomingMail {
   readonly #retries = new Set<Timer>();
   /** Rows below this number may have been handed over by an earlier process. */
   readonly #earlier: number;
+  /** Nodes that were removed: messages of theirs up to this number have ended. */
+  readonly #forgotten = new Map<string, number>();
   #next: number;
   #waiting: number;
 
@@ -117,6 +119,14 @@ export class IncomingMail {
     };
   }
 
+  /** Which of these messages of that node have been here. */
+  async known(node: string, ids: readonly string[]): Promise<Set<string>> {
+    const { store, receipts } = this.#components;
+    const waiting = await store.read({ from: 'inbox', where: { id: ids, node } });
+    const ended = (await receipts.find(node, ids)).filter(({ side }) => side === 'received');
+    return new Set([...waiting, ...ended].map(({ id }) => id));
+  }
+
   /** Says again what is known of messages that a node sends again. */
   async retell(node: string, ids: readonly string[]): Promise<void> {
     const { store, receipts, news } = this.#components;
@@ -142,6 +152,11 @@ export class IncomingMail {
       const envelope = unpackEnvelope(JSON.parse(row.envelope));
       return this.#held.get(row.number) ?? new HeldMail(row, envelope, receiptOf(row), row.number < this.#earlier);
     });
+  }
+
+  /** Has it ended, or is it about to, with the membership of its sender's node? */
+  isForgotten({ node, number }: HeldMail): boolean {
+    return number <= (this.#forgotten.get(node) ?? -1);
   }
 
   /** Somebody works on it; whether it may have been seen before. */
@@ -237,6 +252,23 @@ export class IncomingMail {
     }
   }
 
+  /** Ends every message from a node that is no longer a member. What an agent works on may still be done. */
+  async forget(node: string): Promise<void> {
+    const { store } = this.#components;
+    this.#forgotten.set(node, this.#next - 1);
+    for (let above = -1; ; ) {
+      const query = { from: 'inbox', where: { node }, above: { number: above }, orderBy: 'number' } as const;
+      const rows = await store.read({ ...query, limit: PAGE });
+      if (rows.length === 0) return;
+      above = rows.at(-1)!.number;
+      for (const row of rows) {
+        const held = this.#held.get(row.number) ?? heldOf(row);
+        if (held.ending || this.#held.has(row.number)) continue;
+        await this.end(held, { state: 'undeliverable', reason: 'the sender’s node was removed from the mesh' });
+      }
+    }
+  }
+
   stop(): void {
     for (const timer of this.#retries) timer.cancel();
     this.#retries.clear();
@@ -246,8 +278,7 @@ export class IncomingMail {
     const known = this.#held.get(row.number);
     // What is being worked on may still be done.
     if (known) return;
-    const envelope = unpackEnvelope(JSON.parse(row.envelope));
-    const held = new HeldMail(row, envelope, receiptOf(row), true);
+    const held = heldOf(row);
     const read = held.receipt.some(({ state }) => state === 'read');
     this.endSurely(held, {
       state: 'expired',
@@ -297,4 +328,9 @@ export class IncomingMail {
       return this.#prepareEnd(held, { ...end, state, answer: undefined });
     }
   }
+}
+
+/** A message of the inbox that an agent may have seen. */
+function heldOf(row: InboxRow): HeldMail {
+  return new HeldMail(row, unpackEnvelope(JSON.parse(row.envelope)), receiptOf(row), true);
 }

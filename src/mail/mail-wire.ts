@@ -11,6 +11,8 @@ import { type Receipt, readSteps } from './receipt.js';
  *   numbers in the sender's store. `before` is the number of the one that was sent before them, 0 if they are the first.
  * - `["t", before, last, [[id, steps], …]]`: news of receipts, numbered likewise.
  * - `["u", last]`: news up to this number is on disk.
+ * - `["v", store, upTo, reused]`: the mail of that store of yours is here up to this number; `reused` if some of its
+ *   numbers came a second time, with other messages.
  */
 
 /** A durable message as another node sends it. */
@@ -31,6 +33,13 @@ export interface NewsItem {
   readonly before: number;
   readonly last: number;
   readonly news: readonly (readonly [id: string, receipt: Receipt])[];
+}
+
+/** How far another node has this one's mail. */
+export interface Progress {
+  readonly store: string;
+  readonly upTo: number;
+  readonly reused: boolean;
 }
 
 /** An item is filled up to this many characters, unless a single message or piece of news is longer. */
@@ -55,6 +64,12 @@ export function readHeard(item: readonly unknown[]): number {
   const [last] = item;
   if (item.length !== 1 || !isCount(last)) throw malformed();
   return last;
+}
+
+export function readProgress(item: readonly unknown[]): Progress {
+  const [store, upTo, reused] = item;
+  if (item.length !== 3 || !isId(store) || !isCount(upTo) || typeof reused !== 'boolean') throw malformed();
+  return { store, upTo, reused };
 }
 
 /** Packs texts into as few items as may be; each with the place in the list that it ends before. */

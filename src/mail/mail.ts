@@ -1,23 +1,25 @@
 import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
 import { weighJson } from '../a2a/json-value.js';
-import type { A2AObservability } from '../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../a2a/observability.js';
 import type { Party } from '../a2a/policy.js';
 import type { Postbox } from '../a2a/ports.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { AgentCard } from '../a2a/schemas.js';
+import type { Finding } from '../peers/network.js';
+import { guarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { AddressBook } from './address-book.js';
-import { Arrivals, type ArrivalsComponents } from './arrivals.js';
+import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
 import type { Effects } from './delivery.js';
 import { GroupWriter, type Prepared, together } from './group-writer.js';
 import { Hearing } from './hearing.js';
 import { type HeldMail, IncomingMail } from './incoming-mail.js';
 import { Letterbox } from './letterbox.js';
-import { readHeard, readMail, readNews } from './mail-wire.js';
+import { type Progress, readHeard, readMail, readNews, readProgress } from './mail-wire.js';
 import { heardBy, News } from './news.js';
 import { Numbers } from './numbers.js';
 import { OutgoingMail, type OutgoingMailComponents } from './outgoing-mail.js';
@@ -25,6 +27,7 @@ import { Permits } from './permits.js';
 import { type MailHandler, Readers } from './readers.js';
 import { isFinal, presentState, type Receipt, story } from './receipt.js';
 import { type ReceiptLimits, Receipts } from './receipts.js';
+import { StoreEpoch } from './store-epoch.js';
 import { type UnreadHandler, Watches } from './watches.js';
 
 export interface MailComponents {
@@ -46,11 +49,17 @@ export interface MailCarrier {
   say(node: string, text: string): void;
   /** Makes an agent that has left known to a node, as long as it takes to say something in its name. */
   introduce(node: string, card: AgentCard): () => void;
+  /** Does that node speak this version of the protocol? */
+  speaks(node: string, version: number): boolean;
 }
 
 /** How long a durable message is kept if it does not say. */
 const DEFAULT_TTL_MS = 7 * 86_400_000;
 const DEFAULT_RECEIPTS: ReceiptLimits = { maxAgeMs: 30 * 86_400_000, maxRows: 1_000_000 };
+/** From this version on, nodes tell each other how far they have the other's mail. */
+const PROGRESS_PROTOCOL = 2;
+/** Stores of one node that it is told of. */
+const MAX_PROGRESS = 8;
 const SWEEP_MS = 1_000;
 /** Old receipts are looked for once in so many sweeps. */
 const RETAIN_SWEEPS = 60;
@@ -74,6 +83,9 @@ export class Mail implements Postbox {
   readonly #arrivals: Arrivals;
   readonly #hearing: Hearing;
   readonly #watches: Watches;
+  readonly #epoch: StoreEpoch;
+  /** Nodes whose store gave numbers a second time in this run, and when. */
+  readonly #restoredPeers = new Map<string, number>();
   readonly #stopFollowing: () => void;
   #carrier: MailCarrier | undefined;
   #router: A2ARouter | undefined;
@@ -87,7 +99,7 @@ export class Mail implements Postbox {
     this.#limits = { ...DEFAULT_RECEIPTS, ...init.receipts };
     this.#book = found.book;
     this.#permits = found.permits;
-    const { cursors, storeId } = found;
+    const { cursors, epoch } = found;
     const writer = new GroupWriter(runtime, store);
     const numbers = (name: string, used = 0) => new Numbers(name, Math.max(used, cursors.get(name) ?? 0), writer);
     const say = (node: string, text: string) => this.#say(node, text);
@@ -97,7 +109,7 @@ export class Mail implements Postbox {
     const base = { runtime, store, writer, receipts };
     const introduce: OutgoingMailComponents['introduce'] = (node, senders) => this.#introduce(node, senders);
     this.#outgoing = new OutgoingMail(
-      { ...base, numbers: numbers('outbox', found.outgoing.last), storeId, say, introduce, exclusively },
+      { ...base, numbers: numbers('outbox', found.outgoing.last), epoch, say, introduce, exclusively },
       found.outgoing.waiting,
     );
     this.#incoming = new IncomingMail(
@@ -121,7 +133,11 @@ export class Mail implements Postbox {
     };
     this.#readers = new Readers(runtime, incoming);
     const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.admitStored(wire, node);
-    this.#arrivals = new Arrivals({ ...base, incoming, permits, admit, cursors, permitMs: DEFAULT_TTL_MS });
+    const onReused: ArrivalsComponents['onReused'] = (node, store, upTo) => this.#reused(node, store, upTo);
+    const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#peerRestored(node);
+    const fromOthers = { incoming, permits, admit, cursors, onReused, onNewEpoch };
+    this.#arrivals = new Arrivals({ ...base, ...fromOthers, permitMs: DEFAULT_TTL_MS });
+    this.#epoch = epoch;
     const acknowledge = (node: string, last: number) => this.#tell(node, ['u', last]);
     this.#hearing = new Hearing({ ...base, outgoing, incoming, acknowledge });
     this.#watches = new Watches({ runtime, store, receipts, observability });
@@ -132,14 +148,16 @@ export class Mail implements Postbox {
     this.#stopFollowing = found.book.follow(registry, () => runtime.now(), onFailure);
   }
 
-  /** Goes on where the store says that it was. */
-  static async open(components: MailComponents, init: MailInit = {}): Promise<Mail> {
-    return new Mail(components, init, await lookAround(components));
+  /** Goes on where the store says that it was; `place` tells its data folder from copies of it. */
+  static async open(components: MailComponents, init: MailInit = {}, place?: string): Promise<Mail> {
+    return new Mail(components, init, await lookAround(components, place));
   }
 
-  start(router: A2ARouter, carrier?: MailCarrier): void {
+  /** `removed` are nodes that are no longer members: an earlier process may not have come to the end of forgetting them. */
+  start(router: A2ARouter, carrier?: MailCarrier, removed: readonly string[] = []): void {
     this.#router = router;
     this.#carrier = carrier;
+    for (const node of removed) if (this.#book.knows(node)) this.removed(node);
     this.#sweepLater();
   }
 
@@ -194,7 +212,9 @@ export class Mail implements Postbox {
   /** For an agent that fetches its mail. There is one for each, as long as it is open. */
   letterbox(agent: string, onArrival: (held: HeldMail) => void): Letterbox {
     const onClose = () => this.#letterboxes.delete(agent);
-    const letterbox = new Letterbox(this.#components.runtime, this.#incoming, { agent, onArrival, onClose });
+    const { runtime, observability } = this.#components;
+    const arrived = guarded(onArrival, `letterbox of ${agent}`, callbackReport(runtime, observability));
+    const letterbox = new Letterbox(runtime, this.#incoming, { agent, onArrival: arrived, onClose });
     this.#letterboxes.set(agent, letterbox);
     return letterbox;
   }
@@ -236,6 +256,8 @@ export class Mail implements Postbox {
     this.#news.begin(node);
     this.#incoming.begin(node);
     this.#outgoing.begin(node);
+    for (const [store, upTo] of this.#arrivals.progress(node).slice(-MAX_PROGRESS))
+      this.#tellProgress(node, store, upTo);
   }
 
   /** The conversation with that node is over. */
@@ -244,11 +266,84 @@ export class Mail implements Postbox {
     this.#news.end(node);
   }
 
+  /** That node's membership was taken away: mail to and from it ends, and nothing of it stays but receipts. */
+  removed(node: string): void {
+    void this.#hearing.exclusively(node, async () => {
+      await this.#outgoing.forget(node);
+      await this.#incoming.forget(node);
+      this.#book.forget(node);
+      this.#news.forget(node);
+      this.#arrivals.forget(node);
+      const { store } = this.#components;
+      const names = (await store.read({ from: 'cursors' })).map(({ name }) => name);
+      const own = names.filter((name) => name === heardBy(node) || name.startsWith(cursorsOf(node)));
+      await store.write([
+        { delete: 'addresses', where: { node } },
+        { delete: 'cursors', where: { name: own } },
+        // There is nobody to tell any more, so that these may be forgotten in their time.
+        { update: 'receipts', where: { node }, set: { news: null } },
+      ]);
+    });
+  }
+
   /** Takes an item about durable mail. Throws `INVALID_FRAME` for one that is none. */
-  take(node: string, kind: 's' | 't' | 'u', rest: readonly unknown[]): void {
+  take(node: string, kind: 's' | 't' | 'u' | 'v', rest: readonly unknown[]): void {
     if (kind === 's') this.#arrivals.take(node, readMail(rest));
     else if (kind === 't') this.#hearing.take(node, readNews(rest));
-    else this.#news.heard(node, readHeard(rest));
+    else if (kind === 'u') this.#news.heard(node, readHeard(rest));
+    else this.#compare(node, readProgress(rest));
+  }
+
+  /** What the owner should know about this store and those of other nodes. */
+  diagnose(): Finding[] {
+    const findings: Finding[] = [];
+    const { restored } = this.#epoch;
+    if (restored) {
+      const day = new Date(restored.at).toISOString().slice(0, 10);
+      findings.push({
+        level: 'warning',
+        text: `store: since ${day}, mail is numbered in a new epoch: ${restored.reason}`,
+      });
+    }
+    for (const node of this.#restoredPeers.keys()) {
+      const what = 'sent other mail under numbers that it had used; all of it was taken';
+      findings.push({
+        level: 'warning',
+        text: `store: node ${node.slice(0, 12)} was put back from a copy: it ${what}`,
+      });
+    }
+    return findings;
+  }
+
+  #reused(node: string, store: string, upTo: number): void {
+    this.#tellProgress(node, store, upTo, true);
+    this.#peerRestored(node);
+  }
+
+  #peerRestored(node: string): void {
+    if (this.#restoredPeers.has(node)) return;
+    this.#restoredPeers.set(node, this.#components.runtime.now());
+    this.#report(
+      node,
+      'the node numbers its mail another time: its store was put back from a copy; mail is compared by id',
+    );
+  }
+
+  #tellProgress(node: string, store: string, upTo: number, reused = false): void {
+    if (this.#carrier?.speaks(node, PROGRESS_PROTOCOL)) this.#tell(node, ['v', store, upTo, reused]);
+  }
+
+  #compare(node: string, progress: Progress): void {
+    this.#outgoing
+      .compare(node, progress)
+      .then((reason) => reason !== undefined && this.#report(node, reason))
+      .catch((error: unknown) => this.#complain(error));
+  }
+
+  #report(node: string, reason: string): void {
+    const { runtime, observability } = this.#components;
+    runtime.logger.warn({ node, reason }, 'store restored from a copy');
+    observability.emit({ type: 'security', node, code: 'STORE_RESTORED', reason, timestamp: runtime.now() });
   }
 
   #prepare(envelope: ValidEnvelope, target: Party): Prepared {
@@ -356,28 +451,24 @@ interface Found {
   permits: Permits;
   cursors: Map<string, number>;
   heard: Map<string, number>;
-  storeId: string;
+  epoch: StoreEpoch;
   outgoing: { last: number; waiting: number };
   incoming: { next: number; waiting: number };
 }
 
-async function lookAround({ store, runtime }: MailComponents): Promise<Found> {
+async function lookAround({ store, runtime }: MailComponents, place?: string): Promise<Found> {
   const rows = await store.read({ from: 'cursors' });
   const cursors = new Map(rows.map(({ name, value }) => [name, value]));
-  if (!cursors.has('store')) {
-    const value = Math.floor(runtime.random() * Number.MAX_SAFE_INTEGER);
-    cursors.set('store', value);
-    await store.write([{ put: 'cursors', row: { name: 'store', value } }]);
-  }
   const [lastIn] = await store.read({ from: 'inbox', orderBy: 'number', descending: true, limit: 1 });
   const [lastOut] = await store.read({ from: 'outbox', orderBy: 'number', descending: true, limit: 1 });
+  const last = Math.max(lastOut?.number ?? 0, cursors.get('outbox') ?? 0);
   const heard = [...cursors].filter(([name]) => name.startsWith(heardBy('')));
   return {
     book: await AddressBook.open(store),
     permits: await Permits.open(store),
     cursors,
     heard: new Map(heard.map(([name, value]) => [name.slice(heardBy('').length), value])),
-    storeId: String(cursors.get('store')),
+    epoch: await StoreEpoch.open(runtime, store, { last, place }),
     outgoing: { last: lastOut?.number ?? 0, waiting: (await store.figures('outbox')).rows },
     incoming: { next: (lastIn?.number ?? 0) + 1, waiting: (await store.figures('inbox')).rows },
   };

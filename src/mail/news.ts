@@ -77,6 +77,13 @@ export class News {
     this.#tellings.delete(node);
   }
 
+  /** That node is to hear nothing more. */
+  forget(node: string): void {
+    this.end(node);
+    this.#heard.delete(node);
+    this.#unkept.delete(node);
+  }
+
   /** Something is on disk, and that node should hear of it. */
   add(node: string, id: string, steps: string, number: number): void {
     const telling = this.#tellings.get(node);

@@ -23,6 +23,11 @@ export class Numbers {
     this.#reserved = reserved;
   }
 
+  /** The highest number that may have been given. */
+  get last(): number {
+    return this.#last;
+  }
+
   /** The next number. What must be written together with its use, if anything, is added to `writes`. */
   take(writes: Write[]): number {
     const number = ++this.#last;

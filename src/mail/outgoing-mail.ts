@@ -5,11 +5,12 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { OutboxRow } from '../store/tables.js';
 import type { GroupWriter, Prepared } from './group-writer.js';
-import { packed } from './mail-wire.js';
+import { type Progress, packed } from './mail-wire.js';
 import type { Numbers } from './numbers.js';
 import { Patience } from './patience.js';
-import { stepOf, stepReceipt } from './receipt.js';
+import { type ReceiptStep, stepOf, stepReceipt } from './receipt.js';
 import { type Receipts, storedReceipt } from './receipts.js';
+import type { StoreEpoch } from './store-epoch.js';
 
 export interface OutgoingMailComponents {
   runtime: Runtime;
@@ -18,7 +19,7 @@ export interface OutgoingMailComponents {
   receipts: Receipts;
   numbers: Numbers;
   /** Names this store, so that another one's numbers are not taken for its own. */
-  storeId: string;
+  epoch: StoreEpoch;
   /** Puts an item on its way to a node; throws when that is not possible now. */
   say: (node: string, text: string) => void;
   /** Makes senders known to a node, should they have left before it met them. Returns the way to take that back. */
@@ -123,6 +124,23 @@ export class OutgoingMail {
     void this.#proceed(node);
   }
 
+  /**
+   * A node says how far it has this store's mail. A number that this store has not given yet, or gave to another message,
+   * means that this store was put back from a copy: it goes on in a new epoch. Returns what happened, if anything did.
+   */
+  async compare(node: string, { store, upTo, reused }: Progress): Promise<string | undefined> {
+    const { epoch, numbers } = this.#components;
+    if (store !== epoch.name || (upTo <= numbers.last && !reused)) return undefined;
+    const why = reused
+      ? 'it has other mail under the same numbers'
+      : `it has mail up to number ${upTo}, and this store has given ${numbers.last} only`;
+    const reason = `this store was put back from a copy, or a copy of it runs elsewhere: node ${node} says that ${why}`;
+    if (!(await epoch.renew(numbers.last, reason))) return undefined;
+    // What is under way goes again under the new name.
+    for (const other of [...this.#courses.keys()]) this.begin(other);
+    return reason;
+  }
+
   /** The conversation with that node is over. */
   end(node: string): void {
     this.#courses.delete(node);
@@ -169,10 +187,29 @@ export class OutgoingMail {
     }
   }
 
+  /** Ends every message to a node that is no longer a member. */
+  async forget(node: string): Promise<void> {
+    this.end(node);
+    const { store, runtime } = this.#components;
+    for (;;) {
+      const rows = await store.read({ from: 'outbox', where: { node }, limit: PAGE });
+      if (rows.length === 0) return;
+      await this.#end(
+        node,
+        rows,
+        stepOf('undeliverable', runtime.now(), 'the recipient’s node was removed from the mesh'),
+      );
+    }
+  }
+
   async #expire(node: string, rows: readonly OutboxRow[]): Promise<void> {
-    if (rows.length === 0) return;
-    const { runtime, receipts, writer } = this.#components;
-    const end = stepOf('expired', runtime.now(), 'its time to live ran out before its node could be reached');
+    const { runtime } = this.#components;
+    const reason = 'its time to live ran out before its node could be reached';
+    if (rows.length > 0) await this.#end(node, rows, stepOf('expired', runtime.now(), reason));
+  }
+
+  async #end(node: string, rows: readonly OutboxRow[], end: ReceiptStep): Promise<void> {
+    const { receipts, writer } = this.#components;
     const writes: Write[] = [{ delete: 'outbox', where: { number: rows.map(({ number }) => number) } }];
     const changes = rows.map((row) => {
       return receipts.settle(row.id, node, 'sent', stepReceipt(storedReceipt(row), end), writes);
@@ -224,7 +261,7 @@ export class OutgoingMail {
 
   /** Says everything that was taken in this turn, in as few items as may be. */
   #say(node: string, course: Course): void {
-    const { say, storeId, runtime, introduce } = this.#components;
+    const { say, epoch, runtime, introduce } = this.#components;
     const rows = course.batch;
     course.batch = [];
     if (this.#courses.get(node) !== course || course.stalled || rows.length === 0) return;
@@ -234,7 +271,7 @@ export class OutgoingMail {
     try {
       const withdraw = introduce(node, new Set(rows.map(senderOf)));
       for (const { list, to } of packed(texts)) {
-        say(node, `["s",${JSON.stringify(storeId)},${course.said},${list}]`);
+        say(node, `["s",${JSON.stringify(epoch.name)},${course.said},${list}]`);
         course.said = rows[to - 1]!.number;
       }
       withdraw();

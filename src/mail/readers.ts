@@ -160,7 +160,7 @@ export class Readers {
 
   /** Hands a message over. A promise comes back only where it must be waited for. */
   #handle(reader: Reader, held: HeldMail): Promise<void> | undefined {
-    if (held.ending || held.hasExpired(this.#runtime.now())) return undefined;
+    if (held.ending || held.hasExpired(this.#runtime.now()) || this.#incoming.isForgotten(held)) return undefined;
     const delivery = this.#deliver(held, false);
     try {
       const result = reader.handler(held.envelope, delivery);

@@ -1,4 +1,5 @@
-import type { A2AObservability } from '../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../a2a/observability.js';
+import { callGuarded } from '../runtime/callbacks.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { WatchRow } from '../store/tables.js';
@@ -70,10 +71,7 @@ export class Watches {
       const about = { envelopeId: id, sender, receiptState: 'overdue', reason, timestamp: runtime.now() };
       observability.emit({ type: 'receipt', ...about });
     }
-    try {
-      handler?.({ messageId: id, state, reason });
-    } catch (error) {
-      runtime.logger.error({ agent: sender, err: error }, 'a handler of unread messages threw');
-    }
+    const failed = (error: unknown) => callbackReport(runtime, observability)(`onUnread of ${sender}`, error);
+    if (handler) callGuarded(handler, [{ messageId: id, state, reason }], failed);
   }
 }

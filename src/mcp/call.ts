@@ -1,7 +1,7 @@
 import type { ClientCapabilities, InputRequest, LoggingLevel } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { Party } from '../a2a/policy.js';
-import { EclipticError } from '../runtime/errors.js';
+import { EclipticError, type Outcome } from '../runtime/errors.js';
 
 /** What an owner is asked for. Names and URIs are the owner's own. */
 export type Ask =
@@ -33,6 +33,10 @@ export interface CallTerms {
   readonly meta: Readonly<Record<string, unknown>>;
   onProgress(progress: Progress): void;
   onLog(entry: LogEntry): void;
+  /** When the caller gives up, on the clock of its node. */
+  readonly deadlineAt?: number;
+  /** Says how to take the call back when its caller gives it up. */
+  withdrawWith?(withdraw: () => Outcome): void;
 }
 
 export const ProgressSchema = z.strictObject({

@@ -1,4 +1,5 @@
 import { joinAddress } from '../a2a/address.js';
+import { type CallbackFailed, Callbacks, warnOfCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Ask, CallTerms } from './call.js';
 import { type Definition, type Kind, keyOf, type TemplateDefinition } from './definitions.js';
@@ -64,8 +65,12 @@ export class Catalogue {
   /** Addresses of owners, by the plain id. */
   readonly #owners = new Map<string, Set<string>>();
   readonly #byUri = new Map<string, Entry[]>();
-  readonly #watchers = new Set<CatalogueWatcher>();
+  readonly #watchers: Callbacks<Parameters<CatalogueWatcher>>;
   #version = 0;
+
+  constructor(onCallbackFailed: CallbackFailed = warnOfCallback) {
+    this.#watchers = new Callbacks('mcp.catalogue.onChange', onCallbackFailed);
+  }
 
   /** Changes whenever an entry comes or goes. */
   get version(): number {
@@ -74,10 +79,7 @@ export class Catalogue {
 
   /** Calls back after entries of one kind and owner came or went. */
   onChange(watcher: CatalogueWatcher): () => void {
-    this.#watchers.add(watcher);
-    return () => {
-      this.#watchers.delete(watcher);
-    };
+    return this.#watchers.add(watcher);
   }
 
   /** Adds offers of one agent: all of them, or, if one is refused, none. */
@@ -191,7 +193,7 @@ export class Catalogue {
     this.#version++;
     for (const kind of new Set(entries.map(({ definition }) => definition.kind))) {
       const some = entries.filter(({ definition }) => definition.kind === kind);
-      for (const watcher of this.#watchers) watcher(kind, some, gone);
+      this.#watchers.call(kind, some, gone);
     }
   }
 }

@@ -237,6 +237,43 @@ describe('a call to another node', () => {
     expect(there.mcp.invocations.recent()).toMatchObject([{ error: {} }, { error: { code: 'CANCELLED' } }]);
   });
 
+  it('is not executed by a node that comes back after the caller gave up [T-C3]', async () => {
+    const { nodes, here, there } = await pair({ faults: {} });
+    let runs = 0;
+    there.agent({ id: 'mars' }).tool('build', {}, () => ++runs);
+    await nodes.until(() => offered(here).length === 1);
+    nodes.network.cut(here.key, there.key);
+    const sent = ended(nodes, call(here, 'mars.build', {}, { timeoutMs: 500 }));
+    expect(await sent).toMatchObject({ code: 'REQUEST_TIMEOUT', retryable: false, details: { outcome: 'unknown' } });
+    const controller = new AbortController();
+    const cancelled = ended(nodes, call(here, 'mars.build', {}, { signal: controller.signal }));
+    controller.abort();
+    expect(await cancelled).toMatchObject({ code: 'CANCELLED', details: { outcome: 'not-delivered' } });
+    nodes.network.healAll();
+    await nodes.until(() => here.network.peers.get(there.key)?.status === 'connected');
+    expect(await nodes.settled(call(here, 'mars.build'))).toMatchObject({ content: [{ text: '1' }] });
+  });
+
+  it('that comes late is executed only if its caller’s node says that it is still wanted [T-C3]', async () => {
+    const siege = await Siege.begin();
+    const { link } = siege;
+    const deadlineAt = siege.nodes.runtime.now() - 1;
+    link.give(['e', ...callItem(1, { deadlineAt })], ['e', 'stop', 1], ['e', ...callItem(2, { deadlineAt })]);
+    await siege.pass();
+    expect(siege.calls).toBe(0);
+    expect(link.items.filter(([, verb]) => verb === 'wanted')).toEqual([
+      ['e', 'wanted', 1],
+      ['e', 'wanted', 2],
+    ]);
+    link.give(['e', 'go', 1], ['e', 'go', 2]);
+    await siege.pass();
+    expect(siege.answers).toMatchObject([['done', { content: [{ text: '1' }] }]]);
+    // A node that is asked about a call that it never made says so.
+    link.give(['e', 'wanted', 7]);
+    await siege.pass();
+    expect(link.items.filter(([, verb]) => verb === 'stop')).toEqual([['e', 'stop', 7]]);
+  });
+
   it('fails, with an unknown outcome, when the agent leaves before it answers', async () => {
     const { nodes, here, there } = await pair();
     const mars = there.agent({ id: 'mars' });

@@ -6,7 +6,8 @@ import { fromWireError, toWireError } from '../a2a/wire-error.js';
 import type { PeerOffers } from '../peers/inbound.js';
 import type { Peers } from '../peers/peers.js';
 import { malformed, parsed } from '../peers/wire.js';
-import { EclipticError } from '../runtime/errors.js';
+import { EclipticError, type Outcome } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
 import { type Ask, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';
 import type { Entry, Offer } from './catalogue.js';
 import { DefinitionSchema, type Kind, KindSchema, keyOf } from './definitions.js';
@@ -14,6 +15,7 @@ import { answers } from './results.js';
 import { CALL_TIMEOUT_MS, type McpService } from './service.js';
 
 export interface ExchangeComponents {
+  runtime: Runtime;
   service: McpService;
   registry: AgentRegistry;
   peers: Peers;
@@ -64,6 +66,8 @@ const CallSchema = z.strictObject({
   state: z.string().nullable(),
   thread: text.optional(),
   meta: record,
+  /** When the caller gives up, on the clock of its node. */
+  deadlineAt: z.number().optional(),
 });
 
 const OfferedSchema = z.strictObject({
@@ -88,6 +92,8 @@ class Dealings {
   readonly asked = new Map<number, Asked>();
   /** Calls of it that are under way. */
   readonly serving = new Map<number, AbortController>();
+  /** Calls of it that came late: run when it says that somebody still waits for them. */
+  readonly late = new Map<number, () => void>();
   readonly parts = new Map<number, string[]>();
   /** What goes there in parts goes one after another: a node takes a few such at a time. */
   sending: Promise<void> = Promise.resolve();
@@ -167,6 +173,12 @@ export class McpExchange implements PeerOffers {
         break;
       case 'stop':
         dealings.serving.get(parsed(id, first))?.abort();
+        break;
+      case 'wanted':
+        this.#say(node, [dealings.asked.has(parsed(id, first)) ? 'go' : 'stop', first]);
+        break;
+      case 'go':
+        dealings.late.get(parsed(id, first))?.();
         break;
       case 'part':
         this.#takePart(dealings, parsed(id, first), parsed(z.string().max(PART_CHARS), second));
@@ -269,12 +281,18 @@ export class McpExchange implements PeerOffers {
         dealings.asked.delete(callId);
         signal.removeEventListener('abort', stop);
       };
+      let withdraw: () => Outcome = () => 'unknown';
+      let outcome: Outcome | undefined;
       const stop = () => {
         settle();
         // Not before the call itself, which may be on its way in parts.
-        void dealings.sending.then(() => this.#say(node, ['stop', callId]));
+        if (outcome !== 'not-delivered') void dealings.sending.then(() => this.#say(node, ['stop', callId]));
         reject(new EclipticError('CANCELLED', 'the call was cancelled'));
       };
+      terms.withdrawWith?.(() => {
+        outcome = withdraw();
+        return outcome;
+      });
       const asked: Asked = {
         terms,
         resolve: (result) => {
@@ -292,7 +310,10 @@ export class McpExchange implements PeerOffers {
       const { caller, capabilities, meta, thread } = terms;
       const call = { agent, ask, caller: caller.address, sandbox: caller.sandboxId ?? null };
       const rest = { capabilities, answers: terms.answers, state: terms.state ?? null, thread, meta };
-      this.#send(node, ['call', callId, { ...call, ...rest }]).catch((error) => asked.reject(error));
+      const item = ['call', callId, { ...call, ...rest, deadlineAt: terms.deadlineAt }];
+      this.#send(node, item, (replace) => {
+        withdraw = () => replace(JSON.stringify(['e', 'stop', callId]));
+      }).catch((error) => asked.reject(error));
     });
   }
 
@@ -321,15 +342,36 @@ export class McpExchange implements PeerOffers {
       });
     };
     dealings.serving.set(callId, controller);
+    const { signal } = controller;
     const finish = (verb: 'done' | 'failed', value: unknown) => {
       dealings.serving.delete(callId);
-      if (controller.signal.aborted || this.#dealings.get(node) !== dealings) return;
+      dealings.late.delete(callId);
+      if (signal.aborted || this.#dealings.get(node) !== dealings) return;
       this.#send(node, [verb, callId, value]).catch((error) => this.#say(node, ['failed', callId, toWireError(error)]));
     };
-    answer().then(
-      (result) => finish('done', result),
-      (error) => finish('failed', toWireError(error)),
-    );
+    const run = () => {
+      answer().then(
+        (result) => finish('done', result),
+        (error) => finish('failed', toWireError(error)),
+      );
+    };
+    const { deadlineAt = Number.POSITIVE_INFINITY } = call;
+    if (deadlineAt > this.#components.runtime.now() || dealings.serving.size > MAX_CALLS) {
+      run();
+      return;
+    }
+    // The clocks of two nodes differ: only the caller's node knows whether its caller has given up.
+    const drop = () => {
+      dealings.serving.delete(callId);
+      dealings.late.delete(callId);
+    };
+    signal.addEventListener('abort', drop);
+    dealings.late.set(callId, () => {
+      signal.removeEventListener('abort', drop);
+      dealings.late.delete(callId);
+      run();
+    });
+    this.#say(node, ['wanted', callId]);
   }
 
   /** The tier and the sandbox of a known agent are those on its card; of anyone else, what its node says and may say. */
@@ -363,10 +405,20 @@ export class McpExchange implements PeerOffers {
     }
   }
 
-  async #send(node: string, item: readonly unknown[]): Promise<void> {
+  /** What goes in one part can be taken back: `posted` is given the way to put something else in its place. */
+  async #send(
+    node: string,
+    item: readonly unknown[],
+    posted?: (replace: (text: string) => Outcome) => void,
+  ): Promise<void> {
     const { peers } = this.#components;
     const whole = JSON.stringify(['e', ...item]);
-    if (whole.length <= PART_CHARS) return peers.tell(node, whole);
+    if (whole.length <= PART_CHARS) {
+      if (!posted) return peers.tell(node, whole);
+      const { taken, replace } = peers.tellReplaceably(node, whole);
+      posted(replace);
+      return taken;
+    }
     const count = Math.ceil(whole.length / PART_CHARS);
     if (count > MAX_PARTS) {
       const message = `it takes ${whole.length} characters, and ${MAX_PARTS * PART_CHARS} can travel between nodes`;

@@ -1,11 +1,12 @@
 import type { CallToolResult, CompleteResult, GetPromptResult, ReadResourceResult } from '@modelcontextprotocol/server';
 import { splitAddress } from '../a2a/address.js';
 import { LIMITS } from '../a2a/limits.js';
-import type { A2AObservability } from '../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../a2a/observability.js';
 import type { Party, Policy } from '../a2a/policy.js';
 import type { AgentRegistry } from '../a2a/registry.js';
+import { type CallbackFailed, Callbacks, callGuarded } from '../runtime/callbacks.js';
 import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
-import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import { EclipticError, type Outcome, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type Ask, type CallTerms, type NeedsInput, needsInput } from './call.js';
 import { Catalogue, type DefinitionOf, type Entry } from './catalogue.js';
@@ -47,18 +48,23 @@ const NOTHING = Object.freeze({});
  * through here: the MCP endpoint, the command line, agents of this node, and calls that come from other nodes.
  */
 export class McpService {
-  readonly catalogue = new Catalogue();
-  readonly names = new WireNames(this.catalogue);
+  readonly catalogue: Catalogue;
+  readonly names: WireNames;
   readonly requestState: RequestState;
   readonly invocations: InvocationLog;
   readonly #components: McpServiceComponents;
   readonly #active = new Map<string, Set<ActiveCall>>();
-  readonly #updateWatchers = new Set<(owner: string, uri: string) => void>();
+  readonly #callbackFailed: CallbackFailed;
+  readonly #updateWatchers: Callbacks<[owner: string, uri: string]>;
   #calls = 0;
   #onIdle: (() => void) | undefined;
 
   constructor(components: McpServiceComponents) {
     this.#components = components;
+    this.#callbackFailed = callbackReport(components.runtime, components.observability);
+    this.catalogue = new Catalogue(this.#callbackFailed);
+    this.names = new WireNames(this.catalogue);
+    this.#updateWatchers = new Callbacks('mcp.onResourceUpdate', this.#callbackFailed);
     this.requestState = new RequestState(components.runtime);
     this.invocations = new InvocationLog(components.runtime, components.observability);
     this.catalogue.onChange((_kind, entries, gone) => {
@@ -89,16 +95,13 @@ export class McpService {
 
   /** Calls back, with the URI that means it, when the content of a resource has changed. */
   onResourceUpdate(watcher: (owner: string, uri: string) => void): () => void {
-    this.#updateWatchers.add(watcher);
-    return () => {
-      this.#updateWatchers.delete(watcher);
-    };
+    return this.#updateWatchers.add(watcher);
   }
 
   resourceUpdated(owner: string, own: string): void {
     const entry = this.catalogue.get(owner, 'resource', own);
     const uri = entry ? this.uriOf(entry) : own;
-    for (const watcher of this.#updateWatchers) watcher(owner, uri);
+    this.#updateWatchers.call(owner, uri);
   }
 
   /** The URI that means this resource and no other. */
@@ -201,8 +204,9 @@ export class McpService {
         options.timeoutMs ?? Number.POSITIVE_INFINITY,
         entry.offer.timeoutMs ?? CALL_TIMEOUT_MS,
       );
+      active.deadlineAt = this.#components.runtime.now() + timeoutMs;
       this.#components.deadlines.add(active, timeoutMs);
-      entry.offer.answer(ask, termsOf(options, active, begun?.thread ?? thread)).then(
+      entry.offer.answer(ask, termsOf(options, active, begun?.thread ?? thread, this.#callbackFailed)).then(
         (result) => active.succeed(result),
         (error) => active.fail(this.#blame(entry, error)),
       );
@@ -309,6 +313,10 @@ export class McpService {
 /** A call under way. It ends once: by its answer, its deadline, its caller or its owner's leaving. */
 class ActiveCall extends Deadline {
   readonly entry: Entry;
+  /** On this node's clock. */
+  deadlineAt = Number.POSITIVE_INFINITY;
+  /** Takes the call back from the node that it goes to, and says what that node may have had of it. */
+  withdraw: (() => Outcome) | undefined;
   readonly #caller: AbortSignal;
   readonly #done: (result: unknown, error: EclipticError | undefined) => void;
   #controller: AbortController | undefined;
@@ -348,12 +356,19 @@ class ActiveCall extends Deadline {
 
   expire(): void {
     const { owner, key } = this.entry;
-    this.fail(new EclipticError('REQUEST_TIMEOUT', `${owner} did not answer ${key} in time`, { agent: owner }));
+    const details = { agent: owner, outcome: this.#outcome() };
+    this.fail(new EclipticError('REQUEST_TIMEOUT', `${owner} did not answer ${key} in time`, details));
   }
 
   readonly #cancel = (): void => {
-    this.fail(new EclipticError('CANCELLED', 'the call was cancelled', { agent: this.entry.owner }));
+    const details = { agent: this.entry.owner, outcome: this.#outcome() };
+    this.fail(new EclipticError('CANCELLED', 'the call was cancelled', details));
   };
+
+  /** A handler of this node that was called may have done something. */
+  #outcome(): Outcome {
+    return this.withdraw?.() ?? 'unknown';
+  }
 
   #finish(result: unknown, error: EclipticError | undefined): void {
     if (this.#caller !== NEVER) this.#caller.removeEventListener('abort', this.#cancel);
@@ -362,22 +377,33 @@ class ActiveCall extends Deadline {
 }
 
 /** What the owner gets to see of a call: after its end, progress and logs go nowhere. */
-function termsOf(options: CallOptions, active: ActiveCall, thread: string | undefined): CallTerms {
+function termsOf(
+  options: CallOptions,
+  active: ActiveCall,
+  thread: string | undefined,
+  failed: CallbackFailed,
+): CallTerms {
+  const tell = <T>(callback: ((told: T) => void) | undefined, name: string, told: T) => {
+    if (!active.over && callback)
+      callGuarded(callback, [told], (error) => failed(`${name} of ${options.caller.address}`, error));
+  };
   return {
     caller: options.caller,
     get signal() {
       return active.signal;
+    },
+    get deadlineAt() {
+      return active.deadlineAt;
     },
     capabilities: options.capabilities ?? NOTHING,
     answers: options.answers ?? NOTHING,
     state: options.state,
     thread,
     meta: options.meta ?? NOTHING,
-    onProgress: (progress) => {
-      if (!active.over) options.onProgress?.(progress);
-    },
-    onLog: (entry) => {
-      if (!active.over) options.onLog?.(entry);
+    onProgress: (progress) => tell(options.onProgress, 'onProgress', progress),
+    onLog: (entry) => tell(options.onLog, 'onLog', entry),
+    withdrawWith: (withdraw) => {
+      active.withdraw = withdraw;
     },
   };
 }

@@ -551,11 +551,14 @@ describe('a removal', () => {
     expect(new RemovalList().add(removalBy(line, 0, 3), ROOT.key, late)).toBe('new');
   });
 
-  it('counts also where it comes later than the removal of its signer, which it preceded', () => {
+  it('that comes later than the removal of its signer counts only if that one keeps it, whatever its date [T-F10]', () => {
     const byAlice = removalBy(line, 1, 3, { at: NOW });
-    const crossed = listOf(removalBy(line, 0, 1, { at: NOW + 1_000, keep: [ofBob] }));
+    const crossed = listOf(removalBy(line, 0, 1, { at: NOW + 1_000, keep: [ofBob, byAlice.signature] }));
     expect(crossed.add(byAlice, ROOT.key, NOW + 2_000)).toBe('new');
     expect(crossed.isRemoved(carol.key, START)).toBe(true);
+    const silent = listOf(removalBy(line, 0, 1, { at: NOW + 1_000, keep: [ofBob] }));
+    expect(silent.add(byAlice, ROOT.key, NOW + 2_000)).toBe(false);
+    expect(silent.isRemoved(carol.key, START)).toBe(false);
   });
 
   it('may be dated ahead as far as clocks differ, and no further', () => {
@@ -573,18 +576,20 @@ describe('a removal', () => {
     expect(list.all).toHaveLength(2);
   });
 
-  it('overrides an earlier one, in whichever order they come', () => {
-    const earlier = removalBy(line, 2, 1, { at: NOW - 1_000, keep: [ofCarol] });
-    const later = removalBy(line, 0, 1, { at: NOW, keep: [ofBob] });
-    const inOrder = listOf(earlier, later);
-    const crossed = listOf(later);
-    expect(crossed.add(earlier, ROOT.key, NOW)).toBe('known');
-    for (const list of [inOrder, crossed, new RemovalList([earlier, later]), new RemovalList([later, earlier])]) {
-      expect(list.all).toEqual([later]);
+  it('keeps only what every other removal of the same node keeps, in whichever order they come [T-F10]', () => {
+    const first = removalBy(line, 2, 1, { at: NOW - 1_000, keep: [ofBob] });
+    // A later word of an accomplice, which would bring back whom the removed node lets in.
+    const accomplice = removalBy(line, 3, 1, { at: NOW, keep: [ofBob, ofCarol] });
+    for (const list of [listOf(first, accomplice), listOf(accomplice, first), new RemovalList([accomplice, first])]) {
       expect(list.isRemoved(alice.key, NOW)).toBe(true);
-      expect(list.isKept(alice.key, ofBob)).toBe(true);
-      expect(list.isKept(alice.key, ofCarol)).toBe(false);
+      expect(list.isKept(alice.key, START, ofBob)).toBe(true);
+      expect(list.isKept(alice.key, START, ofCarol)).toBe(false);
+      // A membership that began after the first removal is ended by the second alone.
+      expect(list.isKept(alice.key, NOW - 500, ofCarol)).toBe(true);
     }
+    expect(listOf(first).add(removalBy(line, 3, 1, { at: NOW - 2_000, keep: [ofBob] }), ROOT.key, NOW)).toBe('known');
+    const again = removalBy(line, 2, 1, { at: NOW, keep: [] });
+    expect(listOf(first, again).all).toEqual([again]);
   });
 
   /** Removals of nodes that nobody knows, as a list reads them from disk. */

@@ -56,8 +56,8 @@ export function issueCertificate(issuer: Identity, content: Omit<Certificate, 'i
 export interface Removals {
   /** Is a membership of that node, begun then, over? */
   isRemoved(node: string, since: number): boolean;
-  /** Does this certificate stay good although its issuer was removed? */
-  isKept(removed: string, signature: string): boolean;
+  /** Does this certificate stay good although the membership of its issuer, begun then, is over? */
+  isKept(removed: string, since: number, signature: string): boolean;
 }
 
 export interface ChainQuestion {
@@ -108,7 +108,7 @@ export function whyLapsed(chain: Chain, now: number, removals: Removals): string
   if (isVoid(own, removals)) return 'the node was removed from the mesh';
   const orphaned = chain.some((certificate, index) => {
     const issuer = chain[index + 1];
-    return issuer && isVoid(issuer, removals) && !removals.isKept(issuer.node, certificate.signature);
+    return issuer && isVoid(issuer, removals) && !removals.isKept(issuer.node, issuer.since, certificate.signature);
   });
   return orphaned ? 'its issuer was removed from the mesh' : undefined;
 }

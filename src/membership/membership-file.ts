@@ -6,7 +6,7 @@ import { removePrivately, writePrivately } from '../store/private-file.js';
 import { ChainSchema, GrantSchema, NodeKeySchema } from './certificate.js';
 import { RemovalSchema } from './removal.js';
 
-const VERSION = 1;
+const VERSION = 2;
 
 const hex = z.string().regex(/^[0-9a-f]*$/);
 
@@ -23,6 +23,8 @@ const MembershipStateSchema = z.strictObject({
   bootstrap: z.array(z.string()),
   /** `ws://` addresses of other members, by node key. */
   addresses: z.record(z.string(), z.array(z.string())),
+  /** The addresses in the code that this node joined with. */
+  given: z.array(z.string()),
   invites: z.array(
     z.strictObject({
       secret: hex,
@@ -37,9 +39,20 @@ const MembershipStateSchema = z.strictObject({
   removals: z.array(RemovalSchema),
   /** Certificates of members that were met: who issued each, and its signature, which tells it from others. */
   met: z.array(z.tuple([NodeKeySchema, z.string().max(128)])),
+  /** The other members, so that each can be shown, called and removed without having been met in this run. */
+  members: z.array(
+    z.strictObject({
+      chain: ChainSchema,
+      /** When this node met it last; null where a member vouched for it. */
+      metAt: z.number().nullable(),
+      /** The member that vouched for it, while it was never met. */
+      by: NodeKeySchema.optional(),
+    }),
+  ),
 });
 
 export type MembershipState = z.infer<typeof MembershipStateSchema>;
+export type KnownMember = MembershipState['members'][number];
 
 /** Where a node's membership is kept between runs. */
 export interface MembershipStore {
@@ -58,7 +71,7 @@ export class MembershipFile implements MembershipStore {
 
   load(): MembershipState | undefined {
     if (!existsSync(this.#file)) return undefined;
-    let found: { version?: unknown };
+    let found: { version?: unknown; members?: unknown; given?: unknown };
     try {
       found = JSON.parse(readFileSync(this.#file, 'utf8'));
     } catch (error) {
@@ -70,6 +83,8 @@ export class MembershipFile implements MembershipStore {
         found: found.version,
       });
     }
+    // Version 1 knew members by their addresses only.
+    if (found?.version === 1) found = { members: [], given: [], ...found, version: VERSION };
     const parsed = MembershipStateSchema.safeParse(found);
     if (parsed.success) return parsed.data;
     const [issue] = parsed.error.issues;

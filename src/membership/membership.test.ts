@@ -964,7 +964,7 @@ describe('the membership file', () => {
     const { identity } = busyFounder(new SimulatedRuntime());
     const state = JSON.parse(readFileSync(file(), 'utf8')) as object;
     for (const later of [
-      { ...state, version: 2 },
+      { ...state, version: 3 },
       { version: 1_000, everything: 'different' },
     ]) {
       const text = JSON.stringify(later);
@@ -972,9 +972,19 @@ describe('the membership file', () => {
       const store = new MembershipFile(folder);
       const { code, details } = refusal(() => new Membership({ runtime: new SimulatedRuntime(), identity, store }));
       expect(code).toBe('SCHEMA_VERSION_MISMATCH');
-      expect(details).toMatchObject({ expected: 1, found: later.version });
+      expect(details).toMatchObject({ expected: 2, found: later.version });
       expect(readFileSync(file(), 'utf8')).toBe(text);
     }
+  });
+
+  it('of the first release is read, and has no members until they are met', () => {
+    const { identity, membership } = busyFounder(new SimulatedRuntime());
+    const { members, ...state } = JSON.parse(readFileSync(file(), 'utf8')) as MembershipState;
+    expect(members).toEqual([]);
+    writeFileSync(file(), JSON.stringify({ ...state, version: 1 }));
+    const after = new Membership({ runtime: new SimulatedRuntime(), identity, store: new MembershipFile(folder) });
+    expect(after.mesh).toBe(membership.mesh);
+    expect(after.members).toEqual([]);
   });
 
   it('is refused if a folder stands in its place', () => {

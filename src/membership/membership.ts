@@ -16,7 +16,7 @@ import {
 } from './certificate.js';
 import { Identity, isSignedBy } from './identity.js';
 import { inviteId, isInviteProof, proveInvite, SECRET_BYTES } from './invite.js';
-import type { MembershipState, MembershipStore } from './membership-file.js';
+import type { KnownMember, MembershipState, MembershipStore } from './membership-file.js';
 import { nodeOf, type Removal, RemovalList, signRemoval } from './removal.js';
 
 export interface MembershipComponents {
@@ -46,6 +46,15 @@ const PROOF = 'link proof';
 const MAX_ADDRESSES = 1_000;
 /** Certificates that are remembered as met. */
 const MAX_MET = 1_000;
+/** Members that are remembered, and how many of them one member may have vouched for. */
+const MAX_MEMBERS = 1_000;
+const MAX_VOUCHED = 32;
+/** How old the time of the last meeting may be on disk. */
+const MET_AGE_MS = 3_600_000;
+/** Signatures that a removal keeps. */
+const MAX_KEPT = 256;
+/** Of the signatures that a removal keeps, how many may be those of removals. */
+const MAX_KEPT_REMOVALS = 64;
 /** Certificates from a node up to the root. */
 const LONGEST_CHAIN = 8;
 
@@ -112,12 +121,14 @@ export class Membership {
     this.#assertFree();
     const root = Identity.create(this.#runtime);
     this.#save({
-      version: 1,
+      version: 2,
       mesh: root.key,
       rootSeed: root.seed,
       meetingSecret: Buffer.from(this.#runtime.bytes(32)).toString('hex'),
       chain: [this.#certificate(root, root.key, this.#identity.key, name, FULL_GRANT)],
       met: [],
+      members: [],
+      given: [],
       bootstrap: [...bootstrap],
       addresses: {},
       invites: [],
@@ -195,15 +206,17 @@ export class Membership {
     this.#removals = new RemovalList();
     checkChain(chain, { mesh, node: this.#identity.key, now: this.#runtime.now(), removals: this.#removals });
     this.#save({
-      version: 1,
+      version: 2,
       mesh,
       meetingSecret,
       chain: [...chain],
       bootstrap: [...bootstrap],
       addresses: addresses.length > 0 ? { [chain[0]!.issuer]: [...addresses] } : {},
+      given: [...addresses],
       invites: [],
       removals: [],
       met: [],
+      members: [],
     });
   }
 
@@ -228,6 +241,48 @@ export class Membership {
     return { chain: parsed.data, grant };
   }
 
+  /** The other members that this node knows of, met or vouched for. */
+  get members(): readonly KnownMember[] {
+    return this.#state?.members ?? [];
+  }
+
+  /** The record of one member, by its key. */
+  member(node: string): KnownMember | undefined {
+    return this.members.find(({ chain }) => chain[0]!.node === node);
+  }
+
+  /** Takes a member's word that other nodes are members too. Their certificates must hold; one member vouches for a few. */
+  vouch(chains: readonly Chain[], by: string): void {
+    const state = this.#required;
+    const known = new Set([this.#identity.key, ...state.members.map(({ chain }) => chain[0]!.node)]);
+    let room = MAX_VOUCHED - state.members.filter((member) => member.by === by).length;
+    const news: KnownMember[] = [];
+    for (const chain of chains) {
+      const { node } = chain[0]!;
+      if (known.has(node)) continue;
+      if (room-- <= 0 || state.members.length + news.length >= MAX_MEMBERS) break;
+      if (!this.#isMember(chain)) continue;
+      known.add(node);
+      news.push({ chain, metAt: null, by });
+    }
+    if (news.length > 0) this.#save({ ...state, members: [...state.members, ...news] });
+  }
+
+  #isMember(chain: Chain): boolean {
+    const { mesh } = this.#required;
+    try {
+      checkChain(chain, { mesh, node: chain[0]!.node, now: this.#runtime.now(), removals: this.#removals });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Was the membership that this chain proves taken away? A certificate that only expired was not. */
+  removed(chain: Chain): boolean {
+    return whyLapsed(chain, Number.NEGATIVE_INFINITY, this.#removals) !== undefined;
+  }
+
   /** Is a peer that was admitted with this chain still a member? Returns why not. */
   lapsed(chain: Chain): string | undefined {
     return whyLapsed(chain, this.#runtime.now(), this.#removals);
@@ -247,8 +302,10 @@ export class Membership {
       throw new EclipticError('NOT_GRANTED', 'this is the node that founded the mesh; only it can leave', { node });
     }
     const at = Math.max(this.#runtime.now(), chain[0]!.since);
-    const keep = state.met.filter(([by]) => by === node).map(([, signature]) => signature);
-    const content = { mesh: state.mesh, of: chain, at, keep: keep.slice(-256), by: state.chain };
+    const removals = this.#removals.signedBy(node).slice(-MAX_KEPT_REMOVALS);
+    const certificates = state.met.filter(([by]) => by === node).map(([, signature]) => signature);
+    const keep = [...certificates.slice(removals.length - MAX_KEPT), ...removals];
+    const content = { mesh: state.mesh, of: chain, at, keep, by: state.chain };
     const removal = signRemoval(this.#identity, content);
     this.takeRemoval(removal);
     return removal;
@@ -261,7 +318,8 @@ export class Membership {
     const list = new RemovalList(this.#removals.all);
     const taken = list.add(removal, state.mesh, now);
     if (taken === 'new') {
-      this.#save({ ...state, removals: list.all });
+      const members = state.members.filter(({ chain }) => !whyLapsed(chain, Number.NEGATIVE_INFINITY, list));
+      this.#save({ ...state, removals: list.all, members });
       this.#removals = list;
     }
     if (taken) return taken === 'new';
@@ -296,12 +354,17 @@ export class Membership {
     return this.#state?.addresses ?? {};
   }
 
-  /** A node that is no member any more is not called either. */
-  forgetAddresses(node: string): void {
+  /** The addresses in the code that this node joined with, which its owner gave it. */
+  get given(): readonly string[] {
+    return this.#state?.given ?? [];
+  }
+
+  /** A node that is no member any more is neither shown nor called. */
+  forget(node: string): void {
     const state = this.#state;
-    if (!state?.addresses[node]) return;
+    if (!state || (!state.addresses[node] && !this.member(node))) return;
     const { [node]: _, ...addresses } = state.addresses;
-    this.#save({ ...state, addresses });
+    this.#save({ ...state, addresses, members: state.members.filter(({ chain }) => chain[0]!.node !== node) });
   }
 
   /** Remembers where members can be called. */
@@ -342,15 +405,25 @@ export class Membership {
     return issueCertificate(issuer, { mesh, node, name: known, grant, ...times });
   }
 
-  /** Whose certificates were seen here: what a removal of their issuer must not touch. */
+  /** Notes a member that proved itself, and whose certificates were seen: what a removal of their issuer must not touch. */
   #noteMet(chain: Chain): void {
     const state = this.#required;
     const known = new Set(state.met.map(([, signature]) => signature));
     const news = chain
       .filter(({ signature }) => !known.has(signature))
-      .map(({ issuer, signature }) => [issuer, signature]);
-    if (news.length === 0) return;
-    this.#save({ ...state, met: [...state.met, ...(news as [string, string][])].slice(-MAX_MET) });
+      .map(({ issuer, signature }): [string, string] => [issuer, signature]);
+    const own = chain[0]!;
+    const before = this.member(own.node);
+    const metAt = this.#runtime.now();
+    const same = before?.chain[0]?.signature === own.signature && Math.abs(metAt - (before.metAt ?? 0)) < MET_AGE_MS;
+    if (news.length === 0 && same) return;
+    // One that was met pushes out one that was only vouched for, else the one that was met longest ago.
+    const others = state.members
+      .filter((member) => member !== before)
+      .sort((a, b) => (a.metAt ?? 0) - (b.metAt ?? 0))
+      .slice(1 - MAX_MEMBERS);
+    const members = [...others, { chain, metAt }];
+    this.#save({ ...state, met: [...state.met, ...news].slice(-MAX_MET), members });
   }
 
   /** The founder has the root key, and needs nobody to stay a member. */

@@ -10,6 +10,7 @@ import type { Agent } from '../agent/agent.js';
 import { buildCard } from '../agent/agent-init.js';
 import { linkInProcess } from '../links/in-process.js';
 import { type Link, MAX_FRAME_BYTES } from '../links/link.js';
+import { announce } from '../membership/announcement.js';
 import type { Certificate, Chain } from '../membership/certificate.js';
 import { decodeInvite, encodeInvite, inviteId, proveInvite } from '../membership/invite.js';
 import { type Removal, signRemoval } from '../membership/removal.js';
@@ -396,7 +397,7 @@ describe('a caller that is no member', () => {
     await siege.pass(1_500);
     await siege.expectRefused('MEMBERSHIP_REFUSED', /has expired/);
     expect(link.closed).toBe(true);
-    expect(link.frames.at(-1)).toEqual(['bye', 'removed']);
+    expect(link.frames.at(-1)).toEqual(['bye', 'expired']);
     link.give(message('mole', 'sun'));
     await siege.pass();
     await siege.expectUnharmed();
@@ -805,7 +806,7 @@ describe('a caller that does not greet as it should', () => {
     for (const link of links) link.hello({ protocol: { min: 7, max: 9 } });
     await siege.pass();
     for (const link of links) {
-      const told = { protocol: { min: 1, max: 1 }, software: expect.stringMatching(/^ecliptic /) };
+      const told = { protocol: { min: 1, max: 2 }, software: expect.stringMatching(/^ecliptic /) };
       expect(link.frames).toEqual([['incompatible', told]]);
       expect(link.closed).toBe(true);
     }
@@ -1841,19 +1842,35 @@ describe('a removal', () => {
     await siege.expectRefused('MEMBERSHIP_REFUSED', /is not a member’s word/);
   });
 
-  it('signed by one that was removed later is believed', async () => {
+  it('dated back by one that was removed is refused, whoever passes it on [T-F10]', async () => {
     const siege = await Siege.begin();
     const removed = await siege.rogue();
-    const removal = remove(siege, removed);
     await removed.meet(siege.victim);
+    const before = siege.now;
     await siege.pass();
     siege.victim.network.remove(removed.key);
     const link = await (await siege.rogue({ tiers: [3] })).meet(siege.victim);
     siege.mark();
-    link.give(['r', removal]);
+    link.give(['r', remove(siege, removed, { at: before })]);
+    await siege.expectRefused('MEMBERSHIP_REFUSED', /is not a member’s word/);
+    expect(siege.victim.network.peers.get(siege.bystander.key)?.status).toBe('connected');
+  });
+
+  it('by an accomplice lets nobody in that the removed node vouched for since [T-F10]', async () => {
+    const siege = await Siege.begin();
+    const removed = await siege.rogue();
+    const accomplice = await siege.rogue();
+    await removed.meet(siege.victim);
+    const puppet = removed.vouchFor();
+    siege.victim.network.remove(removed.key);
     await siege.pass();
-    expect(siege.security()).toEqual([]);
-    expect(siege.victim.network.peers.get(siege.bystander.key)).toBeUndefined();
+    const keep = [puppet.chain![0]!.signature];
+    const link = await accomplice.meet(siege.victim);
+    link.give(['r', remove(siege, accomplice, { of: removed.chain!, at: siege.now, keep })]);
+    await siege.pass();
+    siege.mark();
+    puppet.call(siege.victim).hello();
+    await siege.expectRefused('MEMBERSHIP_REFUSED', /issuer was removed/);
   });
 
   it('that is known accuses nobody who repeats it, also after its signer was removed', async () => {
@@ -2297,28 +2314,56 @@ describe('a member', () => {
     expect(link.closed).toBe(false);
   });
 
-  it('does not make the victim look for any number of nodes', async () => {
+  it('does not make the victim look for nodes that have no certificate, or for many that it certified [T-F8]', async () => {
     const siege = await Siege.begin();
-    const link = await (await siege.rogue({ tiers: [3] })).meet(siege.victim);
-    for (let count = 0; count < 4; count++) {
-      link.give(['k', Array.from({ length: 256 }, () => [madeUpKey(siege), []])]);
-      await siege.pass(0);
-    }
-    expect(siege.victim.network.list().filter(({ state }) => state === 'connecting')).toHaveLength(512);
+    const { victim } = siege;
+    const limited = await siege.rogue({ tiers: [3] });
+    const link = await limited.meet(victim);
+    const before = victim.network.list().length;
+    const claims = [
+      ...Array.from({ length: 100 }, () => [madeUpKey(siege), ['ws://10.0.0.1:22']]),
+      // It may not invite, so that its certificates count for nothing.
+      ...Array.from({ length: 50 }, () => heardOf(limited.vouchFor(), ['ws://10.0.0.1:22'], siege.now)),
+    ];
+    link.give(['k', claims]);
+    await siege.pass(0);
+    expect(victim.network.list()).toHaveLength(before);
+    const inviter = await siege.rogue();
+    const other = await inviter.meet(victim);
+    const ghosts = Array.from({ length: 200 }, () => inviter.vouchFor());
+    other.give(['k', ghosts.map((ghost) => heardOf(ghost, ['ws://10.0.0.1:22'], siege.now))]);
+    await siege.pass(0);
+    const shown = victim.network.list().filter(({ state }) => state === 'connecting');
+    expect(shown).toHaveLength(32);
     expect(siege.security()).toEqual([]);
     await siege.expectServing();
-    await siege.nodes.join(await siege.nodes.start(), siege.victim);
+    // Each can be removed by its key, and all of them with the one that vouched for them.
+    victim.network.remove(shown[0]!.node);
+    expect(victim.network.list().some(({ node }) => node === shown[0]!.node)).toBe(false);
+    victim.network.remove(inviter.key);
+    await siege.pass(1_000);
+    expect(victim.network.list().filter(({ state }) => state === 'connecting')).toEqual([]);
+    await siege.nodes.join(await siege.nodes.start(), victim);
   });
 
-  it('does not change where the victim looks for another member', async () => {
+  it('does not change where the victim looks for another member, nor with what credentials [T-F8]', async () => {
     const siege = await Siege.begin();
     const { victim } = siege;
     const absent = await siege.rogue();
     (await absent.meet(victim, { addresses: ['ws://home:1'] })).close();
-    const link = await (await siege.rogue({ tiers: [3] })).meet(victim);
-    link.give(['k', [[absent.key, ['ws://nowhere:1']]]]);
+    const limited = await siege.rogue({ tiers: [3] });
+    const link = await limited.meet(victim);
+    const [node, , chain] = heardOf(absent, [], 0);
+    const forged = heardOf(limited, ['ws://nowhere:1'], siege.now + 1);
+    link.give(
+      ['k', [[absent.key, ['ws://nowhere:1']]]],
+      ['k', [[node, ['ws://nowhere:1'], chain, forged[3], forged[4]]]],
+    );
     await siege.pass();
     expect(victim.network.peers.get(absent.key)?.addresses).toEqual(['ws://home:1']);
+    siege.mark();
+    link.give(['k', [[absent.key, ['ws://user:word@nowhere:1']]]]);
+    await siege.expectRefused('INVALID_FRAME');
   });
 
   it('does not make the victim remember any number of refusals', async () => {
@@ -2375,3 +2420,8 @@ describe('a member', () => {
     await siege.expectServing();
   });
 });
+
+/** What a member says of another: its certificate, and its addresses in its own signed words. */
+function heardOf({ identity, key, chain }: Rogue, addresses: string[], at: number): unknown[] {
+  return [key, addresses, chain, at, announce(identity, addresses, at).signature];
+}

@@ -27,7 +27,9 @@ export interface GreetingComponents {
     software: string;
     session: string;
     knows: string | null;
+    instance: string;
     addresses: readonly string[];
+    announced: { at: number; signature: string };
   };
   /** What people call this node. */
   name: string;

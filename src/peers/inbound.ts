@@ -23,7 +23,10 @@ export interface PeerService<Kind extends string> {
 }
 
 /** Durable mail. */
-export type PeerMail = PeerService<'s' | 't' | 'u'>;
+export interface PeerMail extends PeerService<'s' | 't' | 'u' | 'v'> {
+  /** That node is no longer a member. */
+  removed(node: string): void;
+}
 /** What agents offer over MCP, and calls of it. */
 export type PeerOffers = PeerService<'e'>;
 /** Who shares which documents. */
@@ -40,8 +43,10 @@ export interface InboundComponents {
   documents: () => PeerDocuments | undefined;
   leases: () => PeerLeases | undefined;
   onRemoval: (peer: Peer, removal: Removal) => void;
-  onKnown: (known: Known) => void;
+  onKnown: (peer: Peer, known: Known) => void;
   onRenewal: (peer: Peer, chain: unknown) => void;
+  /** A peer says that two processes run with this node's key. */
+  onDoubled: (peer: Peer) => void;
   /** A channel message under a name that is not the peer's own. */
   onForgery: (peer: Peer, error: EclipticError) => void;
 }
@@ -81,11 +86,12 @@ export class Inbound {
         onRemoval(peer, parsed(RemovalSchema, item[1]));
         break;
       case 'k':
-        onKnown(parsed(KnownSchema, item[1]));
+        onKnown(peer, parsed(KnownSchema, item[1]));
         break;
       case 's':
       case 't':
       case 'u':
+      case 'v':
         this.#mail(peer, item[0], item.slice(1));
         break;
       case 'e':
@@ -97,6 +103,9 @@ export class Inbound {
       case 'l':
         this.#leases(peer, item.slice(1));
         break;
+      case 'i':
+        this.#components.onDoubled(peer);
+        break;
       case 'n':
         onRenewal(peer, item[1]);
         break;
@@ -105,7 +114,7 @@ export class Inbound {
     }
   }
 
-  #mail({ node }: Peer, kind: 's' | 't' | 'u', rest: readonly unknown[]): void {
+  #mail({ node }: Peer, kind: 's' | 't' | 'u' | 'v', rest: readonly unknown[]): void {
     const mail = this.#components.mail();
     if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node keeps no durable mail');
     mail.take(node, kind, rest);

@@ -11,6 +11,7 @@ import { decodeInvite, encodeInvite, inviteTopic } from '../membership/invite.js
 import type { Membership } from '../membership/membership.js';
 import { nodeOf } from '../membership/removal.js';
 import { permits } from '../membership/signed-card.js';
+import { kindsOf } from '../net/dial-guard.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Peer, PeerLimits, PeerStatus } from './peer.js';
@@ -120,7 +121,7 @@ export class Network implements CardDiscovery {
     const { membership } = this.#components;
     this.peers.start();
     if (!membership.joined) return;
-    this.peers.expect(Object.keys(membership.addresses));
+    this.peers.expectMembers();
     await this.#getInTouch(membership.bootstrap);
   }
 
@@ -215,12 +216,13 @@ export class Network implements CardDiscovery {
     await this.#loseTouch();
   }
 
-  /** Takes a node's membership away, whoever invited it; the others stay. */
+  /** Takes a node's membership away, whoever invited it and wherever it is; the others stay. */
   remove(node: string): void {
     const { membership } = this.#components;
     const peer = this.find(node);
-    if (!peer.chain) throw new EclipticError('PEER_NOT_FOUND', `node ${node} has never been met`, { node });
-    this.peers.spreadRemoval(membership.remove(peer.chain));
+    // Without a certificate it is no member: there is nothing to take away but what this node noted of it.
+    if (peer.chain) this.peers.spreadRemoval(membership.remove(peer.chain));
+    else this.peers.forget(peer.node);
   }
 
   /** Is that node one of this owner's own devices? Those, and only those, may speak with every tier, as this one may. */
@@ -235,8 +237,14 @@ export class Network implements CardDiscovery {
 
   /** Was that node's membership taken away, and not given back since? */
   hasRemoved(node: string): boolean {
-    if (this.peers.get(node)?.grant) return false;
-    return this.#components.membership.removals.some((removal) => nodeOf(removal) === node);
+    return this.removed.includes(node);
+  }
+
+  /** The nodes whose membership was taken away, and not given back since. */
+  get removed(): string[] {
+    const { membership } = this.#components;
+    const nodes = new Set(membership.removals.map(nodeOf));
+    return [...nodes].filter((node) => !membership.member(node));
   }
 
   /** The peer whose key begins like this. */
@@ -294,6 +302,11 @@ export class Network implements CardDiscovery {
       const { kind, working, detail } = discovery.status();
       findings.push({ level: working ? 'ok' : 'problem', text: `${kind}: ${detail}` });
     }
+    const { doubled } = this.peers;
+    if (doubled) {
+      const text = `another process runs with this node’s key, says node ${doubled.by.slice(0, 12)}; stop one of the two`;
+      findings.push({ level: 'problem', text });
+    }
     for (const row of this.list()) findings.push(...this.#aboutPeer(row));
     if (this.peers.all.length === 0) findings.push({ level: 'warning', text: 'no other node has been met yet' });
     return findings;
@@ -309,6 +322,8 @@ export class Network implements CardDiscovery {
     } else {
       findings.push({ level: 'problem', text: `${who}: ${row.state}${row.reason ? `, ${row.reason}` : ''}` });
     }
+    if (this.peers.get(row.node)?.doubledAt !== undefined)
+      findings.push({ level: 'problem', text: `${who}: two processes run with its key; stop one of them` });
     if (row.clockSkewMs !== null && Math.abs(row.clockSkewMs) > SKEW_MS) {
       const direction = row.clockSkewMs > 0 ? 'ahead' : 'behind';
       const seconds = Math.round(Math.abs(row.clockSkewMs) / 1_000);
@@ -348,11 +363,10 @@ export class Network implements CardDiscovery {
       // The native parts of a network are loaded only by those who use one.
       const { WebsocketDiscovery } = await import('../discovery/websocket-discovery.js');
       const { keyPair } = identity;
-      const wanted = () => [
-        ...peers,
-        ...this.#inviteAddresses,
-        ...Object.entries(membership.addresses).flatMap(([node, addresses]) => (isLinked(node) ? [] : addresses)),
-      ];
+      const given = () => [...peers, ...this.#inviteAddresses];
+      const learnt = () => Object.entries(membership.addresses).flatMap(([node, to]) => (isLinked(node) ? [] : to));
+      const ownersOwn = () => [...given(), ...membership.given, ...(this.#websocket?.addresses ?? [])];
+      const wanted = () => ({ given: given(), learnt: learnt(), inside: kindsOf(ownersOwn()) });
       const onFailure = (from: string, reason: string) => {
         this.peers.report(undefined, 'MEMBERSHIP_REFUSED', `a caller from ${from} is no node: ${reason}`);
       };

@@ -1,6 +1,7 @@
 import type { Link, LinkListener } from '../links/link.js';
+import { type Announcement, isAnnouncedBy } from '../membership/announcement.js';
 import type { Chain, Grant } from '../membership/certificate.js';
-import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import { EclipticError, type Outcome, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { IncomingStream, OutgoingStream } from './reliable-stream.js';
 import { decodeFrame, encodeFrame, type Frame, type Hello, type Item, malformed, readData } from './wire.js';
@@ -49,11 +50,14 @@ export interface PeerComponents {
 
 /** Links that may stay beside the one in use until the other side closes them. */
 const MAX_OLDER_LINKS = 3;
+/** Processes of one node that are remembered. */
+const MAX_INSTANCES = 8;
 
 const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
   ['stopping', 'it was stopped'],
   ['leaving', 'it left the mesh'],
   ['removed', 'it says that this node was removed from the mesh'],
+  ['expired', 'it says that this node’s certificate has expired'],
 ]);
 
 /**
@@ -70,6 +74,14 @@ export class Peer {
   chain: Chain | undefined;
   grant: Grant | undefined;
   addresses: readonly string[] = [];
+  /** Where it can be called, in its own signed words. */
+  announcement: Announcement | undefined;
+  /** Its processes that were met, the latest last. */
+  readonly #instances: string[] = [];
+  /** When a process of it came back after another one had taken its place: two run with its key. */
+  doubledAt: number | undefined;
+  /** The latest version of the protocol that it speaks. */
+  protocol = 1;
   /** Did a member say that this is one? */
   vouchedFor = false;
   /** Why it is not connected. */
@@ -132,6 +144,11 @@ export class Peer {
     this.#theirs = hello.session;
     this.software = hello.software;
     this.addresses = hello.addresses;
+    this.protocol = hello.protocol.max;
+    if (hello.instance !== undefined) this.#noteInstance(hello.instance);
+    const { addresses, announced } = hello;
+    const announcement = announced && { addresses, ...announced };
+    this.announcement = announcement && isAnnouncedBy(this.node, announcement) ? announcement : undefined;
     this.clockSkewMs = hello.time - runtime.now();
     // One link a pair. Who has the smaller key decides which; the other side keeps both until then.
     const older = [...this.#links];
@@ -177,10 +194,29 @@ export class Peer {
     };
   }
 
+  /** A process that ended never comes back; one that does had not ended, and another runs with its key. */
+  #noteInstance(instance: string): void {
+    const known = this.#instances;
+    if (known.at(-1) === instance) return;
+    const at = known.indexOf(instance);
+    if (at >= 0) {
+      known.splice(at, 1);
+      this.doubledAt = this.#components.runtime.now();
+    }
+    known.push(instance);
+    if (known.length > MAX_INSTANCES) known.shift();
+  }
+
   /** Puts something on its way; throws `QUEUE_FULL` when too much is. Its fate comes through one of the two calls. */
-  post(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): void {
-    this.#out.push(text, resolve, reject);
+  post(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
+    const number = this.#out.push(text, resolve, reject);
     this.#flushSoon();
+    return number;
+  }
+
+  /** Puts another text in the place of what was posted under that number, as far as the peer has not taken it. */
+  replace(number: number, text: string): Outcome {
+    return this.#out.replace(number, text);
   }
 
   /** Looks at the clock: who is silent, who is late, who was away for too long. */
@@ -216,9 +252,9 @@ export class Peer {
   }
 
   /** Says farewell over every link, and closes them. */
-  leave(reason: 'stopping' | 'leaving' | 'removed'): void {
+  leave(reason: 'stopping' | 'leaving' | 'removed' | 'expired', why = 'this node ended the link'): void {
     if (this.#link) this.#say(['bye', reason]);
-    this.drop('away', 'this node ended the link');
+    this.drop('away', why);
   }
 
   #take(link: Link, frame: Frame, base: number): number {

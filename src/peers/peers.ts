@@ -7,17 +7,20 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
 import type { A2ALogEvent, AgentCard } from '../a2a/schemas.js';
 import type { Link, LinkListener } from '../links/link.js';
+import { announce, isAnnouncedBy } from '../membership/announcement.js';
+import type { Chain } from '../membership/certificate.js';
 import type { Identity } from '../membership/identity.js';
 import type { Membership } from '../membership/membership.js';
+import type { KnownMember } from '../membership/membership-file.js';
 import { nodeOf, type Removal } from '../membership/removal.js';
-import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.js';
+import { describeError, EclipticError, type ErrorCode, type Outcome } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
 import { CardExchange } from './card-exchange.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
 import { Inbound, type PeerDocuments, type PeerLeases, type PeerMail, type PeerOffers } from './inbound.js';
 import { type ConversationNames, Peer, type PeerLimits, type PeerStatus } from './peer.js';
-import type { Known } from './wire.js';
+import { type Known, PROVEN_HEARSAY } from './wire.js';
 
 export interface PeersComponents {
   runtime: Runtime;
@@ -59,8 +62,9 @@ const GREETING_MS = 5_000;
 /** Links whose other end has not proven itself; more are closed at once. */
 const MAX_GREETINGS = 64;
 const MAX_GREETINGS_PER_NODE = 2;
-/** Nodes that others named and that were never met. */
-const MAX_UNMET = 512;
+/** Members that a node which comes is told of, and how many in one item. */
+const MAX_TOLD = 256;
+const TOLD_AT_ONCE = 32;
 /** Characters of the reason why a channel was not taken. */
 const MAX_REASON_CHARS = 1_000;
 /** How long a node that was refused, or broke the rules, is not talked to. */
@@ -78,6 +82,12 @@ export class Peers implements Carrier, ChannelCarrier {
   readonly #peers = new Map<string, Peer>();
   readonly #greetings = new Map<Link, string>();
   readonly #shunned = new Map<string, number>();
+  /** Nodes of which two processes were reported. */
+  readonly #doubledPeers = new Set<string>();
+  /** This process, as other nodes tell it from others with the same key. */
+  readonly #instance: string;
+  /** The node that says that another process runs with this one's key, and when it said so. */
+  doubled: { readonly by: string; readonly at: number } | undefined;
   #stopWatching: (() => void) | undefined;
   #target: PeersTarget | undefined;
   #inbound: Inbound | undefined;
@@ -97,6 +107,7 @@ export class Peers implements Carrier, ChannelCarrier {
   constructor(components: PeersComponents, init: PeersInit) {
     this.#components = components;
     this.#init = init;
+    this.#instance = components.runtime.id();
     this.#limits = { ...DEFAULTS, ...defined(init) };
     this.#cards = new CardExchange({
       ...components,
@@ -115,8 +126,9 @@ export class Peers implements Carrier, ChannelCarrier {
       documents: () => this.documents,
       leases: () => this.leases,
       onRemoval: (peer, removal) => this.#takeRemoval(peer, removal),
-      onKnown: (known) => this.#takeKnown(known),
+      onKnown: (peer, known) => this.#takeKnown(peer, known),
       onRenewal: (peer, chain) => this.#takeRenewal(peer, chain),
+      onDoubled: (peer) => this.#takeDoubled(peer),
       onForgery: (peer, { code, message }) => this.#report(peer.node, code, message),
     });
   }
@@ -131,9 +143,29 @@ export class Peers implements Carrier, ChannelCarrier {
     this.#timer ??= this.#tickLater();
   }
 
-  /** These are members, as far as this node knows: they are missed until they are met. */
-  expect(nodes: readonly string[]): void {
-    for (const node of nodes) if (node !== this.#components.identity.key) this.#peer(node).vouchedFor = true;
+  /** Misses every member that the data folder names, until it is met. */
+  expectMembers(): void {
+    const { membership, identity } = this.#components;
+    for (const member of membership.members) this.#expect(member);
+    for (const node of Object.keys(membership.addresses)) {
+      if (node !== identity.key) this.#peer(node).vouchedFor = true;
+    }
+  }
+
+  #expect({ chain, metAt }: KnownMember): void {
+    const [own] = chain;
+    const peer = this.#peer(own!.node);
+    if (peer.chain) return;
+    peer.vouchedFor = true;
+    peer.chain = chain;
+    peer.grant = own!.grant;
+    peer.name = own!.name;
+    peer.reason = metAt === null ? 'never met' : `not met since this node started, last met ${dayOf(metAt)}`;
+  }
+
+  /** Drops a node of which nothing proves that it is a member. */
+  forget(node: string): void {
+    this.#dismiss(node);
   }
 
   /** Ends every link. `leaving` is for good, `stopping` until the next start. */
@@ -202,9 +234,10 @@ export class Peers implements Carrier, ChannelCarrier {
       limitMs: this.#init.greetingMs ?? GREETING_MS,
       met: this.#peers.get(node)?.chain !== undefined,
       introduce: () => {
-        const { software, addresses } = this.#init;
+        const { software } = this.#init;
         said = this.#peer(node).names;
-        return { software, addresses: addresses(), ...said };
+        const { addresses, ...announced } = announce(this.#components.identity, this.#init.addresses(), runtime.now());
+        return { software, instance: this.#instance, addresses, announced, ...said };
       },
     };
     const outcome: GreetingOutcome = {
@@ -256,8 +289,9 @@ export class Peers implements Carrier, ChannelCarrier {
 
   /** Tells everyone of a removal, and lets the node go. */
   spreadRemoval(removal: Removal): void {
+    const { membership } = this.#components;
     const removed = this.#peers.get(nodeOf(removal));
-    if (removed?.chain && this.#components.membership.lapsed(removed.chain)) this.#dismiss(removed.node);
+    if (removed?.chain && membership.removed(removed.chain)) this.#expel(removed.node);
     const text = JSON.stringify(['r', removal]);
     for (const peer of this.#peers.values()) if (peer.conversing) this.#guard(() => peer.post(text));
   }
@@ -288,6 +322,24 @@ export class Peers implements Carrier, ChannelCarrier {
   /** As `say`, and tells what became of it: resolves when the other node has taken it, rejects with its refusal. */
   tell(node: string, text: string): Promise<void> {
     return this.#post(node, text);
+  }
+
+  /** As `tell`; `replace` puts another text in its place, as far as the node has not taken it. */
+  tellReplaceably(node: string, text: string): { taken: Promise<void>; replace: (text: string) => Outcome } {
+    const peer = this.#peers.get(node);
+    if (!peer?.conversing) {
+      return { taken: Promise.reject(lost(node)), replace: () => 'not-delivered' };
+    }
+    let replace: (text: string) => Outcome = () => 'not-delivered';
+    const taken = new Promise<void>((resolve, reject) => {
+      const number = peer.post(text, resolve, reject);
+      replace = (other) => peer.replace(number, other);
+    });
+    return { taken, replace };
+  }
+
+  speaks(node: string, version: number): boolean {
+    return (this.#peers.get(node)?.protocol ?? 0) >= version;
   }
 
   /** Was that node told of this agent? */
@@ -347,7 +399,7 @@ export class Peers implements Carrier, ChannelCarrier {
     return new Promise((resolve, reject) => {
       const peer = this.#peers.get(node);
       if (peer?.conversing) peer.post(text, resolve, reject);
-      else reject(new EclipticError('DELIVERY_FAILED', `node ${node} is lost`, { outcome: 'not-delivered' }));
+      else reject(lost(node));
     });
   }
 
@@ -363,6 +415,7 @@ export class Peers implements Carrier, ChannelCarrier {
 
   #introduce(peer: Peer): void {
     const { membership } = this.#components;
+    if (peer.doubledAt !== undefined) this.#tellDoubled(peer);
     this.#cards.announceAll(peer);
     for (const removal of membership.removals) peer.post(JSON.stringify(['r', removal]));
     const renewed = membership.renewed(peer.chain!);
@@ -372,6 +425,14 @@ export class Peers implements Carrier, ChannelCarrier {
     this.offers?.began(peer.node);
     this.documents?.began(peer.node);
     this.leases?.began(peer.node);
+  }
+
+  /** Both processes are told as they come, and neither is kept out: which of them is the right one, only the owner knows. */
+  #tellDoubled(peer: Peer): void {
+    if (peer.protocol >= PROVEN_HEARSAY) peer.post(JSON.stringify(['i']));
+    if (this.#doubledPeers.has(peer.node)) return;
+    this.#doubledPeers.add(peer.node);
+    this.#report(peer.node, 'NODE_DOUBLED', `two processes run with the key of node ${peer.node}: stop one of them`);
   }
 
   #takeRemoval(peer: Peer, removal: Removal): void {
@@ -388,18 +449,38 @@ export class Peers implements Carrier, ChannelCarrier {
     this.spreadRemoval(removal);
   }
 
-  /** Others' word is good for meeting a node that is not known; what a node said of itself counts for more. */
-  #takeKnown(known: Known): void {
+  /** A member tells of others: each with its certificate, and where it can be called in its own signed words. */
+  #takeKnown(teller: Peer, known: Known): void {
     const { membership, identity } = this.#components;
+    const proven = known.filter((entry) => entry.length === 5 && entry[2][0]!.node === entry[0]);
     const found: Record<string, readonly string[]> = {};
-    let unmet = [...this.#peers.values()].filter(({ chain }) => !chain).length;
-    for (const [node, addresses] of known) {
-      const peer = this.#peers.get(node);
-      if (node === identity.key || peer?.chain || (!peer && ++unmet > MAX_UNMET)) continue;
-      this.#peer(node).vouchedFor = true;
-      if (!membership.addresses[node]) found[node] = addresses;
+    this.#guard(() => {
+      membership.vouch(
+        proven.map(([, , chain]) => chain!),
+        teller.node,
+      );
+    });
+    for (const [node, addresses, , at, signature] of proven) {
+      const member = membership.member(node);
+      if (node === identity.key || !member) continue;
+      this.#expect(member);
+      const peer = this.#peer(node);
+      const announcement = { addresses, at: at!, signature: signature! };
+      const latest = peer.announcement?.at ?? member.metAt ?? 0;
+      if (peer.linked || addresses.length === 0 || announcement.at <= latest) continue;
+      if (!isAnnouncedBy(node, announcement)) continue;
+      peer.announcement = announcement;
+      peer.addresses = addresses;
+      found[node] = addresses;
     }
     this.#guard(() => membership.noteAddresses(found));
+  }
+
+  #takeDoubled(peer: Peer): void {
+    const news = this.doubled === undefined;
+    this.doubled = { by: peer.node, at: this.#components.runtime.now() };
+    const reason = `node ${peer.node} says that another process runs with this node’s key: stop one of the two`;
+    if (news) this.#report(peer.node, 'NODE_DOUBLED', reason);
   }
 
   #takeRenewal(peer: Peer, chain: unknown): void {
@@ -458,10 +539,28 @@ export class Peers implements Carrier, ChannelCarrier {
 
   /** Tells a node that is there who else is, and them of it: whoever knows one of them finds all. */
   #makeKnown(peer: Peer): void {
-    const others = this.all.filter((other) => other !== peer && other.status === 'connected').slice(-256);
-    const known = (list: readonly Peer[]) => JSON.stringify(['k', list.map((one) => [one.node, one.addresses])]);
-    if (others.length > 0) this.#guard(() => peer.post(known(others)));
-    for (const other of others) this.#guard(() => other.post(known([peer])));
+    const others = this.all.filter((other) => other !== peer && other.chain);
+    const present = others.filter(({ status }) => status === 'connected');
+    const absent = others.filter(({ status }) => status !== 'connected');
+    this.#tellOf(peer, [...present, ...absent].slice(0, MAX_TOLD));
+    for (const other of present) this.#tellOf(other, [peer]);
+  }
+
+  /** Tells a node of others, with the proof that they are members. */
+  #tellOf(peer: Peer, others: readonly Peer[]): void {
+    const entries = others.map(({ node, addresses, chain, announcement }) => {
+      if (peer.protocol < PROVEN_HEARSAY) return [node, addresses];
+      return [node, announcement?.addresses ?? [], chain, announcement?.at ?? 0, announcement?.signature ?? ''];
+    });
+    for (let from = 0; from < entries.length; from += TOLD_AT_ONCE) {
+      this.#guard(() => peer.post(JSON.stringify(['k', entries.slice(from, from + TOLD_AT_ONCE)])));
+    }
+  }
+
+  /** A node's membership was taken away: what waits for it or came from it goes too. */
+  #expel(node: string): void {
+    this.#dismiss(node);
+    this.mail?.removed(node);
   }
 
   /** A node is no longer a member. */
@@ -469,7 +568,7 @@ export class Peers implements Carrier, ChannelCarrier {
     const peer = this.#peers.get(node);
     if (!peer) return;
     this.#peers.delete(node);
-    this.#guard(() => this.#components.membership.forgetAddresses(node));
+    this.#guard(() => this.#components.membership.forget(node));
     peer.leave('removed');
     this.#components.registry.forgetNode(node);
     this.#emit({ type: 'peer-status', node, peerStatus: 'removed' });
@@ -494,17 +593,30 @@ export class Peers implements Carrier, ChannelCarrier {
     let missing = false;
     for (const peer of [...this.#peers.values()]) {
       if (asleep) peer.excuse(now);
-      const lapsed = peer.chain && peer.linked ? membership.lapsed(peer.chain) : undefined;
-      if (lapsed) {
-        this.#report(peer.node, 'MEMBERSHIP_REFUSED', `node ${peer.node} is no longer admitted: ${lapsed}`);
-        this.#dismiss(peer.node);
-        continue;
-      }
+      if (peer.chain && !this.#isStillAdmitted(peer, peer.chain)) continue;
       peer.tick(now);
       missing ||= peer.status !== 'connected' && peer.status !== 'incompatible';
     }
     if (missing || (this.#peers.size === 0 && (membership.joined || this.joining))) this.#init.onMissing();
     this.#timer = this.#tickLater();
+  }
+
+  /** A removed node is forgotten. One whose certificate expired is only let go: a renewal or a right clock brings it back. */
+  #isStillAdmitted(peer: Peer, chain: Chain): boolean {
+    const { membership, registry } = this.#components;
+    const lapsed = membership.lapsed(chain);
+    if (!lapsed) return true;
+    const { node, linked } = peer;
+    if (linked) this.#report(node, 'MEMBERSHIP_REFUSED', `node ${node} is no longer admitted: ${lapsed}`);
+    if (membership.removed(chain)) {
+      this.#expel(node);
+      return false;
+    }
+    if (linked) {
+      peer.leave('expired', lapsed);
+      registry.forgetNode(node);
+    }
+    return true;
   }
 
   #shun(node: string, ms = SHUN_MS): void {
@@ -539,10 +651,18 @@ export class Peers implements Carrier, ChannelCarrier {
 /** For a link that is closed before anybody listened. */
 const DEAF: LinkListener = { onFrame() {}, onDrain() {}, onClose() {} };
 
+function dayOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10);
+}
+
 function defined(init: PeersInit): Partial<PeerLimits> {
   return Object.fromEntries(
     (Object.keys(DEFAULTS) as (keyof PeerLimits)[])
       .filter((key) => init[key] !== undefined)
       .map((key) => [key, init[key]]),
   );
+}
+
+function lost(node: string): EclipticError {
+  return new EclipticError('DELIVERY_FAILED', `node ${node} is lost`, { outcome: 'not-delivered' });
 }

@@ -113,6 +113,24 @@ function perform(conversation: Conversation, step: Step): void {
   else if (step.do === 'hear' && acks.length > 0) conversation.hear(acks[step.pick % acks.length]!);
 }
 
+describe('an item that must not be taken any more', () => {
+  it('is replaced wherever the other side has not taken it, which says whether it may have arrived [T-C3]', () => {
+    const out = new OutgoingStream(ROOMY);
+    const numbers = ['one', 'two', 'three'].map((text) => out.push(text));
+    expect(numbers).toEqual([1, 2, 3]);
+    out.take();
+    expect(out.replace(out.push('four'), 'nothing')).toBe('not-delivered');
+    expect(out.take()).toEqual({ first: 4, texts: ['nothing'] });
+    out.acknowledge(1, []);
+    expect(out.replace(1, 'nothing')).toBe('unknown');
+    expect(out.replace(2, 'nothing')).toBe('unknown');
+    out.rewind();
+    expect(out.take()).toEqual({ first: 2, texts: ['nothing', 'three', 'nothing'] });
+    out.acknowledge(4, []);
+    expect(out.settled).toBe(true);
+  });
+});
+
 describe('a conversation over links that lose, repeat and reorder', () => {
   it('takes every item exactly once and in order, and settles each exactly once and in order', () => {
     fc.assert(

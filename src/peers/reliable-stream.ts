@@ -1,10 +1,10 @@
-import { EclipticError, type ErrorCode, isErrorCode } from '../runtime/errors.js';
+import { EclipticError, type ErrorCode, isErrorCode, type Outcome } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import { malformed, type Refusal } from './wire.js';
 
 /** Something on its way to the other node, kept until that node says what became of it. */
 interface Outgoing {
-  readonly text: string;
+  text: string;
   readonly resolve: (() => void) | undefined;
   readonly reject: ((error: EclipticError) => void) | undefined;
 }
@@ -57,14 +57,30 @@ export class OutgoingStream {
     return this.#kept.length === 0;
   }
 
-  /** Keeps an item for sending; `resolve` or `reject` is called once, when its fate is known. */
-  push(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): void {
+  /** Keeps an item for sending, and gives its number; `resolve` or `reject` is called once, when its fate is known. */
+  push(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
     const { items, chars } = this.#init;
     if (this.#kept.length >= items || this.#chars + text.length > chars) {
       throw new EclipticError('QUEUE_FULL', 'too much waits for the other node already');
     }
     this.#chars += text.length;
     this.#kept.push({ text, resolve, reject });
+    return this.#base + this.#kept.length - 1;
+  }
+
+  /**
+   * Puts another item in the place of one that must not be taken any more. The other side takes one of the two under
+   * that number, so `unknown` is the outcome of an item that was sent once.
+   */
+  replace(number: number, text: string): Outcome {
+    const index = number - this.#base;
+    const item = index < 0 ? undefined : this.#kept.at(index);
+    if (!item) return 'unknown';
+    const change = text.length - item.text.length;
+    this.#chars += change;
+    if (index < this.#sent) this.#sentChars += change;
+    item.text = text;
+    return number > this.#highest ? 'not-delivered' : 'unknown';
   }
 
   /** The next items to put into one frame, and the number of the first. */

@@ -8,7 +8,9 @@ import { EclipticError } from '../runtime/errors.js';
  * What nodes say to each other: one JSON array a frame, whose first element says what it is. Handshake frames come
  * first, from the caller; then data, heartbeats and the farewell.
  */
-export const PROTOCOL = { min: 1, max: 1 } as const;
+export const PROTOCOL = { min: 1, max: 2 } as const;
+/** From this version on, a node tells of others with their certificates, and how far it has the other's mail. */
+export const PROVEN_HEARSAY = 2;
 
 const Versions = z.object({ min: z.int(), max: z.int() });
 const text = z.string().max(LIMITS.nameChars);
@@ -18,7 +20,8 @@ const id = z.string().min(1).max(LIMITS.idChars);
 export const AddressSchema = z
   .string()
   .max(LIMITS.nameChars)
-  .regex(/^wss?:\/\/[^/\s]+$/);
+  // A host and a port: no user, password, path or query that another node could choose for this one to send.
+  .regex(/^wss?:\/\/(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i);
 const addresses = z.array(AddressSchema).max(8);
 
 /** What both sides say in their hello. The rest is read only after the versions agree. */
@@ -33,7 +36,11 @@ export const HelloSchema = OpeningSchema.extend({
   session: id,
   /** The other side's name in it, as far as the sender remembers. Both remember the same, or both begin anew. */
   knows: id.nullable().optional(),
+  /** The sender's process. */
+  instance: id.optional(),
   addresses,
+  /** The sender's signature under its addresses, for others. */
+  announced: z.object({ at: z.number(), signature: text }).optional(),
 });
 
 export const JoinSchema = OpeningSchema.extend({ invite: id, proof: text, name: text });
@@ -70,7 +77,12 @@ export type Frame = readonly [kind: string, ...rest: unknown[]];
 
 const RefusalsSchema = z.array(z.tuple([counter, text, z.string()])).max(10_000);
 
-export const KnownSchema = z.array(z.tuple([NodeKeySchema, addresses])).max(256);
+/** Other members; without a certificate, as the first version says it, it is nobody's word. */
+export const KnownSchema = z
+  .array(
+    z.union([z.tuple([NodeKeySchema, addresses]), z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text])]),
+  )
+  .max(256);
 export type Known = z.infer<typeof KnownSchema>;
 export const CardsSchema = z.array(z.unknown()).max(1_000);
 export const IdsSchema = z.array(id).max(1_000);

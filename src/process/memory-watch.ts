@@ -1,3 +1,4 @@
+import { callGuarded, logCallback } from '../runtime/callbacks.js';
 import { describeError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { childrenOf, groupMembers, memoryOf } from './process-table.js';
@@ -56,7 +57,9 @@ export class MemoryWatch {
         own.bytes = memoryOfGroup(group, own.members);
         if (own.bytes === undefined || own.bytes <= own.limitBytes || this.#watched.get(group) !== own) continue;
         this.#watched.delete(group);
-        own.onExceeded(own.bytes);
+        callGuarded(own.onExceeded, [own.bytes], (error) => {
+          logCallback(this.#runtime.logger)(`memory watch of process group ${group}`, error);
+        });
       }
     } catch (error) {
       this.#runtime.logger.error(

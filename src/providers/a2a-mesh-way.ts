@@ -83,7 +83,7 @@ export class MeshWay implements EndpointWay {
         hear({ artifactUpdate: { ...about, artifact, append: report.append === true } });
       } else if (report.report === 'message') {
         hear({ message: message(runtime.id(), readParts(report as unknown as Fields, 'report'), 'ROLE_AGENT') });
-      } else if (report.report !== 'accepted' && report.parts) {
+      } else if (report.report !== 'accepted' && report.report !== 'took' && report.parts) {
         const words = message(runtime.id(), readParts(report as unknown as Fields, 'report'), 'ROLE_AGENT');
         hear({ statusUpdate: { ...about, status: { state: STATES[report.report], message: words } } });
         if (report.report === 'rejected') return answer.result();

@@ -15,6 +15,7 @@ import {
   MAX_ENDPOINTS,
   MESH,
 } from './a2a-types.js';
+import { guardedTerms } from './guarded-terms.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus } from './provider-adapter.js';
 import { NormalizedProviderError, normalizeAbort, normalizeError, type ProviderErrorCode } from './provider-errors.js';
 import type { ProviderEvents } from './provider-events.js';
@@ -104,7 +105,13 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
       const { timeoutMs } = this.#require();
       const delegation = checkDelegation(input);
       route = this.#select(delegation.requiredCapabilities);
-      const result = await this.#delegate(route, delegation, correlationId, timeoutMs, terms);
+      const result = await this.#delegate(
+        route,
+        delegation,
+        correlationId,
+        timeoutMs,
+        guardedTerms(terms, this.#about.provider, events.callbackFailed),
+      );
       const duration = runtime.stopwatch() - began;
       const { id: endpointId } = route.endpoint;
       const about = { correlationId, agent: terms.caller, duration, success: true, details: { endpointId } };

@@ -5,7 +5,9 @@ import { Terminals } from '../acp/terminals.js';
 import type { AcpAnswer } from '../acp/turn.js';
 import { Workspace } from '../acp/workspace.js';
 import type { Child } from '../process/child.js';
+import { logCallback } from '../runtime/callbacks.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
+import { guardedTerms } from './guarded-terms.js';
 import { HOST_LIMITS, type HostLimits } from './host/limits.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
@@ -97,7 +99,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
   }
 
   async execute(task: ACPTask, correlationId: string, terms: ExecuteTerms = {}): Promise<ACPResult> {
-    const { onUpdate } = terms;
+    const { onUpdate } = guardedTerms(terms, this.#id, logCallback(this.#components.runtime.logger));
     const { prompt, conversation = MAIN } = checkTask(task, correlationId);
     return this.#process.work(
       (agent) => agent.prompt(conversation, prompt, { correlationId, onUpdate }),

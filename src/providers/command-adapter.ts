@@ -1,3 +1,5 @@
+import { logCallback } from '../runtime/callbacks.js';
+import { guardedTerms } from './guarded-terms.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
 import { LineSession } from './line-session.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
@@ -7,9 +9,11 @@ import { normalizeError } from './provider-errors.js';
 export class CommandAdapter implements ProviderAdapter<ProcessConfig, unknown, unknown> {
   readonly #components: ProcessComponents;
   readonly #process: ProviderProcess<LineSession>;
+  readonly #id: string;
 
   constructor(id: string, components: ProcessComponents, workspaceId: string) {
     const { runtime, lane } = components;
+    this.#id = id;
     this.#components = components;
     this.#process = new ProviderProcess(components, {
       id,
@@ -34,7 +38,7 @@ export class CommandAdapter implements ProviderAdapter<ProcessConfig, unknown, u
   }
 
   execute(input: unknown, correlationId: string, terms: ExecuteTerms = {}): Promise<unknown> {
-    const { onUpdate } = terms;
+    const { onUpdate } = guardedTerms(terms, this.#id, logCallback(this.#components.runtime.logger));
     return this.#process.work((session) => session.execute(input, correlationId, onUpdate), correlationId, terms);
   }
 

@@ -1,3 +1,4 @@
+import { Callbacks } from '../runtime/callbacks.js';
 import {
   type Candidate,
   EMPTY_TABLE,
@@ -25,11 +26,12 @@ export interface FailoverComponents {
 export class FailoverRouter {
   readonly #events: ProviderEvents;
   readonly #stopListening: () => void;
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers: Callbacks<[]>;
   #table = EMPTY_TABLE;
 
   constructor({ events, health }: FailoverComponents) {
     this.#events = events;
+    this.#watchers = new Callbacks('failover.onChange', events.callbackFailed);
     this.#stopListening = health.onTransition((id, { to }) => this.#step({ type: 'changed', id, state: to }));
   }
 
@@ -73,7 +75,7 @@ export class FailoverRouter {
     const { next, effects } = stepRouting(this.#table, event);
     this.#table = next;
     for (const effect of effects) this.#tell(effect);
-    for (const watcher of this.#watchers) watcher();
+    this.#watchers.call();
   }
 
   #tell(effect: RoutingEffect): void {

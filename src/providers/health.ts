@@ -1,3 +1,4 @@
+import { Callbacks } from '../runtime/callbacks.js';
 import { describeError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import {
@@ -57,11 +58,12 @@ export class HealthCoordinator {
   readonly #events: ProviderEvents;
   readonly #policy: HealthPolicy;
   readonly #tracked = new Map<string, Tracked>();
-  readonly #listeners = new Set<TransitionListener>();
+  readonly #listeners: Callbacks<Parameters<TransitionListener>>;
 
   constructor({ runtime, events }: HealthComponents, policy: Partial<HealthPolicy> = {}) {
     this.#runtime = runtime;
     this.#events = events;
+    this.#listeners = new Callbacks('health.onTransition', events.callbackFailed);
     this.#policy = { ...HEALTH_POLICY, ...policy };
   }
 
@@ -122,10 +124,7 @@ export class HealthCoordinator {
 
   /** Calls back after each transition, with the status already as it is then. */
   onTransition(listener: TransitionListener): () => void {
-    this.#listeners.add(listener);
-    return () => {
-      this.#listeners.delete(listener);
-    };
+    return this.#listeners.add(listener);
   }
 
   /** It crashed, or could not be started again. */
@@ -208,7 +207,7 @@ export class HealthCoordinator {
       reason: next.message,
       details: { ...transition, failureCount: next.failures },
     });
-    for (const listener of this.#listeners) listener(provider, transition);
+    this.#listeners.call(provider, transition);
   }
 }
 

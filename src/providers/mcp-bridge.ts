@@ -4,8 +4,9 @@ import type { ToolDefinition } from '../mcp/definitions.js';
 import type { RelayedCall } from '../mcp/upstream/relay.js';
 import type { Upstream, UpstreamNews } from '../mcp/upstream/upstream.js';
 import type { SupervisedState } from '../process/supervision.js';
+import { Callbacks } from '../runtime/callbacks.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { Listeners } from './host/listeners.js';
+import { guardedTerms } from './guarded-terms.js';
 import { callTerms, checkArguments, failureIn, ToolFailure, whatOf } from './mcp-call.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
 import { NormalizedProviderError, normalizeAbort, normalizeError } from './provider-errors.js';
@@ -55,8 +56,8 @@ export class MCPBridgeAdapter
 {
   readonly #id: string;
   readonly #components: MCPBridgeComponents;
-  readonly #crashed = new Listeners<ProviderCrash>();
-  readonly #ready = new Listeners<void>();
+  readonly #crashed: Callbacks<[crash: ProviderCrash]>;
+  readonly #ready: Callbacks<[]>;
   readonly #inFlight = new Set<AbortController>();
   #config: MCPConfig | undefined;
   #upstream: Upstream | undefined;
@@ -69,6 +70,9 @@ export class MCPBridgeAdapter
   constructor(id: string, components: MCPBridgeComponents) {
     this.#id = id;
     this.#components = components;
+    const { callbackFailed } = components.events;
+    this.#crashed = new Callbacks(`onCrash of provider ${id}`, callbackFailed);
+    this.#ready = new Callbacks(`onReady of provider ${id}`, callbackFailed);
   }
 
   async init(config: MCPConfig): Promise<void> {
@@ -90,7 +94,7 @@ export class MCPBridgeAdapter
   async health(): Promise<ProviderHealthStatus> {
     const absence = this.#upstream?.absence;
     // It is known not to be there: nobody has to ask three times.
-    if (absence) this.#crashed.tell({ error: normalizeError(absence, 'mcp') });
+    if (absence) this.#crashed.call({ error: normalizeError(absence, 'mcp') });
     try {
       await this.#inTime(HEALTH_MS, undefined, (signal) => this.#require().ask(signal));
       return { state: 'healthy', lastCheck: new Date(this.#components.runtime.now()), failureCount: 0 };
@@ -191,7 +195,10 @@ export class MCPBridgeAdapter
     const offer = this.#tool(toolName);
     const args = await checkArguments(offer.definition, input.arguments);
     const result = await this.#inTime(timeout, terms.signal, (signal) =>
-      offer.answer({ kind: 'tool', name: toolName, arguments: args }, callTerms(terms, signal)),
+      offer.answer(
+        { kind: 'tool', name: toolName, arguments: args },
+        callTerms(guardedTerms(terms, this.#id, this.#components.events.callbackFailed), signal),
+      ),
     );
     if (needsInput(result)) {
       const message = `tool "${toolName}" asks for more; call it as an agent or an MCP client`;
@@ -255,14 +262,14 @@ export class MCPBridgeAdapter
       if (this.#lost) events.emit('provider.mcp.reconnected', about);
       this.#lost = false;
       this.#running = true;
-      this.#ready.tell();
+      this.#ready.call();
     } else if (state.kind === 'backing-off' || state.kind === 'failed') {
       const error = normalizeError(state.reason, 'mcp');
       if (this.#running)
         events.emit('provider.mcp.disconnected', { ...about, code: error.code, reason: error.message });
       this.#lost ||= this.#running;
       this.#running = false;
-      this.#crashed.tell({ error });
+      this.#crashed.call({ error });
     }
   }
 

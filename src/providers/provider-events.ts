@@ -1,5 +1,6 @@
-import type { A2AObservability } from '../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../a2a/observability.js';
 import type { A2ALogEvent } from '../a2a/schemas.js';
+import type { CallbackFailed } from '../runtime/callbacks.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { ProviderType } from './provider-adapter.js';
 
@@ -27,12 +28,14 @@ const REMEMBERED = 2_048;
 export class ProviderEvents {
   readonly #runtime: Runtime;
   readonly #observability: A2AObservability;
+  readonly callbackFailed: CallbackFailed;
   /** The oldest first. */
   #remembered: A2ALogEvent[] = [];
 
   constructor(runtime: Runtime, observability: A2AObservability) {
     this.#runtime = runtime;
     this.#observability = observability;
+    this.callbackFailed = callbackReport(runtime, observability);
   }
 
   emit(topic: ProviderTopic, news: ProviderNews): void {

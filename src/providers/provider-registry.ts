@@ -1,5 +1,6 @@
 import type { Runtime } from '../runtime/runtime.js';
 import { DEFAULT_WORKSPACE, FailoverRouter } from './failover.js';
+import { guardedTerms } from './guarded-terms.js';
 import { HealthCoordinator } from './health.js';
 import type { HealthPolicy } from './health-machine.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus, ProviderRegistration } from './provider-adapter.js';
@@ -151,7 +152,11 @@ export class ProviderRegistry {
     let chosen: RegisteredProvider | undefined;
     try {
       chosen = this.#take(work, correlationId) ?? (await this.#later(work, correlationId, terms));
-      const output = await chosen.execute(input, correlationId, terms);
+      const output = await chosen.execute(
+        input,
+        correlationId,
+        guardedTerms(terms, chosen.id, this.#events.callbackFailed),
+      );
       this.#report(chosen, correlationId, terms, began);
       return output as TOutput;
     } catch (error) {

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { type Life, World } from '../../test/durable/simulated-mail.js';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { providerTriggers } from '../../test/providers/error-triggers.js';
 import { requireExtendedCard, requireInputModes, requirePush } from '../a2a-protocol/capability-gate.js';
@@ -257,6 +258,24 @@ const triggers: Record<Met, () => unknown> = {
     await nodes.until(() => nodes.events(one!, 'security').length > 0);
     return { error: nodes.events(one!, 'security')[0]?.code };
   },
+  STORE_RESTORED: () =>
+    eventOf(async (world, a, b) => {
+      const copy = a.store.inner.snapshot();
+      await world.stop(a);
+      const original = await world.start(a.station);
+      await greet(world, original, b);
+      await world.stop(original);
+      a.station.disk = copy;
+      await greet(world, await world.start(a.station), b);
+      return b;
+    }),
+  NODE_DOUBLED: () =>
+    eventOf(async (world, a, b) => {
+      const twin = await world.start({ ...a.station });
+      await world.until(() => b.events.some(({ code }) => code === 'NODE_DOUBLED'));
+      world.crash(twin);
+      return b;
+    }),
   CARD_REFUSED: async () => {
     const nodes = new Nodes();
     const stranger = await nodes.start();
@@ -540,6 +559,29 @@ const specified: Met[] = [
   'SCHEMA_VERSION_MISMATCH',
   'PROPOSAL_TIMEOUT',
 ];
+
+/** The latest security event of a node, after something happened in a mesh of two nodes with stores. */
+async function eventOf(act: (world: World, a: Life, b: Life) => Promise<Life>): Promise<unknown> {
+  const world = new World();
+  try {
+    const [a, b] = (await world.mesh(2)) as [Life, Life];
+    const { events } = await act(world, a, b);
+    await world.until(() => events.some(({ type }) => type === 'security'));
+    return { error: events.findLast(({ type }) => type === 'security')?.code };
+  } finally {
+    await world.end();
+  }
+}
+
+/** Sends one durable message. */
+async function greet(world: World, from: Life, to: Life): Promise<void> {
+  const agent = from.node.agent({ id: 'ann', tier: 0 });
+  if (!to.node.agents.some(({ id }) => id === 'bob')) to.node.agent({ id: 'bob', tier: 0 }).onMessage(() => {});
+  const address = `bob@${to.station.key}`;
+  await world.until(() => from.node.registry.entry(address) !== undefined);
+  const { messageId } = await world.settled(agent.send(address, 'hello', { durable: true }));
+  await world.until(() => to.events.some(({ envelopeId }) => envelopeId === messageId));
+}
 
 const codes = Object.keys(ERRORS) as ErrorCode[];
 

@@ -71,6 +71,8 @@ export const ERRORS = {
   STORE_DAMAGED: entry('What the store kept is damaged.', false, 500, -32147),
   RECEIPT_NOT_FOUND: entry('No durable message of that id is known here.', false, 404, -32148),
   AUDIT_BROKEN: entry('The audit log is not what was written.', false, 500, -32149),
+  STORE_RESTORED: entry('A node’s store was put back from a copy, or a copy of it is in use.', false, 409, -32166),
+  NODE_DOUBLED: entry('Two processes run with the same node’s key.', false, 409, -32167),
   PROCESS_START_FAILED: entry('A program could not be started.', false, 500, -32180),
   PROCESS_ENDED: entry('The program has ended, or is being stopped.', true, 503, -32181),
   TASK_NOT_FOUND: entry('There is no such task that you may see.', false, 404, -32200),
@@ -194,6 +196,9 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** Whether a message or call that failed may have had its effect: certainly not, or it cannot be known. */
+export type Outcome = 'not-delivered' | 'unknown';
+
 export class EclipticError extends Error {
   readonly code: ErrorCode;
   /** Machine-readable context: ids, faults, expected and found values. Never a secret. */
@@ -206,8 +211,9 @@ export class EclipticError extends Error {
     this.details = details;
   }
 
+  /** Where it is unknown whether the call had its effect, making it again could make that effect twice. */
   get retryable(): boolean {
-    return ERRORS[this.code].retryable;
+    return ERRORS[this.code].retryable && this.details.outcome !== 'unknown';
   }
 
   toJSON(): { code: ErrorCode; message: string; retryable: boolean; details: Readonly<Record<string, unknown>> } {

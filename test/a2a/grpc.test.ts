@@ -118,10 +118,12 @@ describe('A2A over gRPC', () => {
     ]);
   });
 
-  it('keeps each caller’s tasks to that caller, and one send one task [A2A-1.9.14]', async () => {
+  it('keeps each caller’s tasks to that caller, and one send one task [A2A-1.9.14 T-D2]', async () => {
     const alice = { authorization: `Bearer ${served.token('alice')}`, 'idempotency-key': 'k' };
     const { task } = await ask('SendMessage', said('hers'), alice);
-    expect((await ask('SendMessage', said('hers again'), alice)).task.id).toBe(task.id);
+    expect((await ask('SendMessage', said('hers'), alice)).task.id).toBe(task.id);
+    const conflict = ['FAILED_PRECONDITION', 'IDEMPOTENCY_CONFLICT'];
+    expect(await refusal(ask('SendMessage', said('another'), alice))).toEqual(conflict);
     expect(await refusal(ask('GetTask', { id: task.id }))).toEqual(['NOT_FOUND', 'TASK_NOT_FOUND']);
   });
 

@@ -1,14 +1,19 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { textOf } from '../../src/a2a-protocol/simple.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
 import { createNode, type EclipticNode } from '../../src/node.js';
 import { SqliteStore } from '../../src/store/sqlite-store.js';
 import { collect, eventsOf, kindOf, type RpcAnswer, said, type WireTask } from './task-node.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'ecliptic-tasks-'));
+let folder: string;
 const nodes: EclipticNode[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ecliptic-tasks-'));
+});
 
 afterEach(async () => {
   for (const node of nodes.splice(0)) await node.stop();
@@ -26,6 +31,14 @@ async function life(): Promise<{ url: string; working: Map<string, (value: unkno
   };
   node.agent({ id: 'steady' }).onTask(handler, { resumable: true });
   node.agent({ id: 'frail' }).onTask(handler);
+  const asked = async (task: AgentTask) => {
+    const name = textOf((await task.ask('Who are you?')).parts);
+    if (task.text === 'twice') task.progress(`hello ${name}`);
+    const way = task.text === 'auth' ? await task.askAuth('May I?') : await task.ask('Which way?');
+    return `${name} goes ${textOf(way.parts)}${task.resumed ? ', at last' : ''}`;
+  };
+  node.agent({ id: 'asker' }).onTask(asked, { resumable: true });
+  node.agent({ id: 'forgetful' }).onTask(asked);
   const { url } = await node.serve({ port: 0, open: true });
   const stop = async () => {
     nodes.splice(nodes.indexOf(node), 1);
@@ -93,6 +106,58 @@ describe('tasks of a node with a store', () => {
     const events = [...seen, ...(await rest)];
     expect(events.map(({ id }) => Number(id!.split(':')[1]))).toEqual(events.map((_, index) => index + 1));
     expect(events.map(kindOf)).toEqual(['task submitted', 'working', 'working', 'artifact', 'completed']);
+    await second.stop();
+  });
+
+  it('wait on with their questions after a restart, and go on with the answers [T-D3]', async () => {
+    const first = await life();
+    const send = async (url: string, text: string, more: object) =>
+      (await rpc<{ task: WireTask }>(url, 'SendMessage', { ...said(text, more) })).task;
+    const open = async (text: string, tenant: string) =>
+      (await rpc<{ task: WireTask }>(first.url, 'SendMessage', { ...said(text), tenant })).task;
+    const [fresh, twice, auth, lost] = [
+      await open('once', 'asker'),
+      await open('twice', 'asker'),
+      await open('auth', 'asker'),
+      await open('lost', 'forgetful'),
+    ];
+    for (const { id } of [twice, auth]) await send(first.url, 'Ann', { taskId: id });
+    const states = async (url: string) =>
+      Promise.all(
+        [fresh, twice, auth, lost].map(async ({ id }) => {
+          const { status } = await rpc<WireTask>(url, 'GetTask', { id });
+          return [status.state, status.message?.parts[0]?.text];
+        }),
+      );
+    const before = await states(first.url);
+    expect(before.map(([state]) => state)).toEqual([
+      'TASK_STATE_INPUT_REQUIRED',
+      'TASK_STATE_INPUT_REQUIRED',
+      'TASK_STATE_AUTH_REQUIRED',
+      'TASK_STATE_INPUT_REQUIRED',
+    ]);
+    await first.stop();
+
+    const second = await life();
+    expect((await states(second.url)).slice(0, 3)).toEqual(before.slice(0, 3));
+    expect((await states(second.url))[3]![0]).toBe('TASK_STATE_FAILED');
+    // The first question is asked again by no one: its answer is known.
+    expect(await send(second.url, 'left', { taskId: twice.id })).toMatchObject({
+      status: { state: 'TASK_STATE_COMPLETED' },
+      artifacts: [{ parts: [{ text: 'Ann goes left, at last' }] }],
+    });
+    expect(await send(second.url, 'yes', { taskId: auth.id })).toMatchObject({
+      status: { state: 'TASK_STATE_COMPLETED' },
+      artifacts: [{ parts: [{ text: 'Ann goes yes, at last' }] }],
+    });
+    const asked = await send(second.url, 'Bob', { taskId: fresh.id });
+    expect(asked.status).toMatchObject({
+      state: 'TASK_STATE_INPUT_REQUIRED',
+      message: { parts: [{ text: 'Which way?' }] },
+    });
+    expect(await send(second.url, 'home', { taskId: fresh.id })).toMatchObject({
+      artifacts: [{ parts: [{ text: 'Bob goes home, at last' }] }],
+    });
     await second.stop();
   });
 });

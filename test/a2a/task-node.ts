@@ -60,6 +60,23 @@ export class TaskNode {
       .agent({ id: 'tooled' })
       .tool('github_star_repo', { description: 'Stars.', inputSchema: z.object({}) }, () => 'starred')
       .onTask(({ skill }) => `did ${skill}`);
+    // Takes what its caller says while it works, until that is `enough`.
+    node.agent({ id: 'listener' }).onTask(
+      (task) =>
+        new Promise((resolve) => {
+          const heard: string[] = [];
+          task.onMessage(({ parts }) => {
+            heard.push(parts[0]!.text!);
+            if (heard.at(-1) === 'enough') resolve(heard.join(', '));
+          });
+        }),
+    );
+    node.agent({ id: 'silent' }).onRequest(
+      ({ payload }) =>
+        new Promise((resolve) => {
+          held.set(String(payload), { task: undefined as never, finish: resolve, crash: resolve });
+        }),
+    );
     const gateway = await node.serve({ port: 0, ...init });
     return new TaskNode(node, gateway, held);
   }
@@ -122,7 +139,18 @@ export class TaskNode {
     const params = { ...said(text), tenant: 'slow', configuration: { returnImmediately: true } };
     const { task } = await this.result('SendMessage', params, headers);
     await this.begun(text);
+    await this.inState(task.id, 'TASK_STATE_WORKING', headers);
     return task.id;
+  }
+
+  /** Resolves once the task is in that state. */
+  async inState(id: string, state: string, headers: Record<string, string> = {}): Promise<WireTask> {
+    for (let tries = 0; tries < 1_000; tries++) {
+      const task = await this.result<WireTask>('GetTask', { id }, headers);
+      if (task.status.state === state) return task;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    throw new Error(`the task is not ${state}`);
   }
 
   async stop(): Promise<void> {

@@ -496,7 +496,7 @@ describe('a stream', () => {
     const again = await served.get(`/a2a/v1/tasks/${id}:subscribe`, { 'Last-Event-ID': value!.id! });
     expect(again.headers.get('content-type')).toBe('text/event-stream');
     served.held.get('quiet')!.finish();
-    expect((await collect(eventsOf(again))).map(kindOf)).toEqual(['working', 'completed']);
+    expect((await collect(eventsOf(again))).map(kindOf)).toEqual(['completed']);
   });
 
   it('that nobody reads any more leaves the task and the other readers alone', async () => {
@@ -513,7 +513,55 @@ describe('a stream', () => {
     });
     leaves.destroy();
     served.held.get('left')!.finish('done');
-    expect((await collect(stays)).map(kindOf)).toEqual(['working', 'artifact', 'completed']);
+    expect((await collect(stays)).map(kindOf)).toEqual(['artifact', 'completed']);
+  });
+});
+
+describe('a message to a task at work', () => {
+  const now = { configuration: { returnImmediately: true } };
+  const tell = (taskId: string, text: string) => served.result('SendMessage', { ...said(text, { taskId }), ...now });
+
+  it('reaches a handler that listens, while it works [T-D4]', async () => {
+    const { task } = await served.result('SendMessage', { ...said('go'), tenant: 'listener', ...now });
+    for (const text of ['one', 'two', 'enough']) await tell(task.id, text);
+    const done = await served.inState(task.id, 'TASK_STATE_COMPLETED');
+    expect(done.artifacts?.map(({ parts }) => parts[0]?.text)).toEqual(['one, two, enough']);
+    expect(done.history?.map(({ parts }) => parts[0]?.text)).toEqual(['go', 'one', 'two', 'enough']);
+  });
+
+  it.each(['slow', 'silent'])('is the next turn of %s, which does not listen [T-D4]', async (tenant) => {
+    const first = `${tenant} first turn`;
+    const { task } = await served.result('SendMessage', { ...said(first), tenant, ...now });
+    const begun = await served.begun(first);
+    await tell(task.id, `${tenant} second turn`);
+    begun.finish('one');
+    (await served.begun(`${tenant} second turn`)).finish('two');
+    const done = await served.inState(task.id, 'TASK_STATE_COMPLETED');
+    expect(done.artifacts?.map(({ parts }) => parts[0]?.text)).toEqual(['one', 'two']);
+    expect((await served.rpc('SendMessage', said('late', { taskId: task.id }))).error?.code).toBe(-32004);
+  });
+
+  it('is one of a hundred that may wait [T-D4]', async () => {
+    const id = await served.hold('a patient one');
+    for (let i = 0; i < 100; i++) await tell(id, `${i}`);
+    const { error } = await served.rpc('SendMessage', { ...said('one more', { taskId: id }), ...now });
+    expect(error?.data[0]).toMatchObject({ reason: 'QUEUE_FULL' });
+  });
+});
+
+describe('a task of an agent that says nothing', () => {
+  it.each(['slow', 'silent'])('shows that %s works [T-D6]', async (tenant) => {
+    const text = `quietly ${tenant}`;
+    const configuration = { returnImmediately: true };
+    const { task } = await served.result('SendMessage', { ...said(text), tenant, configuration });
+    await served.inState(task.id, 'TASK_STATE_WORKING');
+    (await served.begun(text)).finish('done');
+    await served.inState(task.id, 'TASK_STATE_COMPLETED');
+    // Who waits gets the task when it is done, and a reader sees what happened before.
+    const reader = collect(eventsOf(await served.post('/a2a/v1/message:stream', { ...said(`${text} again`), tenant })));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    (await served.begun(`${text} again`)).finish('done');
+    expect((await reader).map(kindOf)).toEqual(['task submitted', 'working', 'artifact', 'completed']);
   });
 });
 

@@ -86,6 +86,7 @@ export class HostileReplicas {
         assertMayWrite: () => {},
         onBad: (error, source) => this.#report(place, error, source),
         onClose: () => {},
+        callbackFailed: () => {},
       },
       'plan',
       THREAD,

@@ -97,6 +97,16 @@ describe('tools of agents on another node', () => {
     expect(await endpoint.front.stateOf(endpoint.home)).toBe('connected');
   });
 
+  it('do not run for a caller that has given up while their node was stopped [T-C3]', async () => {
+    const { client } = listeners.modern;
+    const { begun } = await waits(client);
+    endpoint.home.signal('SIGSTOP');
+    const call = endpoint.front.call('call', { tool: 'probe.probe_wait', arguments: {}, timeoutMs: 300 });
+    await expect(call).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT', details: { outcome: 'unknown' } });
+    endpoint.home.signal('SIGCONT');
+    expect((await waits(client)).begun).toBe(begun);
+  });
+
   it('go with an agent that leaves, and clients are told', async () => {
     expect(await toolNames(listeners.modern.client)).toContain('leave');
     await listeners.modern.client.callTool({ name: 'leave' });

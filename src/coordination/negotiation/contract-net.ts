@@ -1,4 +1,6 @@
+import { Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
+import type { Desk } from './desk.js';
 import { Later } from './later.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import type { SentProposal } from './sent-proposal.js';
@@ -11,16 +13,15 @@ export class ContractNet implements Negotiation {
   #decided = false;
   readonly #answered = new Later<TaskProposal>();
   readonly #result = new Later<unknown>();
-  readonly #listeners = new Set<(value: unknown) => void>();
+  readonly #listeners: Callbacks<[value: unknown]>;
 
-  constructor(id: string, sides: readonly SentProposal[]) {
+  constructor({ callbackFailed }: Pick<Desk, 'callbackFailed'>, id: string, sides: readonly SentProposal[]) {
+    this.#listeners = new Callbacks(`onProgress of proposal ${id}`, callbackFailed);
     this.#id = id;
     this.#sides = sides;
     for (const side of sides) {
       side.onTurn = () => this.#turn();
-      side.onProgress((value) => {
-        for (const listener of this.#listeners) listener(value);
-      });
+      side.onProgress((value) => this.#listeners.call(value));
     }
     // One that an earlier run left may be decided already, or only need to be.
     if (sides.some(({ state }) => state.status !== 'pending' || state.offer)) this.#turn();
@@ -68,10 +69,7 @@ export class ContractNet implements Negotiation {
   }
 
   onProgress(handler: (value: unknown) => void): () => void {
-    this.#listeners.add(handler);
-    return () => {
-      this.#listeners.delete(handler);
-    };
+    return this.#listeners.add(handler);
   }
 
   withdraw(reason?: string): void {

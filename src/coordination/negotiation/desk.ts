@@ -1,4 +1,5 @@
 import type { A2AMessageType, RoutingResult } from '../../a2a/schemas.js';
+import type { CallbackFailed } from '../../runtime/callbacks.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { ProposalRow } from '../../store/tables.js';
@@ -29,6 +30,7 @@ export interface Side {
 /** What one side of a proposal needs of the negotiator that it belongs to. */
 export interface Desk {
   readonly runtime: Runtime;
+  readonly callbackFailed: CallbackFailed;
   readonly deadlines: DeadlineQueue;
   readonly agentId: string;
   /** `id@node`. */

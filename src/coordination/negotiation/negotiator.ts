@@ -1,11 +1,12 @@
 import type { ValidEnvelope } from '../../a2a/envelope.js';
-import type { A2AObservability } from '../../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../../a2a/observability.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
 import type { RegistryEntry } from '../../a2a/registry-index.js';
 import type { A2ARouter } from '../../a2a/router.js';
 import type { A2AMessageType, RoutingResult } from '../../a2a/schemas.js';
 import { vacancyFor } from '../../a2a/staffing.js';
 import type { ThreadTable } from '../../a2a/thread-table.js';
+import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
 import { EclipticError, type ErrorCode, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -71,7 +72,8 @@ export class Negotiator implements TaskNegotiator, Desk {
   readonly #table = new ProposalTable();
   readonly #rounds: Rounds;
   readonly #inbound: Inbound;
-  readonly #observers = new Set<(proposal: TaskProposal) => void>();
+  readonly callbackFailed: CallbackFailed;
+  readonly #observers: Callbacks<[proposal: TaskProposal]>;
   readonly #refused: Record<RefusedAnswer, number> = { late: 0, duplicate: 0, crossed: 0, forged: 0 };
   /** What an earlier run left, and nobody was asked about yet. */
   readonly #left = new Set<ReceivedTask>();
@@ -89,6 +91,8 @@ export class Negotiator implements TaskNegotiator, Desk {
     this.#onObserved = init.onObserved;
     this.#maxOpen = init.maxOpen ?? 10_000;
     this.#rounds = new Rounds(components.runtime);
+    this.callbackFailed = callbackReport(components.runtime, components.observability);
+    this.#observers = new Callbacks(`onProposalReceived of ${this.agentId}`, this.callbackFailed);
     const arrived = (terms: ReceivedTerms, weight: number) => this.#arrive(terms, weight);
     this.#inbound = new Inbound({ desk: this, table: this.#table, arrived });
     this.#restore();
@@ -116,7 +120,7 @@ export class Negotiator implements TaskNegotiator, Desk {
       (to) => new SentProposal(this, termsOf({ ...init, thread }, this.runtime.id(), to, group)),
     );
     for (const side of sides) this.#add(side);
-    const net = new ContractNet(group, sides);
+    const net = new ContractNet(this, group, sides);
     for (const side of sides) side.start();
     return net;
   }
@@ -148,12 +152,10 @@ export class Negotiator implements TaskNegotiator, Desk {
   }
 
   onProposalReceived(handler: (proposal: TaskProposal) => void): () => void {
-    this.#observers.add(handler);
+    const stop = this.#observers.add(handler);
     this.#onObserved?.();
     this.runtime.defer(() => this.resume());
-    return () => {
-      this.#observers.delete(handler);
-    };
+    return stop;
   }
 
   /** Does somebody answer proposals by `accept` and `reject`? */
@@ -362,13 +364,7 @@ export class Negotiator implements TaskNegotiator, Desk {
 
   #handOver(task: ReceivedTask): void {
     this.#onReceived(task);
-    for (const observer of this.#observers) {
-      try {
-        observer(task.proposal);
-      } catch (error) {
-        this.runtime.logger.error({ agent: this.agentId, err: error }, 'an observer of proposals threw');
-      }
-    }
+    this.#observers.call(task.proposal);
   }
 
   #add(side: SentProposal | ReceivedTask): void {
@@ -387,6 +383,6 @@ export class Negotiator implements TaskNegotiator, Desk {
         groups.set(side.terms.group, [...(groups.get(side.terms.group) ?? []), side]);
       }
     }
-    for (const [group, sides] of groups) new ContractNet(group, sides);
+    for (const [group, sides] of groups) new ContractNet(this, group, sides);
   }
 }

@@ -1,7 +1,8 @@
 import type { RoutingResult } from '../../a2a/schemas.js';
 import { toWireError, type WireError } from '../../a2a/wire-error.js';
+import { Callbacks } from '../../runtime/callbacks.js';
 import { Deadline } from '../../runtime/deadlines.js';
-import { describeError, EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
+import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
 import type { ProposalRow } from '../../store/tables.js';
 import { type Desk, FIRST_CHECK_MS, isPromise, LONGEST_CHECK_MS, type Side } from './desk.js';
 import { Later } from './later.js';
@@ -42,7 +43,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   #sent: Later<void> | undefined;
   #answered: Later<TaskProposal> | undefined;
   #result: Later<unknown> | undefined;
-  #listeners: Set<(value: unknown) => void> | undefined;
+  #listeners: Callbacks<[value: unknown]> | undefined;
   #failure: EclipticError | undefined;
   #isSent = false;
   #nextCheck = 0;
@@ -130,11 +131,8 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   onProgress(handler: (value: unknown) => void): () => void {
-    this.#listeners ??= new Set();
-    this.#listeners.add(handler);
-    return () => {
-      this.#listeners!.delete(handler);
-    };
+    this.#listeners ??= new Callbacks(`onProgress of proposal ${this.id}`, this.#desk.callbackFailed);
+    return this.#listeners.add(handler);
   }
 
   withdraw(reason = 'withdrawn'): void {
@@ -252,7 +250,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
         this.onTurn?.();
         break;
       case 'progress':
-        for (const listener of this.#listeners ?? []) this.#tell(listener, effect.value);
+        this.#listeners?.call(effect.value);
         break;
       case 'count':
         desk.refused(this, effect.kind, this.peer);
@@ -339,14 +337,6 @@ export class SentProposal extends Deadline implements Negotiation, Side {
     }
     const details = { ...about, reason, ...(alternative !== undefined && { alternative }) };
     return new EclipticError('PROPOSAL_REJECTED', `the proposal to ${this.peer} was rejected: ${reason}`, details);
-  }
-
-  #tell(listener: (value: unknown) => void, value: unknown): void {
-    try {
-      listener(value);
-    } catch (error) {
-      this.#desk.runtime.logger.error({ proposal: this.id, reason: describeError(error) }, 'a progress handler threw');
-    }
   }
 }
 

@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto';
 import { joinAddress, splitAddress } from '../../a2a/address.js';
 import type { ValidEnvelope } from '../../a2a/envelope.js';
-import type { A2AObservability } from '../../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../../a2a/observability.js';
 import type { Decision, Party, Policy } from '../../a2a/policy.js';
 import type { SharedThreads } from '../../a2a/ports.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
 import type { RoutingResult } from '../../a2a/schemas.js';
 import type { Peers } from '../../peers/peers.js';
+import type { CallbackFailed } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
@@ -57,10 +58,12 @@ export class Documents implements SharedThreads {
   readonly #stop: (() => void)[];
   #records: SegmentRecords | undefined;
   #meetDue = false;
+  readonly #callbackFailed: CallbackFailed;
 
   constructor(components: DocumentsComponents) {
-    const { registry, peers } = components;
+    const { runtime, registry, peers, observability } = components;
     this.#components = components;
+    this.#callbackFailed = callbackReport(runtime, observability);
     this.meetings = new Meetings({
       say: (node, text) => peers?.say(node, text),
       mayTell: (node, { thread, agentId }) => this.#mayTell(node, this.#open.get(thread)!.get(agentId)!),
@@ -109,6 +112,7 @@ export class Documents implements SharedThreads {
         },
         onBad: (error, source, author) => this.#report(thread, agentId, error, source, author),
         onClose: () => this.#remove(thread, agentId),
+        callbackFailed: this.#callbackFailed,
       },
       name,
       thread,

@@ -1,3 +1,4 @@
+import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { DocumentChange, Json, Member, SharedDocument, SharedList, SharedMap, SharedText } from './document.js';
@@ -19,6 +20,7 @@ export interface LiveDocumentComponents {
   assertMayWrite: () => void;
   onBad: (error: EclipticError, source: string, author?: string) => void;
   onClose: (document: LiveDocument) => void;
+  callbackFailed: CallbackFailed;
 }
 
 /** What one turn may change, by its weight: in UTF-8 at its longest, and with what is around it, it is one segment. */
@@ -33,8 +35,8 @@ export class LiveDocument implements SharedDocument, ViewOf {
   readonly #components: LiveDocumentComponents;
   readonly #replica: Replica;
   readonly #sync: Sync;
-  readonly #watchers = new Set<(change: DocumentChange) => void>();
-  readonly #updateWatchers = new Set<(message: CRDTSyncMessage) => void>();
+  readonly #watchers: Callbacks<[change: DocumentChange]>;
+  readonly #updateWatchers: Callbacks<[message: CRDTSyncMessage]>;
   #flushDue = false;
   #weight = 0;
   /** How many `transact` calls are under way. */
@@ -43,7 +45,9 @@ export class LiveDocument implements SharedDocument, ViewOf {
 
   /** `session` tells this life of the replica from every other. */
   constructor(components: LiveDocumentComponents, name: string, thread: string, session: string) {
-    const { runtime, link, onBad } = components;
+    const { runtime, link, onBad, callbackFailed } = components;
+    this.#watchers = new Callbacks(`onChange of document ${name}`, callbackFailed);
+    this.#updateWatchers = new Callbacks(`onUpdate of document ${name}`, callbackFailed);
     this.#components = components;
     this.name = name;
     this.address = link.self;
@@ -54,6 +58,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
       replica: this.#replica,
       link,
       onBad,
+      callbackFailed,
       onApplied: (segments) => this.#onApplied(segments),
       onMerged: (run, one) => this.#keep((records) => records.replace(thread, components.agentId, run, one)),
     });
@@ -110,17 +115,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
   }
 
   onChange(handler: (change: DocumentChange) => void): () => void {
-    this.#watchers.add(handler);
-    return () => {
-      this.#watchers.delete(handler);
-    };
+    return this.#watchers.add(handler);
   }
 
   onUpdate(handler: (message: CRDTSyncMessage) => void): () => void {
-    this.#updateWatchers.add(handler);
-    return () => {
-      this.#updateWatchers.delete(handler);
-    };
+    return this.#updateWatchers.add(handler);
   }
 
   // Others
@@ -287,27 +286,14 @@ export class LiveDocument implements SharedDocument, ViewOf {
     for (const { author: sourceAgentId, stream, number, after, update } of segments) {
       const vectorClock = { ...after, [stream]: number };
       const payload = Buffer.from(update).toString('base64');
-      for (const watcher of [...this.#updateWatchers]) {
-        this.#call(() => watcher({ sourceAgentId, vectorClock, payload, timestamp }));
-      }
+      this.#updateWatchers.call({ sourceAgentId, vectorClock, payload, timestamp });
     }
   }
 
   #tellChanged(authors: readonly string[]): void {
     if (this.#watchers.size === 0) return;
     const { self } = this.#components.link;
-    for (const by of authors) {
-      for (const watcher of [...this.#watchers]) this.#call(() => watcher({ by, local: by === self }));
-    }
-  }
-
-  /** What a watcher throws is its own matter. */
-  #call(tell: () => void): void {
-    try {
-      tell();
-    } catch (error) {
-      this.#components.runtime.logger.error({ document: this.name, err: error }, 'a watcher of a document threw');
-    }
+    for (const by of authors) this.#watchers.call({ by, local: by === self });
   }
 
   #assertOpen(): void {

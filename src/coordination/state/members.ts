@@ -1,3 +1,4 @@
+import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import type { Member } from './document.js';
 import type { VectorClock } from './sync-message.js';
 
@@ -24,7 +25,11 @@ export interface LiveMember {
 /** The live others of one document. */
 export class Members {
   readonly #members = new Map<string, LiveMember>();
-  readonly #watchers = new Set<(address: string, member: Member | undefined) => void>();
+  readonly #watchers: Callbacks<[address: string, member: Member | undefined]>;
+
+  constructor(failed: CallbackFailed) {
+    this.#watchers = new Callbacks('onMember of a document', failed);
+  }
 
   get size(): number {
     return this.#members.size;
@@ -49,20 +54,17 @@ export class Members {
 
   remove(address: string): boolean {
     if (!this.#members.delete(address)) return false;
-    for (const watcher of [...this.#watchers]) watcher(address, undefined);
+    this.#watchers.call(address, undefined);
     return true;
   }
 
   /** Tells whoever watches that this member said something new. */
   tell(member: LiveMember): void {
-    for (const watcher of [...this.#watchers]) watcher(member.address, view(member));
+    if (this.#watchers.size > 0) this.#watchers.call(member.address, view(member));
   }
 
   watch(watcher: (address: string, member: Member | undefined) => void): () => void {
-    this.#watchers.add(watcher);
-    return () => {
-      this.#watchers.delete(watcher);
-    };
+    return this.#watchers.add(watcher);
   }
 
   get view(): ReadonlyMap<string, Member> {

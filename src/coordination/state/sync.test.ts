@@ -37,6 +37,7 @@ function lone(runtime = new SimulatedRuntime()) {
     onApplied: () => {},
     onMerged: () => {},
     onBad: (error, source) => faults.push([error, source]),
+    callbackFailed: () => {},
   });
   const write = (value: unknown): Segment => {
     replica.doc.getMap('m:map').set('key', value);

@@ -1,4 +1,5 @@
 import type { RoutingResult } from '../../a2a/schemas.js';
+import type { CallbackFailed } from '../../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { Asking } from './asking.js';
@@ -31,6 +32,7 @@ export interface SyncComponents {
   onMerged: (run: readonly Segment[], one: Segment) => void;
   /** Something that `source` sent was skipped. */
   onBad: (error: EclipticError, source: string, author?: string) => void;
+  callbackFailed: CallbackFailed;
 }
 
 /** Bytes of updates in one answer to a replica that lacks something. */
@@ -45,7 +47,7 @@ const HEARTBEAT_MS = 15_000;
  * who lacks something asks one of those that have it, and gets it in parts, each when it has taken the one before.
  */
 export class Sync {
-  readonly members = new Members();
+  readonly members: Members;
   readonly #components: SyncComponents;
   #presence: unknown = null;
   #ready = false;
@@ -58,7 +60,8 @@ export class Sync {
 
   constructor(components: SyncComponents) {
     const { runtime, replica, link } = components;
-    const { members } = this;
+    const members = new Members(components.callbackFailed);
+    this.members = members;
     this.#components = components;
     this.#sending = new Sending({
       runtime,

@@ -1,4 +1,5 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
+import { Callbacks, callGuarded } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -80,7 +81,10 @@ export interface SwarmCoordinator {
 }
 
 export interface CoordinatorComponents
-  extends Omit<MembershipComponents, 'send' | 'load' | 'work' | 'agentId' | 'openDocument' | 'onAbandoned'> {
+  extends Omit<
+    MembershipComponents,
+    'send' | 'load' | 'work' | 'agentId' | 'openDocument' | 'onAbandoned' | 'onEscalation'
+  > {
   runtime: Runtime;
   registry: AgentRegistry;
   agent: SwarmAgent;
@@ -103,10 +107,12 @@ export class Coordinator implements SwarmCoordinator {
   readonly #memberships = new Map<string, Membership>();
   /** Those that are being put on disk. */
   readonly #entering = new Map<string, Promise<Membership>>();
-  readonly #escalationHandlers = new Set<(escalation: SwarmEscalation) => void>();
+  readonly #escalationHandlers: Callbacks<[escalation: SwarmEscalation]>;
 
   constructor(components: CoordinatorComponents, kept: readonly KeptMembership[]) {
     this.#components = components;
+    const { agentId } = components.agent;
+    this.#escalationHandlers = new Callbacks(`swarm.onEscalation of ${agentId}`, components.callbackFailed);
     for (const { swarmId, sponsor, seat, memory } of kept) this.#add(swarmId, sponsor, seat, memory);
   }
 
@@ -211,17 +217,14 @@ export class Coordinator implements SwarmCoordinator {
     const membership = this.#require(swarmId);
     const tell = () => {
       const { session } = membership;
-      if (session) handler(session);
+      return session && handler(session);
     };
-    tell();
+    callGuarded(tell, [], (error) => this.#components.callbackFailed(`watch of swarm ${swarmId}`, error));
     return membership.watch(tell);
   }
 
   onEscalation(handler: (escalation: SwarmEscalation) => void): () => void {
-    this.#escalationHandlers.add(handler);
-    return () => {
-      this.#escalationHandlers.delete(handler);
-    };
+    return this.#escalationHandlers.add(handler);
   }
 
   document(swarmId: string): SharedDocument | undefined {
@@ -300,13 +303,11 @@ export class Coordinator implements SwarmCoordinator {
       load: () => agent.load(),
       onAbandoned: (id: string, error: EclipticError) => this.#forget(id, error),
       work: (work: WorkInHand) => agent.work(work),
+      onEscalation: (escalation: SwarmEscalation) => this.#escalationHandlers.call(escalation),
     };
     const about = { swarmId, address, sponsor, seat, stallMs: STALL_MS };
     const membership = new Membership(parts, { ...about, ...(memory && { memory }) });
     this.#memberships.set(swarmId, membership);
-    membership.onEscalation((escalation) => {
-      for (const handler of [...this.#escalationHandlers]) handler(escalation);
-    });
     return membership;
   }
 

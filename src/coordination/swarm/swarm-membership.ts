@@ -1,4 +1,5 @@
 import { weighJson } from '../../a2a/json-value.js';
+import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Timer } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -24,6 +25,9 @@ export interface MembershipComponents
   onAbandoned: (swarmId: string, error: EclipticError) => void;
   /** Something that the node's owner should hear of. */
   onNews: (news: SwarmNews) => void;
+  /** What this member cannot mend by itself. */
+  onEscalation: (escalation: SwarmEscalation) => void;
+  callbackFailed: CallbackFailed;
 }
 
 export interface SwarmNews {
@@ -41,8 +45,7 @@ export class Membership {
   readonly member: SwarmMember;
   readonly #components: MembershipComponents;
   #board: BoardDocument | undefined;
-  readonly #watchers = new Set<() => void>();
-  readonly #escalationHandlers = new Set<(escalation: SwarmEscalation) => void>();
+  readonly #watchers: Callbacks<[]>;
   readonly #waiters = new Set<Waiter>();
   #telling: Timer | undefined;
   #status: SwarmStatus = 'recruiting';
@@ -51,6 +54,7 @@ export class Membership {
     this.#components = components;
     this.swarmId = init.swarmId;
     this.sponsor = init.sponsor;
+    this.#watchers = new Callbacks(`watch of swarm ${init.swarmId}`, components.callbackFailed);
     const { runtime, records, agentId, send, load, work } = components;
     this.member = new SwarmMember(
       {
@@ -125,17 +129,7 @@ export class Membership {
 
   /** Calls back whenever the board may have changed. Returns the way to stop. */
   watch(handler: () => void): () => void {
-    this.#watchers.add(handler);
-    return () => {
-      this.#watchers.delete(handler);
-    };
-  }
-
-  onEscalation(handler: (escalation: SwarmEscalation) => void): () => void {
-    this.#escalationHandlers.add(handler);
-    return () => {
-      this.#escalationHandlers.delete(handler);
-    };
+    return this.#watchers.add(handler);
   }
 
   /** Resolves when the swarm is that far. Rejects when nothing can be settled, or this member leaves. */
@@ -195,7 +189,7 @@ export class Membership {
 
   #escalated(escalation: SwarmEscalation): void {
     this.#components.onNews({ swarmId: this.swarmId, status: this.member.machine.board.status, escalation });
-    for (const handler of [...this.#escalationHandlers]) handler(escalation);
+    this.#components.onEscalation(escalation);
   }
 
   #stalled(reason: string | undefined): void {
@@ -225,7 +219,7 @@ export class Membership {
     if (this.#watchers.size === 0) return;
     this.#telling ??= this.#components.runtime.setTimer(() => {
       this.#telling = undefined;
-      for (const watcher of [...this.#watchers]) watcher();
+      this.#watchers.call();
     }, WATCH_MS);
   }
 }

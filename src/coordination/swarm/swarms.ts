@@ -1,6 +1,6 @@
 import { joinAddress, splitAddress } from '../../a2a/address.js';
 import type { ValidEnvelope } from '../../a2a/envelope.js';
-import type { A2AObservability } from '../../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../../a2a/observability.js';
 import type { Party } from '../../a2a/policy.js';
 import type { SharedThreads } from '../../a2a/ports.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
@@ -55,7 +55,7 @@ export class Swarms implements SharedThreads {
     const { agentId, address } = voice;
     const known = this.#coordinators.get(agentId);
     if (known) return known;
-    const { runtime, registry, documents } = this.#components;
+    const { runtime, registry, documents, observability } = this.#components;
     const kept = this.#left.get(agentId) ?? [];
     this.#left.delete(agentId);
     const coordinator = new Coordinator(
@@ -69,6 +69,7 @@ export class Swarms implements SharedThreads {
         openDocument: (name, admits) => documents.open(voice, name, { admits }),
         onNews: (news) => this.#report(agentId, news),
         assertRoom: () => this.#assertRoom(),
+        callbackFailed: callbackReport(runtime, observability),
       },
       kept,
     );

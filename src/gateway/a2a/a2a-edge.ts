@@ -23,6 +23,7 @@ import { SimpleRoutes } from './simple-routes.js';
 import { TaskDesk } from './task-desk.js';
 import type { A2ATaskDeps } from './task-handler.js';
 import type { TaskRecords } from './task-records.js';
+import type { TaskTimeLimits } from './task-work.js';
 
 export interface A2AEdgeComponents {
   runtime: Runtime;
@@ -44,6 +45,7 @@ export interface A2AEdgeInit {
   allowPrivate?: AllowPrivate | undefined;
   /** Whose JSON Web Tokens are taken. */
   issuer?: string | undefined;
+  limits?: TaskTimeLimits | undefined;
 }
 
 /** Tasks for A2A clients: every binding over one desk. */
@@ -60,7 +62,7 @@ export class A2AEdge {
   /** What `handleTaskSend` needs to give tasks to this node's agents. */
   readonly taskDeps: A2ATaskDeps;
 
-  constructor(components: A2AEdgeComponents, { baseUrl, grpcAddress, allowPrivate, issuer }: A2AEdgeInit) {
+  constructor(components: A2AEdgeComponents, { baseUrl, grpcAddress, allowPrivate, issuer, limits }: A2AEdgeInit) {
     const { runtime, records } = components;
     this.#connections = new Connections();
     this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
@@ -71,6 +73,7 @@ export class A2AEdge {
     this.desk = new TaskDesk({
       ...components,
       nodeKey: components.registry.nodeKey,
+      limits,
       chooseAgent: (wanted) => choice.choose(wanted),
       onTask: (live, resumed) => this.#pushes.follow(live, resumed),
     });

@@ -1,6 +1,7 @@
 import { textOf } from '../../a2a-protocol/simple.js';
 import type { TaskInput } from '../../a2a-protocol/task-machine.js';
 import type { Agent } from '../../agent/agent.js';
+import { callGuarded, logCallback } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { TaskRun } from './task-runner.js';
 
@@ -60,6 +61,8 @@ export class AgentProcesses implements ProcessManager {
     const opening = { id, contextId: id, message };
     const run = new TaskRun(this.#runtime, this.#operator(), agentId, opening, {
       accepted: () => {},
+      begun: () => {},
+      took: () => {},
       message: (parts) => {
         this.#say(id, textOf(parts));
         this.#end(id, { type: 'session_exited' });
@@ -116,11 +119,9 @@ export class AgentProcesses implements ProcessManager {
 
   #emit(id: string, event: ProcessEvent): void {
     for (const listener of [...(this.#listeners.get(id) ?? [])]) {
-      try {
-        listener(id, event);
-      } catch (err) {
-        this.#runtime.logger.error({ err, session: id }, 'a listener of a session threw');
-      }
+      callGuarded(listener, [id, event], (error) => {
+        logCallback(this.#runtime.logger)(`subscribe of session ${id}`, error);
+      });
     }
   }
 }

@@ -11,6 +11,10 @@ import type { Runtime } from '../../runtime/runtime.js';
 /** What a run tells of a task: inputs for its machine, and what only the desk needs to know. */
 export interface RunListener {
   accepted(resumable: boolean): void;
+  /** The agent has begun. It may say nothing for a while. */
+  begun(): void;
+  /** The agent has the caller's message of that id. */
+  took(messageId: string): void;
   /** The agent answers with a message alone. */
   message(parts: readonly Part[]): void;
   input(input: TaskInput): void;
@@ -51,6 +55,9 @@ export class TaskRun {
     let artifactId = '';
     try {
       this.#reports = this.#caller.stream(this.#target, { [TASK]: this.#opening }, UNLIMITED);
+      this.#reports.onBegun(() => {
+        if (this.#busy) this.#listener.begun();
+      });
       for await (const item of this.#reports) {
         const report = taskIn<TaskReport>(item);
         if (report) this.#hear(report);
@@ -67,9 +74,9 @@ export class TaskRun {
     }
   }
 
-  /** Gives the agent what its caller says further. */
+  /** Gives the agent a further message of its caller. The listener is told when the handler has it. */
   async say(message: Message): Promise<void> {
-    await this.#send({ id: this.#opening.id, input: message });
+    await this.#send({ id: this.#opening.id, input: message, receipt: true });
   }
 
   /** Makes the agent stop, and tells nobody anything any more. */
@@ -89,6 +96,9 @@ export class TaskRun {
     switch (report.report) {
       case 'accepted':
         this.#listener.accepted(report.resumable);
+        break;
+      case 'took':
+        if (this.#busy) this.#listener.took(String(report.messageId));
         break;
       case 'working':
         if (report.parts) this.#tell({ type: 'agent-message', message: this.#words(report) });

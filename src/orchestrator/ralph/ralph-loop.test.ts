@@ -199,9 +199,10 @@ describe('a plan that is run', () => {
     const broken = (news: RunNews) => {
       if (news.event !== 'run') throw new Error(`no ${++told}`);
     };
-    void world.loop.follow(id, broken, new AbortController().signal);
+    const followed = world.loop.follow(id, broken, new AbortController().signal);
     expect((await world.ended(id)).status).toBe('done');
-    expect(told).toBe(1);
+    await followed;
+    expect(told).toBe(2);
   });
 
   it('tries again what failed, with the reason [RL4]', async () => {

@@ -3,6 +3,7 @@ import type { AgentRegistry } from '../../a2a/registry.js';
 import type { A2ARouter } from '../../a2a/router.js';
 import { vacancyFor } from '../../a2a/staffing.js';
 import type { Children } from '../../process/children.js';
+import { guarded, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
@@ -114,7 +115,8 @@ export class RalphLoop {
   }
 
   /** Tells of the run as it is, and then of what happens to it; resolves when it has ended, or the signal aborts. */
-  async follow(id: string, tell: (news: RunNews) => void, signal: AbortSignal): Promise<void> {
+  async follow(id: string, follower: (news: RunNews) => void, signal: AbortSignal): Promise<void> {
+    const tell = guarded(follower, `follow of run ${id}`, logCallback(this.#components.runtime.logger));
     const live = this.#runs.get(id);
     if (!live) {
       const view = await this.view(id);

@@ -1,3 +1,4 @@
+import { Callbacks, logCallback } from '../../runtime/callbacks.js';
 import { describeError, EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -40,7 +41,7 @@ interface Work {
 export class RalphRun {
   readonly record: RunRecord;
   readonly #components: RalphRunComponents;
-  readonly #followers = new Set<(news: RunNews) => void>();
+  readonly #followers: Callbacks<[news: RunNews]>;
   readonly #work = new Map<string, Work>();
   #waiting: LoopEvent[] = [];
   #writing = false;
@@ -60,6 +61,7 @@ export class RalphRun {
   ) {
     this.#components = components;
     this.record = record;
+    this.#followers = new Callbacks(`follow of run ${record.id}`, logCallback(components.runtime.logger));
     this.#state = at.state;
     this.#sequence = at.sequence;
     this.#updatedAt = at.updatedAt;
@@ -75,10 +77,7 @@ export class RalphRun {
 
   /** Tells what happens from now on. Returns the way to stop. */
   follow(follower: (news: RunNews) => void): () => void {
-    this.#followers.add(follower);
-    return () => {
-      this.#followers.delete(follower);
-    };
+    return this.#followers.add(follower);
   }
 
   /** Begins, or begins again, with what was put on record by whoever made it. */
@@ -167,15 +166,7 @@ export class RalphRun {
   }
 
   #tell(news: RunNews): void {
-    for (const follower of [...this.#followers]) {
-      try {
-        follower(news);
-      } catch (error) {
-        // Whoever cannot hear of it harms itself only.
-        this.#followers.delete(follower);
-        this.#components.runtime.logger.warn({ run: this.record.id, err: error }, 'a follower of a run failed');
-      }
-    }
+    this.#followers.call(news);
   }
 
   #perform(effects: readonly LoopEffect[]): void {

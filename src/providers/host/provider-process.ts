@@ -2,6 +2,7 @@ import { type CredentialSource, resolveSettings, type SecretSettings } from '../
 import { Redactor } from '../../credentials/redactor.js';
 import type { Child } from '../../process/child.js';
 import type { RestartPolicy } from '../../process/supervision.js';
+import { Callbacks, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Lane } from '../lanes.js';
 import type { ExecuteTerms, ProviderCrash, ProviderType } from '../provider-adapter.js';
@@ -10,7 +11,6 @@ import { redactedError } from '../redacted-error.js';
 import type { HostedSession } from './hosted.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';
 import type { HostLimits } from './limits.js';
-import { Listeners } from './listeners.js';
 import type { Flight } from './run.js';
 
 /** A program, and what it may take. */
@@ -46,8 +46,8 @@ export interface ProcessInit<Session> {
 export class ProviderProcess<Session extends HostedSession> {
   readonly #components: ProcessComponents;
   readonly #init: ProcessInit<Session>;
-  readonly #crashed = new Listeners<ProviderCrash>();
-  readonly #ready = new Listeners<void>();
+  readonly #crashed: Callbacks<[crash: ProviderCrash]>;
+  readonly #ready: Callbacks<[]>;
   #host: IsolatedProviderHost<Session> | undefined;
   #redactor = new Redactor();
   #leaveLane: (() => void) | undefined;
@@ -55,6 +55,9 @@ export class ProviderProcess<Session extends HostedSession> {
   constructor(components: ProcessComponents, init: ProcessInit<Session>) {
     this.#components = components;
     this.#init = init;
+    const failed = logCallback(components.runtime.logger);
+    this.#crashed = new Callbacks(`onCrash of provider ${init.id}`, failed);
+    this.#ready = new Callbacks(`onReady of provider ${init.id}`, failed);
   }
 
   /** The conversation with the program, while it runs. */
@@ -81,10 +84,10 @@ export class ProviderProcess<Session extends HostedSession> {
       limits: config.limits,
       restart: config.restart,
       onCrash: ({ error, ...rest }) => {
-        this.#crashed.tell({ error: this.#failure(error), ...rest });
+        this.#crashed.call({ error: this.#failure(error), ...rest });
         onEnd?.();
       },
-      onReady: () => this.#ready.tell(),
+      onReady: () => this.#ready.call(),
     });
     try {
       this.#leaveLane = lane.bind(host);

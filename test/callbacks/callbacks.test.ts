@@ -1,0 +1,59 @@
+import { spawn } from 'node:child_process';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { ROOT } from '../source-files.js';
+import { publicCallbacks } from './public-callbacks.js';
+
+const PROGRAM = fileURLToPath(new URL('failing-callbacks.ts', import.meta.url));
+
+/** Reached by another name, whose callbacks these are. */
+const SAME: Readonly<Record<string, string>> = {
+  'ACPClientAdapter.onCrash': 'CommandAdapter.onCrash',
+  'ACPClientAdapter.onReady': 'CommandAdapter.onReady',
+  'ProviderAdapter.onCrash': 'CommandAdapter.onCrash',
+  'ProviderAdapter.onReady': 'CommandAdapter.onReady',
+  'Coordinator.onEscalation': 'SwarmCoordinator.onEscalation',
+  'Coordinator.watch': 'SwarmCoordinator.watch',
+  'Letterbox.onArrival': 'Mail.letterbox',
+  'LiveDocument.onChange': 'SharedDocument.onChange',
+  'LiveDocument.onMember': 'SharedDocument.onMember',
+  'LiveDocument.onUpdate': 'SharedDocument.onUpdate',
+  'Mail.onUnread': 'Agent.onUnread',
+};
+
+/** Named like a callback, and none of the embedding program's. */
+const NONE: ReadonlySet<string> = new Set([
+  // The report itself.
+  'AgentRegistryComponents.onCallbackFailed',
+  // What a transport tells its connection.
+  'LinkListener.onClose',
+  'LinkListener.onDrain',
+  'LinkListener.onFrame',
+  // Set by the node's own wake-up of coding agents.
+  'MemberMail.onArrival',
+  'MemberMail.onRead',
+  // Gives an iterator.
+  'OperatorTasks.follow',
+  // A table of the store.
+  'Tables.watches',
+]);
+
+describe('a program that embeds a node', () => {
+  it.each(['throw', 'reject'])(
+    'goes on, and finds the failure reported, when any of its callbacks %ss [T-C1]',
+    {
+      timeout: 120_000,
+    },
+    async (mode) => {
+      const tested = publicCallbacks().flatMap((name) => (NONE.has(name) ? [] : [SAME[name] ?? name]));
+      const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, mode], { cwd: ROOT });
+      const code = new Promise((resolve) => child.once('close', resolve));
+      const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+      expect({ code: await code, errors }).toMatchObject({ code: 0 });
+      const { called, reports } = JSON.parse(out) as { called: string[]; reports: string[] };
+      expect([...new Set(called)].sort()).toEqual([...new Set(tested)].sort());
+      expect(called.filter((name) => !reports.some((report) => report.includes(`callback ${name}.`)))).toEqual([]);
+    },
+  );
+});
