@@ -181,20 +181,17 @@ describe('among callers that are no nodes, a websocket listener', () => {
     expect(host.failures.length).toBe(1);
   });
 
-  it('refuses more than so many unproven ones at once, and takes nodes again when they are gone', async () => {
+  it('lets the oldest unproven ones go for newcomers, so idle connections keep no node out [T-F11]', async () => {
     const host = await listen();
-    const crowd = await Promise.all(Array.from({ length: MAX_UNPROVEN }, () => upgraded(host.port)));
-    expect(host.failures).toEqual([]);
-    await expect(dialWebsocket(hurried, host.address, genuine.keyPair)).rejects.toMatchObject({
-      code: 'PEER_UNREACHABLE',
-    });
-    await eventually(() => expect(host.failures.length).toBe(1));
-    expect(host.failures[0]).toContain(`${MAX_UNPROVEN} others`);
-    hangUp(crowd[0]!);
-    await eventually(() => expect(host.failures.length).toBe(2));
+    const silent = Array.from({ length: 3 * MAX_UNPROVEN }, () => connect(host.port, '127.0.0.1'));
+    for (const socket of silent) socket.on('error', () => {});
+    await eventually(() => expect(host.failures.length).toBe(2 * MAX_UNPROVEN));
     await meet(host.address, host);
-    for (const intruder of crowd) hangUp(intruder);
-    await eventually(() => expect(host.failures.length).toBe(1 + MAX_UNPROVEN));
+    const upgrading = await Promise.all(Array.from({ length: MAX_UNPROVEN }, () => upgraded(host.port)));
+    await meet(host.address, host);
+    for (const socket of silent) socket.destroy();
+    for (const intruder of upgrading) hangUp(intruder);
+    await eventually(() => expect(host.failures.length).toBe(4 * MAX_UNPROVEN));
     await meet(host.address, host);
   });
 

@@ -11,7 +11,7 @@ import { SecretStreamLink } from './secret-stream-link.js';
 
 /** How long a connection may take until its handshake is done. */
 const HANDSHAKE_MS = 5_000;
-/** Connections whose handshake is not done; more are refused. */
+/** Connections whose handshake is not done; for one more, the oldest of the address that has most of them goes. */
 const MAX_UNPROVEN = 128;
 /** No handshake is longer. */
 const MAX_HANDSHAKE_BYTES = 4_096;
@@ -44,7 +44,8 @@ export class WebsocketListener {
   readonly #components: WebsocketListenerComponents;
   readonly #callers = new Map<Socket, Caller>();
   #http: Server | undefined;
-  #unproven = 0;
+  /** Oldest first. */
+  readonly #unproven = new Set<Caller>();
 
   constructor(components: WebsocketListenerComponents) {
     this.#components = components;
@@ -88,14 +89,9 @@ export class WebsocketListener {
   }
 
   #admit(socket: Socket): void {
-    const { runtime, onFailure } = this.#components;
+    const { runtime } = this.#components;
     const from = socket.remoteAddress ?? 'somewhere';
-    if (this.#unproven >= MAX_UNPROVEN) {
-      socket.destroy();
-      onFailure(from, `${MAX_UNPROVEN} others have not proven themselves yet`);
-      return;
-    }
-    this.#unproven++;
+    if (this.#unproven.size >= MAX_UNPROVEN) this.#makeRoom();
     const timer = runtime.setTimer(() => {
       this.#fail(socket, 'no handshake came');
       socket.destroy();
@@ -105,14 +101,29 @@ export class WebsocketListener {
       if (settled) return false;
       settled = true;
       timer.cancel();
-      this.#unproven--;
+      this.#unproven.delete(caller);
       return true;
     };
-    this.#callers.set(socket, { from, socket, settle });
+    const caller: Caller = { from, socket, settle };
+    this.#callers.set(socket, caller);
+    this.#unproven.add(caller);
     socket.on('close', () => {
       this.#fail(socket, 'the connection was closed');
       this.#callers.delete(socket);
     });
+  }
+
+  /** A caller that is at its handshake needs a moment only, so connections that say nothing cannot keep it out. */
+  #makeRoom(): void {
+    const counts = new Map<string, number>();
+    for (const { from } of this.#unproven) counts.set(from, (counts.get(from) ?? 0) + 1);
+    const most = Math.max(...counts.values());
+    for (const { from, socket } of this.#unproven) {
+      if (counts.get(from) !== most) continue;
+      this.#fail(socket, `${MAX_UNPROVEN} connections have not proven themselves yet, and most of them are its own`);
+      socket.destroy();
+      return;
+    }
   }
 
   #accept(socket: WebSocket, raw: Socket): void {

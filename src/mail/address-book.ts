@@ -3,10 +3,17 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { AgentCard } from '../a2a/schemas.js';
 import type { Store, Write } from '../store/store.js';
 
+/** Addresses of one node: its next one replaces the one that was noted longest ago. Nodes are known on disk. */
+const MAX_PER_NODE = 10_000;
+/** Addresses of this node's own agents. */
+const MAX_OWN = 100_000;
+
 /** Everyone who was ever known here, so that mail can be addressed to those who are away. */
 export class AddressBook {
   readonly #store: Store;
   readonly #entries = new Map<string, Party>();
+  /** The addresses of each node, oldest first; those of this one under ''. */
+  readonly #byNode = new Map<string, Set<string>>();
   /** The cards of this node's own agents, also of those that have left. */
   readonly #cards = new Map<string, AgentCard>();
 
@@ -16,9 +23,10 @@ export class AddressBook {
 
   static async open(store: Store): Promise<AddressBook> {
     const book = new AddressBook(store);
-    for (const { address, node, card } of await store.read({ from: 'addresses' })) {
+    const rows = await store.read({ from: 'addresses' });
+    for (const { address, node, card } of rows.sort((a, b) => a.seenAt - b.seenAt)) {
       const known = JSON.parse(card);
-      book.#entries.set(address, partyOf(address, node ?? undefined, known));
+      book.#add(partyOf(address, node ?? undefined, known));
       if (node === null) book.#cards.set(address, known);
     }
     return book;
@@ -30,25 +38,43 @@ export class AddressBook {
       const address = card.node === undefined ? card.id : `${card.id}@${card.node}`;
       const known = this.#entries.get(address);
       if (known && known.tier === card.tier && known.sandboxId === card.sandboxId) return;
-      this.#entries.set(address, partyOf(address, card.node, card));
+      const gone = this.#add(partyOf(address, card.node, card));
       const { tier, sandboxId } = card;
       if (card.node === undefined) this.#cards.set(address, card);
       const kept = JSON.stringify(card.node === undefined ? card : { tier, sandboxId });
       const row = { address, node: card.node ?? null, card: kept, seenAt: now() };
       const write: Write = { put: 'addresses', row };
-      this.#store.write([write]).catch(onFailure);
+      const removal: Write[] = gone === undefined ? [] : [{ delete: 'addresses', where: { address: gone } }];
+      this.#store.write([write, ...removal]).catch(onFailure);
     };
     for (const card of registry.listAll()) note(card);
     return registry.onCard(note);
   }
 
   knows(node: string): boolean {
-    return [...this.#entries.values()].some((party) => party.node === node);
+    return this.#byNode.has(node);
   }
 
   /** Forgets the agents of a node, in memory. */
   forget(node: string): void {
-    for (const [address, party] of this.#entries) if (party.node === node) this.#entries.delete(address);
+    for (const address of this.#byNode.get(node) ?? []) this.#entries.delete(address);
+    this.#byNode.delete(node);
+  }
+
+  /** Returns the address that had to make room. */
+  #add(party: Party): string | undefined {
+    const { address, node = '' } = party;
+    const known = this.#byNode.get(node) ?? new Set();
+    this.#byNode.set(node, known);
+    known.delete(address);
+    known.add(address);
+    this.#entries.set(address, party);
+    if (known.size <= (node === '' ? MAX_OWN : MAX_PER_NODE)) return undefined;
+    const [oldest] = known;
+    known.delete(oldest!);
+    this.#entries.delete(oldest!);
+    this.#cards.delete(oldest!);
+    return oldest;
   }
 
   find(address: string): Party | undefined {

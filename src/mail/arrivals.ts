@@ -1,8 +1,9 @@
-import type { ValidEnvelope } from '../a2a/envelope.js';
+import { splitAddress } from '../a2a/address.js';
+import { ValidEnvelope } from '../a2a/envelope.js';
 import type { StoredAdmission } from '../a2a/router.js';
 import type { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Write } from '../store/store.js';
+import type { Store, Write } from '../store/store.js';
 import type { GroupWriter, Prepared } from './group-writer.js';
 import type { IncomingMail } from './incoming-mail.js';
 import type { MailItem, SentMessage } from './mail-wire.js';
@@ -13,6 +14,7 @@ import { baseOf, isLaterEpoch } from './store-epoch.js';
 
 export interface ArrivalsComponents {
   runtime: Runtime;
+  store: Store;
   writer: GroupWriter;
   receipts: Receipts;
   incoming: IncomingMail;
@@ -30,11 +32,23 @@ export interface ArrivalsComponents {
 
 /** Stores of one node whose progress is kept: a node has one, and another after each loss of its disk. */
 const MAX_STORES = 64;
+/** What one node may have in memory before it is written, and how much of it one write takes. */
+const MAX_WAITING_BYTES = 16 * 1_048_576;
+const MAX_WAITING_ITEMS = 4_096;
+const WRITE_BYTES = 4 * 1_048_576;
+/** Receipts of refused messages of one node on disk: beyond the first number those it has heard of go, beyond the second no mail is taken. */
+const KEPT_REFUSALS = 500;
+const MAX_REFUSALS = 1_000;
 
 /** What one node sends. */
-interface Source {
-  waiting: MailItem[];
-  busy: boolean;
+class Source {
+  readonly waiting: { readonly item: MailItem; readonly bytes: number }[] = [];
+  bytes = 0;
+  busy = false;
+  /** Has it been said that no more of its mail is taken for now? */
+  stopped = false;
+  /** Its messages that were refused, oldest first, with the number of the news of it. */
+  refused: { readonly id: string; readonly news: number }[] = [];
 }
 
 /**
@@ -51,23 +65,38 @@ export class Arrivals {
     this.#cursors = new Map(components.cursors);
   }
 
+  /** What finds no room is not acknowledged, so its sender keeps it and sends it again, ever less often. */
   take(node: string, item: MailItem): void {
-    const source = this.#sources.get(node) ?? { waiting: [], busy: false };
+    const source = this.#sources.get(node) ?? new Source();
     this.#sources.set(node, source);
-    source.waiting.push(item);
+    const bytes = item.messages.reduce((sum, { envelope }) => sum + ValidEnvelope.weightOf(envelope), 0);
+    if (source.bytes + bytes > MAX_WAITING_BYTES || source.waiting.length >= MAX_WAITING_ITEMS) {
+      this.#stop(node, source, 'it sends faster than this node can write');
+      return;
+    }
+    source.bytes += bytes;
+    source.waiting.push({ item, bytes });
     if (!source.busy) void this.#run(node, source);
   }
 
   /** Forgets how far that node's mail was taken. */
   forget(node: string): void {
     for (const name of this.#cursors.keys()) if (name.startsWith(cursorsOf(node))) this.#cursors.delete(name);
+    this.#sources.delete(node);
+  }
+
+  /** The conversation with that node is over. */
+  ended(node: string): void {
+    const source = this.#sources.get(node);
+    if (source && !source.busy && source.refused.length === 0) this.#sources.delete(node);
   }
 
   async #run(node: string, source: Source): Promise<void> {
     source.busy = true;
     while (source.waiting.length > 0) {
       try {
-        await this.#keep(node, source.waiting.splice(0));
+        await this.#keep(node, source, this.#next(source));
+        if (source.refused.length > KEPT_REFUSALS) await this.#forgetRefusals(node, source);
       } catch (error) {
         // What follows is not taken either, for something is missing before it; all of it comes again.
         this.#components.runtime.logger.error({ node, err: error }, 'durable mail cannot be kept');
@@ -76,7 +105,15 @@ export class Arrivals {
     source.busy = false;
   }
 
-  async #keep(node: string, items: readonly MailItem[]): Promise<void> {
+  #next(source: Source): MailItem[] {
+    let bytes = 0;
+    let count = 0;
+    while (count < source.waiting.length && bytes < WRITE_BYTES) bytes += source.waiting[count++]!.bytes;
+    source.bytes -= bytes;
+    return source.waiting.splice(0, count).map(({ item }) => item);
+  }
+
+  async #keep(node: string, source: Source, items: readonly MailItem[]): Promise<void> {
     const { writer, incoming } = this.#components;
     const reached = new Map<string, number>();
     const reused = new Map<string, string>();
@@ -95,9 +132,9 @@ export class Arrivals {
           cursor = Math.max(cursor, message.number);
           continue;
         }
-        if (incoming.full) break;
+        if (this.#isFull(node, source, message)) break;
         if (message.number <= cursor) reused.set(name, store);
-        prepared.push(this.#judge(node, message));
+        prepared.push(this.#judge(node, source, message));
         seen.add(id);
         cursor = Math.max(cursor, message.number);
       }
@@ -147,24 +184,57 @@ export class Arrivals {
     return own.map(([name, upTo]) => [name.slice(prefix.length), upTo] as const);
   }
 
-  #judge(node: string, { envelope: wire, storedAt, expiresAt }: SentMessage): Prepared {
+  #isFull(node: string, source: Source, { envelope }: SentMessage): boolean {
+    const room = this.#components.incoming.hasRoom(`${splitAddress(envelope.sender).id}@${node}`);
+    if (room && source.refused.length < MAX_REFUSALS) {
+      source.stopped = false;
+      return false;
+    }
+    this.#stop(node, source, room ? 'it has not heard of its refused messages' : 'its share of the inboxes is full');
+    return true;
+  }
+
+  #stop(node: string, source: Source, reason: string): void {
+    if (!source.stopped) this.#components.runtime.logger.warn({ node, reason }, 'durable mail of a node is not taken');
+    source.stopped = true;
+  }
+
+  /** Forgets the oldest refused messages that their sender has heard of. */
+  async #forgetRefusals(node: string, source: Source): Promise<void> {
+    const { store, receipts } = this.#components;
+    const excess = source.refused.length - KEPT_REFUSALS;
+    const gone = source.refused.slice(0, excess).filter(({ news }) => receipts.isHeard(node, news));
+    if (gone.length === 0) return;
+    await store.write([{ delete: 'receipts', where: { id: gone.map(({ id }) => id), node, side: 'received' } }]);
+    const ids = new Set(gone);
+    source.refused = source.refused.filter((refusal) => !ids.has(refusal));
+  }
+
+  #judge(node: string, source: Source, { envelope: wire, storedAt, expiresAt }: SentMessage): Prepared {
     const { runtime, incoming, permits, admit, permitMs } = this.#components;
     const stored = stepOf('stored', storedAt);
     const now = runtime.now();
     if (expiresAt !== null && expiresAt < now) {
-      return this.#decline(wire.id, node, [stored, stepOf('expired', now, 'its time to live ran out on the way')]);
+      const late = stepOf('expired', now, 'its time to live ran out on the way');
+      return this.#decline(wire.id, node, source, [stored, late]);
     }
     let admitted: StoredAdmission;
     try {
+      incoming.assertShare(`${splitAddress(wire.sender).id}@${node}`);
       admitted = admit(wire, node);
     } catch (error) {
       const { code, message } = error as EclipticError;
-      return this.#decline(wire.id, node, [stored, stepOf('refused', now, `${code}: ${message}`)]);
+      return this.#decline(wire.id, node, source, [stored, stepOf('refused', now, `${code}: ${message}`)]);
     }
     const { envelope, target, report } = admitted;
     const { writes, written, failed } = incoming.prepare(envelope, node, storedAt, expiresAt);
     const { correlationId, sender } = envelope;
-    const permit = permits.grant(correlationId, sender, target.address, expiresAt ?? now + permitMs);
+    const permit = permits.grant(
+      correlationId,
+      sender,
+      target.address,
+      Math.min(expiresAt ?? now + permitMs, now + permitMs),
+    );
     return {
       writes: permit.length === 0 ? writes : [...writes, ...permit],
       written: () => {
@@ -175,13 +245,14 @@ export class Arrivals {
     };
   }
 
-  #decline(id: string, node: string, receipt: Receipt): Prepared {
+  #decline(id: string, node: string, source: Source, receipt: Receipt): Prepared {
     const { receipts } = this.#components;
     const writes: Write[] = [];
-    const { write, written } = receipts.settle(id, node, 'received', receipt, writes);
+    const { write, written, number } = receipts.settle(id, node, 'received', receipt, writes);
     return {
       writes: [...writes, write],
       written: () => {
+        source.refused.push({ id, news: number });
         receipts.emit(id, receipt.slice(1));
         written();
       },

@@ -20,12 +20,16 @@ export interface HearingComponents {
 
 /** Receipts of messages that are on their way or being handled over there, so that they need not be read again. */
 const MAX_OPEN = 20_000;
+/** Pieces of news of one node that wait to be written. */
+const MAX_WAITING = 20_000;
 
 /** One node that says what became of messages. */
 interface Ear {
   /** News up to this number was kept, in this conversation. */
   upTo: number;
   waiting: NewsItem[];
+  /** Pieces of news in them. */
+  pieces: number;
   /** What is done about this node's messages, one after the other. */
   tail: Promise<void>;
 }
@@ -52,11 +56,14 @@ export class Hearing {
   /** A conversation with that node has begun. */
   begin(node: string): void {
     const { tail = Promise.resolve() } = this.#ears.get(node) ?? {};
-    this.#ears.set(node, { upTo: 0, waiting: [], tail });
+    this.#ears.set(node, { upTo: 0, waiting: [], pieces: 0, tail });
   }
 
   take(node: string, item: NewsItem): void {
     const ear = this.#ear(node);
+    // What is not taken is not acknowledged either, and comes again.
+    if (ear.pieces > 0 && ear.pieces + item.news.length > MAX_WAITING) return;
+    ear.pieces += item.news.length;
     // What comes while something is written is written with the next.
     if (ear.waiting.push(item) === 1) void this.exclusively(node, () => this.#hear(node, ear));
   }
@@ -73,13 +80,14 @@ export class Hearing {
   #ear(node: string): Ear {
     const known = this.#ears.get(node);
     if (known) return known;
-    const ear: Ear = { upTo: 0, waiting: [], tail: Promise.resolve() };
+    const ear: Ear = { upTo: 0, waiting: [], pieces: 0, tail: Promise.resolve() };
     this.#ears.set(node, ear);
     return ear;
   }
 
   async #hear(node: string, ear: Ear): Promise<void> {
     const { upTo, news } = merge(ear.waiting.splice(0), ear.upTo);
+    ear.pieces = 0;
     if (news.size > 0) await this.#keep(node, news);
     if (upTo === ear.upTo) return;
     ear.upTo = upTo;

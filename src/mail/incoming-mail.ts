@@ -6,6 +6,7 @@ import type { Store, Write } from '../store/store.js';
 import type { InboxRow } from '../store/tables.js';
 import type { Effects } from './delivery.js';
 import { type GroupWriter, type Prepared, together } from './group-writer.js';
+import { type Amount, MailQuota, pageOf, senderIn } from './mail-quota.js';
 import type { News } from './news.js';
 import { type Receipt, type ReceiptState, type ReceiptStep, stepOf, stepReceipt, writeSteps } from './receipt.js';
 import { type Receipts, receiptOf } from './receipts.js';
@@ -34,8 +35,8 @@ export interface End {
   readonly answer?: ValidEnvelope | undefined;
 }
 
-/** Messages that may wait in the inboxes of this node. */
-const MAX_WAITING = 100_000;
+/** A message of another node waits here for no longer, whatever its sender says. */
+const MAX_LIFE_MS = 30 * 86_400_000;
 const PAGE = 500;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 30_000;
@@ -78,31 +79,68 @@ export class IncomingMail {
   readonly #earlier: number;
   /** Nodes that were removed: messages of theirs up to this number have ended. */
   readonly #forgotten = new Map<string, number>();
+  readonly #quota: MailQuota;
   #next: number;
-  #waiting: number;
 
-  constructor(components: IncomingMailComponents, start: { next: number; waiting: number }) {
+  constructor(components: IncomingMailComponents, start: { next: number; waiting: Amount }) {
     this.#components = components;
     this.#next = start.next;
     this.#earlier = start.next;
-    this.#waiting = start.waiting;
+    this.#quota = new MailQuota(start.waiting);
   }
 
-  get full(): boolean {
-    return this.#waiting >= MAX_WAITING;
+  /** Is there room for a message of this sender, and for another one of its node? */
+  hasRoom(sender: string): boolean {
+    return this.#quota.hasRoom(sender);
+  }
+
+  /** Throws when this agent of another node has taken up its share. */
+  assertShare(sender: string): void {
+    if (this.#quota.agentHasRoom(sender)) return;
+    throw new EclipticError('QUEUE_FULL', `too many durable messages of ${sender} wait in the inboxes of this node`);
+  }
+
+  /** Counts what earlier processes left, by its senders. */
+  async countEarlier(): Promise<void> {
+    const { store } = this.#components;
+    for (let above = 0; ; ) {
+      const limit = await this.#page();
+      const query = { from: 'inbox', above: { number: above }, below: { number: this.#earlier } } as const;
+      const rows = await store.read({ ...query, orderBy: 'number', limit });
+      this.#quota.found(
+        rows.map(({ number, envelope }) => ({
+          key: String(number),
+          sender: senderIn(envelope),
+          chars: envelope.length,
+        })),
+      );
+      if (rows.length < limit) break;
+      above = rows.at(-1)!.number;
+    }
+    this.#quota.complete();
+  }
+
+  async #page(): Promise<number> {
+    const { rows: messages, bytes } = await this.#components.store.figures('inbox');
+    return pageOf({ messages, bytes }, PAGE);
   }
 
   /** What to do so that a message has arrived. */
-  prepare(envelope: ValidEnvelope, node: string, storedAt: number, expiresAt: number | null): Prepared {
-    if (this.full) throw new EclipticError('QUEUE_FULL', `${MAX_WAITING} durable messages wait in the inboxes already`);
-    const { id, recipient } = envelope;
+  prepare(envelope: ValidEnvelope, node: string, storedAt: number, until: number | null): Prepared {
+    const { id, sender, recipient } = envelope;
+    if (!this.#quota.hasRoom(sender)) {
+      throw new EclipticError('QUEUE_FULL', `too many durable messages of ${sender} wait in the inboxes of this node`);
+    }
     const { runtime, receipts, news, onArrival } = this.#components;
-    const arrived = stepOf('arrived', runtime.now());
+    const now = runtime.now();
+    const expiresAt = node === '' ? until : Math.min(until ?? Number.POSITIVE_INFINITY, now + MAX_LIFE_MS);
+    const arrived = stepOf('arrived', now);
     const receipt: Receipt = [stepOf('stored', storedAt), arrived];
     const steps = writeSteps(receipt);
     const meta = { id, number: this.#next++, node, recipient, expiresAt };
     const row: InboxRow = { ...meta, envelope: envelopeText(envelope), steps };
-    this.#waiting++;
+    const key = String(meta.number);
+    this.#quota.add(key, sender, row.envelope.length);
     return {
       writes: [{ insert: 'inbox', row }],
       written: () => {
@@ -113,9 +151,7 @@ export class IncomingMail {
         }
         onArrival(new HeldMail(meta, envelope, receipt, false));
       },
-      failed: () => {
-        this.#waiting--;
-      },
+      failed: () => this.#quota.remove(key),
     };
   }
 
@@ -147,7 +183,7 @@ export class IncomingMail {
   /** The next messages of an agent behind that number, as they are on disk. */
   async load(agent: string, above: number): Promise<HeldMail[]> {
     const query = { from: 'inbox', where: { recipient: agent }, above: { number: above }, orderBy: 'number' } as const;
-    const rows = await this.#components.store.read({ ...query, limit: PAGE });
+    const rows = await this.#components.store.read({ ...query, limit: await this.#page() });
     return rows.map((row) => {
       const envelope = unpackEnvelope(JSON.parse(row.envelope));
       return this.#held.get(row.number) ?? new HeldMail(row, envelope, receiptOf(row), row.number < this.#earlier);
@@ -243,10 +279,10 @@ export class IncomingMail {
   async expire(): Promise<void> {
     const { store, runtime, exclusively } = this.#components;
     const below = { expiresAt: runtime.now() };
-    const late = await store.read({ from: 'inbox', below, limit: PAGE });
+    const late = await store.read({ from: 'inbox', below, limit: await this.#page() });
     for (const node of new Set(late.map((row) => row.node))) {
       await exclusively(node, async () => {
-        const rows = await store.read({ from: 'inbox', where: { node }, below, limit: PAGE });
+        const rows = await store.read({ from: 'inbox', where: { node }, below, limit: await this.#page() });
         for (const row of rows) this.#expire(row);
       });
     }
@@ -308,7 +344,7 @@ export class IncomingMail {
       written: () => {
         held.over = true;
         this.#held.delete(number);
-        this.#waiting--;
+        this.#quota.remove(String(number));
         receipts.emit(envelope.id, steps, envelope.recipient);
         change.written();
         also.written();

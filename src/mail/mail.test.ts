@@ -1239,6 +1239,59 @@ describe('a hostile peer', () => {
     expect(link.closed).toBe(false);
   });
 
+  it('fills its own share of the inboxes and no other’s, in messages, rows and time [T-F3 T-F14]', async () => {
+    a.node.agent({ id: 'amy', tier: 0 }).leave();
+    const flood = (from: number) => {
+      const { runtime } = world;
+      const envelope = (n: number) => [
+        SCHEMA_VERSION,
+        `f${n}`,
+        'evil',
+        'amy',
+        'notification',
+        1,
+        n,
+        null,
+        { durable: true },
+      ];
+      const messages = Array.from({ length: 1_000 }, (_, n) => [from + n, runtime.now(), null, envelope(from + n)]);
+      return ['s', 'rogue-store', from - 1, messages];
+    };
+    for (let from = 1; from < 25_000; from += 1_000) {
+      link.give(flood(from));
+      await world.runtime.advance(10);
+    }
+    expect(await a.store.inner.count({ from: 'inbox' })).toBe(20_000);
+    // The rest is refused with the reason, and refusals that its node does not hear of stop it altogether.
+    const { state, story } = await a.node.mail!.receipt('f20001');
+    expect([state, story.at(-1)!.reason]).toEqual(['refused', expect.stringMatching(/^QUEUE_FULL: /)]);
+    expect(await a.store.inner.count({ from: 'receipts' })).toBe(1_000);
+    const [row] = await a.store.inner.read({ from: 'inbox', limit: 1 });
+    expect(row!.expiresAt! - world.runtime.now()).toBeLessThanOrEqual(30 * 86_400_000);
+    expect(link.closed).toBe(false);
+    await world.until(() => knows(b, 'ann', a));
+    for (const to of ['ann', 'amy']) await world.settled(bob.send(at(to, a), `to ${to}`, { durable: true }));
+    await world.until(() => heard.includes('to ann'));
+    expect(await a.store.inner.count({ from: 'inbox' })).toBe(20_001);
+  });
+
+  it('cannot fill the memory with mail that waits to be written [T-F4]', async () => {
+    a.node.agent({ id: 'amy', tier: 0 }).leave();
+    const payload = 'x'.repeat(1_000_000);
+    const large = (n: number) => mail(n, `large ${n}`, { recipient: 'amy', payload });
+    for (let n = 1; n <= 60; n++) link.give(large(n));
+    await world.runtime.advance(100);
+    const taken = await a.store.inner.count({ from: 'inbox' });
+    expect(taken).toBeGreaterThan(10);
+    expect(taken).toBeLessThan(30);
+    // The rest was not acknowledged, so an honest node sends it again.
+    for (let n = taken + 1; n <= 60; n++) {
+      link.give(large(n));
+      await world.runtime.advance(10);
+    }
+    expect(await a.store.inner.count({ from: 'inbox' })).toBe(60);
+  });
+
   it('cannot send under another name, nor for an agent it has not announced', async () => {
     const senders = ['ann', 'nobody', at('bob', b), at('evil', b), at('ann', a)];
     for (const [index, sender] of senders.entries()) link.give(mail(index + 1, `forged${index}`, { sender }));
@@ -1637,7 +1690,7 @@ function failOnce(life: Life, table: string, kind: 'insert' | 'delete' = 'insert
 async function fillOutbox(node: string, count: number): Promise<void> {
   world.crash(a);
   const store = new MemoryStore(world.stations[0]!.disk);
-  const row = { node, envelope: '[]', storedAt: 1, expiresAt: null };
+  const row = { node, envelope: '[1,"x","ann"]', storedAt: 1, expiresAt: null };
   for (let from = 1; from <= count; from += 10_000) {
     const numbers = Array.from({ length: Math.min(10_000, count - from + 1) }, (_, index) => from + index);
     await store.write(

@@ -19,6 +19,7 @@ import { GroupWriter, type Prepared, together } from './group-writer.js';
 import { Hearing } from './hearing.js';
 import { type HeldMail, IncomingMail } from './incoming-mail.js';
 import { Letterbox } from './letterbox.js';
+import type { Amount } from './mail-quota.js';
 import { type Progress, readHeard, readMail, readNews, readProgress } from './mail-wire.js';
 import { heardBy, News } from './news.js';
 import { Numbers } from './numbers.js';
@@ -157,8 +158,19 @@ export class Mail implements Postbox {
   start(router: A2ARouter, carrier?: MailCarrier, removed: readonly string[] = []): void {
     this.#router = router;
     this.#carrier = carrier;
+    void this.#countEarlier();
     for (const node of removed) if (this.#book.knows(node)) this.removed(node);
     this.#sweepLater();
+  }
+
+  /** Counts by their senders what earlier processes left; until then, mail beyond the limits of all is refused. */
+  async #countEarlier(): Promise<void> {
+    try {
+      await this.#incoming.countEarlier();
+      await this.#outgoing.countEarlier();
+    } catch (error) {
+      this.#components.runtime.logger.error({ err: error }, 'durable mail could not be counted by its senders');
+    }
   }
 
   /** Hands nothing more to agents; resolves when those at work are through. */
@@ -264,6 +276,7 @@ export class Mail implements Postbox {
   ended(node: string): void {
     this.#outgoing.end(node);
     this.#news.end(node);
+    this.#arrivals.ended(node);
   }
 
   /** That node's membership was taken away: mail to and from it ends, and nothing of it stays but receipts. */
@@ -452,8 +465,8 @@ interface Found {
   cursors: Map<string, number>;
   heard: Map<string, number>;
   epoch: StoreEpoch;
-  outgoing: { last: number; waiting: number };
-  incoming: { next: number; waiting: number };
+  outgoing: { last: number; waiting: Amount };
+  incoming: { next: number; waiting: Amount };
 }
 
 async function lookAround({ store, runtime }: MailComponents, place?: string): Promise<Found> {
@@ -469,7 +482,12 @@ async function lookAround({ store, runtime }: MailComponents, place?: string): P
     cursors,
     heard: new Map(heard.map(([name, value]) => [name.slice(heardBy('').length), value])),
     epoch: await StoreEpoch.open(runtime, store, { last, place }),
-    outgoing: { last: lastOut?.number ?? 0, waiting: (await store.figures('outbox')).rows },
-    incoming: { next: (lastIn?.number ?? 0) + 1, waiting: (await store.figures('inbox')).rows },
+    outgoing: { last: lastOut?.number ?? 0, waiting: await amountIn(store, 'outbox') },
+    incoming: { next: (lastIn?.number ?? 0) + 1, waiting: await amountIn(store, 'inbox') },
   };
+}
+
+async function amountIn(store: Store, name: 'inbox' | 'outbox'): Promise<Amount> {
+  const { rows: messages, bytes } = await store.figures(name);
+  return { messages, bytes };
 }

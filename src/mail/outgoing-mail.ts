@@ -5,6 +5,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import type { OutboxRow } from '../store/tables.js';
 import type { GroupWriter, Prepared } from './group-writer.js';
+import { type Amount, MailQuota, pageOf, senderIn } from './mail-quota.js';
 import { type Progress, packed } from './mail-wire.js';
 import type { Numbers } from './numbers.js';
 import { Patience } from './patience.js';
@@ -28,8 +29,6 @@ export interface OutgoingMailComponents {
   exclusively: (node: string, task: () => Promise<void>) => Promise<void>;
 }
 
-/** Messages that may wait in the outbox. */
-const MAX_WAITING = 100_000;
 /** Messages on their way to one node whose arrival is not known, and their characters. */
 const WINDOW = 4_096;
 const WINDOW_CHARS = 4 * 1_048_576;
@@ -87,34 +86,52 @@ class Course {
 export class OutgoingMail {
   readonly #components: OutgoingMailComponents;
   readonly #courses = new Map<string, Course>();
-  #waiting: number;
+  readonly #quota: MailQuota;
 
-  constructor(components: OutgoingMailComponents, waiting: number) {
+  constructor(components: OutgoingMailComponents, waiting: Amount) {
     this.#components = components;
-    this.#waiting = waiting;
+    this.#quota = new MailQuota(waiting);
+  }
+
+  /** Counts what earlier processes left, by its senders. */
+  async countEarlier(): Promise<void> {
+    for (let above = 0; ; ) {
+      const limit = await this.#page();
+      const query = { from: 'outbox', above: { number: above }, orderBy: 'number' } as const;
+      const rows = await this.#components.store.read({ ...query, limit });
+      this.#quota.found(
+        rows.map(({ id, envelope }) => ({ key: id, sender: senderIn(envelope), chars: envelope.length })),
+      );
+      if (rows.length < limit) break;
+      above = rows.at(-1)!.number;
+    }
+    this.#quota.complete();
+  }
+
+  async #page(): Promise<number> {
+    const { rows: messages, bytes } = await this.#components.store.figures('outbox');
+    return pageOf({ messages, bytes }, PAGE);
   }
 
   /** What to do so that a message is kept, and goes out. */
   prepare(envelope: ValidEnvelope, node: string, expiresAt: number | null, extra: Write[] = []): Prepared {
-    if (this.#waiting >= MAX_WAITING) {
-      throw new EclipticError('QUEUE_FULL', `${MAX_WAITING} durable messages wait for other nodes already`);
+    const { id, sender } = envelope;
+    if (!this.#quota.hasRoom(sender)) {
+      throw new EclipticError('QUEUE_FULL', `too many durable messages of ${sender} wait for other nodes`);
     }
-    const { id } = envelope;
     const { runtime, receipts, numbers } = this.#components;
     const writes: Write[] = [];
     const number = numbers.take(writes);
     const row: OutboxRow = { id, number, node, envelope: envelopeText(envelope), storedAt: runtime.now(), expiresAt };
     writes.push({ insert: 'outbox', row }, ...extra);
-    this.#waiting++;
+    this.#quota.add(id, sender, row.envelope.length);
     return {
       writes,
       written: () => {
         receipts.emit(id, storedReceipt(row));
         this.#offer(row);
       },
-      failed: () => {
-        this.#waiting--;
-      },
+      failed: () => this.#quota.remove(id),
     };
   }
 
@@ -153,7 +170,7 @@ export class OutgoingMail {
 
   /** Messages that were in the outbox are not in it any more. */
   removed(node: string, ids: readonly string[]): void {
-    this.#waiting -= ids.length;
+    for (const id of ids) this.#quota.remove(id);
     const course = this.#courses.get(node);
     if (!course) return;
     for (const id of ids) course.settled(id);
@@ -247,7 +264,7 @@ export class OutgoingMail {
       while (course.behind && !course.full && !course.stalled && this.#courses.get(node) === course) {
         course.more = false;
         const query = { from: 'outbox', where: { node }, above: { number: course.taken }, orderBy: 'number' } as const;
-        const rows = await store.read({ ...query, limit: PAGE });
+        const rows = await store.read({ ...query, limit: await this.#page() });
         if (this.#courses.get(node) !== course) break;
         if (rows.length === 0) course.behind = course.more;
         for (const row of rows) course.take(row);
@@ -269,7 +286,7 @@ export class OutgoingMail {
       return `[${number},${storedAt},${expiresAt},${envelope}]`;
     });
     try {
-      const withdraw = introduce(node, new Set(rows.map(senderOf)));
+      const withdraw = introduce(node, new Set(rows.map(({ envelope }) => senderIn(envelope))));
       for (const { list, to } of packed(texts)) {
         say(node, `["s",${JSON.stringify(epoch.name)},${course.said},${list}]`);
         course.said = rows[to - 1]!.number;
@@ -280,10 +297,4 @@ export class OutgoingMail {
       runtime.logger.debug({ node, err: error }, 'durable mail waits');
     }
   }
-}
-
-/** The sender stands third in the text of an envelope, and never needs escaping. */
-function senderOf({ envelope }: OutboxRow): string {
-  const [, sender] = /^\[\d+,(?:"(?:[^"\\]|\\.)*"),"([^"]*)"/.exec(envelope) ?? [];
-  return sender ?? '';
 }

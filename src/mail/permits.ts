@@ -1,34 +1,64 @@
+import { splitAddress } from '../a2a/address.js';
 import type { Store, Write } from '../store/store.js';
+import type { PermitRow } from '../store/tables.js';
+
+/** Permits of one owner, an agent of this node or another node: its next one replaces its oldest. */
+const MAX_PER_OWNER = 50_000;
 
 /** The right to answer a durable message: it outlives restarts of both sides, as the message does. */
 export class Permits {
-  readonly #known = new Map<string, number>();
+  /** By owner and key, oldest first. */
+  readonly #known = new Map<string, Map<string, PermitRow>>();
 
   static async open(store: Store): Promise<Permits> {
     const permits = new Permits();
-    for (const { thread, opener, responder, expiresAt } of await store.read({ from: 'permits' })) {
-      permits.#known.set(keyOf(thread, opener, responder), expiresAt);
-    }
+    for (const row of await store.read({ from: 'permits', orderBy: 'expiresAt' })) permits.#add(row);
     return permits;
   }
 
   /** The writes that give the right, to be made with the message that opens the thread. */
   grant(thread: string | undefined, opener: string, responder: string, expiresAt: number): Write[] {
     if (thread === undefined) return [];
-    this.#known.set(keyOf(thread, opener, responder), expiresAt);
-    return [{ put: 'permits', row: { thread, opener, responder, expiresAt } }];
+    const row = { thread, opener, responder, expiresAt };
+    const owned = this.#add(row);
+    const writes: Write[] = [{ put: 'permits', row }];
+    for (const [key, oldest] of owned) {
+      if (owned.size <= MAX_PER_OWNER) break;
+      owned.delete(key);
+      const { expiresAt: _, ...where } = oldest;
+      writes.push({ delete: 'permits', where });
+    }
+    return writes;
   }
 
   allows(thread: string, opener: string, responder: string): boolean {
-    return this.#known.has(keyOf(thread, opener, responder));
+    return this.#known.get(ownerOf(opener))?.has(keyOf(thread, opener, responder)) === true;
   }
 
   /** Forgets those whose time has run out; returns the writes that do so on disk. */
   expire(now: number): Write[] {
-    const before = this.#known.size;
-    for (const [key, expiresAt] of this.#known) if (expiresAt < now) this.#known.delete(key);
-    return this.#known.size === before ? [] : [{ delete: 'permits', where: {}, below: { expiresAt: now } }];
+    let expired = false;
+    for (const [owner, owned] of this.#known) {
+      for (const [key, { expiresAt }] of owned) if (expiresAt < now) expired = owned.delete(key) || expired;
+      if (owned.size === 0) this.#known.delete(owner);
+    }
+    return expired ? [{ delete: 'permits', where: {}, below: { expiresAt: now } }] : [];
   }
+
+  #add(row: PermitRow): Map<string, PermitRow> {
+    const owner = ownerOf(row.opener);
+    const owned = this.#known.get(owner) ?? new Map<string, PermitRow>();
+    this.#known.set(owner, owned);
+    const key = keyOf(row.thread, row.opener, row.responder);
+    owned.delete(key);
+    owned.set(key, row);
+    return owned;
+  }
+}
+
+function ownerOf(opener: string): string {
+  const { node } = splitAddress(opener);
+  return node === undefined ? opener : `@${node}`;
 }
 
 function keyOf(thread: string, opener: string, responder: string): string {

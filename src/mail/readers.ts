@@ -1,4 +1,4 @@
-import type { ValidEnvelope } from '../a2a/envelope.js';
+import { ValidEnvelope } from '../a2a/envelope.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
@@ -12,8 +12,9 @@ export type MailHandler = (envelope: ValidEnvelope, delivery: Delivery) => void 
 const MAX_ATTEMPTS = 5;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 16_000;
-/** Messages of one agent in memory; the others wait on disk. */
+/** Messages of one agent in memory, and about how many bytes of them; the others wait on disk. */
 const MAX_QUEUED = 10_000;
+const MAX_QUEUED_BYTES = 32 * 1_048_576;
 /** A handler that takes longer than this is seen to be at work. */
 const SURFACED_MS = 5;
 /** Messages handed over before the rest of the event loop has its turn. */
@@ -25,6 +26,7 @@ class Reader {
   readonly handler: MailHandler;
   readonly lanes = new Map<string, Fifo<HeldMail>>();
   queued = 0;
+  bytes = 0;
   /** Everything up to this number was taken from the inbox. */
   taken = 0;
   loading = false;
@@ -36,6 +38,14 @@ class Reader {
   constructor(agent: string, handler: MailHandler) {
     this.agent = agent;
     this.handler = handler;
+  }
+
+  get isFull(): boolean {
+    return this.queued >= MAX_QUEUED || this.bytes >= MAX_QUEUED_BYTES;
+  }
+
+  get hasRoom(): boolean {
+    return this.queued < MAX_QUEUED / 2 && this.bytes < MAX_QUEUED_BYTES / 2;
   }
 }
 
@@ -70,7 +80,7 @@ export class Readers {
   arrived(held: HeldMail): void {
     const reader = this.#readers.get(held.envelope.recipient);
     if (!reader) return;
-    if (!reader.behind && reader.queued < MAX_QUEUED) {
+    if (!reader.behind && !reader.isFull) {
       this.#enqueue(reader, held);
       return;
     }
@@ -105,7 +115,7 @@ export class Readers {
     if (reader.loading) return;
     reader.loading = true;
     try {
-      while (reader.behind && reader.open && reader.queued < MAX_QUEUED / 2) {
+      while (reader.behind && reader.open && reader.hasRoom) {
         reader.more = false;
         const page = await this.#incoming.load(reader.agent, reader.taken);
         if (page.length === 0) reader.behind = reader.more;
@@ -121,6 +131,7 @@ export class Readers {
     reader.taken = held.number;
     if (held.ending) return;
     reader.queued++;
+    reader.bytes += ValidEnvelope.weightOf(held.envelope);
     const { sender } = held.envelope;
     const lane = reader.lanes.get(sender);
     if (lane) {
@@ -142,7 +153,8 @@ export class Readers {
       if (pending) await pending;
       lane.shift();
       reader.queued--;
-      if (reader.behind && reader.queued < MAX_QUEUED / 2) void this.#load(reader);
+      reader.bytes -= ValidEnvelope.weightOf(held.envelope);
+      if (reader.behind && reader.hasRoom) void this.#load(reader);
     }
     reader.lanes.delete(sender);
     this.#running--;

@@ -28,6 +28,8 @@ export interface ReceiptLimits {
 export interface ReceiptChange {
   readonly write: Write;
   readonly written: () => void;
+  /** The number of the news of it. */
+  readonly number: number;
 }
 
 const PAGE = 500;
@@ -48,12 +50,17 @@ export class Receipts {
     const number = side === 'local' ? 0 : this.#components.numbers.take(extra);
     const steps = writeSteps(receipt);
     const write = this.#put(id, node, side, steps, number || null);
-    return { write, written: () => number > 0 && this.#components.news.add(node, id, steps, number) };
+    return { write, number, written: () => number > 0 && this.#components.news.add(node, id, steps, number) };
   }
 
   /** Notes what the other end said. */
   heard(id: string, node: string, side: Side, receipt: Receipt, news: number | null): Write {
     return this.#put(id, node, side, writeSteps(receipt), news);
+  }
+
+  /** Has that node heard of the news with this number? */
+  isHeard(node: string, number: number): boolean {
+    return this.#components.news.isHeard(node, number);
   }
 
   /** What is kept of these messages with that node. */

@@ -29,6 +29,7 @@ export class Pending {
   readonly #figures: LogFigures;
   readonly #changes: Changes;
   readonly #rows = new WaitingRows();
+  #chars = 0;
 
   constructor(file: string, connection: Connection, figures: LogFigures, changes: Changes) {
     this.#file = file;
@@ -40,6 +41,11 @@ export class Pending {
   /** How many changes wait. */
   get size(): number {
     return this.#rows.changes;
+  }
+
+  /** Characters of the calls that wait, at least. */
+  get chars(): number {
+    return this.#chars;
   }
 
   /** How much can be taken back. */
@@ -79,11 +85,13 @@ export class Pending {
   /** Writes down what was taken, as it was asked. */
   append(text: string): void {
     this.#connection.run(APPEND, [text, crc32(text)]);
+    this.#chars += text.length;
   }
 
   /** Writes everything that waits to its tables. Room is made first, in case there is little. */
   settle(): void {
     this.#connection.run(CLEAR);
+    this.#chars = 0;
     const tables = this.#rows.take();
     for (const [table, rows] of tables) {
       for (const { key, values } of rows.values()) if (!values) this.#changes.remove(table, keyTerms(table, key));
@@ -108,6 +116,7 @@ export class Pending {
       if (number !== next++ || bytes === null || crc32(bytes) !== sum) {
         throw storeDamaged(this.#file, 'what was written last cannot be read', { table: PENDING_TABLE });
       }
+      this.#chars += bytes.length;
       for (const call of decodeCalls(bytes.toString())) {
         if (call.kind === 'write') for (const change of call.changes) this.take(change);
       }

@@ -15,6 +15,8 @@ import { Queries } from './queries.js';
 import { Watch } from './watch.js';
 import { encodeCalls } from './wire.js';
 
+/** Of changes that wait: their rows are in memory. */
+const PENDING_CHARS = 16 * 1024 * 1024;
 const DEFAULTS = { busyMs: 500, checkBytes: 4 * 1024 * 1024, checkpointFrames: 2_000, pendingChanges: 2_048 } as const;
 /** How many times as many changes may wait while they cannot be written to their tables. */
 const PATIENCE = 16;
@@ -99,7 +101,7 @@ export class SqliteEngine {
 
   /** Writes what waits to its tables, and moves the log's pages into the database, when there is much of either. */
   tidy(): void {
-    if (this.#pending.size >= this.#pendingChanges) this.settle();
+    if (this.#pending.size >= this.#pendingChanges || this.#pending.chars >= PENDING_CHARS) this.settle();
     if (this.#watch.frames >= this.#checkpointFrames) this.checkpoint();
   }
 

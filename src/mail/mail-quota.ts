@@ -1,0 +1,145 @@
+import { splitAddress } from '../a2a/address.js';
+
+/** Messages, and the bytes of their envelopes. */
+export interface Amount {
+  readonly messages: number;
+  readonly bytes: number;
+}
+
+export interface MailQuotaLimits {
+  /** Of all owners together. */
+  readonly all: Amount;
+  /** Of another node. */
+  readonly node: Amount;
+  /** Of one agent of another node. */
+  readonly agent: Amount;
+}
+
+/** What one owner has there. */
+class Holding {
+  messages = 0;
+  bytes = 0;
+
+  exceeds({ messages, bytes }: Amount, parts = 1): boolean {
+    return this.messages >= messages / parts || this.bytes >= bytes / parts;
+  }
+}
+
+interface Entry {
+  readonly sender: string;
+  readonly bytes: number;
+}
+
+const MIB = 1_048_576;
+export const MAIL_LIMITS: MailQuotaLimits = {
+  all: { messages: 100_000, bytes: 1_024 * MIB },
+  node: { messages: 40_000, bytes: 256 * MIB },
+  agent: { messages: 20_000, bytes: 128 * MIB },
+};
+/** Bytes of a row beyond its envelope. */
+const ROW_BYTES = 512;
+
+/**
+ * Who takes up how much of the inboxes, or of the outbox: the agents of this node each for themselves, other nodes each
+ * with all of their agents. An owner may use everything that is free. Once nothing is, an owner with less than an equal
+ * part may still add to it, so no owner can keep the others out.
+ */
+export class MailQuota {
+  readonly #limits: MailQuotaLimits;
+  readonly #entries = new Map<string, Entry>();
+  readonly #owners = new Map<string, Holding>();
+  readonly #agents = new Map<string, Holding>();
+  readonly #total = new Holding();
+  /** Messages that were removed before they were counted; undefined when all are counted. */
+  #removed: Set<string> | undefined = new Set();
+
+  constructor(found: Amount, limits = MAIL_LIMITS) {
+    this.#limits = limits;
+    this.#total.messages = found.messages;
+    this.#total.bytes = found.bytes;
+  }
+
+  hasRoom(sender: string): boolean {
+    const owner = ownerOf(sender);
+    const holding = this.#owners.get(owner);
+    if (holding && owner !== sender && holding.exceeds(this.#limits.node)) return false;
+    if (!this.#total.exceeds(this.#limits.all)) return true;
+    if (this.#removed) return false;
+    return !holding?.exceeds(this.#limits.all, this.#owners.size + (holding ? 0 : 1));
+  }
+
+  /** Has an agent of another node room within the share of its node? */
+  agentHasRoom(sender: string): boolean {
+    return this.#agents.get(sender)?.exceeds(this.#limits.agent) !== true;
+  }
+
+  add(key: string, sender: string, chars: number): void {
+    this.#count(key, { sender, bytes: chars + ROW_BYTES });
+    this.#total.messages++;
+    this.#total.bytes += chars + ROW_BYTES;
+  }
+
+  remove(key: string): void {
+    const entry = this.#entries.get(key);
+    this.#removed?.add(key);
+    this.#total.messages--;
+    if (!entry) return;
+    this.#entries.delete(key);
+    this.#total.bytes -= entry.bytes;
+    const owner = ownerOf(entry.sender);
+    take(this.#owners, owner, entry.bytes);
+    if (owner !== entry.sender) take(this.#agents, entry.sender, entry.bytes);
+  }
+
+  /** Counts messages that were there before this process. */
+  found(rows: readonly { readonly key: string; readonly sender: string; readonly chars: number }[]): void {
+    for (const { key, sender, chars } of rows) {
+      if (!this.#entries.has(key) && !this.#removed?.has(key)) this.#count(key, { sender, bytes: chars + ROW_BYTES });
+    }
+  }
+
+  /** All messages of earlier processes are counted. */
+  complete(): void {
+    this.#removed = undefined;
+    this.#total.messages = this.#entries.size;
+    this.#total.bytes = [...this.#owners.values()].reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  #count(key: string, entry: Entry): void {
+    this.#entries.set(key, entry);
+    const owner = ownerOf(entry.sender);
+    give(this.#owners, owner, entry.bytes);
+    if (owner !== entry.sender) give(this.#agents, entry.sender, entry.bytes);
+  }
+}
+
+function ownerOf(sender: string): string {
+  const { node } = splitAddress(sender);
+  return node === undefined ? sender : `@${node}`;
+}
+
+function give(holdings: Map<string, Holding>, owner: string, bytes: number): void {
+  const holding = holdings.get(owner) ?? new Holding();
+  holdings.set(owner, holding);
+  holding.messages++;
+  holding.bytes += bytes;
+}
+
+function take(holdings: Map<string, Holding>, owner: string, bytes: number): void {
+  const holding = holdings.get(owner);
+  if (!holding) return;
+  holding.bytes -= bytes;
+  if (--holding.messages === 0) holdings.delete(owner);
+}
+
+/** The sender stands third in the text of an envelope, and never needs escaping. */
+export function senderIn(envelopeText: string): string {
+  const [, sender] = /^\[\d+,(?:"(?:[^"\\]|\\.)*"),"([^"]*)"/.exec(envelopeText) ?? [];
+  return sender ?? '';
+}
+
+/** Rows to read at once, so that a page of large messages fits in memory as well. */
+export function pageOf({ messages, bytes }: Amount, page: number): number {
+  const each = messages === 0 ? 0 : bytes / messages;
+  return Math.max(1, Math.min(page, Math.floor((8 * MIB) / Math.max(each, 1))));
+}
