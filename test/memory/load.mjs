@@ -6,6 +6,7 @@
  * saturated node would only show its queues.
  */
 import { fork } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -27,7 +28,7 @@ if (role === 'peer') {
 
 async function beSubject() {
   const node = await createNode({
-    store: await SqliteStore.open(join(folder, 'subject')),
+    store: await openStore('subject'),
     network: { dht: false, listen: { host: '127.0.0.1', port: 0 } },
   });
   const sun = node.agent({ id: 'sun', tier: 0 }).onNotification(() => {});
@@ -69,7 +70,7 @@ async function beSubject() {
 }
 
 async function bePeer(code, url) {
-  const node = await createNode({ store: await SqliteStore.open(join(folder, 'peer')), network: { dht: false } });
+  const node = await createNode({ store: await openStore('peer'), network: { dht: false } });
   const venus = node.agent({ id: 'venus', tier: 0 });
   venus.onNotification(() => {}).onRequest(() => null);
   const plan = venus.state('plan');
@@ -101,6 +102,12 @@ async function bePeer(code, url) {
     );
     await delay(PAUSE_MS);
   }
+}
+
+function openStore(name) {
+  const own = join(folder, name);
+  mkdirSync(own);
+  return SqliteStore.open(own);
 }
 
 function poster(url) {
