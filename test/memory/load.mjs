@@ -55,7 +55,8 @@ async function beSubject() {
     await sun.request('venus', { turn });
     await sun.send('venus', { text: 'x'.repeat(200) }, { durable: true });
     await sun.propose({ to: 'mars', taskDescription: 'echo', requiredCapabilities: ['backend.api'] }).result;
-    plan.map('plan').set(`key-${turn % 50}`, `value ${turn}`);
+    // A document keeps the history of its changes, so they come as seldom as agents make them.
+    if (turn % 50 === 0) plan.map('plan').set(`key-${turn % 1_000}`, `value ${turn}`);
     if (performance.now() >= sampleAt) {
       sampleAt += SAMPLE_MS;
       globalThis.gc();
@@ -86,7 +87,7 @@ async function bePeer(code, url) {
   for (let turn = 0; ; turn++) {
     await venus.send('mars', { text: 'y'.repeat(200) }, { durable: true });
     await venus.request('mars', { turn });
-    plan.map('plan').set(`other-${turn % 50}`, turn);
+    if (turn % 50 === 0) plan.map('plan').set(`other-${turn % 1_000}`, turn);
     const message = { messageId: `load-${turn}`, role: 'ROLE_USER', parts: [{ text: 'hello' }] };
     await post('/a2a/rpc', { method: 'SendMessage', params: { message } }, { 'A2A-Version': '1.0' });
     const params = { name: 'mars__echo', arguments: { text: 'hello' }, _meta };
