@@ -38,6 +38,7 @@ import { Upkeep, type UpkeepLimits } from './records/upkeep.js';
 import { DeadlineQueue } from './runtime/deadlines.js';
 import { EclipticError } from './runtime/errors.js';
 import type { Runtime, Timer } from './runtime/runtime.js';
+import { SteadyClock } from './runtime/steady-clock.js';
 import { systemRuntime } from './runtime/system-runtime.js';
 import { placeOf } from './store/place.js';
 import type { Store } from './store/store.js';
@@ -112,6 +113,8 @@ export class EclipticNode {
   readonly #upkeep: Upkeep | undefined;
   readonly #retention: MailInit | undefined;
   readonly #folder: string | undefined;
+  /** What ends mail and memberships. */
+  readonly #clock: SteadyClock;
   readonly #policy: Policy;
   #mail: Mail | undefined;
   #records: Records | undefined;
@@ -136,6 +139,7 @@ export class EclipticNode {
     this.#upkeep = init.store && new Upkeep(runtime, init.store, limits.retention);
     const { folder, ...network } = init.network ?? {};
     this.#folder = folder;
+    this.#clock = new SteadyClock(runtime);
     const identity =
       init.network && (folder === undefined ? Identity.create(runtime) : Identity.keptIn(folder, runtime));
     this.#identity = identity ?? Identity.create(runtime);
@@ -152,7 +156,7 @@ export class EclipticNode {
     const mesh = { runtime, registry, observability, factory: this.envelopes };
     if (identity) {
       const store = folder === undefined ? new MembershipMemory() : new MembershipFile(folder);
-      const membership = new Membership({ runtime, identity, store });
+      const membership = new Membership({ runtime, identity, store, clock: this.#clock });
       const software = `ecliptic ${VERSION}`;
       this.network = new Network({ runtime, identity, membership, registry, observability }, { ...network, software });
     }
@@ -221,7 +225,8 @@ export class EclipticNode {
     const audit = await AuditLog.open(runtime, store, observability);
     this.#records = { journal, audit, replay: (rows) => replay(rows, this.#policy) };
     const place = this.#folder === undefined ? undefined : placeOf(join(this.#folder, 'node.key'));
-    this.#mail = await Mail.open({ runtime, store, registry, observability, factory }, this.#retention, place);
+    const clock = this.#clock;
+    this.#mail = await Mail.open({ runtime, clock, store, registry, observability, factory }, this.#retention, place);
     this.#mail.start(this.router, this.network?.peers, this.network?.removed);
     this.router.usePostbox(this.#mail);
     this.documents.useStore(store);

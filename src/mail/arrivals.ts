@@ -3,6 +3,7 @@ import { ValidEnvelope } from '../a2a/envelope.js';
 import type { StoredAdmission } from '../a2a/router.js';
 import type { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { SteadyClock } from '../runtime/steady-clock.js';
 import type { Store, Write } from '../store/store.js';
 import type { GroupWriter, Prepared } from './group-writer.js';
 import type { IncomingMail } from './incoming-mail.js';
@@ -14,6 +15,7 @@ import { baseOf, isLaterEpoch } from './store-epoch.js';
 
 export interface ArrivalsComponents {
   runtime: Runtime;
+  clock: SteadyClock;
   store: Store;
   writer: GroupWriter;
   receipts: Receipts;
@@ -214,7 +216,7 @@ export class Arrivals {
     const { runtime, incoming, permits, admit, permitMs } = this.#components;
     const stored = stepOf('stored', storedAt);
     const now = runtime.now();
-    if (expiresAt !== null && expiresAt < now) {
+    if (expiresAt !== null && expiresAt < this.#components.clock.now()) {
       const late = stepOf('expired', now, 'its time to live ran out on the way');
       return this.#decline(wire.id, node, source, [stored, late]);
     }

@@ -2,6 +2,7 @@ import { envelopeText, unpackEnvelope } from '../a2a/codec.js';
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
+import type { SteadyClock } from '../runtime/steady-clock.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow } from '../store/tables.js';
 import type { Effects } from './delivery.js';
@@ -13,6 +14,7 @@ import { type Receipts, receiptOf } from './receipts.js';
 
 export interface IncomingMailComponents {
   runtime: Runtime;
+  clock: SteadyClock;
   store: Store;
   writer: GroupWriter;
   receipts: Receipts;
@@ -277,8 +279,8 @@ export class IncomingMail {
 
   /** Ends every message whose time has run out. */
   async expire(): Promise<void> {
-    const { store, runtime, exclusively } = this.#components;
-    const below = { expiresAt: runtime.now() };
+    const { store, clock, exclusively } = this.#components;
+    const below = { expiresAt: clock.now() };
     const late = await store.read({ from: 'inbox', below, limit: await this.#page() });
     for (const node of new Set(late.map((row) => row.node))) {
       await exclusively(node, async () => {

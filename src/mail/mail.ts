@@ -10,6 +10,7 @@ import type { Finding } from '../peers/network.js';
 import { guarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
+import type { SteadyClock } from '../runtime/steady-clock.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { AddressBook } from './address-book.js';
@@ -33,6 +34,8 @@ import { type UnreadHandler, Watches } from './watches.js';
 
 export interface MailComponents {
   runtime: Runtime;
+  /** What ends mail. */
+  clock: SteadyClock;
   store: Store;
   registry: AgentRegistry;
   observability: A2AObservability;
@@ -62,6 +65,9 @@ const PROGRESS_PROTOCOL = 2;
 /** Stores of one node that it is told of. */
 const MAX_PROGRESS = 8;
 const SWEEP_MS = 1_000;
+/** The time is noted once in so many sweeps, under this name. */
+const CLOCK_SWEEPS = 60;
+const CLOCK = 'clock';
 /** Old receipts are looked for once in so many sweeps. */
 const RETAIN_SWEEPS = 60;
 
@@ -95,7 +101,7 @@ export class Mail implements Postbox {
   #stopped = false;
 
   private constructor(components: MailComponents, init: MailInit, found: Found) {
-    const { runtime, store, registry, observability } = components;
+    const { runtime, clock, store, registry, observability } = components;
     this.#components = components;
     this.#limits = { ...DEFAULT_RECEIPTS, ...init.receipts };
     this.#book = found.book;
@@ -106,8 +112,8 @@ export class Mail implements Postbox {
     const say = (node: string, text: string) => this.#say(node, text);
     const exclusively: Hearing['exclusively'] = (node, task) => this.#hearing.exclusively(node, task);
     const news = new News({ runtime, store, say, heard: found.heard });
-    const receipts = new Receipts({ runtime, store, observability, news, numbers: numbers('news') });
-    const base = { runtime, store, writer, receipts };
+    const receipts = new Receipts({ runtime, clock, store, observability, news, numbers: numbers('news') });
+    const base = { runtime, clock, store, writer, receipts };
     const introduce: OutgoingMailComponents['introduce'] = (node, senders) => this.#introduce(node, senders);
     this.#outgoing = new OutgoingMail(
       { ...base, numbers: numbers('outbox', found.outgoing.last), epoch, say, introduce, exclusively },
@@ -132,7 +138,7 @@ export class Mail implements Postbox {
       outgoing: this.#outgoing,
       permits: found.permits,
     };
-    this.#readers = new Readers(runtime, incoming);
+    this.#readers = new Readers(runtime, clock, incoming);
     const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.admitStored(wire, node);
     const onReused: ArrivalsComponents['onReused'] = (node, store, upTo) => this.#reused(node, store, upTo);
     const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#peerRestored(node);
@@ -186,8 +192,8 @@ export class Mail implements Postbox {
     this.#readers.stop();
     this.#incoming.stop();
     await this.#writer.flush();
-    const writes = this.#news.takeUnkept();
-    if (writes.length > 0) await this.#components.store.write(writes).catch((error) => this.#complain(error));
+    const writes = [...this.#news.takeUnkept(), this.#clockWrite()];
+    await this.#components.store.write(writes).catch((error) => this.#complain(error));
   }
 
   // Postbox
@@ -411,11 +417,17 @@ export class Mail implements Postbox {
     this.#outgoing.sweep();
     this.#news.sweep();
     this.#readers.sweep();
-    const { store, runtime } = this.#components;
-    const forgotten = [...this.#permits.expire(runtime.now()), ...this.#news.takeUnkept()];
+    const { store, clock } = this.#components;
+    const forgotten = [...this.#permits.expire(clock.now()), ...this.#news.takeUnkept()];
+    if (this.#sweeps % CLOCK_SWEEPS === 0) forgotten.push(this.#clockWrite());
     if (forgotten.length > 0) await store.write(forgotten);
     await Promise.all([this.#outgoing.expire(), this.#incoming.expire(), this.#watches.sweep()]);
     if (this.#sweeps++ % RETAIN_SWEEPS === 0) await this.#receipts.retain(this.#limits);
+  }
+
+  /** The time that the next process goes on from. */
+  #clockWrite(): Write {
+    return { put: 'cursors', row: { name: CLOCK, value: Math.floor(this.#components.clock.now()) } };
   }
 
   #introduce(node: string, senders: ReadonlySet<string>): () => void {
@@ -469,11 +481,13 @@ interface Found {
   incoming: { next: number; waiting: Amount };
 }
 
-async function lookAround({ store, runtime }: MailComponents, place?: string): Promise<Found> {
+async function lookAround({ store, runtime, clock }: MailComponents, place?: string): Promise<Found> {
   const rows = await store.read({ from: 'cursors' });
   const cursors = new Map(rows.map(({ name, value }) => [name, value]));
   const [lastIn] = await store.read({ from: 'inbox', orderBy: 'number', descending: true, limit: 1 });
   const [lastOut] = await store.read({ from: 'outbox', orderBy: 'number', descending: true, limit: 1 });
+  const time = cursors.get(CLOCK);
+  if (time !== undefined) clock.resume(time);
   const last = Math.max(lastOut?.number ?? 0, cursors.get('outbox') ?? 0);
   const heard = [...cursors].filter(([name]) => name.startsWith(heardBy('')));
   return {

@@ -2,6 +2,7 @@ import { envelopeText } from '../a2a/codec.js';
 import type { ValidEnvelope } from '../a2a/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { SteadyClock } from '../runtime/steady-clock.js';
 import type { Store, Write } from '../store/store.js';
 import type { OutboxRow } from '../store/tables.js';
 import type { GroupWriter, Prepared } from './group-writer.js';
@@ -15,6 +16,7 @@ import type { StoreEpoch } from './store-epoch.js';
 
 export interface OutgoingMailComponents {
   runtime: Runtime;
+  clock: SteadyClock;
   store: Store;
   writer: GroupWriter;
   receipts: Receipts;
@@ -190,9 +192,9 @@ export class OutgoingMail {
 
   /** Ends every message whose time has run out. */
   async expire(): Promise<void> {
-    const { store, runtime, exclusively } = this.#components;
+    const { store, clock, exclusively } = this.#components;
     for (;;) {
-      const below = { expiresAt: runtime.now() };
+      const below = { expiresAt: clock.now() };
       const late = await store.read({ from: 'outbox', below, limit: PAGE });
       for (const node of new Set(late.map((row) => row.node))) {
         // Once more, for some of them may have arrived while others were taken care of.

@@ -2,6 +2,7 @@ import { ValidEnvelope } from '../a2a/envelope.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
+import type { SteadyClock } from '../runtime/steady-clock.js';
 import { Delivery } from './delivery.js';
 import type { HeldMail, IncomingMail } from './incoming-mail.js';
 
@@ -27,6 +28,8 @@ class Reader {
   readonly lanes = new Map<string, Fifo<HeldMail>>();
   queued = 0;
   bytes = 0;
+  /** Messages that have expired if the clock is right. */
+  readonly doubtful: HeldMail[] = [];
   /** Everything up to this number was taken from the inbox. */
   taken = 0;
   loading = false;
@@ -52,6 +55,7 @@ class Reader {
 /** Hands durable mail over to the agents of this node: in order from each sender, one at a time. */
 export class Readers {
   readonly #runtime: Runtime;
+  readonly #clock: SteadyClock;
   readonly #incoming: IncomingMail;
   readonly #readers = new Map<string, Reader>();
   readonly #pauses = new Map<Timer, () => void>();
@@ -60,8 +64,9 @@ export class Readers {
   #onIdle: (() => void)[] = [];
   #budget = RUN_BUDGET;
 
-  constructor(runtime: Runtime, incoming: IncomingMail) {
+  constructor(runtime: Runtime, clock: SteadyClock, incoming: IncomingMail) {
     this.#runtime = runtime;
+    this.#clock = clock;
     this.#incoming = incoming;
   }
 
@@ -89,9 +94,13 @@ export class Readers {
     void this.#load(reader);
   }
 
-  /** Tries again to read what could not be read. */
+  /** Tries again to read what could not be read, and to hand over what had expired by a clock that was wrong. */
   sweep(): void {
-    for (const reader of this.#readers.values()) if (reader.behind) void this.#load(reader);
+    const settled = !this.#clock.inDoubt;
+    for (const reader of this.#readers.values()) {
+      if (reader.behind) void this.#load(reader);
+      if (settled) for (const held of reader.doubtful.splice(0)) this.#line(reader, held);
+    }
   }
 
   /** Hands nothing more over; resolves when no handler is at work. */
@@ -129,6 +138,10 @@ export class Readers {
 
   #enqueue(reader: Reader, held: HeldMail): void {
     reader.taken = held.number;
+    this.#line(reader, held);
+  }
+
+  #line(reader: Reader, held: HeldMail): void {
     if (held.ending) return;
     reader.queued++;
     reader.bytes += ValidEnvelope.weightOf(held.envelope);
@@ -172,7 +185,12 @@ export class Readers {
 
   /** Hands a message over. A promise comes back only where it must be waited for. */
   #handle(reader: Reader, held: HeldMail): Promise<void> | undefined {
-    if (held.ending || held.hasExpired(this.#runtime.now()) || this.#incoming.isForgotten(held)) return undefined;
+    if (held.ending || this.#incoming.isForgotten(held)) return undefined;
+    if (held.hasExpired(this.#runtime.now())) {
+      // Not handed over, but not over either, unless the clock is right.
+      if (!held.hasExpired(this.#clock.now())) reader.doubtful.push(held);
+      return undefined;
+    }
     const delivery = this.#deliver(held, false);
     try {
       const result = reader.handler(held.envelope, delivery);

@@ -1,6 +1,7 @@
 import type { A2AObservability } from '../a2a/observability.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { SteadyClock } from '../runtime/steady-clock.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow, ReceiptRow } from '../store/tables.js';
 import type { News } from './news.js';
@@ -9,6 +10,7 @@ import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, stepO
 
 export interface ReceiptsComponents {
   runtime: Runtime;
+  clock: SteadyClock;
   store: Store;
   observability: A2AObservability;
   news: News;
@@ -103,11 +105,11 @@ export class Receipts {
 
   /** Forgets finished receipts beyond the limits, oldest first, in small steps. What is not over, or not told, stays. */
   async retain({ maxAgeMs = Number.POSITIVE_INFINITY, maxRows = Number.POSITIVE_INFINITY }: ReceiptLimits) {
-    const { store, runtime, news } = this.#components;
+    const { store, clock, news } = this.#components;
     let excess = maxRows === Number.POSITIVE_INFINITY ? 0 : (await store.count({ from: 'receipts' })) - maxRows;
     for (let above = -1; ; ) {
       const rows = await store.read({ from: 'receipts', above: { at: above }, orderBy: 'at', limit: PAGE });
-      const cutoff = runtime.now() - maxAgeMs;
+      const cutoff = clock.now() - maxAgeMs;
       const writes: Write[] = [];
       for (const { id, node, side, steps, at, news: number } of rows) {
         if (at >= cutoff && excess <= 0) break;

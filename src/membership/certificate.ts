@@ -44,7 +44,7 @@ export const EVERY_TIER: readonly AgentTier[] = [0, 1, 2, 3];
 
 const PURPOSE = 'certificate';
 /** How far another node's clock may be ahead. */
-export const CLOCK_SKEW_MS = 10 * 60_000;
+export const CLOCK_SKEW_MS = 3_600_000;
 const LONGEST_LIFE_MS = 400 * 86_400_000;
 
 export function issueCertificate(issuer: Identity, content: Omit<Certificate, 'issuer' | 'signature'>): Certificate {
@@ -63,12 +63,15 @@ export interface Removals {
 export interface ChainQuestion {
   mesh: string;
   node: string;
+  /** Certificates that have ended by then do not hold. */
   now: number;
+  /** Certificates that are dated further ahead of this than clocks differ do not hold. Default: `now`. */
+  wall?: number;
   removals: Removals;
 }
 
 /** Is this chain the membership of that node, now? Returns what the node may do; throws `MEMBERSHIP_REFUSED`. */
-export function checkChain(chain: Chain, { mesh, node, now, removals }: ChainQuestion): Grant {
+export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals }: ChainQuestion): Grant {
   const own = chain[0]!;
   if (own.node !== node) throw refused('the certificate is another node’s', node);
   if (new Set(chain.map((certificate) => certificate.node)).size < chain.length) {
@@ -79,7 +82,7 @@ export function checkChain(chain: Chain, { mesh, node, now, removals }: ChainQue
   chain.forEach((certificate, index) => {
     const parent = chain[index + 1];
     const { signature, ...content } = certificate;
-    if (certificate.issuedAt > now + CLOCK_SKEW_MS) throw refused('the certificate is from the future', node);
+    if (certificate.issuedAt > wall + CLOCK_SKEW_MS) throw refused(aheadBy(certificate.issuedAt - wall), node);
     if (certificate.expiresAt - certificate.issuedAt > LONGEST_LIFE_MS || certificate.since > certificate.issuedAt) {
       throw refused('the certificate’s times make no sense', node);
     }
@@ -125,6 +128,12 @@ export function isWithin(grant: Grant, limit: Grant): boolean {
     (limit.sandboxes === undefined || grant.sandboxes?.every((id) => limit.sandboxes!.includes(id)) === true) &&
     (limit.invite || !grant.invite)
   );
+}
+
+function aheadBy(ms: number): string {
+  const minutes = Math.ceil(ms / 60_000);
+  const allowed = CLOCK_SKEW_MS / 60_000;
+  return `the certificate is from the future: it was issued ${minutes} minutes ahead of this node’s clock, and ${allowed} are allowed; check the clocks of both`;
 }
 
 function refused(reason: string, node: string): EclipticError {

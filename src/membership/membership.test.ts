@@ -440,7 +440,7 @@ describe('removing a member', () => {
       removalBy(stranger, carol, { mesh, by: chain }),
       removalBy(bob, alice),
       removalBy(bob, stranger),
-      removalBy(bob, carol, { at: runtime.now() + HOUR }),
+      removalBy(bob, carol, { at: runtime.now() + 2 * HOUR }),
       { ...genuine, signature: '' },
       { ...genuine, at: genuine.at + 1 },
       { ...genuine, keep: [carol.membership.chain[0]!.signature] },

@@ -6,6 +6,7 @@ import { cutText } from '../runtime/text.js';
 import {
   type Chain,
   ChainSchema,
+  CLOCK_SKEW_MS,
   checkChain,
   EVERY_TIER,
   type Grant,
@@ -23,6 +24,8 @@ export interface MembershipComponents {
   runtime: Runtime;
   identity: Identity;
   store: MembershipStore;
+  /** What ends certificates. Default: the runtime's clock. */
+  clock?: Pick<Runtime, 'now'>;
 }
 
 /** The two ends of one link, and what only they know of its handshake. */
@@ -66,11 +69,13 @@ export class Membership {
   readonly #runtime: Runtime;
   readonly #identity: Identity;
   readonly #store: MembershipStore;
+  readonly #clock: Pick<Runtime, 'now'>;
   #state: MembershipState | undefined;
   #removals = new RemovalList();
 
-  constructor({ runtime, identity, store }: MembershipComponents) {
+  constructor({ runtime, identity, store, clock = runtime }: MembershipComponents) {
     this.#runtime = runtime;
+    this.#clock = clock;
     this.#identity = identity;
     this.#store = store;
     this.#state = store.load();
@@ -204,7 +209,7 @@ export class Membership {
     this.#assertFree();
     const { mesh, meetingSecret, chain, bootstrap } = welcome;
     this.#removals = new RemovalList();
-    checkChain(chain, { mesh, node: this.#identity.key, now: this.#runtime.now(), removals: this.#removals });
+    checkChain(chain, { mesh, node: this.#identity.key, ...this.#times, removals: this.#removals });
     this.#save({
       version: 2,
       mesh,
@@ -231,7 +236,7 @@ export class Membership {
     const node = handshake.remoteKey;
     const parsed = ChainSchema.safeParse(chain);
     if (!parsed.success) throw refusedPeer(node, 'it shows no certificate');
-    const question = { mesh: this.mesh, node, now: this.#runtime.now(), removals: this.#removals };
+    const question = { mesh: this.mesh, node, ...this.#times, removals: this.#removals };
     const grant = checkChain(parsed.data, question);
     const expected = proofOf(node, this.#identity.key, !handshake.initiator, handshake);
     if (typeof proof !== 'string' || !isSignedBy(node, PROOF, expected, proof)) {
@@ -271,7 +276,7 @@ export class Membership {
   #isMember(chain: Chain): boolean {
     const { mesh } = this.#required;
     try {
-      checkChain(chain, { mesh, node: chain[0]!.node, now: this.#runtime.now(), removals: this.#removals });
+      checkChain(chain, { mesh, node: chain[0]!.node, ...this.#times, removals: this.#removals });
       return true;
     } catch {
       return false;
@@ -285,7 +290,7 @@ export class Membership {
 
   /** Is a peer that was admitted with this chain still a member? Returns why not. */
   lapsed(chain: Chain): string | undefined {
-    return whyLapsed(chain, this.#runtime.now(), this.#removals);
+    return whyLapsed(chain, this.#clock.now(), this.#removals);
   }
 
   /** Takes a node's membership away. Members that it had invited, and that were met here, stay. */
@@ -301,7 +306,7 @@ export class Membership {
     if (issuer === state.mesh) {
       throw new EclipticError('NOT_GRANTED', 'this is the node that founded the mesh; only it can leave', { node });
     }
-    const at = Math.max(this.#runtime.now(), chain[0]!.since);
+    const at = Math.max(this.#clock.now(), chain[0]!.since);
     const removals = this.#removals.signedBy(node).slice(-MAX_KEPT_REMOVALS);
     const certificates = state.met.filter(([by]) => by === node).map(([, signature]) => signature);
     const keep = [...certificates.slice(removals.length - MAX_KEPT), ...removals];
@@ -330,7 +335,7 @@ export class Membership {
   /** A fresh certificate for a member that this node invited and whose present one is past its half; else nothing. */
   renewed(chain: Chain): Chain | undefined {
     const { node, name, grant, issuer, since, issuedAt, expiresAt } = chain[0]!;
-    if (issuer !== this.#identity.key || this.#runtime.now() < (issuedAt + expiresAt) / 2) return undefined;
+    if (issuer !== this.#identity.key || this.#clock.now() < (issuedAt + expiresAt) / 2) return undefined;
     if (this.lapsed(chain)) return undefined;
     return [this.#certificate(this.#identity, this.mesh, node, name, grant, since), ...this.chain];
   }
@@ -344,8 +349,8 @@ export class Membership {
     if (!parsed.success || !same || from !== present.issuer || fresh.expiresAt <= present.expiresAt) {
       throw refusedPeer(from, 'what it says is no renewal of this node’s certificate');
     }
-    const now = this.#runtime.now();
-    checkChain(parsed.data, { mesh: state.mesh, node: this.#identity.key, now, removals: this.#removals });
+    const { mesh } = state;
+    checkChain(parsed.data, { mesh, node: this.#identity.key, ...this.#times, removals: this.#removals });
     this.#save({ ...state, chain: parsed.data });
   }
 
@@ -395,11 +400,17 @@ export class Membership {
     throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first: ecliptic leave');
   }
 
+  /** Certificates end by the steady clock; the wall clock tells which are dated ahead. */
+  get #times(): { now: number; wall: number } {
+    return { now: this.#clock.now(), wall: this.#runtime.now() };
+  }
+
   #certificate(issuer: Identity, mesh: string, node: string, name: string, grant: Grant, since?: number) {
     // Clocks differ: a certificate is never older than its issuer's, nor than the removal of a node that comes back.
     const removal = this.#removals.all.find((other) => nodeOf(other) === node);
-    const earliest = Math.max(this.#state?.chain[0]?.issuedAt ?? 0, removal ? removal.at + 1 : 0);
-    const issuedAt = Math.max(this.#runtime.now(), earliest);
+    const parent = issuer === this.#identity ? (this.#state?.chain[0]?.issuedAt ?? 0) : 0;
+    const earliest = Math.max(parent, removal ? removal.at + 1 : 0);
+    const issuedAt = Math.max(this.#clock.now(), earliest);
     const known = cutText(name.trim() || 'a node', LIMITS.nameChars);
     const times = { since: since ?? issuedAt, issuedAt, expiresAt: issuedAt + YEAR_MS };
     return issueCertificate(issuer, { mesh, node, name: known, grant, ...times });
@@ -430,9 +441,13 @@ export class Membership {
   #renewOwn(): void {
     const state = this.#required;
     const own = state.chain[0]!;
-    if (!state.rootSeed || this.#runtime.now() < (own.issuedAt + own.expiresAt) / 2) return;
+    const now = this.#clock.now();
+    // One that was issued while the clock was wrong is from the future to every other member.
+    const ahead = own.issuedAt > this.#runtime.now() + CLOCK_SKEW_MS;
+    if (!state.rootSeed || (now < (own.issuedAt + own.expiresAt) / 2 && !ahead)) return;
     const root = Identity.fromSeed(Buffer.from(state.rootSeed, 'hex'));
-    this.#save({ ...state, chain: [this.#certificate(root, root.key, own.node, own.name, own.grant, own.since)] });
+    const since = Math.min(own.since, now);
+    this.#save({ ...state, chain: [this.#certificate(root, root.key, own.node, own.name, own.grant, since)] });
   }
 
   #setInvite(secret: string, to: 'used' | 'revoked', by?: string): void {

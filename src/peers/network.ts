@@ -263,7 +263,7 @@ export class Network implements CardDiscovery {
       node: peer.node,
       name: peer.name,
       state: peer.status,
-      reason: peer.reason || null,
+      reason: this.#whyAway(peer),
       link: peer.linkKind ?? null,
       since: peer.since,
       agents: registry.countOf(peer.node),
@@ -274,6 +274,11 @@ export class Network implements CardDiscovery {
       software: peer.software || null,
       expiresAt: peer.chain?.[0]?.expiresAt ?? null,
     }));
+  }
+
+  #whyAway({ status, chain, reason }: Peer): string | null {
+    const lapsed = status !== 'connected' && chain ? this.#components.membership.lapsed(chain) : undefined;
+    return (lapsed ?? reason) || null;
   }
 
   /** What works, what does not, and why. */

@@ -20,6 +20,8 @@ export class ProcessRuntime implements Runtime {
   readonly logger: Logger;
   readonly #inner: SimulatedRuntime;
   readonly #timers = new Set<Timer>();
+  /** How far the wall clock of this machine is ahead of the common one. */
+  aheadMs = 0;
   #ended = false;
 
   constructor(inner: SimulatedRuntime, onError: (message: string, error: unknown) => void) {
@@ -35,7 +37,7 @@ export class ProcessRuntime implements Runtime {
   }
 
   now(): number {
-    return this.#inner.now();
+    return this.#inner.now() + this.aheadMs;
   }
 
   stopwatch(): number {
@@ -169,6 +171,8 @@ export interface Station {
   disk: MemorySnapshot | undefined;
   life: Life | undefined;
   lives: number;
+  /** How far its wall clock is ahead at its next start. */
+  aheadMs?: number;
 }
 
 /** One process of a node. */
@@ -216,6 +220,7 @@ export class World {
     const name = `${station.name}/${++station.lives}`;
     const errors: string[] = [];
     const runtime = new ProcessRuntime(this.runtime, (message, error) => errors.push(`${message}: ${error}`));
+    runtime.aheadMs = station.aheadMs ?? 0;
     let discovery: Discovery | undefined;
     const join = (seeker: Seeker) => {
       discovery = this.nodes.meetings.join(seeker);

@@ -1,0 +1,53 @@
+import type { Runtime } from './runtime.js';
+
+/** A clock that is further ahead than this of the time that has passed may be wrong. */
+const JUMP_MS = 10 * 60_000;
+/** A jump forward counts when it has lasted for so long. */
+const CONFIRM_MS = 3_600_000;
+
+/**
+ * The wall clock for what cannot be undone, such as the end of mail or of a membership. A jump forward counts only when
+ * it has lasted for an hour; until then, time goes on at its usual pace from before the jump. A wrong clock that is put
+ * right within the hour has therefore ended nothing. A clock that goes back is followed at once.
+ */
+export class SteadyClock {
+  readonly #runtime: Pick<Runtime, 'now' | 'stopwatch'>;
+  #at: number;
+  #watch: number;
+  /** When the wall clock was first seen to be ahead. */
+  #aheadSince: number | undefined;
+
+  constructor(runtime: Pick<Runtime, 'now' | 'stopwatch'>) {
+    this.#runtime = runtime;
+    this.#at = runtime.now();
+    this.#watch = runtime.stopwatch();
+  }
+
+  /** Goes on from the last time that an earlier process knew: a start long after it is like a jump. */
+  resume(last: number): void {
+    this.#at = Math.min(last, this.#runtime.now());
+    this.#watch = this.#runtime.stopwatch();
+    this.now();
+  }
+
+  now(): number {
+    const wall = this.#runtime.now();
+    const watch = this.#runtime.stopwatch();
+    const expected = this.#at + watch - this.#watch;
+    this.#watch = watch;
+    if (wall <= expected + JUMP_MS) this.#aheadSince = undefined;
+    else this.#aheadSince ??= watch;
+    if (this.#aheadSince !== undefined && watch - this.#aheadSince < CONFIRM_MS) this.#at = expected;
+    else {
+      this.#aheadSince = undefined;
+      this.#at = wall;
+    }
+    return this.#at;
+  }
+
+  /** Is the wall clock ahead of the time that is known to have passed? */
+  get inDoubt(): boolean {
+    this.now();
+    return this.#aheadSince !== undefined;
+  }
+}
