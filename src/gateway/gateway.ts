@@ -121,7 +121,7 @@ export class Gateway {
     const gateway = new Gateway(components, init);
     try {
       // What was under way goes on before anyone can ask for it.
-      await gateway.#a2a.desk.recover();
+      await gateway.#a2a.recover();
       // The card tells of both.
       if (init.grpc) await gateway.#serveGrpc(init.grpc);
       await gateway.#edge.listen();

@@ -1,6 +1,10 @@
 import { createHmac } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { SqliteStore } from '../../src/store/sqlite-store.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { kindOf, said, TaskNode, type WireEvent } from './task-node.js';
 
@@ -34,7 +38,7 @@ async function webhook(...statuses: number[]) {
   });
   const node = await TaskNode.start({ allowPrivate: [place] });
   nodes.push(node);
-  return { node, calls, url: `${origin}/hook` };
+  return { node, calls, statuses, url: `${origin}/hook` };
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -121,6 +125,62 @@ describe('a webhook', () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(node.held.has('not begun')).toBe(false);
     expect((await node.result<{ totalSize: number }>('ListTasks', {})).totalSize).toBe(1);
+  });
+
+  it('whose name does not resolve is refused like one with a private address [T-D13]', async () => {
+    const node = await TaskNode.start();
+    nodes.push(node);
+    const id = await node.hold('probing');
+    const errors = await Promise.all(
+      ['http://no-such-host.invalid/', 'http://localhost/', 'http://10.1.2.3/', 'http://printer.local/'].map(
+        async (url) => (await node.rpc('CreateTaskPushNotificationConfig', { taskId: id, url })).error,
+      ),
+    );
+    expect(errors[0]).toMatchObject({ code: -32602, data: [{ reason: 'INVALID_PARAMS' }, {}] });
+    for (const error of errors) expect(error).toEqual(errors[0]);
+  });
+
+  it('is told after a restart of what was pending when the node stopped [T-D8]', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'ecliptic-push-'));
+    const down = await webhook(503);
+    await down.node.stop();
+    const place = new URL(down.url).host;
+    const start = async () => TaskNode.start({ allowPrivate: [place] }, { store: await SqliteStore.open(folder) });
+    const first = await start();
+    try {
+      const [ended, open] = [await first.hold('ended'), await first.hold('open')];
+      for (const taskId of [ended, open]) {
+        await first.result('CreateTaskPushNotificationConfig', { taskId, url: down.url, id: 'hook', token: 't' });
+      }
+      first.held.get('ended')!.finish('result');
+      first.held.get('open')!.task.progress('half');
+      await until(() => down.calls.length >= 2);
+      await first.stop();
+      down.statuses[0] = 200;
+      down.calls.length = 0;
+
+      const second = await start();
+      const of = (id: string) =>
+        down.calls.filter(({ headers }) => String(headers['ecliptic-event-id']).startsWith(`${id}:`));
+      try {
+        await until(() => of(ended).length === 2 && of(open).length === 2);
+        expect(kinds(of(ended))).toEqual(['artifact', 'completed']);
+        // Its agent was not resumable.
+        expect(kinds(of(open))).toEqual(['working', 'failed']);
+        const list = { configs: [{ id: 'hook', url: down.url, token: 't', taskId: ended }] };
+        expect(await second.result('ListTaskPushNotificationConfigs', { taskId: ended })).toEqual(list);
+      } finally {
+        await second.stop();
+      }
+      // Nothing is told a third time.
+      down.calls.length = 0;
+      const third = await start();
+      nodes.push(third);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      expect(down.calls).toEqual([]);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   it('is not called at a place that it sends us on to', async () => {

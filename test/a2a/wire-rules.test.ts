@@ -419,12 +419,8 @@ describe('the HTTP binding', () => {
     const { supportedInterfaces } = (await (await served.get('/.well-known/agent-card.json')).json()) as Card;
     expect(supportedInterfaces.filter((one) => 'tenant' in one)).toEqual([]);
     const id = await served.hold('tenant of a hook');
-    const config = { url: 'https://example.com/hook', taskId: id };
-    const made = async (tenant: object) => served.rpc('CreateTaskPushNotificationConfig', { ...config, ...tenant });
-    const { result, error } = await made({ tenant: 'slow' });
-    // Without a name service the webhook cannot be looked up, and is refused as such.
-    if (error) expect(error.data[0]?.reason).not.toBe('INVALID_PARAMS');
-    else expect(result).toMatchObject({ tenant: 'slow' });
+    const config = { url: 'https://1.1.1.1/hook', taskId: id, tenant: 'slow' };
+    expect(await served.result('CreateTaskPushNotificationConfig', config)).toMatchObject({ tenant: 'slow' });
   });
 });
 

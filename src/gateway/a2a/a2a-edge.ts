@@ -89,6 +89,12 @@ export class A2AEdge {
     ];
   }
 
+  /** Goes on with the tasks and webhooks of an earlier run. */
+  async recover(): Promise<void> {
+    await this.#pushes.recover();
+    await this.desk.recover();
+  }
+
   close(): void {
     this.#stopCards();
     this.desk.close();

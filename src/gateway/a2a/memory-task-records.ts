@@ -1,19 +1,17 @@
 import { compareTasks, matchesFilter } from '../../a2a-protocol/task-list.js';
 import type { TaskEvent } from '../../a2a-protocol/task-machine.js';
 import { isTerminal } from '../../a2a-protocol/task-states.js';
-import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
-import type { TaskRecord, TaskRecords } from './task-records.js';
+import type { ListTasksRequest } from '../../a2a-protocol/types.js';
+import type { PushConfig, TaskRecord, TaskRecords } from './task-records.js';
 
 /** Above this, the oldest of those that have ended are forgotten, so many at a time. */
 const CAPACITY = 1_000;
 const PRUNED_AT_ONCE = 100;
 
-type Push = TaskPushNotificationConfig & { id: string };
-
 interface Kept {
   record: TaskRecord;
   readonly events: TaskEvent[];
-  readonly pushes: Map<string, Push>;
+  readonly pushes: Map<string, PushConfig>;
 }
 
 /** Tasks of a node without a store: the latest thousand. One that has not ended is never forgotten. */
@@ -65,7 +63,7 @@ export class MemoryTaskRecords implements TaskRecords {
   /** Nothing outlives this process anyway. */
   async saveSession(): Promise<void> {}
 
-  async savePush(taskId: string, config: Push): Promise<void> {
+  async savePush(taskId: string, config: PushConfig): Promise<void> {
     this.#tasks.get(taskId)?.pushes.set(config.id, config);
   }
 
@@ -73,8 +71,12 @@ export class MemoryTaskRecords implements TaskRecords {
     this.#tasks.get(taskId)?.pushes.delete(id);
   }
 
-  async pushes(taskId: string): Promise<Push[]> {
-    return [...(this.#tasks.get(taskId)?.pushes.values() ?? [])];
+  async pushes(taskId: string): Promise<{ config: PushConfig; told: undefined }[]> {
+    return [...(this.#tasks.get(taskId)?.pushes.values() ?? [])].map((config) => ({ config, told: undefined }));
+  }
+
+  async pendingPushes(): Promise<[]> {
+    return [];
   }
 
   #prune(): void {

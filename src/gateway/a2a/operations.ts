@@ -153,7 +153,7 @@ export class Operations {
 
   async #pushes(owner: string, taskId: string): Promise<(TaskPushNotificationConfig & { id: string })[]> {
     await this.#components.desk.get(owner, taskId);
-    return this.#components.records.pushes(taskId);
+    return (await this.#components.records.pushes(taskId)).map(({ config }) => config);
   }
 }
 

@@ -1,13 +1,15 @@
+import { refuse } from '../../a2a-protocol/reading.js';
+import type { TaskEvent } from '../../a2a-protocol/task-machine.js';
 import { isTerminal } from '../../a2a-protocol/task-states.js';
-import type { TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
 import { AllowList, type AllowPrivate } from '../../net/allow-list.js';
 import type { Connections } from '../../net/connections.js';
 import { resolveTarget, systemResolve } from '../../net/resolve.js';
 import { parseTarget } from '../../net/target.js';
+import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { LiveTask } from './live-task.js';
 import { PushDelivery } from './push-delivery.js';
-import type { TaskRecords } from './task-records.js';
+import type { PushConfig, TaskRecords } from './task-records.js';
 
 export interface PushSenderComponents {
   runtime: Runtime;
@@ -20,14 +22,16 @@ export interface PushSenderInit {
   allowPrivate?: AllowPrivate | undefined;
 }
 
-type Config = TaskPushNotificationConfig & { readonly id: string };
-
-/** Tells webhooks of the events of the tasks they were given for, and never at an address that is ours alone. */
+/**
+ * Tells webhooks of the events of the tasks they were given for, and never at an address that is ours alone. How far
+ * each webhook has been told is recorded, so that events that were pending when the node stopped are sent after its
+ * restart; those sent since the last record are sent again.
+ */
 export class PushSender {
   readonly #components: PushSenderComponents;
   readonly #allowPrivate: AllowPrivate;
   /** Tasks that go on. */
-  readonly #followed = new Set<string>();
+  readonly #followed = new Map<string, LiveTask>();
   /** Of those, the ones that have webhooks: by task and configuration. */
   readonly #deliveries = new Map<string, Map<string, PushDelivery>>();
   /** Of tasks that have ended, while something is still to be sent. */
@@ -38,15 +42,23 @@ export class PushSender {
     this.#allowPrivate = allowPrivate;
   }
 
-  /** Throws why a URL will not be called. */
+  /**
+   * Throws for a URL that will not be called. A name that does not resolve and one with a private address get the same
+   * answer, so that nobody learns here which inside names exist.
+   */
   async check(url: string): Promise<void> {
-    await resolveTarget(parseTarget(url), new AllowList(this.#allowPrivate), systemResolve);
+    try {
+      await resolveTarget(parseTarget(url), new AllowList(this.#allowPrivate), systemResolve);
+    } catch (error) {
+      if (!(error instanceof EclipticError)) throw error;
+      refuse('url', 'must be an address that may be called from here');
+    }
   }
 
   /** Listens to a task; one that goes on after a restart has its webhooks already. */
   async follow(live: LiveTask, resumed: boolean): Promise<void> {
     const { id } = live;
-    this.#followed.add(id);
+    this.#followed.set(id, live);
     live.watch({
       happened: (events, task) => {
         for (const delivery of this.#deliveries.get(id)?.values() ?? []) delivery.push(events);
@@ -55,43 +67,79 @@ export class PushSender {
       broke: () => this.#end(id),
     });
     if (!resumed) return;
-    for (const config of await this.#components.records.pushes(id)) this.#put(id, config);
+    const { records } = this.#components;
+    for (const { config, told } of await records.pushes(id)) {
+      this.#put(id, config).push(await records.eventsAfter(id, told ?? live.record.model.sequence));
+    }
   }
 
-  async add(taskId: string, config: Config): Promise<void> {
-    await this.#components.records.savePush(taskId, config);
-    if (this.#followed.has(taskId)) this.#put(taskId, config);
+  /** Sends what ended tasks had still to tell when the node stopped. Those that go on are followed with their backlog. */
+  async recover(): Promise<void> {
+    const { records } = this.#components;
+    for (const { taskId, config, told } of await records.pendingPushes()) {
+      const state = (await records.load(taskId))?.model.task.status.state;
+      if (state === undefined || !isTerminal(state)) continue;
+      const events = await records.eventsAfter(taskId, told);
+      this.#finish(this.#delivery(taskId, config), events);
+    }
+  }
+
+  async add(taskId: string, config: PushConfig): Promise<void> {
+    const live = this.#followed.get(taskId);
+    // It hears of everything from here on, while it is saved too.
+    if (live) this.#put(taskId, config);
+    try {
+      await this.#components.records.savePush(taskId, config, live?.record.model.sequence);
+    } catch (error) {
+      this.#drop(taskId, config.id);
+      throw error;
+    }
   }
 
   async remove(taskId: string, id: string): Promise<void> {
+    this.#drop(taskId, id);
     await this.#components.records.removePush(taskId, id);
-    const deliveries = this.#deliveries.get(taskId);
-    deliveries?.get(id)?.end();
-    deliveries?.delete(id);
   }
 
   close(): void {
-    for (const id of this.#followed) this.#end(id);
+    for (const id of [...this.#followed.keys()]) this.#end(id);
     for (const delivery of this.#last) delivery.end();
   }
 
-  #put(taskId: string, config: Config): void {
-    const { runtime, connections } = this.#components;
+  #drop(taskId: string, id: string): void {
+    const deliveries = this.#deliveries.get(taskId);
+    deliveries?.get(id)?.end();
+    deliveries?.delete(id);
+    for (const delivery of this.#last) if (delivery.taskId === taskId && delivery.id === id) delivery.end();
+  }
+
+  #put(taskId: string, config: PushConfig): PushDelivery {
     const deliveries = this.#deliveries.get(taskId) ?? new Map<string, PushDelivery>();
     deliveries.get(config.id)?.end();
-    deliveries.set(
-      config.id,
-      new PushDelivery({ runtime, connections, allowPrivate: this.#allowPrivate }, taskId, config),
-    );
+    const delivery = this.#delivery(taskId, config);
+    deliveries.set(config.id, delivery);
     this.#deliveries.set(taskId, deliveries);
+    return delivery;
+  }
+
+  #delivery(taskId: string, config: PushConfig): PushDelivery {
+    const { runtime, connections, records } = this.#components;
+    const onTold = (sequence: number, over: boolean) => {
+      records.savePush(taskId, config, sequence, over).catch((err) => {
+        runtime.logger.error({ err, task: taskId, config: config.id }, 'webhook progress could not be recorded');
+      });
+    };
+    return new PushDelivery({ runtime, connections, allowPrivate: this.#allowPrivate, onTold }, taskId, config);
   }
 
   #end(taskId: string): void {
     this.#followed.delete(taskId);
-    for (const delivery of this.#deliveries.get(taskId)?.values() ?? []) {
-      this.#last.add(delivery);
-      void delivery.sent.then(() => this.#last.delete(delivery));
-    }
+    for (const delivery of this.#deliveries.get(taskId)?.values() ?? []) this.#finish(delivery, []);
     this.#deliveries.delete(taskId);
+  }
+
+  #finish(delivery: PushDelivery, events: readonly TaskEvent[]): void {
+    this.#last.add(delivery);
+    void delivery.finish(events).then(() => this.#last.delete(delivery));
   }
 }

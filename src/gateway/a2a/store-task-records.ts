@@ -3,15 +3,20 @@ import { textOf } from '../../a2a-protocol/simple.js';
 import { compareTasks, matchesFilter } from '../../a2a-protocol/task-list.js';
 import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
 import { isTerminal, TASK_STATES } from '../../a2a-protocol/task-states.js';
-import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
+import type { ListTasksRequest } from '../../a2a-protocol/types.js';
 import { cutText } from '../../runtime/text.js';
 import type { Store, Write } from '../../store/store.js';
 import type { TaskRow } from '../../store/tables.js';
 import type { Session } from './process-manager.js';
 import type { Profiles } from './profiles.js';
-import type { TaskRecord, TaskRecords } from './task-records.js';
+import type { PushConfig, TaskRecord, TaskRecords } from './task-records.js';
 
-type Push = TaskPushNotificationConfig & { id: string };
+/** A webhook as it is kept. */
+interface KeptPush {
+  readonly config: PushConfig;
+  readonly told?: number | undefined;
+  readonly over?: boolean | undefined;
+}
 
 /** The latest of one caller's tasks that a list is made from. */
 const MAX_LISTED = 10_000;
@@ -74,17 +79,26 @@ export class StoreTaskRecords implements TaskRecords {
     return (await this.#store.read({ from: 'tasks', where: { state } })).map(fromRow);
   }
 
-  savePush(task: string, config: Push): Promise<void> {
-    return this.#store.write([{ put: 'pushConfigs', row: { task, id: config.id, config: JSON.stringify(config) } }]);
+  savePush(task: string, config: PushConfig, told?: number, over?: boolean): Promise<void> {
+    const kept: KeptPush = { config, told, over };
+    return this.#store.write([{ put: 'pushConfigs', row: { task, id: config.id, config: JSON.stringify(kept) } }]);
   }
 
   removePush(task: string, id: string): Promise<void> {
     return this.#store.write([{ delete: 'pushConfigs', where: { task, id } }]);
   }
 
-  async pushes(task: string): Promise<Push[]> {
+  async pushes(task: string): Promise<{ config: PushConfig; told: number | undefined }[]> {
     const rows = await this.#store.read({ from: 'pushConfigs', where: { task } });
-    return rows.map(({ config }) => JSON.parse(config) as Push);
+    return rows.map((row) => readPush(row.config)).map(({ config, told }) => ({ config, told }));
+  }
+
+  async pendingPushes(): Promise<{ taskId: string; config: PushConfig; told: number }[]> {
+    const rows = await this.#store.read({ from: 'pushConfigs' });
+    return rows.flatMap(({ task: taskId, config: text }) => {
+      const { config, told, over } = readPush(text);
+      return told === undefined || over ? [] : [{ taskId, config, told }];
+    });
   }
 
   async saveSession(
@@ -101,6 +115,12 @@ export class StoreTaskRecords implements TaskRecords {
     const project = this.#profiles.of(agent)?.defaultProjectId ?? null;
     return { id, project, agent, name, prompt, source: 'agent', createdAt };
   }
+}
+
+/** Releases before progress was recorded kept the configuration alone. */
+function readPush(text: string): KeptPush {
+  const kept = JSON.parse(text) as KeptPush | PushConfig;
+  return 'url' in kept ? { config: kept } : kept;
 }
 
 /** What of a model is not in its task. */

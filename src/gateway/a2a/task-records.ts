@@ -3,6 +3,8 @@ import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
 import type { ListTasksRequest, TaskPushNotificationConfig } from '../../a2a-protocol/types.js';
 import type { Session } from './process-manager.js';
 
+export type PushConfig = TaskPushNotificationConfig & { readonly id: string };
+
 /** A task as it is kept: what it is, whose it is, who works on it. */
 export interface TaskRecord {
   /** The caller that it belongs to. */
@@ -37,7 +39,10 @@ export interface TaskRecords {
   unfinished(): Promise<TaskRecord[]>;
   /** A session that belongs to no task of these. */
   saveSession(session: Session, createdAt: number): Promise<void>;
-  savePush(taskId: string, config: TaskPushNotificationConfig & { id: string }): Promise<void>;
+  /** Saves a webhook, with the number of the last event that it was told; `over` where the task has no more for it. */
+  savePush(taskId: string, config: PushConfig, told?: number, over?: boolean): Promise<void>;
   removePush(taskId: string, id: string): Promise<void>;
-  pushes(taskId: string): Promise<(TaskPushNotificationConfig & { id: string })[]>;
+  pushes(taskId: string): Promise<{ readonly config: PushConfig; readonly told: number | undefined }[]>;
+  /** Webhooks of an earlier run that may have events to hear of yet. */
+  pendingPushes(): Promise<{ readonly taskId: string; readonly config: PushConfig; readonly told: number }[]>;
 }
