@@ -3,6 +3,9 @@ import type { AgentRegistry } from '../../a2a/registry.js';
 import {
   buildCardOfAgent,
   buildNodeCard,
+  type CardAgent,
+  type CardPersona,
+  type CardSubject,
   type CardSurroundings,
   etagOf,
   type ServedCard,
@@ -57,6 +60,28 @@ export interface PublishedCard {
   readonly etag: string;
 }
 
+/** What is known of an agent besides its card on the mesh. */
+export type AgentFacts = Partial<Omit<CardAgent, 'id' | 'persona'>> & {
+  readonly id: string;
+  readonly persona?: CardPersona | null | undefined;
+};
+
+export const NODE: CardSubject = {
+  name: 'Ecliptic',
+  description: 'A node of agents: each of its tools is a skill, and a task goes to the agent that has it.',
+};
+
+/** What every card of a node at that address says. */
+export function surroundingsAt(baseUrl: string, tenant?: string, grpc?: string): CardSurroundings {
+  return {
+    version: VERSION,
+    endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, grpc, tenant },
+    tools: [],
+    capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
+    bearerScopes: ['tasks' satisfies Scope],
+  };
+}
+
 /** The cards of this node and of its agents, made from what is really offered, signed, and kept until that changes. */
 export class Cards {
   readonly #components: CardsComponents;
@@ -83,7 +108,7 @@ export class Cards {
 
   /** The card of one agent of this node. */
   ofAgent(id: string, baseUrl: string): PublishedCard {
-    return this.#published(`agent ${id} ${baseUrl}`, () => this.#agent(id, baseUrl));
+    return this.#published(`agent ${id} ${baseUrl}`, () => this.describe({ id }, baseUrl));
   }
 
   /** For callers who have proven who they are: of the agent that they name, or of the node with what they may see. */
@@ -92,34 +117,39 @@ export class Cards {
     return this.#published(`extended ${viewer.address} ${baseUrl}`, () => this.#node(baseUrl, viewer)).signed;
   }
 
-  #node(baseUrl: string, viewer: Party): AgentCard {
-    const description = 'A node of agents: each of its tools is a skill, and a task goes to the agent that has it.';
-    return buildNodeCard({ name: 'Ecliptic', description }, this.#surroundings(baseUrl, viewer));
-  }
-
-  #agent(id: string, baseUrl: string): AgentCard {
-    const entry = this.#components.registry.ownEntry(id);
+  /** The card of an agent of this node, unsigned; what `facts` says goes before what the node knows. */
+  describe(facts: AgentFacts, baseUrl: string): AgentCard {
+    const { id } = facts;
+    const { registry, profiles } = this.#components;
+    const entry = registry.ownEntry(id);
     if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
     const { name, description } = entry.card;
-    const profile = this.#components.profiles.of(id);
-    const about = profile && {
-      mcpToolPermissions: profile.mcpToolPermissions,
-      ...(profile.persona && { persona: profile.persona }),
-      skillBundles: profile.skillBundles,
-    };
+    const profile = profiles.of(id);
+    const persona = facts.persona === undefined ? profile?.persona : facts.persona;
+    const { mcpToolPermissions = profile?.mcpToolPermissions, skillBundles = profile?.skillBundles } = facts;
     const viewer = entry.sandboxId === undefined ? ANYONE : entry;
-    return buildCardOfAgent({ id, name, description, ...about }, this.#surroundings(baseUrl, viewer, id));
+    return buildCardOfAgent(
+      {
+        id,
+        name: facts.name ?? name,
+        description: facts.description ?? description,
+        mcpToolPermissions,
+        skillBundles,
+        ...(persona && { persona }),
+      },
+      this.#surroundings(baseUrl, viewer, id),
+    );
+  }
+
+  #node(baseUrl: string, viewer: Party): AgentCard {
+    return buildNodeCard(NODE, this.#surroundings(baseUrl, viewer));
   }
 
   #surroundings(baseUrl: string, viewer: Party, tenant?: string): CardSurroundings {
     const offered = this.#components.mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
-    const grpc = this.#components.grpcAddress();
     return {
-      version: VERSION,
-      endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, grpc, tenant },
+      ...surroundingsAt(baseUrl, tenant, this.#components.grpcAddress()),
       tools: offered.map(({ owner, definition: { name, description } }) => ({ owner, name, description })),
-      capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
-      bearerScopes: ['tasks' satisfies Scope],
       issuer: this.#components.issuer,
     };
   }

@@ -54,6 +54,15 @@ describe('a task that is sent', () => {
     expect(sessions[0]!.name).toBe(`A2A Task: ${'x'.repeat(49)}`);
   });
 
+  it('is not given to an agent whose project is undefined [T-D9]', () => {
+    const { deps, sessions } = start([{ id: 'first' }, { id: 'second', defaultProjectId: 'web' }]);
+    handleTaskSend(deps, { message: 'Hello' });
+    expect(sessions).toMatchObject([{ agentId: 'second', projectId: 'web' }]);
+    expect(() => handleTaskSend(start([{ id: 'first' }]).deps, { message: 'Hello' })).toThrow(
+      'Agent with default project',
+    );
+  });
+
   it('is found by its id until everything is forgotten [GF.handleTaskGet GF.clearTaskStore]', () => {
     const { id } = handleTaskSend(start().deps, { message: 'Hello' });
     expect(handleTaskGet(id)).toMatchObject({ id });
@@ -183,7 +192,17 @@ describe('a node that is served', () => {
     } finally {
       await node.stop();
     }
-    expect(() => buildAgentCard()).toThrow(expect.objectContaining({ code: 'NODE_STOPPED' }));
+  });
+
+  it('has a card without skills where this process serves none [T-D9]', () => {
+    expect(buildAgentCard('http://example.test')).toMatchObject({
+      name: 'Ecliptic',
+      version: expect.any(String),
+      url: 'http://example.test',
+      skills: [],
+    });
+    const agent = { id: 'mars', name: 'Mars', mcpToolPermissions: ['anything'] };
+    expect(buildAgentCardForAgent(agent, 'http://example.test')).toMatchObject({ name: 'Mars', skills: [] });
   });
 });
 
@@ -210,6 +229,32 @@ describe('the card of an agent', () => {
     },
   );
 
+  it('shows what the agent’s own row and the database say of it [T-D9 GI14]', async () => {
+    const node = await createNode();
+    for (const id of ['mars', 'venus', 'earth']) node.agent({ id }).tool(`do_${id}`, {}, () => null);
+    await node.serve({ port: 0, about: { mars: { mcpToolPermissions: ['do_earth'] } } });
+    const skills = (mcpToolPermissions: readonly string[] | null | undefined) =>
+      buildAgentCardForAgent({ id: 'mars', mcpToolPermissions }).skills.map((skill) => skill.id);
+    const db = {
+      getPersona: (id: string) => (id === 'mars' ? { archetype: 'The builder' } : null),
+      getAgentBundles: () => [{ name: 'soil', tools: ['do_earth'] }],
+    };
+    try {
+      expect(skills(['venus.do_venus'])).toEqual(['venus.do_venus']);
+      expect(skills([])).toEqual([]);
+      expect(skills(null)).toEqual(['mars.do_mars']);
+      expect(skills(undefined)).toEqual(['earth.do_earth']);
+      const card = buildAgentCardForAgent({ id: 'mars', mcpToolPermissions: null }, 'http://example.test', db);
+      expect(card.description).toContain('The builder');
+      expect(card.skills.map((skill) => skill.id)).toEqual(['earth.do_earth', 'mars.do_mars']);
+      expect(() => buildAgentCardForAgent({ id: 'pluto' })).toThrow(
+        expect.objectContaining({ code: 'AGENT_NOT_FOUND' }),
+      );
+    } finally {
+      await node.stop();
+    }
+  });
+
   it('is at the address that the environment names [GC.PORT GC.BIND_HOST]', async () => {
     const node = await createNode();
     node.agent({ id: 'mars' });
@@ -234,7 +279,7 @@ const AGENTS = [
   { id: 'third', defaultProjectId: 'app' },
 ];
 
-function start(agents: readonly { id: string; defaultProjectId: string | null }[] = AGENTS) {
+function start(agents: readonly { id: string; defaultProjectId?: string | null }[] = AGENTS) {
   const runtime = new SimulatedRuntime();
   const processes = new ScriptedProcesses();
   const sessions: Session[] = [];

@@ -14,7 +14,7 @@ import type { ProcessEvent, ProcessManager, Session } from './process-manager.js
 /** Agents and sessions, as far as tasks need them. */
 export interface TaskDatabase {
   /** In the order in which they were made. */
-  listAgents(): readonly { readonly id: string; readonly defaultProjectId: string | null }[];
+  listAgents(): readonly { readonly id: string; readonly defaultProjectId?: string | null | undefined }[];
   createSession(init: Omit<Session, 'id'>): Session;
 }
 
@@ -43,14 +43,14 @@ const tasks = new Map<string, Kept>();
 export function handleTaskSend(deps: A2ATaskDeps, body: unknown): A2ATask {
   const { message, timeoutMs = TIMEOUT_MS } = read(body);
   const { db, processManager, runtime = systemRuntime() } = deps;
-  const agent = db.listAgents().find((one) => one.defaultProjectId !== null && one.defaultProjectId !== '');
-  if (!agent) throw new NotFoundError('Agent with default project');
+  const agent = db.listAgents().find(({ defaultProjectId }) => defaultProjectId);
+  if (!agent?.defaultProjectId) throw new NotFoundError('Agent with default project');
   if (tasks.size >= CAPACITY) prune();
   const at = runtime.now();
   const id = runtime.id();
   const words = { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: message }] };
   const session = db.createSession({
-    projectId: agent.defaultProjectId!,
+    projectId: agent.defaultProjectId,
     agentId: agent.id,
     name: `A2A Task: ${cutText(message, NAME_CHARS)}`,
     initialPrompt: message,
