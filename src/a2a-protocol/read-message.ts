@@ -19,9 +19,17 @@ import type { Artifact, Message, Part, Role } from './types.js';
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
 
 export function readMessage(value: unknown, place: Place): Message {
-  const from = readObject(value, place);
+  return readMessageOf(readObject(value, place), place, readId);
+}
+
+/** A message of a remote agent. Some leave its id out, as examples in the specification do; the id is empty then. */
+export function readAgentMessage(value: unknown, place: Place): Message {
+  return readMessageOf(readObject(value, place), place, (...at) => readOptionalId(...at) ?? '');
+}
+
+function readMessageOf(from: Fields, place: Place, readMessageId: typeof readId): Message {
   return compact<Message>({
-    messageId: readId(from, 'messageId', place),
+    messageId: readMessageId(from, 'messageId', place),
     role: readRole(from, place),
     parts: readParts(from, place),
     contextId: readOptionalId(from, 'contextId', place),

@@ -22,6 +22,7 @@ import {
   takeTask,
 } from './read-responses.js';
 import { readTaskSend } from './read-simple.js';
+import { messagesOf } from './simple.js';
 
 const message = { messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'hello' }] };
 
@@ -204,6 +205,24 @@ describe('an answer', () => {
     }
     expect(takeListTasksResponse({ tasks: [task] })).toMatchObject({ nextPageToken: '', totalSize: 1 });
     expect(takePushConfig({ url: 'https://a.example', taskId: 't' })).toMatchObject({ taskId: 't' });
+  });
+
+  it('may leave out ids of messages and contexts, as the specification’s examples do [T-D13]', () => {
+    const words = { role: 'ROLE_AGENT', parts: [{ text: 'Which one?' }] };
+    const status = { state: 'TASK_STATE_INPUT_REQUIRED', message: words };
+    const read = { ...status, message: { ...words, messageId: '' } };
+    expect(takeSendMessageResponse({ message: words })).toEqual({ message: read.message });
+    const task = { id: 't', status, history: [{ ...words, role: 'ROLE_USER' }] };
+    const taken = takeSendMessageResponse({ task });
+    expect(taken).toMatchObject({ task: { id: 't', contextId: '', status: read } });
+    if ('task' in taken) expect(messagesOf(taken.task)).toHaveLength(2);
+    expect(takeStreamResponse({ statusUpdate: { taskId: 't', status } })).toMatchObject({
+      statusUpdate: { taskId: 't', contextId: '', status: read },
+    });
+    const artifact = { artifactId: 'a', parts: [{ text: 'x' }] };
+    expect(takeStreamResponse({ artifactUpdate: { taskId: 't', artifact } })).toMatchObject({
+      artifactUpdate: { taskId: 't', contextId: '', artifact },
+    });
   });
 });
 

@@ -1,6 +1,6 @@
 import { EclipticError } from '../runtime/errors.js';
 import { A2A_LIMITS } from './limits.js';
-import { readArtifact, readMessage } from './read-message.js';
+import { readAgentMessage, readArtifact } from './read-message.js';
 import { readPushConfig } from './read-requests.js';
 import {
   compact,
@@ -12,6 +12,7 @@ import {
   readList,
   readMetadata,
   readObject,
+  readOptionalId,
   readOptionalText,
   refuse,
   within,
@@ -37,7 +38,7 @@ export const takePushConfig = answer<TaskPushNotificationConfig>((value) => read
 
 export const takeSendMessageResponse = answer<SendMessageResponse>((value) => {
   const [member, from] = readOneOf(value, ['task', 'message']);
-  return member === 'task' ? { task: readTask(from, member) } : { message: readMessage(from, member) };
+  return member === 'task' ? { task: readTask(from, member) } : { message: readAgentMessage(from, member) };
 });
 
 export const takeStreamResponse = answer(readStreamResponse);
@@ -66,10 +67,10 @@ export function readTask(value: unknown, place: Place): Task {
   return compact<Task>({
     id: readId(from, 'id', place),
     // The protocol lets an agent leave it out; everything here relies on it.
-    contextId: readOptionalText(from, 'contextId', place, A2A_LIMITS.idChars) ?? '',
+    contextId: readOptionalId(from, 'contextId', place) ?? '',
     status: readStatus(from.status, within(place, 'status')),
     artifacts: readMany(from, 'artifacts', place, A2A_LIMITS.artifacts, readArtifact),
-    history: readMany(from, 'history', place, A2A_LIMITS.historyMessages, readMessage),
+    history: readMany(from, 'history', place, A2A_LIMITS.historyMessages, readAgentMessage),
     metadata: readMetadata(from, 'metadata', place),
   });
 }
@@ -81,7 +82,8 @@ export function readStatus(value: unknown, place: Place): TaskStatus {
   const { message } = from;
   return compact<TaskStatus>({
     state,
-    message: message === undefined || message === null ? undefined : readMessage(message, within(place, 'message')),
+    message:
+      message === undefined || message === null ? undefined : readAgentMessage(message, within(place, 'message')),
     timestamp: readOptionalTimestamp(from.timestamp, within(place, 'timestamp')),
   });
 }
@@ -92,7 +94,7 @@ export function readStreamResponse(value: unknown): StreamResponse {
     case 'task':
       return { task: readTask(from, member) };
     case 'message':
-      return { message: readMessage(from, member) };
+      return { message: readAgentMessage(from, member) };
     case 'statusUpdate':
       return { statusUpdate: readStatusUpdate(from, member) };
     case 'artifactUpdate':
@@ -104,7 +106,7 @@ function readStatusUpdate(value: unknown, place: Place): TaskStatusUpdateEvent {
   const from = readObject(value, place);
   return compact<TaskStatusUpdateEvent>({
     taskId: readId(from, 'taskId', place),
-    contextId: readId(from, 'contextId', place),
+    contextId: readOptionalId(from, 'contextId', place) ?? '',
     status: readStatus(from.status, within(place, 'status')),
     metadata: readMetadata(from, 'metadata', place),
   });
@@ -114,7 +116,7 @@ function readArtifactUpdate(value: unknown, place: Place): TaskArtifactUpdateEve
   const from = readObject(value, place);
   return compact<TaskArtifactUpdateEvent>({
     taskId: readId(from, 'taskId', place),
-    contextId: readId(from, 'contextId', place),
+    contextId: readOptionalId(from, 'contextId', place) ?? '',
     artifact: readArtifact(from.artifact, within(place, 'artifact')),
     append: readFlag(from, 'append', place),
     lastChunk: readFlag(from, 'lastChunk', place),

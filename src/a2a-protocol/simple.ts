@@ -40,7 +40,9 @@ export function projectTask(task: Task, { sessionId, createdAt }: SimpleFacts): 
 /** Every message of a task in order; the latest may stand in its status only. */
 export function messagesOf(task: Task): readonly Message[] {
   const { history = [], status } = task;
-  if (!status.message || history.some(({ messageId }) => messageId === status.message!.messageId)) return history;
+  // A message without an id cannot be recognized in the history.
+  const { messageId: latest } = status.message ?? {};
+  if (!status.message || (latest && history.some(({ messageId }) => messageId === latest))) return history;
   return [...history, status.message];
 }
 

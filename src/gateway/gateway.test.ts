@@ -46,10 +46,13 @@ describe('who comes in', () => {
   it.each([
     ['a Host of somebody else', { host: 'evil.example' }],
     ['a Host that begins like this one', { host: '127.0.0.1.evil.example' }],
+    ['a Host with a user before it', { host: 'evil@127.0.0.1' }],
+    ['a Host with a path after it', { host: '127.0.0.1/x' }],
+    ['an Origin with a user before it', { origin: 'http://evil@127.0.0.1' }],
     ['an Origin of somebody else', { origin: 'http://evil.example' }],
     ['an Origin that hides', { origin: 'null' }],
     ['an Origin that begins like this one', { origin: 'http://localhost.evil.example' }],
-  ])('is refused with %s, token or not [MC6]', async (_, headers) => {
+  ])('is refused with %s, token or not [MC6 T-D13]', async (_, headers) => {
     const { gateway } = await start();
     const answer = await raw(gateway, { headers: { ...bearer(gateway.tokens.owners), ...headers } });
     expect([answer.status, answer.json]).toEqual([
@@ -57,6 +60,16 @@ describe('who comes in', () => {
       { error: { code: 'HOST_REFUSED', message: expect.any(String) } },
     ]);
     expect((await raw(gateway, { path: '/health', headers })).status).toBe(403);
+  });
+
+  it('is refused with two Hosts, although the first is right [T-D13]', async () => {
+    const { gateway } = await start();
+    const { hostname, port, host } = new URL(gateway.url);
+    const socket = connectSocket(Number(port), hostname);
+    socket.end(`GET /health HTTP/1.1\r\nHost: ${host}\r\nhOST: evil.example\r\nConnection: close\r\n\r\n`);
+    let answer = '';
+    for await (const chunk of socket) answer += chunk;
+    expect(answer).toMatch(/^HTTP\/1.1 403 /);
   });
 
   it('may name the node by any of its names [MC6]', async () => {

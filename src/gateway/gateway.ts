@@ -98,6 +98,7 @@ export class Gateway {
     const principals = new Principals({ tokens: this.tokens, registry, open, jwt });
     const health: Route = {
       path: '/health',
+      exact: true,
       public: true,
       serve: ({ response }) => sendJson(response, 200, { status: 'ok' }),
     };
@@ -165,7 +166,7 @@ export class Gateway {
 
   /** The node's card, as anyone gets it. */
   get card(): ServedCard {
-    return this.#a2a.cards.ofNode(this.url).card;
+    return this.#a2a.cards.ofNode(this.url).merged;
   }
 
   get mcpUrl(): string {

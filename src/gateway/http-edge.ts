@@ -19,6 +19,8 @@ export interface Exchange {
 /** Serves one path, or everything below it. Answers every request itself; what it throws is answered as JSON. */
 export interface Route {
   readonly path: string;
+  /** Serves that path alone, and nothing below it. */
+  readonly exact?: boolean;
   /** May be asked without a token. */
   readonly public?: boolean;
   /** What a token must have been given for, where it was given for something in particular. */
@@ -126,7 +128,7 @@ export class HttpEdge {
   #take(request: IncomingMessage, response: EdgeResponse): void {
     response.on('error', this.#broke);
     const { path, query } = readUrl(request.url);
-    const route = this.#routes.find((one) => isAt(path, one.path));
+    const route = this.#routes.find((one) => (one.exact ? path === one.path : isAt(path, one.path)));
     // A route that fails takes down its own answer, never the server.
     void this.#serve(route, { request, response, path, query }).catch((thrown) => {
       const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
@@ -165,8 +167,9 @@ export class HttpEdge {
   }
 
   /** Against DNS rebinding: a page that got a name of its own to point here still sends that name. */
-  #knowsHost({ headers }: IncomingMessage): boolean {
+  #knowsHost({ headers, rawHeaders }: IncomingMessage): boolean {
     const { host = '', origin } = headers;
+    if (hasTwoHosts(rawHeaders)) return false;
     // Nearly everyone says the same as the one before.
     if (host !== this.#goodHost) {
       if (!this.#hosts.has(hostnameOf(`http://${host}`))) return false;
@@ -190,7 +193,21 @@ function challengeFor(
 
 const NOBODY: Party = Object.freeze({ address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined });
 
+/** Two of them mean one thing to a proxy and another to us (RFC 9112, 3.2). */
+function hasTwoHosts(rawHeaders: readonly string[]): boolean {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
+  }
+  return hosts > 1;
+}
+
+/** A scheme, a name and perhaps a port: nothing that stands before, as in `user@name`, or after. */
+const ORIGIN = /^https?:\/\/[\w.:[\]-]+$/i;
+
 function hostnameOf(url: string): string {
+  if (!ORIGIN.test(url)) return '';
   try {
     return new URL(url).hostname;
   } catch {

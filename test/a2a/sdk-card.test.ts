@@ -1,11 +1,12 @@
 import { createPublicKey, generateKeyPairSync, type JsonWebKey } from 'node:crypto';
 import { AgentCard, generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk';
-import { ClientFactory, JsonRpcTransportFactory } from '@a2a-js/sdk/client';
+import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory } from '@a2a-js/sdk/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifyCard } from '../../src/a2a-protocol/card-signature.js';
 import type { Jwk } from '../../src/a2a-protocol/jws.js';
 import { takeAgentCard } from '../../src/a2a-protocol/read-card.js';
-import { TaskNode } from './task-node.js';
+import { protoJsonFaults } from './strict-proto-json.js';
+import { eventsOf, said, TaskNode } from './task-node.js';
 
 let served: TaskNode;
 
@@ -26,6 +27,54 @@ async function verify(card: unknown): Promise<void> {
     createPublicKey({ key: keys.find((key) => key.kid === kid)!, format: 'jwk' }) as never;
   await verifyAgentCardSignature(keyOf)(card as AgentCard);
 }
+
+describe('a card', () => {
+  it.each(['/.well-known/agent-card.json', '/api/agents/tooled/agent-card', '/api/agents/plain/agent-card'])(
+    'at %s is in the version that its reader names, and passes a strict reader of 1.0 [T-D11]',
+    async (path) => {
+      const read = async (headers: Record<string, string>, query = '') => {
+        const answer = await served.get(`${path}${query}`, headers);
+        return {
+          etag: answer.headers.get('etag'),
+          vary: answer.headers.get('vary'),
+          card: (await answer.json()) as object,
+        };
+      };
+      const modern = await read({});
+      expect(protoJsonFaults('AgentCard', modern.card)).toEqual([]);
+      expect(takeAgentCard(modern.card).supportedInterfaces.map(({ protocolVersion }) => protocolVersion)).toContain(
+        '0.3',
+      );
+      expect(await read({ 'A2A-Version': '' }, '?A2A-Version=1.0')).toEqual(modern);
+      expect(await read({ 'A2A-Version': '7.0' })).toEqual(modern);
+      // One that names no version reads 0.3, and finds the endpoint where 0.3 has it.
+      const old = await read({ 'A2A-Version': '' });
+      expect(old.card).toMatchObject({ protocolVersion: '0.3', url: expect.stringContaining('/a2a/rpc') });
+      expect(protoJsonFaults('AgentCard', old.card)).toContain('AgentCard.url is unknown');
+      expect(await read({ 'A2A-Version': '0.3' })).toEqual(old);
+      expect(old.etag).not.toBe(modern.etag);
+      expect([old.vary, modern.vary]).toEqual(['A2A-Version', 'A2A-Version']);
+      const resolver = new DefaultAgentCardResolver();
+      if (path.startsWith('/.')) expect((await resolver.resolve(served.url)).name).toBe('Ecliptic');
+    },
+  );
+
+  it('of the extended kind, and every other answer, passes a strict reader of 1.0 [T-D11]', async () => {
+    expect(protoJsonFaults('AgentCard', await served.result('GetExtendedAgentCard', {}))).toEqual([]);
+    for (const tenant of ['echo', 'asker', 'quick', 'broken', 'writer']) {
+      const answer = await served.result('SendMessage', { ...said('x'), tenant });
+      expect(protoJsonFaults('SendMessageResponse', answer)).toEqual([]);
+      const stream = await served.post('/a2a/v1/message:stream', { ...said('x'), tenant });
+      for await (const { data } of eventsOf(stream)) {
+        expect(protoJsonFaults('StreamResponse', data)).toEqual([]);
+        if (data.statusUpdate?.status.state === 'TASK_STATE_INPUT_REQUIRED') break;
+      }
+    }
+    expect(protoJsonFaults('ListTasksResponse', await served.result('ListTasks', { includeArtifacts: true }))).toEqual(
+      [],
+    );
+  });
+});
 
 describe('the official SDK', () => {
   // `plain` has no tools: the list of its skills is empty.

@@ -364,6 +364,47 @@ describe('JSON-RPC', () => {
   });
 });
 
+describe('a JSON-RPC notification', () => {
+  it('is performed and gets no answer, be it right or wrong [T-D13]', async () => {
+    const notify = async (method: string, params: object) => {
+      const answer = await served.post('/a2a/rpc', { jsonrpc: '2.0', method, params });
+      return [answer.status, await answer.text()];
+    };
+    const id = await served.hold('notified');
+    expect(await notify('CancelTask', { id })).toEqual([204, '']);
+    await served.inState(id, 'TASK_STATE_CANCELED');
+    expect(await notify('SendMessage', { ...said('go on'), tenant: 'slow' })).toEqual([204, '']);
+    await served.begun('go on');
+    const other = await served.hold('streamed to nobody');
+    expect(await notify('SubscribeToTask', { id: other })).toEqual([204, '']);
+    expect(await notify('NoSuchThing', {})).toEqual([204, '']);
+    expect(await notify('GetTask', {})).toEqual([204, '']);
+    // What is no request at all is answered, to nobody's id.
+    const answer = await served.post('/a2a/rpc', { method: 'GetTask' });
+    expect(await answer.json()).toMatchObject({ id: null, error: { code: -32600 } });
+  });
+});
+
+describe('a public document', () => {
+  it('is at its own path, and at none below it [T-G2]', async () => {
+    const get = (path: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const { hostname: host, port } = new URL(served.url);
+        const request = httpRequest({ host, port, path }, (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        });
+        request.on('error', reject);
+        request.end();
+      });
+    for (const path of ['/.well-known/agent-card.json', '/.well-known/jwks.json', '/health']) {
+      expect(await get(path)).toBe(200);
+      expect(await get(`${path}?x=1`)).toBe(200);
+      for (const below of ['/../../x', '/', '/x']) expect(await get(`${path}${below}`), below).toBe(401);
+    }
+  });
+});
+
 describe('the HTTP binding', () => {
   it('says every error as google.rpc.Status with an ErrorInfo, in its own media type [A2A-1.9.10 A2A-1.9.18]', async () => {
     const answers = await Promise.all([

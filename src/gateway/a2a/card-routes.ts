@@ -1,7 +1,9 @@
 import { matchesEtag } from '../../a2a-protocol/card.js';
+import { VERSION_HEADER } from '../../a2a-protocol/version.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { type Exchange, type Route, sendJson } from '../http-edge.js';
 import type { Cards, PublishedCard } from './cards.js';
+import { speaksV03 } from './request-context.js';
 
 const MAX_AGE_S = 300;
 
@@ -10,11 +12,13 @@ export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
   return [
     {
       path: '/.well-known/agent-card.json',
+      exact: true,
       public: true,
       serve: (exchange) => answer(exchange, cards.ofNode(baseUrl())),
     },
     {
       path: '/.well-known/jwks.json',
+      exact: true,
       public: true,
       serve: ({ response }) => sendJson(response, 200, cards.keys),
     },
@@ -30,8 +34,17 @@ export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
   ];
 }
 
-function answer({ request, response }: Exchange, { card, etag }: PublishedCard): void {
-  const headers = { ETag: etag, 'Cache-Control': `public, max-age=${MAX_AGE_S}`, 'Access-Control-Allow-Origin': '*' };
+/** In the version that the reader names; one that names none reads 0.3, as in every request. */
+function answer(exchange: Exchange, { signed, etag: ownEtag, merged, mergedEtag }: PublishedCard): void {
+  const { request, response } = exchange;
+  const old = speaksV03(exchange);
+  const [card, etag] = old ? [merged, mergedEtag] : [signed, ownEtag];
+  const headers = {
+    ETag: etag,
+    Vary: VERSION_HEADER,
+    'Cache-Control': `public, max-age=${MAX_AGE_S}`,
+    'Access-Control-Allow-Origin': '*',
+  };
   if (matchesEtag(request.headers['if-none-match'], etag)) {
     response.writeHead(304, headers);
     response.end();

@@ -53,11 +53,12 @@ export const EXTENSIONS: readonly AgentExtension[] = [
 const ANYONE: Party = { address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined };
 
 export interface PublishedCard {
-  /** As 1.0 has it. */
+  /** As 1.0 has it, and nothing else: strict readers refuse unknown fields. */
   readonly signed: AgentCard;
-  /** With what 0.3's readers look for besides. */
-  readonly card: ServedCard;
   readonly etag: string;
+  /** With the fields that readers of 0.3 and of the simple interface look for. */
+  readonly merged: ServedCard;
+  readonly mergedEtag: string;
 }
 
 /** What is known of an agent besides its card on the mesh. */
@@ -167,8 +168,8 @@ export class Cards {
     const known = this.#made.get(key);
     if (known) return known;
     const signed = this.#signer.sign(build());
-    const card = toServedCard(signed);
-    const published = { signed, card, etag: etagOf(card) };
+    const merged = toServedCard(signed);
+    const published = { signed, etag: etagOf(signed), merged, mergedEtag: etagOf(merged) };
     this.#made.set(key, published);
     return published;
   }

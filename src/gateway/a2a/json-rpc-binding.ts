@@ -1,13 +1,21 @@
-import { idOf, jsonRpcError, jsonRpcResult, parseJson, readJsonRpcRequest } from '../../a2a-protocol/json-rpc.js';
-import { methodOf } from '../../a2a-protocol/methods.js';
+import {
+  idOf,
+  type JsonRpcId,
+  type JsonRpcRequest,
+  jsonRpcError,
+  jsonRpcResult,
+  parseJson,
+  readJsonRpcRequest,
+} from '../../a2a-protocol/json-rpc.js';
+import { type Method, methodOf } from '../../a2a-protocol/methods.js';
 import type { AgentExtension, Metadata } from '../../a2a-protocol/types.js';
 import { fromV03Params, toV03Error, toV03Result } from '../../a2a-protocol/v03-requests.js';
-import { EclipticError } from '../../runtime/errors.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { type Exchange, type Route, sendJson } from '../http-edge.js';
 import { readBody } from '../request-body.js';
 import { streamEvents } from './event-stream.js';
-import type { Operations } from './operations.js';
+import type { Operations, Outcome } from './operations.js';
 import { contextOf, speaksV03, versionOf } from './request-context.js';
 
 export interface BindingComponents {
@@ -32,7 +40,9 @@ export class JsonRpcBinding implements Route {
     let body: unknown;
     try {
       body = parseJson((await readBody(request)).toString());
-      await this.#answer(exchange, body);
+      const call = readJsonRpcRequest(body);
+      if (call.id === undefined) this.#hear(exchange, call);
+      else await this.#answer(exchange, call, call.id);
     } catch (error) {
       if (response.headersSent) {
         response.destroy();
@@ -49,18 +59,35 @@ export class JsonRpcBinding implements Route {
     }
   }
 
-  async #answer(exchange: Exchange, body: unknown): Promise<void> {
-    const { runtime, operations, extensions } = this.#components;
-    const { id = null, method: name, params } = readJsonRpcRequest(body);
+  async #answer(exchange: Exchange, call: JsonRpcRequest, id: JsonRpcId): Promise<void> {
+    const { method, old, outcome } = await this.#perform(exchange, call);
+    const shown = (result: unknown) => jsonRpcResult(id, old ? toV03Result(method, result) : result);
+    if ('stream' in outcome) await streamEvents(this.#components.runtime, exchange.response, outcome.stream, shown);
+    else sendJson(exchange.response, 200, shown(outcome.result));
+  }
+
+  /** A notification is performed, and gets no answer, not even where it is wrong. */
+  #hear(exchange: Exchange, call: JsonRpcRequest): void {
+    const { logger } = this.#components.runtime;
+    this.#perform(exchange, call).then(
+      ({ outcome }) => void ('stream' in outcome && outcome.stream.events.return?.()),
+      (error) => logger.debug({ method: call.method, reason: describeError(error) }, 'JSON-RPC notification failed'),
+    );
+    exchange.response.writeHead(204);
+    exchange.response.end();
+  }
+
+  async #perform(
+    exchange: Exchange,
+    { method: name, params }: JsonRpcRequest,
+  ): Promise<{ method: Method; old: boolean; outcome: Outcome }> {
+    const { operations, extensions } = this.#components;
     const old = versionOf(exchange) === '0.3';
     const method = methodOf(name, old ? '0.3' : '1.0');
     const tenant = tenantAt(exchange.path.slice(this.path.length));
     const read = { ...((old ? fromV03Params(method, params ?? {}) : params) as object | undefined), ...tenant };
     const { terms } = contextOf(exchange, extensions, metadataIn(read));
-    const outcome = await operations.perform(method, read, terms);
-    const shown = (result: unknown) => jsonRpcResult(id, old ? toV03Result(method, result) : result);
-    if ('stream' in outcome) await streamEvents(runtime, exchange.response, outcome.stream, shown);
-    else sendJson(exchange.response, 200, shown(outcome.result));
+    return { method, old, outcome: await operations.perform(method, read, terms) };
   }
 }
 
