@@ -46,6 +46,7 @@ import type { ProviderRegistry } from './providers/provider-registry.js';
 import { reportActions, reportCredentials } from './records/guarded-events.js';
 import { EclipticError, toEclipticError } from './runtime/errors.js';
 import type { Runtime } from './runtime/runtime.js';
+import { lacksMark } from './store/files.js';
 import { SqliteStore } from './store/sqlite-store.js';
 
 export interface HostInit {
@@ -195,6 +196,12 @@ export class Host {
       const belongings = { lock, children, approvals, pins: new Pins({ folder: dataFolder }), dataFolder, config, env };
       const { tiers, sandbox, state, limits } = config;
       const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
+      if (lacksMark(dataFolder)) {
+        runtime.logger.warn(
+          { folder: dataFolder },
+          'store.mark is missing: losses before this start cannot be detected',
+        );
+      }
       const store = await SqliteStore.open(dataFolder);
       try {
         const node = new EclipticNode({ runtime, tiers, sandbox, state, limits, network, store });

@@ -1,6 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, watch, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  watch,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,6 +47,22 @@ afterEach(async () => {
 const KEPT = ['node.key', 'store.db', 'store.lock', 'store.mark'];
 
 describe('a host', () => {
+  it('closes a key that others can read, and says so and that the store’s mark is missing [T-F14]', async () => {
+    await (await start()).stop();
+    chmodSync(join(data, 'node.key'), 0o644);
+    rmSync(join(data, 'store.mark'));
+    const said: string[] = [];
+    const runtime = new ObservedRuntime();
+    runtime.logger.warn = (_fields: unknown, message: string) => void said.push(message);
+    await (await start({ runtime })).stop();
+    expect(statSync(join(data, 'node.key')).mode & 0o777).toBe(0o600);
+    expect(said).toContainEqual(expect.stringMatching(/^key file was open to other users/));
+    expect(said).toContainEqual(expect.stringMatching(/^store.mark is missing/));
+    said.length = 0;
+    await (await start({ runtime })).stop();
+    expect(said).toEqual([]);
+  });
+
   it('started and stopped again and again leaves no socket, lock, handle or listener', {
     timeout: 300_000,
   }, async () => {
@@ -233,7 +260,7 @@ class ObservedRuntime implements Runtime {
 
   constructor({ hurry = 1 }: { hurry?: number } = {}) {
     this.#hurry = hurry;
-    this.logger = this.#runtime.logger;
+    this.logger = { ...this.#runtime.logger };
   }
 
   now() {

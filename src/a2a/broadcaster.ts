@@ -41,12 +41,12 @@ export class Broadcaster {
     if (elsewhere.length > 0) {
       dispatcher.run();
       return this.#carryAll(envelope, source, elsewhere, counts).then((carried) =>
-        reporter.broadcast(envelope, source, [...here, ...carried], counts, started),
+        seenBy(source, reporter.broadcast(envelope, source, [...here, ...carried], counts, started)),
       );
     }
     const result = reporter.broadcast(envelope, source, here, counts, started);
     dispatcher.run();
-    return result;
+    return seenBy(source, result);
   }
 
   /** Sorts everyone else into here, elsewhere, withheld and failed. Delivers nothing yet. */
@@ -94,4 +94,14 @@ export class Broadcaster {
     counts.failed += targets.length - carried.length;
     return carried;
   }
+}
+
+/** To a sandboxed sender, agents beyond its sandbox do not exist; events and the audit log have them all. */
+function seenBy(source: RegistryEntry, result: RoutingResult): RoutingResult {
+  const hidden = result.broadcast?.withheldByCode.SANDBOX_VIOLATION;
+  if (source.sandboxId === undefined || hidden === undefined) return result;
+  const { recipients, withheld, withheldByCode, ...counts } = result.broadcast!;
+  const { SANDBOX_VIOLATION: _, ...others } = withheldByCode;
+  const view = { ...counts, recipients: recipients - hidden, withheld: withheld - hidden, withheldByCode: others };
+  return { ...result, broadcast: view };
 }

@@ -209,7 +209,8 @@ export class A2ARouter {
   admit(envelope: ValidEnvelope): () => void {
     const started = this.#reporter.startTimed();
     const source = this.#registry.resolve(envelope.sender);
-    const target = this.#registry.resolve(envelope.recipient);
+    const target = this.#lookUp(envelope.recipient, source);
+    if (target instanceof EclipticError) throw target;
     const thread = this.#admission.threadOf(envelope);
     const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
     const failure =
@@ -452,14 +453,27 @@ export class A2ARouter {
     return this.#reporter.refused(envelope, envelope.recipient, failure, started);
   }
 
-  /** The slow half of finding a target; an ambiguous id names only candidates that the sender may discover. */
+  /**
+   * The slow half of finding a target; an ambiguous id names only candidates that the sender may discover. To a
+   * sandboxed sender, an agent that is hidden from it and one that does not exist look the same.
+   */
   #lookUp(agentId: string, source: RegistryEntry): RegistryEntry | EclipticError {
     try {
-      return this.#registry.candidate(agentId, source);
+      const found = this.#registry.candidate(agentId, source);
+      if (source.sandboxId === undefined || this.#policy.mayDiscover(source, found)) return found;
+      return this.#beyondSandbox(agentId, source) ?? found;
     } catch (error) {
-      if (error instanceof EclipticError) return error;
-      throw error;
+      if (!(error instanceof EclipticError)) throw error;
+      return (error.code === 'AGENT_NOT_FOUND' && this.#beyondSandbox(agentId, source)) || error;
     }
+  }
+
+  /** The refusal of a message to an agent outside the sender's sandbox that would have this name. */
+  #beyondSandbox(agentId: string, source: RegistryEntry): EclipticError | undefined {
+    const outside = { address: agentId, node: undefined, tier: source.tier, sandboxId: undefined } as const;
+    const decision = this.#policy.ask(source, outside, 'notification');
+    if (decision.allowed || decision.code !== 'SANDBOX_VIOLATION') return undefined;
+    return new EclipticError(decision.code, decision.reason, { sender: source.address, recipient: agentId });
   }
 }
 

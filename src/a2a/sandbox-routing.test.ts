@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { arbSandboxConfig } from '../../test/generators.js';
 import { introduce, type Mesh, startMesh, startPair } from '../../test/mesh-fixture.js';
 import { buildCard } from '../agent/agent-init.js';
-import type { AgentCard, SandboxRoutingConfig } from './schemas.js';
+import type { AgentCard, EnvelopeMetadata, SandboxRoutingConfig } from './schemas.js';
 
 interface Member {
   id: string;
@@ -76,13 +76,13 @@ describe('a message from inside a sandbox', () => {
         expect(mesh.eventsOf('security').map(({ recipient, code }) => [recipient, code])).toEqual(
           withheld.map((id) => [id, 'SANDBOX_VIOLATION']),
         );
-        expect(result.broadcast).toEqual({
-          recipients: others.length,
-          delivered: reached.length,
-          withheld: withheld.length,
-          failed: 0,
-          withheldByCode: withheld.length > 0 ? { SANDBOX_VIOLATION: withheld.length } : {},
-        });
+        // The sender learns of those it may reach; the events have all.
+        const counts = { delivered: reached.length, failed: 0 };
+        const view = { ...counts, recipients: reached.length, withheld: 0, withheldByCode: {} };
+        expect(result.broadcast).toEqual(view);
+        const all = { ...counts, recipients: others.length, withheld: withheld.length };
+        const [decision] = mesh.eventsOf('routing-decision');
+        expect(decision).toMatchObject({ broadcast: all });
       }),
       { numRuns: 200 },
     );
@@ -104,6 +104,31 @@ describe('a message from inside a sandbox', () => {
     );
   });
 
+  it('learns nothing of others: hidden and unknown agents are the same to it [T-F14]', async () => {
+    const { here, there } = await startPair();
+    here.join('inmate', { sandbox: 'red' });
+    here.join('hidden');
+    there.join('remote');
+    introduce(here, there);
+    const told = async (recipient: string, metadata?: EnvelopeMetadata) => {
+      const { latencyMs: _, ...result } = await here.send('inmate', recipient, { type: 'request', metadata });
+      return JSON.parse(JSON.stringify(result).replaceAll(recipient, 'NAME'));
+    };
+    const unknown = await told('unknown');
+    expect(unknown).toMatchObject({ delivered: false, error: 'SANDBOX_VIOLATION' });
+    for (const name of ['hidden', 'remote']) expect(await told(name)).toEqual(unknown);
+    expect(await told('remote@there')).toEqual(await told('unknown@there'));
+    expect(await told('hidden@here')).toEqual(await told('unknown@here'));
+    expect((await here.send('hidden', 'unknown')).error).toBe('AGENT_NOT_FOUND');
+    expect((await here.send('inmate', '*')).broadcast).toEqual({
+      recipients: 0,
+      delivered: 0,
+      withheld: 0,
+      failed: 0,
+      withheldByCode: {},
+    });
+  });
+
   it('stays inside as a reply too, though one from outside may come in [R10.1 E.SANDBOX_VIOLATION]', async () => {
     const mesh = await startMesh();
     mesh.join('outside');
@@ -120,7 +145,7 @@ describe('a message from inside a sandbox', () => {
     mesh.join('mate', { sandbox: 'red' });
     mesh.join('outside');
     const result = await mesh.send('warden', '*');
-    expect(result.broadcast).toMatchObject({ delivered: 1, withheld: 1, withheldByCode: { SANDBOX_VIOLATION: 1 } });
+    expect(result.broadcast).toMatchObject({ recipients: 1, delivered: 1, withheld: 0, withheldByCode: {} });
     expect(mesh.inbox('outside')).toEqual([]);
   });
 

@@ -1,5 +1,5 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -45,6 +45,7 @@ export class Identity {
     const file = join(folder, name);
     try {
       if (!existsSync(file)) writePrivately(file, Buffer.from(runtime.bytes(SEED_BYTES)).toString('hex'));
+      makePrivate(file, runtime);
       const text = readFileSync(file, 'utf8').trim();
       if (NODE_KEY.test(text)) return new Identity(Buffer.from(text, 'hex'));
     } catch (error) {
@@ -69,6 +70,15 @@ export class Identity {
   sign(purpose: string, value: unknown): string {
     return sign(null, statement(purpose, value), this.#private).toString('base64url');
   }
+}
+
+/** A key that others could read is closed to them, and its owner is told: they may have it. */
+function makePrivate(file: string, runtime: Runtime): void {
+  const mode = statSync(file).mode & 0o777;
+  if (process.platform === 'win32' || (mode & 0o077) === 0) return;
+  chmodSync(file, 0o600);
+  const was = mode.toString(8).padStart(4, '0');
+  runtime.logger.warn({ file, mode: was }, 'key file was open to other users; its mode is 0600 now');
 }
 
 /** Points of small order, without their sign: for these, one signature fits every message. */

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const PAGE_BYTES = 4096;
@@ -27,6 +27,12 @@ export function storeFiles(folder: string): StoreFiles {
     mark: join(folder, 'store.mark'),
     lock: join(folder, 'store.lock'),
   };
+}
+
+/** Is there a store without its mark? Then nothing shows whether all that was on disk is still there. */
+export function lacksMark(folder: string): boolean {
+  const { database, mark, journal } = storeFiles(folder);
+  return existsSync(database) && !existsSync(mark) && !existsSync(journal);
 }
 
 /** Makes sure that the names in a folder survive a power cut. */
