@@ -3,8 +3,8 @@ import type { Command } from './command.js';
 import { usage } from './output.js';
 
 export const command: Command = {
-  summary: 'make, list and revoke tokens for HTTP callers',
-  usage: 'token create NAME [--sandbox ID] [--scope tasks|tools] | token list | token revoke ID',
+  summary: 'make, list and revoke tokens for HTTP callers, or replace your own',
+  usage: 'token create NAME [--sandbox ID] [--scope tasks|tools] | token list | token revoke ID | token rotate',
   options: { sandbox: { type: 'string' }, scope: { type: 'string' } },
   optionHelp: [
     ['NAME', 'the name that its bearer goes by'],
@@ -12,7 +12,12 @@ export const command: Command = {
     ['--scope SCOPE', 'what it may be used for alone: tasks (A2A) or tools (MCP), or both with a comma'],
   ],
   words: [1, 2],
-  examples: ['ecliptic token create alice', 'ecliptic token create ci --sandbox build', 'ecliptic token revoke alice'],
+  examples: [
+    'ecliptic token create alice',
+    'ecliptic token create ci --sandbox build',
+    'ecliptic token revoke alice',
+    'ecliptic token rotate',
+  ],
   async run({ connect, values, words, output }) {
     const [verb, subject] = words;
     const { sandbox, scope: scopes } = values;
@@ -43,6 +48,9 @@ export const command: Command = {
     } else if (verb === 'revoke' && subject !== undefined) {
       const row = await (await connect()).call<TokenRow>('token.revoke', { token: subject });
       output.value(row, () => `The token ${row.id} of ${row.name} is revoked.`);
+    } else if (verb === 'rotate' && subject === undefined) {
+      const made = await (await connect()).call<{ token: string }>('token.rotate');
+      output.value(made, () => `${made.token}\n\nThis is your token from now on; the one before has ended.`);
     } else throw usage(`usage: ecliptic ${command.usage}`);
   },
 };

@@ -72,6 +72,9 @@ export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Re
     'token.list'() {
       return gateway().tokens.list;
     },
+    'token.rotate'() {
+      return { token: gateway().rotateOwners() };
+    },
     'token.revoke'(params) {
       return gateway().revoke(new Params(params).string('token'));
     },

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import { type AddressInfo, connect as connectSocket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -113,6 +113,28 @@ describe('who comes in', () => {
     for (const name of ['operator', 'guest', 'a b', '']) {
       expect(() => gateway.tokens.create(name)).toThrow(expect.objectContaining({ code: 'USAGE' }));
     }
+  });
+
+  it('is the owner by a token that outlives a restart and can be replaced, whatever the node’s key is [T-F14]', async () => {
+    const folder = temporaryFolder();
+    const { gateway, node } = await start({ folder });
+    const before = gateway.tokens.owners;
+    expect(statSync(join(folder, 'owner.token')).mode & 0o777).toBe(0o600);
+    expect((await raw(gateway, { headers: bearer(before) })).status).not.toBe(401);
+    const after = gateway.rotateOwners();
+    expect(after).not.toBe(before);
+    expect((await raw(gateway, { headers: bearer(before) })).status).toBe(401);
+    expect((await raw(gateway, { headers: bearer(after) })).status).not.toBe(401);
+    await node.stop();
+    const again = await start({ folder });
+    expect(again.gateway.tokens.owners).toBe(after);
+    writeFileSync(join(folder, 'owner.token'), 'short');
+    await again.node.stop();
+    await expect(start({ folder })).rejects.toMatchObject({ code: 'DATA_FOLDER' });
+  });
+
+  it('cannot come over gRPC without TLS from another machine [T-G4]', async () => {
+    await expect(start({ host: '0.0.0.0', grpc: { port: 0 } })).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
   });
 
   it('sees and calls, with a sandboxed token, its subset only; each attempt is one security event [MC2]', async () => {

@@ -78,7 +78,7 @@ export class Gateway {
   readonly #a2a: A2AEdge;
 
   private constructor(components: GatewayComponents, init: GatewayInit) {
-    const { runtime, registry, mcp, identity } = components;
+    const { runtime, registry, mcp } = components;
     const { port = PORT, host = HOST, hosts = [], open = false, names = 'safe', folder } = init;
     if (open && !isLoopback(host)) {
       throw new EclipticError('INVALID_CONFIG', `an open node listens on loopback only, not at ${host}`, {
@@ -92,7 +92,7 @@ export class Gateway {
     }
     this.#host = host;
     this.style = names;
-    this.tokens = new Tokens({ runtime, identity, folder });
+    this.tokens = new Tokens({ runtime, folder });
     this.#mcp = new McpEndpoint({ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION });
     const jwt = init.jwt && new TokenVerifier(runtime, init.jwt);
     const principals = new Principals({ tokens: this.tokens, registry, open, jwt });
@@ -157,6 +157,12 @@ export class Gateway {
     const row = this.tokens.revoke(idOrName);
     this.#admission.dismiss(row.id);
     return row;
+  }
+
+  /** Replaces the owner's token; what its bearer has open ends. */
+  rotateOwners(): string {
+    this.#admission.dismiss(this.tokens.rotateOwners());
+    return this.tokens.owners;
   }
 
   /** Every caller's tasks, for the owner. */

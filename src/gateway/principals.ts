@@ -44,7 +44,7 @@ export class Principals {
     const [, secret] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
     if (secret === undefined) return undefined;
     if (jwt && TokenVerifier.isOne(secret)) return this.#bearerOf(jwt, secret);
-    if (tokens.isOwners(secret)) return { principal: OPERATOR };
+    if (tokens.isOwners(secret)) return { principal: OPERATOR, token: tokens.ownersId };
     const token = tokens.find(secret);
     if (!token) return undefined;
     // A token in the name of an agent of this node is in that agent's sandbox, unless it says another.

@@ -3,7 +3,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { LIMITS } from '../a2a/limits.js';
-import type { Identity } from '../membership/identity.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { writePrivately } from '../store/private-file.js';
@@ -32,22 +31,24 @@ export type TokenRow = Omit<Token, 'hash'>;
 
 export interface TokensComponents {
   runtime: Runtime;
-  identity: Identity;
   /** Where the tokens are kept. Without one they end with the process. */
   folder: string | undefined;
 }
 
 const FILE = 'tokens.json';
+const OWNERS_FILE = 'owner.token';
 const PREFIX = 'ecl_';
 /** Names that mean somebody already. */
 const RESERVED: ReadonlySet<string> = new Set(['operator', 'guest']);
 
 /**
- * Bearer tokens: each stands for a name, and perhaps a sandbox. Only hashes are kept. The owner's own is made from
- * the node's key, so that it stays the same and is kept nowhere.
+ * Bearer tokens: each stands for a name, and perhaps a sandbox. Only hashes are kept, but for the owner's own: it is in a
+ * file for the owner only, so that it stays the same across restarts and can be replaced.
  */
 export class Tokens {
-  readonly owners: string;
+  #owners: string;
+  #ownersId: string;
+  readonly #ownersFile: string | undefined;
   readonly #runtime: Runtime;
   readonly #file: string | undefined;
   readonly #byHash: Map<string, Token>;
@@ -55,15 +56,43 @@ export class Tokens {
   readonly #lent = new Map<string, TokenRow>();
   readonly #lentTo = new Map<string, string>();
 
-  constructor({ runtime, identity, folder }: TokensComponents) {
+  constructor({ runtime, folder }: TokensComponents) {
     this.#runtime = runtime;
     this.#file = folder && join(folder, FILE);
-    this.owners = PREFIX + hashOf(identity.sign('owner token', null));
+    this.#ownersFile = folder && join(folder, OWNERS_FILE);
+    this.#ownersId = runtime.id();
+    const kept = this.#ownersFile && readOwners(this.#ownersFile);
+    this.#owners = kept ?? this.#secret();
+    if (kept === undefined) this.#keepOwners();
     this.#byHash = new Map((this.#file ? read(this.#file) : []).map((token) => [token.hash, token]));
   }
 
+  /** The owner's own token. */
+  get owners(): string {
+    return this.#owners;
+  }
+
+  /** What the owner's present token is called. */
+  get ownersId(): string {
+    return this.#ownersId;
+  }
+
+  /** Ends the owner's token and makes another one. Returns what the ended one was called. */
+  rotateOwners(): string {
+    const [token, id] = [this.#owners, this.#ownersId];
+    this.#owners = this.#secret();
+    try {
+      this.#keepOwners();
+    } catch (error) {
+      this.#owners = token;
+      throw error;
+    }
+    this.#ownersId = this.#runtime.id();
+    return id;
+  }
+
   isOwners(secret: string): boolean {
-    return timingSafeEqual(Buffer.from(hashOf(secret)), Buffer.from(hashOf(this.owners)));
+    return timingSafeEqual(Buffer.from(hashOf(secret)), Buffer.from(hashOf(this.#owners)));
   }
 
   /** Who a secret stands for. It is looked up by its hash, which tells nobody how much of a guess was right. */
@@ -83,7 +112,7 @@ export class Tokens {
 
   /** Makes a token; its secret is told this once. */
   create(name: string, sandbox?: string, scopes?: readonly string[]): TokenRow & { token: string } {
-    const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
+    const secret = this.#secret();
     const row = { id: this.#runtime.id(), name, ...(sandbox !== undefined && { sandbox }), ...(scopes && { scopes }) };
     const parsed = TokenSchema.safeParse({ ...row, hash: hashOf(secret), createdAt: this.#runtime.now() });
     if (!parsed.success || RESERVED.has(name) || name.startsWith(JWT_NAME_PREFIX)) {
@@ -109,7 +138,7 @@ export class Tokens {
     const key = JSON.stringify([agent, sandbox]);
     const known = this.#lentTo.get(key);
     if (known !== undefined) return known;
-    const secret = PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
+    const secret = this.#secret();
     const row = { id: this.#runtime.id(), name: agent, ...(sandbox !== undefined && { sandbox }) };
     this.#lent.set(hashOf(secret), { ...row, createdAt: this.#runtime.now() });
     this.#lentTo.set(key, secret);
@@ -132,14 +161,32 @@ export class Tokens {
     return row;
   }
 
-  #write(tokens: readonly Token[]): void {
-    if (!this.#file) return;
-    try {
-      writePrivately(this.#file, `${JSON.stringify({ version: 1, tokens }, null, 2)}\n`);
-    } catch (error) {
-      throw new EclipticError('DATA_FOLDER', `cannot write ${this.#file}: ${describeError(error)}`, {}, error);
-    }
+  #secret(): string {
+    return PREFIX + Buffer.from(this.#runtime.bytes(32)).toString('base64url');
   }
+
+  #keepOwners(): void {
+    if (this.#ownersFile) write(this.#ownersFile, `${this.#owners}\n`);
+  }
+
+  #write(tokens: readonly Token[]): void {
+    if (this.#file) write(this.#file, `${JSON.stringify({ version: 1, tokens }, null, 2)}\n`);
+  }
+}
+
+function write(file: string, text: string): void {
+  try {
+    writePrivately(file, text);
+  } catch (error) {
+    throw new EclipticError('DATA_FOLDER', `cannot write ${file}: ${describeError(error)}`, {}, error);
+  }
+}
+
+function readOwners(file: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  const text = readFileSync(file, 'utf8').trim();
+  if (/^ecl_[\w-]{43}$/.test(text)) return text;
+  throw new EclipticError('DATA_FOLDER', `${file} does not hold a token; remove it to have another one made`, { file });
 }
 
 function read(file: string): Token[] {

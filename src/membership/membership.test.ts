@@ -977,6 +977,38 @@ describe('the membership file', () => {
     }
   });
 
+  it('whose certificate was edited is refused, and says so [T-G4]', () => {
+    const { identity } = busyFounder(new SimulatedRuntime());
+    const whole = readFileSync(file(), 'utf8');
+    const edits: ((state: MembershipState) => void)[] = [
+      (state) => Object.assign(state.chain[0]!, { name: 'another' }),
+      (state) => Object.assign(state.chain[0]!, { expiresAt: state.chain[0]!.expiresAt + 1 }),
+      (state) => Object.assign(state.chain[0]!.grant, { tiers: [0, 1] }),
+      (state) => Object.assign(state, { mesh: identity.key }),
+    ];
+    for (const edit of edits) {
+      const state = JSON.parse(whole) as MembershipState;
+      edit(state);
+      writeFileSync(file(), JSON.stringify(state));
+      const store = new MembershipFile(folder);
+      expect(refusal(() => new Membership({ runtime: new SimulatedRuntime(), identity, store }))).toMatchObject({
+        code: 'DATA_FOLDER',
+        message: expect.stringMatching(/not what was signed/),
+      });
+    }
+  });
+
+  it('that cannot be written, as in a read-only folder, keeps no member out [T-G4]', () => {
+    const runtime = new SimulatedRuntime();
+    const [alice, bob] = line(2, runtime) as [Member, Member];
+    alice.store.save = () => {
+      throw new EclipticError('DATA_FOLDER', 'cannot use mesh.json: EROFS');
+    };
+    expect(admits(alice, bob)).toEqual(FULL);
+    expect(codeOf(() => alice.membership.invite(FULL, HOUR))).toBe('DATA_FOLDER');
+    expect(alice.membership.openInvites()).toEqual([]);
+  });
+
   it('of the first release is read, and has no members until they are met', () => {
     const { identity, membership } = busyFounder(new SimulatedRuntime());
     const { members, ...state } = JSON.parse(readFileSync(file(), 'utf8')) as MembershipState;

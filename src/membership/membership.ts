@@ -86,6 +86,7 @@ export class Membership {
         'the membership in the data folder is another node’s; run: ecliptic leave',
       );
     }
+    assertOwn(this.#state.chain, this.#state.mesh, identity.key);
     this.#removals = new RemovalList(this.#state.removals);
     this.#renewOwn();
   }
@@ -242,7 +243,12 @@ export class Membership {
     if (typeof proof !== 'string' || !isSignedBy(node, PROOF, expected, proof)) {
       throw refusedPeer(node, 'its proof does not belong to this link');
     }
-    this.#noteMet(parsed.data);
+    try {
+      this.#noteMet(parsed.data);
+    } catch (error) {
+      // A disk that takes nothing, as when it is read-only, is no reason to turn a member away.
+      this.#runtime.logger.error({ node, err: error }, 'member not noted on disk');
+    }
     return { chain: parsed.data, grant };
   }
 
@@ -461,6 +467,17 @@ export class Membership {
   #save(state: MembershipState): void {
     this.#store.save(state);
     this.#state = state;
+  }
+}
+
+/** A certificate that somebody wrote into the file would be refused by every other member, and is refused here first. */
+function assertOwn(chain: Chain, mesh: string, node: string): void {
+  try {
+    checkChain(chain, { mesh, node, now: chain[0]!.issuedAt, removals: new RemovalList() });
+  } catch (error) {
+    const reason =
+      'the certificate in mesh.json is not what was signed; restore the file, or leave the mesh and join again';
+    throw new EclipticError('DATA_FOLDER', reason, {}, error);
   }
 }
 

@@ -602,7 +602,7 @@ describe('an invite', () => {
     }
   });
 
-  it('that nobody made lets nobody in', async () => {
+  it('that nobody made lets nobody in, however it was guessed [T-G4]', async () => {
     const { siege } = await invited();
     const secret = siege.nodes.runtime.bytes(16);
     const link = await siege.stranger().useInvite(siege.victim, encodeInvite({ secret, bootstrap: [], addresses: [] }));

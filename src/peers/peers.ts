@@ -420,7 +420,7 @@ export class Peers implements Carrier, ChannelCarrier {
     for (const removal of membership.removals) peer.post(JSON.stringify(['r', removal]));
     const renewed = membership.renewed(peer.chain!);
     if (renewed) peer.post(JSON.stringify(['n', renewed]));
-    membership.noteAddresses({ [peer.node]: peer.addresses });
+    this.#guard(() => membership.noteAddresses({ [peer.node]: peer.addresses }));
     this.mail?.began(peer.node);
     this.offers?.began(peer.node);
     this.documents?.began(peer.node);

@@ -66,7 +66,7 @@ describe('a JSON Web Token', () => {
     for (const claims of right) await expect(verifier.verify(issuer.token(claims))).resolves.toBeDefined();
   });
 
-  it('is not taken when its signature is none, another’s, altered, or made with the public key', async () => {
+  it('is not taken when its signature is none, another’s, altered, or made with the public key [T-G4]', async () => {
     const good = issuer.token();
     const [head, body, signature] = good.split('.') as [string, string, string];
     const claims = JSON.parse(Buffer.from(body, 'base64url').toString()) as object;
