@@ -1,13 +1,12 @@
 import * as Y from 'yjs';
-import { EclipticError } from '../../runtime/errors.js';
+import type { EclipticError } from '../../runtime/errors.js';
+import { AuthorShares } from './author-shares.js';
 import { EarlySegments } from './early-segments.js';
 import { inspectUpdate } from './inspect-update.js';
 import { OwnChanges } from './own-changes.js';
-import { clientOf, MAX_STREAMS, MAX_UPDATE_BYTES, Segment, unreadable } from './segment.js';
+import { clientOf, MAX_UPDATE_BYTES, Segment, unreadable } from './segment.js';
 import type { VectorClock } from './sync-message.js';
 
-/** Bytes of all segments of one document. */
-const MAX_DOCUMENT_BYTES = 64 * 1_048_576;
 /** That many of an author's latest segments become one, where nobody else's came between them. */
 export const MERGE_COUNT = 64;
 
@@ -52,7 +51,7 @@ export class Replica {
   /** Whose client it is, of the streams that are known. */
   readonly #clients = new Map<number, string>();
   #log: Segment[] = [];
-  #bytes = 0;
+  readonly #shares = new AuthorShares();
   readonly #early = new EarlySegments();
   #ownNumber = 0;
   /** Own segments that are not kept yet. */
@@ -94,8 +93,7 @@ export class Replica {
   /** Is there room for more? */
   assertWritable(): void {
     this.#ownStream();
-    if (this.#bytes < MAX_DOCUMENT_BYTES) return;
-    throw new EclipticError('PAYLOAD_TOO_LARGE', `the document has ${MAX_DOCUMENT_BYTES} bytes already`);
+    this.#shares.assertBytes(this.stream, 1);
   }
 
   has({ stream, number }: Segment): boolean {
@@ -229,10 +227,10 @@ export class Replica {
     this.#log.splice(place, 0, one);
     const { ends } = this.#streams.get(one.stream)!;
     for (const segment of run) {
-      this.#bytes -= segment.update.length;
+      this.#shares.addBytes(segment.stream, -segment.update.length);
       if (segment.number !== one.number) ends.delete(segment.number);
     }
-    this.#bytes += one.update.length;
+    this.#shares.addBytes(one.stream, one.update.length);
   }
 
   #ownStream(): Stream {
@@ -240,13 +238,14 @@ export class Replica {
     if (!own) {
       own = this.#newStream(this.stream);
       this.#streams.set(this.stream, own);
+      this.#shares.addStream(this.stream);
       this.#clients.set(own.client, this.stream);
     }
     return own;
   }
 
   #newStream(name: string): Stream {
-    if (this.#streams.size >= MAX_STREAMS) throw unreadable(`the document has ${MAX_STREAMS} author streams already`);
+    this.#shares.assertStream(name);
     const client = clientOf(this.thread, name);
     const other = this.#clients.get(client);
     if (other !== undefined) throw unreadable(`${name} takes the place of ${other}`);
@@ -282,9 +281,7 @@ export class Replica {
   }
 
   #integrate(segment: Segment): void {
-    if (this.#bytes + segment.update.length > MAX_DOCUMENT_BYTES) {
-      throw new EclipticError('PAYLOAD_TOO_LARGE', `the document has ${MAX_DOCUMENT_BYTES} bytes already`);
-    }
+    this.#shares.assertBytes(segment.stream, segment.update.length);
     const { first, number, update, after } = segment;
     const stream = this.#streams.get(segment.stream) ?? this.#newStream(segment.stream);
     const fresh = new Map<number, number>();
@@ -295,6 +292,7 @@ export class Replica {
     const clock = inspectUpdate(update, { client: stream.client, from, seen });
     if (clock < stream.clock) throw unreadable('it ends before what is known of its author');
     this.#change(update, stream.client, clock, segment);
+    if (!this.#streams.has(segment.stream)) this.#shares.addStream(segment.stream);
     this.#streams.set(segment.stream, stream);
     this.#clients.set(stream.client, segment.stream);
     stream.number = number;
@@ -338,7 +336,7 @@ export class Replica {
 
   #keep(segment: Segment): void {
     this.#log.push(segment);
-    this.#bytes += segment.update.length;
+    this.#shares.addBytes(segment.stream, segment.update.length);
   }
 }
 
