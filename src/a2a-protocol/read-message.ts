@@ -104,7 +104,8 @@ function readUrl(value: unknown, place: Place): string {
 }
 
 function readRole(from: Fields, place: Place): Role {
-  const { role } = from;
+  // ProtoJSON readers take an enum by its number too.
+  const role = from.role === 1 ? 'ROLE_USER' : from.role === 2 ? 'ROLE_AGENT' : from.role;
   if (role !== 'ROLE_USER' && role !== 'ROLE_AGENT') {
     refuse(within(place, 'role'), 'must be ROLE_USER or ROLE_AGENT');
   }

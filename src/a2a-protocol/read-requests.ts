@@ -17,7 +17,7 @@ import {
   requireUnicode,
   within,
 } from './reading.js';
-import { isTaskState } from './task-states.js';
+import { isTaskState, stateOf } from './task-states.js';
 import { readOptionalTimestamp } from './timestamp.js';
 import type {
   AuthenticationInfo,
@@ -97,9 +97,10 @@ export function readListTasksRequest(params: unknown): ListTasksRequest {
 
 /** The unspecified state is the enum's default: no filter. */
 function readStateFilter(value: unknown): TaskState | undefined {
-  if (value === undefined || value === null || value === '' || value === 'TASK_STATE_UNSPECIFIED') return undefined;
-  if (!isTaskState(value)) refuse('status', 'must be a task state, such as TASK_STATE_WORKING');
-  return value;
+  const state = stateOf(value);
+  if (state === undefined || state === null || state === '' || state === 'TASK_STATE_UNSPECIFIED') return undefined;
+  if (!isTaskState(state)) refuse('status', 'must be a task state, such as TASK_STATE_WORKING');
+  return state;
 }
 
 export function readCancelTaskRequest(params: unknown): CancelTaskRequest {

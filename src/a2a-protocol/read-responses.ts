@@ -17,7 +17,7 @@ import {
   refuse,
   within,
 } from './reading.js';
-import { isTaskState } from './task-states.js';
+import { isTaskState, stateOf } from './task-states.js';
 import { readOptionalTimestamp } from './timestamp.js';
 import type {
   ListPushConfigsResponse,
@@ -77,7 +77,7 @@ export function readTask(value: unknown, place: Place): Task {
 
 export function readStatus(value: unknown, place: Place): TaskStatus {
   const from = readObject(value, place);
-  const { state } = from;
+  const state = stateOf(from.state);
   if (!isTaskState(state)) refuse(within(place, 'state'), 'must be a task state, such as TASK_STATE_WORKING');
   const { message } = from;
   return compact<TaskStatus>({

@@ -12,6 +12,8 @@ const LONE_SURROGATE = 'contains a lone surrogate, which is not Unicode text';
  * one that is not set. Places are put into words only when something is wrong, so that reading costs nothing more.
  */
 
+const INTEGER = /^-?\d{1,15}$/;
+
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** A place in a document: a path, or an entry of the list at a path. */
@@ -75,8 +77,10 @@ export function readInteger(
   smallest: number,
   largest: number = 2 ** 31 - 1,
 ): number | undefined {
-  const value = from[member];
-  if (value === undefined || value === null) return undefined;
+  const given = from[member];
+  if (given === undefined || given === null) return undefined;
+  // ProtoJSON readers take numbers as text too.
+  const value = typeof given === 'string' && INTEGER.test(given) ? Number(given) : given;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < smallest || value > largest) {
     refuse(within(place, member), `must be a whole number from ${smallest} to ${largest}`);
   }

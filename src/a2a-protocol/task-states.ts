@@ -13,6 +13,11 @@ export const TASK_STATES: readonly TaskState[] = [
   'TASK_STATE_AUTH_REQUIRED',
 ];
 
+/** The state that an enum number means, as ProtoJSON readers take it; anything else as it is. */
+export function stateOf(value: unknown): unknown {
+  return typeof value === 'number' ? (TASK_STATES[value] ?? value) : value;
+}
+
 const known: ReadonlySet<string> = new Set(TASK_STATES);
 
 export function isTaskState(value: unknown): value is TaskState {

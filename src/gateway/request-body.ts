@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { EclipticError } from '../runtime/errors.js';
 
 /** Bytes of one request. */
@@ -28,4 +28,17 @@ export function readBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): P
       if (!request.complete) reject(new EclipticError('CANCELLED', 'the caller went away'));
     });
   });
+}
+
+const JSON_TYPE = /^application\/([\w.-]+\+)?json\s*(;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i;
+
+/** Refuses a body that says that it is no plain JSON in UTF-8; one that says nothing is read. */
+export function requireJsonBody(headers: IncomingHttpHeaders): void {
+  const { 'content-type': type, 'content-encoding': encoding } = headers;
+  if (type !== undefined && type !== 'application/json' && !JSON_TYPE.test(type)) {
+    throw new EclipticError('UNSUPPORTED_MEDIA_TYPE', 'the body must be application/json in UTF-8', { type });
+  }
+  if (encoding !== undefined && encoding !== '' && encoding.toLowerCase() !== 'identity') {
+    throw new EclipticError('UNSUPPORTED_MEDIA_TYPE', 'the body must not be encoded', { encoding });
+  }
 }

@@ -27,6 +27,7 @@ import { Redactor } from '../credentials/redactor.js';
 import { loadGrpc } from '../gateway/a2a/grpc/grpc-packages.js';
 import { requireScope } from '../gateway/admission.js';
 import { RateLimiter } from '../gateway/rate-limiter.js';
+import { requireJsonBody } from '../gateway/request-body.js';
 import { Host } from '../host.js';
 import { CRDTSyncChannel, createNode, deserializeEnvelope, type NodeInit } from '../index.js';
 import { CredentialStore } from '../mcp/upstream/login/credentials.js';
@@ -382,6 +383,7 @@ const triggers: Record<Met, () => unknown> = {
   INVALID_REQUEST: () => readJsonRpcRequest({ method: 'GetTask' }),
   INVALID_JSON: () => parseJson('{'),
   DELEGATION_REFUSED: () => admitDelegation(['sun', 'mars'], 'sun'),
+  UNSUPPORTED_MEDIA_TYPE: () => requireJsonBody({ 'content-type': 'text/xml' }),
   IDEMPOTENCY_CONFLICT: () => {
     const message = (text: string) => ({ messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text }] });
     return requireSameMessage(message('one'), message('another'));

@@ -102,6 +102,12 @@ export const ERRORS = {
     409,
     -32216,
   ),
+  UNSUPPORTED_MEDIA_TYPE: entry(
+    'The body of the request is of a type, character set or encoding that is not read here.',
+    false,
+    415,
+    -32217,
+  ),
   PROVIDER_INIT_FAILED: entry('The provider could not be made ready for work, or not in time.', false, 503, -32270),
   PROVIDER_TIMEOUT: entry('The provider took longer than it may.', true, 504, -32271),
   PROVIDER_CRASHED: entry('The provider ended, or its connection broke, in the middle of the work.', true, 502, -32272),

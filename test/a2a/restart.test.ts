@@ -50,7 +50,7 @@ async function life(): Promise<{ url: string; working: Map<string, (value: unkno
 async function rpc<T>(url: string, method: string, params: object): Promise<T> {
   const answer = await fetch(`${url}/a2a/rpc`, {
     method: 'POST',
-    headers: { 'A2A-Version': '1.0' },
+    headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   });
   const { result, error } = (await answer.json()) as RpcAnswer;

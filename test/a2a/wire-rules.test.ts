@@ -54,7 +54,12 @@ async function ask(
   const search = verb === 'GET' ? `?${new URLSearchParams(texts)}${query.replace('?', '&')}` : query;
   const answer = await fetch(`${served.url}/a2a/v1${path}${search}`, {
     method: verb,
-    headers: { 'A2A-Version': '1.0', Authorization: `Bearer ${served.owner}`, ...headers },
+    headers: {
+      'A2A-Version': '1.0',
+      'Content-Type': 'application/a2a+json',
+      Authorization: `Bearer ${served.owner}`,
+      ...headers,
+    },
     ...(verb === 'POST' && { body: JSON.stringify(params) }),
   });
   const body = (await answer.json()) as { error?: { code: number; details: { reason: string }[] } };
@@ -259,24 +264,76 @@ describe.each(BINDINGS)('over %s', (binding) => {
     const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
     const deep = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`;
     const params = `{"message":{"messageId":"deep","role":"ROLE_USER","parts":[{"data":${deep}}]}}`;
-    const bodies: [body: string, reason: string, type?: string][] = [
+    const bodies: [body: string, reason: string][] = [
       ['{"a', 'PARSE_ERROR'],
       ['', binding === 'HTTP' ? 'INVALID_PARAMS' : 'PARSE_ERROR'],
       ['[]', binding === 'HTTP' ? 'INVALID_PARAMS' : 'INVALID_REQUEST'],
       ['null', binding === 'HTTP' ? 'INVALID_PARAMS' : 'INVALID_REQUEST'],
-      ['<x/>', 'PARSE_ERROR', 'text/xml'],
-      ['a=b', 'PARSE_ERROR', 'application/x-www-form-urlencoded'],
+      ['<x/>', 'PARSE_ERROR'],
       [
         binding === 'HTTP' ? params : `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":${params}}`,
         'INVALID_PARAMS',
       ],
     ];
-    for (const [body, reason, type = 'application/json'] of bodies) {
-      const answer = await served.post(path, body, { 'Content-Type': type });
+    for (const [body, reason] of bodies) {
+      const answer = await served.post(path, body);
       const { error } = (await answer.json()) as { error: { details: object[]; data: object[] } };
       expect((error.details ?? error.data)[0], body.slice(0, 20)).toMatchObject({ reason });
       expect(answer.headers.get('content-type')).toBe(binding === 'HTTP' ? 'application/a2a+json' : 'application/json');
     }
+  });
+
+  it('a body that is no JSON in UTF-8, or encoded, is refused with 415 [T-D12]', async () => {
+    const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
+    const body = () =>
+      binding === 'HTTP' ? said('typed') : { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: said('typed') };
+    const refused: Record<string, string>[] = [
+      { 'Content-Type': 'text/plain' },
+      { 'Content-Type': 'text/xml' },
+      { 'Content-Type': 'application/x-www-form-urlencoded' },
+      { 'Content-Type': 'application/json; charset=utf-16' },
+      { 'Content-Encoding': 'gzip' },
+    ];
+    for (const headers of refused) {
+      const answer = await served.post(path, body(), headers);
+      const { error } = (await answer.json()) as { error: { details: object[]; data: object[] } };
+      expect([answer.status, (error.details ?? error.data)[0]], JSON.stringify(headers)).toEqual([
+        415,
+        expect.objectContaining({ reason: 'UNSUPPORTED_MEDIA_TYPE' }),
+      ]);
+    }
+    for (const type of ['application/json', 'application/a2a+json', 'application/json; charset=UTF-8']) {
+      const headers = { 'Content-Type': type, 'Content-Encoding': 'identity' };
+      expect((await served.post(path, body(), headers)).status).toBe(200);
+    }
+  });
+
+  it('names of the proto file, enum numbers and numbers as text are read as ProtoJSON has them [T-D10]', async () => {
+    const message = { message_id: `${binding}-proto`, role: 1, parts: [{ text: 'hello', media_type: 'text/plain' }] };
+    const params = {
+      message: { ...message, context_id: `${binding} proto`, metadata: { my_own: { snake_case: 1 } } },
+      configuration: { history_length: '1', return_immediately: false },
+    };
+    const task = await send(params);
+    expect(task).toMatchObject({
+      contextId: `${binding} proto`,
+      status: { state: 'TASK_STATE_COMPLETED' },
+      artifacts: [{ parts: [{ text: 'you said hello' }] }],
+    });
+    expect(task.history).toHaveLength(1);
+    const whole = await ask(binding, 'GetTask', { id: task.id });
+    expect(whole.result).toMatchObject({
+      history: [{ messageId: `${binding}-proto`, metadata: { my_own: { snake_case: 1 } } }, {}],
+    });
+    const list = async (filter: object) =>
+      (await ask(binding, 'ListTasks', { context_id: `${binding} proto`, page_size: '5', ...filter })).result;
+    expect(await list({})).toMatchObject({ totalSize: 1, pageSize: 5 });
+    if (binding === 'JSON-RPC') {
+      expect(await list({ status: 3 })).toMatchObject({ totalSize: 1 });
+      expect(await list({ status: 2 })).toMatchObject({ totalSize: 0 });
+    }
+    expect((await ask(binding, 'ListTasks', { page_size: 'many' })).reason).toBe('INVALID_PARAMS');
+    expect((await ask(binding, 'SendMessage', said('x', { role: 7 }))).reason).toBe('INVALID_PARAMS');
   });
 
   it('the same send is the same task, while it goes on and after', async () => {

@@ -7,7 +7,7 @@ import { fromV03RestParams, toV03RestError, toV03RestResult } from '../../a2a-pr
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import type { Exchange, Route } from '../http-edge.js';
-import { readBody } from '../request-body.js';
+import { readBody, requireJsonBody } from '../request-body.js';
 import { streamEvents } from './event-stream.js';
 import { type BindingComponents, metadataIn } from './json-rpc-binding.js';
 import { contextOf, speaksV03 } from './request-context.js';
@@ -35,6 +35,7 @@ export class HttpBinding implements Route {
     const { request, query, path } = exchange;
     const { method, params: named, tenant } = operationAt(request.method ?? 'GET', path.slice(this.path.length));
     const body = request.method === 'POST' ? await readBody(request) : Buffer.alloc(0);
+    if (body.length > 0) requireJsonBody(request.headers);
     const sent = body.length > 0 ? parseJson(body.toString()) : {};
     if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) {
       throw new EclipticError('INVALID_PARAMS', 'the body must be an object', { field: 'body', problem: 'no object' });

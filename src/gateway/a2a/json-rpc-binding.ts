@@ -13,7 +13,7 @@ import { fromV03Params, toV03Error, toV03Result } from '../../a2a-protocol/v03-r
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { type Exchange, type Route, sendJson } from '../http-edge.js';
-import { readBody } from '../request-body.js';
+import { readBody, requireJsonBody } from '../request-body.js';
 import { streamEvents } from './event-stream.js';
 import type { Operations, Outcome } from './operations.js';
 import { contextOf, speaksV03, versionOf } from './request-context.js';
@@ -24,7 +24,7 @@ export interface BindingComponents {
   extensions: readonly AgentExtension[];
 }
 
-/** A2A over JSON-RPC. Whatever is wrong is answered in JSON-RPC's own shape, with status 200. */
+/** A2A over JSON-RPC. Whatever is wrong with a request is answered in JSON-RPC's own shape, with status 200. */
 export class JsonRpcBinding implements Route {
   readonly path = '/a2a/rpc';
   readonly scope = 'tasks';
@@ -39,6 +39,7 @@ export class JsonRpcBinding implements Route {
     if (request.method !== 'POST') throw new EclipticError('METHOD_NOT_FOUND', 'JSON-RPC requests are posted');
     let body: unknown;
     try {
+      requireJsonBody(request.headers);
       body = parseJson((await readBody(request)).toString());
       const call = readJsonRpcRequest(body);
       if (call.id === undefined) this.#hear(exchange, call);
@@ -51,9 +52,10 @@ export class JsonRpcBinding implements Route {
       // Nobody reads what is left of a body that is too large.
       if (!request.complete) response.always.Connection = 'close';
       const id = idOf(body);
+      const refused = error instanceof EclipticError && error.code === 'UNSUPPORTED_MEDIA_TYPE';
       sendJson(
         response,
-        200,
+        refused ? 415 : 200,
         speaksV03(exchange) ? { jsonrpc: '2.0', id, error: toV03Error(error) } : jsonRpcError(id, error),
       );
     }

@@ -2,6 +2,7 @@ import type { Party } from '../../a2a/policy.js';
 import { requireOutputModes } from '../../a2a-protocol/capability-gate.js';
 import type { DelegationChain } from '../../a2a-protocol/delegation.js';
 import type { Method } from '../../a2a-protocol/methods.js';
+import { withJsonNames } from '../../a2a-protocol/proto-names.js';
 import {
   readCancelTaskRequest,
   readCreatePushConfigRequest,
@@ -57,8 +58,9 @@ export class Operations {
     this.#components = components;
   }
 
-  async perform(method: Method, params: unknown, terms: RequestTerms): Promise<Outcome> {
+  async perform(method: Method, asked: unknown, terms: RequestTerms): Promise<Outcome> {
     const { desk } = this.#components;
+    const params = withJsonNames(asked);
     const { address: owner } = terms.principal;
     switch (method) {
       case 'SendMessage':
