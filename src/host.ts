@@ -152,7 +152,8 @@ export class Host {
     });
     const upstreams = this.#upstreams;
     const { providerEvents: events } = node;
-    this.#mcpServers = new MCPServers({ runtime, children, memory, providers, events, lanes, upstreams });
+    const agent = (id: string) => node.agents.find((one) => one.id === id);
+    this.#mcpServers = new MCPServers({ runtime, children, memory, providers, events, lanes, upstreams, agent });
     this.node = node;
     this.control = control;
     this.stopped = new Promise((resolve) => {

@@ -30,6 +30,7 @@ import { OWNER } from './onramp/human.js';
 import { Onramp, type OnrampInit } from './onramp/onramp.js';
 import { VERSION } from './package.js';
 import { Network, type NetworkInit } from './peers/network.js';
+import { reportHealth } from './providers/provider-agent.js';
 import { ProviderEvents } from './providers/provider-events.js';
 import { ProviderRegistry, type ProviderRegistryInit } from './providers/provider-registry.js';
 import { AuditLog } from './records/audit-log.js';
@@ -195,6 +196,7 @@ export class EclipticNode {
     }
     this.providerEvents = new ProviderEvents(runtime, observability);
     this.providers = new ProviderRegistry({ runtime, events: this.providerEvents }, limits.providers);
+    reportHealth(this.providers, (id) => this.#agents.get(id));
     const { router, channels, envelopes: factory } = this;
     const mail = () => this.#mail;
     const proposals = () => this.#proposals;

@@ -5,7 +5,7 @@ import type { Policy } from './policy.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import type { A2AMessageType } from './schemas.js';
-import { vacancyFor, workOf } from './staffing.js';
+import { unroutable, workOf } from './staffing.js';
 
 export interface CapableAgentsComponents {
   registry: AgentRegistry;
@@ -39,7 +39,7 @@ export class CapableAgents {
       if (entry === source || !offersAll(entry, capabilities)) continue;
       const decision = policy.ask(source, entry, type, justification);
       const failure = decision.allowed
-        ? (admission.unanswerable(source, entry) ?? vacancyFor(entry.card, workOf(type)) ?? availability.refusal(entry))
+        ? (admission.unanswerable(source, entry) ?? unroutable(entry.card, workOf(type)) ?? availability.refusal(entry))
         : decision;
       if (failure) refusal ??= failure;
       else found.push(entry);
@@ -58,7 +58,7 @@ export class CapableAgents {
       if (best && candidate.node !== undefined) break;
       if (admission.refusal(envelope, source, candidate, false) || availability.refusal(candidate)) continue;
       if (needsAnswer && admission.unanswerable(source, candidate)) continue;
-      if (vacancyFor(candidate.card, workOf(envelope.type))) continue;
+      if (unroutable(candidate.card, workOf(envelope.type))) continue;
       const load = loadOf(candidate);
       if (load === 0) return candidate;
       if (!best || load < loadOf(best)) best = candidate;
@@ -71,7 +71,7 @@ export class CapableAgents {
     const { registry, admission } = this.#components;
     for (const candidate of registry.entriesWithCapability(envelope.recipient)) {
       if (candidate === source || admission.refusal(envelope, source, candidate, false)) continue;
-      const vacancy = vacancyFor(candidate.card, workOf(envelope.type));
+      const vacancy = unroutable(candidate.card, workOf(envelope.type));
       if (vacancy) return vacancy;
     }
     return undefined;
@@ -82,6 +82,8 @@ function offersAll(entry: RegistryEntry, capabilities: readonly string[]): boole
   return capabilities.every((wanted) => entry.card.capabilities.some(({ id }) => id === wanted));
 }
 
+/** One that still starts comes last: others can begin at once. */
 function loadOf(entry: RegistryEntry): number {
+  if (entry.card.status?.state === 'starting') return Number.MAX_SAFE_INTEGER;
   return entry.mailbox?.load ?? 0;
 }

@@ -15,6 +15,15 @@ export function vacancyFor({ id, node, status }: AgentCard, kind: WorkKind | und
   return noWorker(node === undefined ? id : `${id}@${node}`, kind ?? 'request', status);
 }
 
+/** Why work that names no agent does not go to that one: it is not well, or takes no such work. */
+export function unroutable(card: AgentCard, kind: WorkKind | undefined): Failure | undefined {
+  const { id, node, status } = card;
+  const vacancy = vacancyFor(card, kind);
+  if (vacancy || (status?.state !== 'degraded' && status?.state !== 'unavailable')) return vacancy;
+  const agent = node === undefined ? id : `${id}@${node}`;
+  return { code: 'AGENT_UNAVAILABLE', reason: `${agent} is ${status.state}: ${status.reason ?? 'no reason is known'}` };
+}
+
 /** Says that an agent has no worker for something, why, and what would staff it. */
 export function noWorker(
   agent: string,

@@ -12,11 +12,13 @@ import {
   type AcpSdk,
   AUTH_REQUIRED,
   type ClientConnection,
+  type InitializeResponse,
   loadAcpSdk,
   type McpServer,
   type NewSessionResponse,
   type PromptRequest,
   rpcCode,
+  withDetails,
 } from './sdk.js';
 import { type MemoryUse, SessionPool } from './session-pool.js';
 import type { Terminals } from './terminals.js';
@@ -60,6 +62,8 @@ export class AcpAgent {
   readonly #conversations = new Map<string, Conversation>();
   #description!: AcpDescription;
   #needsLogin = false;
+  /** Why a prompt was refused for want of a login, until one is taken. Such an agent may give sessions all the same. */
+  #loginWanted: EclipticError | undefined;
   #heard: () => void = () => {};
 
   private constructor(runtime: Runtime, sdk: AcpSdk, child: Child, init: AcpAgentInit) {
@@ -95,14 +99,16 @@ export class AcpAgent {
   static async open(runtime: Runtime, child: Child, init: AcpAgentInit): Promise<AcpAgent> {
     const sdk = await loadAcpSdk();
     const agent = new AcpAgent(runtime, sdk, child, init);
-    const response = await agent.#connection.agent.request(sdk.methods.agent.initialize, {
+    const greeting = {
       protocolVersion: sdk.PROTOCOL_VERSION,
       clientInfo: { name: 'ecliptic', version: VERSION },
       clientCapabilities: {
         fs: { readTextFile: true, writeTextFile: true },
         terminal: process.platform !== 'win32',
       },
-    });
+    };
+    const { initialize } = sdk.methods.agent;
+    const response = await withDetails<InitializeResponse>(agent.#connection.agent.request(initialize, greeting));
     agent.#description = describeAgent(response, sdk.PROTOCOL_VERSION);
     return agent;
   }
@@ -113,7 +119,7 @@ export class AcpAgent {
 
   /** Does it want its user to log in before it works? That is how it is, not a failure. */
   get needsLogin(): boolean {
-    return this.#needsLogin;
+    return this.#needsLogin || this.#loginWanted !== undefined;
   }
 
   /** Resolves when it has shown that it lives: with an answer, or anything else that it says. */
@@ -131,6 +137,7 @@ export class AcpAgent {
   /** Shows whether it gives a session, or wants a login: by one that is opened for the next conversation. */
   async prepare(): Promise<void> {
     await this.#sessions.prepare();
+    if (this.#loginWanted) throw this.#loginWanted;
   }
 
   /** Asks it something, in the session of that conversation. */
@@ -153,7 +160,8 @@ export class AcpAgent {
         const content = { type: 'text' as const, text };
         const meta = correlationId === undefined ? undefined : { _meta: { [CORRELATION]: correlationId } };
         const request: PromptRequest = { sessionId, prompt: [content], ...meta };
-        const { stopReason } = await this.#connection.agent.request(methods.agent.session.prompt, request);
+        const ask = () => this.#connection.agent.request(methods.agent.session.prompt, request);
+        const { stopReason } = await this.#promptLoggedIn(ask);
         return stopReason;
       },
       cancel: () => {
@@ -171,10 +179,21 @@ export class AcpAgent {
     this.#connection.agent.request(this.#sdk.methods.agent.session.close, { sessionId }).catch(() => {});
   }
 
+  async #promptLoggedIn<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await this.#loggedIn(ask);
+      this.#loginWanted = undefined;
+      return answer;
+    } catch (error) {
+      if (error instanceof EclipticError && error.code === 'LOGIN_REQUIRED') this.#loginWanted = error;
+      throw error;
+    }
+  }
+
   /** Does it, after a login where one is wanted and the configuration says which. */
   async #loggedIn<T>(work: () => Promise<T>): Promise<T> {
     try {
-      const done = await work();
+      const done = await withDetails(work());
       this.#needsLogin = false;
       return done;
     } catch (error) {

@@ -18,6 +18,8 @@ export type {
   WaitForTerminalExitResponse,
 } from '@agentclientprotocol/sdk';
 
+import { cutText } from '../runtime/text.js';
+
 export type AcpSdk = typeof import('@agentclientprotocol/sdk');
 
 let loading: Promise<AcpSdk> | undefined;
@@ -33,4 +35,26 @@ export const AUTH_REQUIRED = -32_000;
 export function rpcCode(error: unknown): number | undefined {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === 'number' ? code : undefined;
+}
+
+/** Characters of an error's details that are passed on. */
+const MAX_DETAIL_CHARS = 2_000;
+
+/** Agents put what went wrong into the error's data, beside a message such as "Internal error". */
+export async function withDetails<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    const { message, data } = (error ?? {}) as { message?: unknown; data?: unknown };
+    const details = typeof data === 'string' ? data : detailsIn(data);
+    if (error instanceof Error && details && typeof message === 'string' && !message.includes(details)) {
+      error.message = `${message}: ${cutText(details, MAX_DETAIL_CHARS)}`;
+    }
+    throw error;
+  }
+}
+
+function detailsIn(data: unknown): string | undefined {
+  const { details, message } = (data ?? {}) as { details?: unknown; message?: unknown };
+  return [details, message].find((one): one is string => typeof one === 'string' && one !== '');
 }

@@ -308,6 +308,11 @@ export class Agent {
     this.#staffing.health = health;
   }
 
+  /** @internal How a tool server that this agent owns is. */
+  setServerHealth(server: string, health: WorkerHealth): void {
+    this.#staffing.setServerHealth(server, health);
+  }
+
   /** Tells those who watch a resource of this agent that its content has changed. */
   resourceUpdated(uri: string): void {
     this.#components.mcp.resourceUpdated(this.id, uri);

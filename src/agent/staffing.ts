@@ -9,6 +9,8 @@ import type { AgentInit } from './agent-init.js';
 export interface WorkerHealth {
   readonly state: 'ready' | 'starting' | 'degraded' | 'unavailable';
   readonly reason?: string | undefined;
+  /** Does it take no work at all until its owner does something? */
+  readonly blocked?: boolean;
 }
 
 const KINDS = ['request', 'task', 'proposal'] as const satisfies readonly WorkKind[];
@@ -29,6 +31,7 @@ export class Staffing {
   #listens = false;
   #tools = false;
   #health = READY;
+  readonly #servers = new Map<string, WorkerHealth>();
   #published: string | undefined;
   #scheduled = false;
   #closed = false;
@@ -65,6 +68,12 @@ export class Staffing {
     this.#changed();
   }
 
+  /** A tool server of the agent changed its health. */
+  setServerHealth(server: string, health: WorkerHealth): void {
+    this.#servers.set(server, health);
+    this.#changed();
+  }
+
   /** Takes an agent without handlers notifications in silence? */
   get ignoresNotifications(): boolean {
     return this.#vacancy !== undefined;
@@ -72,11 +81,13 @@ export class Staffing {
 
   /** As the agent's card says it; undefined where it takes every kind of work. */
   get status(): AgentStatus | undefined {
-    const { state, reason } = this.#health;
-    const takes = KINDS.filter((kind) => this.#takes.has(kind));
+    const { state, reason, blocked } = this.#health;
+    const takes = blocked ? [] : KINDS.filter((kind) => this.#takes.has(kind));
     const limits = takes.length === KINDS.length ? {} : { takes };
     if (state !== 'ready') return { state, ...limits, ...(reason !== undefined && { reason }) };
     if (takes.length > 0) return takes.length === KINDS.length ? undefined : { state, takes };
+    const server = [...this.#servers.values()].find((one) => one.state !== 'ready');
+    if (server) return { state: server.state, takes, ...(server.reason !== undefined && { reason: server.reason }) };
     if (this.#tools) return { state: 'tools', takes, ...this.#vacancy };
     if (this.#listens) return { state, takes };
     return { state: 'unstaffed', takes, ...(this.#vacancy ?? { reason: 'no handler for it is attached' }) };

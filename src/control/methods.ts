@@ -41,7 +41,7 @@ import { negotiationMethods } from './negotiation-methods.js';
 import { networkMethods } from './network-methods.js';
 import { onrampMethods } from './onramp-methods.js';
 import { Params } from './params.js';
-import { providerFindings, providerMethods } from './provider-methods.js';
+import { providerFindings, providerMethods, staffingFindings } from './provider-methods.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
 import { runMethods } from './run-methods.js';
 import type { CallContext, ControlMethod } from './server.js';
@@ -202,6 +202,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         ...(node.mail?.diagnose() ?? []),
         ...upstreamFindings(upstreams),
         ...providerFindings(node.providers),
+        ...staffingFindings(registry.getLocalCards(), node.providers),
         ...(await components.agentFindings()),
       ],
     ),

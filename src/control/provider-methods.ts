@@ -1,4 +1,4 @@
-import type { A2ALogEvent } from '../a2a/schemas.js';
+import type { A2ALogEvent, AgentCard } from '../a2a/schemas.js';
 import type { Finding } from '../peers/network.js';
 import type { ProviderEvents } from '../providers/provider-events.js';
 import type { ProviderRegistry } from '../providers/provider-registry.js';
@@ -44,11 +44,29 @@ export function providerMethods({ providers, providerEvents }: Providing): Reado
   };
 }
 
+/** What a diagnosis says of this node's agents, besides their providers: modules that failed, roles without a worker. */
+export function staffingFindings(cards: readonly AgentCard[], providers: ProviderRegistry): Finding[] {
+  const provided = new Set(providers.list().map(({ id }) => id));
+  const unwell = cards.filter(({ id, status }) => !provided.has(id) && status?.state === 'unavailable');
+  const unstaffed = cards.filter(({ status }) => status?.state === 'unstaffed').length;
+  return [
+    ...unwell.map(({ id, status }): Finding => ({ level: 'problem', text: `agent "${id}": ${status!.reason}` })),
+    ...(unstaffed === 0
+      ? []
+      : [{ level: 'ok', text: `${unstaffed} agents are unstaffed: they refuse requests and tasks` } as const]),
+  ];
+}
+
 /** What a diagnosis says of providers. */
 export function providerFindings(providers: ProviderRegistry): Finding[] {
   return providers.list().map(({ id, type, state, phase, message }): Finding => {
     const provider = `provider "${id}" (${type})`;
-    if (state === 'healthy') return { level: 'ok', text: `${provider} is ${phase === 'ready' ? 'healthy' : phase}` };
+    if (state === 'starting') return { level: 'warning', text: `${provider} is starting` };
+    if (state === 'healthy')
+      return {
+        level: phase === 'ready' ? 'ok' : 'problem',
+        text: `${provider} is ${phase === 'ready' ? 'healthy' : phase}`,
+      };
     return { level: 'problem', text: `${provider} is ${state}${message === null ? '' : `: ${message}`}` };
   });
 }

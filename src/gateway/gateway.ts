@@ -1,4 +1,5 @@
 import type { AgentRegistry } from '../a2a/registry.js';
+import type { AgentCard } from '../a2a/schemas.js';
 import type { ServedCard } from '../a2a-protocol/card.js';
 import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
@@ -100,7 +101,7 @@ export class Gateway {
       path: '/health',
       exact: true,
       public: true,
-      serve: ({ response }) => sendJson(response, 200, { status: 'ok' }),
+      serve: ({ response }) => sendJson(response, 200, healthOf(registry.getLocalCards())),
     };
     const callerAgent = (name: string) => components.callerAgent(name, this.tokens.sandboxOf(name));
     this.#a2a = new A2AEdge(
@@ -186,4 +187,15 @@ export class Gateway {
     this.#a2a.close();
     await this.#mcp.close();
   }
+}
+
+/** Anyone may ask: it tells how many agents are in which state, and names none. */
+function healthOf(cards: readonly AgentCard[]): { status: 'ok' | 'degraded'; agents: Record<string, number> } {
+  const agents: Record<string, number> = {};
+  for (const { status } of cards) {
+    const state = status?.state ?? 'ready';
+    agents[state] = (agents[state] ?? 0) + 1;
+  }
+  const unwell = (agents.degraded ?? 0) + (agents.unavailable ?? 0);
+  return { status: unwell > 0 ? 'degraded' : 'ok', agents };
 }

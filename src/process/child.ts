@@ -4,7 +4,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { killAll } from './kill-all.js';
 import { findProcesses, signalGroup } from './process-table.js';
-import { StderrTail } from './stderr-tail.js';
+import { lastWords, StderrTail } from './stderr-tail.js';
 import { wait } from './wait.js';
 
 export type ChildExit =
@@ -111,7 +111,7 @@ export class Child {
   /** Why there is nothing more to expect from it, with its last words. */
   failure(): EclipticError {
     const { name } = this.#init;
-    const said = this.stderr.at(-1);
+    const said = lastWords(this.stderr);
     const how = this.#exit ? describeExit(this.#exit) : 'is being stopped, or has closed its input';
     return new EclipticError('PROCESS_ENDED', `${name} ${how}${said ? `; it said: ${said}` : ''}`, {
       process: name,

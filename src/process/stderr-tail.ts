@@ -56,3 +56,16 @@ export class StderrTail {
     this.#logged += lines.length;
   }
 }
+
+/** Where Node ends its report of an uncaught error. */
+const NODE_VERSION = /^Node\.js v\d/;
+/** `TypeError: it is not a function`, also as a property of another language's report. */
+const ERROR = /^(?:Uncaught )?(?:[\w.]*(?:Error|Exception)\b|panic:|fatal:|error:)/i;
+const TRACE = /^\s+at |^\s*[}\]),;]*\s*$/;
+
+/** The line that says best why a program ended: of an uncaught error in Node its message, else what was said last. */
+export function lastWords(lines: readonly string[]): string | undefined {
+  const said = lines.filter((line) => !NODE_VERSION.test(line));
+  if (said.length === lines.length) return said.at(-1);
+  return said.findLast((line) => ERROR.test(line)) ?? said.findLast((line) => !TRACE.test(line)) ?? said.at(-1);
+}

@@ -93,7 +93,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
       return status('healthy');
     } catch (error) {
       // It lives, and says what it lacks: nothing has failed.
-      if (isLoginWanted(error)) return { ...status('degraded'), message: describeError(error) };
+      if (isLoginWanted(error)) return { ...status('degraded'), message: describeError(error), needsOwner: true };
       throw normalizeError(error, 'acp');
     }
   }
@@ -111,6 +111,10 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
   async terminate(): Promise<void> {
     await this.#process.stop();
     await this.#about?.terminals.close();
+  }
+
+  get starting(): boolean {
+    return this.#process.starting;
   }
 
   onCrash(listener: (crash: ProviderCrash) => void): () => void {

@@ -55,6 +55,10 @@ export class CommandAdapter implements ProviderAdapter<ProcessConfig, unknown, u
     return this.#process.onCrash(listener);
   }
 
+  get starting(): boolean {
+    return this.#process.starting;
+  }
+
   onReady(listener: () => void): () => void {
     return this.#process.onReady(listener);
   }

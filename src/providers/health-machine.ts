@@ -33,11 +33,13 @@ export interface Health {
   readonly crashes: readonly number[];
   readonly lastCheck: number;
   readonly message: string | undefined;
+  /** Can only its owner help? */
+  readonly needsOwner: boolean;
 }
 
 export type HealthEvent =
   | { readonly type: 'passed'; readonly at: number }
-  | { readonly type: 'failed'; readonly at: number; readonly reason: string }
+  | { readonly type: 'failed'; readonly at: number; readonly reason: string; readonly needsOwner?: boolean }
   | { readonly type: 'crashed'; readonly at: number; readonly reason: string; readonly looping?: boolean | undefined };
 
 export interface HealthTransition {
@@ -51,7 +53,15 @@ export interface HealthStep {
 }
 
 export function newHealth(state: ProviderState, at: number, message?: string): Health {
-  return { state, failures: state === 'healthy' ? 0 : 1, passes: 0, crashes: [], lastCheck: at, message };
+  return {
+    state,
+    failures: state === 'healthy' ? 0 : 1,
+    passes: 0,
+    crashes: [],
+    lastCheck: at,
+    message,
+    needsOwner: false,
+  };
 }
 
 /** What follows for a provider's health from one check or crash. */
@@ -60,12 +70,13 @@ export function stepHealth(now: Health, event: HealthEvent, policy: HealthPolicy
     case 'passed':
       return changed(now, pass(now, event.at, policy));
     case 'failed':
-      return changed(now, fail(now, event.at, event.reason, policy));
+      return changed(now, fail(now, event, policy));
     case 'crashed': {
       const crashes = [...now.crashes.filter((earlier) => event.at - earlier < policy.loopMs), event.at];
-      const failed = fail(now, event.at, event.reason, policy);
+      const failed = fail(now, event, policy);
       const looping = event.looping === true || crashes.length >= policy.loopCrashes;
-      return changed(now, { ...failed, crashes, state: worse(failed.state, looping ? 'unavailable' : 'degraded') });
+      const state = worse(failed.state, looping ? 'unavailable' : 'degraded');
+      return changed(now, { ...failed, crashes, state, needsOwner: event.looping === true });
     }
   }
 }
@@ -80,14 +91,21 @@ function pass(now: Health, at: number, { recoveryThreshold }: HealthPolicy): Hea
     crashes: now.crashes,
     lastCheck: at,
     message: healthy ? undefined : now.message,
+    needsOwner: false,
   };
 }
 
-function fail(now: Health, at: number, message: string, policy: HealthPolicy): Health {
+function fail(
+  now: Health,
+  { at, reason: message, needsOwner = false }: { at: number; reason: string; needsOwner?: boolean },
+  policy: HealthPolicy,
+): Health {
   const failures = now.failures + 1;
   const counted =
     failures >= policy.unavailableAfter ? 'unavailable' : failures >= policy.degradedAfter ? 'degraded' : 'healthy';
-  return { ...now, state: worse(now.state, counted), failures, passes: 0, lastCheck: at, message };
+  // What its owner has to do is known for certain: there is nothing to count.
+  const state = worse(worse(now.state, counted), needsOwner ? 'degraded' : 'healthy');
+  return { ...now, state, failures, passes: 0, lastCheck: at, message, needsOwner };
 }
 
 const SEVERITY: Readonly<Record<ProviderState, number>> = { healthy: 0, degraded: 1, unavailable: 2 };

@@ -20,7 +20,10 @@ export const MIN_INTERVAL_MS = 5_000;
 export const DEFAULT_INTERVAL_MS = 30_000;
 
 /** What is asked about its health. */
-export type Checked = Pick<ProviderAdapter, 'health' | 'onCrash' | 'onReady'>;
+export type Checked = Pick<ProviderAdapter, 'health' | 'onCrash' | 'onReady'> & {
+  /** Is it still being made ready? There is nothing to check then. */
+  readonly isStarting?: () => boolean;
+};
 
 export interface HealthComponents {
   runtime: Runtime;
@@ -107,18 +110,18 @@ export class HealthCoordinator {
 
   getStatus(providerId: string): ProviderHealthStatus {
     const tracked = this.#tracked.get(providerId);
-    if (tracked) return statusOf(tracked.health);
+    if (tracked) return statusOf(tracked);
     const message = `no provider "${providerId}" is checked`;
     throw new NormalizedProviderError('PROVIDER_NOT_FOUND', message, 'internal', { details: { providerId } });
   }
 
   getAllStatuses(): Map<string, ProviderHealthStatus> {
-    return new Map([...this.#tracked.values()].map(({ id, health }) => [id, statusOf(health)]));
+    return new Map([...this.#tracked.values()].map((one) => [one.id, statusOf(one)]));
   }
 
   /** Ids of the healthy providers of a type, in order. */
   getHealthyProviders(type: string): string[] {
-    const healthy = [...this.#tracked.values()].filter((one) => one.type === type && one.health.state === 'healthy');
+    const healthy = [...this.#tracked.values()].filter((one) => one.type === type && statusOf(one).state === 'healthy');
     return healthy.map(({ id }) => id).sort();
   }
 
@@ -155,7 +158,7 @@ export class HealthCoordinator {
 
   #tick(tracked: Tracked): void {
     this.#wait(tracked);
-    this.#check(tracked);
+    if (!tracked.adapter.isStarting?.()) this.#check(tracked);
   }
 
   #wait(tracked: Tracked): void {
@@ -183,9 +186,11 @@ export class HealthCoordinator {
         this.#step(tracked, event(this.#runtime.now()));
     };
     tracked.checking = (async () => tracked.adapter.health())().then(
-      ({ state, message }) =>
+      ({ state, message, needsOwner = false }) =>
         over((at) =>
-          state === 'healthy' ? { type: 'passed', at } : { type: 'failed', at, reason: message ?? `it is ${state}` },
+          state === 'healthy'
+            ? { type: 'passed', at }
+            : { type: 'failed', at, reason: message ?? `it is ${state}`, needsOwner },
         ),
       (error) => over((at) => ({ type: 'failed', at, reason: describeError(error) })),
     );
@@ -211,7 +216,11 @@ export class HealthCoordinator {
   }
 }
 
-function statusOf({ state, lastCheck, failures, message }: Health): ProviderHealthStatus {
-  const status = { state, lastCheck: new Date(lastCheck), failureCount: failures };
+function statusOf({ health, adapter }: Tracked): ProviderHealthStatus {
+  const { state, lastCheck, failures, message, needsOwner } = health;
+  const status = { state, lastCheck: new Date(lastCheck), failureCount: failures, ...(needsOwner && { needsOwner }) };
+  if (state === 'healthy' && adapter.isStarting?.()) {
+    return { ...status, state: 'unavailable', message: 'it is being started' };
+  }
   return message === undefined ? status : { ...status, message };
 }

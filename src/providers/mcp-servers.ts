@@ -1,4 +1,5 @@
 import { LIMITS } from '../a2a/limits.js';
+import type { Agent } from '../agent/agent.js';
 import type { CallWay } from '../mcp/upstream/relay.js';
 import type { UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
@@ -18,6 +19,8 @@ export interface MCPServersComponents extends HostComponents {
   events: ProviderEvents;
   lanes: Lanes;
   upstreams: Upstreams;
+  /** The agent of this node that owns what a server offers. */
+  agent: (id: string) => Agent | undefined;
 }
 
 /** An MCP server of the configuration. */
@@ -38,9 +41,17 @@ const CONCURRENCY = 100;
 export class MCPServers {
   readonly #components: MCPServersComponents;
   readonly #ids = new Set<string>();
+  /** The agent that owns what a server offers, by the provider's id. */
+  readonly #owners = new Map<string, string>();
 
   constructor(components: MCPServersComponents) {
     this.#components = components;
+    const { providers, agent } = components;
+    providers.onChange(({ id, capabilities }) => {
+      const owner = this.#owners.get(id);
+      const health = owner && providers.healthOf(capabilities[0]!);
+      if (health) agent(owner)?.setServerHealth(id, health);
+    });
   }
 
   /** Wants a server to be connected. Returns at once: nobody waits for it. */
@@ -48,6 +59,7 @@ export class MCPServers {
     const { providers, events, lanes, upstreams, runtime } = this.#components;
     const { name: server } = init;
     const id = this.#idFor(server);
+    this.#owners.set(id, init.agent);
     const lane = init.endpoint.kind === 'stdio' ? lanes.open(laneId ?? laneFor(id)) : undefined;
     upstreams.add({
       ...init,

@@ -13,6 +13,8 @@ export interface ProviderHealthStatus {
   /** Checks that failed, and crashes, since one last passed. */
   readonly failureCount: number;
   readonly message?: string;
+  /** Only its owner can help, by a login, say: it is out of routing at once, and no work waits for it. */
+  readonly needsOwner?: boolean;
 }
 
 /** What one call may want to know and say while it runs. */
@@ -68,6 +70,8 @@ export interface ProviderAdapter<TConfig = unknown, TExecuteInput = unknown, TEx
   onCrash?(listener: (crash: ProviderCrash) => void): () => void;
   /** What else people may want to know of it. Never a secret. */
   describe?(): Readonly<Record<string, unknown>>;
+  /** Is it still being made ready, although `init` has resolved? It then calls back by `onReady` or `onCrash`. */
+  readonly starting?: boolean;
   /** Calls back when it is ready again after a crash, so that it is checked then. Returns the way to stop. */
   onReady?(listener: () => void): () => void;
 }

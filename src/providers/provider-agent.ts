@@ -30,9 +30,23 @@ export interface ProviderAgentComponents {
   providers: ProviderRegistry;
 }
 
+const AGENT = 'agent:';
+
 /** Only the registry's providers for this agent are asked for this. */
 export function agentCapability(agentId: string): string {
-  return `agent:${agentId}`;
+  return `${AGENT}${agentId}`;
+}
+
+/** Says on agents' cards how the providers are that do their work. */
+export function reportHealth(providers: ProviderRegistry, find: (agentId: string) => Agent | undefined): void {
+  providers.onChange(({ capabilities }) => {
+    for (const capability of capabilities) {
+      if (!capability.startsWith(AGENT)) continue;
+      const agent = find(capability.slice(AGENT.length));
+      const health = providers.healthOf(capability);
+      if (agent && health) agent.workerHealth = health;
+    }
+  });
 }
 
 /** Lets an agent do its tasks and answer its requests through a provider, under the conversation's own id. */
@@ -42,6 +56,7 @@ export function serveThroughProvider(
   init: ProviderAgentInit,
 ): void {
   const { route, input, answer, laneId } = init;
+  agent.workerHealth = { state: 'starting', reason: 'its provider has not been started yet' };
   const common = { caller: agent.id, ...(laneId !== undefined && { laneId }) };
   agent.onTask(async (task: AgentTask) => {
     const chain = readDelegation(task.metadata, undefined);

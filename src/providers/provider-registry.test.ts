@@ -87,13 +87,14 @@ describe('ProviderRegistry', () => {
     expect(registry.get('a')).toMatchObject({ phase: 'failed', state: 'unavailable' });
     expect(adapter.terminations).toBe(1);
     expect(seen.map(({ topic }) => topic)).toEqual(['provider.capability.unavailable', 'provider.init.failed']);
-    const waiting = registry.execute(ROUTE, 'x', 'c-1');
+    // A program that is not there is not waited for.
+    await expectError(registry.execute(ROUTE, 'x', 'c-1'), 'PROVIDER_INIT_FAILED');
     adapter.ready = 'no';
     await runtime.advance(INTERVAL);
     expect(adapter.inits).toBe(2);
     adapter.ready = 'yes';
     await runtime.advance(INTERVAL);
-    expect(await waiting).toBe('x');
+    expect(await registry.execute(ROUTE, 'x', 'c-2')).toBe('x');
     expect(registry.get('a')).toMatchObject({ phase: 'ready', state: 'healthy' });
   });
 
@@ -241,13 +242,13 @@ describe('ProviderRegistry', () => {
     });
     await runtime.advance(0);
     expect([drained, registry.get('a').phase]).toEqual([false, 'draining']);
-    const waiting = registry.execute(ROUTE, 2, 'c-2');
+    await expectError(registry.execute(ROUTE, 2, 'c-2'), 'PROVIDER_UNAVAILABLE');
     adapter.held[0]!.finish();
     await Promise.all([work, draining]);
     expect(registry.get('a').phase).toBe('drained');
     adapter.holds = false;
     expect((await registry.restart('a')).phase).toBe('ready');
-    expect(await waiting).toBe(2);
+    expect(await registry.execute(ROUTE, 2, 'c-3')).toBe(2);
     expect([adapter.inits, adapter.terminations]).toEqual([2, 1]);
   });
 

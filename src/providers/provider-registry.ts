@@ -1,3 +1,4 @@
+import type { WorkerHealth } from '../agent/staffing.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { DEFAULT_WORKSPACE, FailoverRouter } from './failover.js';
 import { guardedTerms } from './guarded-terms.js';
@@ -6,7 +7,7 @@ import type { HealthPolicy } from './health-machine.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus, ProviderRegistration } from './provider-adapter.js';
 import { NormalizedProviderError, normalizeError } from './provider-errors.js';
 import type { ProviderEvents } from './provider-events.js';
-import { type ProviderRow, rowOf } from './provider-row.js';
+import { type ProviderRow, rowOf, WORSE, workerHealthOf } from './provider-row.js';
 import { RegisteredProvider } from './registered-provider.js';
 import { checkRegistration } from './registration.js';
 import { type WaitingLimits, WaitingWork, type WorkRoute } from './waiting-work.js';
@@ -40,6 +41,7 @@ export class ProviderRegistry {
   readonly #waiting: WaitingWork<RegisteredProvider>;
   readonly #providers = new Map<string, RegisteredProvider>();
   readonly #lanes = new Map<string, string>();
+  readonly #watchers = new Set<(row: ProviderRow) => void>();
   #closed = false;
 
   constructor({ runtime, events }: ProviderRegistryComponents, init: ProviderRegistryInit = {}) {
@@ -49,6 +51,7 @@ export class ProviderRegistry {
     this.failover = new FailoverRouter({ events, health: this.health });
     this.#waiting = new WaitingWork(runtime, init.waiting);
     this.failover.onChange(() => this.#release());
+    this.health.onTransition((id) => this.#changed(id));
   }
 
   /**
@@ -70,6 +73,7 @@ export class ProviderRegistry {
       const unavailable = (error as NormalizedProviderError).message;
       this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'unavailable', phase: 'held' });
       this.health.register(id, this.#checked(provider), healthCheckIntervalMs, { type, unavailable });
+      this.#changed(id);
       throw error;
     }
     this.#events.emit('provider.registered', { provider: id, providerType: type, details: { workspaceId, priority } });
@@ -131,6 +135,20 @@ export class ProviderRegistry {
     return this.health.getStatus(id);
   }
 
+  /** Calls back when a provider's phase or health changes. */
+  onChange(watcher: (row: ProviderRow) => void): void {
+    this.#watchers.add(watcher);
+  }
+
+  /** How those are that have that capability: as the best of them is. Undefined where there is none. */
+  healthOf(capability: string): WorkerHealth | undefined {
+    const able = [...this.#providers.values()].filter(({ registration }) =>
+      (registration.capabilities as readonly string[]).includes(capability),
+    );
+    const all = able.map((one) => workerHealthOf(this.#row(one), this.#impedimentOf(one)?.message));
+    return all.sort((a, b) => WORSE[a.state] - WORSE[b.state])[0];
+  }
+
   /** Pieces of work that wait for a provider. */
   get waiting(): number {
     return this.#waiting.size;
@@ -161,6 +179,8 @@ export class ProviderRegistry {
       return output as TOutput;
     } catch (error) {
       const failure = normalizeError(error, 'internal', correlationId);
+      // A login that is missing shows at the work; health must say so before more work comes.
+      if (chosen && failure.code === 'PROVIDER_CREDENTIAL_MISSING') this.health.checkNow(chosen.id);
       this.#report(chosen, correlationId, terms, began, failure, type);
       throw failure;
     } finally {
@@ -243,6 +263,8 @@ export class ProviderRegistry {
 
   /** The provider for work that cannot begin now. */
   async #later(work: WorkRoute, correlationId: string, { signal, wait = true }: ExecuteTerms) {
+    const impediment = wait ? this.#impediment(work) : undefined;
+    if (impediment) throw normalizeError(impediment, 'internal', correlationId);
     if (wait) return this.#waiting.wait(work, correlationId, signal);
     const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
     // What a check is about to say of one that has just come back is worth the moment that it takes.
@@ -260,6 +282,7 @@ export class ProviderRegistry {
   /** Lets work that waits go to providers that are back, as far as they have room. */
   #release(): void {
     if (this.#waiting.size === 0) return;
+    this.#waiting.giveUp((work) => this.#impediment(work));
     this.#waiting.release(({ type, capabilities, workspaceId }) => {
       const id = this.failover.selectProvider(type, capabilities, workspaceId);
       const provider = id === null ? undefined : this.#providers.get(id);
@@ -292,6 +315,7 @@ export class ProviderRegistry {
 
   #phased({ id, phase }: RegisteredProvider): void {
     this.failover.setPhase(id, phase === 'ready' || phase === 'starting' ? phase : 'held');
+    this.#changed(id);
   }
 
   /** What the coordinator checks: the provider's own word, and that of one that could not be started yet. */
@@ -299,9 +323,39 @@ export class ProviderRegistry {
     const { adapter } = provider;
     return {
       health: () => provider.health(),
+      isStarting: () => provider.phase === 'starting',
       ...(adapter.onCrash && { onCrash: adapter.onCrash.bind(adapter) }),
       ...(adapter.onReady && { onReady: adapter.onReady.bind(adapter) }),
     };
+  }
+
+  /** Why no provider takes that work until an owner does something. */
+  #impediment(work: WorkRoute): NormalizedProviderError | undefined {
+    const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
+    const impediments = able.map((one) => this.#impedimentOf(one));
+    const [first, ...others] = impediments;
+    if (!first || others.some((one) => one === undefined)) return undefined;
+    if (others.length === 0) return first;
+    const message = impediments.map((one) => one!.message).join('; ');
+    return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, 'internal');
+  }
+
+  #impedimentOf(provider: RegisteredProvider): NormalizedProviderError | undefined {
+    if (provider.impediment) return provider.impediment;
+    const { id, registration } = provider;
+    const { needsOwner, message, state } = this.health.getAllStatuses().get(id) ?? {};
+    if (!needsOwner || provider.phase === 'starting') return undefined;
+    return new NormalizedProviderError(
+      'PROVIDER_UNAVAILABLE',
+      `provider "${id}" is ${state}: ${message}; then: ecliptic provider restart ${id}`,
+      registration.type,
+    );
+  }
+
+  #changed(id: string): void {
+    const provider = this.#providers.get(id);
+    if (!provider) return;
+    for (const watcher of this.#watchers) watcher(this.#row(provider));
   }
 
   #row(provider: RegisteredProvider): ProviderRow {

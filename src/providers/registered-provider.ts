@@ -19,6 +19,9 @@ export class RegisteredProvider {
   /** Changes with each start and end; what an earlier start comes to is then no matter. */
   #generation = 0;
   #phase: ProviderPhase = 'starting';
+  /** Why it could not be started. */
+  #failure: NormalizedProviderError | undefined;
+  #stopAwaiting: (() => void) | undefined;
   /** Starting it again, by whoever wants that, is done one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #over = false;
@@ -54,6 +57,7 @@ export class RegisteredProvider {
   /** Makes it ready, within its time; rejects with `PROVIDER_INIT_FAILED` when it cannot be. */
   async init(): Promise<void> {
     const generation = ++this.#generation;
+    this.#stopAwaiting?.();
     this.#become('starting');
     try {
       await this.#inTime(this.adapter.init(this.registration.config));
@@ -61,13 +65,24 @@ export class RegisteredProvider {
       const failure = this.#initFailure(error);
       // Whatever it has begun ends; nobody waits for one that does not even do that.
       void this.adapter.terminate().catch((late) => this.#runtime.logger.warn({ err: late }, 'a provider did not end'));
-      if (generation === this.#generation) this.#become('failed');
+      if (generation === this.#generation) this.#fail(failure);
       throw failure;
     }
-    if (generation === this.#generation) return this.#become('ready');
+    if (generation === this.#generation) return this.adapter.starting ? this.#await() : this.#become('ready');
     // It was ended while it started.
     await this.adapter.terminate();
     throw this.#unavailable('it was ended while it started');
+  }
+
+  /** Why it takes no work until its owner does something, if that is so: waiting for it would be in vain. */
+  get impediment(): NormalizedProviderError | undefined {
+    const { id, type } = this.registration;
+    if (this.#phase === 'draining' || this.#phase === 'drained') {
+      const message = `provider "${id}" is drained; ecliptic provider restart ${id} brings it back`;
+      return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, type);
+    }
+    // Remote agents come and go; a program that cannot be started is not there, or lacks something.
+    return this.#phase === 'failed' && type !== 'a2a' ? this.#failure : undefined;
   }
 
   /** Ends it, and makes it ready again. */
@@ -131,6 +146,7 @@ export class RegisteredProvider {
 
   async #end(): Promise<void> {
     this.#generation++;
+    this.#stopAwaiting?.();
     this.#become('terminated');
     try {
       await this.adapter.terminate();
@@ -157,6 +173,28 @@ export class RegisteredProvider {
     const details = { ...normal.details, providerId: this.id, reason: normal.code };
     const message = `provider "${this.id}" could not be started: ${normal.message}`;
     return new NormalizedProviderError('PROVIDER_INIT_FAILED', message, type, { originalError: error, details });
+  }
+
+  /** It goes on starting after `init` has resolved, within its own time. */
+  #await(): void {
+    const { adapter } = this;
+    const stops = [
+      adapter.onReady?.(() => {
+        this.#stopAwaiting?.();
+        this.#become('ready');
+      }),
+      // Its supervisor may yet succeed with another attempt.
+      adapter.onCrash?.(({ error }) => this.#fail(this.#initFailure(error))),
+    ];
+    this.#stopAwaiting = () => {
+      this.#stopAwaiting = undefined;
+      for (const stop of stops) stop?.();
+    };
+  }
+
+  #fail(failure: NormalizedProviderError): void {
+    this.#failure = failure;
+    this.#become('failed');
   }
 
   #unavailable(why: string): NormalizedProviderError {

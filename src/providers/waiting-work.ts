@@ -24,6 +24,8 @@ interface Line<Provider> {
   readonly route: WorkRoute;
   /** Tell whoever waits that it is its turn; the first that came is the first here. */
   readonly waiting: Set<(provider: Provider) => void>;
+  /** End the wait of each. */
+  readonly fail: Set<(error: NormalizedProviderError) => void>;
 }
 
 /** Work whose providers are all down: a line for each capability, in the order in which it came. */
@@ -50,7 +52,7 @@ export class WaitingWork<Provider> {
   /** Waits for its turn, and gives the provider whose it is. */
   wait(route: WorkRoute, correlationId: string, signal: AbortSignal | undefined): Promise<Provider> {
     const key = keyOf(route);
-    const line = this.#lines.get(key) ?? { route, waiting: new Set() };
+    const line = this.#lines.get(key) ?? { route, waiting: new Set(), fail: new Set() };
     const { queueLimit, queueMs } = this.#limits;
     const failure = (code: 'PROVIDER_QUEUE_FULL' | 'PROVIDER_UNAVAILABLE' | 'PROVIDER_CANCELLED', message: string) =>
       new NormalizedProviderError(code, message, 'internal', { correlationId, details: { ...route } });
@@ -64,6 +66,7 @@ export class WaitingWork<Provider> {
         signal?.removeEventListener('abort', cancel);
         this.#ends.delete(fail);
         line.waiting.delete(go);
+        line.fail.delete(fail);
         if (line.waiting.size === 0) this.#lines.delete(key);
       };
       const go = (provider: Provider) => {
@@ -80,6 +83,7 @@ export class WaitingWork<Provider> {
         queueMs,
       );
       line.waiting.add(go);
+      line.fail.add(fail);
       this.#lines.set(key, line);
       this.#ends.add(fail);
       if (signal?.aborted) cancel();
@@ -95,6 +99,14 @@ export class WaitingWork<Provider> {
         if (provider === undefined) break;
         go(provider);
       }
+    }
+  }
+
+  /** Ends the wait for providers that will not come back, each with the reason. */
+  giveUp(why: (route: WorkRoute) => NormalizedProviderError | undefined): void {
+    for (const { route, waiting, fail } of [...this.#lines.values()]) {
+      const reason = waiting.size > 0 ? why(route) : undefined;
+      if (reason) for (const end of [...fail]) end(reason);
     }
   }
 

@@ -160,19 +160,22 @@ const commands = {
   },
 };
 
+const greeting = {
+  protocolVersion: mode === 'future' ? 2 : acp.PROTOCOL_VERSION,
+  agentInfo: { name: 'test-agent', version: '1.2.3' },
+  agentCapabilities: {
+    mcpCapabilities: { http: flag !== 'no-http' },
+    sessionCapabilities: { close: {} },
+  },
+  authMethods: mode === 'login' ? [{ id: 'key', name: 'API key' }] : [],
+};
+
 const app = acp
   .agent({ name: 'test-agent' })
   .onRequest('initialize', () => {
     if (mode === 'mute') return new Promise(() => {});
-    return {
-      protocolVersion: mode === 'future' ? 2 : acp.PROTOCOL_VERSION,
-      agentInfo: { name: 'test-agent', version: '1.2.3' },
-      agentCapabilities: {
-        mcpCapabilities: { http: flag !== 'no-http' },
-        sessionCapabilities: { close: {} },
-      },
-      authMethods: mode === 'login' ? [{ id: 'key', name: 'API key' }] : [],
-    };
+    if (mode === 'slow') return new Promise((resolve) => setTimeout(resolve, Number(flag))).then(() => greeting);
+    return greeting;
   })
   .onRequest('authenticate', ({ params }) => {
     if (params.methodId === 'key') logins++;
@@ -193,6 +196,8 @@ const app = acp
     sessions.get(params.sessionId)?.turn?.abort();
   })
   .onRequest('session/prompt', async ({ params, client }) => {
+    // Claude gives sessions without a login, and refuses prompts.
+    if (mode === 'prompt-login' && logins === 0) throw acp.RequestError.authRequired({ details: 'Please run /login' });
     const { sessionId, prompt } = params;
     const session = sessions.get(sessionId);
     const abort = new AbortController();
@@ -209,7 +214,7 @@ const app = acp
         try {
           await commands[command](context, rest);
         } catch (error) {
-          if (command === 'fail') throw error;
+          if (command === 'fail' || command === 'break') throw error;
           await chunk(`refused ${error.code}`);
         }
       } else session.heard = [...(session.heard ?? []), line];
@@ -219,4 +224,7 @@ const app = acp
   });
 
 commands.heard = async () => {};
+commands.break = async (_, details) => {
+  throw acp.RequestError.internalError({ details });
+};
 app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));

@@ -101,9 +101,9 @@ describe('an agent with remote agents behind its name', () => {
     expect(view.about).toMatchObject({ endpoints: [{ id: 'mars', down: null }] });
     expect(JSON.stringify(view)).not.toContain(mars.credentials.bearer);
     expect(await control.call('provider.drain', { id: 'fleet' })).toMatchObject({ phase: 'drained' });
-    const waiting = sun.request('fleet', 'later');
+    await expect(sun.request('fleet', 'meanwhile')).rejects.toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
     expect(await control.call('provider.restart', { id: 'fleet' })).toMatchObject({ phase: 'ready' });
-    expect(await waiting).toBe('mars did later');
+    expect(await sun.request('fleet', 'later')).toBe('mars did later');
     await expect(control.call('provider.show', { id: 'x' })).rejects.toMatchObject({ code: 'PROVIDER_NOT_FOUND' });
   });
 

@@ -93,7 +93,16 @@ export class Upstreaming {
     const { upstreams, lanes } = this;
     const { providers, providerEvents: events } = node;
     const memory = new MemoryWatch(runtime);
-    this.#servers = new MCPServers({ runtime, children, memory, providers, events, lanes, upstreams });
+    this.#servers = new MCPServers({
+      runtime,
+      children,
+      memory,
+      providers,
+      events,
+      lanes,
+      upstreams,
+      agent: () => undefined,
+    });
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
-import { vacancyFor } from '../../a2a/staffing.js';
+import { unroutable } from '../../a2a/staffing.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Negotiation, ProposalInit } from '../negotiation/proposal.js';
 import { invitationTo, readEntry } from './invitation.js';
@@ -29,7 +29,7 @@ export function candidates(
   for (const wanted of capabilities) {
     for (const { address: name, card } of registry.entriesWithCapability(wanted)) {
       if (name === creator || found.has(name)) continue;
-      if (registry.getById(name, creator) === undefined || vacancyFor(card, 'proposal')) continue;
+      if (registry.getById(name, creator) === undefined || unroutable(card, 'proposal')) continue;
       found.set(name, { name, address: inFull(name), capabilities: card.capabilities.map(({ id }) => id) });
     }
   }

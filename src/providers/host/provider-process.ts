@@ -65,6 +65,11 @@ export class ProviderProcess<Session extends HostedSession> {
     return this.#host?.status.state === 'running' ? this.#host.session : undefined;
   }
 
+  /** Is it still being started for the first time? */
+  get starting(): boolean {
+    return this.#host?.status.state === 'starting';
+  }
+
   /** How the process is. */
   get status(): Partial<HostStatus> {
     return this.#host?.status ?? {};
