@@ -11,7 +11,10 @@ export const command: Command = {
   optionHelp: [
     ['--as AGENT', 'as whom: an agent of this node (default: the first that has it open)'],
     ['get [PATH]', 'what is in it, or at a path such as tasks.first.title (this is the default)'],
-    ['set PATH JSON', 'map.key sets a key, list[] adds to a list, a name alone is a text; - reads standard input'],
+    [
+      'set PATH JSON',
+      'map.key sets a key, list[] adds to a list, a name alone is a note as agents write them; - reads standard input',
+    ],
     ['watch', 'its content, again after each change'],
     ['history', 'who changed it, in order'],
   ],

@@ -24,23 +24,28 @@ async function start() {
 }
 
 describe('the owner’s view of shared documents', () => {
-  it('writes and reads maps, lists and texts by path', async () => {
+  it('writes and reads maps, lists, notes and texts by path', async () => {
     const { call } = await start();
+    const document = node.agentById('mars').state('plan');
+    await document.ready;
+    document.text('draft').insert(0, 'zero');
     await call('stateSet', { name: 'plan', as: 'mars', path: 'tasks.v1.0', value: { title: 'login', tags: ['a'] } });
     await call('stateSet', { name: 'plan', path: 'log[]', value: 1 });
-    await call('stateSet', { name: 'plan', path: 'notes', value: 'first' });
-    await call('stateSet', { name: 'plan', path: 'notes', value: 'second' });
+    await call('stateSet', { name: 'plan', path: 'draft', value: 'first' });
+    await call('stateSet', { name: 'plan', path: 'draft', value: 'second' });
+    await call('stateSet', { name: 'plan', path: 'step', value: 7 });
     expect(await call('stateGet', { name: 'plan' })).toEqual({
       tasks: { 'v1.0': { title: 'login', tags: ['a'] } },
       log: [1],
-      notes: 'second',
+      draft: 'second',
+      notes: { step: 7 },
     });
     expect(await call('stateGet', { name: 'plan', path: 'tasks.v1.0.tags.0' })).toBe('a');
     expect(await call('stateGet', { name: 'plan', as: 'venus', path: 'log.0' })).toBe(1);
     const nothing = expect.objectContaining({ code: 'INVALID_ARGUMENTS' });
     await expect(call('stateGet', { name: 'plan', path: 'tasks.v2' })).rejects.toThrowError(nothing);
     const usage = expect.objectContaining({ code: 'USAGE' });
-    await expect(call('stateSet', { name: 'plan', path: 'notes', value: 7 })).rejects.toThrowError(usage);
+    await expect(call('stateSet', { name: 'plan', path: 'draft', value: 7 })).rejects.toThrowError(usage);
     await expect(call('stateGet', { name: 'unknown' })).rejects.toThrowError(usage);
   });
 

@@ -7,6 +7,8 @@ import { oneLine } from './fence.js';
 export interface OfferedTask {
   readonly proposal: ReceivedProposal;
   engagement: Engagement | undefined;
+  /** How it ended, once it has. */
+  ended: 'done' | 'failed' | 'declined' | 'countered' | 'withdrawn' | undefined;
 }
 
 /** A task that the member offered to somebody. */
@@ -26,7 +28,13 @@ export class MemberTasks {
   readonly #agent: Agent;
   readonly #offered = new Map<string, OfferedTask>();
   readonly #given = new Map<string, GivenTask>();
+  readonly #unheard = new Set<string>();
   #news: ((display: (address: string) => string) => string)[] = [];
+  readonly #waiters = new Set<() => void>();
+  /** Called with each task that is offered. */
+  onOffer: ((id: string) => void) | undefined;
+  /** Called with each task that the member has heard of, or need not hear of any more. */
+  onHeard: ((id: string) => void) | undefined;
 
   constructor(agent: Agent) {
     this.#agent = agent;
@@ -49,9 +57,11 @@ export class MemberTasks {
     return this.#follow(negotiation);
   }
 
-  /** The task of that id that was offered to this member. */
+  /** The task of that id that was offered to this member, and is open. */
   taken(id: string): OfferedTask {
     const task = this.#offered.get(id);
+    if (task?.ended !== undefined)
+      throw new EclipticError('INVALID_TRANSITION', `task "${id}" is ${task.ended}`, { id });
     if (task) return task;
     throw new EclipticError('PROPOSAL_NOT_FOUND', `no task "${id}" was offered to you; see: list`, { id });
   }
@@ -70,31 +80,71 @@ export class MemberTasks {
     throw new EclipticError('PROPOSAL_NOT_FOUND', `you offered no task "${id}"; see: list`, { id });
   }
 
-  forget(id: string): void {
-    this.#offered.delete(id);
+  end(id: string, ended: NonNullable<OfferedTask['ended']>): void {
+    const task = this.#offered.get(id);
+    if (!task || task.ended !== undefined) return;
+    task.ended = ended;
+    this.#heard(id);
+  }
+
+  /** Has something happened that the member was not told yet? */
+  get hasNews(): boolean {
+    return this.#news.length > 0;
+  }
+
+  /** Offers that the member was not told of yet. */
+  get unheard(): string[] {
+    return [...this.#unheard];
   }
 
   /** What happened since it was last told. */
   announce(display: (address: string) => string): string[] {
     const news = this.#news.map((tell) => tell(display));
     this.#news = [];
+    for (const id of this.#unheard) this.#heard(id);
     return news;
+  }
+
+  /** Resolves with the next news, or when the signal aborts. */
+  next(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        this.#waiters.delete(end);
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      if (signal.aborted) return resolve();
+      this.#waiters.add(end);
+      signal.addEventListener('abort', end);
+    });
+  }
+
+  #tell(news: (display: (address: string) => string) => string): void {
+    this.#news.push(news);
+    for (const wake of [...this.#waiters]) wake();
+  }
+
+  #heard(id: string): void {
+    if (this.#unheard.delete(id)) this.onHeard?.(id);
   }
 
   #receive(proposal: ReceivedProposal): void {
     const { proposalId: id, taskDescription } = proposal.proposal;
+    if (this.#offered.size >= MAX_TASKS) dropEnded(this.#offered, ({ ended }) => ended !== undefined);
     if (this.#offered.size >= MAX_TASKS) {
       void proposal.reject('busy').catch(() => {});
       return;
     }
-    this.#offered.set(id, { proposal, engagement: undefined });
+    this.#offered.set(id, { proposal, engagement: undefined, ended: undefined });
     proposal.signal.addEventListener('abort', () => {
-      if (this.#offered.get(id)?.engagement === undefined) this.#offered.delete(id);
+      if (this.#offered.get(id)?.engagement === undefined) this.end(id, 'withdrawn');
     });
-    this.#news.push((display) => {
+    this.#unheard.add(id);
+    this.#tell((display) => {
       const title = oneLine(taskDescription, NEWS_CHARS);
       return `Task ${id} offered by ${display(proposal.from)}: ${title}; accept, counter or decline it with mesh_task.`;
     });
+    this.onOffer?.(id);
   }
 
   #follow(negotiation: Negotiation): GivenTask {
@@ -108,7 +158,7 @@ export class MemberTasks {
     });
     const end = (state: 'done' | 'failed', text: string) => {
       task.outcome = { state, text };
-      this.#news.push(() => `Task ${id} ${state}: ${oneLine(text, NEWS_CHARS)}; mesh_task list shows it whole.`);
+      this.#tell(() => `Task ${id} ${state}: ${oneLine(text, NEWS_CHARS)}; mesh_task list shows it whole.`);
     };
     negotiation.result.then(
       (value) => end('done', textOf(value)),
@@ -122,8 +172,12 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value ?? null);
 }
 
-function forgetEnded<T>(tasks: Map<string, T>, isEnded: (task: T) => boolean): void {
+function dropEnded<T>(tasks: Map<string, T>, isEnded: (task: T) => boolean): void {
   for (const [id, task] of tasks) if (isEnded(task)) tasks.delete(id);
+}
+
+function forgetEnded<T>(tasks: Map<string, T>, isEnded: (task: T) => boolean): void {
+  dropEnded(tasks, isEnded);
   if (tasks.size >= MAX_TASKS)
     throw new EclipticError('PROPOSALS_FULL', 'too many of your tasks are open; cancel some');
 }

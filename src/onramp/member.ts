@@ -113,7 +113,11 @@ export class Member implements MemberContext {
     const run = () => tool(this, args, call);
     try {
       const answer = await (isOnce(name, args) ? this.#repeats.once(name, args, run) : run());
-      if (call.signal.aborted) this.box.unshow(call.number);
+      if (call.signal.aborted) {
+        // The client reads no answer: what it would have brought stays unread and untold.
+        this.box.unshow(call.number);
+        return answer;
+      }
       const news = [...(await this.announce()), ...this.tasks.announce((address) => this.names.display(address))];
       return news.length === 0 ? answer : { ...answer, text: [answer.text, ...news].join('\n') };
     } catch (error) {

@@ -15,6 +15,8 @@ const RESERVED: ReadonlySet<string> = new Set([
   'all',
   'me',
 ]);
+/** Characters that a generated name takes of the client's, and of the folder's. */
+const MAX_WORD = 32;
 const NAME = /^[a-z0-9][a-z0-9_-]{0,47}$/i;
 
 /** The name that somebody asked for, if it can be one. */
@@ -37,11 +39,13 @@ export function numbered(name: string, n: number): string {
   return n === 1 ? name : `${name}-${n}`;
 }
 
+/** A word of a name; a long one ends after a whole part. */
 function slug(text: string): string {
-  return text
+  const whole = text
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
-    .slice(0, 20)
-    .replace(/-+$/, '');
+    .replace(/^-+|-+$/g, '');
+  if (whole.length <= MAX_WORD) return whole;
+  const end = whole.lastIndexOf('-', MAX_WORD);
+  return whole.slice(0, end > 0 ? end : MAX_WORD);
 }

@@ -195,6 +195,52 @@ describe('members', () => {
     first.leave();
     expect((await Client.join(nodes, onramp, '', about)).name).toBe(first.name);
   });
+
+  it('without a name get one of whole words [T-A17]', async () => {
+    const { nodes, onramp } = await pair();
+    const join = async (client: string, checkout: string) =>
+      (await Client.join(nodes, onramp, '', { as: undefined, client, checkout })).name;
+    expect(await join('gemini-cli-mcp-client', '/a')).toMatch(/^gemini-cli-mcp-client-a-[0-9a-f]{2}$/);
+    const long = await join('x', '/the-quite-extraordinarily-long-project-of-mine');
+    expect(long).toMatch(/^x-the-quite-extraordinarily-long-[0-9a-f]{2}$/);
+  });
+});
+
+describe('a call with a fault in it', () => {
+  it('is told the names that there are [T-A7]', async () => {
+    const { nodes, node, alice } = await pair();
+    node.agent({ id: 'mars' }).tool('weigh', {}, () => 'light');
+    await nodes.runtime.advance(10);
+    const wrong: [string, object, string, string][] = [
+      [
+        'mesh_send',
+        { txt: 'hello', to: 'bob' },
+        'INVALID_ARGUMENTS',
+        '"txt"; there are: text, to, reply_to, needs, wait_s',
+      ],
+      ['mesh_task', { action: 'offr' }, 'INVALID_ARGUMENTS', '"offer"'],
+      ['mesh_call', { peer: 'mars', tool: 'wiegh' }, 'TOOL_NOT_FOUND', 'it has: weigh'],
+    ];
+    for (const [tool, args, code, message] of wrong) {
+      const error = { code, message: expect.stringContaining(message) };
+      await expect(alice.call(tool, { ...args })).rejects.toMatchObject(error);
+    }
+  });
+
+  it('may name the recipient beside the message that it answers, and no other agent [T-A14]', async () => {
+    const { nodes, onramp, alice, bob } = await pair();
+    await Client.join(nodes, onramp, 'carol');
+    const [question] = idsIn(await alice.send('bob', 'ready?', { needs: 'reply' }));
+    await bob.inbox();
+    const answer = { text: 'yes', reply_to: question };
+    await expect(bob.call('mesh_send', { ...answer, to: 'carol' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENTS',
+    });
+    expect(await bob.call('mesh_send', { ...answer, to: 'alice' })).toContain('to alice: arrived');
+    expect(bodiesIn(await alice.inbox())).toEqual(['yes']);
+    // A second answer to the same message, which is closed by now.
+    expect(await bob.call('mesh_send', { ...answer, text: 'quite', to: 'alice' })).toContain('to alice: arrived');
+  });
 });
 
 describe('a person', () => {

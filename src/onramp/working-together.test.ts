@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { bodiesIn, Client, startOnramp } from '../../test/onramp-fixture.js';
+import { stateMethods } from '../control/state-methods.js';
 
 async function pair() {
   const nodes = new Nodes();
@@ -34,6 +35,38 @@ describe('tasks between members', () => {
     await nodes.runtime.advance(2_000);
     expect(await alice.call('mesh_peers')).toContain(`Task ${id} done: looks good`);
     expect(bodiesIn(await alice.call('mesh_task', { action: 'list' }))).toEqual(['looks good']);
+  });
+
+  it('end the wait of an inbox when they are offered, and when they are done [T-A4]', async () => {
+    const { nodes, alice, bob } = await pair();
+    const began = nodes.runtime.now();
+    const waiting = bob.begin('mesh_inbox', { wait_s: 25 });
+    await nodes.runtime.advance(1_000);
+    const id = idIn(await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it' }));
+    expect(await nodes.settled(waiting)).toContain(`Task ${id} offered by alice@desk: Review it`);
+    await bob.call('mesh_task', { action: 'accept', id });
+    const outcome = alice.begin('mesh_inbox', { wait_s: 25 });
+    await nodes.runtime.advance(1_000);
+    await bob.call('mesh_task', { action: 'done', id, detail: 'looks good' });
+    expect(await nodes.settled(outcome)).toContain(`Task ${id} done: looks good`);
+    expect(nodes.runtime.now() - began).toBeLessThan(25_000);
+  });
+
+  it('are looked up by their id, open and over, by both sides and by no other agent [T-A5]', async () => {
+    const { nodes, here, alice, bob } = await pair();
+    const carol = await Client.join(nodes, here.onramp, 'carol');
+    const id = idIn(await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it', detail: 'all' }));
+    await nodes.runtime.advance(2_000);
+    expect(await alice.call('mesh_lookup', { id })).toBe(`Task ${id} to bob@laptop: pending: Review it`);
+    const offered = await bob.call('mesh_lookup', { id });
+    expect(offered).toContain(`Task ${id} from alice@desk (waits for your answer): Review it`);
+    expect(bodiesIn(offered)).toEqual(['all']);
+    await bob.call('mesh_task', { action: 'accept', id });
+    await bob.call('mesh_task', { action: 'done', id, detail: 'looks good' });
+    await nodes.runtime.advance(2_000);
+    expect(await bob.call('mesh_lookup', { id })).toContain('(done): Review it');
+    expect(bodiesIn(await alice.call('mesh_lookup', { id }))).toEqual(['looks good']);
+    await expect(carol.call('mesh_lookup', { id })).rejects.toMatchObject({ code: 'RECEIPT_NOT_FOUND' });
   });
 
   it('go to whoever has the capability, and come back with a reason when declined or countered', async () => {
@@ -79,11 +112,34 @@ describe('notes that members share', () => {
     expect(await alice.call('mesh_state', { action: 'list' })).toContain('plan (also bob@laptop)');
   });
 
+  it('are the same for the owner’s commands, in both directions [T-A6]', async () => {
+    const { nodes, here, alice } = await pair();
+    const methods = stateMethods(here.node);
+    const context = { emit: () => {}, drained: async () => {}, signal: new AbortController().signal };
+    const owner = (method: string, path: string, value?: unknown) =>
+      nodes.settled(Promise.resolve(methods[method]!({ name: 'plan', path, value }, context)));
+    const get = (key: string) => alice.call('mesh_state', { action: 'get', key });
+    await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 'review' });
+    expect(await owner('stateGet', 'step')).toBe('review');
+    await owner('stateSet', 'step', 'merge');
+    expect(await get('plan.step')).toMatch(/^"merge"\n/);
+    await owner('stateSet', 'tasks.first', { title: 'login' });
+    expect(await get('plan.tasks.first')).toMatch(/^\{"title":"login"\}\n/);
+    await alice.call('mesh_state', { action: 'set', key: 'plan.tasks.first', value: 1 });
+    expect(await owner('stateGet', 'tasks.first')).toBe(1);
+    await alice.call('mesh_state', { action: 'add', key: 'plan.log', value: 'begun' });
+    await owner('stateSet', 'log[]', 'done');
+    expect(await get('plan.log')).toMatch(/^\["begun","done"\]\n/);
+    await alice.call('mesh_state', { action: 'remove', key: 'plan.step' });
+    await expect(owner('stateGet', 'step')).rejects.toMatchObject({ code: 'INVALID_ARGUMENTS' });
+  });
+
   it('are kept apart by what they are called, and a wrong call changes nothing', async () => {
     const { alice } = await pair();
     await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 1 });
-    await expect(alice.call('mesh_state', { action: 'get', key: 'plan.other' })).rejects.toMatchObject({
+    await expect(alice.call('mesh_state', { action: 'get', key: 'plan.stpe' })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENTS',
+      message: expect.stringContaining('there are: notes, step'),
     });
     await expect(alice.call('mesh_state', { action: 'set', key: 'plan', value: 1 })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENTS',

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { MeshTool } from '../member-context.js';
-import { required } from '../member-mail.js';
+import type { MemberContext, MeshTool } from '../member-context.js';
+import { type OpenLetter, required } from '../member-mail.js';
 import { LONGEST_WAIT_S, read } from './arguments.js';
 
 const ids = z.array(z.string().max(64)).max(100).optional();
@@ -19,16 +19,21 @@ export const inboxTool: MeshTool = async (member, args, { number, signal }) => {
   const { wait_s = 0, done = [], decline = [], limit = DEFAULT_LIMIT } = read(Arguments, args);
   const { box, runtime } = member;
   const closing = [
-    ...done.map((id) => ({ open: required(box, id), state: 'done' as const })),
-    ...decline.map((id) => ({ open: required(box, id), state: 'declined' as const })),
+    ...(await openOf(member, done)).map((open) => ({ open, state: 'done' as const })),
+    ...(await openOf(member, decline)).map((open) => ({ open, state: 'declined' as const })),
   ];
   for (const { open, state } of closing) await box.end(open, { state });
   let unread = await box.unread(limit);
-  if (unread.length === 0 && wait_s > 0) {
+  // An offered task, or the end of one, is told with the answer of any call.
+  const isIdle = () => unread.length === 0 && !member.tasks.hasNews;
+  if (isIdle() && wait_s > 0) {
     const patience = new AbortController();
     const timer = runtime.setTimer(() => patience.abort(), wait_s * 1_000);
-    while (unread.length === 0 && !patience.signal.aborted && !signal.aborted) {
-      await box.next(AbortSignal.any([patience.signal, signal]));
+    while (isIdle() && !patience.signal.aborted && !signal.aborted) {
+      const turn = new AbortController();
+      const over = AbortSignal.any([patience.signal, signal, turn.signal]);
+      await Promise.race([box.next(over), member.tasks.next(over)]);
+      turn.abort();
       unread = await box.unread(limit);
     }
     timer.cancel();
@@ -39,10 +44,21 @@ export const inboxTool: MeshTool = async (member, args, { number, signal }) => {
     return index === 0 || chars <= MAX_CHARS;
   });
   const shown = await member.present(fitting, number);
-  const closed = closing.length > 0 ? [`${closing.length} closed.`] : [];
+  const named = done.length + decline.length;
+  const closed = named > 0 ? [`${named} closed.`] : [];
   const open = box.unclosed.map(({ held, letter }) => `${held.envelope.id} needs ${letter.needs}`);
   const reminder = open.length > 0 ? [`Open since before: ${open.slice(0, 5).join('; ')}.`] : [];
   const text = [...closed, ...reminder, ...(shown.length > 0 ? shown : ['No new mail.'])].join('\n');
   const messages = fitting.map(({ held }) => held.envelope.id);
   return { text, shown: messages };
 };
+
+/** Those of these messages that are open. One that needed nothing is closed since it was read: to name it is no fault. */
+async function openOf({ box, log, name }: MemberContext, ids: readonly string[]): Promise<OpenLetter[]> {
+  const found: OpenLetter[] = [];
+  for (const id of ids) {
+    const row = box.find(id) ? undefined : await log.find(name, id);
+    if (row?.sent !== 0) found.push(required(box, id));
+  }
+  return found;
+}

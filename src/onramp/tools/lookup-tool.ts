@@ -4,6 +4,7 @@ import type { LetterRow } from '../../store/tables.js';
 import { oneLine, quoted } from '../fence.js';
 import type { MemberContext, MeshTool } from '../member-context.js';
 import { read } from './arguments.js';
+import { taskLine } from './task-tool.js';
 
 const Arguments = z.strictObject({
   id: z.string().min(1).max(64).optional(),
@@ -26,7 +27,9 @@ async function byId(member: MemberContext, id: string, limit: number) {
   const receipt = await member.mail.receipt(id).catch(() => undefined);
   // Another's mail is not looked up, even by one who knows its id.
   const mine = row !== undefined || member.box.find(id) !== undefined;
-  if (!mine) throw new EclipticError('RECEIPT_NOT_FOUND', `no message of yours has the id "${id}"`, { id });
+  const task = mine ? undefined : taskLine(member, id);
+  if (task !== undefined) return { text: task };
+  if (!mine) throw new EclipticError('RECEIPT_NOT_FOUND', `no message or task of yours has the id "${id}"`, { id });
   const story =
     receipt?.story.map(({ state, reason }) => (reason ? `${state} (${oneLine(reason, 200)})` : state)) ?? [];
   const thread = row?.thread ? await member.log.thread(member.name, row.thread, limit) : [];

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
+import { oneLine } from '../fence.js';
 import { MAX_TEXT_CHARS, NEEDS, type Needs } from '../letter.js';
 import type { MemberContext, MeshCall, MeshTool } from '../member-context.js';
 import type { OpenLetter } from '../member-mail.js';
@@ -29,10 +30,11 @@ interface Outgoing {
 
 export const sendTool: MeshTool = async (member, args, call) => {
   const { text, to, reply_to, needs = 'none', wait_s = 0 } = read(Arguments, args);
-  if ((to === undefined) === (reply_to === undefined)) {
-    throw new EclipticError('INVALID_ARGUMENTS', 'give to or reply_to, one of them; nothing was sent');
+  if (to === undefined && reply_to === undefined) {
+    throw new EclipticError('INVALID_ARGUMENTS', 'give to or reply_to; nothing was sent');
   }
   const outgoing = reply_to === undefined ? opening(member, to!) : await answer(member, reply_to);
+  if (reply_to !== undefined && to !== undefined) checkSame(member, to, outgoing.to);
   member.loops.pass(member.name, outgoing.to, outgoing.hops);
   await member.acquaint(outgoing.to);
   const id = await post(member, outgoing, text, needs);
@@ -41,7 +43,8 @@ export const sendTool: MeshTool = async (member, args, call) => {
   const reply = wait_s > 0 ? await waitForReply(member, outgoing.thread, wait_s, call) : undefined;
   const { state } = await member.mail.receipt(id);
   const name = member.names.display(outgoing.to);
-  const expected = visibility(member, outgoing.to, needs);
+  const isAwaited = needs !== 'none' || (outgoing.answers !== undefined && outgoing.answers.letter.needs !== 'none');
+  const expected = visibility(member, outgoing.to, isAwaited);
   const answered = reply ? await member.present([reply], call.number) : [];
   const said = `${id} to ${name}: ${state}${state === 'stored' || state === 'arrived' ? `; ${expected}` : ''}.`;
   const none = wait_s > 0 && !reply ? ['No answer yet; it will be in mesh_inbox.'] : [];
@@ -53,6 +56,13 @@ function opening(member: MemberContext, to: string): Outgoing {
   const address = member.names.resolve(to, member.name);
   if (address === member.name) throw new EclipticError('INVALID_ARGUMENTS', 'that is you; nothing was sent');
   return { to: address, thread: member.runtime.id(), hops: 0, inReplyTo: undefined, answers: undefined };
+}
+
+/** An answer goes to the writer of the message, and to no other agent. */
+function checkSame(member: MemberContext, to: string, writer: string): void {
+  if (member.names.resolve(to, member.name) === writer) return;
+  const reason = `that message is from ${member.names.display(writer)}, not from ${oneLine(to, 100)}`;
+  throw new EclipticError('INVALID_ARGUMENTS', `${reason}; leave out to, or reply_to; nothing was sent`);
 }
 
 async function answer(member: MemberContext, id: string): Promise<Outgoing> {
@@ -112,12 +122,12 @@ async function waitForReply(
 }
 
 /** What the sender may expect of the recipient. */
-function visibility({ registry }: MemberContext, address: string, needs: Needs): string {
+function visibility({ registry }: MemberContext, address: string, isAwaited: boolean): string {
   const entry = registry.entry(address);
   if (!entry) return 'away: it waits on disk until they are back';
   const sees = seesMailOf(entry.card);
-  // Nobody is woken for what needs nothing.
-  if (sees === 'wakes' && needs === 'none' && !hasHandler(entry.card)) return 'they see it when they look';
+  // No agent is woken for mail that needs nothing and answers nothing.
+  if (sees === 'wakes' && !isAwaited && !hasHandler(entry.card)) return 'they see it when they look';
   return sees === 'wakes'
     ? 'they are woken'
     : sees === 'next_turn'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { Json, SharedDocument } from '../../coordination/state/document.js';
-import { valueAt, writeAt } from '../../coordination/state/paths.js';
+import type { SharedDocument } from '../../coordination/state/document.js';
+import { removeAt, valueAt, writeAt } from '../../coordination/state/paths.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import { harmless } from '../fence.js';
@@ -15,8 +15,6 @@ const Arguments = z.strictObject({
   since: z.string().max(64).optional(),
 });
 
-/** Where a key without a place of its own is kept in its document. */
-const NOTES = 'notes';
 const CATCH_UP_MS = 2_000;
 const MAX_CHARS = 20_000;
 
@@ -29,7 +27,7 @@ export const stateTool: MeshTool = async (member, args) => {
   const path = dot < 0 ? undefined : key.slice(dot + 1);
   if (action === 'get' || action === 'list') return show(document, path, since);
   if (path === undefined) throw new EclipticError('INVALID_ARGUMENTS', `name something in it: ${key}.name`);
-  if (action === 'set') writeAt(document, path.includes('.') ? path : `${NOTES}.${path}`, value ?? null);
+  if (action === 'set') writeAt(document, path, value ?? null);
   else if (action === 'add') document.list(path).push(value ?? null);
   else remove(document, path, value);
   await document.synced();
@@ -54,23 +52,17 @@ function documents({ names, agent }: MemberContext): Answer {
 function show(document: SharedDocument, path: string | undefined, since: string | undefined): Answer {
   const version = versionOf(document);
   if (since === version) return { text: `Unchanged since ${since}.` };
-  const value = path === undefined ? document.toJSON() : find(document.toJSON(), path);
+  const value = path === undefined ? document.toJSON() : valueAt(document.toJSON(), path);
   const said = harmless(JSON.stringify(value));
   const text =
     said.length <= MAX_CHARS ? said : `${cutText(said, MAX_CHARS)}… (${said.length} characters; ask for a part)`;
   return { text: `${text}\nversion ${version}` };
 }
 
-function find(content: Json, path: string): Json {
-  const { [NOTES]: notes } = content as { readonly [NOTES]?: Readonly<Record<string, Json>> };
-  return notes && Object.hasOwn(notes, path) ? notes[path]! : valueAt(content, path);
-}
-
 /** From a list everything that is equal; from a map the key. */
 function remove(document: SharedDocument, path: string, value: unknown): void {
   if (value === undefined) {
-    const dot = path.indexOf('.');
-    document.map(dot < 0 ? NOTES : path.slice(0, dot)).delete(path.slice(dot + 1));
+    removeAt(document, path);
     return;
   }
   const list = document.list(path);

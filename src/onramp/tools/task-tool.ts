@@ -3,6 +3,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { oneLine, quoted } from '../fence.js';
 import { MAX_TEXT_CHARS } from '../letter.js';
 import type { Answer, MemberContext, MeshTool } from '../member-context.js';
+import type { GivenTask, OfferedTask } from '../member-tasks.js';
 import { read } from './arguments.js';
 
 const Arguments = z.strictObject({
@@ -66,22 +67,22 @@ async function act(member: MemberContext, { action, detail }: Arguments, id: str
     }
     case 'counter':
       await tasks.taken(id).proposal.reject(`counter: ${detail ?? ''}`);
-      tasks.forget(id);
+      tasks.end(id, 'countered');
       return `Task ${id}: your counter-proposal was sent; they must act next.`;
     case 'decline':
       await tasks.taken(id).proposal.reject(detail ?? 'declined');
-      tasks.forget(id);
+      tasks.end(id, 'declined');
       return `Task ${id} declined.`;
     case 'progress':
       tasks.work(id).progress(detail ?? '');
       return `Task ${id}: progress told.`;
     case 'done':
       await tasks.work(id).complete(detail ?? '');
-      tasks.forget(id);
+      tasks.end(id, 'done');
       return `Task ${id} done.`;
     case 'failed':
       await tasks.work(id).fail(new EclipticError('HANDLER_FAILED', detail ?? 'it failed'));
-      tasks.forget(id);
+      tasks.end(id, 'failed');
       return `Task ${id} given back as failed.`;
     default:
       tasks.own(id).negotiation.withdraw(detail);
@@ -90,21 +91,37 @@ async function act(member: MemberContext, { action, detail }: Arguments, id: str
 }
 
 function list(member: MemberContext): Answer {
-  const { tasks, names } = member;
-  const offered = [...tasks.offered].map(([id, { proposal, engagement }]) => {
-    const state = engagement ? 'yours' : 'waits for your answer';
-    const title = oneLine(proposal.proposal.taskDescription, TITLE_CHARS);
-    return `${id} from ${names.display(proposal.from)} (${state}): ${title}${details(member, proposal.input)}`;
-  });
-  const given = [...tasks.given].map(([id, { negotiation, outcome, progress }]) => {
-    const { status, rejectionReason, taskDescription } = negotiation.proposal;
-    const to = negotiation.to === undefined ? 'nobody yet' : names.display(negotiation.to);
-    const state = outcome?.state ?? progress ?? status;
-    const why = rejectionReason === undefined ? '' : ` (${oneLine(rejectionReason, 200)})`;
-    const words = outcome?.state === 'done' ? `\n${quoted(outcome.text, member.mark())}` : '';
-    return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
-  });
-  return { text: [...offered, ...given].join('\n') || 'No tasks.' };
+  const { tasks } = member;
+  const open = [...tasks.offered].filter(([, { ended }]) => ended === undefined);
+  const lines = [
+    ...open.map(([id, task]) => offeredLine(member, id, task)),
+    ...[...tasks.given].map(([id, task]) => givenLine(member, id, task)),
+  ];
+  return { text: lines.join('\n') || 'No tasks.' };
+}
+
+/** What became of the task of that id, if the member has to do with it. */
+export function taskLine(member: MemberContext, id: string): string | undefined {
+  const { tasks } = member;
+  const offered = tasks.offered.get(id);
+  if (offered) return `Task ${offeredLine(member, id, offered)}`;
+  const given = tasks.given.get(id);
+  return given && `Task ${givenLine(member, id, given)}`;
+}
+
+function offeredLine(member: MemberContext, id: string, { proposal, engagement, ended }: OfferedTask): string {
+  const state = ended ?? (engagement ? 'yours' : 'waits for your answer');
+  const title = oneLine(proposal.proposal.taskDescription, TITLE_CHARS);
+  return `${id} from ${member.names.display(proposal.from)} (${state}): ${title}${details(member, proposal.input)}`;
+}
+
+function givenLine(member: MemberContext, id: string, { negotiation, outcome, progress }: GivenTask): string {
+  const { status, rejectionReason, taskDescription } = negotiation.proposal;
+  const to = negotiation.to === undefined ? 'nobody yet' : member.names.display(negotiation.to);
+  const state = outcome?.state ?? progress ?? status;
+  const why = rejectionReason === undefined ? '' : ` (${oneLine(rejectionReason, 200)})`;
+  const words = outcome?.state === 'done' ? `\n${quoted(outcome.text, member.mark())}` : '';
+  return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
 }
 
 /** What the offer says besides its title: the peer's words. */

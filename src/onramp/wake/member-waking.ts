@@ -4,7 +4,7 @@ import type { Member } from '../member.js';
 import { isRead, type OpenLetter } from '../member-mail.js';
 import type { AdapterFor } from './adapter-for.js';
 import type { ClientSession } from './client-session.js';
-import { pointerText } from './pointer.js';
+import { offerText, pointerText } from './pointer.js';
 import { quietFor } from './quiet-hours.js';
 import { refused, type Surfaced, type WakeAdapter } from './wake-adapter.js';
 import { ASLEEP, seesMailBy, stepWake, type WakeEffect, type WakeEvent, type WakeState } from './wake-machine.js';
@@ -65,6 +65,8 @@ export class MemberWaking {
     this.#session = session;
     member.box.onArrival = (open) => this.#arrived(open);
     member.box.onRead = ({ held }) => this.#apply({ type: 'read', id: held.envelope.id });
+    member.tasks.onOffer = (id) => this.#soon(id);
+    member.tasks.onHeard = (id) => this.#apply({ type: 'read', id });
     this.#look(components.adapterFor(session));
     this.#later(() => this.#probeAgain(), PROBE_MS);
   }
@@ -142,6 +144,8 @@ export class MemberWaking {
     this.#timers.clear();
     this.member.box.onArrival = undefined;
     this.member.box.onRead = undefined;
+    this.member.tasks.onOffer = undefined;
+    this.member.tasks.onHeard = undefined;
     if (this.#test) this.#failTest(this.#test.nonce, 'it has left');
   }
 
@@ -181,7 +185,7 @@ export class MemberWaking {
     if (!open) return;
     // What came before there was a way in.
     void this.#unread().then((ids) => {
-      for (const id of ids) this.#apply({ type: 'arrived', id, needs: this.member.box.find(id)!.letter.needs });
+      for (const id of ids) this.#apply({ type: 'arrived', id });
     });
     if (this.#components.settings.selfTest) this.#later(() => void this.test(), SETTLE_MS);
   }
@@ -192,17 +196,40 @@ export class MemberWaking {
       this.#apply({ type: 'test', id });
       return;
     }
-    const { needs } = open.letter;
-    if (needs === 'none') return;
+    void this.#isWorthATurn(open).then((worth) => {
+      if (worth) this.#soon(id);
+    });
+  }
+
+  /** An agent that waits for mail is given it meanwhile, and is not woken. */
+  #soon(id: string): void {
     this.#later(() => {
-      if (isUnseen(this.member.box.find(id))) this.#apply({ type: 'arrived', id, needs });
+      if (this.#isUnseen(id)) this.#apply({ type: 'arrived', id });
     }, SETTLE_MS);
   }
 
-  /** What needs something of the member, and was not shown to it. */
+  /** Does it need something of the member, is it from the person, or does it answer a question of the member's? */
+  async #isWorthATurn({ letter, origin, from }: OpenLetter): Promise<boolean> {
+    if (letter.needs !== 'none' || origin === 'human') return true;
+    if (letter.inReplyTo === undefined) return false;
+    const { log, name } = this.member;
+    const asked = await log.find(name, letter.inReplyTo).catch(() => undefined);
+    return asked?.sent === 1 && asked.needs !== 'none' && asked.peer === from;
+  }
+
+  /** Messages and tasks that are worth a turn, and were not shown to the member. */
   async #unread(): Promise<string[]> {
     const unread = await this.member.box.unread(Number.POSITIVE_INFINITY);
-    return unread.filter(({ letter }) => letter.needs !== 'none').map(({ held }) => held.envelope.id);
+    const worth = await Promise.all(unread.map((open) => this.#isWorthATurn(open)));
+    return [
+      ...unread.filter((_, index) => worth[index]).map(({ held }) => held.envelope.id),
+      ...this.member.tasks.unheard,
+    ];
+  }
+
+  #isUnseen(id: string): boolean {
+    const open = this.member.box.find(id);
+    return open ? open.shownIn === undefined && !isRead(open) : this.member.tasks.unheard.includes(id);
   }
 
   #apply(event: WakeEvent): void {
@@ -239,7 +266,7 @@ export class MemberWaking {
   }
 
   async #surface(id: string): Promise<void> {
-    if (!isUnseen(this.member.box.find(id))) {
+    if (!this.#isUnseen(id)) {
       this.#apply({ type: 'needless', id });
       return;
     }
@@ -271,8 +298,10 @@ export class MemberWaking {
   }
 
   #pointerTo(id: string): string {
-    const { letter, from } = this.member.box.find(id)!;
-    return pointerText({ id, from: this.member.names.display(from), needs: letter.needs });
+    const { box, tasks, names } = this.member;
+    const open = box.find(id);
+    if (open) return pointerText({ id, from: names.display(open.from), needs: open.letter.needs });
+    return offerText({ id, from: names.display(tasks.offered.get(id)!.proposal.from) });
   }
 
   #later(task: () => void, ms: number): Timer {
@@ -283,8 +312,4 @@ export class MemberWaking {
     this.#timers.add(timer);
     return timer;
   }
-}
-
-function isUnseen(open: OpenLetter | undefined): boolean {
-  return open !== undefined && open.shownIn === undefined && !isRead(open);
 }

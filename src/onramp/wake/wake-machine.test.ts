@@ -19,14 +19,14 @@ function run(events: readonly WakeEvent[], quietMs = 0, from: WakeState = ASLEEP
 }
 
 const open: WakeEvent = { type: 'path', open: true };
-const arrived = (id: string, needs: 'none' | 'reply' | 'ack' = 'reply'): WakeEvent => ({ type: 'arrived', id, needs });
+const arrived = (id: string): WakeEvent => ({ type: 'arrived', id });
 const read = (id: string): WakeEvent => ({ type: 'read', id });
 const late = (id: string): WakeEvent => ({ type: 'late', id });
 
 describe('waking', () => {
-  it('is never done for mail that needs nothing [ON6]', () => {
-    expect(run([open, arrived('a', 'none')]).surfaced).toEqual([]);
-    expect(run([open, arrived('a', 'reply')]).surfaced).toEqual(['a']);
+  it('is done for what is worth a turn, once there is a way in [ON6]', () => {
+    expect(run([arrived('a')]).surfaced).toEqual([]);
+    expect(run([open, arrived('a')]).surfaced).toEqual(['a']);
   });
 
   it('has one pointer outstanding, and the next when that was read', () => {
@@ -86,7 +86,7 @@ describe('waking', () => {
     const id = fc.constantFrom('a', 'b', 'c', 'd');
     const event: fc.Arbitrary<WakeEvent> = fc.oneof(
       fc.record({ type: fc.constant('path' as const), open: fc.boolean() }),
-      fc.record({ type: fc.constant('arrived' as const), id, needs: fc.constantFrom('none', 'reply', 'ack') }),
+      fc.record({ type: fc.constant('arrived' as const), id }),
       fc.record({ type: fc.constantFrom('test', 'refused', 'read', 'late', 'needless'), id }),
       fc.record({ type: fc.constant('turn' as const), unread: fc.array(id, { maxLength: 2 }) }),
       fc.constant<WakeEvent>({ type: 'tick' }),

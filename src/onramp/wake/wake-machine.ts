@@ -6,7 +6,7 @@ export interface WakeState {
   readonly path: 'none' | 'untested' | 'proven' | 'failed';
   /** The hook that its client calls at the end of each turn. */
   readonly turns: 'unseen' | 'works' | 'failed';
-  /** Messages that an idle agent should be told of, oldest first. */
+  /** Messages and offered tasks that an idle agent should be told of, oldest first. */
   readonly waiting: readonly string[];
   /** The one pointer that was handed over and not followed by `read` yet. */
   readonly outstanding: Outstanding | undefined;
@@ -39,7 +39,8 @@ export interface WakeRules {
 export type WakeEvent =
   /** Another way in was found, or the one that there was is closed. */
   | { readonly type: 'path'; readonly open: boolean }
-  | { readonly type: 'arrived'; readonly id: string; readonly needs: 'none' | 'reply' | 'ack' }
+  /** Mail or a task that is worth a turn of its own has come. */
+  | { readonly type: 'arrived'; readonly id: string }
   | { readonly type: 'test'; readonly id: string }
   /** The pointer was not taken. */
   | { readonly type: 'refused'; readonly id: string }
@@ -94,7 +95,7 @@ export function stepWake(state: WakeState, event: WakeEvent, time: WakeTime, rul
     case 'path':
       return pathChanged(state, event.open, time, rules);
     case 'arrived': {
-      const known = event.needs === 'none' || state.waiting.includes(event.id) || state.outstanding?.id === event.id;
+      const known = state.waiting.includes(event.id) || state.outstanding?.id === event.id;
       if (known || state.waiting.length >= MAX_WAITING) return stay(state);
       return next({ ...state, waiting: [...state.waiting, event.id] }, time, rules);
     }

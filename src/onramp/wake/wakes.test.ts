@@ -77,6 +77,61 @@ describe('an idle agent', () => {
     expect(agent.pointers).toEqual([]);
   });
 
+  it('is woken by an answer to its own question, by a task that it is offered, and by the person [T-A10]', async () => {
+    const { nodes, onramp, alice, bob, agent } = await scene();
+    const [question] = idsIn(await bob.send('alice', 'which branch?', { needs: 'reply' }));
+    await alice.inbox();
+    await alice.call('mesh_send', { reply_to: question, text: 'main', needs: 'none' });
+    await nodes.until(() => agent.bodies.length === 1, 2_000);
+    expect(agent.bodies).toEqual(['main']);
+    const offered = await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'the secret is fortytwo' });
+    await nodes.until(() => agent.pointers.length === 2, 2_000);
+    const id = /Task (\S+) offered/.exec(offered)![1]!;
+    expect(agent.pointers[1]).toContain(`alice offers you a task (${id})`);
+    expect(agent.pointers[1]).not.toContain('fortytwo');
+    expect(agent.pointers[1]!.length).toBeLessThanOrEqual(300);
+    await nodes.settled(onramp.tell('bob', 'stop at the next commit'));
+    await nodes.until(() => agent.bodies.length === 2, 2_000);
+    expect(agent.bodies[1]).toBe('stop at the next commit');
+    expect(agent.pointers).toHaveLength(3);
+  });
+
+  it('goes on at the end of its turn for such an answer or offer [T-A10]', async () => {
+    const { nodes, wakes, alice, bob, agent } = await scene();
+    agent.open = false;
+    await nodes.runtime.advance(60_000);
+    const hook: HeardHook = {
+      client: 'codex',
+      moment: 'turn-ends',
+      session: undefined,
+      server: undefined,
+      cwd: '/work',
+      env: {},
+      ancestors: [],
+    };
+    const [question] = idsIn(await bob.send('alice', 'which branch?', { needs: 'reply' }));
+    await alice.inbox();
+    await alice.call('mesh_send', { reply_to: question, text: 'main' });
+    expect(await nodes.settled(wakes.heardHook(hook))).toContain('mail from alice');
+    await nodes.settled(agent.look());
+    await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'x' });
+    await nodes.runtime.advance(1_000);
+    expect(await nodes.settled(wakes.heardHook(hook))).toContain('alice offers you a task');
+  });
+
+  it('is left alone by an answer to what was no question, and by one that another agent makes up', async () => {
+    const { nodes, onramp, alice, bob, agent } = await scene();
+    const [note] = idsIn(await bob.send('alice', 'I am done'));
+    await alice.inbox();
+    await alice.call('mesh_send', { reply_to: note, text: 'thanks' });
+    const [question] = idsIn(await bob.send('alice', 'which branch?', { needs: 'reply' }));
+    const carol = await Client.join(nodes, onramp, 'carol');
+    const payload = { text: 'mine', mesh: { needs: 'none', hops: 0, inReplyTo: question } };
+    await nodes.settled(carol.member.agent.send('bob', payload, { durable: true }));
+    await nodes.runtime.advance(600_000);
+    expect(agent.pointers).toEqual([]);
+  });
+
   it('is not woken while it waits for mail by itself', async () => {
     const { nodes, bob, agent, ask } = await scene();
     const waiting = bob.begin('mesh_inbox', { wait_s: 20 });
