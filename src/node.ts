@@ -28,6 +28,7 @@ import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
 import { OWNER } from './onramp/human.js';
 import { Onramp, type OnrampInit } from './onramp/onramp.js';
+import { mailProtocol } from './onramp/sees-mail.js';
 import { VERSION } from './package.js';
 import { Network, type NetworkInit } from './peers/network.js';
 import { reportHealth } from './providers/provider-agent.js';
@@ -84,6 +85,7 @@ export interface Records {
 }
 
 /** Outside callers that may have an agent here. */
+const OWNER_MAIL = { fetchesMail: true, protocols: [mailProtocol('polls')] };
 const MAX_CALLERS = 10_000;
 
 /** One node of the mesh: its agents, and the parts that carry messages between them. */
@@ -295,7 +297,11 @@ export class EclipticNode {
       throw new EclipticError('QUEUE_FULL', `${MAX_CALLERS} outside callers have tasks here already`);
     }
     this.#callers.add(name);
-    const about = { description: 'An outside caller.', tier: name === 'operator' ? 0 : 3 } as const;
+    // Mail to the person waits until the person has read it.
+    const about =
+      name === OWNER
+        ? { description: 'The person who runs this node.', tier: 0 as const, ...OWNER_MAIL }
+        : { description: 'An outside caller.', tier: 3 as const };
     return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
   }
 

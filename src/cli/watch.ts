@@ -28,7 +28,7 @@ export const command: Command = {
 
 const EVERY_MS = 1_000;
 
-function rows({ agents, tasks, leases, held }: Overview): string[] {
+function rows({ agents, tasks, leases, held, forYou }: Overview): string[] {
   const width = Math.max(5, ...agents.map(({ name }) => name.length));
   return [
     `${'AGENT'.padEnd(width)}  STATE   SEES MAIL  UNREAD  OPEN  DOES`,
@@ -38,6 +38,10 @@ function rows({ agents, tasks, leases, held }: Overview): string[] {
     }),
     ...(agents.length === 0 ? ['no coding agent yet; see: ecliptic setup'] : []),
     '',
+    `for you: ${forYou.length === 0 ? 'nothing' : `${forYou.length}; see: ecliptic inbox --as operator`}`,
+    ...forYou.map(
+      ({ id, from, needs, text }) => `  ${id}  ${from}${needs === 'none' ? '' : ` (needs ${needs})`}: ${text}`,
+    ),
     `tasks: ${tasks.length === 0 ? 'none' : ''}`,
     ...tasks.map(({ id, from, to, state, title }) => `  ${id}  ${from} to ${to}  ${state}  ${title}`),
     `leases: ${leases.length === 0 ? 'none' : ''}`,

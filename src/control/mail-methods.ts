@@ -3,6 +3,7 @@ import type { A2AObservability } from '../a2a/observability.js';
 import type { Mail } from '../mail/mail.js';
 import { presentState } from '../mail/receipt.js';
 import { receiptOf } from '../mail/receipts.js';
+import { OWNER } from '../onramp/human.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { fitting } from './page.js';
@@ -29,6 +30,8 @@ interface MailNode {
   readonly mail: Mail | undefined;
   readonly observability: A2AObservability;
   agentById(id: string): unknown;
+  /** The owner, as an agent of this node. */
+  operator(): unknown;
 }
 
 const PAGE = 100;
@@ -48,7 +51,8 @@ export function mailMethods(node: MailNode): Readonly<Record<string, ControlMeth
       const read = new Params(params);
       const agent = read.string('as');
       const { after = 0, waitMs } = read.optional({ after: 'number', waitMs: 'number' });
-      node.agentById(agent);
+      if (agent === OWNER) node.operator();
+      else node.agentById(agent);
       const list = async () => fitting(await mail().inbox(agent, after, PAGE), sizeOf).map(describeArrived);
       const next = waitMs === undefined ? undefined : nextArrival(node.observability, agent, context);
       const rows = await list();

@@ -83,7 +83,13 @@ export function onrampMethods(
     },
     tell(params) {
       const read = new Params(params);
-      return onramp().tell(read.string('to'), read.string('text'));
+      return onramp().tell(read.string('to'), read.string('text'), read.optional({ replyTo: 'string' }).replyTo);
+    },
+    'owner.shown'(params) {
+      onramp().showOwner(textList(new Params(params), 'ids'));
+    },
+    'owner.done'(params) {
+      return onramp().closeForOwner(textList(new Params(params), 'ids'));
     },
     held() {
       return onramp().held();

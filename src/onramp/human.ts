@@ -3,6 +3,12 @@ import { type Identity, isSignedBy, NODE_KEY } from '../membership/identity.js';
 
 /** The name under which the owner of a node speaks. */
 export const OWNER = 'operator';
+/** What agents call the person, besides that; no agent can have these names. */
+const PERSON: ReadonlySet<string> = new Set([OWNER, 'human', 'user']);
+
+export function isPerson(name: string): boolean {
+  return PERSON.has(name.toLowerCase());
+}
 
 const KEY = 'a person’s key';
 const WORDS = 'a person’s words';

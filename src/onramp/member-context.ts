@@ -26,14 +26,23 @@ export interface MemberContext {
   readonly tasks: MemberTasks;
   readonly leases: Leases;
   readonly seesMail: SeesMail;
-  /** Messages as their reader sees them; from then on they count as shown by that call. */
-  present(letters: readonly OpenLetter[], call: number): Promise<string[]>;
+  /**
+   * Messages as their reader sees them, as far as they fit into one answer. From then on those that are in it to their
+   * last character count as shown by that call.
+   */
+  present(letters: readonly OpenLetter[], call: number): Promise<Presented>;
   /** What begins and ends a peer's words: another each time. */
   mark(): string;
   /** Whoever this member writes to may write back. */
   acquaint(address: string): Promise<void>;
   /** What others read about this member. */
   describe(summary: string): void;
+}
+
+export interface Presented {
+  readonly texts: readonly string[];
+  /** The ids of those that are shown whole, or to their end. */
+  readonly shown: readonly string[];
 }
 
 /** One call of a tool. */

@@ -25,6 +25,10 @@ export interface OpenLetter {
   readonly origin: 'agent' | 'human';
   /** The call of this session whose answer brings it; 0 for one that an earlier connection of the session made. */
   shownIn: number | undefined;
+  /** Characters of a long message that earlier answers of this session brought. */
+  shownTo: number;
+  /** The call whose answer brings the latest part of a long message, and where that part begins. */
+  partIn: { readonly call: number; readonly from: number } | undefined;
   /** Was it announced in this session? */
   announced: boolean;
   redelivered: boolean;
@@ -69,6 +73,19 @@ export class MemberMail {
     return found;
   }
 
+  /** Messages that are not over, shown or not, oldest first. */
+  async open(limit: number): Promise<OpenLetter[]> {
+    await this.#load();
+    const now = this.#components.runtime.now();
+    const all = [...this.#open.values()].filter((open) => !open.held.hasExpired(now) && !this.#keptBack(open));
+    return all.slice(0, limit);
+  }
+
+  /** Resolves when the messages on disk can be found. */
+  load(): Promise<void> {
+    return this.#load();
+  }
+
   /** What was read and waits for the member to answer, or to say that it is done. */
   get unclosed(): OpenLetter[] {
     return [...this.#open.values()].filter((open) => isRead(open));
@@ -97,9 +114,22 @@ export class MemberMail {
     }
   }
 
+  /** The answer to that call brings a message up to that character; the rest is unread. */
+  showPart(open: OpenLetter, to: number, call: number): void {
+    open.partIn = { call, from: open.shownTo };
+    open.shownTo = to;
+    open.announced = true;
+  }
+
   /** The answer to that call was never read: what it would have brought is unread. */
   unshow(call: number): void {
-    for (const open of this.#open.values()) if (open.shownIn === call) open.shownIn = undefined;
+    for (const open of this.#open.values()) {
+      if (open.shownIn === call) open.shownIn = undefined;
+      if (open.partIn?.call === call) {
+        open.shownTo = open.partIn.from;
+        open.partIn = undefined;
+      }
+    }
   }
 
   /** The session was shown these over a connection that broke. */
@@ -163,6 +193,8 @@ export class MemberMail {
     this.#letterbox.putBack();
     for (const open of this.#open.values()) {
       open.shownIn = undefined;
+      open.shownTo = 0;
+      open.partIn = undefined;
       open.announced = false;
     }
   }
@@ -230,6 +262,8 @@ export class MemberMail {
       from: sender,
       origin,
       shownIn: undefined,
+      shownTo: 0,
+      partIn: undefined,
       announced: false,
       redelivered: false,
     };
@@ -271,8 +305,8 @@ export function isRead({ held }: OpenLetter): boolean {
 }
 
 /** The open message of that id, for one who must name one. */
-export function required(mail: MemberMail, id: string): OpenLetter {
+export function required(mail: MemberMail, id: string, lister = 'mesh_inbox'): OpenLetter {
   const open = mail.find(id);
   if (open) return open;
-  throw new EclipticError('RECEIPT_NOT_FOUND', `no open message has the id "${id}"; mesh_inbox lists them`, { id });
+  throw new EclipticError('RECEIPT_NOT_FOUND', `no open message has the id "${id}"; ${lister} lists them`, { id });
 }

@@ -8,9 +8,10 @@ import { fenced, oneLine, type Provenance } from './fence.js';
 import type { Leases } from './leases/leases.js';
 import type { LetterLog } from './letter-log.js';
 import type { LoopGuard } from './loop-guard.js';
-import type { Answer, MemberContext, MeshCall, MeshTool, SeesMail } from './member-context.js';
+import type { Answer, MemberContext, MeshCall, MeshTool, Presented, SeesMail } from './member-context.js';
 import type { MemberMail, OpenLetter } from './member-mail.js';
 import { MemberTasks } from './member-tasks.js';
+import { ANSWER_BYTES, partOf, roomFor } from './message-parts.js';
 import type { PeerNames } from './peer-names.js';
 import { Repeats } from './repeats.js';
 import { mailProtocol } from './sees-mail.js';
@@ -55,6 +56,9 @@ const TOOLS: Readonly<Record<string, MeshTool>> = {
 /** Unread messages that one result tells of. */
 const ANNOUNCED = 3;
 const MARK_BYTES = 6;
+/** What an answer needs besides a message's words, and the room that one must find in it to be begun. */
+const HEADER_BYTES = 250;
+const LEAST_ROOM = 1_000;
 
 /** A coding agent that is here now: its name, its mailbox and its tools, for as long as its process lives. */
 export class Member implements MemberContext {
@@ -139,15 +143,28 @@ export class Member implements MemberContext {
     return [`${fresh.length} unread: ${lines.join('; ')}; call mesh_inbox.`];
   }
 
-  async present(letters: readonly OpenLetter[], call: number): Promise<string[]> {
-    this.box.show(letters, call);
-    for (const { held, from, letter } of letters) {
-      const { id, correlationId } = held.envelope;
-      const { needs, hops, text } = letter;
-      const row = { member: this.name, id, peer: from, sent: 0, thread: correlationId ?? null };
-      await this.log.note({ ...row, needs, hops, text });
+  async present(letters: readonly OpenLetter[], call: number): Promise<Presented> {
+    const texts: string[] = [];
+    const shown: string[] = [];
+    let room = ANSWER_BYTES;
+    for (const open of letters) {
+      const { text } = open.letter;
+      const from = open.shownTo;
+      const part = partOf(text, from, room);
+      const ends = part.to === text.length;
+      // The next one begins in an answer where there is room for more than a few words of it.
+      if (texts.length > 0 && (room < LEAST_ROOM || (from === 0 && !ends))) break;
+      this.box.showPart(open, part.to, call);
+      if (ends) {
+        this.box.show([open], call);
+        await this.#note(open);
+        shown.push(open.held.envelope.id);
+      }
+      texts.push(this.#fenced(open, part.text, partNote(from, part.to, text.length)));
+      if (!ends) break;
+      room -= roomFor(part.text) + HEADER_BYTES;
     }
-    return letters.map((open) => this.#fenced(open));
+    return { texts, shown };
   }
 
   mark(): string {
@@ -168,11 +185,18 @@ export class Member implements MemberContext {
     this.agent.leave();
   }
 
-  #fenced({ held, from, letter, origin, redelivered }: OpenLetter): string {
+  async #note({ held, from, letter }: OpenLetter): Promise<void> {
+    const { id, correlationId } = held.envelope;
     const { needs, hops, text } = letter;
+    const row = { member: this.name, id, peer: from, sent: 0, thread: correlationId ?? null };
+    await this.log.note({ ...row, needs, hops, text });
+  }
+
+  #fenced({ held, from, letter, origin, redelivered }: OpenLetter, text: string, note: string): string {
+    const { needs, hops } = letter;
     const about = { id: held.envelope.id, from: this.names.display(from), key: this.names.keyOf(from) };
     const relation = this.#components.relationOf(from);
-    return fenced({ ...about, relation, origin, needs, hops, redelivered }, text, this.mark());
+    return fenced({ ...about, relation, origin, needs, hops, redelivered }, text, this.mark()) + note;
   }
 
   async #keep({ envelope }: Message): Promise<void> {
@@ -186,6 +210,13 @@ export class Member implements MemberContext {
       .send(this.name, { text, mesh: { needs: 'none', hops: 0 } }, { durable: true })
       .catch((error: unknown) => this.runtime.logger.error({ member: this.name, err: error }, 'a notice was not kept'));
   }
+}
+
+/** Says of a part which it is. */
+function partNote(from: number, to: number, of: number): string {
+  if (from === 0 && to === of) return '';
+  const rest = to < of ? '; the rest comes with the next mesh_inbox' : '; this is the end of it';
+  return `\n(characters ${from + 1} to ${to} of ${of}${rest})`;
 }
 
 /** Would it be done twice if it was asked twice? */

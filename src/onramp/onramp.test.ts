@@ -4,6 +4,7 @@ import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../test/onramp
 import { type MemorySnapshot, MemoryStore } from '../store/memory-store.js';
 import type { Query } from '../store/store.js';
 import type { TableName, Tables } from '../store/tables.js';
+import { overview } from './overview.js';
 
 async function pair(init = {}) {
   const nodes = new Nodes();
@@ -34,6 +35,31 @@ describe('mail between members', () => {
     expect(idsIn(text)).toEqual([id]);
     expect(text).toContain('shown before');
     await again.inbox();
+    expect(await stateOf(nodes, node, id!)).toBe('done');
+  });
+
+  it('comes in parts when it is long, and counts as shown with the last of them [T-A1]', async () => {
+    const { nodes, node, alice, bob } = await pair();
+    const text = Array.from({ length: 3_000 }, (_, n) => `line ${n} häuser 家 🚀`).join('\n');
+    const [id] = idsIn(await alice.send('bob', text));
+    await alice.send('bob', 'short');
+    const parts: string[] = [];
+    for (let call = 0; parts.join('').length < text.length; call++) {
+      const answer = await bob.inbox({ limit: 1 + call });
+      expect(Buffer.byteLength(answer)).toBeLessThan(25_000);
+      expect(answer.split('\n').length).toBeLessThan(1_600);
+      parts.push(bodiesIn(answer)[0]!);
+      if (parts.join('').length < text.length) expect(await stateOf(nodes, node, id!)).toBe('arrived');
+      // A part that its reader gave up on comes again.
+      if (call > 0) continue;
+      const gone = new AbortController();
+      const lost = bob.begin('mesh_inbox', {}, gone.signal);
+      gone.abort();
+      await nodes.settled(lost);
+    }
+    expect(parts.join('')).toBe(text);
+    expect(await stateOf(nodes, node, id!)).toBe('surfaced');
+    await bob.inbox();
     expect(await stateOf(nodes, node, id!)).toBe('done');
   });
 
@@ -244,6 +270,36 @@ describe('a call with a fault in it', () => {
 });
 
 describe('a person', () => {
+  it('gets what agents write and ask, and answers it; watching shows it, and offers between agents that are away [T-A3 T-A17]', async () => {
+    const { nodes, node, onramp, alice, bob } = await pair();
+    const watch = () => nodes.settled(overview(onramp, node.registry));
+    expect((await watch()).forYou).toEqual([]);
+    const told = await nodes.settled(onramp.tell('alice', 'Use the release branch.'));
+    await alice.inbox();
+    await alice.call('mesh_send', { reply_to: told.id, text: 'Which one?', needs: 'reply' });
+    await bob.send('human', 'I am done.');
+    const [question, note] = (await watch()).forYou;
+    expect(question).toMatchObject({ from: 'alice', needs: 'reply', text: 'Which one?' });
+    expect(note).toMatchObject({ from: 'bob', needs: 'none', text: 'I am done.' });
+    expect(await stateOf(nodes, node, question!.id)).toBe('arrived');
+    onramp.showOwner([question!.id, note!.id]);
+    await nodes.runtime.advance(10);
+    expect(await stateOf(nodes, node, question!.id)).toBe('surfaced');
+    await expect(onramp.tell('bob', '1.2', question!.id)).rejects.toMatchObject({ code: 'USAGE' });
+    const answer = await nodes.settled(onramp.tell('alice', '1.2', question!.id));
+    expect(answer.thread).toBe(told.thread);
+    expect(bodiesIn(await alice.inbox())).toEqual(['1.2']);
+    expect(await stateOf(nodes, node, question!.id)).toBe('replied');
+    await nodes.settled(onramp.closeForOwner([note!.id]));
+    expect(await stateOf(nodes, node, note!.id)).toBe('done');
+    expect((await watch()).forYou).toEqual([]);
+    await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it' });
+    alice.leave();
+    bob.leave();
+    await nodes.runtime.advance(1_000);
+    expect((await watch()).tasks).toMatchObject([{ from: 'alice', to: 'bob', state: 'pending', title: 'Review it' }]);
+  });
+
   it('speaks with a seal that says so', async () => {
     const { nodes, onramp, bob } = await pair();
     await nodes.settled(onramp.tell('bob', 'stop, please'));

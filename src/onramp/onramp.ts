@@ -2,19 +2,21 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { AgentTier } from '../a2a/schemas.js';
 import type { Agent } from '../agent/agent.js';
 import type { AgentInit } from '../agent/agent-init.js';
+import { descriptionIn } from '../coordination/negotiation/shown-proposal.js';
 import type { Mail } from '../mail/mail.js';
 import type { Identity } from '../membership/identity.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
+import { oneLine } from './fence.js';
 import { HumanSeal, OWNER } from './human.js';
 import { Leases } from './leases/leases.js';
 import { type Identify, plainFolder } from './leases/repository.js';
 import { LetterLog } from './letter-log.js';
 import { LoopGuard, type LoopLimits } from './loop-guard.js';
 import { Member } from './member.js';
-import { MemberMail } from './member-mail.js';
+import { MemberMail, type OpenLetter, required } from './member-mail.js';
 import { checkedName, nameFor, numbered } from './names.js';
 import { PeerNames } from './peer-names.js';
 import { mailProtocol } from './sees-mail.js';
@@ -63,9 +65,19 @@ export interface HeldRow {
   readonly text: string;
 }
 
+/** A task between agents, as one who watches sees it. */
+export interface TaskLine {
+  readonly id: string;
+  readonly from: string;
+  readonly to: string;
+  readonly state: string;
+  readonly title: string;
+}
+
 /** Processes at once that ask for one name, and names that are remembered. */
 const MAX_NAMESAKES = 32;
 const MAX_MEMBERS = 1_000;
+const TITLE_CHARS = 60;
 
 /** Where coding agents become members of the mesh: each under its name, with a mailbox that outlives its process. */
 export class Onramp {
@@ -98,6 +110,7 @@ export class Onramp {
     const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail: components.mail });
     const onramp = new Onramp(components, await Strangers.open(runtime, store, network), leases, init);
     for (const { name } of await store.read({ from: 'members' })) onramp.#box(name);
+    onramp.#box(OWNER);
     await onramp.#log.retain();
     return onramp;
   }
@@ -107,9 +120,50 @@ export class Onramp {
     return [...this.#members.values()];
   }
 
-  /** The names that have a mailbox. */
+  /** The names of coding agents that have a mailbox. */
   get mailboxes(): ReadonlyMap<string, MemberMail> {
-    return this.#boxes;
+    return new Map([...this.#boxes].filter(([name]) => name !== OWNER));
+  }
+
+  /** Open tasks of mailboxes here, as they are on disk: also those between agents that are away. */
+  async storedTasks(): Promise<TaskLine[]> {
+    const rows = await this.#components.store.read({ from: 'proposals', where: { open: 1 } });
+    const own = rows.filter(({ agent }) => this.#boxes.has(agent));
+    const lines = new Map(
+      own.map((row) => {
+        const { id, agent, side, peer, status } = row;
+        const [from, to] = side === 'sent' ? [agent, peer] : [peer, agent];
+        const [who, whom] = [this.names.display(from), to === '' ? '?' : this.names.display(to)];
+        return [
+          id,
+          { id, from: who, to: whom, state: status, title: oneLine(descriptionIn(row), TITLE_CHARS) },
+        ] as const;
+      }),
+    );
+    return [...lines.values()];
+  }
+
+  /** Messages to the person that wait for an answer, or to be closed; oldest first. */
+  forOwner(limit: number): Promise<OpenLetter[]> {
+    return this.#box(OWNER).open(limit);
+  }
+
+  /** The person was shown these. */
+  showOwner(ids: readonly string[]): void {
+    const box = this.#box(OWNER);
+    box.show(
+      ids.flatMap((id) => box.find(id) ?? []),
+      0,
+    );
+  }
+
+  /** The person is through with these. */
+  async closeForOwner(ids: readonly string[]): Promise<void> {
+    const box = this.#box(OWNER);
+    await box.load();
+    for (const open of ids.map((id) => required(box, id, 'ecliptic inbox --as operator'))) {
+      await box.end(open, { state: 'done' });
+    }
   }
 
   /** Makes that process a member. One whose name is taken gets a name of its own, with a mailbox of its own. */
@@ -131,7 +185,10 @@ export class Onramp {
       await store.write([{ put: 'members', row }]);
       const { names, log, loops } = { names: this.names, log: this.#log, loops: this.#loops };
       const relationOf = (address: string) => this.#strangers.relationOf(address);
-      const acquaint = (address: string) => this.#strangers.letIn(address);
+      const acquaint = async (address: string) => {
+        if (address === OWNER) this.#components.owner();
+        else await this.#strangers.letIn(address);
+      };
       const { leases } = this;
       const parts = { runtime, registry, mail, names, log, loops, leases, relationOf, acquaint };
       const member = new Member(parts, agent, this.#box(name));
@@ -152,19 +209,35 @@ export class Onramp {
     member.leave();
   }
 
-  /** Speaks as the owner. Resolves with the id that the receipt is asked for by. */
-  async tell(to: string, text: string): Promise<{ id: string; to: string }> {
+  /** Speaks as the owner, perhaps in answer to a message. Resolves with the id that the receipt is asked for by. */
+  async tell(to: string, text: string, replyTo?: string): Promise<{ id: string; to: string; thread: string }> {
     const { runtime, registry } = this.#components;
     const owner = this.#components.owner();
     const address = this.names.resolve(to, owner.id);
+    const box = this.#box(OWNER);
+    await box.load();
+    const answers = replyTo === undefined ? undefined : required(box, replyTo, 'ecliptic inbox --as operator');
+    if (answers && answers.from !== address) {
+      const writer = this.names.display(answers.from);
+      throw new EclipticError('USAGE', `message ${replyTo} is from ${writer}, not from ${to}; nothing was sent`);
+    }
     const nodeKey = registry.nodeKey!;
     const full = address.includes('@') ? address : `${address}@${nodeKey}`;
     const at = runtime.now();
     this.#seal ??= new HumanSeal(this.#components.identity, this.#components.person());
     const human = this.#seal.seal({ from: `${OWNER}@${nodeKey}`, to: full, text, at });
-    const payload = { text, mesh: { needs: 'none', hops: 0, human } };
-    const { messageId } = await owner.send(address, payload, { thread: runtime.id(), durable: true });
-    return { id: messageId!, to: this.names.display(address) };
+    const payload = { text, mesh: { needs: 'none', hops: 0, human, ...(answers && { inReplyTo: replyTo }) } };
+    const thread = answers?.held.envelope.correlationId ?? runtime.id();
+    const told = { to: this.names.display(address), thread };
+    const answer = answers && owner.answerTo(answers.held.envelope, payload);
+    if (answers && answer) {
+      await box.end(answers, { state: 'replied', answer });
+      return { id: answer.id, ...told };
+    }
+    const type = answers ? 'response' : 'notification';
+    const { messageId } = await owner.send(address, payload, { type, thread, durable: true });
+    if (answers) await box.end(answers, { state: 'replied' });
+    return { id: messageId!, ...told };
   }
 
   /** What waits for the owner's word. */

@@ -1,6 +1,6 @@
 import type { AgentRegistry } from '../a2a/registry.js';
 import { oneLine } from './fence.js';
-import type { Onramp } from './onramp.js';
+import type { Onramp, TaskLine } from './onramp.js';
 import { seesMailOf } from './sees-mail.js';
 
 /** One name that has a mailbox here, or another agent that can be written to. */
@@ -14,14 +14,6 @@ interface AgentLine {
   readonly summary: string;
 }
 
-interface TaskLine {
-  readonly id: string;
-  readonly from: string;
-  readonly to: string;
-  readonly state: string;
-  readonly title: string;
-}
-
 /** What one who watches over coding agents wants to see at one glance. */
 export interface Overview {
   readonly agents: readonly AgentLine[];
@@ -33,11 +25,20 @@ export interface Overview {
     readonly label: string;
   }[];
   readonly held: readonly { readonly id: string; readonly from: string; readonly to: string }[];
+  /** Messages of agents to the person. */
+  readonly forYou: readonly {
+    readonly id: string;
+    readonly from: string;
+    readonly needs: string;
+    readonly text: string;
+  }[];
 }
 
 /** More than this is not counted. */
 const MOST_UNREAD = 1_000;
 const SUMMARY_CHARS = 60;
+const MOST_FOR_YOU = 50;
+const TEXT_CHARS = 200;
 
 export async function overview(onramp: Onramp, registry: AgentRegistry): Promise<Overview> {
   const present = new Map(onramp.present.map((member) => [member.name, member]));
@@ -52,7 +53,7 @@ export async function overview(onramp: Onramp, registry: AgentRegistry): Promise
     const about = { unread: 0, open: 0, summary: oneLine(description, SUMMARY_CHARS) };
     return { name: `${id}@${node!.slice(0, 8)}`, state: 'remote', seesMail: seesMailOf(card), ...about };
   });
-  const tasks = onramp.present.flatMap(({ name, tasks: own, names }) =>
+  const given = onramp.present.flatMap(({ name, tasks: own, names }): TaskLine[] =>
     [...own.given].map(([id, { negotiation, outcome }]) => ({
       id,
       from: name,
@@ -61,10 +62,16 @@ export async function overview(onramp: Onramp, registry: AgentRegistry): Promise
       title: oneLine(negotiation.proposal.taskDescription, SUMMARY_CHARS),
     })),
   );
+  const known = new Set(given.map(({ id }) => id));
+  const tasks = [...given, ...(await onramp.storedTasks()).filter(({ id }) => !known.has(id))];
   const held = (await onramp.held()).map(({ id, from, to }) => ({ id, from, to }));
   const leases = (await onramp.leases.list()).map(({ holder, glob, repository, label }) => {
     const repositoryName = onramp.leases.nameOf(repository);
     return { name: onramp.names.display(holder), glob, repositoryName, label };
   });
-  return { agents: [...(await Promise.all(members)), ...remote], tasks, leases, held };
+  const forYou = (await onramp.forOwner(MOST_FOR_YOU)).map(({ held: mail, from, letter }) => {
+    const text = oneLine(letter.text, TEXT_CHARS);
+    return { id: mail.envelope.id, from: onramp.names.display(from), needs: letter.needs, text };
+  });
+  return { agents: [...(await Promise.all(members)), ...remote], tasks, leases, held, forYou };
 }

@@ -3,6 +3,7 @@ import type { AgentRegistry } from '../a2a/registry.js';
 import type { Mail } from '../mail/mail.js';
 import type { Network } from '../peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
+import { isPerson, OWNER } from './human.js';
 
 export interface PeerNamesComponents {
   registry: AgentRegistry;
@@ -36,6 +37,8 @@ export class PeerNames {
   resolve(name: string, viewer: string): string {
     const { id, node } = splitAddress(name);
     const { registry } = this.#components;
+    // The person can be written to, whether or not they have said anything yet.
+    if (node === undefined && isPerson(id)) return OWNER;
     const own = node === undefined || (node !== '' && registry.nodeKey?.startsWith(node));
     const known = this.#known(viewer).filter((address) => splitAddress(address).id === id);
     if (own && known.includes(id)) return id;

@@ -52,6 +52,8 @@ class Conversation {
   readonly offers: (readonly string[])[] = [];
   /** Tools that the model had to search for before it could call them. */
   readonly searches: string[] = [];
+  /** What searches for tools brought. */
+  readonly found: Received[] = [];
   seen = '';
   readonly #known = new Set<string>();
   readonly #callNames = new Map<string, string>();
@@ -89,7 +91,8 @@ class Conversation {
 
   #receive({ call, tool = '', content, isError = false }: ToolTurn): void {
     const name = this.#callNames.get(call) ?? tool;
-    if (!(name in SEARCHES)) this.results.push({ tool: name, text: plainText(content), raw: content, isError });
+    const received = { tool: name, text: plainText(content), raw: content, isError };
+    (name in SEARCHES ? this.found : this.results).push(received);
   }
 
   /** What the model says next. A client that asks the same again is answered the same again. */

@@ -50,3 +50,12 @@ export function proposalRow(
     document: JSON.stringify(document),
   };
 }
+
+/** What a proposal on disk asks for. */
+export function descriptionIn({ document }: ProposalRow): string {
+  const { terms, payload = terms?.payload } = JSON.parse(document) as {
+    terms?: { payload?: { taskDescription?: string } };
+    payload?: { taskDescription?: string };
+  };
+  return payload?.taskDescription ?? '';
+}

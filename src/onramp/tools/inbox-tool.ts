@@ -12,8 +12,6 @@ const Arguments = z.strictObject({
 });
 
 const DEFAULT_LIMIT = 10;
-/** Characters of one answer; the rest comes with the next call. */
-const MAX_CHARS = 60_000;
 
 export const inboxTool: MeshTool = async (member, args, { number, signal }) => {
   const { wait_s = 0, done = [], decline = [], limit = DEFAULT_LIMIT } = read(Arguments, args);
@@ -38,19 +36,13 @@ export const inboxTool: MeshTool = async (member, args, { number, signal }) => {
     }
     timer.cancel();
   }
-  let chars = 0;
-  const fitting = unread.filter(({ letter }, index) => {
-    chars += letter.text.length;
-    return index === 0 || chars <= MAX_CHARS;
-  });
-  const shown = await member.present(fitting, number);
+  const { texts, shown } = await member.present(unread, number);
   const named = done.length + decline.length;
   const closed = named > 0 ? [`${named} closed.`] : [];
   const open = box.unclosed.map(({ held, letter }) => `${held.envelope.id} needs ${letter.needs}`);
   const reminder = open.length > 0 ? [`Open since before: ${open.slice(0, 5).join('; ')}.`] : [];
-  const text = [...closed, ...reminder, ...(shown.length > 0 ? shown : ['No new mail.'])].join('\n');
-  const messages = fitting.map(({ held }) => held.envelope.id);
-  return { text, shown: messages };
+  const text = [...closed, ...reminder, ...(texts.length > 0 ? texts : ['No new mail.'])].join('\n');
+  return { text, shown };
 };
 
 /** Those of these messages that are open. One that needed nothing is closed since it was read: to name it is no fault. */

@@ -3,6 +3,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { LetterRow } from '../../store/tables.js';
 import { oneLine, quoted } from '../fence.js';
 import type { MemberContext, MeshTool } from '../member-context.js';
+import { cutToAnswer } from '../message-parts.js';
 import { read } from './arguments.js';
 import { taskLine } from './task-tool.js';
 
@@ -38,7 +39,7 @@ async function byId(member: MemberContext, id: string, limit: number) {
     ...(row ? [excerpt(member, row)] : []),
     ...(story.length > 0 ? [`State: ${story.join(' → ')}.`] : []),
     ...(row
-      ? [row.sent ? 'You wrote:' : 'They wrote:', quoted(row.text, member.mark())]
+      ? [row.sent ? 'You wrote:' : 'They wrote:', quoted(cutToAnswer(row.text), member.mark())]
       : ['Not read yet; mesh_inbox shows it.']),
     ...(others.length > 0 ? ['In the same thread:', ...others] : []),
   ].join('\n');

@@ -45,10 +45,9 @@ export const sendTool: MeshTool = async (member, args, call) => {
   const name = member.names.display(outgoing.to);
   const isAwaited = needs !== 'none' || (outgoing.answers !== undefined && outgoing.answers.letter.needs !== 'none');
   const expected = visibility(member, outgoing.to, isAwaited);
-  const answered = reply ? await member.present([reply], call.number) : [];
+  const { texts: answered, shown } = await member.present(reply ? [reply] : [], call.number);
   const said = `${id} to ${name}: ${state}${state === 'stored' || state === 'arrived' ? `; ${expected}` : ''}.`;
   const none = wait_s > 0 && !reply ? ['No answer yet; it will be in mesh_inbox.'] : [];
-  const shown = reply ? [reply.held.envelope.id] : [];
   return { text: [said, ...none, ...answered].join('\n'), shown };
 };
 

@@ -1,17 +1,20 @@
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import { oneLine, quoted } from '../fence.js';
-import { MAX_TEXT_CHARS } from '../letter.js';
 import type { Answer, MemberContext, MeshTool } from '../member-context.js';
 import type { GivenTask, OfferedTask } from '../member-tasks.js';
+import { cutToAnswer } from '../message-parts.js';
 import { read } from './arguments.js';
+
+/** As much as every client shows its model in one answer. */
+const MAX_DETAIL_CHARS = 20_000;
 
 const Arguments = z.strictObject({
   action: z.enum(['offer', 'accept', 'counter', 'decline', 'progress', 'done', 'failed', 'cancel', 'list']),
   id: z.string().min(1).max(64).optional(),
   to: z.string().min(1).max(200).optional(),
   title: z.string().min(1).max(1_000).optional(),
-  detail: z.string().max(MAX_TEXT_CHARS).optional(),
+  detail: z.string().max(MAX_DETAIL_CHARS).optional(),
   due_s: z.int().min(1).max(86_400).optional(),
 });
 type Arguments = z.infer<typeof Arguments>;
@@ -120,12 +123,12 @@ function givenLine(member: MemberContext, id: string, { negotiation, outcome, pr
   const to = negotiation.to === undefined ? 'nobody yet' : member.names.display(negotiation.to);
   const state = outcome?.state ?? progress ?? status;
   const why = rejectionReason === undefined ? '' : ` (${oneLine(rejectionReason, 200)})`;
-  const words = outcome?.state === 'done' ? `\n${quoted(outcome.text, member.mark())}` : '';
+  const words = outcome?.state === 'done' ? `\n${quoted(cutToAnswer(outcome.text), member.mark())}` : '';
   return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
 }
 
 /** What the offer says besides its title: the peer's words. */
 function details(member: MemberContext, input: unknown): string {
   if (input === undefined || input === null) return '';
-  return `\n${quoted(typeof input === 'string' ? input : JSON.stringify(input), member.mark())}`;
+  return `\n${quoted(cutToAnswer(typeof input === 'string' ? input : JSON.stringify(input)), member.mark())}`;
 }

@@ -1,0 +1,37 @@
+import { describe, expect, it, vi } from 'vitest';
+import { inCluster } from '../nodes/cluster.js';
+import { idsIn } from '../onramp-fixture.js';
+import { CodingAgent } from './coding-agent.js';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+describe('the person who runs a node', () => {
+  it(
+    'finds what an agent answers and asks in inbox, watch, thread and export, and answers it [T-A3]',
+    inCluster(async (cluster) => {
+      const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false } });
+      const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
+      await alice.call('mesh_peers');
+      const told = await node.json<{ id: string; thread: string }>('tell', 'alice', 'Use the release branch.');
+      await alice.call('mesh_inbox');
+      const said = await alice.call('mesh_send', { reply_to: told.id, text: 'Which one?', needs: 'reply' });
+      const [question] = idsIn(said);
+      const shown = async (...words: string[]) => (await node.run(...words)).stdout;
+      expect(await shown('watch', '--once')).toMatch(/for you: 1; .*\n.*alice \(needs reply\): Which one\?/);
+      expect(await shown('inbox', '--as', 'operator')).toMatch(
+        new RegExp(`^${question}  alice  \\S+  needs reply\\n  Which one\\?\\n$`),
+      );
+      expect(await alice.call('mesh_lookup', { id: question })).toContain('arrived → surfaced.');
+      const thread = await shown('thread', told.thread);
+      expect(thread).toContain('Use the release branch.');
+      expect(thread).toContain('Which one?');
+      const journal = await shown('export');
+      expect(journal).toContain('Use the release branch.');
+      expect(journal).toContain('Which one?');
+      const { code, stderr } = await node.run('tell', 'alice', '1.2, please', '--reply-to', question!);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(await alice.call('mesh_inbox')).toMatch(/origin: human[\s\S]*1\.2, please/);
+      expect(await shown('inbox', '--as', 'operator')).toBe('no agent has written to you\n');
+    }),
+  );
+});
