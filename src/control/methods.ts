@@ -184,7 +184,10 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...stateMethods(node),
     ...runMethods(loop),
     ...swarmMethods(node),
-    ...recordMethods(() => node.records),
+    ...recordMethods(
+      () => node.records,
+      (id) => onramp().ownerWords(id),
+    ),
     ...upstreamMethods(upstreams),
     ...approvalMethods(components.approvals),
     ...laneMethods(components.lanes, node.providers),

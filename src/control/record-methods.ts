@@ -1,3 +1,4 @@
+import { OWNER } from '../onramp/human.js';
 import type { AuditLog } from '../records/audit-log.js';
 import type { Difference, JournalLog } from '../records/journal-log.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -16,7 +17,10 @@ const DEFAULT_ROWS = 100;
 const PAGE = 100;
 
 /** The owner's operations on the journal and the audit log. */
-export function recordMethods(records: () => RecordsOf | undefined): Readonly<Record<string, ControlMethod>> {
+export function recordMethods(
+  records: () => RecordsOf | undefined,
+  wordsOf: (id: string) => Promise<string | undefined> = async () => undefined,
+): Readonly<Record<string, ControlMethod>> {
   const required = () => {
     const found = records();
     if (found) return found;
@@ -34,7 +38,10 @@ export function recordMethods(records: () => RecordsOf | undefined): Readonly<Re
     async export(_params, { emit, drained, signal }) {
       for await (const row of required().journal.export()) {
         if (signal.aborted) return;
-        emit(row);
+        // The journal keeps no payloads; what is said to the person and by them is kept for them.
+        const isOwners = row.sender === OWNER || row.recipient === OWNER;
+        const text = isOwners ? await wordsOf(row.envelopeId) : undefined;
+        emit(text === undefined ? row : { ...row, text });
         await drained();
       }
     },

@@ -110,7 +110,8 @@ export class Onramp {
     const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail: components.mail });
     const onramp = new Onramp(components, await Strangers.open(runtime, store, network), leases, init);
     for (const { name } of await store.read({ from: 'members' })) onramp.#box(name);
-    onramp.#box(OWNER);
+    const owners = onramp.#box(OWNER);
+    owners.onArrival = (open) => void onramp.#noteForOwner(open);
     await onramp.#log.retain();
     return onramp;
   }
@@ -146,6 +147,11 @@ export class Onramp {
   /** Messages to the person that wait for an answer, or to be closed; oldest first. */
   forOwner(limit: number): Promise<OpenLetter[]> {
     return this.#box(OWNER).open(limit);
+  }
+
+  /** The text of a message to the person, or of one that they wrote. */
+  async ownerWords(id: string): Promise<string | undefined> {
+    return (await this.#log.find(OWNER, id))?.text;
   }
 
   /** The person was shown these. */
@@ -230,14 +236,10 @@ export class Onramp {
     const thread = answers?.held.envelope.correlationId ?? runtime.id();
     const told = { to: this.names.display(address), thread };
     const answer = answers && owner.answerTo(answers.held.envelope, payload);
-    if (answers && answer) {
-      await box.end(answers, { state: 'replied', answer });
-      return { id: answer.id, ...told };
-    }
-    const type = answers ? 'response' : 'notification';
-    const { messageId } = await owner.send(address, payload, { type, thread, durable: true });
-    if (answers) await box.end(answers, { state: 'replied' });
-    return { id: messageId!, ...told };
+    const id = answer?.id ?? (await this.#sendAsOwner(owner, address, payload, { thread, isAnswer: !!answers }));
+    if (answers) await box.end(answers, { state: 'replied', ...(answer && { answer }) });
+    await this.#log.note({ member: OWNER, id, peer: address, sent: 1, thread, needs: 'none', hops: 0, text });
+    return { id, ...told };
   }
 
   /** What waits for the owner's word. */
@@ -276,6 +278,26 @@ export class Onramp {
     this.#members.clear();
     for (const box of this.#boxes.values()) box.close();
     this.#boxes.clear();
+  }
+
+  async #sendAsOwner(
+    owner: Agent,
+    to: string,
+    payload: object,
+    { thread, isAnswer }: { thread: string; isAnswer: boolean },
+  ): Promise<string> {
+    const type = isAnswer ? 'response' : 'notification';
+    const { messageId } = await owner.send(to, payload, { type, thread, durable: true });
+    return messageId!;
+  }
+
+  async #noteForOwner({ held, from, letter }: OpenLetter): Promise<void> {
+    const { id, correlationId } = held.envelope;
+    const { needs, hops, text } = letter;
+    const row = { member: OWNER, id, peer: from, sent: 0, thread: correlationId ?? null, needs, hops, text };
+    await this.#log.note(row).catch((error: unknown) => {
+      this.#components.runtime.logger.error({ message: id, err: error }, 'message to the owner not logged');
+    });
   }
 
   async #findHeld(id: string): Promise<HeldRow> {
