@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../test/onramp-fixture.js';
+import { recordMethods } from '../control/record-methods.js';
 import { type MemorySnapshot, MemoryStore } from '../store/memory-store.js';
 import type { Query } from '../store/store.js';
 import type { TableName, Tables } from '../store/tables.js';
@@ -293,6 +294,16 @@ describe('a person', () => {
     await nodes.settled(onramp.closeForOwner([note!.id]));
     expect(await stateOf(nodes, node, note!.id)).toBe('done');
     expect((await watch()).forYou).toEqual([]);
+    const exported: { text?: string }[] = [];
+    const { signal } = new AbortController();
+    const context = { emit: (row: unknown) => void exported.push(row as object), drained: async () => {}, signal };
+    const methods = recordMethods(
+      () => node.records,
+      (id) => onramp.ownerWords(id),
+    );
+    await nodes.settled(Promise.resolve(methods.export!({}, context)));
+    const words = ['Use the release branch.', 'Which one?', 'I am done.', '1.2'];
+    expect(exported.map(({ text }) => text)).toEqual(expect.arrayContaining(words));
     await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it' });
     alice.leave();
     bob.leave();
