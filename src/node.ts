@@ -7,7 +7,7 @@ import type { Carrier } from './a2a/ports.js';
 import { AgentRegistry } from './a2a/registry.js';
 import { A2ARouter, type A2ARouterInit } from './a2a/router.js';
 import { traceRouting } from './a2a/routing-spans.js';
-import type { SandboxRoutingConfig, StateRules, TierRoutingConfig } from './a2a/schemas.js';
+import type { A2AEnvelope, SandboxRoutingConfig, StateRules, TierRoutingConfig } from './a2a/schemas.js';
 import { ThreadTable, type ThreadTableInit } from './a2a/thread-table.js';
 import { Agent, type AgentComponents } from './agent/agent.js';
 import type { AgentInit } from './agent/agent-init.js';
@@ -303,6 +303,17 @@ export class EclipticNode {
         ? { description: 'The person who runs this node.', tier: 0 as const, ...OWNER_MAIL }
         : { description: 'An outside caller.', tier: 3 as const };
     return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
+  }
+
+  /**
+   * Every message of a conversation, by time: those that `threads` remembers, and on a node with a store the earlier
+   * ones from the journal.
+   */
+  async thread(correlationId: string): Promise<A2AEnvelope[]> {
+    const messages = new Map<string, A2AEnvelope>();
+    const journalled = (await this.#records?.journal.messagesOf(correlationId)) ?? [];
+    for (const message of [...journalled, ...this.threads.get(correlationId)]) messages.set(message.id, message);
+    return [...messages.values()].sort((a, b) => a.timestamp - b.timestamp);
   }
 
   /** The owner as a member of the mesh: in whose name the owner proposes work. */

@@ -76,6 +76,17 @@ export class CapableAgents {
     }
     return undefined;
   }
+
+  /** The first that policy keeps from the sender, with the reason. */
+  barred(envelope: ValidEnvelope, source: RegistryEntry): { entry: RegistryEntry; failure: Failure } | undefined {
+    const { registry, policy } = this.#components;
+    for (const entry of registry.entriesWithCapability(envelope.recipient)) {
+      if (entry === source) continue;
+      const decision = policy.judge(envelope, source, entry, false);
+      if (!decision.allowed) return { entry, failure: decision };
+    }
+    return undefined;
+  }
 }
 
 function offersAll(entry: RegistryEntry, capabilities: readonly string[]): boolean {

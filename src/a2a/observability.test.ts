@@ -5,8 +5,10 @@ import { describe, expect, it } from 'vitest';
 import { arbMessageType, arbTier } from '../../test/generators.js';
 import { introduce, type Mesh, startMesh, startPair } from '../../test/mesh-fixture.js';
 import { EventStream } from '../events/event-stream.js';
+import { createNode } from '../node.js';
 import type { Logger } from '../runtime/runtime.js';
 import { silentLogger } from '../runtime/runtime.js';
+import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { type A2AMetrics, A2AObservability } from './observability.js';
 import { toPrometheus } from './prometheus.js';
 import {
@@ -34,6 +36,7 @@ const NOTHING: A2AMetrics = {
   totalMessagesSent: 0,
   totalMessagesReceived: 0,
   messagesByType: NONE_BY_TYPE,
+  messagesSentByType: NONE_BY_TYPE,
   averageRoutingLatencyMs: 0,
   errorCount: 0,
   errorsByCode: {},
@@ -137,6 +140,9 @@ describe('the metrics', () => {
         const metrics = here.node.observability.getMetrics();
         expect(metrics.totalMessagesSent).toBe(sent);
         expect(metrics.messagesByType).toEqual(byType);
+        expect(metrics.messagesSentByType).toEqual(byType);
+        const theirs = there.node.observability.getMetrics();
+        expect(Object.values(theirs.messagesByType).reduce((sum, count) => sum + count)).toBe(there.handled);
         expect(metrics.totalMessagesReceived).toBe(here.handled);
         expect(there.node.observability.getMetrics().totalMessagesReceived).toBe(there.handled);
         expect(there.handled).toBeGreaterThanOrEqual(carried);
@@ -190,7 +196,9 @@ describe('the metrics', () => {
         expect(metrics.totalMessagesSent).toBe(of('message-sent').length);
         expect(metrics.totalMessagesReceived).toBe(of('message-received').length);
         for (const type of A2AMessageTypeSchema.options) {
-          expect(metrics.messagesByType[type]).toBe(of('message-sent').filter((e) => e.messageType === type).length);
+          const ofType = (e: A2ALogEvent) => e.messageType === type;
+          expect(metrics.messagesByType[type]).toBe(of('message-sent', 'message-received').filter(ofType).length);
+          expect(metrics.messagesSentByType[type]).toBe(of('message-sent').filter(ofType).length);
         }
         expect(metrics.averageRoutingLatencyMs).toBeCloseTo(mean(of('routing-decision')), 9);
         expect(metrics.averageToolDurationMs).toBeCloseTo(mean(of('tool-invocation')), 9);
@@ -242,8 +250,62 @@ describe('the metrics', () => {
     await here.runtime.advance(40);
     expect((await carried).latencyMs).toBe(40);
     expect(here.node.observability.getMetrics().averageRoutingLatencyMs).toBe(20);
+    // Watched, as here, a local send is measured too.
     await here.send('asker', 'nobody');
-    expect(here.node.observability.getMetrics().averageRoutingLatencyMs).toBe(20);
+    expect(here.node.observability.getMetrics().averageRoutingLatencyMs).toBeCloseTo(40 / 3);
+  });
+
+  it('count by type what came from another node, and a message within the node once [R12.4 T-C9]', async () => {
+    const { here, there } = await startPair();
+    here.join('asker');
+    here.join('near');
+    there.join('far');
+    introduce(here, there);
+    await here.send('asker', 'near', { type: 'request' });
+    await here.send('asker', 'far', { type: 'notification' });
+    const byType = ({ node }: Mesh) => node.observability.getMetrics().messagesByType;
+    expect(byType(here)).toEqual({ ...NONE_BY_TYPE, request: 1, notification: 1 });
+    expect(byType(there)).toEqual({ ...NONE_BY_TYPE, notification: 1 });
+    expect(there.node.observability.getMetrics().messagesSentByType).toEqual(NONE_BY_TYPE);
+  });
+
+  it('have the time of each send that a listener is told of, and say of others that it is a sample [R12.3 P17 T-C13]', async () => {
+    let now = 0;
+    let step = 1;
+    const runtime = Object.assign(new SimulatedRuntime(), {
+      // Each send takes longer than the one before it.
+      stopwatch: () => {
+        now += step++;
+        return now;
+      },
+    });
+    const node = await createNode({ runtime });
+    const sender = node.agent({ id: 'sender', tier: 2 });
+    node.agent({ id: 'peer', tier: 2 }).onMessage(() => {});
+    node.agent({ id: 'lower', tier: 3 }).onMessage(() => {});
+    const send = async (to: string, times: number) => {
+      for (let n = 0; n < times; n++) await sender.send(to, n);
+    };
+    const decisions = (list: readonly A2ALogEvent[]) => list.filter(({ type }) => type === 'routing-decision');
+    await send('peer', 70);
+    const unwatched = decisions(node.observability.getRecentEvents());
+    expect(unwatched.filter(({ sampled }) => !sampled)).toHaveLength(3);
+    const heard: A2ALogEvent[] = [];
+    const stop = node.observability.subscribe((event) => heard.push(event));
+    await send('peer', 70);
+    stop();
+    const unusual: A2ALogEvent[] = [];
+    node.observability.subscribeToUnusual((event) => unusual.push(event));
+    await sender.request('lower', 1).catch(() => {});
+    for (const watched of [decisions(heard), decisions(unusual)]) {
+      expect(watched.length).toBeGreaterThan(0);
+      expect(new Set(watched.map(({ duration }) => duration)).size).toBe(watched.length);
+      expect(watched.filter(({ sampled }) => sampled)).toEqual([]);
+    }
+    const before = now;
+    await send('peer', 20);
+    expect(now - before).toBeLessThan(10 * step);
+    await node.stop();
   });
 
   it('do not put the time of another node’s answer down to a local send [R12.3]', async () => {
@@ -277,7 +339,8 @@ describe('the events', () => {
       ...NOTHING,
       totalMessagesSent: 1,
       totalMessagesReceived: 1,
-      messagesByType: { ...NONE_BY_TYPE, request: 1 },
+      messagesByType: { ...NONE_BY_TYPE, request: 2 },
+      messagesSentByType: { ...NONE_BY_TYPE, request: 1 },
       averageRoutingLatencyMs: 4,
       errorCount: 2,
       errorsByCode: { HANDLER_FAILED: 1, DELIVERY_FAILED: 1 },
@@ -484,15 +547,17 @@ describe('the Prometheus text', () => {
   it('says the same as the metrics, whatever the labels hold [R12.4]', () => {
     const tricky = fc.oneof(fc.string({ maxLength: 12 }), fc.constantFrom('a"b', 'a\\b', 'a\nb', '\\n', '"', '\\', ''));
     const count = fc.nat(1_000);
+    const arbByType = fc.record(
+      Object.fromEntries(A2AMessageTypeSchema.options.map((type) => [type, count])) as Record<
+        A2AMessageType,
+        typeof count
+      >,
+    );
     const arbMetrics: fc.Arbitrary<A2AMetrics> = fc.record({
       totalMessagesSent: count,
       totalMessagesReceived: count,
-      messagesByType: fc.record(
-        Object.fromEntries(A2AMessageTypeSchema.options.map((type) => [type, count])) as Record<
-          A2AMessageType,
-          typeof count
-        >,
-      ),
+      messagesByType: arbByType,
+      messagesSentByType: arbByType,
       averageRoutingLatencyMs: fc.double({ min: 0, max: 1e9, noNaN: true }),
       errorCount: count,
       errorsByCode: fc.dictionary(fc.constantFrom('EXPIRED', 'TIER_VIOLATION', 'MAILBOX_FULL'), count),
@@ -514,8 +579,8 @@ describe('the Prometheus text', () => {
           ecliptic_tool_duration_ms: 'gauge',
         });
         const alone = (value: number) => [[undefined, value]];
-        const { messagesByType, errorsByCode, toolInvocationsByTool } = metrics;
-        expect(labelled(samples, 'ecliptic_messages_sent_total')).toEqual(Object.entries(messagesByType));
+        const { messagesSentByType, errorsByCode, toolInvocationsByTool } = metrics;
+        expect(labelled(samples, 'ecliptic_messages_sent_total')).toEqual(Object.entries(messagesSentByType));
         expect(labelled(samples, 'ecliptic_errors_total')).toEqual(Object.entries(errorsByCode));
         expect(labelled(samples, 'ecliptic_tool_invocations_total')).toEqual(Object.entries(toolInvocationsByTool));
         expect(labelled(samples, 'ecliptic_messages_received_total')).toEqual(alone(metrics.totalMessagesReceived));

@@ -9,9 +9,10 @@ import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './s
 export interface A2AMetrics {
   totalMessagesSent: number;
   totalMessagesReceived: number;
-  /** Messages sent, by type. */
+  /** Messages sent or received, by type; one between two agents of this node counts once. */
   messagesByType: Record<A2AMessageType, number>;
-  /** Over the sends that were measured: every remote and broadcast one, one in 32 of the local ones. */
+  messagesSentByType: Record<A2AMessageType, number>;
+  /** Over the sends that were measured: every remote, broadcast and watched one, one in 32 of the other local ones. */
   averageRoutingLatencyMs: number;
   errorCount: number;
   errorsByCode: Partial<Record<ErrorCode, number>>;
@@ -68,6 +69,11 @@ export class A2AObservability {
     this.#stream.append(record);
   }
 
+  /** @internal Is any listener told of every message, or, for one that crosses tiers, of such? */
+  isWatched(crossesTiers: boolean): boolean {
+    return crossesTiers ? this.#stream.hasListeners : this.#stream.hasUnfilteredListeners;
+  }
+
   getMetrics(): A2AMetrics {
     return this.#counters.snapshot();
   }
@@ -110,13 +116,15 @@ function expand(record: StreamRecord): readonly A2ALogEvent[] {
   return record instanceof RoutingRecord || record instanceof BroadcastRecord ? record.expand() : [record];
 }
 
+function noneByType(): Record<A2AMessageType, number> {
+  return Object.fromEntries(A2AMessageTypeSchema.options.map((type) => [type, 0])) as Record<A2AMessageType, number>;
+}
+
 class Counters {
   #sent = 0;
   #received = 0;
-  readonly #byType = Object.fromEntries(A2AMessageTypeSchema.options.map((type) => [type, 0])) as Record<
-    A2AMessageType,
-    number
-  >;
+  readonly #byType = noneByType();
+  readonly #sentByType = noneByType();
   #latencySum = 0;
   #latencyCount = 0;
   #errors = 0;
@@ -129,7 +137,8 @@ class Counters {
   routed(record: RoutingRecord | BroadcastRecord, sent: number, received: number, measured: boolean): void {
     this.#sent += sent;
     this.#received += received;
-    this.#byType[record.envelope.type] += sent;
+    this.#byType[record.envelope.type]++;
+    this.#sentByType[record.envelope.type] += sent;
     if (measured) {
       this.#latencySum += record.latency.ms;
       this.#latencyCount++;
@@ -140,10 +149,14 @@ class Counters {
     switch (event.type) {
       case 'message-sent':
         this.#sent++;
-        if (event.messageType) this.#byType[event.messageType]++;
+        if (event.messageType) {
+          this.#byType[event.messageType]++;
+          this.#sentByType[event.messageType]++;
+        }
         break;
       case 'message-received':
         this.#received++;
+        if (event.messageType) this.#byType[event.messageType]++;
         break;
       case 'routing-decision':
         if (event.duration !== undefined && measured) {
@@ -174,6 +187,7 @@ class Counters {
       totalMessagesSent: this.#sent,
       totalMessagesReceived: this.#received,
       messagesByType: { ...this.#byType },
+      messagesSentByType: { ...this.#sentByType },
       averageRoutingLatencyMs: this.#latencyCount === 0 ? 0 : this.#latencySum / this.#latencyCount,
       errorCount: this.#errors,
       errorsByCode: Object.fromEntries(this.#errorsByCode),

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../runtime/errors.js';
 import type { ValidEnvelope } from './envelope.js';
 import type { Party } from './policy.js';
+import type { AgentEndpoint } from './schemas.js';
 
 /** How envelopes reach other nodes. The mesh decides what may go; a carrier only carries. */
 export interface Carrier {
@@ -31,9 +32,19 @@ export interface JournalEntry {
 }
 
 /** Keeps durable messages until their recipients are done with them. */
+/** What is known of another node at present. */
+export interface Presence {
+  /** When it was last heard of, if there is a conversation with it. */
+  seenAt(node: string): number | undefined;
+  /** How its agents are reached from here. */
+  endpointsOf(node: string): readonly AgentEndpoint[];
+}
+
 export interface Postbox {
   /** Who that address belongs to, present or not. */
   find(address: string): Party | undefined;
+  /** All agents of other nodes that have, or had, that id. */
+  named(id: string): readonly Party[];
   /** Did a durable message from `opener` to `responder` open that thread, perhaps in an earlier run? */
   mayReply(thread: string, responder: string, opener: string): boolean;
   /** Takes a message that policy lets pass. Resolves when it is on disk; rejects when it cannot be kept. */

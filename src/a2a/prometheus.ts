@@ -11,7 +11,7 @@ export function toPrometheus(metrics: A2AMetrics): string {
     'ecliptic_messages_sent_total',
     'counter',
     'Messages accepted for delivery, by type.',
-    by('type', metrics.messagesByType),
+    by('type', metrics.messagesSentByType),
   );
   family('ecliptic_messages_received_total', 'counter', 'Messages handed to local agents.', [
     ['', metrics.totalMessagesReceived],

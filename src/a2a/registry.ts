@@ -3,7 +3,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { splitAddress } from './address.js';
 import { checkCard } from './card.js';
 import { Policy } from './policy.js';
-import type { CardDiscovery } from './ports.js';
+import type { CardDiscovery, Presence } from './ports.js';
 import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
 import { type AgentCard, type AgentStatus, type AgentTier, SCHEMA_VERSION } from './schemas.js';
 
@@ -34,6 +34,7 @@ export class AgentRegistry {
   readonly #watchers: Callbacks<Parameters<LocalCardWatcher>>;
   readonly #cardWatchers: Callbacks<[card: AgentCard]>;
   #discovery: CardDiscovery | undefined;
+  #presence: Presence | undefined;
   #nextOrder = 0;
   #version = 0;
 
@@ -136,6 +137,11 @@ export class AgentRegistry {
     }
   }
 
+  /** Says what is known of other nodes; cards of their agents then show it. */
+  usePresence(presence: Presence): void {
+    this.#presence = presence;
+  }
+
   /** Tells other nodes of this node's cards, and takes theirs, marked remote, until disabled. */
   async enableHyperswarmDiscovery(discovery: CardDiscovery): Promise<void> {
     await this.disableHyperswarmDiscovery();
@@ -153,14 +159,14 @@ export class AgentRegistry {
   /** The card with that id or address; undefined when there is none, several, or none that the viewer may see. */
   getById(agentId: string, viewer?: string): AgentCard | undefined {
     const entry = this.#byAddress.get(agentId) ?? this.#elsewhere(agentId);
-    if (viewer === undefined) return entry?.card;
+    if (!entry || viewer === undefined) return entry && this.#present(entry);
     const eye = this.resolve(viewer);
-    return entry && this.#policy.mayDiscover(eye, entry) ? entry.card : undefined;
+    return this.#policy.mayDiscover(eye, entry) ? this.#present(entry) : undefined;
   }
 
   /** As `getById`, but says what is wrong: `AGENT_NOT_FOUND`, or `AMBIGUOUS_AGENT` with the candidates. */
   requireById(agentId: string, viewer?: string): AgentCard {
-    return this.resolve(agentId, viewer === undefined ? undefined : this.resolve(viewer)).card;
+    return this.#present(this.resolve(agentId, viewer === undefined ? undefined : this.resolve(viewer)));
   }
 
   findByCapability(capabilityId: string, viewer?: string): AgentCard[] {
@@ -282,6 +288,17 @@ export class AgentRegistry {
     return card;
   }
 
+  /** A remote agent's card with what is known of its node now: when it was heard of, and how it is reached. */
+  #present(entry: RegistryEntry): AgentCard {
+    const { card, node } = entry;
+    if (node === undefined || !this.#presence) return card;
+    // `local` is how the agent's own node reaches it.
+    const others = card.endpoints.filter(({ transport }) => transport !== 'local');
+    const endpoints = others.length < card.endpoints.length ? [...this.#presence.endpointsOf(node), ...others] : others;
+    const lastSeenAt = Math.max(this.#presence.seenAt(node) ?? 0, card.lastSeenAt);
+    return Object.freeze({ ...card, endpoints, lastSeenAt });
+  }
+
   #index(entry: RegistryEntry): void {
     for (const id of capabilityIds(entry.card)) this.#byCapability.add(id, entry);
     this.#byTier.add(entry.tier, entry);
@@ -295,9 +312,9 @@ export class AgentRegistry {
   }
 
   #cards(entries: EntryList, viewer: string | undefined): AgentCard[] {
-    if (viewer === undefined) return entries.map((entry) => entry.card);
-    const eye = this.resolve(viewer);
-    return entries.filter((entry) => this.#policy.mayDiscover(eye, entry)).map((entry) => entry.card);
+    const eye = viewer === undefined ? undefined : this.resolve(viewer);
+    const visible = eye ? entries.filter((entry) => this.#policy.mayDiscover(eye, entry)) : entries;
+    return visible.map((entry) => this.#present(entry));
   }
 
   /** A card that claims to be another node's, under this node's own key, would stand before the local one. */

@@ -110,7 +110,7 @@ export class A2ARouter {
     known = this.#registry.entry(envelope.recipient),
   ): RoutingResult | Promise<RoutingResult> {
     const { recipient, metadata } = envelope;
-    const started = this.#reporter.start();
+    const started = this.#reporter.start(source, known);
     if (!source) {
       const reason = `"${envelope.sender}" is not an agent of this node`;
       return this.#reporter.refused(envelope, recipient, { code: 'SENDER_REFUSED', reason }, started);
@@ -182,14 +182,14 @@ export class A2ARouter {
 
   /** @internal As `receive`, at once. */
   take(wire: ValidEnvelope, node: string): RoutingResult {
-    const started = this.#reporter.start();
     const claimed = splitAddress(wire.sender);
     // Whatever it calls itself, it is an agent of that node, and is spoken of as one.
     const sender = `${claimed.id}@${node}`;
     const target = this.#registry.ownEntry(wire.recipient);
+    const source = this.#registry.entry(sender);
+    const started = this.#reporter.start(source, target);
     const inbound = wire.readdress(sender, target?.address ?? wire.recipient);
     const refused = (failure: Failure) => this.#reporter.refused(inbound, wire.recipient, failure, started);
-    const source = this.#registry.entry(sender);
     if (!source || (claimed.node !== undefined && claimed.node !== node)) {
       return refused({ code: 'SENDER_REFUSED', reason: `node ${node} has no announced agent "${wire.sender}"` });
     }
@@ -311,7 +311,10 @@ export class A2ARouter {
     if (!postbox) return refused({ code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' });
     if (recipient === BROADCAST) return refused({ code: 'INVALID_ENVELOPE', reason: 'a broadcast cannot be durable' });
     const target = this.#durableTarget(given, source, postbox);
-    if (target instanceof EclipticError) return refused({ code: target.code, reason: target.message });
+    if (target instanceof EclipticError) {
+      const candidates = target.details.candidates as string[] | undefined;
+      return refused({ code: target.code, reason: target.message, candidates });
+    }
     const envelope = given.readdress(given.sender, target.address);
     const failure = this.#enterStored(envelope, source, target);
     if (failure) return refused(failure);
@@ -339,13 +342,24 @@ export class A2ARouter {
       return new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent offers "${recipient}"`);
     }
     const found = this.#registry.entry(recipient) ?? postbox.find(recipient);
-    return found ?? this.#lookUp(recipient, source);
+    if (found) return found;
+    const present = this.#lookUp(recipient, source);
+    if (!(present instanceof EclipticError) || present.code !== 'AGENT_NOT_FOUND') return present;
+    const away = postbox.named(recipient).filter((party) => this.#policy.mayDiscover(source, party));
+    if (away.length <= 1) return away[0] ?? present;
+    const candidates = away.map(({ address }) => address);
+    const reason = `several nodes had an agent "${recipient}"; write its full address`;
+    return new EclipticError('AMBIGUOUS_AGENT', reason, { agentId: recipient, candidates });
   }
 
   /** As `#enter`, for a message that may wait. One that came from another node is not kept out by a node that stops. */
   #enterStored(envelope: ValidEnvelope, source: Party, target: Party, arriving = false): Failure | undefined {
+    const { id, correlationId, type } = envelope;
+    if (LONE_SURROGATE.test(id) || (correlationId !== undefined && LONE_SURROGATE.test(correlationId))) {
+      const reason = 'the ids of a durable message and of its thread must be well-formed text';
+      return { code: 'INVALID_ENVELOPE', reason };
+    }
     const thread = this.#admission.threadOf(envelope);
-    const { correlationId, type } = envelope;
     const remembered = thread?.isReply(type, source.address, target.address) === true;
     const inReply =
       remembered ||
@@ -448,6 +462,8 @@ export class A2ARouter {
     if (unfit) return this.#reporter.refused(envelope, envelope.recipient, unfit, started);
     const target = this.#capable.choose(envelope, source, needsAnswer);
     if (target) return this.#toOne(envelope, source, target, started, needsAnswer);
+    const barred = this.#capable.barred(envelope, source);
+    if (barred) this.#reporter.about('security', envelope, barred.entry.address, barred.failure);
     const reason = `no reachable agent that ${source.address} may address offers "${envelope.recipient}"`;
     const failure = this.#capable.vacancy(envelope, source) ?? ({ code: 'CAPABILITY_NOT_FOUND', reason } as const);
     return this.#reporter.refused(envelope, envelope.recipient, failure, started);
@@ -476,5 +492,8 @@ export class A2ARouter {
     return new EclipticError(decision.code, decision.reason, { sender: source.address, recipient: agentId });
   }
 }
+
+/** Half of a character: a store cannot keep it as text. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
 
 const FORGOTTEN: Failure = { code: 'EXPIRED', reason: 'the conversation that it answers is not known here any more' };

@@ -6,6 +6,8 @@ import type { A2ALogEvent, AgentTier, BroadcastCounts } from './schemas.js';
 /** A measured latency, shared by the sends that report it. */
 export interface LatencySample {
   readonly ms: number;
+  /** The envelope that it was measured on. */
+  readonly of: string;
 }
 
 /** Larger envelopes are remembered without their payload. */
@@ -53,7 +55,8 @@ export class RoutingRecord {
     const { id: envelopeId, correlationId, sender, type: messageType, timestamp } = this.envelope;
     const about = { envelopeId, correlationId, sender, recipient: this.target.address, messageType, timestamp };
     const traceparent = this.envelope.metadata?.traceparent;
-    const decision = { routingPath: this.path, duration: this.latency.ms, success: true, traceparent };
+    const sampled = this.latency.of === envelopeId ? {} : { sampled: true };
+    const decision = { routingPath: this.path, duration: this.latency.ms, ...sampled, success: true, traceparent };
     const sourceTier = (this.tiers >> 2) as AgentTier;
     const targetTier = (this.tiers & 3) as AgentTier;
     const events: A2ALogEvent[] = [];

@@ -15,7 +15,10 @@ const SECURITY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'TIER_VIOLATION',
   'ESCALATION_REQUIRED',
 ]);
-/** One local send in this many is timed (a power of two): reading the clock costs as much as the rest of a send. */
+/**
+ * One local send in this many (a power of two) is timed while no listener would be told of it: reading the clock costs
+ * as much as the rest of a send.
+ */
 const TIMED_SENDS = 32;
 const UNTIMED = -1;
 
@@ -24,16 +27,18 @@ export class RoutingReporter {
   readonly #runtime: Runtime;
   readonly #observability: A2AObservability;
   #sends = 0;
-  #lastLatency: LatencySample = { ms: 0 };
+  #lastLatency: LatencySample = { ms: 0, of: '' };
 
   constructor(runtime: Runtime, observability: A2AObservability) {
     this.#runtime = runtime;
     this.#observability = observability;
   }
 
-  /** When this send began; one that is not timed reports the latest measurement instead. */
-  start(): number {
-    return (this.#sends++ & (TIMED_SENDS - 1)) === 0 ? this.#runtime.stopwatch() : UNTIMED;
+  /** When this send began; one that is not timed reports the latest measurement instead, and says so. */
+  start(source: Party | undefined, target: Party | undefined): number {
+    const timed =
+      (this.#sends++ & (TIMED_SENDS - 1)) === 0 || this.#observability.isWatched(source?.tier !== target?.tier);
+    return timed ? this.#runtime.stopwatch() : UNTIMED;
   }
 
   startTimed(): number {
@@ -41,7 +46,7 @@ export class RoutingReporter {
   }
 
   routed(envelope: ValidEnvelope, source: Party, target: Party, started: number): RoutingResult {
-    const latency = this.#latency(started);
+    const latency = this.#latency(started, envelope);
     const record = new RoutingRecord(envelope, source, target, latency);
     // Only local sends report another's latency, so only local ones are remembered for that.
     if (record.path === 'local') this.#lastLatency = latency;
@@ -56,7 +61,7 @@ export class RoutingReporter {
     counts: BroadcastCounts,
     started: number,
   ): RoutingResult {
-    const latency = this.#latency(started);
+    const latency = this.#latency(started, envelope);
     this.#observability.broadcast(new BroadcastRecord(envelope, source, reached, counts, latency));
     const latencyMs = latency.ms;
     return { delivered: true, path: 'broadcast', targetAgentId: BROADCAST, latencyMs, broadcast: counts };
@@ -64,10 +69,11 @@ export class RoutingReporter {
 
   refused(envelope: ValidEnvelope, target: string, failure: Failure, started: number): RoutingResult {
     const { code, reason } = failure;
-    const latencyMs = this.#latency(started).ms;
+    const { ms: latencyMs, of } = this.#latency(started, envelope);
     const routingPath = target === BROADCAST ? 'broadcast' : target.includes('@') ? 'remote' : 'local';
     const traceparent = envelope.metadata?.traceparent;
-    const decision = { routingPath, duration: latencyMs, success: false, code, reason, traceparent } as const;
+    const sampled = of === envelope.id ? undefined : true;
+    const decision = { routingPath, duration: latencyMs, sampled, success: false, code, reason, traceparent } as const;
     const event = { type: 'routing-decision', ...this.#about(envelope, target), ...decision } as const;
     this.#observability.emit(event, started !== UNTIMED);
     if (SECURITY.has(code)) this.about('security', envelope, target, failure);
@@ -92,7 +98,7 @@ export class RoutingReporter {
     return { envelopeId, correlationId, sender, recipient, messageType, timestamp: this.#runtime.now() };
   }
 
-  #latency(started: number): LatencySample {
-    return started === UNTIMED ? this.#lastLatency : { ms: this.#runtime.stopwatch() - started };
+  #latency(started: number, { id }: ValidEnvelope): LatencySample {
+    return started === UNTIMED ? this.#lastLatency : { ms: this.#runtime.stopwatch() - started, of: id };
   }
 }

@@ -338,3 +338,22 @@ describe('a request from outside to an agent in a sandbox', () => {
     await expect(outside.stream('inmate', null).next()).rejects.toMatchObject({ code: 'SANDBOX_VIOLATION' });
   });
 });
+
+describe('a message to a capability that only agents outside the sandbox have', () => {
+  it('is refused and leaves one security event [R10.2 T-C8]', async () => {
+    const mesh = await startMesh();
+    mesh.join('inmate', { sandbox: 'red' });
+    mesh.join('adder', { capabilities: ['sum'] });
+    mesh.join('other', { capabilities: ['sum'], sandbox: 'blue' });
+    const metadata = { routingHint: 'capability' } as const;
+    expect(await mesh.send('inmate', 'sum', { metadata })).toMatchObject({ error: 'CAPABILITY_NOT_FOUND' });
+    const violation = { sender: 'inmate', recipient: 'adder', code: 'SANDBOX_VIOLATION' };
+    expect(mesh.eventsOf('security')).toMatchObject([violation]);
+    mesh.join('cellmate', { capabilities: ['sum'], sandbox: 'red' });
+    expect(await mesh.send('inmate', 'sum', { metadata })).toMatchObject({
+      delivered: true,
+      targetAgentId: 'cellmate',
+    });
+    expect(mesh.eventsOf('security')).toHaveLength(1);
+  });
+});

@@ -241,6 +241,8 @@ export const A2ALogEventSchema = z.object({
   swarmStatus: z.enum(['recruiting', 'active', 'completing', 'completed', 'failed']).optional(),
   toolName: z.string().optional(),
   duration: z.number().optional(),
+  /** The duration is that of an earlier local send: this one was not watched when it was routed, and not timed. */
+  sampled: z.boolean().optional(),
   success: z.boolean().optional(),
   code: z.string().optional(),
   reason: z.string().optional(),

@@ -115,9 +115,7 @@ export class AgentProposals {
     }
     task.engage({}, (engaged) => {
       if (this.#components.enterSwarm(engaged, engaged.from)) return;
-      if (tasks && engaged.resumed && !tasks.resumable) {
-        fail(engaged, new EclipticError('NODE_STOPPED', 'the node stopped while its agent was at work'));
-      } else this.undertake(engaged);
+      this.undertake(engaged);
     });
   }
 

@@ -14,7 +14,7 @@ export const command: Command = {
     if (values.prometheus) return output.line(toPrometheus(metrics).trimEnd());
     output.value(metrics, () =>
       [
-        `sent      ${metrics.totalMessagesSent}${breakdown(metrics.messagesByType)}`,
+        `sent      ${metrics.totalMessagesSent}${breakdown(metrics.messagesSentByType)}`,
         `received  ${metrics.totalMessagesReceived}`,
         `latency   ${metrics.averageRoutingLatencyMs.toFixed(3)} ms on average`,
         `errors    ${metrics.errorCount}${breakdown(metrics.errorsByCode)}`,

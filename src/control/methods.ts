@@ -2,6 +2,7 @@ import { joinAddress, splitAddress } from '../a2a/address.js';
 import type { A2AObservability } from '../a2a/observability.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
+import type { A2AEnvelope } from '../a2a/schemas.js';
 import {
   type A2ALogEvent,
   type A2AMessageType,
@@ -10,7 +11,6 @@ import {
   type AgentStatus,
   type AgentTier,
 } from '../a2a/schemas.js';
-import type { ThreadTable } from '../a2a/thread-table.js';
 import type { Agent } from '../agent/agent.js';
 import type { Recipient } from '../agent/outbox.js';
 import type { Approvals } from '../approvals/approvals.js';
@@ -55,7 +55,7 @@ import { wakeMethods } from './wake-methods.js';
 interface ControlledNode {
   readonly registry: AgentRegistry;
   readonly router: A2ARouter;
-  readonly threads: ThreadTable;
+  thread(correlationId: string): Promise<A2AEnvelope[]>;
   readonly observability: A2AObservability;
   readonly network: Network | undefined;
   readonly mail: Mail | undefined;
@@ -111,7 +111,7 @@ export interface AgentRow {
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
   const { node, failures, gateway, upstreams, credentials, onramp, wakes, loop, shutDown } = components;
-  const { registry, router, threads, observability } = node;
+  const { registry, router, observability } = node;
   return {
     agents(params) {
       const { capability, tier, sandbox } = new Params(params).optional({
@@ -160,7 +160,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       });
     },
     thread(params) {
-      return threads.get(new Params(params).string('id'));
+      return node.thread(new Params(params).string('id'));
     },
     metrics() {
       return observability.getMetrics();

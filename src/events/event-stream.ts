@@ -20,6 +20,7 @@ export class EventStream<R, E> {
   readonly #capacity: number;
   readonly #listeners = new Set<Listener<R, E>>();
   #next = 0;
+  #unfiltered = 0;
 
   constructor(init: EventStreamInit<R, E>) {
     this.#capacity = init.capacity;
@@ -39,6 +40,15 @@ export class EventStream<R, E> {
     this.#next = this.#next + 1 === this.#capacity ? 0 : this.#next + 1;
   }
 
+  get hasListeners(): boolean {
+    return this.#listeners.size > 0;
+  }
+
+  /** Is there a listener that wants every record? */
+  get hasUnfilteredListeners(): boolean {
+    return this.#unfiltered > 0;
+  }
+
   /** The latest events, oldest first. */
   recent(limit = Number.POSITIVE_INFINITY): E[] {
     const events: E[][] = [];
@@ -56,8 +66,9 @@ export class EventStream<R, E> {
   subscribe(listener: (event: E) => void, wants?: (record: R) => boolean): () => void {
     const own: Listener<R, E> = { listener, wants, failed: false };
     this.#listeners.add(own);
+    if (!wants) this.#unfiltered++;
     return () => {
-      this.#listeners.delete(own);
+      if (this.#listeners.delete(own) && !wants) this.#unfiltered--;
     };
   }
 

@@ -81,6 +81,11 @@ export class AddressBook {
     return this.#entries.get(address);
   }
 
+  /** All agents of other nodes that have, or had, that id. */
+  named(id: string): Party[] {
+    return this.all.filter(({ address, node }) => node !== undefined && address === `${id}@${node}`);
+  }
+
   get all(): Party[] {
     return [...this.#entries.values()];
   }

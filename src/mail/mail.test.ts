@@ -300,6 +300,23 @@ describe('a durable message', () => {
   });
 });
 
+describe('the name of a recipient', () => {
+  it('is enough once its node’s cards are gone, if only one node had such an agent [T-C7]', async () => {
+    await b.node.stop();
+    await world.until(() => a.node.registry.getRemoteCards().length === 0);
+    const sent = await world.settled(ann.send('bob', 'later', { durable: true }));
+    expect(sent).toMatchObject({ stored: true, targetAgentId: at('bob', b) });
+    const unknown = ann.send('nobody', 1, { durable: true });
+    await expect(world.settled(unknown)).rejects.toMatchObject({ code: 'AGENT_NOT_FOUND' });
+  });
+
+  it('with half a character in the thread’s id is refused as input, not as a failing store [T-G1]', async () => {
+    const sent = ann.send(at('bob', b), 1, { durable: true, thread: 'half \ud83d' });
+    await expect(world.settled(sent)).rejects.toMatchObject({ code: 'INVALID_ENVELOPE', retryable: false });
+    await world.settled(ann.send(at('bob', b), 1, { durable: true, thread: 'whole \ud83d\ude00' }));
+  });
+});
+
 describe('policy', () => {
   const CASES = ['TIER_VIOLATION', 'SANDBOX_VIOLATION', 'ESCALATION_REQUIRED'] as const;
 

@@ -202,6 +202,10 @@ export class Mail implements Postbox {
     return this.#book.find(address);
   }
 
+  named(id: string): readonly Party[] {
+    return this.#book.named(id);
+  }
+
   mayReply(thread: string, responder: string, opener: string): boolean {
     return this.#permits.allows(thread, opener, responder);
   }

@@ -17,7 +17,8 @@ const MINUTE_MS = 60_000;
 
 /** Lets an agent offer tools that look at remote A2A agents and give them tasks. */
 export function offerRemoteAgents(agent: Agent, { runtime, allowPrivate }: RemoteAgentToolsInit): void {
-  const reach = { runtime, ...(allowPrivate && { allowPrivate }) };
+  // The URLs are a model's: those inside are for the owner to allow.
+  const reach = { runtime, allowPrivate: allowPrivate ?? false };
   agent.tools([
     {
       name: 'discover_agent',

@@ -115,6 +115,11 @@ export class Peer {
     return this.#status;
   }
 
+  /** When it was last heard of, on the stopwatch. */
+  get lastHeard(): number {
+    return this.#lastHeard;
+  }
+
   get linkKind(): Link['kind'] | undefined {
     return this.#link?.kind;
   }

@@ -284,6 +284,23 @@ function message(node: NetworkedNode, channel: A2AChannel, payload: unknown) {
   return node.envelopes.create({ sender, recipient, type: 'notification', payload });
 }
 
+describe('a card of another node', () => {
+  it('says when its node was last heard of, and how it is reached from here [T-C6]', async () => {
+    const nodes = new Nodes();
+    const [here, there] = (await nodes.startMesh(2)) as [NetworkedNode, NetworkedNode];
+    there.agent({ id: 'mars' });
+    await nodes.until(() => here.registry.getById('mars') !== undefined);
+    const card = () => here.registry.getById('mars')!;
+    expect(there.registry.getById('mars')!.endpoints).toEqual([{ transport: 'local' }]);
+    expect(card().endpoints.filter(({ transport }) => transport === 'local')).toEqual([]);
+    expect(here.registry.findByTier(card().tier)).toContainEqual(card());
+    const before = card().lastSeenAt;
+    await nodes.runtime.advance(30_000);
+    expect(card().lastSeenAt).toBeGreaterThan(before + 20_000);
+    expect(here.registry.getRemoteCards()).toEqual([card()]);
+  });
+});
+
 function stateOf(node: NetworkedNode, other: NetworkedNode): string | undefined {
   return node.network.list().find(({ node: key }) => key === other.key)?.state;
 }

@@ -5,7 +5,7 @@ import type { A2AObservability } from '../a2a/observability.js';
 import type { Carrier, ChannelCarrier, ChannelRequest } from '../a2a/ports.js';
 import type { AgentRegistry } from '../a2a/registry.js';
 import type { A2ARouter } from '../a2a/router.js';
-import type { A2ALogEvent, AgentCard } from '../a2a/schemas.js';
+import type { A2ALogEvent, AgentCard, AgentEndpoint } from '../a2a/schemas.js';
 import type { Link, LinkListener } from '../links/link.js';
 import { announce, isAnnouncedBy } from '../membership/announcement.js';
 import type { Chain } from '../membership/certificate.js';
@@ -140,6 +140,7 @@ export class Peers implements Carrier, ChannelCarrier {
         if (peer.conversing) this.#guard(() => this.#cards.announce(peer, id, card));
       }
     });
+    this.#components.registry.usePresence(this);
     this.#timer ??= this.#tickLater();
   }
 
@@ -357,6 +358,22 @@ export class Peers implements Carrier, ChannelCarrier {
   }
 
   // ChannelCarrier
+
+  seenAt(node: string): number | undefined {
+    const peer = this.#peers.get(node);
+    if (!peer?.conversing) return undefined;
+    const { runtime } = this.#components;
+    return Math.floor(runtime.now() - (runtime.stopwatch() - peer.lastHeard));
+  }
+
+  endpointsOf(node: string): readonly AgentEndpoint[] {
+    const { linkKind, addresses = [] } = this.#peers.get(node) ?? {};
+    const endpoints: AgentEndpoint[] = addresses.map((address) => ({ transport: 'websocket', address }));
+    if (linkKind === 'hyperswarm') endpoints.unshift({ transport: 'hyperswarm', address: node });
+    // A node that called this one may listen nowhere.
+    if (linkKind === 'websocket' && endpoints.length === 0) endpoints.push({ transport: 'websocket' });
+    return endpoints;
+  }
 
   transportTo(node: string): 'websocket' | 'hyperswarm' | 'local' {
     const kind = this.#peers.get(node)?.linkKind;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { splitAddress } from '../a2a/address.js';
 import { envelopeText, unpackEnvelope } from '../a2a/codec.js';
+import type { ValidEnvelope } from '../a2a/envelope.js';
 import type { Party, Policy } from '../a2a/policy.js';
 import type { Journal, JournalEntry } from '../a2a/ports.js';
 import { AgentTierSchema } from '../a2a/schemas.js';
@@ -122,6 +123,23 @@ export class JournalLog implements Journal {
     const found = [...(await ask({ ...byThread, sender: agent })), ...(await ask({ ...byThread, recipient: agent }))];
     const unique = [...new Map(found.map((row) => [row.seq, row])).values()].sort((a, b) => b.seq - a.seq);
     return unique.slice(0, limit).reverse();
+  }
+
+  /** Every delivered message of a thread once, in the order of the decisions; the body of a durable one is not here. */
+  async messagesOf(thread: string): Promise<ValidEnvelope[]> {
+    await this.#writer.flush();
+    const found = new Map<string, ValidEnvelope>();
+    for (let seq = 0; ; ) {
+      const where = { thread: wellFormed(thread) };
+      const page = await this.#store.read({ from: 'journal', where, above: { seq }, orderBy: 'seq', limit: PAGE });
+      for (const { code, envelope } of page) {
+        if (code !== null) continue;
+        const message = unpackEnvelope(JSON.parse(envelope));
+        if (!found.has(message.id)) found.set(message.id, message);
+      }
+      if (page.length < PAGE) return [...found.values()];
+      seq = page.at(-1)!.seq;
+    }
   }
 
   /** Everything, in order. */

@@ -697,3 +697,26 @@ function numbers(count: number): number[] {
 function codeOfError(error: EclipticError): string {
   return error.code;
 }
+
+describe('a conversation of a node with a store', () => {
+  it('has every message, in order, however many there are [P8 T-C14]', async () => {
+    const store = new MemoryStore();
+    const runtime = new SimulatedRuntime();
+    const node = await createNode({ runtime, store, limits: { threads: { envelopesPerThread: 10 } } });
+    const sun = node.agent({ id: 'sun', tier: 0 });
+    node.agent({ id: 'mars', tier: 2 }).onMessage(() => {});
+    node.agent({ id: 'pluto', tier: 3, sandbox: 'red' }).onMessage(() => {});
+    const count = 1_250;
+    for (let n = 0; n < count; n++) {
+      await sun.send('mars', n, { thread: 'long' });
+      await runtime.advance(1);
+    }
+    await sun.send('mars', 'elsewhere', { thread: 'other' });
+    await expect(node.agentById('pluto').send('sun', 'refused', { thread: 'long' })).rejects.toThrow();
+    expect(node.threads.get('long')).toHaveLength(10);
+    const read = node.thread('long');
+    await runtime.advance(100);
+    expect((await read).map(({ payload }) => payload)).toEqual(Array.from({ length: count }, (_, n) => n));
+    await node.stop();
+  });
+});

@@ -89,7 +89,8 @@ describe('fetchAgentCard', () => {
   it('keeps what was fetched for one who may reach inside from those who may not', async () => {
     const server = await serving(CARD);
     await fetchAgentCard(server.origin, allowed());
-    await expect(fetchAgentCard(server.origin, { runtime })).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
+    const foreign = fetchAgentCard(server.origin, { runtime, allowPrivate: false });
+    await expect(foreign).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
   });
 
   it.each([404, 500, 302])('throws an ExternalServiceError with the status for HTTP %i [GE2]', async (status) => {
@@ -145,13 +146,34 @@ describe('fetchAgentCard', () => {
       'http://localhost/',
       'file:///etc/passwd',
     ]) {
-      await expect(fetchAgentCard(url, { runtime })).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
+      const foreign = fetchAgentCard(url, { runtime, allowPrivate: false });
+      await expect(foreign).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
     }
     const outside = await servers.http((_, response) => {
       response.writeHead(302, { location: `http://169.254.169.254/latest` }).end();
     });
     const options = { runtime, allowPrivate: [outside.place] };
     await expect(fetchAgentCard(outside.origin, options)).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
+    expect(inside.requests).toHaveLength(0);
+  });
+});
+
+describe('a URL of this machine that the caller’s own code names', () => {
+  it('is fetched from without an option, and nothing else inside is [T-C16]', async () => {
+    const server = await serving(CARD);
+    expect(await fetchAgentCard(server.origin, { runtime })).toEqual(CARD);
+    expect(await discoverAgent(server.origin.replace('127.0.0.1', 'localhost'), { runtime })).toEqual(CARD);
+    const { success, error } = await invokeRemoteAgent(server.origin, 'hello', { runtime });
+    expect({ success, error }).not.toMatchObject({ error: expect.stringMatching(/private|loopback|not public/i) });
+    expect(server.requests.length).toBeGreaterThan(2);
+    const inside = await serving(CARD);
+    const leading = await servers.http((_, response) => {
+      response.writeHead(302, { location: inside.origin }).end();
+    });
+    await expect(fetchAgentCard(leading.origin, { runtime })).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
+    for (const url of ['http://10.0.0.1:81/', 'http://169.254.169.254/', 'http://printer.local/']) {
+      await expect(fetchAgentCard(url, { runtime })).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
+    }
     expect(inside.requests).toHaveLength(0);
   });
 });
@@ -272,7 +294,7 @@ describe('invokeRemoteAgent', () => {
 
   it('goes to no private place', async () => {
     const server = await simple(['completed'], []);
-    const result = await invokeRemoteAgent(server.origin, 'x', { runtime });
+    const result = await invokeRemoteAgent(server.origin, 'x', { runtime, allowPrivate: false });
     expect(result).toMatchObject({ success: false, error: expect.stringContaining('may not be fetched') });
     expect(server.requests).toHaveLength(0);
   });

@@ -1,3 +1,5 @@
+import type { AllowPrivate } from '../../net/allow-list.js';
+import { parseTarget } from '../../net/target.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
@@ -16,6 +18,10 @@ import { TaskView } from './task-view.js';
 
 /** The simple way to other agents: functions, one card cache for the process, results instead of errors. */
 
+/**
+ * `allowPrivate` is by default the base URL itself where it names this machine: it is the caller's own. `false` is for a
+ * URL that came from others.
+ */
 export interface RemoteAgentOptions extends Reach {
   readonly runtime?: Runtime | undefined;
 }
@@ -42,7 +48,8 @@ const simpleCards = new WeakMap<FetchedCard, A2AAgentCard>();
  * `ExternalServiceError` for a status that is not 2xx, `ValidationError` for a card without name or version.
  */
 export async function fetchAgentCard(baseUrl: string, options: RemoteAgentOptions = {}): Promise<A2AAgentCard> {
-  const fetched = await sourceOf(options).fetch(baseUrl, options);
+  const allowPrivate = options.allowPrivate ?? ownMachine(baseUrl);
+  const fetched = await sourceOf(options).fetch(baseUrl, { ...options, allowPrivate });
   let card = simpleCards.get(fetched);
   if (!card) {
     card = simpleCard(fetched, baseUrl);
@@ -72,7 +79,7 @@ export async function invokeRemoteAgent(
 ): Promise<RemoteInvocationResult> {
   const runtime = options.runtime ?? ours;
   const { timeoutMs = SIMPLE_TIMEOUT.usual, skill, signal, agent, chain } = options;
-  const { token: bearer, headers, allowPrivate, ca, resolve } = options;
+  const { token: bearer, headers, allowPrivate = ownMachine(baseUrl), ca, resolve } = options;
   const credentials = { bearer, headers };
   const init: A2AClientInit = { url: baseUrl, credentials, agent, chain, allowPrivate, ca, resolve };
   const view = new TaskView();
@@ -90,6 +97,17 @@ export async function invokeRemoteAgent(
   } finally {
     limits.release();
     client?.close();
+  }
+}
+
+/** The host and port of a URL that names this machine. */
+function ownMachine(url: string): AllowPrivate {
+  try {
+    const { host, port } = parseTarget(url);
+    const isOwn = host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host);
+    return isOwn ? [`${host.includes(':') ? `[${host}]` : host}:${port}`] : false;
+  } catch {
+    return false;
   }
 }
 

@@ -537,3 +537,60 @@ describe('a durable proposal', () => {
     ]);
   });
 });
+
+describe('what cannot be negotiated', () => {
+  it.each(['5', Number.POSITIVE_INFINITY, Number.NaN, 0, -1, {}])(
+    'an acceptance that takes %s ms is refused, and a valid one still counts [T-C4]',
+    async (time) => {
+      const { asker, worker } = await start();
+      worker.negotiator.onProposalReceived(() => {});
+      const negotiation = asker.propose(TASK);
+      await negotiation.sent;
+      const { proposalId } = negotiation.proposal;
+      const refused = worker.negotiator.accept(proposalId, time as number);
+      await expect(refused).rejects.toMatchObject({ code: 'INVALID_ENVELOPE', retryable: false });
+      await worker.negotiator.accept(proposalId, 5);
+      expect(await negotiation.answered).toMatchObject({ status: 'accepted' });
+    },
+  );
+
+  it('a proposal to everybody is refused at once [T-C5]', async () => {
+    const { asker } = await start();
+    const refusal = { code: 'INVALID_ENVELOPE', message: expect.stringContaining('proposeToAll') };
+    await expect(asker.propose({ ...TASK, to: '*' }).answered).rejects.toMatchObject(refusal);
+    const init = {
+      ...TASK,
+      to: '*',
+      estimatedComplexity: 'simple',
+      deadlineMs: 1_000,
+      proposerAgentId: 'asker',
+    } as const;
+    const proposed = asker.negotiator.propose({ ...init, requiredCapabilities: [...TASK.requiredCapabilities] });
+    await expect(proposed).rejects.toMatchObject(refusal);
+  });
+
+  it('durable work of a task handler that a crash broke off is handed to it again [T-C11]', async () => {
+    const store = new MemoryStore();
+    const { asker, worker, node, runtime } = await start({ store });
+    const begun: string[] = [];
+    worker.onTask(() => new Promise(() => begun.push('before')));
+    asker.propose({ ...TASK, durable: true });
+    for (let n = 0; n < 50 && begun.length === 0; n++) await runtime.advance(20);
+    const after = new MemoryStore(store.snapshot());
+    await node.stop();
+    const again = await start({ store: after });
+    again.worker.onTask(() => {
+      begun.push('after');
+      return 'built';
+    });
+    void again.asker.negotiator;
+    const [negotiation] = again.asker.negotiations;
+    let result: unknown;
+    negotiation!.result.then((value) => {
+      result = value;
+    });
+    for (let n = 0; n < 200 && result === undefined; n++) await again.runtime.advance(20);
+    expect(begun).toEqual(['before', 'after']);
+    expect(result).toEqual('built');
+  });
+});

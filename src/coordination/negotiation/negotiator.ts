@@ -1,4 +1,4 @@
-import type { ValidEnvelope } from '../../a2a/envelope.js';
+import { BROADCAST, type ValidEnvelope } from '../../a2a/envelope.js';
 import { type A2AObservability, callbackReport } from '../../a2a/observability.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
 import type { RegistryEntry } from '../../a2a/registry-index.js';
@@ -100,6 +100,10 @@ export class Negotiator implements TaskNegotiator, Desk {
 
   /** Makes a proposal, to one agent. */
   open(init: ProposalInit): Negotiation {
+    if (init.to === BROADCAST) {
+      const reason = 'a proposal has one addressee; proposeToAll asks everyone who has the capabilities';
+      throw new EclipticError('INVALID_ENVELOPE', reason, { faults: ['to'] });
+    }
     this.#assertRoom(init, 1);
     const to = init.to === undefined ? this.#capable(init)[0]! : this.#addressOf(init.to, init.justification);
     const sent = new SentProposal(this, termsOf(init, this.runtime.id(), to));

@@ -152,7 +152,7 @@ function isId(value: unknown): value is string {
 }
 
 function isPositive(value: unknown): value is number {
-  return typeof value === 'number' && value > 0;
+  return Number.isFinite(value) && (value as number) > 0;
 }
 
 function isList(value: unknown): value is string[] {

@@ -279,8 +279,8 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
   #offer({ estimatedCompletionMs, load }: Bid): Offer {
     const estimate = estimatedCompletionMs ?? ESTIMATES[this.terms.payload.estimatedComplexity];
     const burden = load ?? this.#desk.load;
-    if (!(estimate > 0) || !(burden >= 0)) {
-      throw new EclipticError('INVALID_ENVELOPE', 'an estimate is above 0, and a load not below');
+    if (!Number.isFinite(estimate) || estimate <= 0 || !Number.isFinite(burden) || burden < 0) {
+      throw new EclipticError('INVALID_ENVELOPE', 'an estimate is a finite number above 0, and a load one not below 0');
     }
     return { estimatedCompletionMs: estimate, load: burden };
   }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { splitAddress } from '../../a2a/address.js';
+import { weighJson } from '../../a2a/json-value.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { SharedDocument } from './document.js';
 import { unreadable } from './segment.js';
@@ -7,6 +8,9 @@ import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
 
 const name = z.string().min(1);
 const place = z.int().nonnegative();
+
+/** The list of a document that has the updates which are no change of a map, a list or a text. */
+const VALUES = 'updates';
 
 /** One change of a map, a list or a text. */
 const UpdateSchema = z.union([
@@ -27,15 +31,19 @@ export class CRDTSyncChannel {
     this.#document = document;
   }
 
-  /** Makes a `CRDTUpdate` here, and resolves when it is kept and every live member has been handed it. */
+  /**
+   * Makes a `CRDTUpdate` here; any other JSON value is added to the document's list `updates`. Resolves when it is kept
+   * and every live member has been handed it.
+   */
   async broadcast(update: unknown, sourceAgentId: string): Promise<void> {
     const { address } = this.#document;
     if (sourceAgentId !== address && sourceAgentId !== splitAddress(address).id) {
       throw new EclipticError('SENDER_REFUSED', `this is the channel of ${address}, not of ${sourceAgentId}`);
     }
     const read = UpdateSchema.safeParse(update);
-    if (!read.success) throw unreadable('it is no change of a map, a list or a text');
-    this.#make(read.data);
+    if (read.success) this.#make(read.data);
+    else if (typeof weighJson(update) === 'number') this.#document.list(VALUES).push(update);
+    else throw unreadable('it is not JSON');
     await this.#document.synced();
   }
 

@@ -319,3 +319,22 @@ describe('what members say', () => {
     });
   });
 });
+
+describe('a channel of updates', () => {
+  it('takes any JSON value, which every member then has, and refuses what is not JSON [R9.1 T-C15]', async () => {
+    const { node, runtime } = await start();
+    const [one, other] = ['ann', 'bob'].map((id) => node.agent({ id }).state('plan'));
+    const channel = new CRDTSyncChannel(one!);
+    const values = [null, true, 5, 'text', [1, [2]], { any: { thing: [] } }, { map: 'm', set: 5 }];
+    for (const value of values) {
+      const sent = channel.broadcast(value, 'ann');
+      await runtime.advance(200);
+      await sent;
+    }
+    expect(other!.list('updates').toJSON()).toEqual(values);
+    for (const value of [undefined, 5n, () => {}, Number.NaN]) {
+      await expect(channel.broadcast(value, 'ann')).rejects.toMatchObject({ code: 'CRDT_DESERIALIZATION_FAILED' });
+    }
+    expect(other!.list('updates').length).toBe(values.length);
+  });
+});

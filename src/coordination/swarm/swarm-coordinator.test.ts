@@ -248,7 +248,7 @@ describe('a swarm', () => {
     });
     await settled(run.active);
     const late = worker(node, 'late', ['draw'], [], 1_000);
-    await expect(settled(late.swarms.joinSwarm(run.id, 'late'))).rejects.toMatchObject({ code: 'SWARM_NOT_FOUND' });
+    await expect(settled(late.swarms.joinSwarm('no-such', 'late'))).rejects.toMatchObject({ code: 'SWARM_NOT_FOUND' });
     await expect(settled(late.swarms.joinSwarm(run.id, 'ann', 'sun'))).rejects.toMatchObject({
       code: 'SENDER_REFUSED',
     });
@@ -256,6 +256,18 @@ describe('a swarm', () => {
     await settled(late.swarms.joinSwarm(run.id, 'late', 'ann'));
     const { results } = await settled(run.result);
     expect(new Set(Object.values(results).map((by) => String(by).slice(3)))).toEqual(new Set(['by ann', 'by late']));
+    expect(run.session!.participants).toEqual([`ann@${node.key}`, `late@${node.key}`]);
+  });
+
+  it('takes in an agent of a node that takes part, which names no member [T-C12]', async () => {
+    const node = await start();
+    worker(node, 'ann', ['draw'], [], 1_000);
+    const plan = [1, 2, 3, 4].map((n) => ({ id: `p${n}`, requiredCapabilities: ['draw'] }));
+    const { run } = form(node, { capabilities: ['draw'], plan });
+    await settled(run.active);
+    const late = worker(node, 'late', ['draw'], [], 1_000);
+    await settled(late.swarms.joinSwarm(run.id, 'late'));
+    await settled(run.result);
     expect(run.session!.participants).toEqual([`ann@${node.key}`, `late@${node.key}`]);
   });
 

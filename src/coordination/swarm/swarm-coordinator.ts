@@ -60,7 +60,7 @@ export interface SwarmCoordinator {
     requiredCapabilities: readonly string[],
     options?: SwarmOptions,
   ): Promise<SwarmSession>;
-  /** Takes part in a swarm later; `via` is one of its members, where this node has none. */
+  /** Takes part in a swarm later. `via` is one of its members; default: one on this node. */
   joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void>;
   completeSubTask(swarmId: string, subTaskId: string, result: unknown): Promise<void>;
   failSubTask(swarmId: string, subTaskId: string, error: string): Promise<void>;
@@ -91,6 +91,8 @@ export interface CoordinatorComponents
   /** Says something to another member, in the swarm's thread. */
   send: (swarmId: string, ...message: Parameters<MembershipComponents['send']>) => void;
   openDocument: MembershipComponents['openDocument'];
+  /** The address of an agent of this node that takes part. */
+  memberOf: (swarmId: string) => string | undefined;
   /** Is there room for another? Throws if not. */
   assertRoom: () => void;
 }
@@ -170,12 +172,13 @@ export class Coordinator implements SwarmCoordinator {
   }
 
   async joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void> {
-    const { agent, inFull } = this.#components;
+    const { agent, inFull, memberOf } = this.#components;
     if (agentId !== agent.agentId && agentId !== agent.address)
       throw new EclipticError('SENDER_REFUSED', `${agent.agentId} does not join swarms for ${agentId}`);
     const known = this.#memberships.get(swarmId);
-    if (!known && via === undefined) throw notFound(swarmId);
-    const membership = known ?? (await this.#enter(swarmId, inFull(via!), false));
+    const sponsor = via ?? memberOf(swarmId);
+    if (!known && sponsor === undefined) throw notFound(swarmId);
+    const membership = known ?? (await this.#enter(swarmId, inFull(sponsor!), false));
     const { address } = agent;
     membership.join({ address, capabilities: agent.capabilities(), load: agent.load(), capacity: this.capacity });
     await membership.reached(() => (membership.includes(address) || membership.isOver ? true : undefined));

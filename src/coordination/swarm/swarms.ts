@@ -68,6 +68,7 @@ export class Swarms implements SharedThreads {
         send: (swarmId, to, message) => this.#send(voice, swarmId, to, message),
         openDocument: (name, admits) => documents.open(voice, name, { admits }),
         onNews: (news) => this.#report(agentId, news),
+        memberOf: (swarmId) => this.memberOf(swarmId),
         assertRoom: () => this.#assertRoom(),
         callbackFailed: callbackReport(runtime, observability),
       },
