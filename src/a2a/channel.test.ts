@@ -236,7 +236,7 @@ describe('the life of a channel', () => {
     );
   });
 
-  it('Feature: a2a-mcp-protocols, Property 10: Channel state machine validity, seen from a channel [P10 R3.1 R3.2 R3.3]', () => {
+  it('of a channel are told to those who watch it, and no others happen [P10 R3.1 R3.2 R3.3]', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...lifecycleEvents), { maxLength: 20 }), (types) => {
         const { channel } = bareChannel(reliable([]), { opened: false });

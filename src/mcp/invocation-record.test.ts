@@ -38,11 +38,12 @@ const RECORD: InvocationRecord = {
 };
 
 describe('the record of a tool call', () => {
-  it('comes back equal from its JSON [P34 R13.4 R13.5]', () => {
+  it('Feature: a2a-mcp-protocols, Property 34: MCP invocation record serialization round trip [P34 R13.4 R13.5]', () => {
     fc.assert(
       fc.property(arbRecord, (record) => {
         expect(deserializeInvocation(serializeInvocation(record))).toEqual(record);
       }),
+      { numRuns: 100 },
     );
   });
 

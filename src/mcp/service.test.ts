@@ -23,7 +23,7 @@ const arbOffers = fc.uniqueArray(
 );
 
 describe('listing', () => {
-  it('shows exactly the tools of all agents, each with its fields and its owner [P18 R5.1 R5.2 R5.6]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 18: MCP tool registration and listing [P18 R5.1 R5.2 R5.6]', async () => {
     await fc.assert(
       fc.asyncProperty(arbOffers, fc.string(), async (offers, description) => {
         const { node } = await start();
@@ -44,7 +44,7 @@ describe('listing', () => {
           expect(definition).toMatchObject({ description, inputSchema, outputSchema });
         await node.stop();
       }),
-      { numRuns: 30 },
+      { numRuns: 100 },
     );
   });
 
@@ -85,7 +85,7 @@ describe('listing', () => {
 });
 
 describe('offering', () => {
-  it('refuses a second tool of the same full name, and keeps the first [P20 R5.5 E.DUPLICATE_TOOL]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 20: MCP tool name uniqueness [P20 R5.5 E.DUPLICATE_TOOL]', async () => {
     await fc.assert(
       fc.asyncProperty(arbOffers, async (offers) => {
         const { node } = await start();
@@ -104,7 +104,7 @@ describe('offering', () => {
         }
         await node.stop();
       }),
-      { numRuns: 20 },
+      { numRuns: 100 },
     );
   });
 
@@ -119,7 +119,7 @@ describe('offering', () => {
 });
 
 describe('calling', () => {
-  it('reaches the handler of the agent that offers the tool, and returns its result [P19 R5.3]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 19: MCP tool invocation routing [P19 R5.3]', async () => {
     await fc.assert(
       fc.asyncProperty(arbOffers, fc.dictionary(fc.stringMatching(/^[a-z]{1,8}$/), arbJson()), async (offers, args) => {
         const { node } = await start();
@@ -147,7 +147,7 @@ describe('calling', () => {
         expect(calls).toEqual([]);
         await node.stop();
       }),
-      { numRuns: 20 },
+      { numRuns: 100 },
     );
   });
 
@@ -416,7 +416,7 @@ describe('the end of a call', () => {
 });
 
 describe('resources and prompts', () => {
-  it('are read as their loader gives them, with their type [P21 R6.1 R6.2]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 21: MCP resource registration and read round trip [P21 R6.1 R6.2]', async () => {
     const arbMime = fc.constantFrom('text/plain', 'application/json', 'image/png', undefined);
     const arbContent = fc.oneof(fc.string(), fc.uint8Array());
     const arbResource = fc.record({ path: fc.webPath().filter(Boolean), mimeType: arbMime, content: arbContent });
@@ -440,11 +440,37 @@ describe('resources and prompts', () => {
           await node.stop();
         },
       ),
-      { numRuns: 30 },
+      { numRuns: 100 },
     );
   });
 
-  it('are filled in by name [P22 R6.4 R6.5]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 22: MCP prompt template substitution [P22 R6.4 R6.5]', async () => {
+    const arbText = fc.string().map((text) => text.replaceAll(/[{}]/g, ''));
+    const arbPart = fc.record({
+      before: arbText,
+      name: fc.stringMatching(/^[a-z][a-z0-9_]{0,8}$/),
+      value: fc.string(),
+    });
+    const arbParts = fc.uniqueArray(arbPart, { selector: ({ name }) => name, maxLength: 8 });
+    const { node, mars } = await start();
+    let count = 0;
+    await fc.assert(
+      fc.asyncProperty(arbParts, arbText, async (parts, end) => {
+        const name = `p${count++}`;
+        const template = parts.map((part) => `${part.before}{{${part.name}}}`).join('') + end;
+        const declared = parts.map((part) => ({ name: part.name, description: 'x', required: true }));
+        mars.prompt({ name, description: 'says something', arguments: declared, template });
+        const given = Object.fromEntries(parts.map((part) => [part.name, part.value]));
+        const text = parts.map(({ before, value }) => before + value).join('') + end;
+        const rendered = await node.mcp.getPrompt(`mars.${name}`, given, { caller: OPERATOR });
+        expect(rendered).toMatchObject({ messages: [{ content: { text } }] });
+      }),
+      { numRuns: 100 },
+    );
+    await node.stop();
+  });
+
+  it('are filled in by name [R6.4 R6.5]', async () => {
     const { node, mars } = await start();
     mars.prompt({ name: 'greet', arguments: [{ name: 'who', required: true }], template: 'Hello {{who}}' });
     for (const name of ['mars.greet', 'mars__greet']) {
@@ -483,7 +509,7 @@ describe('resources and prompts', () => {
 });
 
 describe('what is remembered of calls', () => {
-  it('counts them all, by tool, with their errors and their average duration [P33 R12.2 R12.5]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 33: MCP tool invocation metrics accuracy [P33 R12.2 R12.5]', async () => {
     const arbCall = fc.record({
       tool: fc.constantFrom('mars.a', 'mars.b', 'sun.a'),
       fails: fc.boolean(),
@@ -518,7 +544,7 @@ describe('what is remembered of calls', () => {
         ).toEqual(calls.map(({ tool, ms, fails }) => [tool, tool.split('.')[0], ms, !fails]));
         await node.stop();
       }),
-      { numRuns: 40 },
+      { numRuns: 100 },
     );
   });
 

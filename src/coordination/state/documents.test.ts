@@ -42,7 +42,7 @@ async function pair(init: NodeInit = {}) {
 }
 
 describe('a shared document', () => {
-  it('hands every update to every other member, each with a vector clock [R9.1 R9.2 R9.4 P27]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 27: CRDT update broadcast and apply round trip [P27 R9.1 R9.2 R9.4]', async () => {
     const arbUpdate = fc.oneof(
       fc.record({
         map: fc.constantFrom('a', 'b'),
@@ -89,7 +89,7 @@ describe('a shared document', () => {
         for (const other of others) expect(other).toEqual(first);
         for (const channel of channels) expect(channel.getVectorClock()).toEqual(channels[0]!.getVectorClock());
       }),
-      { numRuns: 25 },
+      { numRuns: 100 },
     );
   });
 

@@ -45,7 +45,7 @@ describe('a segment from the wire', () => {
 });
 
 describe('segments', () => {
-  it('lead to the same document in whatever order, and however often, they come [P28]', () => {
+  it('Feature: a2a-mcp-protocols, Property 28: CRDT concurrent update confluence [P28 R9.3]', () => {
     const arbOps = fc.array(fc.tuple(fc.nat(2), fc.nat(5), fc.nat(20), fc.string({ maxLength: 5 })), { maxLength: 30 });
     fc.assert(
       fc.property(arbOps, fc.infiniteStream(fc.nat()), (ops, dice) => {

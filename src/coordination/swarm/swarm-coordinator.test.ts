@@ -331,7 +331,7 @@ const RUNS = process.env.ECLIPTIC_SOAK ? 1_000 : 100;
 const agentsArbitrary = fc.array(fc.subarray(CAPABILITIES), { minLength: 1, maxLength: 5 });
 
 describe('properties of swarms', () => {
-  it('propose to exactly the agents that have one of the capabilities [P25 R8.1]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 25: Swarm broadcast to capable agents [P25 R8.1]', async () => {
     await fc.assert(
       fc.asyncProperty(agentsArbitrary, fc.subarray(CAPABILITIES, { minLength: 1 }), async (agents, wanted) => {
         const node = await start();
@@ -352,7 +352,7 @@ describe('properties of swarms', () => {
     );
   });
 
-  it('give every participant at least one sub-task, show each result, and end completed with all [P26 R8.2 R8.4]', async () => {
+  it('Feature: a2a-mcp-protocols, Property 26: Swarm sub-task assignment and state consistency [P26 R8.2 R8.3 R8.4 R8.6]', async () => {
     const subTask = fc.record({
       needs: fc.subarray(CAPABILITIES, { maxLength: 2 }),
       after: fc.nat(),
