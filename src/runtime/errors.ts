@@ -44,7 +44,7 @@ export const ERRORS = {
     'The agent has no worker that could do it; the message says what would staff it.',
     false,
     501,
-    -32166,
+    -32168,
   ),
   CANCELLED: entry('The caller cancelled the work.', false, 499, -32125),
   STREAM_ANSWER: entry('The request was answered with a stream; read it with `stream()`.', false, 409, -32126),
