@@ -10,11 +10,16 @@ import {
 } from '../config/schema.js';
 import type { Host } from '../host.js';
 import { VERSION } from '../package.js';
-import type { Logger } from '../runtime/runtime.js';
+import type { Logger, Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
 import { type Output, usage } from './output.js';
 import { listed } from './payload.js';
+
+/** How long a process that is told to end at once waits for its store's thread. */
+const STORE_END_MS = 1_000;
+/** Set once there may be a store. */
+let hostModule: Promise<typeof import('../host.js')> | undefined;
 
 export const command: Command = {
   summary: 'start a node with the 21 Planetary agents and your own',
@@ -55,12 +60,13 @@ export const command: Command = {
     const runtime = systemRuntime({ logger });
     const dataFolder = await invocation.dataFolder();
     let host: Host | undefined;
-    stopOnSignals(() => host);
+    stopOnSignals(runtime, () => host);
     containModules(logger);
     const network = networkConfig(invocation, loaded.config.network);
     const http = httpConfig(invocation, loaded.config.http);
     // Most of the program is behind this: whoever wants help, or made a mistake, does not wait for it.
-    const node = await import('../host.js');
+    hostModule = import('../host.js');
+    const node = await hostModule;
     host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
     announce(host, dataFolder, output);
     await host.stopped;
@@ -107,14 +113,25 @@ function httpConfig({ values, env }: Invocation, fromFile: HttpConfig | undefine
   throw usage(`--${String(issue?.path[0] ?? 'port')}: ${issue?.message}`);
 }
 
+/** Exits without waiting for anything but the store's thread, and for that not for long. */
+async function exitAtOnce(runtime: Runtime, code: number): Promise<void> {
+  runtime.setTimer(() => process.exit(code), STORE_END_MS);
+  if (hostModule) {
+    await hostModule.catch(() => {});
+    const { endStores } = await import('../store/sqlite-store.js');
+    await endStores();
+  }
+  process.exit(code);
+}
+
 /** The first signal stops in good order; a second one, or one before the node is up, at once. */
-function stopOnSignals(host: () => Host | undefined): void {
+function stopOnSignals(runtime: Runtime, host: () => Host | undefined): void {
   let count = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       const running = host();
-      if (++count > 1 || !running) process.exit(signal === 'SIGINT' ? 130 : 143);
-      void running.stop();
+      if (++count > 1 || !running) void exitAtOnce(runtime, signal === 'SIGINT' ? 130 : 143);
+      else void running.stop();
     });
   }
 }

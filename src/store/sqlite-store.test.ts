@@ -18,13 +18,27 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { Connection } from './connection.js';
 import { migration, SCHEMA_VERSION } from './migrations.js';
 import { SqliteEngine } from './sqlite-engine.js';
-import { SqliteStore } from './sqlite-store.js';
+import { endStores, SqliteStore } from './sqlite-store.js';
 
 const ROOT = new URL('../..', import.meta.url);
 const cleanups: (() => unknown)[] = [];
 
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+describe('a process that is about to exit', () => {
+  it('ends the threads of all its stores, busy or opening, and everything they were asked is on disk [T-G6]', async () => {
+    const [folder, other] = [temporaryFolder(), temporaryFolder()];
+    const store = await open(folder);
+    const writes = Array.from({ length: 200 }, (_, index) => count(store, `row ${index}`, index));
+    const opening = SqliteStore.open(other);
+    await endStores();
+    await Promise.all(writes);
+    await (await opening).close();
+    await expect(store.count({ from: 'cursors' })).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    expect(await (await open(folder)).count({ from: 'cursors' })).toBe(200);
+  });
 });
 
 describe('the files', () => {

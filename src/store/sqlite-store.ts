@@ -15,6 +15,17 @@ interface Waiting {
   readonly reject: (error: EclipticError) => void;
 }
 
+/** The stores whose threads run. */
+const running = new Set<SqliteStore>();
+
+/**
+ * Ends every store's thread, and resolves when all have ended. A process that exits while a thread is inside SQLite is
+ * aborted by the native part, so that whoever ends the process early calls this first.
+ */
+export async function endStores(): Promise<void> {
+  await Promise.all([...running].map((store) => store.close()));
+}
+
 /**
  * Keeps everything in `store.db` of a data folder, which it has for itself. SQLite works in a thread of its own, so a
  * sync to disk stops nobody; what is asked within one turn of the event loop goes over in one message.
@@ -30,6 +41,7 @@ export class SqliteStore implements Store {
 
   private constructor(worker: Worker) {
     this.#worker = worker;
+    running.add(this);
     this.#exited = new Promise((resolve) => {
       worker.on('error', (error) =>
         this.#fail(storeFailed(`the store's thread failed: ${describeError(error)}`, {}, error)),
@@ -37,6 +49,7 @@ export class SqliteStore implements Store {
       worker.on('messageerror', (error) => this.#fail(storeFailed('an answer of the store was lost', {}, error)));
       worker.on('exit', () => {
         this.#fail(storeFailed("the store's thread has ended"));
+        running.delete(this);
         resolve();
       });
     });

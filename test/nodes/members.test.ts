@@ -1,0 +1,57 @@
+import { cpSync, rmSync } from 'node:fs';
+import { describe, expect, it, vi } from 'vitest';
+import type { MailRow } from '../../src/control/mail-methods.js';
+import { inCluster, type ProcessNode, until, untilConnected } from './cluster.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const ALONE = { roster: false, agents: { ann: { tier: 0 }, bob: { tier: 0 } } } as const;
+
+async function send(from: ProcessNode, to: ProcessNode, text: string): Promise<void> {
+  await from.call('send', { as: 'ann', to: `bob@${to.key}`, payload: text, durable: true });
+}
+
+describe('data folders of real processes', () => {
+  it(
+    'may be put back from a copy without loss of mail, and a lost device can be removed after a restart [T-F5 T-F1]',
+    inCluster(async (cluster) => {
+      const args = await cluster.argsFor('websocket');
+      const [a, b] = await Promise.all([
+        cluster.start('a', { args, config: ALONE }),
+        cluster.start('b', { args, config: ALONE }),
+      ]);
+      await a.admit(b);
+      await untilConnected([a, b]);
+      const receipts = () => a.call<MailRow[]>('outbox');
+      await send(a, b, 'one');
+      await until(async () => (await receipts()).length === 0, 'the outbox is empty');
+      await a.stop();
+      const copy = `${a.data}.copy`;
+      cpSync(a.data, copy, { recursive: true });
+      await a.start();
+      await untilConnected([a, b]);
+      await send(a, b, 'two');
+      await until(async () => (await receipts()).length === 0, 'the outbox is empty');
+      await a.stop();
+      rmSync(a.data, { recursive: true });
+      cpSync(copy, a.data, { recursive: true });
+      await a.start();
+      await untilConnected([a, b]);
+      await send(a, b, 'three');
+      // Nothing stays in the outbox: the receiver has taken it.
+      await until(async () => (await receipts()).length === 0, 'the outbox is empty');
+      for (const node of [a, b]) {
+        await until(
+          async () => JSON.stringify((await node.doctor()).findings).includes('put back from'),
+          'doctor tells of the restored store',
+        );
+      }
+      await b.stop();
+      await a.stop();
+      await a.start();
+      expect(await a.peers()).toMatchObject([{ node: b.key, name: 'b', state: 'connecting' }]);
+      await a.call('peers.remove', { node: b.key });
+      expect(await a.peers()).toEqual([]);
+    }),
+  );
+});
