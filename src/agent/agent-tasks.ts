@@ -2,6 +2,7 @@ import { type DelegationChain, readDelegation, withDelegation } from '../a2a-pro
 import type { AnsweredQuestion } from '../a2a-protocol/exchanges.js';
 import { isSameContent } from '../a2a-protocol/same-send.js';
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a-protocol/types.js';
+import { callGuarded, logCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -193,16 +194,8 @@ export class AgentTask {
 
   #hand({ input: message, receipt }: CallerMessage, listener: (message: A2AMessage) => void): void {
     if (receipt) this.#report({ report: 'took', messageId: message.messageId });
-    try {
-      const result: unknown = listener(message);
-      if (result instanceof Promise) result.catch((error) => this.#listenerFailed(error));
-    } catch (error) {
-      this.#listenerFailed(error);
-    }
-  }
-
-  #listenerFailed(err: unknown): void {
-    this.#runtime.logger.error({ err, task: this.id }, 'task message listener failed');
+    const failed = logCallback(this.#runtime.logger);
+    callGuarded(listener, [message], (error) => failed(`onMessage of task ${this.id}`, error));
   }
 
   /** @internal */

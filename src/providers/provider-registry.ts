@@ -1,4 +1,5 @@
 import type { WorkerHealth } from '../agent/staffing.js';
+import { Callbacks } from '../runtime/callbacks.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { DEFAULT_WORKSPACE, FailoverRouter } from './failover.js';
 import { guardedTerms } from './guarded-terms.js';
@@ -41,12 +42,13 @@ export class ProviderRegistry {
   readonly #waiting: WaitingWork<RegisteredProvider>;
   readonly #providers = new Map<string, RegisteredProvider>();
   readonly #lanes = new Map<string, string>();
-  readonly #watchers = new Set<(row: ProviderRow) => void>();
+  readonly #watchers: Callbacks<[row: ProviderRow]>;
   #closed = false;
 
   constructor({ runtime, events }: ProviderRegistryComponents, init: ProviderRegistryInit = {}) {
     this.#runtime = runtime;
     this.#events = events;
+    this.#watchers = new Callbacks('providers.onChange', events.callbackFailed);
     this.health = new HealthCoordinator({ runtime, events }, init.health);
     this.failover = new FailoverRouter({ events, health: this.health });
     this.#waiting = new WaitingWork(runtime, init.waiting);
@@ -355,7 +357,7 @@ export class ProviderRegistry {
   #changed(id: string): void {
     const provider = this.#providers.get(id);
     if (!provider) return;
-    for (const watcher of this.#watchers) watcher(this.#row(provider));
+    if (this.#watchers.size > 0) this.#watchers.call(this.#row(provider));
   }
 
   #row(provider: RegisteredProvider): ProviderRow {

@@ -33,6 +33,8 @@ const NONE: ReadonlySet<string> = new Set([
   // Set by the node's own wake-up of coding agents.
   'MemberMail.onArrival',
   'MemberMail.onRead',
+  'MemberTasks.onHeard',
+  'MemberTasks.onOffer',
   // Gives an iterator.
   'OperatorTasks.follow',
   // A table of the store.

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { TASK } from '../../src/agent/agent-tasks.js';
 import { AgentProcesses } from '../../src/gateway/a2a/process-manager.js';
 import {
   A2AObservability,
@@ -200,6 +201,7 @@ const scenarios: Record<string, () => unknown> = {
   },
 
   providers: async () => {
+    node.providers.onChange(bad('ProviderRegistry.onChange'));
     node.providers.failover.onChange(bad('FailoverRouter.onChange'));
     node.providers.health.onTransition(bad('HealthCoordinator.onTransition'));
     const adapter: ProviderAdapter = {
@@ -247,6 +249,17 @@ const scenarios: Record<string, () => unknown> = {
     processes.subscribe('s', bad('ProcessManager.subscribe'));
     processes.startProcess({ id: 's', agentId: 'talker' } as never, 'hello');
     await whenCalled('ProcessManager.subscribe');
+    let working = false;
+    node.agent({ id: 'listening', tier: 0 }).onTask((task) => {
+      task.onMessage(bad('AgentTask.onMessage'));
+      working = true;
+      return new Promise(() => {});
+    });
+    processes.startProcess({ id: 't', agentId: 'listening' } as never, 'hello');
+    await once(() => working);
+    const input = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'more' }] };
+    await node.operator().send('listening', { [TASK]: { id: 't', input } }, { thread: 't' });
+    await whenCalled('AgentTask.onMessage');
   },
 
   runs: async () => {
