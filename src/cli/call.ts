@@ -1,4 +1,5 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
+import { markedCode } from '../mcp/failure.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Command } from './command.js';
 import { numeric, readPayload } from './payload.js';
@@ -23,7 +24,9 @@ export const command: Command = {
     const result = await client.call<CallToolResult>('call', { tool, arguments: args, as, timeoutMs }, (event) => {
       if (!output.json) process.stderr.write(`${progressLine(event)}\n`);
     });
-    if (result.isError) throw new EclipticError('HANDLER_FAILED', texts(result).join('\n') || 'the tool failed');
+    if (result.isError) {
+      throw new EclipticError(markedCode(result) ?? 'HANDLER_FAILED', texts(result).join('\n') || 'the tool failed');
+    }
     output.value(result, () => readable(result));
   },
 };

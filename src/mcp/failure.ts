@@ -1,4 +1,6 @@
-import type { EclipticError, ErrorCode } from '../runtime/errors.js';
+import { type EclipticError, type ErrorCode, isErrorCode } from '../runtime/errors.js';
+
+const FAILURE = 'ecliptic/error';
 
 /** JSON-RPC codes of MCP for what is wrong with a request itself. Anything else is the outcome of a call. */
 const PROTOCOL_CODES: Partial<Record<ErrorCode, number>> = {
@@ -10,6 +12,12 @@ const PROTOCOL_CODES: Partial<Record<ErrorCode, number>> = {
   CAPABILITY_REQUIRED: -32021,
 };
 
+const INVALID: ReadonlySet<ErrorCode> = new Set([
+  'INVALID_ARGUMENTS',
+  'PROVIDER_INVALID_INPUT',
+  'PROVIDER_TOOL_NOT_FOUND',
+]);
+
 /** The code under which a failed `tools/call` is a protocol error; undefined where it is a result that says so. */
 export function protocolCode({ code }: EclipticError): number | undefined {
   return PROTOCOL_CODES[code];
@@ -17,7 +25,7 @@ export function protocolCode({ code }: EclipticError): number | undefined {
 
 /** The code of a failed request that has no result to say so in. */
 export function errorCode(failure: EclipticError): number {
-  return protocolCode(failure) ?? (failure.code === 'INVALID_ARGUMENTS' ? -32602 : -32603);
+  return protocolCode(failure) ?? (INVALID.has(failure.code) ? -32602 : -32603);
 }
 
 /** What the other side is told of an error besides its text. */
@@ -37,8 +45,21 @@ export function callFailure(error: EclipticError): object {
   return {
     content: [{ type: 'text', text: `Error ${code}: ${message}` }],
     isError: true,
-    _meta: { 'ecliptic/error': { ...failureData(error), message } },
+    _meta: { [FAILURE]: { ...failureData(error), message } },
   };
+}
+
+/** A result by which a tool itself says that it failed, with the code that programs go by. */
+export function markFailure(result: unknown, error: EclipticError): object {
+  const { _meta, ...rest } = result as { _meta?: object };
+  return { ...rest, _meta: { ..._meta, [FAILURE]: { ...failureData(error), message: error.message } } };
+}
+
+/** The code with which a failed result is marked. */
+export function markedCode(result: unknown): ErrorCode | undefined {
+  const { _meta } = (result ?? {}) as { _meta?: Record<string, unknown> };
+  const { code } = (_meta?.[FAILURE] ?? {}) as { code?: unknown };
+  return isErrorCode(code) ? code : undefined;
 }
 
 function defined(fields: Record<string, unknown>): Record<string, unknown> {

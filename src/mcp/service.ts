@@ -11,6 +11,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import { type Ask, type CallTerms, type NeedsInput, needsInput } from './call.js';
 import { Catalogue, type DefinitionOf, type Entry } from './catalogue.js';
 import type { Kind } from './definitions.js';
+import { markedCode } from './failure.js';
 import { InvocationLog } from './invocation-log.js';
 import { RequestState } from './request-state.js';
 import { type NameStyle, WireNames } from './wire-names.js';
@@ -428,5 +429,5 @@ function failureOf(result: unknown, { owner }: Entry): EclipticError | undefined
   if (isError !== true) return undefined;
   const [first] = Array.isArray(content) ? (content as { text?: unknown }[]) : [];
   const message = typeof first?.text === 'string' ? first.text : 'the tool says that it failed';
-  return new EclipticError('HANDLER_FAILED', message, { agent: owner });
+  return new EclipticError(markedCode(result) ?? 'HANDLER_FAILED', message, { agent: owner });
 }

@@ -7,7 +7,7 @@ import type { SupervisedState } from '../process/supervision.js';
 import { Callbacks } from '../runtime/callbacks.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { guardedTerms } from './guarded-terms.js';
-import { callTerms, checkArguments, failureIn, ToolFailure, whatOf } from './mcp-call.js';
+import { callTerms, failureIn, ToolFailure, whatOf } from './mcp-call.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
 import { NormalizedProviderError, normalizeAbort, normalizeError } from './provider-errors.js';
 import type { ProviderEvents } from './provider-events.js';
@@ -193,7 +193,7 @@ export class MCPBridgeAdapter
   async #invoke(input: MCPToolInvocation, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
     const { toolName, timeout = this.#config?.timeoutMs ?? CALL_MS } = input;
     const offer = this.#tool(toolName);
-    const args = await checkArguments(offer.definition, input.arguments);
+    const args = input.arguments ?? {};
     const result = await this.#inTime(timeout, terms.signal, (signal) =>
       offer.answer(
         { kind: 'tool', name: toolName, arguments: args },

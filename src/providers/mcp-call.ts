@@ -1,6 +1,4 @@
 import type { Ask, CallTerms } from '../mcp/call.js';
-import type { ToolDefinition } from '../mcp/definitions.js';
-import { readSchema } from '../mcp/schema.js';
 import type { RelayedCall } from '../mcp/upstream/relay.js';
 import type { ExecuteTerms } from './provider-adapter.js';
 import { NormalizedProviderError } from './provider-errors.js';
@@ -27,16 +25,6 @@ export function callTerms({ caller = 'operator', onUpdate }: ExecuteTerms, signa
     onProgress: (progress) => onUpdate?.({ kind: 'progress', text: progress.message ?? '', data: progress }),
     onLog: (entry) => onUpdate?.({ kind: 'progress', text: String(entry.data), data: entry }),
   };
-}
-
-export async function checkArguments(
-  { name, inputSchema }: ToolDefinition,
-  given: unknown,
-): Promise<Readonly<Record<string, unknown>>> {
-  const verdict = await readSchema(inputSchema, 'input', `the arguments of tool "${name}"`).check(given ?? {});
-  if ('value' in verdict) return verdict.value as Readonly<Record<string, unknown>>;
-  const message = `the arguments do not fit tool "${name}": ${verdict.faults.join('; ')}`;
-  throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp', { details: { faults: verdict.faults } });
 }
 
 /** What a tool says that says that it failed. */

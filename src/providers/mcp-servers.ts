@@ -1,16 +1,17 @@
 import { LIMITS } from '../a2a/limits.js';
 import type { Agent } from '../agent/agent.js';
+import { markFailure } from '../mcp/failure.js';
 import type { CallWay } from '../mcp/upstream/relay.js';
 import type { UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
-import { describeError, EclipticError } from '../runtime/errors.js';
+import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.js';
 import { DEFAULT_WORKSPACE } from './failover.js';
 import type { HostComponents } from './host/isolated-provider-host.js';
 import type { Lanes } from './lanes.js';
 import { MCPBridgeAdapter } from './mcp-bridge.js';
 import { ToolFailure } from './mcp-call.js';
 import { MCPProcess, type MCPProcessInit } from './mcp-process.js';
-import { NormalizedProviderError } from './provider-errors.js';
+import { NormalizedProviderError, normalizeError } from './provider-errors.js';
 import type { ProviderEvents } from './provider-events.js';
 import type { ProviderRegistry } from './provider-registry.js';
 
@@ -93,28 +94,35 @@ export class MCPServers {
       try {
         return await providers.execute(route, call, thread, { caller: caller.address, signal, wait: false, laneId });
       } catch (error) {
-        if (error instanceof ToolFailure) return error.result;
+        if (error instanceof ToolFailure) return markFailure(error.result, error);
         throw this.#explain(id, server, error as NormalizedProviderError);
       }
     };
   }
 
-  /** To its callers a server is no provider: they are told what they were when it was asked directly. */
-  #explain(id: string, server: string, error: NormalizedProviderError): unknown {
+  /** Why a call has no result, in the providers' terms; what is wrong with the request itself stays as it is. */
+  #explain(id: string, server: string, error: NormalizedProviderError): EclipticError {
     const { originalError: original, code, message } = error;
-    if (original !== undefined && !(original instanceof NormalizedProviderError)) return original;
-    if (code === 'PROVIDER_CONCURRENCY_EXCEEDED') {
-      const full = `${CONCURRENCY} calls of MCP server "${server}" are under way already`;
-      return new EclipticError('QUEUE_FULL', full, { server }, error);
+    if (original instanceof EclipticError && !(original instanceof NormalizedProviderError)) {
+      return PASSED_ON.has(original.code) ? original : error;
     }
-    const { upstreams } = this.#components;
+    if (code !== 'PROVIDER_UNAVAILABLE') return error;
+    const absence = this.#components.upstreams.get(server).absence;
+    if (absence) return normalizeError(absence, 'mcp', error.correlationId);
     const away = `MCP server "${server}" takes no calls at present: ${message}. See: ecliptic provider show ${id}`;
-    return (
-      upstreams.get(server).absence ??
-      new EclipticError('AGENT_UNAVAILABLE', away, { server, outcome: 'not-delivered' }, error)
-    );
+    const { correlationId } = error;
+    const details = { server, outcome: 'not-delivered' };
+    return new NormalizedProviderError(code, away, 'mcp', { correlationId, details, originalError: error });
   }
 }
+
+/** Errors that say what MCP wants of the caller. */
+const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
+  'CANCELLED',
+  'CAPABILITY_REQUIRED',
+  'INVALID_REQUEST_STATE',
+  'RESOURCE_NOT_FOUND',
+]);
 
 /** A registry takes ids of 128 characters; a number may follow. */
 const MAX_ID_CHARS = 120;

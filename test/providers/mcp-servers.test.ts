@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { A2ALogEvent } from '../../src/a2a/schemas.js';
 import type { Config } from '../../src/config/schema.js';
@@ -24,6 +25,7 @@ const acts = {
   fail: (id) => answer(id, 'it did not work', { isError: true }),
   exit: () => process.exit(3),
   hang: () => {},
+  refuse: (id) => out({ id, error: { code: -32050, message: 'no idea' } }),
   family: (id) => answer(id, String(require('child_process').spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' }).pid)),
   grow: () => { hoard.push(Buffer.alloc(16 * 1048576, 1)); setTimeout(acts.grow, 5); },
 };
@@ -34,7 +36,7 @@ require('readline').createInterface({ input: process.stdin }).on('line', (line) 
   if (deaf || id === undefined) return;
   const serverInfo = { name: 'acting', version: '1' };
   if (method === 'initialize') out({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo } });
-  else if (method === 'tools/list') out({ id, result: { tools: [{ name: 'act', inputSchema: { type: 'object' } }] } });
+  else if (method === 'tools/list') out({ id, result: { tools: [{ name: 'act', inputSchema: { type: 'object', properties: { do: { type: 'string' } }, required: ['do'] } }] } });
   else if (method === 'tools/call') acts[params.arguments.do](id);
   else out({ id, result: {} });
 });`;
@@ -93,13 +95,13 @@ describe('the program of an MCP server', () => {
     await until(() => running!.host.node.providers.get('mcp/notes').inFlight === 1);
     expect((await lanes())[1]!.providers.map(({ inFlight }) => inFlight).sort()).toEqual([0, 1]);
     await control.call('lanes.close', { lane: 'shared' });
-    expect(await call).toMatchObject({ code: 'AGENT_UNAVAILABLE', details: { outcome: 'unknown' } });
+    expect(await call).toMatchObject({ code: 'PROVIDER_CRASHED', details: { outcome: 'unknown' } });
     expect(pids.filter(lives)).toEqual([]);
     expect((await lanes()).map(({ lane }) => lane)).toEqual(['mcp-files']);
     // What was in it stays known, and says that it is away.
     expect(sun.mcp.tools.map(({ name }) => name)).toContain('notes.act');
     await expect(act('notes.act', 'pid')).rejects.toMatchObject({
-      code: 'AGENT_UNAVAILABLE',
+      code: 'PROVIDER_UNAVAILABLE',
       message: 'MCP server "notes" is not there at present (idle)',
     });
     expect(String(files!.pid)).toBe(await act('files.act', 'pid'));
@@ -124,7 +126,7 @@ describe('the program of an MCP server', () => {
     await start({ files: server({ limits: { memoryMb: 256 } }), notes: server() });
     const [before, neighbour] = [await act('files.act', 'pid'), await act('notes.act', 'pid')];
     await expect(act('files.act', 'grow', { thread: 'growing' })).rejects.toMatchObject({
-      code: 'AGENT_UNAVAILABLE',
+      code: 'PROVIDER_CRASHED',
       message: expect.stringMatching(/mcp\/files took \d+ MB of memory; 256 are allowed/),
       details: { outcome: 'unknown' },
     });
@@ -203,12 +205,45 @@ describe('a call of a tool of an MCP server', () => {
     expect(providers.get('mcp/files').completed).toBe(1);
   });
 
-  it('that says itself that it failed has failed, and says to its caller what it said', async () => {
+  it('that says itself that it failed has failed, and says to its caller what it said [T-E11]', async () => {
     const { host, sun } = await start({ files: server() });
     const result = await sun.mcp.call('files.act', { do: 'fail' }, { thread: 'failing' });
-    expect(result).toEqual({ content: [{ type: 'text', text: 'it did not work' }], isError: true });
+    const error = { code: 'PROVIDER_EXECUTE_FAILED', retryable: false, message: 'it did not work' };
+    expect(result).toEqual({
+      content: [{ type: 'text', text: 'it did not work' }],
+      isError: true,
+      _meta: { 'ecliptic/error': error },
+    });
+    expect(running!.events.filter(({ type }) => type === 'tool-invocation').at(-1)).toMatchObject({
+      code: 'PROVIDER_EXECUTE_FAILED',
+    });
     expect(await topicsOf('failing')).toEqual(['provider.mcp.tool.failed', 'provider.execute.failed']);
     expect(host.node.providers.get('mcp/files')).toMatchObject({ completed: 0, failed: 1, state: 'healthy' });
+  });
+
+  it('has arguments that fit the tool’s schema, or is refused before the server sees it, on every path [T-E10 T-E11]', async () => {
+    const { host, sun, control } = await start({ files: server() });
+    const refused = { code: 'PROVIDER_INVALID_INPUT', details: { faults: [expect.stringContaining('do')] } };
+    await expect(sun.mcp.call('files.act', { do: 3 })).rejects.toMatchObject(refused);
+    await expect(sun.mcp.call('files.act', {})).rejects.toMatchObject(refused);
+    await expect(control.call('call', { tool: 'files.act', arguments: {} })).rejects.toMatchObject(refused);
+    const route = { type: 'mcp', capabilities: ['server:files'] };
+    const byName = host.node.providers.execute(route, { toolName: 'act', arguments: {} }, 'by-name');
+    await expect(byName).rejects.toMatchObject(refused);
+    const client = new Client({ name: 'outside', version: '1.0.0' });
+    const requestInit = { headers: { authorization: `Bearer ${host.gateway.tokens.owners}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(host.gateway.mcpUrl), { requestInit }));
+    expect(await client.callTool({ name: 'files__act', arguments: {} })).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('PROVIDER_INVALID_INPUT: the arguments do not fit tool "act"') }],
+    });
+    await client.close();
+    expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
+    await expect(sun.mcp.call('files.act', { do: 'refuse' })).rejects.toMatchObject({
+      code: 'PROVIDER_EXECUTE_FAILED',
+      message: 'MCP server "files": no idea',
+      details: { upstreamCode: -32_050 },
+    });
   });
 
   it('that is cancelled leaves the word that it was, and nothing under way', async () => {
@@ -233,7 +268,7 @@ describe('a call of a tool of an MCP server', () => {
     const { providers } = host.node;
     await expect(act('files.act', 'exit')).rejects.toMatchObject({ details: { outcome: 'unknown' } });
     await expect(act('files.act', 'pid', { thread: 'away' })).rejects.toMatchObject({
-      code: 'AGENT_UNAVAILABLE',
+      code: 'PROVIDER_UNAVAILABLE',
       message: expect.stringMatching(
         /^MCP server "files" is not there at present \((backing-off: .+|running|starting)\)$/,
       ),
@@ -253,14 +288,14 @@ describe('a call of a tool of an MCP server', () => {
       running!.sun.mcp.call('files.act', { do: 'hang' }, { timeoutMs: 500 }).catch(({ code }) => code),
     );
     await expect(act('files.act', 'pid')).rejects.toMatchObject({
-      code: 'QUEUE_FULL',
-      message: '100 calls of MCP server "files" are under way already',
+      code: 'PROVIDER_CONCURRENCY_EXCEEDED',
+      message: 'provider "mcp/files" works on 100 things already',
     });
     expect(new Set(await Promise.all(many))).toEqual(new Set(['REQUEST_TIMEOUT']));
     await until(() => host.node.providers.get('mcp/files').inFlight === 0);
     await control.call('provider.drain', { id: 'mcp/files' });
     await expect(act('files.act', 'pid')).rejects.toMatchObject({
-      code: 'AGENT_UNAVAILABLE',
+      code: 'PROVIDER_UNAVAILABLE',
       message: expect.stringContaining('provider "mcp/files" is drained'),
     });
     await control.call('provider.restart', { id: 'mcp/files' });

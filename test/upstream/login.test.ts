@@ -154,9 +154,15 @@ describe('an MCP server that wants a login [UP10]', () => {
     expect(await look()).toMatchObject(seen);
     server.accessTokens.clear();
     server.refreshTokens.clear();
-    await expect(look()).rejects.toMatchObject({ code: 'LOGIN_REQUIRED' });
+    await expect(look()).rejects.toMatchObject({
+      code: 'PROVIDER_CREDENTIAL_MISSING',
+      details: { code: 'LOGIN_REQUIRED' },
+    });
     await untilState('needs-login');
-    await expect(look()).rejects.toMatchObject({ code: 'LOGIN_REQUIRED' });
+    await expect(look()).rejects.toMatchObject({
+      code: 'PROVIDER_CREDENTIAL_MISSING',
+      details: { code: 'LOGIN_REQUIRED' },
+    });
     await logIn();
     await untilState('running');
     const shown = JSON.stringify([told, await status(), await client.call('doctor')]);
@@ -185,7 +191,10 @@ describe('an MCP server that wants a login [UP10]', () => {
     await logIn();
     await untilState('running');
     server.toolScope = 'write';
-    await expect(look()).rejects.toMatchObject({ code: 'LOGIN_REQUIRED' });
+    await expect(look()).rejects.toMatchObject({
+      code: 'PROVIDER_CREDENTIAL_MISSING',
+      details: { code: 'LOGIN_REQUIRED' },
+    });
     const { state, problems } = await status();
     expect({ state, problems }).toEqual({
       state: 'running',
@@ -196,7 +205,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     expect([...server.accessTokens.values()].at(-1)!.scope).toBe('read write');
     expect(await status()).toMatchObject({ problems: [] });
     for (const [token, grant] of server.accessTokens) server.accessTokens.set(token, { ...grant, scope: 'read' });
-    await expect(look()).rejects.toMatchObject({ code: 'TOKEN_REQUIRED' });
+    await expect(look()).rejects.toMatchObject({ code: 'PROVIDER_CREDENTIAL_DENIED' });
   });
 
   it('on the Internet leads nowhere inside', async () => {

@@ -38,8 +38,10 @@ export type CallWay = (call: RelayedCall) => Promise<unknown>;
 /** A way to answer for one definition of a server. */
 export function relayFor(init: RelayInit, definition: Definition): Offer['answer'] {
   const tool = definition.kind === 'tool' ? definition : undefined;
+  const input = tool && readSchema(tool.inputSchema, 'input', `the arguments of tool "${tool.name}"`);
   const output = tool?.outputSchema && readSchema(tool.outputSchema, 'output', `the result of tool "${tool.name}"`);
   return async (ask, terms) => {
+    if (input && ask.kind === 'tool') await checkArguments(init.server, input, ask);
     const result = await relay(init, tool, ask, terms);
     if (ask.kind !== 'tool') return result;
     if (output) await checkResult(init.server, output, result);
@@ -136,6 +138,15 @@ function openState(seal: RequestState, server: string, sealed: string, caller: s
   if (opened?.server === server && typeof opened.state === 'string') return opened.state;
   const message = `the request state cannot be used: it is not of MCP server "${server}"; begin anew`;
   throw new EclipticError('INVALID_REQUEST_STATE', message, { server });
+}
+
+/** Arguments must fit the tool's input schema before the server sees them. An unreadable schema refuses nothing. */
+async function checkArguments(server: string, input: Shape, { name, arguments: args }: Ask & { kind: 'tool' }) {
+  const verdict = await Promise.resolve(input.check(args)).catch(() => undefined);
+  if (!verdict || 'value' in verdict) return;
+  const { faults } = verdict;
+  const message = `the arguments do not fit tool "${name}" of MCP server "${server}": ${faults.join('; ')}`;
+  throw new EclipticError('INVALID_ARGUMENTS', message, { server, faults });
 }
 
 /** A result must be what the tool says of itself. A schema that nobody can read says nothing. */
