@@ -7,6 +7,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import { childStream } from './child-stream.js';
 import { Conversation } from './conversation.js';
 import { type AcpDescription, describeAgent } from './description.js';
+import { type PromptFile, promptBlocks } from './prompt.js';
 import { answerAgent } from './requests.js';
 import {
   type AcpSdk,
@@ -35,8 +36,18 @@ export interface AcpAgentInit {
   readonly mcpServers: (description: AcpDescription) => readonly McpServer[];
   /** The way to log in, by its id, where it wants that. */
   readonly auth?: string | undefined;
+  /** The mode that its sessions begin in, by its id. Default: the agent's own choice. */
+  readonly mode?: string | undefined;
+  /** May it read and write files through this client? Without, it does so itself. Default true. */
+  readonly files?: boolean | undefined;
   /** Memory of the agent's processes. Default: unknown, with room for every session. */
   readonly memory?: (() => MemoryUse) | undefined;
+}
+
+/** What an agent is asked. */
+export interface AcpPrompt {
+  readonly prompt: string;
+  readonly files?: readonly PromptFile[] | undefined;
 }
 
 /** Work that an agent has been given. */
@@ -99,11 +110,12 @@ export class AcpAgent {
   static async open(runtime: Runtime, child: Child, init: AcpAgentInit): Promise<AcpAgent> {
     const sdk = await loadAcpSdk();
     const agent = new AcpAgent(runtime, sdk, child, init);
+    const { files = true } = init;
     const greeting = {
       protocolVersion: sdk.PROTOCOL_VERSION,
       clientInfo: { name: 'ecliptic', version: VERSION },
       clientCapabilities: {
-        fs: { readTextFile: true, writeTextFile: true },
+        fs: { readTextFile: files, writeTextFile: files },
         terminal: process.platform !== 'win32',
       },
     };
@@ -141,9 +153,10 @@ export class AcpAgent {
   }
 
   /** Asks it something, in the session of that conversation. */
-  prompt(conversation: string, text: string, terms: TurnTerms = {}): AcpFlight {
+  prompt(conversation: string, { prompt, files = [] }: AcpPrompt, terms: TurnTerms = {}): AcpFlight {
     const turn = new Turn(terms);
-    const done = this.#sessions.use(conversation, turn.signal, (session) => session.take(text, turn));
+    const blocks = promptBlocks(prompt, files, this.description.prompts, this.#init.agent);
+    const done = this.#sessions.use(conversation, turn.signal, (session) => session.take(blocks, turn));
     return { done, cancel: () => turn.cancel() };
   }
 
@@ -151,15 +164,16 @@ export class AcpAgent {
     const { workspace, mcpServers } = this.#init;
     const { methods } = this.#sdk;
     const request = { cwd: workspace.folder, mcpServers: [...mcpServers(this.#description)] };
-    const { sessionId } = await this.#loggedIn<NewSessionResponse>(() =>
+    const session = await this.#loggedIn<NewSessionResponse>(() =>
       this.#connection.agent.request(methods.agent.session.new, request),
     );
+    const { sessionId } = session;
+    await this.#setMode(session);
     const conversation = new Conversation({
       sessionId,
-      prompt: async (text, { correlationId }) => {
-        const content = { type: 'text' as const, text };
+      prompt: async (prompt, { correlationId }) => {
         const meta = correlationId === undefined ? undefined : { _meta: { [CORRELATION]: correlationId } };
-        const request: PromptRequest = { sessionId, prompt: [content], ...meta };
+        const request: PromptRequest = { sessionId, prompt: [...prompt], ...meta };
         const ask = () => this.#connection.agent.request(methods.agent.session.prompt, request);
         const { stopReason } = await this.#promptLoggedIn(ask);
         return stopReason;
@@ -171,6 +185,21 @@ export class AcpAgent {
     });
     this.#conversations.set(sessionId, conversation);
     return conversation;
+  }
+
+  /** A mode that the agent does not have would leave it in one where it may ask for less. */
+  async #setMode({ sessionId, modes }: NewSessionResponse): Promise<void> {
+    const { mode: modeId, agent } = this.#init;
+    if (modeId === undefined || modes?.currentModeId === modeId) return;
+    const ids = (modes?.availableModes ?? []).map(({ id }) => id);
+    if (!ids.includes(modeId)) {
+      const known = ids.length === 0 ? 'it names none' : `it has: ${ids.join(', ')}`;
+      throw new EclipticError('INVALID_CONFIG', `${agent} has no mode "${modeId}"; ${known}`, {
+        mode: modeId,
+        modes: ids,
+      });
+    }
+    await this.#connection.agent.request(this.#sdk.methods.agent.session.setMode, { sessionId, modeId });
   }
 
   #close({ sessionId }: Conversation): void {

@@ -1,6 +1,6 @@
 import { EclipticError } from '../runtime/errors.js';
 import { untilAborted } from '../runtime/until-aborted.js';
-import type { StopReason } from './sdk.js';
+import type { PromptRequest, StopReason } from './sdk.js';
 import type { AcpAnswer, Turn } from './turn.js';
 
 /** Prompts that may wait for their turn in one session. */
@@ -8,7 +8,7 @@ const MAX_WAITING = 100;
 
 export interface ConversationInit {
   readonly sessionId: string;
-  readonly prompt: (text: string, turn: Turn) => Promise<StopReason>;
+  readonly prompt: (prompt: PromptRequest['prompt'], turn: Turn) => Promise<StopReason>;
   readonly cancel: () => void;
 }
 
@@ -32,7 +32,7 @@ export class Conversation {
     return this.#turn;
   }
 
-  take(text: string, turn: Turn): Promise<AcpAnswer> {
+  take(prompt: PromptRequest['prompt'], turn: Turn): Promise<AcpAnswer> {
     if (this.#waiting >= MAX_WAITING) {
       return Promise.reject(new EclipticError('QUEUE_FULL', `${MAX_WAITING} prompts wait for the agent already`));
     }
@@ -43,7 +43,7 @@ export class Conversation {
     });
     const answer = this.#last.then(() => {
       begun();
-      return this.#run(text, turn);
+      return this.#run(prompt, turn);
     });
     this.#last = answer.catch(() => {});
     // A prompt that is cancelled while it waits ends at once: nothing of it has reached the agent.
@@ -52,12 +52,12 @@ export class Conversation {
       .finally(() => this.#waiting--);
   }
 
-  async #run(text: string, turn: Turn): Promise<AcpAnswer> {
+  async #run(prompt: PromptRequest['prompt'], turn: Turn): Promise<AcpAnswer> {
     turn.signal.throwIfAborted();
     turn.signal.addEventListener('abort', this.#init.cancel);
     this.#turn = turn;
     try {
-      return turn.end(await this.#init.prompt(text, turn));
+      return turn.end(await this.#init.prompt(prompt, turn));
     } finally {
       turn.signal.removeEventListener('abort', this.#init.cancel);
       this.#turn = undefined;

@@ -22,7 +22,8 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
   const turnOf = (session: string) => init.find(session)?.turn;
   const allow = (session: string, action: string, subject: string) => {
     const turn = requireTurn(turnOf(session), session);
-    return init.gate.require({ agent: init.agent, provider: init.agent, action, subject }, optionsOf(turn));
+    const { agent, gate } = init;
+    return turn.decided(gate.require({ agent, provider: agent, action, subject }, optionsOf(turn)));
   };
   const handle = async <T>(work: () => T | Promise<T>): Promise<T> => {
     try {
@@ -75,7 +76,8 @@ async function decide(
   const summary = `${agent} asks: ${subject}`;
   try {
     const options = { summary, details, ...optionsOf(turn) };
-    return answerPermission(await gate.check({ agent, provider: agent, action, subject }, options), request.options);
+    const ruling = await turn.decided(gate.check({ agent, provider: agent, action, subject }, options));
+    return answerPermission(ruling, request.options);
   } catch (error) {
     if (error instanceof EclipticError && error.code === 'CANCELLED') return CANCELLED;
     throw error;

@@ -6,6 +6,8 @@ import { type AcpUpdate, readUpdate } from './updates.js';
 export interface TurnTerms {
   readonly correlationId?: string | undefined;
   readonly onUpdate?: ((update: AcpUpdate) => void) | undefined;
+  /** Told when the agent does something for this prompt, and while it waits for a person. */
+  readonly activity?: { touch(): void; hold(): () => void } | undefined;
 }
 
 /** What came of a prompt. */
@@ -18,10 +20,14 @@ export interface AcpAnswer {
 export class Turn {
   readonly correlationId: string | undefined;
   readonly #onUpdate: ((update: AcpUpdate) => void) | undefined;
+  readonly #activity: TurnTerms['activity'];
   readonly #abort = new AbortController();
+  /** By the id of the tool call: later updates leave the title out. */
+  readonly #titles = new Map<string, string>();
   #text = '';
 
-  constructor({ correlationId, onUpdate }: TurnTerms) {
+  constructor({ correlationId, onUpdate, activity }: TurnTerms) {
+    this.#activity = activity;
     this.correlationId = correlationId;
     this.#onUpdate = onUpdate;
   }
@@ -35,8 +41,19 @@ export class Turn {
     this.#abort.abort(reason);
   }
 
+  /** Waits for the operator's decision; the deadline of the work does not run meanwhile. */
+  async decided<T>(decision: Promise<T>): Promise<T> {
+    const release = this.#activity?.hold();
+    try {
+      return await decision;
+    } finally {
+      release?.();
+    }
+  }
+
   take(raw: SessionUpdate): void {
-    const update = readUpdate(raw);
+    this.#activity?.touch();
+    const update = readUpdate(raw, this.#titles);
     if (!update || this.signal.aborted) return;
     if (update.kind === 'text') {
       this.#text += update.text;

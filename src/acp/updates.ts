@@ -11,8 +11,11 @@ export interface AcpUpdate {
 
 const MARKS = { pending: ' ', in_progress: '…', completed: '✓' } as const;
 
+/** Tool calls of one turn whose titles are kept. */
+const MAX_TITLES = 1_000;
+
 /** What an update means to whoever waits for the work; nothing, where it is about the session alone. */
-export function readUpdate(update: SessionUpdate): AcpUpdate | undefined {
+export function readUpdate(update: SessionUpdate, titles: Map<string, string>): AcpUpdate | undefined {
   switch (update.sessionUpdate) {
     case 'agent_message_chunk':
     case 'agent_thought_chunk': {
@@ -25,7 +28,10 @@ export function readUpdate(update: SessionUpdate): AcpUpdate | undefined {
     }
     case 'tool_call':
     case 'tool_call_update': {
-      const text = [update.title ?? update.toolCallId, update.status].filter(Boolean).join(': ');
+      const { toolCallId, kind, status } = update;
+      const title = update.title || titles.get(toolCallId) || kind || 'tool call';
+      if (titles.has(toolCallId) || titles.size < MAX_TITLES) titles.set(toolCallId, title);
+      const text = status ? `${title}: ${status}` : title;
       return { kind: 'tool-call', text, data: update };
     }
     default:

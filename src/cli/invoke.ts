@@ -11,11 +11,11 @@ import { duration } from './payload.js';
 import { REMOTE_HELP, REMOTE_OPTIONS, reachOf, tokenOf } from './remote-target.js';
 import { progressText, stateText } from './task-text.js';
 
-const INVOKE_MS = 300_000;
+const INVOKE_MS = 3_600_000;
 
 export const command: Command = {
   summary: 'give a remote agent a task, and print its answer as it comes',
-  usage: 'invoke URL TEXT [--skill S] [--task ID] [--token T] [--timeout 5m] [--no-stream] [--allow-private]',
+  usage: 'invoke URL TEXT [--skill S] [--task ID] [--token T] [--timeout 1h] [--no-stream] [--allow-private]',
   options: {
     ...REMOTE_OPTIONS,
     skill: { type: 'string' },
@@ -26,7 +26,7 @@ export const command: Command = {
   optionHelp: [
     ['--skill S', 'the skill that is wanted, as the card names it'],
     ['--task ID', 'go on with a task that waits for an answer'],
-    ['--timeout T', 'how long it may take, then it is canceled (default: 5m)'],
+    ['--timeout T', 'how long it may take, then it is canceled (default: 1h)'],
     ['--no-stream', 'wait for the whole answer'],
     ...REMOTE_HELP,
   ],

@@ -72,5 +72,5 @@ export function printable(text: string): string {
 
 /** The same on one line, so that nobody's text looks like a line of ours. */
 export function oneLine(text: string): string {
-  return printable(text).replace(/[\n\t\u2028\u2029]/g, '\ufffd');
+  return printable(text.replace(/\s*[\r\n\t\u2028\u2029]+\s*/g, ' '));
 }

@@ -27,7 +27,9 @@ export const command: Command = {
 };
 
 function describe(what: string, { id, about, ...view }: ProviderView): string {
-  const known = { ...view, capabilities: view.capabilities.join(', '), ...about };
+  // An adapter tells of its process in the same words; they must not stand for the provider's health.
+  const told = Object.entries(about).map(([name, value]) => [name in view ? `process ${name}` : name, value]);
+  const known = { ...view, capabilities: view.capabilities.join(', '), ...Object.fromEntries(told) };
   const lines = Object.entries(known).map(([name, value]) => {
     const said = typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '-');
     return `  ${name.padEnd(22)} ${said}`;

@@ -13,10 +13,10 @@ export function readProcessAgent(
 ): ProcessAgentInit | undefined {
   const common = { ...(lane !== undefined && { lane }) };
   if (acp !== undefined) {
-    const { auth, cwd, ...program } = acp;
+    const { auth, mode, fs, cwd, ...program } = acp;
     const where = cwd === undefined ? undefined : resolve(folder, new Variables(env).expand(cwd));
     const { config, ...rest } = readProgram(program, env, folder, where);
-    return { type: 'acp', ...common, ...rest, config: { ...config, auth } };
+    return { type: 'acp', ...common, ...rest, config: { ...config, auth, mode, fs } };
   }
   if (command === undefined) return undefined;
   const program = typeof command === 'string' ? { command } : command;

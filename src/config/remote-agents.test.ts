@@ -16,7 +16,7 @@ describe('remote agents in the configuration', () => {
           headers: { 'x-key': '7' },
         },
       ],
-      timeoutMs: 300_000,
+      timeoutMs: 3_600_000,
       failoverEnabled: true,
       concurrencyLimit: 10,
       healthCheckIntervalMs: undefined,

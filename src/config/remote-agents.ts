@@ -2,7 +2,7 @@ import type { RemoteAgentsSettings } from '../providers/a2a-agent.js';
 import type { RemoteAgentsConfig } from './schema.js';
 
 /** How long one task may take, and how many at a time, where the configuration does not say. */
-const TIMEOUT_MS = 300_000;
+const TIMEOUT_MS = 3_600_000;
 const CONCURRENCY = 10;
 
 /** The remote agents behind one agent's name, with every default filled in. */

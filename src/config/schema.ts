@@ -54,7 +54,11 @@ const ProcessSchema = z.strictObject({
     .strictObject({
       memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
       startMs: positive.optional().describe('Until it is ready. Default 5,000, for "acp" 60,000.'),
-      executeMs: positive.optional().describe('One piece of work. Default 600,000.'),
+      executeMs: positive
+        .optional()
+        .describe(
+          'Silence about one piece of work, without waiting for approvals. Default 600,000, for "acp" 1,800,000.',
+        ),
       heartbeatMs: positive
         .optional()
         .describe('Between two questions whether it lives. Default 5,000, for "acp" 15,000.'),
@@ -91,7 +95,7 @@ const RemoteAgentsSchema = z.union(
         .array(z.string().min(1))
         .optional()
         .describe('Capabilities: agents of other nodes of the mesh that have all of them are used too.'),
-      timeoutMs: positive.optional().describe('How long one task may take. Default 300,000.'),
+      timeoutMs: positive.optional().describe('How long one task may take. Default 3,600,000.'),
       failover: z.boolean().optional().describe('Go to the next while one is down. Default true.'),
       concurrency: z.int().min(1).max(100).optional().describe('Tasks at a time. Default 10.'),
       healthMs: z.int().min(5_000).optional().describe('Between two checks of their health. Default 30,000.'),
@@ -146,6 +150,15 @@ const AgentConfigSchema = z
         .optional()
         .describe('The folder that it works in and does not leave. Default: its lane’s.'),
       auth: z.string().min(1).optional().describe('The way to log in, by its id, where it wants that.'),
+      mode: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The mode that its sessions begin in, such as "read-only" for Codex. Default: its own choice.'),
+      fs: z
+        .boolean()
+        .optional()
+        .describe('Does it read and write files through this node? Default true, for Gemini CLI false.'),
     })
       .optional()
       .describe('An agent that speaks the Agent Client Protocol, such as { "command": "gemini", "args": ["--acp"] }.'),

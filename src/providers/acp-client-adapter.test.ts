@@ -76,7 +76,7 @@ const outcome = (work: Promise<unknown>) =>
   );
 
 describe('an agent over the Agent Client Protocol', () => {
-  it('is greeted, is healthy, and answers a prompt as it comes [FR-025-003]', async () => {
+  it('is greeted, is healthy, and answers a prompt as it comes [FR-025-003 T-G3]', async () => {
     const adapter = await started();
     expect(adapter.description).toMatchObject({ name: 'test-agent', version: '1.2.3', protocol: 1, mcpOverHttp: true });
     expect(await adapter.health()).toMatchObject({ state: 'healthy' });
@@ -88,7 +88,7 @@ describe('an agent over the Agent Client Protocol', () => {
       ['progress', 'hm'],
       ['plan', '[ ] look\n[ ] write'],
       ['tool-call', 'open a.txt: pending'],
-      ['tool-call', 't1: completed'],
+      ['tool-call', 'open a.txt: completed'],
       ...['all ', 'is ', 'well '].map((text) => ['text', text]),
     ]);
     await adapter.terminate();
@@ -157,6 +157,54 @@ describe('an agent over the Agent Client Protocol', () => {
     expect((await outcome(waiting)).code).toBe('PROVIDER_CANCELLED');
     expect(await working).toMatchObject({ text: 'begin end ' });
     expect(lanes.rows[0]!.providers[0]).toMatchObject({ crashes: 0 });
+  });
+
+  it('takes files as far as the agent says, and says so where it takes none [T-E8]', async () => {
+    const adapter = await started('good', { args: [AGENT, 'good', 'plain'] });
+    const raw = (text: string) => Buffer.from(text).toString('base64');
+    const files = [
+      { url: 'https://example.org/docs/plan.pdf', mediaType: 'application/pdf' },
+      { raw: raw('pixels'), mediaType: 'image/png', filename: 'a.png' },
+      { raw: raw('# Notes'), mediaType: 'text/markdown', filename: 'notes.md' },
+    ];
+    const { text } = await adapter.execute({ prompt: 'do:blocks', files }, 'c');
+    expect(JSON.parse(text)).toEqual([
+      { type: 'resource_link', uri: files[0]!.url, name: 'plan.pdf', mimeType: 'application/pdf' },
+      { type: 'image', data: raw('pixels'), mimeType: 'image/png' },
+      { type: 'text', text: 'notes.md:\n\n# Notes' },
+    ]);
+    const binary = [{ raw: raw('zip'), mediaType: 'application/zip' }];
+    const error = await outcome(adapter.execute({ prompt: 'do:blocks', files: binary }, 'c'));
+    expect(error).toMatchObject({
+      code: 'PROVIDER_INVALID_INPUT',
+      message: expect.stringContaining('application/zip'),
+    });
+  });
+
+  it('begins sessions in the configured mode, and withholds files where that is configured [T-A12 T-E16]', async () => {
+    const adapter = await started('modes', { mode: 'read-only', fs: false });
+    expect(await say(adapter, 'do:mode')).toBe('read-only read-only');
+    expect(JSON.parse(await say(adapter, 'do:capabilities'))).toMatchObject({
+      fs: { readTextFile: false, writeTextFile: false },
+    });
+    await adapter.init(config('modes', { mode: 'careful' }));
+    const error = await outcome(adapter.execute({ prompt: 'do:mode' }, 'c'));
+    expect(error.message).toBe('mars has no mode "careful"; it has: agent, read-only');
+  });
+
+  it('has a deadline for its silence, not for its work or for the operator’s answer [T-G3]', async () => {
+    const adapter = await started('good', { limits: { executeMs: 500 } });
+    await adapter.execute({ prompt: 'do:work 1200' }, 'c');
+    const asking = say(adapter, 'do:ask Edit a.txt');
+    await until(() => approvals.waiting.length > 0);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    approvals.decide('allow-once', 'operator', approvals.waiting[0]!.id);
+    expect(await asking).toBe('once');
+    expect((await outcome(adapter.execute({ prompt: 'do:hang' }, 'c'))).code).toBe('PROVIDER_TIMEOUT');
+    expect(await outcome(adapter.execute({ prompt: 'do:limited' }, 'c'))).toMatchObject({
+      code: 'PROVIDER_RATE_LIMITED',
+      retryable: true,
+    });
   });
 
   it('tells the agent which conversation of the mesh a prompt belongs to [T-E17]', async () => {

@@ -1,5 +1,7 @@
 import { AcpAgent, type AcpAgentInit } from '../acp/acp-agent.js';
 import type { AcpDescription } from '../acp/description.js';
+import { usesOwnFiles } from '../acp/known-agents.js';
+import type { PromptFile } from '../acp/prompt.js';
 import type { MemoryUse } from '../acp/session-pool.js';
 import { Terminals } from '../acp/terminals.js';
 import type { AcpAnswer } from '../acp/turn.js';
@@ -16,11 +18,16 @@ import { normalizeError } from './provider-errors.js';
 export interface ACPConfig extends ProcessConfig {
   /** The way to log in, by its id, where it wants that. */
   readonly auth?: string | undefined;
+  /** The mode that its sessions begin in, by its id, such as Codex's "read-only". Default: the agent's own choice. */
+  readonly mode?: string | undefined;
+  /** May it read and write files through this node? Default true, but not for Gemini CLI, which fails on it. */
+  readonly fs?: boolean | undefined;
 }
 
 /** What an agent is asked. What belongs to one conversation is asked in one session. */
 export interface ACPTask {
   readonly prompt: string;
+  readonly files?: readonly PromptFile[] | undefined;
   readonly conversation?: string | undefined;
 }
 
@@ -31,13 +38,15 @@ export type ACPComponents = ProcessComponents & Pick<AcpAgentInit, 'gate' | 'mcp
 /** The conversation of what belongs to none, such as mail. */
 const MAIN = 'main';
 /** Real agents take seconds to start, on a busy machine many; and they may be lost in thought for a while. */
-const LIMITS: Partial<HostLimits> = { startMs: 60_000, heartbeatMs: 15_000, silenceMs: 60_000 };
+const LIMITS: Partial<HostLimits> = { startMs: 60_000, executeMs: 1_800_000, heartbeatMs: 15_000, silenceMs: 60_000 };
 
 /** A provider that is a real agent, driven over the Agent Client Protocol in a process of its own. */
 export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACPResult> {
   readonly #components: ACPComponents;
   readonly #process: ProviderProcess<AcpAgent>;
-  #about: AcpAgentInit | undefined;
+  #about: Omit<AcpAgentInit, 'terminals' | 'memory'> | undefined;
+  /** Of the processes that have not ended. */
+  readonly #terminals = new Set<Terminals>();
   readonly #id: string;
   #limitBytes = Number.POSITIVE_INFINITY;
 
@@ -48,26 +57,25 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
       id,
       type: 'acp',
       workspaceId,
-      connect: (child) =>
-        AcpAgent.open(components.runtime, child, { ...this.#about!, memory: () => this.#memoryOf(child) }),
-      // What it ran ends with it.
-      onEnd: () => void this.#about?.terminals.close(),
+      connect: (child) => AcpAgent.open(components.runtime, child, this.#initOf(child)),
     });
   }
 
-  async init({ auth, ...config }: ACPConfig): Promise<void> {
+  async init({ auth, mode, fs, ...config }: ACPConfig): Promise<void> {
     await this.terminate();
-    const { runtime, lane, children, gate, mcpServers } = this.#components;
+    const { lane, gate, mcpServers } = this.#components;
     try {
       const workspace = new Workspace(config.cwd ?? lane.folder);
-      const terminals = new Terminals(runtime, children, workspace);
-      this.#about = { agent: this.#id, workspace, terminals, gate, mcpServers, auth };
+      const files = fs ?? !usesOwnFiles(config.command, config.args ?? []);
+      this.#about = { agent: this.#id, workspace, gate, mcpServers, auth, mode, files };
     } catch (error) {
       throw normalizeError(new EclipticError('INVALID_CONFIG', describeError(error), {}, error), 'acp');
     }
     const limits = { ...LIMITS, ...config.limits };
     this.#limitBytes = (limits.memoryMb ?? HOST_LIMITS.memoryMb) * 1_048_576;
-    await this.#process.start({ ...config, limits });
+    // Codex asks nobody in the mode that it begins in, and takes another one from its environment only.
+    const env = mode === undefined ? config.env : { INITIAL_AGENT_MODE: mode, ...config.env };
+    await this.#process.start({ ...config, env, limits });
   }
 
   /** What the agent said of itself. */
@@ -100,9 +108,9 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
 
   async execute(task: ACPTask, correlationId: string, terms: ExecuteTerms = {}): Promise<ACPResult> {
     const { onUpdate } = guardedTerms(terms, this.#id, logCallback(this.#components.runtime.logger));
-    const { prompt, conversation = MAIN } = checkTask(task, correlationId);
+    const { conversation = MAIN, ...asked } = checkTask(task, correlationId);
     return this.#process.work(
-      (agent) => agent.prompt(conversation, prompt, { correlationId, onUpdate }),
+      (agent, activity) => agent.prompt(conversation, asked, { correlationId, onUpdate, activity }),
       correlationId,
       terms,
     );
@@ -110,7 +118,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
 
   async terminate(): Promise<void> {
     await this.#process.stop();
-    await this.#about?.terminals.close();
+    await Promise.all([...this.#terminals].map((one) => one.close()));
   }
 
   get starting(): boolean {
@@ -125,6 +133,20 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
     return this.#process.onReady(listener);
   }
 
+  renew(): Promise<void> {
+    return this.#process.renew();
+  }
+
+  #initOf(child: Child): AcpAgentInit {
+    const { runtime, children } = this.#components;
+    const about = this.#about!;
+    const terminals = new Terminals(runtime, children, about.workspace);
+    this.#terminals.add(terminals);
+    // What it ran ends with it.
+    void child.exited.then(() => terminals.close()).finally(() => this.#terminals.delete(terminals));
+    return { ...about, terminals, memory: () => this.#memoryOf(child) };
+  }
+
   #memoryOf({ pid }: Child): MemoryUse {
     return { usedBytes: this.#components.memory.bytesOf(pid), limitBytes: this.#limitBytes };
   }
@@ -135,7 +157,7 @@ function isLoginWanted(error: unknown): boolean {
 }
 
 function checkTask(task: ACPTask, correlationId: string): ACPTask {
-  if (typeof task?.prompt === 'string' && task.prompt !== '') return task;
+  if (typeof task?.prompt === 'string' && (task.prompt !== '' || task.files?.length)) return task;
   const message = 'an agent is asked with { prompt: text }';
   throw normalizeError(new EclipticError('PROVIDER_INVALID_INPUT', message), 'acp', correlationId);
 }

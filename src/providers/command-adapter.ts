@@ -39,12 +39,24 @@ export class CommandAdapter implements ProviderAdapter<ProcessConfig, unknown, u
 
   execute(input: unknown, correlationId: string, terms: ExecuteTerms = {}): Promise<unknown> {
     const { onUpdate } = guardedTerms(terms, this.#id, logCallback(this.#components.runtime.logger));
-    return this.#process.work((session) => session.execute(input, correlationId, onUpdate), correlationId, terms);
+    return this.#process.work(
+      (session, activity) =>
+        session.execute(input, correlationId, (update) => {
+          activity.touch();
+          onUpdate?.(update);
+        }),
+      correlationId,
+      terms,
+    );
   }
 
   describe(): Readonly<Record<string, unknown>> {
     const { session, status } = this.#process;
     return { ...status, ...(session && { program: session.ready }) };
+  }
+
+  renew(): Promise<void> {
+    return this.#process.renew();
   }
 
   terminate(): Promise<void> {

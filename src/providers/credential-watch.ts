@@ -13,8 +13,9 @@ export interface CredentialWatchComponents {
 const PROGRAMS: ReadonlySet<string> = new Set(['acp', 'command']);
 
 /**
- * Lets providers follow their credentials: a program that was started with a value which has ended is started anew, and one
- * that was lacking a value is tried at once. A rotation disturbs none that is well. Returns the way to stop.
+ * Lets providers follow their credentials: a program that was started with a value which has ended is started again, and one
+ * that was lacking a value is tried at once. After a rotation a replacement takes over, and the work of the old one goes on.
+ * Returns the way to stop.
  */
 export function watchCredentials({ runtime, credentials, providers }: CredentialWatchComponents): () => void {
   return credentials.onChange(({ kind, provider, workspace, ended }) => {
@@ -22,8 +23,8 @@ export function watchCredentials({ runtime, credentials, providers }: Credential
     if (!row || row.phase === 'draining' || row.phase === 'drained') return;
     const well = row.state === 'healthy';
     if (PROGRAMS.has(row.type)) {
-      if (well && !ended) return;
-      providers.restart(provider).catch((error: unknown) => {
+      const renewing = well && !ended;
+      (renewing ? providers.renew(provider) : providers.restart(provider)).catch((error: unknown) => {
         runtime.logger.info(
           { provider, reason: describeError(error) },
           'a provider did not start with its credentials',

@@ -1,7 +1,8 @@
 import type { Connection } from '../mcp/upstream/connection.js';
 import type { Keeper, KeptProgram } from '../mcp/upstream/keeper.js';
 import { RESTART_POLICY, type SupervisedState } from '../process/supervision.js';
-import type { EclipticError } from '../runtime/errors.js';
+import { describeError, type EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
 import type { HostedSession } from './host/hosted.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from './host/isolated-provider-host.js';
 import type { HostLimits } from './host/limits.js';
@@ -15,19 +16,32 @@ export interface MCPProcessInit {
 
 /** The program of an MCP server, kept running in its lane. Once that is closed, nothing starts it any more. */
 export class MCPProcess implements Keeper {
-  readonly #host: IsolatedProviderHost<Session>;
+  readonly #make: () => IsolatedProviderHost<Session>;
+  readonly #runtime: Runtime;
+  /** Those that start, or finish their calls, while another one is used. */
+  readonly #others = new Set<IsolatedProviderHost<Session>>();
+  #host: IsolatedProviderHost<Session>;
   #closed = false;
+  #renewing: Promise<void> = Promise.resolve();
 
   constructor(components: HostComponents, { provider, lane, limits }: MCPProcessInit, kept: KeptProgram) {
-    const { connect, restart, ...rest } = kept;
-    this.#host = new IsolatedProviderHost(components, {
-      ...rest,
-      provider,
-      lane: lane.id,
-      connect: async (child, signal) => new Session(await connect(child, signal)),
-      limits: { startMs: restart.startMs ?? RESTART_POLICY.startMs, ...limits },
-      restart,
-    });
+    const { connect, restart, onState, ...rest } = kept;
+    this.#runtime = components.runtime;
+    this.#make = () => {
+      const host = new IsolatedProviderHost<Session>(components, {
+        ...rest,
+        provider,
+        lane: lane.id,
+        connect: async (child, signal) => new Session(await connect(child, signal)),
+        limits: { startMs: restart.startMs ?? RESTART_POLICY.startMs, ...limits },
+        restart,
+        onState: (state) => {
+          if (this.#host === host) onState(state);
+        },
+      });
+      return host;
+    };
+    this.#host = this.#make();
     lane.bind(this.#member());
   }
 
@@ -47,8 +61,36 @@ export class MCPProcess implements Keeper {
     if (!this.#closed) this.#host.restart();
   }
 
-  stop(): Promise<void> {
-    return this.#host.stop();
+  renew(): void {
+    this.#renewing = this.#renewing
+      .then(() => this.#replace())
+      .catch((error) => {
+        const { provider } = this.#host;
+        this.#runtime.logger.warn({ provider, error: describeError(error) }, 'provider kept: its replacement failed');
+      });
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#host, ...this.#others].map((host) => host.stop()));
+  }
+
+  async #replace(): Promise<void> {
+    const old = this.#host;
+    if (this.#closed || old.state.kind !== 'running') return;
+    const host = this.#make();
+    this.#others.add(host);
+    try {
+      await host.start({ patient: true });
+    } finally {
+      this.#others.delete(host);
+    }
+    if (this.#closed || old.state.kind !== 'running') return host.stop();
+    this.#host = host;
+    this.#others.add(old);
+    void old.session.connection
+      .drained()
+      .then(() => old.stop())
+      .finally(() => this.#others.delete(old));
   }
 
   #member(): LaneMember {

@@ -106,21 +106,26 @@ export class MCPServers {
     if (original instanceof EclipticError && !(original instanceof NormalizedProviderError)) {
       return PASSED_ON.has(original.code) ? original : error;
     }
-    if (code !== 'PROVIDER_UNAVAILABLE') return error;
+    if (code !== 'PROVIDER_UNAVAILABLE' && code !== 'PROVIDER_NO_CAPABLE_ENDPOINT') return error;
     const absence = this.#components.upstreams.get(server).absence;
     if (absence) return normalizeError(absence, 'mcp', error.correlationId);
     const away = `MCP server "${server}" takes no calls at present: ${message}. See: ecliptic provider show ${id}`;
     const { correlationId } = error;
     const details = { server, outcome: 'not-delivered' };
-    return new NormalizedProviderError(code, away, 'mcp', { correlationId, details, originalError: error });
+    return new NormalizedProviderError('PROVIDER_UNAVAILABLE', away, 'mcp', {
+      correlationId,
+      details,
+      originalError: error,
+    });
   }
 }
 
-/** Errors that say what MCP wants of the caller. */
+/** Errors about the request or the answer itself, which the providers' codes would say less exactly. */
 const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
   'CANCELLED',
   'CAPABILITY_REQUIRED',
   'INVALID_REQUEST_STATE',
+  'PAYLOAD_TOO_LARGE',
   'RESOURCE_NOT_FOUND',
 ]);
 

@@ -106,7 +106,11 @@ export class ProcessAgents {
     serveThroughProvider(this.#components, agent, {
       route,
       laneId,
-      input: ({ text, context, conversation }): ACPTask => ({ prompt: promptOf(text, context), conversation }),
+      input: ({ text, context, files, conversation }): ACPTask => ({
+        prompt: promptOf(text, context),
+        files,
+        conversation,
+      }),
       answer: (output) => (output as ACPResult).text,
     });
     const wake = async ({ from, type, payload, thread }: Message) => {

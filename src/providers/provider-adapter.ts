@@ -66,6 +66,8 @@ export interface ProviderAdapter<TConfig = unknown, TExecuteInput = unknown, TEx
   health(): Promise<ProviderHealthStatus>;
   execute(input: TExecuteInput, correlationId: string, terms?: ExecuteTerms): Promise<TExecuteOutput>;
   terminate(): Promise<void>;
+  /** Takes its credentials as they are now, and interrupts no work. */
+  renew?(): Promise<void>;
   /** Calls back when it crashes, at once. Returns the way to stop. */
   onCrash?(listener: (crash: ProviderCrash) => void): () => void;
   /** What else people may want to know of it. Never a secret. */

@@ -1,4 +1,5 @@
 import { readDelegation } from '../a2a-protocol/delegation.js';
+import type { Part } from '../a2a-protocol/types.js';
 import type { Agent } from '../agent/agent.js';
 import { type AgentTask, plainPayload } from '../agent/agent-tasks.js';
 import type { Message } from '../agent/message.js';
@@ -10,6 +11,8 @@ import type { ExecuteRoute, ProviderRegistry } from './provider-registry.js';
 export interface AskedOfProvider {
   readonly text: string;
   readonly context: Readonly<Record<string, unknown>>;
+  /** The files of a task: their content, or where they are. */
+  readonly files?: readonly Part[];
   /** The same as it came: a request's payload, or a task's text or data. */
   readonly payload: unknown;
   /** What it belongs to: whoever asks, and for a task its context. */
@@ -71,6 +74,7 @@ export function serveThroughProvider(
     const asked = {
       text: task.text,
       context: contextOf(task.message.parts),
+      files: task.message.parts.filter(({ raw, url }) => raw !== undefined || url !== undefined),
       payload: plainPayload(task),
       conversation: `${task.from} ${task.contextId}`,
     };

@@ -3,6 +3,7 @@ import { expectError } from '../../test/providers/adapter-contract.js';
 import { ScriptedAdapter } from '../../test/providers/scripted-adapter.js';
 import { A2AObservability } from '../a2a/observability.js';
 import type { A2ALogEvent } from '../a2a/schemas.js';
+import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import type { ProviderRegistration } from './provider-adapter.js';
 import { ProviderEvents } from './provider-events.js';
@@ -165,13 +166,60 @@ describe('ProviderRegistry', () => {
     adapter.holds = true;
     const work = [registry.execute(ROUTE, 1, 'c-1'), registry.execute(ROUTE, 2, 'c-2')];
     expect(registry.get('a').inFlight).toBe(2);
-    await expectError(registry.execute(ROUTE, 3, 'c-3'), 'PROVIDER_CONCURRENCY_EXCEEDED', 'c-3');
+    await expectError(registry.execute(ROUTE, 3, 'c-3', { wait: false }), 'PROVIDER_CONCURRENCY_EXCEEDED', 'c-3');
     adapter.held[0]!.finish();
     expect(await work[0]).toBe(1);
     adapter.held[1]!.fail(new Error('no'));
     await expectError(work[1]!, 'PROVIDER_EXECUTE_FAILED', 'c-2');
     adapter.holds = false;
     expect(await registry.execute(ROUTE, 3, 'c-4')).toBe(3);
+  });
+
+  it('lets work beyond that wait in order, however long, and refuses more than may wait [T-E17]', async () => {
+    const { runtime, registry, add } = setUp({ waiting: { queueLimit: 2, queueMs: 1_000 } });
+    const adapter = await add('a', { concurrencyLimit: 1 });
+    adapter.holds = true;
+    const work = ['c-1', 'c-2', 'c-3'].map((id) => registry.execute(ROUTE, id, id));
+    await expectError(registry.execute(ROUTE, 4, 'c-4'), 'PROVIDER_QUEUE_FULL', 'c-4');
+    await runtime.advance(5_000);
+    expect(adapter.came).toEqual(['c-1']);
+    for (const n of [0, 1, 2]) {
+      await runtime.advance(0);
+      adapter.held[n]!.finish();
+      expect(await work[n]).toBe(`c-${n + 1}`);
+    }
+    expect(adapter.came).toEqual(['c-1', 'c-2', 'c-3']);
+  });
+
+  it('gives a program that is rate limited no more work for a while, longer each time [T-G3]', async () => {
+    const { runtime, registry, add } = setUp();
+    const adapter = await add('a');
+    adapter.holds = true;
+    const limit = async (id: string, details = {}) => {
+      const work = registry.execute(ROUTE, 1, id);
+      await runtime.advance(0);
+      adapter.held.at(-1)!.fail(new EclipticError('RATE_LIMITED', 'slow down', details));
+      await expectError(work, 'PROVIDER_RATE_LIMITED', id);
+    };
+    await limit('c-1');
+    const waiting = registry.execute(ROUTE, 2, 'c-2');
+    await runtime.advance(4_900);
+    expect(adapter.came).toEqual(['c-1']);
+    await runtime.advance(200);
+    expect(adapter.came).toEqual(['c-1', 'c-2']);
+    adapter.held.at(-1)!.fail(new EclipticError('RATE_LIMITED', 'slow down'));
+    await expectError(waiting, 'PROVIDER_RATE_LIMITED', 'c-2');
+    const longer = registry.execute(ROUTE, 3, 'c-3');
+    await runtime.advance(9_900);
+    expect(adapter.came).toEqual(['c-1', 'c-2']);
+    await runtime.advance(200);
+    adapter.held.at(-1)!.finish();
+    expect(await longer).toBe(3);
+    await limit('c-4', { retryAfterMs: 50 });
+    adapter.holds = false;
+    const soon = registry.execute(ROUTE, 5, 'c-5');
+    await runtime.advance(100);
+    expect(await soon).toBe(5);
   });
 
   it('queues work while all are down, alerts, and drains it in order, within the limits of who is back [T017.5b T017.V4]', async () => {

@@ -63,7 +63,10 @@ export class ProviderRegistry {
   async register(registration: ProviderRegistration, adapter: ProviderAdapter): Promise<void> {
     const { laneId, ...checked } = checkRegistration(registration);
     this.#admit(checked.id);
-    const provider = new RegisteredProvider(this.#runtime, checked, adapter, (one) => this.#phased(one));
+    const provider = new RegisteredProvider(this.#runtime, checked, adapter, {
+      onPhase: (one) => this.#phased(one),
+      onRoom: () => this.#release(),
+    });
     const { id, type, workspaceId, capabilities, priority, healthCheckIntervalMs } = checked;
     this.#providers.set(id, provider);
     if (laneId !== undefined) this.#lanes.set(id, laneId);
@@ -157,8 +160,8 @@ export class ProviderRegistry {
   }
 
   /**
-   * Gives work to the provider that the router chooses, once. Where all that could do it are down, it waits for the
-   * first that comes back, or is refused, as its terms say.
+   * Gives work to the provider that the router chooses, once. Where all that could do it are down or have no room, it
+   * waits for the first that has, or is refused, as its terms say.
    */
   async execute<TOutput = unknown>(
     route: ExecuteRoute,
@@ -195,6 +198,20 @@ export class ProviderRegistry {
     const provider = this.#require(id);
     await provider.drain();
     return this.#row(provider);
+  }
+
+  /** Lets it use its credentials as they are now; what it works on goes on. Where that fails, it stays as it is. */
+  async renew(id: string): Promise<void> {
+    const { adapter, registration } = this.#require(id);
+    const about = { provider: id, providerType: registration.type };
+    try {
+      await adapter.renew?.();
+      this.#events.emit('provider.renewed', about);
+    } catch (error) {
+      const failure = normalizeError(error, registration.type);
+      this.#events.emit('provider.renew.failed', { ...about, code: failure.code, reason: failure.message });
+      throw failure;
+    }
   }
 
   /** Ends it and makes it ready again. What it had in flight fails with `PROVIDER_TERMINATED`. */
@@ -247,32 +264,41 @@ export class ProviderRegistry {
   /** The provider for a piece of work; undefined where it has to wait. */
   #take(work: WorkRoute, correlationId: string): RegisteredProvider | undefined {
     const { type, capabilities, workspaceId } = work;
-    const refuse = (code: 'PROVIDER_NO_CAPABLE_ENDPOINT' | 'PROVIDER_CONCURRENCY_EXCEEDED', message: string) =>
-      new NormalizedProviderError(code, message, 'internal', { correlationId, details: { required: capabilities } });
     const id = this.failover.selectProvider(type, capabilities, workspaceId);
     if (id !== null && !this.#waiting.isWaiting(work)) {
       const provider = this.#require(id);
-      const { concurrencyLimit } = provider.registration;
-      if (provider.reserve()) return provider;
-      throw refuse('PROVIDER_CONCURRENCY_EXCEEDED', `provider "${id}" works on ${concurrencyLimit} things already`);
+      return provider.reserve() ? provider : undefined;
     }
     if (id === null && !this.failover.isServed(type, capabilities, workspaceId)) {
       const needs = capabilities.length > 0 ? ` with ${capabilities.join(', ')}` : '';
-      throw refuse('PROVIDER_NO_CAPABLE_ENDPOINT', `there is no provider of type ${type}${needs}`);
+      const message = `there is no provider of type ${type}${needs}`;
+      const details = { required: capabilities };
+      throw new NormalizedProviderError('PROVIDER_NO_CAPABLE_ENDPOINT', message, 'internal', {
+        correlationId,
+        details,
+      });
     }
     return undefined;
   }
 
   /** The provider for work that cannot begin now. */
   async #later(work: WorkRoute, correlationId: string, { signal, wait = true }: ExecuteTerms) {
+    const { type, capabilities, workspaceId } = work;
+    const select = () => this.failover.selectProvider(type, capabilities, workspaceId);
     const impediment = wait ? this.#impediment(work) : undefined;
     if (impediment) throw normalizeError(impediment, 'internal', correlationId);
-    if (wait) return this.#waiting.wait(work, correlationId, signal);
+    if (wait) return this.#waiting.wait(work, correlationId, signal, () => select() !== null);
     const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
     // What a check is about to say of one that has just come back is worth the moment that it takes.
     await Promise.all(able.map(({ id }) => this.health.checkUnderWay(id)));
     const provider = this.#take(work, correlationId);
     if (provider) return provider;
+    const busy = select();
+    if (busy !== null) {
+      const { concurrencyLimit } = this.#require(busy).registration;
+      const message = `provider "${busy}" works on ${concurrencyLimit} things already`;
+      throw new NormalizedProviderError('PROVIDER_CONCURRENCY_EXCEEDED', message, 'internal', { correlationId });
+    }
     const why = able
       .map((one) => this.#row(one))
       .map(({ id, phase, state, message }) => {

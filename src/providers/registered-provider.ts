@@ -1,5 +1,5 @@
 import { describeError } from '../runtime/errors.js';
-import type { Runtime } from '../runtime/runtime.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus, ProviderRegistration } from './provider-adapter.js';
 import { NormalizedProviderError, normalizeError } from './provider-errors.js';
 
@@ -9,12 +9,24 @@ export const INIT_MS = 5_000;
 /** What the registry does with it: starting it, using it, letting it finish, having let it finish, having given it up. */
 export type ProviderPhase = 'starting' | 'ready' | 'failed' | 'draining' | 'drained' | 'terminated';
 
+export interface RegisteredProviderEvents {
+  readonly onPhase: (provider: RegisteredProvider) => void;
+  /** It takes work again after a rate limit. */
+  readonly onRoom: () => void;
+}
+
+/** After a rate limit a program gets no work for this long, twice as long each further time, up to the most. */
+const BACK_OFF_MS = 5_000;
+const MAX_BACK_OFF_MS = 300_000;
+/** Providers whose rate limit holds for all of their work. */
+const LIMITED_AS_A_WHOLE: ReadonlySet<string> = new Set(['acp', 'command']);
+
 /** A provider of a registry: the adapter, and how far along it is. */
 export class RegisteredProvider {
   readonly registration: Required<Omit<ProviderRegistration, 'laneId'>>;
   readonly adapter: ProviderAdapter;
   readonly #runtime: Runtime;
-  readonly #onPhase: (provider: RegisteredProvider) => void;
+  readonly #events: RegisteredProviderEvents;
   readonly #idle: (() => void)[] = [];
   /** Changes with each start and end; what an earlier start comes to is then no matter. */
   #generation = 0;
@@ -28,17 +40,19 @@ export class RegisteredProvider {
   #inFlight = 0;
   #completed = 0;
   #failed = 0;
+  #backOff: Timer | undefined;
+  #rateLimits = 0;
 
   constructor(
     runtime: Runtime,
     registration: RegisteredProvider['registration'],
     adapter: ProviderAdapter,
-    onPhase: (provider: RegisteredProvider) => void,
+    events: RegisteredProviderEvents,
   ) {
     this.#runtime = runtime;
     this.registration = registration;
     this.adapter = adapter;
-    this.#onPhase = onPhase;
+    this.#events = events;
   }
 
   get id(): string {
@@ -103,7 +117,7 @@ export class RegisteredProvider {
 
   /** Takes a place for one piece of work, if there is one; `execute` uses it up. */
   reserve(): boolean {
-    if (this.#inFlight >= this.registration.concurrencyLimit) return false;
+    if (this.#backOff || this.#inFlight >= this.registration.concurrencyLimit) return false;
     this.#inFlight++;
     return true;
   }
@@ -115,10 +129,13 @@ export class RegisteredProvider {
       if (this.#phase !== 'ready' && this.#phase !== 'draining') throw this.#unavailable(`it is ${this.#phase}`);
       const output = await this.adapter.execute(input, correlationId, terms);
       this.#completed++;
+      this.#rateLimits = 0;
       return output;
     } catch (error) {
       this.#failed++;
-      throw normalizeError(error, type, correlationId);
+      const failure = normalizeError(error, type, correlationId);
+      if (failure.code === 'PROVIDER_RATE_LIMITED' && LIMITED_AS_A_WHOLE.has(type)) this.#wait(failure.details);
+      throw failure;
     } finally {
       this.#inFlight--;
       if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
@@ -135,7 +152,19 @@ export class RegisteredProvider {
   /** Ends it for good. */
   terminate(): Promise<void> {
     this.#over = true;
+    this.#backOff?.cancel();
     return this.#end();
+  }
+
+  /** Work waits while the provider is told to slow down; as long as it says, else longer each time. */
+  #wait({ retryAfterMs }: Readonly<Record<string, unknown>>): void {
+    if (this.#backOff) return;
+    const usual = BACK_OFF_MS * 2 ** Math.min(this.#rateLimits++, 10);
+    const ms = Math.min(typeof retryAfterMs === 'number' ? retryAfterMs : usual, MAX_BACK_OFF_MS);
+    this.#backOff = this.#runtime.setTimer(() => {
+      this.#backOff = undefined;
+      this.#events.onRoom();
+    }, ms);
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -204,6 +233,6 @@ export class RegisteredProvider {
 
   #become(phase: ProviderPhase): void {
     this.#phase = phase;
-    this.#onPhase(this);
+    this.#events.onPhase(this);
   }
 }

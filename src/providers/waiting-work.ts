@@ -9,9 +9,9 @@ export interface WorkRoute {
 }
 
 export interface WaitingLimits {
-  /** Pieces of work that may wait for one capability whose providers are all down. Default 100. */
+  /** Pieces of work that may wait for one capability. Default 100. */
   readonly queueLimit: number;
-  /** How long a piece of work waits at most. Default 300,000. */
+  /** How long a piece of work waits at most while its providers are down. Default 300,000. */
   readonly queueMs: number;
 }
 
@@ -28,7 +28,7 @@ interface Line<Provider> {
   readonly fail: Set<(error: NormalizedProviderError) => void>;
 }
 
-/** Work whose providers are all down: a line for each capability, in the order in which it came. */
+/** Work whose providers are all down or have no room: a line for each capability, in the order in which it came. */
 export class WaitingWork<Provider> {
   readonly #runtime: Runtime;
   readonly #limits: WaitingLimits;
@@ -50,7 +50,12 @@ export class WaitingWork<Provider> {
   }
 
   /** Waits for its turn, and gives the provider whose it is. */
-  wait(route: WorkRoute, correlationId: string, signal: AbortSignal | undefined): Promise<Provider> {
+  wait(
+    route: WorkRoute,
+    correlationId: string,
+    signal: AbortSignal | undefined,
+    isBusy: () => boolean = () => false,
+  ): Promise<Provider> {
     const key = keyOf(route);
     const line = this.#lines.get(key) ?? { route, waiting: new Set(), fail: new Set() };
     const { queueLimit, queueMs } = this.#limits;
@@ -78,10 +83,12 @@ export class WaitingWork<Provider> {
         reject(error);
       };
       const cancel = () => fail(failure('PROVIDER_CANCELLED', 'the caller cancelled the work while it waited'));
-      const timer: Timer = this.#runtime.setTimer(
-        () => fail(failure('PROVIDER_UNAVAILABLE', `${describe(route)} did not come back within ${queueMs} ms`)),
-        queueMs,
-      );
+      // A provider that is at work has room when it is done; how long that may take, its own limits and the caller say.
+      const expire = () => {
+        if (isBusy()) timer = this.#runtime.setTimer(expire, queueMs);
+        else fail(failure('PROVIDER_UNAVAILABLE', `${describe(route)} did not come back within ${queueMs} ms`));
+      };
+      let timer: Timer = this.#runtime.setTimer(expire, queueMs);
       line.waiting.add(go);
       line.fail.add(fail);
       this.#lines.set(key, line);

@@ -208,7 +208,7 @@ describe('credentials of a server over HTTP', () => {
 });
 
 describe('credentials of a server that is a child', () => {
-  it('are in its environment and nowhere else; a revocation ends it [FR-025-006]', async () => {
+  it('are in its environment and nowhere else; a rotation replaces it, a revocation ends it [FR-025-006 T-E18]', async () => {
     const lists = join(folder, 'lists.json');
     writeFileSync(lists, JSON.stringify({ tools: [tool('echo')] }));
     const env = { API_KEY: { credential: 'token' }, PLAIN: 'yes' };
@@ -221,16 +221,15 @@ describe('credentials of a server that is a child', () => {
       return (JSON.parse(content[0]!.text) as { secret: string }).secret;
     };
     expect(await echoed()).toBe('value-of-a-child');
-    // It is not disturbed by a rotation; when it is started next, it has the new value.
     await change('rotate', 'next-of-a-child', 'child');
-    expect(await echoed()).toBe('value-of-a-child');
+    while ((await echoed()) !== 'next-of-a-child');
     await change('set', 'last-of-a-child', 'child');
-    await until(() => readFileSync(`${lists}.log`, 'utf8').split('start').length === 3);
+    await until(() => readFileSync(`${lists}.log`, 'utf8').split('start').length === 4);
     await inState('running', 'child');
     expect(await echoed()).toBe('last-of-a-child');
     await change('revoke', undefined, 'child');
     await inState('failed', 'child');
-    expect(await call('child.echo').catch(failure)).toMatchObject({ code: 'CREDENTIAL_DENIED' });
+    expect(await call('child.echo').catch(failure)).toMatchObject({ code: 'PROVIDER_CREDENTIAL_DENIED' });
     nowhere('value-of-a-child', 'next-of-a-child', 'last-of-a-child');
   });
 });

@@ -11,10 +11,12 @@ import { Host } from '../../src/host.js';
 import { createNode, type EclipticNode } from '../../src/node.js';
 import type { Logger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { lives } from '../providers/processes.js';
 import { until } from '../upstream/harness.js';
 import { expectNowhere } from './nowhere.js';
 
 const PROGRAM = fileURLToPath(new URL('../providers/program.mjs', import.meta.url));
+const ACP_AGENT = fileURLToPath(new URL('../providers/acp-agent.mjs', import.meta.url));
 const ROTATIONS = process.env.ECLIPTIC_SOAK === undefined ? 10 : 200;
 
 let folder: string;
@@ -40,7 +42,7 @@ async function start(agents: Config['agents']): Promise<void> {
     roster: false,
     network: { dht: false },
     credentials: { keychain: false },
-    agents: { sun: {}, ...agents },
+    agents: { sun: {}, moon: {}, ...agents },
   };
   const loaded = { config, file: undefined, folder };
   host = await Host.start({
@@ -117,27 +119,45 @@ describe('credentials of remote A2A agents', () => {
 });
 
 describe('credentials of agents that are programs', () => {
-  it('are in their environment; what ends is taken from them, and a rotation leaves them alone [FR-025-002 FR-025-006]', async () => {
+  it('are in their environment; what ends is taken from them, and a rotation interrupts no work [FR-025-002 FR-025-006 SC-025-005 T-E18]', async () => {
     const env = { KEY: { credential: 'token' } };
-    await start({ worker: { command: { command: process.execPath, args: [PROGRAM], env } } });
+    await start({
+      worker: { command: { command: process.execPath, args: [PROGRAM], env } },
+      mars: { acp: { command: process.execPath, args: [ACP_AGENT], env } },
+    });
+    await until(() => messageOf('mars').includes('ecliptic credentials set mars token'));
+    await host.credentials.set(place('mars'), 'first-of-an-agent');
     await until(() => messageOf('worker').includes('ecliptic credentials set worker token'));
     await host.credentials.set(place('worker'), 'first-of-a-program');
     await until(() => stateOf('worker') === 'healthy');
     const key = () => sun.request('worker', { do: 'env', name: 'KEY' });
     expect(await key()).toBe('first-of-a-program');
-    const pid = await sun.request('worker', { do: 'pid' });
-    await host.credentials.rotate(place('worker'), 'second-of-a-program');
-    expect(await sun.request('worker', { do: 'pid' })).toBe(pid);
+    const pid = await sun.request<number>('worker', { do: 'pid' });
     const telling = { do: 'fail', code: 'failed', message: 'first-of-a-program is what I was given' };
     expect(await sun.request('worker', telling).catch(failure)).toMatchObject({
       message: '[secret] is what I was given',
     });
+    // A replacement has the new value; what the old program works on comes to its end there.
+    await until(() => stateOf('mars') === 'healthy');
+    const working = sun.request('worker', { do: 'after', ms: 2_000, value: 'done' }, { timeoutMs: 60_000 });
+    const prompted = sun.request('mars', 'do:rest 2000\ndo:env KEY', { timeoutMs: 60_000 });
+    await until(() => ['worker', 'mars'].every((id) => host.providers.get(id).inFlight === 1));
+    await host.credentials.rotate(place('worker'), 'second-of-a-program');
+    await host.credentials.rotate(place('mars'), 'second-of-an-agent');
+    while ((await key()) !== 'second-of-a-program');
+    while ((await host.node.agentById('moon').request('mars', 'do:env KEY')) !== 'second-of-an-agent');
+    expect(await sun.request('worker', { do: 'pid' })).not.toBe(pid);
+    expect(await working).toBe('done');
+    expect(await prompted).toBe('first-of-an-agent');
+    await until(() => !lives(pid));
+    expect(host.providers.get('worker')).toMatchObject({ state: 'healthy', phase: 'ready' });
     await host.credentials.set(place('worker'), 'third-of-a-program');
     await until(() => stateOf('worker') === 'healthy' && host.providers.get('worker').phase === 'ready');
     expect(await sun.request('worker', { do: 'pid' })).not.toBe(pid);
     await host.credentials.revoke(place('worker'));
     await until(() => stateOf('worker') === 'unavailable' && messageOf('worker').includes('was revoked'));
     said.push(inspect(host.providers.list(), { depth: 9 }));
-    expectNowhere(folder, said, 'second-of-a-program', 'third-of-a-program');
+    // The second was told by the programs themselves.
+    expectNowhere(folder, said, 'third-of-a-program');
   });
 });

@@ -9,6 +9,7 @@ const [mode = 'good', flag] = process.argv.slice(2);
 const sessions = new Map();
 let opened = 0;
 let logins = 0;
+let capabilities;
 
 async function connect(server) {
   const client = new Client({ name: 'test agent', version: '1.0.0' });
@@ -147,6 +148,25 @@ const commands = {
   async sessions({ chunk }) {
     await chunk(`${sessions.size} of ${opened}`);
   },
+  async blocks({ chunk, prompt }) {
+    await chunk(JSON.stringify(prompt.slice(1)));
+  },
+  async mode({ chunk, session }) {
+    await chunk(`${session.mode} ${process.env.INITIAL_AGENT_MODE}`);
+  },
+  async capabilities({ chunk }) {
+    await chunk(JSON.stringify(capabilities));
+  },
+  /** Works for a while, and says so now and then. */
+  async work({ update }, ms) {
+    for (let passed = 0; passed < Number(ms); passed += 100) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      await update({ sessionUpdate: 'agent_thought_chunk', content: { type: 'text', text: '.' } });
+    }
+  },
+  async limited() {
+    throw new acp.RequestError(429, 'Rate limit exceeded. Try again later.');
+  },
   async meta({ chunk, meta }) {
     await chunk(JSON.stringify(meta));
   },
@@ -166,13 +186,15 @@ const greeting = {
   agentCapabilities: {
     mcpCapabilities: { http: flag !== 'no-http' },
     sessionCapabilities: { close: {} },
+    promptCapabilities: { image: true, embeddedContext: flag !== 'plain' },
   },
   authMethods: mode === 'login' ? [{ id: 'key', name: 'API key' }] : [],
 };
 
 const app = acp
   .agent({ name: 'test-agent' })
-  .onRequest('initialize', () => {
+  .onRequest('initialize', ({ params }) => {
+    capabilities = params.clientCapabilities;
     if (mode === 'mute') return new Promise(() => {});
     if (mode === 'slow') return new Promise((resolve) => setTimeout(resolve, Number(flag))).then(() => greeting);
     return greeting;
@@ -186,7 +208,13 @@ const app = acp
     // Each session of a heavy agent takes memory, as each of Claude's does.
     const weight = mode === 'heavy' ? Buffer.alloc(100 * 1_048_576, 1) : undefined;
     sessions.set(sessionId, { cwd: params.cwd, servers: params.mcpServers, said: [], weight });
-    return { sessionId };
+    if (mode !== 'modes') return { sessionId };
+    const availableModes = ['agent', 'read-only'].map((id) => ({ id, name: id }));
+    return { sessionId, modes: { currentModeId: 'agent', availableModes } };
+  })
+  .onRequest('session/set_mode', ({ params }) => {
+    sessions.get(params.sessionId).mode = params.modeId;
+    return {};
   })
   .onRequest('session/close', ({ params }) => {
     sessions.delete(params.sessionId);
@@ -205,7 +233,8 @@ const app = acp
     session.turn = abort;
     const update = (one) => client.notify('session/update', { sessionId, update: one });
     const chunk = (text) => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } });
-    const context = { client, sessionId, update, chunk, turn, servers: session.servers, prompt, meta: params._meta };
+    const context = { client, session, sessionId, update, chunk, turn, servers: session.servers, prompt };
+    context.meta = params._meta;
     for (const line of prompt[0].text.split('\n')) {
       const [, command, rest] = /^do:(\w+) ?(.*)$/.exec(line) ?? [];
       if (command === 'remember') session.said.push(rest);
@@ -214,7 +243,7 @@ const app = acp
         try {
           await commands[command](context, rest);
         } catch (error) {
-          if (command === 'fail' || command === 'break') throw error;
+          if (['fail', 'break', 'limited'].includes(command)) throw error;
           await chunk(`refused ${error.code}`);
         }
       } else session.heard = [...(session.heard ?? []), line];

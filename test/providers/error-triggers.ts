@@ -60,7 +60,7 @@ export function providerTriggers(cleanups: (() => unknown)[]): Record<ProviderEr
     const config = configOf([mars.endpoint(1)]);
     const about = { id: 'fleet', type: 'a2a', config, workspaceId: 'w', concurrencyLimit } as const;
     await registry.register(about, made);
-    const execute = (words: string) => registry.execute(ROUTE, delegation(words), 'c');
+    const execute = (words: string, terms = {}) => registry.execute(ROUTE, delegation(words), 'c', terms);
     return { mars, registry, execute, again: () => registry.register(about, made) };
   }
 
@@ -125,7 +125,7 @@ export function providerTriggers(cleanups: (() => unknown)[]): Record<ProviderEr
     PROVIDER_CONCURRENCY_EXCEEDED: async () => {
       const { mars, execute } = await registered(1);
       await begun(mars, execute('wait'));
-      return execute('x');
+      return execute('x', { wait: false });
     },
     PROVIDER_UNAVAILABLE: () => adapter().execute(delegation('x'), 'c'),
     PROVIDER_EXECUTE_FAILED: async () => (await ready()).execute('fail'),

@@ -208,7 +208,7 @@ describe('a call of a tool of an MCP server', () => {
   it('that says itself that it failed has failed, and says to its caller what it said [T-E11]', async () => {
     const { host, sun } = await start({ files: server() });
     const result = await sun.mcp.call('files.act', { do: 'fail' }, { thread: 'failing' });
-    const error = { code: 'PROVIDER_EXECUTE_FAILED', retryable: false, message: 'it did not work' };
+    const error = { code: 'PROVIDER_EXECUTE_FAILED', retryable: true, message: 'it did not work' };
     expect(result).toEqual({
       content: [{ type: 'text', text: 'it did not work' }],
       isError: true,

@@ -110,6 +110,36 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(told).toMatch(/"text":"one "[\s\S]*"text":"two "[\s\S]*TASK_STATE_COMPLETED/);
   });
 
+  it('gets the files of a task, as a program does, and answers a proposal with one text [T-E2 T-E8]', async () => {
+    const { host, sun } = await start({
+      mars: { acp: acpAgent(), capabilities: ['say'] },
+      worker: { command: program('mirror') },
+    });
+    const { url, tokens } = host.gateway;
+    const raw = Buffer.from('# Notes').toString('base64');
+    const files = [
+      { url: 'https://example.org/plan.pdf', mediaType: 'application/pdf' },
+      { raw, filename: 'notes.md', mediaType: 'text/markdown' },
+    ];
+    const ask = async (tenant: string) => {
+      const message = { messageId: tenant, role: 'ROLE_USER', parts: [{ text: 'do:blocks' }, ...files] };
+      const response = await fetch(`${url}/a2a/rpc`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${tokens.owners}`, 'a2a-version': '1.0', 'content-type': 'application/json' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { tenant, message } }),
+      });
+      return response.text();
+    };
+    const toAcp = await ask('mars');
+    expect(toAcp).toContain('https://example.org/plan.pdf');
+    expect(toAcp).toContain('# Notes');
+    const toProgram = await ask('worker');
+    expect(toProgram).toContain('https://example.org/plan.pdf');
+    expect(toProgram).toContain(raw);
+    const proposal = sun.propose({ to: 'mars', taskDescription: 'do:say all is well', requiredCapabilities: ['say'] });
+    expect(await proposal.result).toBe('all is well ');
+  });
+
   it('is woken by its mail, and has read it when it is done with it', async () => {
     const { sun, lane } = await start({ mars: { acp: acpAgent() } }).then((one) => ({
       sun: one.sun,
@@ -143,7 +173,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(await sun.request('mars', 'do:call venus__greet {}')).toContain('hello from venus');
   });
 
-  it('asks the operator, who answers from the terminal [FR-025-012]', async () => {
+  it('asks the operator, who answers from the terminal [FR-025-012 T-E17]', async () => {
     const { sun, folder, control } = await start({ mars: { acp: acpAgent() } });
     const ecliptic = async (...words: string[]) => {
       const args = [BIN, ...words, '--data', join(folder, 'data')];
@@ -157,6 +187,10 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(await answer).toBe('once');
     expect(await control.call('approvals')).toEqual([]);
     expect(await ecliptic('lanes')).toMatch(/mars +mars +running/);
+    const shown = await ecliptic('provider', 'show', 'mars');
+    expect(shown).toMatch(/^mars is healthy\.$/m);
+    expect(shown).toMatch(/^ +state +healthy$/m);
+    expect(shown).toMatch(/^ +process state +running$/m);
   });
 
   it('in a sandbox can neither list, message, call nor read outside it [IT5 R10.3]', async () => {

@@ -82,5 +82,6 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     else if (mode === 'ill') say({ type: 'health', id, state: 'degraded', message: 'it has a cold' });
     else say({ type: 'health', id, state: 'healthy' });
   } else if (type === 'cancel') cancelled.get(id)?.();
+  else if (type === 'execute' && mode === 'mirror') say({ type: 'result', id, result: input });
   else if (type === 'execute') actions[input?.do ?? 'echo'](id, input);
 });

@@ -31,6 +31,7 @@ export class Connection implements Running {
   readonly #calls = new Map<(error: EclipticError) => void, CallTerms | undefined>();
   #failure: EclipticError | undefined;
   #over!: () => void;
+  readonly #idle: (() => void)[] = [];
 
   constructor(init: ConnectionInit) {
     this.#init = init;
@@ -75,6 +76,7 @@ export class Connection implements Running {
     const message = `MCP server "${this.#init.server}" was lost before it answered: ${reason.message}`;
     const lost = new EclipticError('AGENT_UNAVAILABLE', message, { server: this.#init.server, outcome: 'unknown' });
     for (const reject of this.#calls.keys()) reject(lost);
+    for (const resolve of this.#idle.splice(0)) resolve();
     this.#over();
   }
 
@@ -88,7 +90,10 @@ export class Connection implements Running {
     }
     return new Promise<T>((resolve, reject) => {
       this.#calls.set(reject, terms);
-      const settled = () => this.#calls.delete(reject);
+      const settled = () => {
+        this.#calls.delete(reject);
+        if (this.#calls.size === 0 && this.#idle.length > 0) for (const resolve of this.#idle.splice(0)) resolve();
+      };
       send(this.client).then(
         (result) => {
           settled();
@@ -102,6 +107,11 @@ export class Connection implements Running {
         },
       );
     });
+  }
+
+  /** Resolves when no call is under way. */
+  async drained(): Promise<void> {
+    while (this.#calls.size > 0 && !this.#failure) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   async stop(): Promise<void> {

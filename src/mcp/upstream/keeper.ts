@@ -12,6 +12,8 @@ export interface Keeper {
   start(): void;
   /** Ends what there is, and begins without delay. */
   restart(): void;
+  /** Starts another with the credentials of now; calls go there, and the old one ends when its calls are over. */
+  renew?(): void;
   /** Resolves when nothing of it is left. */
   stop(): Promise<void>;
 }

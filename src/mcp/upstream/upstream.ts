@@ -182,14 +182,15 @@ export class Upstream {
   }
 
   /**
-   * A credential was changed. What was rotated is sent with the next request; a child keeps what it was started with. What
-   * was revoked or replaced ends with what uses it.
+   * A credential was changed. A rotated value is sent with the next request, and a program is replaced by one that has it. A
+   * value that was revoked or replaced ends with the program that uses it.
    */
   credentialChanged({ provider, workspace, name, ended }: CredentialEvent): void {
     if (provider !== this.name || workspace !== DEFAULT_WORKSPACE) return;
     const { endpoint } = this.#init;
     if (!credentialsIn(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers).includes(name)) return;
     if (ended || this.#keeper.state.kind !== 'running') this.#keeper.restart();
+    else if (endpoint.kind === 'stdio') this.#keeper.renew?.();
   }
 
   /** Looks at what was last listed again: something was pinned meanwhile. */

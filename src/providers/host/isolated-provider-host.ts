@@ -10,7 +10,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { ProviderCrash } from '../provider-adapter.js';
 import { crashed, Hosted, type HostedSession, watchMemory } from './hosted.js';
 import { HOST_LIMITS, type HostLimits } from './limits.js';
-import { type Flight, Run, type RunTerms } from './run.js';
+import { type Activity, type Flight, Run, type RunEvents, type RunTerms } from './run.js';
 
 export interface HostComponents {
   runtime: Runtime;
@@ -66,6 +66,8 @@ export class IsolatedProviderHost<Session extends HostedSession> {
   readonly #runs = new Set<Run<unknown>>();
   readonly #onCrash: (crash: ProviderCrash) => void;
   readonly #onReady: () => void;
+  readonly #runEvents: RunEvents;
+  readonly #idle: (() => void)[] = [];
   #crashes = 0;
   #settle: ((failure?: EclipticError) => void) | undefined;
 
@@ -78,6 +80,11 @@ export class IsolatedProviderHost<Session extends HostedSession> {
     this.#onCrash = init.onCrash ?? (() => {});
     this.#onReady = init.onReady ?? (() => {});
     this.#deadlines = new DeadlineQueue(components.runtime);
+    this.#runEvents = {
+      now: () => components.runtime.now(),
+      rearm: (run, ms) => this.#deadlines.add(run, ms),
+      onGivenUp: (landed) => void this.#landing(landed),
+    };
     this.#supervisor = new Supervisor(components.runtime, {
       name: init.provider,
       start: (signal) => this.#launch(signal),
@@ -116,12 +123,12 @@ export class IsolatedProviderHost<Session extends HostedSession> {
 
   /**
    * Starts it; resolves when it is ready, rejects, with nothing left behind, when it cannot be. One that may take longer
-   * than anybody waits for it goes on alone, and is told of when it is ready or has crashed.
+   * than anybody waits for it goes on alone, and is told of when it is ready or has crashed; a patient caller waits.
    */
-  async start(): Promise<void> {
+  async start({ patient = false } = {}): Promise<void> {
     if (this.#supervisor.state.kind === 'running') return;
     const alone =
-      this.limits.startMs > HOST_LIMITS.startMs
+      this.limits.startMs > HOST_LIMITS.startMs && !patient
         ? this.#components.runtime.setTimer(() => this.#ready(), PATIENCE_MS)
         : undefined;
     const failure = await new Promise<EclipticError | undefined>((resolve) => {
@@ -145,12 +152,13 @@ export class IsolatedProviderHost<Session extends HostedSession> {
   }
 
   /** Gives the program a piece of work. It is given once, and whatever happens to the program happens to the work. */
-  run<T>(begin: (session: Session) => Flight<T>, terms: RunTerms): Promise<T> {
+  run<T>(begin: (session: Session, activity: Activity) => Flight<T>, terms: RunTerms): Promise<T> {
     const { signal, timeoutMs } = terms;
     if (signal?.aborted) return Promise.reject(signal.reason);
     let run: Run<T>;
     try {
-      run = new Run(begin(this.session), terms, (landed) => void this.#landing(landed));
+      const { session } = this;
+      run = new Run((activity) => begin(session, activity), terms, this.#runEvents);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -162,9 +170,15 @@ export class IsolatedProviderHost<Session extends HostedSession> {
       this.#runs.delete(run as Run<unknown>);
       this.#deadlines.remove(run);
       if (abort) signal.removeEventListener('abort', abort);
+      if (this.#runs.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
     };
     run.settled.then(over, over);
     return run.settled;
+  }
+
+  /** Resolves when it works on nothing. */
+  async drained(): Promise<void> {
+    while (this.#runs.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   /** Ends the process and what is in flight; resolves when nothing of it is left. */

@@ -4,7 +4,7 @@ export interface HostLimits {
   readonly memoryMb: number;
   /** Until it is ready for work. Default 5,000. */
   readonly startMs: number;
-  /** One piece of work. Default 600,000. */
+  /** Longest silence of the program about one piece of work; waiting for an approval does not count. Default 600,000. */
   readonly executeMs: number;
   /** Between two questions whether it lives. Default 5,000. */
   readonly heartbeatMs: number;

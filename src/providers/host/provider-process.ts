@@ -11,7 +11,7 @@ import { redactedError } from '../redacted-error.js';
 import type { HostedSession } from './hosted.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';
 import type { HostLimits } from './limits.js';
-import type { Flight } from './run.js';
+import type { Activity, Flight } from './run.js';
 
 /** A program, and what it may take. */
 export interface ProcessConfig {
@@ -50,7 +50,10 @@ export class ProviderProcess<Session extends HostedSession> {
   readonly #ready: Callbacks<[]>;
   #host: IsolatedProviderHost<Session> | undefined;
   #redactor = new Redactor();
-  #leaveLane: (() => void) | undefined;
+  #config: ProcessConfig | undefined;
+  #renewing: Promise<void> = Promise.resolve();
+  /** Every process that is not ended yet, with the way out of its lane. */
+  readonly #hosts = new Map<IsolatedProviderHost<Session>, () => void>();
 
   constructor(components: ProcessComponents, init: ProcessInit<Session>) {
     this.#components = components;
@@ -79,23 +82,10 @@ export class ProviderProcess<Session extends HostedSession> {
   async start(config: ProcessConfig): Promise<void> {
     await this.stop();
     this.#redactor = new Redactor(config.secrets);
-    const { id, connect, onEnd } = this.#init;
-    const { lane } = this.#components;
-    const host = new IsolatedProviderHost<Session>(this.#components, {
-      provider: id,
-      lane: lane.id,
-      program: () => this.#program(config),
-      connect: (child, signal) => untilOver(connect(child, signal), child, signal),
-      limits: config.limits,
-      restart: config.restart,
-      onCrash: ({ error, ...rest }) => {
-        this.#crashed.call({ error: this.#failure(error), ...rest });
-        onEnd?.();
-      },
-      onReady: () => this.#ready.call(),
-    });
+    this.#config = config;
+    const host = this.#make(config);
     try {
-      this.#leaveLane = lane.bind(host);
+      this.#bind(host);
       this.#host = host;
       await host.start();
     } catch (error) {
@@ -104,13 +94,70 @@ export class ProviderProcess<Session extends HostedSession> {
     }
   }
 
+  /**
+   * Starts another process, with the credentials as they are now. New work goes there; the old process ends when its work
+   * is done. Where the new one cannot be started, the old one goes on.
+   */
+  renew(): Promise<void> {
+    const turn = this.#renewing.then(() => this.#renew());
+    this.#renewing = turn.catch(() => {});
+    return turn;
+  }
+
+  async #renew(): Promise<void> {
+    const old = this.#host;
+    if (!old || !this.#config) return;
+    const host = this.#make(this.#config);
+    try {
+      this.#bind(host);
+      await host.start({ patient: true });
+    } catch (error) {
+      await this.#release(host);
+      throw this.#failure(error);
+    }
+    // It may have been stopped meanwhile.
+    if (this.#host !== old) return this.#release(host);
+    this.#host = host;
+    void old.drained().then(() => this.#release(old));
+  }
+
   /** Ends it, with `PROVIDER_TERMINATED` for what is in flight. */
   async stop(): Promise<void> {
-    const host = this.#host;
     this.#host = undefined;
-    await host?.stop();
-    this.#leaveLane?.();
-    this.#leaveLane = undefined;
+    await Promise.all([...this.#hosts.keys()].map((host) => this.#release(host)));
+  }
+
+  #make(config: ProcessConfig): IsolatedProviderHost<Session> {
+    const { id, connect, onEnd } = this.#init;
+    const host = new IsolatedProviderHost<Session>(this.#components, {
+      provider: id,
+      lane: this.#components.lane.id,
+      program: () => this.#program(config),
+      connect: (child, signal) => untilOver(connect(child, signal), child, signal),
+      limits: config.limits,
+      restart: config.restart,
+      onCrash: ({ error, ...rest }) => {
+        // One that was only there to finish its work is not started again.
+        if (this.#host !== host) return void this.#release(host);
+        this.#crashed.call({ error: this.#failure(error), ...rest });
+        onEnd?.();
+      },
+      onReady: () => {
+        if (this.#host === host) this.#ready.call();
+      },
+    });
+    return host;
+  }
+
+  #bind(host: IsolatedProviderHost<Session>): void {
+    this.#hosts.set(host, this.#components.lane.bind(host));
+  }
+
+  async #release(host: IsolatedProviderHost<Session>): Promise<void> {
+    const leaveLane = this.#hosts.get(host);
+    this.#hosts.delete(host);
+    await host.stop();
+    leaveLane?.();
   }
 
   /** Asks something that is answered soon, or not at all. */
@@ -120,7 +167,7 @@ export class ProviderProcess<Session extends HostedSession> {
   }
 
   async work<T>(
-    begin: (session: Session) => Flight<T>,
+    begin: (session: Session, activity: Activity) => Flight<T>,
     correlationId: string,
     { signal }: Pick<ExecuteTerms, 'signal'>,
   ): Promise<T> {

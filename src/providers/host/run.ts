@@ -13,20 +13,38 @@ export interface RunTerms {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Shows that work goes on, so that its deadline is about silence. */
+export interface Activity {
+  /** The program did something for this work. */
+  touch(): void;
+  /** The work waits for a person: no time passes until the returned function is called. */
+  hold(): () => void;
+}
+
+export interface RunEvents {
+  readonly now: () => number;
+  readonly rearm: (run: Deadline, ms: number) => void;
+  readonly onGivenUp: (landed: Promise<unknown>) => void;
+}
+
 /** One piece of work under way: it ends once, with the program's answer or with the first thing that goes wrong. */
-export class Run<T> extends Deadline {
+export class Run<T> extends Deadline implements Activity {
   readonly settled: Promise<T>;
   readonly #flight: Flight<T>;
-  readonly #onGivenUp: (landed: Promise<unknown>) => void;
+  readonly #events: RunEvents;
   readonly #timeoutMs: number;
+  #activeAt: number;
+  #holds = 0;
   #reject!: (error: unknown) => void;
   #over = false;
 
-  constructor(flight: Flight<T>, { timeoutMs }: RunTerms, onGivenUp: (landed: Promise<unknown>) => void) {
+  constructor(begin: (activity: Activity) => Flight<T>, { timeoutMs }: RunTerms, events: RunEvents) {
     super();
-    this.#flight = flight;
     this.#timeoutMs = timeoutMs;
-    this.#onGivenUp = onGivenUp;
+    this.#events = events;
+    this.#activeAt = events.now();
+    const flight = begin(this);
+    this.#flight = flight;
     this.settled = new Promise<T>((resolve, reject) => {
       this.#reject = reject;
       flight.done.then(
@@ -44,7 +62,7 @@ export class Run<T> extends Deadline {
     if (this.#over) return;
     this.fail(error);
     this.#flight.cancel();
-    this.#onGivenUp(this.#flight.done.catch(() => {}));
+    this.#events.onGivenUp(this.#flight.done.catch(() => {}));
   }
 
   /** It is over, and the program is past being told. */
@@ -53,8 +71,28 @@ export class Run<T> extends Deadline {
     this.#reject(error);
   }
 
+  touch(): void {
+    this.#activeAt = this.#events.now();
+  }
+
+  hold(): () => void {
+    let held = true;
+    this.#holds++;
+    return () => {
+      if (!held) return;
+      held = false;
+      this.#holds--;
+      this.touch();
+    };
+  }
+
   expire(): void {
-    const message = `the provider was not done within ${this.#timeoutMs} ms`;
+    const silentMs = this.#holds > 0 ? 0 : this.#events.now() - this.#activeAt;
+    if (silentMs < this.#timeoutMs) {
+      this.#events.rearm(this, this.#timeoutMs - silentMs);
+      return;
+    }
+    const message = `the provider showed no progress on its work for ${this.#timeoutMs} ms`;
     this.giveUp(new EclipticError('PROVIDER_TIMEOUT', message, { reason: 'deadline', timeoutMs: this.#timeoutMs }));
   }
 }
