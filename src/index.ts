@@ -108,6 +108,7 @@ export type { SwarmPlan } from './coordination/swarm/swarm-plan.js';
 export type { EscalationKind, SwarmEscalation, SwarmOutcome, SwarmStatus } from './coordination/swarm/swarm-records.js';
 export type { SwarmSession, SwarmSubTask } from './coordination/swarm/swarm-session.js';
 export type { Swarms } from './coordination/swarm/swarms.js';
+export type { CredentialSource } from './credentials/credential-source.js';
 export { buildAgentCard, buildAgentCardForAgent } from './gateway/a2a/instance-card.js';
 export type { ProcessEvent, ProcessManager, Session } from './gateway/a2a/process-manager.js';
 export {
@@ -155,11 +156,18 @@ export {
   type ACPTask,
 } from './providers/acp-client-adapter.js';
 export { CommandAdapter } from './providers/command-adapter.js';
-export type { FailoverRouter } from './providers/failover.js';
-export type { HealthCoordinator } from './providers/health.js';
+export { FailoverRouter } from './providers/failover.js';
+export { HealthCoordinator } from './providers/health.js';
 export type { HostLimits } from './providers/host/limits.js';
 export type { ProcessComponents, ProcessConfig } from './providers/host/provider-process.js';
 export { type Lane, type LaneRow, Lanes } from './providers/lanes.js';
+export {
+  MCPBridgeAdapter,
+  type MCPBridgeComponents,
+  type MCPConfig,
+  type MCPToolInvocation,
+  type MCPToolResult,
+} from './providers/mcp-bridge.js';
 export type {
   ExecuteTerms,
   ProviderAdapter,
@@ -169,7 +177,7 @@ export type {
   ProviderUpdate,
 } from './providers/provider-adapter.js';
 export { isRetryable, NormalizedProviderError, normalizeError } from './providers/provider-errors.js';
-export type { ProviderEvents } from './providers/provider-events.js';
+export { ProviderEvents } from './providers/provider-events.js';
 export type { ExecuteRoute, ProviderRegistry } from './providers/provider-registry.js';
 export type { ProviderRow } from './providers/provider-row.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';

@@ -2,6 +2,7 @@ import { A2AClient, type Outgoing } from '../a2a-protocol/client/a2a-client.js';
 import { CardSource } from '../a2a-protocol/client/card-source.js';
 import type { CredentialsOf } from '../a2a-protocol/client/credentials.js';
 import type { Reach } from '../a2a-protocol/client/remote-endpoint.js';
+import { mayHaveArrived } from '../a2a-protocol/client/remote-errors.js';
 import { type DelegationChain, extendDelegation, withDelegation } from '../a2a-protocol/delegation.js';
 import { ExternalServiceError } from '../a2a-protocol/service-errors.js';
 import type { Metadata, Part } from '../a2a-protocol/types.js';
@@ -98,10 +99,13 @@ export class HttpWay implements EndpointWay {
   async #use<T>(signal: AbortSignal, work: (client: A2AClient) => Promise<T>): Promise<T> {
     const shared = this.#connect();
     shared.uses++;
+    let connected = false;
     try {
-      return await work(await untilAborted(shared.client, signal));
+      const client = await untilAborted(shared.client, signal);
+      connected = true;
+      return await work(client);
     } catch (error) {
-      throw this.#redacted(error);
+      throw this.#redacted(connected ? error : unsent(error));
     } finally {
       shared.uses--;
       if (shared.retired) closeUnused(shared);
@@ -126,6 +130,18 @@ export class HttpWay implements EndpointWay {
   }
 }
 
+/** Without a connection nothing was handed on, whatever request of the connection's own failed. */
+function unsent(error: unknown): NormalizedProviderError {
+  const { code, message, details } = normalizeError(error, 'a2a');
+  const about = { details: { ...details, sent: false }, originalError: error };
+  return new NormalizedProviderError(
+    code === 'PROVIDER_CRASHED' ? 'PROVIDER_UNAVAILABLE' : code,
+    message,
+    'a2a',
+    about,
+  );
+}
+
 function closeUnused({ client, uses }: SharedClient): void {
   if (uses > 0) return;
   void client.then(
@@ -144,8 +160,12 @@ async function delegateOver(
   const answer = new RemoteAnswer();
   let outgoing: Outgoing = { message: partsOf(delegation), metadata };
   for (;;) {
-    for await (const event of client.stream(outgoing, { timeoutMs, signal })) {
-      for (const update of answer.add(event)) onUpdate?.(update);
+    try {
+      for await (const event of client.stream(outgoing, { timeoutMs, signal })) {
+        for (const update of answer.add(event)) onUpdate?.(update);
+      }
+    } catch (error) {
+      throw answer.taskId === undefined ? error : mayHaveArrived(error);
     }
     const { question, taskId } = answer;
     if (!question) return answer.result();

@@ -32,7 +32,10 @@ export class MeshWay implements EndpointWay {
   async probe(): Promise<readonly string[]> {
     const capabilities = this.#components.look(this.#address);
     if (capabilities) return capabilities;
-    throw new EclipticError('PEER_UNREACHABLE', `${this.#address} is not reachable`, { address: this.#address });
+    throw new EclipticError('PEER_UNREACHABLE', `${this.#address} is not reachable`, {
+      address: this.#address,
+      sent: false,
+    });
   }
 
   async delegate(delegation: A2ADelegation, correlationId: string, terms: DelegationTerms): Promise<unknown> {

@@ -62,12 +62,17 @@ interface Route {
 
 /** Remote agents behind one name: who is asked is decided by capability, priority, and who is there. */
 export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegation, A2AResult> {
+  readonly type = 'a2a';
   readonly #id: string;
   readonly #components: A2ARouterComponents;
   readonly #inFlight = new Set<AbortController>();
   #config: A2AConfig | undefined;
   /** Best first. */
   #table: readonly Route[] = [];
+  /** The endpoint that gets work, by its id. */
+  #chosen: string | undefined;
+  /** Rounds of probes that are under way: the first answer alone says nothing of who comes first. */
+  #probing = 0;
 
   constructor(id: string, components: A2ARouterComponents) {
     this.#id = id;
@@ -104,16 +109,14 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     try {
       const { timeoutMs } = this.#require();
       const delegation = checkDelegation(input);
-      route = this.#select(delegation.requiredCapabilities);
-      const result = await this.#delegate(
-        route,
-        delegation,
-        correlationId,
-        timeoutMs,
-        guardedTerms(terms, this.#about.provider, events.callbackFailed),
-      );
+      const guarded = guardedTerms(terms, this.#about.provider, events.callbackFailed);
+      const handOn = (to: Route) => {
+        route = to;
+        return this.#delegate(to, delegation, correlationId, timeoutMs, guarded);
+      };
+      const result = await this.#handOn(delegation.requiredCapabilities, handOn);
       const duration = runtime.stopwatch() - began;
-      const { id: endpointId } = route.endpoint;
+      const { id: endpointId } = route!.endpoint;
       const about = { correlationId, agent: terms.caller, duration, success: true, details: { endpointId } };
       events.emit('provider.a2a.delegation.completed', { ...this.#about, ...about });
       return { endpointId, result, correlationId, duration };
@@ -139,6 +142,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     this.#inFlight.clear();
     for (const { way } of this.#table) way.close();
     this.#table = [];
+    this.#chosen = undefined;
     this.#config = undefined;
   }
 
@@ -196,6 +200,24 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     }
   }
 
+  /** Work that certainly reached no agent goes to the next endpoint; the one that was tried is down by then. */
+  async #handOn(required: readonly string[], handOn: (route: Route) => Promise<unknown>): Promise<unknown> {
+    for (;;) {
+      const route = this.#select(required);
+      try {
+        return await handOn(route);
+      } catch (error) {
+        const { details } = error as NormalizedProviderError;
+        const another = this.#config?.failoverEnabled && this.#usable(required).length > 0;
+        if (details.sent !== false || route.down === undefined || !another) throw error;
+      }
+    }
+  }
+
+  #usable(required: readonly string[]): Route[] {
+    return this.#table.filter((route) => route.down === undefined && hasAll(route, required));
+  }
+
   #select(required: readonly string[]): Route {
     const capable = this.#table.filter((route) => hasAll(route, required));
     const usable = this.#require().failoverEnabled ? capable.filter(({ down }) => down === undefined) : capable;
@@ -221,7 +243,9 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     try {
       const found = await Promise.all(sources.map((source) => this.#find(source, probe.signal)));
       if (this.#config && sources.length > 0) this.#merge(found.flat());
-      await Promise.all(this.#table.map((route) => this.#probe(route, probe.signal)));
+      this.#probing++;
+      await Promise.all(this.#table.map((route) => this.#probe(route, probe.signal))).finally(() => this.#probing--);
+      if (this.#probing === 0) this.#chose();
     } finally {
       timer.cancel();
       this.#inFlight.delete(probe);
@@ -268,6 +292,18 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     const { id: endpointId, url } = route.endpoint;
     const details = { endpointId, url, state: down === undefined ? 'up' : 'down' };
     this.#components.events.emit('provider.a2a.endpoint.changed', { ...this.#about, reason: down, details });
+    if (!this.#probing) this.#chose();
+  }
+
+  /** Tells when work goes to another endpoint from now on. */
+  #chose(): void {
+    const to = this.#config?.failoverEnabled ? this.#usable([])[0]?.endpoint.id : undefined;
+    const from = this.#chosen;
+    if (to === undefined || to === from) return;
+    this.#chosen = to;
+    if (from === undefined) return;
+    const reason = `work goes to endpoint ${to} instead of ${from} from now on`;
+    this.#components.events.emit('provider.failover.activated', { ...this.#about, reason, details: { from, to } });
   }
 
   #route(endpoint: A2AEndpoint, configured: boolean): Route {

@@ -1,15 +1,20 @@
 import { AcpAgent, type AcpAgentInit } from '../acp/acp-agent.js';
 import type { AcpDescription } from '../acp/description.js';
 import { usesOwnFiles } from '../acp/known-agents.js';
+import { ACP_RULES } from '../acp/permission.js';
 import type { PromptFile } from '../acp/prompt.js';
 import type { MemoryUse } from '../acp/session-pool.js';
 import { Terminals } from '../acp/terminals.js';
 import type { AcpAnswer } from '../acp/turn.js';
 import { Workspace } from '../acp/workspace.js';
+import { ActionGate } from '../approvals/action-gate.js';
+import { Approvals } from '../approvals/approvals.js';
+import { DEFAULT_WORKSPACE } from '../credentials/credential-source.js';
 import type { Child } from '../process/child.js';
 import { logCallback } from '../runtime/callbacks.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import { guardedTerms } from './guarded-terms.js';
+import type { Runtime } from '../runtime/runtime.js';
 import { HOST_LIMITS, type HostLimits } from './host/limits.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
@@ -33,7 +38,12 @@ export interface ACPTask {
 
 export type ACPResult = AcpAnswer;
 
-export type ACPComponents = ProcessComponents & Pick<AcpAgentInit, 'gate' | 'mcpServers'>;
+export interface ACPComponents extends ProcessComponents {
+  /** Decides what the agent may do. Default: files of its own folder, and nothing else. */
+  gate?: ActionGate | undefined;
+  /** The MCP servers that it gets to use. Default: none. */
+  mcpServers?: AcpAgentInit['mcpServers'] | undefined;
+}
 
 /** The conversation of what belongs to none, such as mail. */
 const MAIN = 'main';
@@ -42,6 +52,7 @@ const LIMITS: Partial<HostLimits> = { startMs: 60_000, executeMs: 1_800_000, hea
 
 /** A provider that is a real agent, driven over the Agent Client Protocol in a process of its own. */
 export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACPResult> {
+  readonly type = 'acp';
   readonly #components: ACPComponents;
   readonly #process: ProviderProcess<AcpAgent>;
   #about: Omit<AcpAgentInit, 'terminals' | 'memory'> | undefined;
@@ -50,7 +61,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
   readonly #id: string;
   #limitBytes = Number.POSITIVE_INFINITY;
 
-  constructor(id: string, components: ACPComponents, workspaceId: string) {
+  constructor(id: string, components: ACPComponents, workspaceId = DEFAULT_WORKSPACE) {
     this.#id = id;
     this.#components = components;
     this.#process = new ProviderProcess(components, {
@@ -63,7 +74,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
 
   async init({ auth, mode, fs, ...config }: ACPConfig): Promise<void> {
     await this.terminate();
-    const { lane, gate, mcpServers } = this.#components;
+    const { runtime, lane, gate = ownFilesOnly(runtime), mcpServers = () => [] } = this.#components;
     try {
       const workspace = new Workspace(config.cwd ?? lane.folder);
       const files = fs ?? !usesOwnFiles(config.command, config.args ?? []);
@@ -150,6 +161,11 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
   #memoryOf({ pid }: Child): MemoryUse {
     return { usedBytes: this.#components.memory.bytesOf(pid), limitBytes: this.#limitBytes };
   }
+}
+
+function ownFilesOnly(runtime: Runtime): ActionGate {
+  const rules = ACP_RULES.filter(({ decision }) => decision === 'allow');
+  return new ActionGate({ approvals: new Approvals(runtime), report: () => {} }, { rules });
 }
 
 function isLoginWanted(error: unknown): boolean {

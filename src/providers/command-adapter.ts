@@ -1,5 +1,6 @@
 import { logCallback } from '../runtime/callbacks.js';
 import { guardedTerms } from './guarded-terms.js';
+import { DEFAULT_WORKSPACE } from '../credentials/credential-source.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
 import { LineSession } from './line-session.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
@@ -7,11 +8,12 @@ import { normalizeError } from './provider-errors.js';
 
 /** A provider that is any program which speaks the line protocol, in a process of its own. */
 export class CommandAdapter implements ProviderAdapter<ProcessConfig, unknown, unknown> {
+  readonly type = 'command';
   readonly #components: ProcessComponents;
   readonly #process: ProviderProcess<LineSession>;
   readonly #id: string;
 
-  constructor(id: string, components: ProcessComponents, workspaceId: string) {
+  constructor(id: string, components: ProcessComponents, workspaceId = DEFAULT_WORKSPACE) {
     const { runtime, lane } = components;
     this.#id = id;
     this.#components = components;

@@ -20,7 +20,7 @@ export const MIN_INTERVAL_MS = 5_000;
 export const DEFAULT_INTERVAL_MS = 30_000;
 
 /** What is asked about its health. */
-export type Checked = Pick<ProviderAdapter, 'health' | 'onCrash' | 'onReady'> & {
+export type Checked = Pick<ProviderAdapter, 'type' | 'health' | 'onCrash' | 'onReady'> & {
   /** Is it still being made ready? There is nothing to check then. */
   readonly isStarting?: () => boolean;
 };
@@ -31,7 +31,8 @@ export interface HealthComponents {
 }
 
 export interface CheckedAbout {
-  readonly type: ProviderType;
+  /** Default: what the adapter says that it is. */
+  readonly type?: ProviderType;
   /** Why it is unavailable as it is, so that the first check can wait. Default: it is healthy, and checked at once. */
   readonly unavailable?: string;
 }
@@ -40,7 +41,7 @@ export type TransitionListener = (providerId: string, transition: HealthTransiti
 
 interface Tracked {
   readonly id: string;
-  readonly type: ProviderType;
+  readonly type: ProviderType | undefined;
   readonly adapter: Checked;
   readonly intervalMs: number;
   health: Health;
@@ -71,10 +72,10 @@ export class HealthCoordinator {
   }
 
   /** Begins to check a provider. */
-  register(providerId: string, adapter: Checked, intervalMs: number, about: CheckedAbout): void {
+  register(providerId: string, adapter: Checked, intervalMs: number, about: CheckedAbout = {}): void {
     this.unregister(providerId);
     const now = this.#runtime.now();
-    const { type, unavailable } = about;
+    const { type = adapter.type, unavailable } = about;
     const health = unavailable === undefined ? newHealth('healthy', now) : newHealth('unavailable', now, unavailable);
     const stops = [
       adapter.onCrash?.((crash) => this.crashed(providerId, crash)),

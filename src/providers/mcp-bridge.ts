@@ -54,6 +54,7 @@ const PATIENCE_MS = 4_500;
 export class MCPBridgeAdapter
   implements ProviderAdapter<MCPConfig, MCPToolInvocation | RelayedCall, MCPToolResult | unknown>
 {
+  readonly type = 'mcp';
   readonly #id: string;
   readonly #components: MCPBridgeComponents;
   readonly #crashed: Callbacks<[crash: ProviderCrash]>;

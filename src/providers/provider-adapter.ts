@@ -62,6 +62,8 @@ export interface ProviderCrash {
  *   called at any time, any number of times.
  */
 export interface ProviderAdapter<TConfig = unknown, TExecuteInput = unknown, TExecuteOutput = unknown> {
+  /** What it is reached by, where it knows. */
+  readonly type?: ProviderType;
   init(config: TConfig): Promise<void>;
   health(): Promise<ProviderHealthStatus>;
   execute(input: TExecuteInput, correlationId: string, terms?: ExecuteTerms): Promise<TExecuteOutput>;

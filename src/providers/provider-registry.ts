@@ -288,23 +288,25 @@ export class ProviderRegistry {
     const impediment = wait ? this.#impediment(work) : undefined;
     if (impediment) throw normalizeError(impediment, 'internal', correlationId);
     if (wait) return this.#waiting.wait(work, correlationId, signal, () => select() !== null);
+    const busy = select();
+    if (busy !== null) throw this.#full(busy, correlationId);
     const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
     // What a check is about to say of one that has just come back is worth the moment that it takes.
     await Promise.all(able.map(({ id }) => this.health.checkUnderWay(id)));
     const provider = this.#take(work, correlationId);
     if (provider) return provider;
-    const busy = select();
-    if (busy !== null) {
-      const { concurrencyLimit } = this.#require(busy).registration;
-      const message = `provider "${busy}" works on ${concurrencyLimit} things already`;
-      throw new NormalizedProviderError('PROVIDER_CONCURRENCY_EXCEEDED', message, 'internal', { correlationId });
-    }
     const why = able
       .map((one) => this.#row(one))
       .map(({ id, phase, state, message }) => {
         return `provider "${id}" is ${phase === 'ready' ? state : phase}${message === null ? '' : `: ${message}`}`;
       });
     throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', why.join('; '), 'internal', { correlationId });
+  }
+
+  #full(id: string, correlationId: string): NormalizedProviderError {
+    const { concurrencyLimit } = this.#require(id).registration;
+    const message = `provider "${id}" works on ${concurrencyLimit} things already`;
+    return new NormalizedProviderError('PROVIDER_CONCURRENCY_EXCEEDED', message, 'internal', { correlationId });
   }
 
   /** Lets work that waits go to providers that are back, as far as they have room. */

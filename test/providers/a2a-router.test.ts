@@ -188,14 +188,28 @@ describe('A2ARouterAdapter', () => {
     expect((await adapter.execute(delegation('x'), 'c-3')).endpointId).toBe('mars');
   }, 40_000);
 
-  it('learns from a call that fails to arrive, and does not make it again', async () => {
+  it('goes to the next with a call that did not arrive, once, and says that it does from now on [T-E9]', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
-    const { adapter } = make([mars, moon]);
+    const { adapter, events } = make([mars, moon]);
     await adapter.init(config([mars.endpoint(1), moon.endpoint(2)]));
-    await remotes.shift()!.stop();
-    await expectError(adapter.execute(delegation('x'), 'c-1'), 'PROVIDER_UNAVAILABLE', 'c-1');
-    expect(moon.tasks).toHaveLength(0);
+    const { port } = mars;
+    await mars.stop();
+    const failovers = () => events.filter(({ topic }) => topic === 'provider.failover.activated');
+    expect(failovers()).toEqual([]);
+    expect((await adapter.execute(delegation('x'), 'c-1')).endpointId).toBe('moon');
+    expect(moon.tasks).toHaveLength(1);
     expect((await adapter.execute(delegation('x'), 'c-2')).endpointId).toBe('moon');
+    expect(failovers()).toMatchObject([
+      { provider: 'fleet', providerType: 'a2a', details: { from: 'mars', to: 'moon' } },
+    ]);
+    await mars.start(port);
+    await adapter.health();
+    expect(failovers()[1]).toMatchObject({ details: { from: 'moon', to: 'mars' } });
+    await mars.stop();
+    await moon.stop();
+    await expectError(adapter.execute(delegation('x'), 'c-3'), 'PROVIDER_UNAVAILABLE', 'c-3');
+    await moon.start();
+    await mars.start();
   });
 
   it('stays with the first where failover is off', async () => {

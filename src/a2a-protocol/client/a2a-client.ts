@@ -44,7 +44,7 @@ import { HttpTransport } from './http-transport.js';
 import { type ChosenInterface, chooseInterface, type InterfaceWish } from './interface-choice.js';
 import { JsonRpcTransport } from './json-rpc-transport.js';
 import { type Reach, RemoteEndpoint } from './remote-endpoint.js';
-import { isBroken, wasNotSent } from './remote-errors.js';
+import { isBroken, mayHaveArrived, wasNotSent } from './remote-errors.js';
 import { SimpleTransport } from './simple-transport.js';
 import { type FollowerInit, TaskFollower } from './task-follower.js';
 import { isSend, type StreamedEvent, type Terms, type Transport } from './transport.js';
@@ -348,6 +348,7 @@ export class A2AClient {
   /** A stream that breaks before its first event is begun again only where the agent then knows it for the same. */
   async *#sendStreaming(request: SendMessageRequest, limits: CallLimits): AsyncGenerator<StreamedEvent> {
     const headers = this.#sendHeaders(request);
+    let sent = false;
     for (let attempt = 1; ; attempt++) {
       let begun = false;
       try {
@@ -357,7 +358,10 @@ export class A2AClient {
         }
         return;
       } catch (error) {
-        if (begun || attempt === ATTEMPTS || !this.#mayRepeat('SendStreamingMessage', error)) throw error;
+        sent ||= begun || !wasNotSent(error);
+        if (begun || attempt === ATTEMPTS || !this.#mayRepeat('SendStreamingMessage', error)) {
+          throw sent ? mayHaveArrived(error) : error;
+        }
         await limits.pause(pauseAfter(attempt));
       }
     }
@@ -389,12 +393,14 @@ export class A2AClient {
     }
     const headers = isSend(method) ? this.#sendHeaders(params as SendMessageRequest) : undefined;
     const terms: Terms = { limits, slow, headers };
+    let sent = false;
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#transport.call(method, params, terms);
       } catch (error) {
         if (limits.reason) throw limits.reason;
-        if (attempt === ATTEMPTS || !this.#mayRepeat(method, error)) throw error;
+        sent ||= !wasNotSent(error);
+        if (attempt === ATTEMPTS || !this.#mayRepeat(method, error)) throw sent ? mayHaveArrived(error) : error;
         await limits.pause(pauseAfter(attempt));
       }
     }

@@ -55,6 +55,13 @@ export function wasNotSent(error: unknown): boolean {
   return isBroken(error) && (error as EclipticError).details.sent === false;
 }
 
+/** The same error where an earlier request about the same work may have reached the other side. */
+export function mayHaveArrived(error: unknown): unknown {
+  if (!wasNotSent(error)) return error;
+  const { code, message, details } = error as EclipticError;
+  return new EclipticError(code, message, { ...details, sent: true }, error);
+}
+
 function codeOf(
   rpc: number | undefined,
   reason: string | undefined,

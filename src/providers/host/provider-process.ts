@@ -29,7 +29,8 @@ export interface ProcessConfig {
 
 export interface ProcessComponents extends HostComponents {
   lane: Lane;
-  credentials: CredentialSource;
+  /** Where credentials in its settings come from. Default: there are none. */
+  credentials?: CredentialSource | undefined;
 }
 
 export interface ProcessInit<Session> {
@@ -193,7 +194,7 @@ export class ProviderProcess<Session extends HostedSession> {
   }
 
   async #program({ command, args = [], cwd, env = {} }: ProcessConfig) {
-    const { lane, credentials: source } = this.#components;
+    const { lane, credentials: source = NO_CREDENTIALS } = this.#components;
     const { id: provider, workspaceId: workspace } = this.#init;
     const redactor = this.#redactor;
     const settings = await resolveSettings({ source, provider, workspace, redactor }, env);
@@ -212,6 +213,13 @@ export class ProviderProcess<Session extends HostedSession> {
     throw new EclipticError('PROVIDER_UNAVAILABLE', `${id} has not been started`, { provider: id });
   }
 }
+
+const NO_CREDENTIALS: CredentialSource = {
+  resolve: async (provider, workspace, name) => {
+    const message = `there are no credentials here, so "${name}" of ${provider} is missing`;
+    throw new EclipticError('CREDENTIAL_MISSING', message, { provider, workspace, name });
+  },
+};
 
 /** What ends before it is ready, or never is, must not be waited for. */
 function untilOver<T>(connecting: Promise<T>, child: Child, signal: AbortSignal): Promise<T> {
