@@ -38,6 +38,7 @@ import { PROGRAM, VERSION } from './package.js';
 import { Children } from './process/children.js';
 import { MemoryWatch } from './process/memory-watch.js';
 import { serveRemoteAgents } from './providers/a2a-agent.js';
+import { CredentialConsent } from './providers/credential-consent.js';
 import { watchCredentials } from './providers/credential-watch.js';
 import { Lanes } from './providers/lanes.js';
 import { MCPServers } from './providers/mcp-servers.js';
@@ -153,7 +154,12 @@ export class Host {
     const upstreams = this.#upstreams;
     const { providerEvents: events } = node;
     const agent = (id: string) => node.agents.find((one) => one.id === id);
-    this.#mcpServers = new MCPServers({ runtime, children, memory, providers, events, lanes, upstreams, agent });
+    // A member that may invite is a device of the owner's.
+    const isForeign = (peer: string) => node.network?.peers.get(peer)?.grant?.invite !== true;
+    const consent = new CredentialConsent({ approvals, isForeign });
+    this.#mcpServers = new MCPServers({
+      ...{ runtime, children, memory, providers, events, lanes, upstreams, agent, consent },
+    });
     this.node = node;
     this.control = control;
     this.stopped = new Promise((resolve) => {

@@ -5,6 +5,7 @@ import type { CallWay } from '../mcp/upstream/relay.js';
 import type { UpstreamInit } from '../mcp/upstream/upstream.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
 import { describeError, EclipticError, type ErrorCode } from '../runtime/errors.js';
+import type { CredentialConsent } from './credential-consent.js';
 import { DEFAULT_WORKSPACE } from './failover.js';
 import type { HostComponents } from './host/isolated-provider-host.js';
 import type { Lanes } from './lanes.js';
@@ -22,6 +23,8 @@ export interface MCPServersComponents extends HostComponents {
   upstreams: Upstreams;
   /** The agent of this node that owns what a server offers. */
   agent: (id: string) => Agent | undefined;
+  /** Asked before another person's agent uses the credentials of a server. */
+  consent: CredentialConsent;
 }
 
 /** An MCP server of the configuration. */
@@ -87,10 +90,11 @@ export class MCPServers {
 
   /** Gives calls to the server's provider. What comes of one is what the server said, or why it said nothing. */
   #way(id: string, server: string, laneId: string | undefined): CallWay {
-    const { providers, runtime } = this.#components;
+    const { providers, runtime, upstreams, consent } = this.#components;
     const route = { type: 'mcp', capabilities: [capabilityOf(server)] };
     return async (call) => {
       const { caller, signal, thread = runtime.id() } = call.terms;
+      if (caller.node !== undefined) consent.require(caller, server, upstreams.get(server).credentials);
       try {
         return await providers.execute(route, call, thread, { caller: caller.address, signal, wait: false, laneId });
       } catch (error) {

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { A2ALogEvent } from '../../src/a2a/schemas.js';
+import type { Approval } from '../../src/approvals/approval.js';
 import type { Config } from '../../src/config/schema.js';
 import type { InvocationRecord } from '../../src/mcp/invocation-record.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
@@ -244,6 +245,48 @@ describe('a call of a tool of an MCP server', () => {
       message: 'MCP server "files": no idea',
       details: { upstreamCode: -32_050 },
     });
+  });
+
+  it('by another person’s agent uses the server’s credentials only with an approval for both [T-G7]', async () => {
+    const env = { TOKEN: { credential: 'token' } };
+    running = await ProcessHost.start(
+      {},
+      { mcpServers: { files: server({ env }), plain: server() }, credentials: { keychain: false } },
+    );
+    const { credentials, node } = running.host;
+    const { control } = running;
+    const waiting = () => control.call<Approval[]>('approvals');
+    const decide = async (verdict: string) =>
+      control.call('approvals.decide', { verdict, ids: [(await waiting())[0]!.id] });
+    await credentials.set({ provider: 'files', workspace: 'default', name: 'token' }, 'secret');
+    await healthy('mcp/files', 'mcp/plain');
+    const call = (agent: string, tool = 'files.act') => {
+      const caller = {
+        address: `${agent}@${'b'.repeat(64)}`,
+        node: 'b'.repeat(64),
+        tier: 3,
+        sandboxId: undefined,
+      } as const;
+      return node.mcp.callTool(tool, { do: 'pid' }, { caller });
+    };
+    const refused = { code: 'PROVIDER_POLICY_DENIED' };
+    await expect(call('eve')).rejects.toMatchObject(refused);
+    await expect(call('eve')).rejects.toMatchObject(refused);
+    const [question, ...others] = await waiting();
+    expect(others).toEqual([]);
+    expect(question).toMatchObject({ details: { server: 'files', credentials: ['token'] } });
+    expect(question!.summary).toContain('wants to use MCP server "files" with your credentials (token)');
+    await decide('allow-once');
+    expect(await call('eve')).toMatchObject({ content: [{ type: 'text' }] });
+    await expect(call('eve')).rejects.toMatchObject(refused);
+    await decide('allow-always');
+    for (let n = 0; n < 2; n++) expect(await call('eve')).toMatchObject({ content: [{ type: 'text' }] });
+    // What holds for one agent holds for no other; a server without credentials and the owner's own agents need no word.
+    await expect(call('mallory')).rejects.toMatchObject(refused);
+    await decide('deny');
+    await expect(call('mallory')).rejects.toMatchObject({ ...refused, message: expect.stringContaining('denied it') });
+    expect(await call('mallory', 'plain.act')).toMatchObject({ content: [{ type: 'text' }] });
+    expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
   });
 
   it('that is cancelled leaves the word that it was, and nothing under way', async () => {

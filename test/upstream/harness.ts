@@ -16,6 +16,7 @@ import { Upstreams } from '../../src/mcp/upstream/upstreams.js';
 import { createNode, type EclipticNode } from '../../src/node.js';
 import { Children } from '../../src/process/children.js';
 import { MemoryWatch } from '../../src/process/memory-watch.js';
+import { CredentialConsent } from '../../src/providers/credential-consent.js';
 import { Lanes } from '../../src/providers/lanes.js';
 import { type MCPServerInit, MCPServers } from '../../src/providers/mcp-servers.js';
 import { reportCredentials } from '../../src/records/guarded-events.js';
@@ -93,6 +94,7 @@ export class Upstreaming {
     const { upstreams, lanes } = this;
     const { providers, providerEvents: events } = node;
     const memory = new MemoryWatch(runtime);
+    const consent = new CredentialConsent({ approvals, isForeign: () => true });
     this.#servers = new MCPServers({
       runtime,
       children,
@@ -101,6 +103,7 @@ export class Upstreaming {
       events,
       lanes,
       upstreams,
+      consent,
       agent: () => undefined,
     });
   }

@@ -140,6 +140,16 @@ export class Upstream {
     return this.#offers.tools;
   }
 
+  /** Names of the owner's secrets that a call is made with. */
+  get credentials(): readonly string[] {
+    const { endpoint, secrets = [] } = this.#init;
+    return [
+      ...new Set(credentialsIn(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)),
+      ...(secrets.length > 0 ? ['secrets of its configuration'] : []),
+      ...(this.#login?.isKnown ? ['login'] : []),
+    ];
+  }
+
   /** Why it cannot be asked anything at present, if it cannot. */
   get absence(): EclipticError | undefined {
     const { subject, state } = this.#keeper;

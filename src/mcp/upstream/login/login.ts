@@ -64,6 +64,11 @@ export class Login implements AuthProvider {
   }
 
   /** What to say where the server works, but refused something that a further login may grant. */
+  /** Has its user logged in? */
+  get isKnown(): boolean {
+    return this.#credentials.tokens !== undefined;
+  }
+
   get complaint(): string | undefined {
     return this.#wanting === undefined ? undefined : `${this.#wanting}; log in with: ${this.#command}`;
   }
