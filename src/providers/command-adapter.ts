@@ -1,6 +1,6 @@
+import { DEFAULT_WORKSPACE } from '../credentials/credential-source.js';
 import { logCallback } from '../runtime/callbacks.js';
 import { guardedTerms } from './guarded-terms.js';
-import { DEFAULT_WORKSPACE } from '../credentials/credential-source.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from './host/provider-process.js';
 import { LineSession } from './line-session.js';
 import type { ExecuteTerms, ProviderAdapter, ProviderCrash, ProviderHealthStatus } from './provider-adapter.js';
