@@ -30,6 +30,9 @@ export function watchCredentials({ runtime, credentials, providers }: Credential
           'a provider did not start with its credentials',
         );
       });
-    } else if (!well || kind !== 'rotated') providers.health.checkNow(provider);
+    } else if (!well || kind !== 'rotated') {
+      // A check that is under way may have begun with the value of before.
+      void providers.health.checkUnderWay(provider).then(() => providers.health.checkNow(provider));
+    }
   });
 }
