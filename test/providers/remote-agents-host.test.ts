@@ -45,7 +45,7 @@ function reached({ url, credentials, name }: RemoteAgent, more = {}) {
 }
 
 describe('an agent with remote agents behind its name', () => {
-  it('answers requests and tasks through the first that is there, and the next when it is not', async () => {
+  it('answers requests and tasks through the first that is there, and the next when it is not [T-E9]', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
     const { sun, host, events } = await startHost({ fleet: { a2a: [reached(mars), reached(moon)] } });
     expect(await sun.request('fleet', 'dig')).toBe('mars did dig');
@@ -66,7 +66,6 @@ describe('an agent with remote agents behind its name', () => {
     const answered = await client.send({ message: 'that one', taskId: asked.task.id });
     expect(JSON.stringify(answered)).toContain('you said that one');
     await mars.stop();
-    await expect(sun.request('fleet', 'dig')).rejects.toMatchObject({ code: 'PROVIDER_UNAVAILABLE', retryable: true });
     expect(await sun.request('fleet', 'dig')).toBe('moon did dig');
     expect(events.filter(({ details }) => details?.state === 'down')).toMatchObject([
       { topic: 'provider.a2a.endpoint.changed', provider: 'fleet', details: { endpointId: 'mars' } },
