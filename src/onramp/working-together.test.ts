@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { bodiesIn, Client, startOnramp } from '../../test/onramp-fixture.js';
 import { stateMethods } from '../control/state-methods.js';
+import { PLANETARY_ROSTER } from '../orchestrator/planetary-roster.js';
+import { vacancyOf } from '../orchestrator/self-description.js';
 
 async function pair() {
   const nodes = new Nodes();
@@ -67,6 +69,28 @@ describe('tasks between members', () => {
     expect(await bob.call('mesh_lookup', { id })).toContain('(done): Review it');
     expect(bodiesIn(await alice.call('mesh_lookup', { id }))).toEqual(['looks good']);
     await expect(carol.call('mesh_lookup', { id })).rejects.toMatchObject({ code: 'RECEIPT_NOT_FOUND' });
+  });
+
+  it('are refused by an agent without a worker, on either node, and mesh_peers lists such agents last, in one line [T-A2]', async () => {
+    const { nodes, here, there, alice } = await pair();
+    for (const { node } of [here, there]) {
+      for (const { id, capabilities } of PLANETARY_ROSTER) node.agent({ id, capabilities, vacancy: vacancyOf(id) });
+    }
+    await nodes.runtime.advance(2_000);
+    const peers = await alice.call('mesh_peers');
+    const lines = peers.split('\n');
+    expect(lines[1]).toMatch(/^bob@laptop \[/);
+    expect(lines.at(-1)).toMatch(/^Unstaffed, .* refuse requests and tasks: sun, mercury, .* and 12 more\.$/);
+    expect(peers.length).toBeLessThan(1_000);
+    for (const to of ['enceladus', 'enceladus@laptop', 'security.review']) {
+      const refused = alice.call('mesh_task', { action: 'offer', to, title: 'Security review of src/auth.ts' });
+      await expect(refused).rejects.toMatchObject({
+        code: 'NO_WORKER',
+        message: expect.stringContaining('"agents": { "enceladus": { "module": "./enceladus.js" } } in ecliptic.json'),
+      });
+    }
+    const asked = alice.call('mesh_send', { to: 'enceladus', text: 'Is it safe?', needs: 'reply' });
+    await expect(asked).rejects.toMatchObject({ code: 'NO_WORKER' });
   });
 
   it('go to whoever has the capability, and come back with a reason when declined or countered', async () => {
