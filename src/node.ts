@@ -5,6 +5,7 @@ import { A2AObservability, type A2AObservabilityInit, callbackReport } from './a
 import { Policy } from './a2a/policy.js';
 import type { Carrier } from './a2a/ports.js';
 import { AgentRegistry } from './a2a/registry.js';
+import { CALLER_PROTOCOL } from './a2a/registry-index.js';
 import { A2ARouter, type A2ARouterInit } from './a2a/router.js';
 import { traceRouting } from './a2a/routing-spans.js';
 import type { A2AEnvelope, SandboxRoutingConfig, StateRules, TierRoutingConfig } from './a2a/schemas.js';
@@ -85,7 +86,7 @@ export interface Records {
 }
 
 /** Outside callers that may have an agent here. */
-const OWNER_MAIL = { fetchesMail: true, protocols: [mailProtocol('polls')] };
+const OWNER_MAIL = { fetchesMail: true, protocols: [mailProtocol('polls'), CALLER_PROTOCOL] };
 const MAX_CALLERS = 10_000;
 
 /** One node of the mesh: its agents, and the parts that carry messages between them. */
@@ -301,7 +302,7 @@ export class EclipticNode {
     const about =
       name === OWNER
         ? { description: 'The person who runs this node.', tier: 0 as const, ...OWNER_MAIL }
-        : { description: 'An outside caller.', tier: 3 as const };
+        : { description: 'An outside caller.', tier: 3 as const, protocols: [CALLER_PROTOCOL] };
     return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
   }
 

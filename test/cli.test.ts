@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -11,7 +12,9 @@ import type { Decision } from '../src/a2a/policy.js';
 import type { A2AEnvelope, A2ALogEvent, AgentCard, RoutingResult } from '../src/a2a/schemas.js';
 import { ControlClient } from '../src/control/client.js';
 import type { AgentRow } from '../src/control/methods.js';
+import type { ProposalEvent } from '../src/control/negotiation-methods.js';
 import { PLANETARY_ROSTER } from '../src/orchestrator/planetary-roster.js';
+import type { RunView } from '../src/orchestrator/ralph/run-news.js';
 import type { EclipticError } from '../src/runtime/errors.js';
 import { ECHO, echoing } from './echo-agents.js';
 import { BIN, ROOT } from './source-files.js';
@@ -221,12 +224,14 @@ describe('the commands of a running node', () => {
       expect(JSON.parse(stdout)).toMatchObject({ echo: 'by pipe' });
     });
 
-    it('waits as long as it was told to', async () => {
+    it('waits as long as it was told to, in milliseconds or with a unit [T-B9]', async () => {
       const args = ['request', '--as', 'sun', '--to', 'slow', '1'];
       expect(await ecliptic([...args, '--timeout', '20'])).toMatchObject({
         code: 1,
         stderr: startingWith('REQUEST_TIMEOUT'),
       });
+      expect(await ecliptic([...args, '--timeout', '0.02s'])).toMatchObject({ code: 1 });
+      expect(await ecliptic([...args, '--timeout', '5m', '--json'])).toMatchObject({ code: 0, stdout: '"done"\n' });
       expect(await ecliptic([...args, '--timeout', '4000000000', '--json'])).toEqual({
         code: 0,
         stdout: '"done"\n',
@@ -247,7 +252,9 @@ describe('the commands of a running node', () => {
       expect(result).toMatchObject({ path: 'broadcast', broadcast: { recipients: others, delivered: 3, failed: 0 } });
     });
 
-    it('says from whom it was withheld and why', async () => {
+    it('says from whom it was withheld and why, and counts no caller from outside [T-B9]', async () => {
+      // Makes the owner a member.
+      await client.call('propose', { to: 'mars', description: 'count' });
       const { stdout } = await ecliptic(['broadcast', '--as', 'mercury', '1']);
       expect(stdout).toMatch(/^3 of 25 agents have it; withheld from 22 \(22 TIER_VIOLATION\), failed for 0$/m);
     });
@@ -267,6 +274,29 @@ describe('the commands of a running node', () => {
       expect(envelopes.map(({ recipient }) => recipient)).toEqual(['mars', 'venus']);
     });
 
+    it('shows that of a proposal, a run or a durable message by their ids [T-B9]', async () => {
+      const events: ProposalEvent[] = [];
+      await client.call('propose', { to: 'mars', description: 'talk' }, (event) => events.push(event as ProposalEvent));
+      const [first] = events;
+      const { proposalId } = (first as Exclude<ProposalEvent, { event: 'progress' }>).proposal;
+      const proposed = await json<A2AEnvelope[]>(['thread', proposalId, '--json']);
+      expect(proposed.map(({ type }) => type)).toContain('task-proposal');
+      const plan = 'name: threads\ntasks: [{ id: only, description: Do it., agent: mars }]';
+      const { id } = await client.call<RunView>('run.start', { text: plan, file: join(home, 'threads.yaml') });
+      await client.call('run.follow', { id });
+      const ran = await json<A2AEnvelope[]>(['thread', id, '--json']);
+      expect(ran).toContainEqual(expect.objectContaining({ type: 'task-proposal', recipient: 'mars' }));
+      const payload = { kept: 'for hanging' };
+      const { messageId } = await client.call<RoutingResult>('send', {
+        as: 'sun',
+        to: 'broken',
+        payload,
+        durable: true,
+      });
+      const { stdout } = await ecliptic(['thread', messageId!]);
+      expect(stdout).toMatch(/sun +broken +notification +\{"kept":"for hanging"\}/);
+    });
+
     it('says so when there is none', async () => {
       expect(await ecliptic(['thread', 'unknown'])).toMatchObject({ code: 0, stdout: startingWith('no messages') });
       expect(await json(['thread', 'unknown', '--json'])).toEqual([]);
@@ -284,6 +314,47 @@ describe('the commands of a running node', () => {
       const prometheus = await ecliptic(['metrics', '--prometheus']);
       expect(prometheus).toMatchObject({ code: 0, stdout: startingWith('# HELP ecliptic_') });
       expect(prometheus.stdout).toMatch(/^ecliptic_messages_sent_total\{type="notification"\} [1-9]\d*$/m);
+    });
+  });
+
+  describe('run', () => {
+    const plan = 'name: shown\ntasks: [{ id: only, description: Say it., agent: mars }]';
+
+    it('prints each task’s result, and takes a shortened id [T-B3 T-B4]', async () => {
+      writeFileSync(join(home, 'shown.yaml'), plan);
+      const { code, stdout } = await ecliptic(['run', 'shown.yaml']);
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^only:\n {2}\{\n {4}"id": "mars",$/m);
+      expect(stdout).toMatch(/^done: 1 done$/m);
+      const [latest] = await json<RunView[]>(['runs', '--json']);
+      const id = latest!.id;
+      expect(await json<RunView>(['run', 'show', id.slice(0, -2), '--json'])).toMatchObject({ id, status: 'done' });
+      expect(await ecliptic(['run', 'show', 'nonsense'])).toMatchObject({ stderr: startingWith('RUN_NOT_FOUND') });
+    });
+  });
+
+  describe('a shortened id', () => {
+    it('of a message finds its receipt, and is refused with the candidates where several begin so [T-B4]', async () => {
+      const send = () => client.call<RoutingResult>('send', { as: 'sun', to: 'venus', payload: 1, durable: true });
+      const ids = [(await send()).messageId!, (await send()).messageId!];
+      const short = ids[1]!.slice(0, -1);
+      const same = short === ids[0]!.slice(0, -1);
+      const receipt = await ecliptic(['receipt', same ? ids[1]! : short, '--json']);
+      expect(JSON.parse(receipt.stdout)).toMatchObject({ id: ids[1] });
+      const ambiguous = await ecliptic(['receipt', ids[0]!.slice(0, 4)]);
+      expect(ambiguous).toMatchObject({ code: 1, stderr: startingWith('AMBIGUOUS_ID: several ids begin with') });
+      for (const id of ids) expect(ambiguous.stderr).toContain(id);
+    });
+
+    it('of a task finds it [T-B4]', async () => {
+      const response = await fetch(`${node.ready.http}/a2a/tasks/send`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${node.ready.token}` },
+        body: JSON.stringify({ message: 'hello', agentId: 'mars' }),
+      });
+      const { id } = (await response.json()) as { id: string };
+      const { stdout } = await ecliptic(['task', id.slice(0, -2)]);
+      expect(stdout).toMatch(new RegExp(`^${id} `));
     });
   });
 
@@ -337,10 +408,38 @@ describe('the commands of a running node', () => {
     it.each([[[]], [['--json']]])('follows events with %j until Ctrl-C, which is no failure', async (flags) => {
       const tail = await startTail(flags);
       const line = await tail.firstAfter(() => client.call('send', { as: 'sun', to: 'mars', payload: 1 }));
-      if (flags.length > 0) expect(JSON.parse(line)).toMatchObject({ sender: 'sun', recipient: 'mars' });
-      else expect(line).toMatch(/^\d\d:\d\d:\d\d\.\d{3} {2}\S+ +sun → mars +notification/);
+      if (flags.length > 0) expect(JSON.parse(line)).toMatchObject({ sender: 'sun', recipient: 'mars', payload: 1 });
+      else expect(line).toMatch(/^\d\d:\d\d:\d\d\.\d{3} {2}sun → mars +notification +1$/);
       tail.child.kill('SIGINT');
       expect(await tail.finished).toMatchObject({ code: 0, stderr: '' });
+    });
+
+    it('shows one line for each message, with its payload, and one for a refusal [T-B3]', async () => {
+      const tail = await startTail([]);
+      await tail.firstAfter(() => client.call('send', { as: 'sun', to: 'venus', payload: 'begin' }));
+      await client.call('request', { as: 'sun', to: 'mars', payload: { ask: 'once' } });
+      await client.call('send', { as: 'mercury', to: 'mars', payload: 1 }).catch(() => {});
+      await client.call('send', { as: 'sun', to: 'venus', payload: 'x'.repeat(2_000) });
+      const end = () => tail.lines.findIndex((line) => line.includes('over 1 kB'));
+      while (end() < 0) await once(tail.child.stdout!, 'data');
+      const lines = tail.lines.filter((line) => !line.includes('"begin"')).map((line) => line.slice(14));
+      expect(lines).toEqual([
+        expect.stringMatching(/^sun → mars +request +\{"ask":"once"\}$/),
+        expect.stringMatching(/^mars → sun +response +\{"id":"mars",.{60,80}…$/),
+        expect.stringMatching(/^mercury → mars +notification +TIER_VIOLATION: /),
+        expect.stringMatching(/^sun → venus +notification +\(over 1 kB; see: ecliptic log\)$/),
+      ]);
+      tail.child.kill('SIGINT');
+      await tail.finished;
+    });
+
+    it('refuses a type that no event has, and lists those that there are [T-B3]', async () => {
+      expect(await ecliptic(['tail', '--type', 'bogus'])).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(
+          /^USAGE: there are no events of type "bogus"; there are message-sent, .*security/,
+        ),
+      });
     });
 
     it('passes on every event of a kind', async () => {
@@ -468,7 +567,11 @@ describe('the commands of a running node', () => {
       expect(JSON.parse(program.stderr)).toMatchObject({ error: { code: error, message: expect.any(String) } });
     });
 
-    it('says what to do about it where there is something to do', async () => {
+    it('says what to do about it where there is something to do [T-G5]', async () => {
+      const untold = await ecliptic(['tell', 'vulcan', 'hello']);
+      expect(untold).toMatchObject({ code: 1, stderr: startingWith('AGENT_NOT_FOUND: no agent is called "vulcan"') });
+      expect(untold.stderr).toContain('ecliptic agents');
+      expect(untold.stderr).not.toContain('mesh_');
       expect((await ecliptic(['card', 'vulcan'])).stderr).toContain('ecliptic agents');
       expect((await ecliptic(['up'])).stderr).toContain('ecliptic down');
     });
@@ -601,7 +704,36 @@ describe('wrong usage', () => {
   });
 });
 
+describe('a mistake', () => {
+  it.each<[string[], string]>([
+    [['send', '--as', 'sun', '--to', 'mars'], 'JSON is missing; usage: ecliptic send '],
+    [['agents', 'all'], '"all" is one word too many; usage: ecliptic agents'],
+    [['thread'], 'ID is missing'],
+    [['hook'], '--client is missing'],
+    [['hook', '--client', 'codex'], '--event is missing'],
+    [['run', 'show'], 'ID is missing'],
+    [['swarm', 'show', '--capability', 'drawing'], 'ID is missing'],
+    [['peers', 'remove'], 'KEY is missing'],
+    [['lanes', 'frob', 'x'], '"frob" is not one of close, open'],
+    [['agents', '--tier', '9'], '--tier is 0, 1, 2 or 3, not "9"'],
+    [['send', '--as', 'sun', '--to', 'mars', 'hello'], `'"hello"'`],
+    [['request', '--as', 'sun', '--to', 'mars', '--timeout', 'soon', '1'], '90s'],
+  ])('of %j says which word, and how it goes [T-B9 T-G5]', async (args, said) => {
+    const { code, stderr } = await run(args);
+    expect(code).toBe(args[0] === 'hook' ? 1 : 2);
+    expect(stderr).toContain(said);
+    expect(stderr).not.toContain('undefined');
+    expect(stderr).not.toContain('USAGE: usage:');
+  });
+});
+
 describe('help', () => {
+  it('of one command is its own [T-B9]', async () => {
+    const { code, stdout } = await run(['help', 'send']);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: (await run(['send', '--help'])).stdout });
+    expect(await run(['help', 'frob'])).toMatchObject({ code: 2, stderr: startingWith('USAGE: there is no command') });
+  });
+
   it.each([[[]], [['help']], [['--help']], [['-h']]])('with %j names every command', async (args) => {
     const { code, stdout } = await run(args);
     expect(code).toBe(0);
@@ -635,11 +767,12 @@ describe('without a running node', () => {
     ['thread', 'T'],
     ['metrics'],
     ['policy', '--from', 'sun', '--to', 'mars'],
-  ])('%s says so and how to start one', async (...args) => {
+  ])('%s says so, where it looked, and how to start one [T-B1]', async (...args) => {
     const { code, stdout, stderr } = await run(args);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/^NO_NODE: /);
     expect(stderr).toContain('ecliptic up');
+    expect(stderr).toContain(join(folder, '.local', 'state', 'ecliptic'));
     const program = await run([...args, '--json']);
     expect(JSON.parse(program.stderr)).toMatchObject({
       error: { code: 'NO_NODE' },
@@ -647,8 +780,11 @@ describe('without a running node', () => {
     });
   });
 
-  it('the commands leave no folder behind', async () => {
-    await run(['agents', '--data', join(folder, 'data')]);
+  it('the commands leave no folder behind, and name the one that they were given [T-B1]', async () => {
+    const data = join(folder, 'data');
+    const { stderr } = await run(['agents', '--data', data]);
+    expect(stderr).toContain(`(data folder ${data})`);
+    expect(stderr).toContain(`ecliptic up --data ${data}`);
     expect(existsSync(join(folder, 'data'))).toBe(false);
   });
 });
@@ -678,6 +814,41 @@ describe('up', () => {
     expect(lines[0]).toMatch(new RegExp(`is up with 21 agents \\(process ${child.pid}\\)$`));
     child.kill('SIGINT');
     expect(await finished).toMatchObject({ code: 0 });
+  });
+
+  it('names a taken port, the folder and agents that exist, serves a page, and keeps the token out of logs [T-B1 T-B2 T-A17]', async () => {
+    writeAll(folder, {
+      'ecliptic.json': '{ "roster": false, "agents": { "ada": { "tier": 0 }, "bob": { "tier": 0 } } }',
+    });
+    const blocker = createServer();
+    await once(blocker.listen(0, '127.0.0.1'), 'listening');
+    const { port } = blocker.address() as AddressInfo;
+    const data = join(folder, 'my data');
+    const child = launch(['up', '--data', data, '--port', String(port), '--log', 'debug'], {
+      folder,
+      children: started,
+    });
+    const finished = finish(child);
+    const shown = (await linesUntil(child, 'Ctrl-C')).join('\n');
+    blocker.close();
+    expect(shown).toContain(`${port} is taken by another program`);
+    expect(shown).toContain(`npx ecliptic agents --data '${data}'`);
+    expect(shown).toContain(`npx ecliptic send --as ada --to bob '{"hello":"bob"}' --data '${data}'`);
+    expect(shown).not.toMatch(/\b(sun|mars)\b/);
+    const card = /card +(http\S+)/.exec(shown)![1]!;
+    const mcp = /mcp +(http\S+)/.exec(shown)![1]!;
+    expect((await fetch(card)).status).toBe(200);
+    expect((await fetch(mcp)).status).toBe(401);
+    const page = await fetch(new URL('/', card));
+    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8']);
+    const text = await page.text();
+    expect(text).toContain(card);
+    expect(text).toContain(mcp);
+    expect((await fetch(new URL('/secret?code=hidden-code', card))).status).toBe(401);
+    child.kill('SIGINT');
+    const { stdout, stderr } = await finished;
+    expect(`${stdout}${stderr}`).not.toMatch(/ecl_[0-9a-f]{8}/);
+    expect(stderr).not.toContain('hidden-code');
   });
 
   it('keeps its folder and its socket to its owner', async () => {
@@ -1034,6 +1205,7 @@ interface RunningNode {
     readonly data: string;
     readonly pid: number;
     readonly http: string;
+    readonly token: string;
     readonly agents: number;
     readonly failed: readonly { agent: string; code: string; message: string }[];
   };

@@ -56,7 +56,7 @@ export class Broadcaster {
     const here: RegistryEntry[] = [];
     const elsewhere: RegistryEntry[] = [];
     for (const target of registry.entries()) {
-      if (target === source) continue;
+      if (target === source || target.isCaller) continue;
       counts.recipients++;
       const decision = policy.judge(envelope, source, target, false);
       if (!decision.allowed) {

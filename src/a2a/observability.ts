@@ -91,6 +91,14 @@ export class A2AObservability {
     return this.#stream.subscribe(listener);
   }
 
+  /** As `subscribe`; the event that tells of a message's delivery comes with its payload, unless that is large. */
+  subscribeWithPayload(listener: (event: A2ALogEvent, payload?: unknown) => void): () => void {
+    return this.#stream.subscribe((event, record) => {
+      const whole = record instanceof RoutingRecord && event.type === 'routing-decision';
+      listener(event, whole ? record.payload : undefined);
+    });
+  }
+
   /** As `subscribe`, but for messages that were delivered within one tier: those are most of what happens. */
   subscribeToUnusual(listener: (event: A2ALogEvent) => void): () => void {
     return this.#stream.subscribe(listener, (record) => !(record instanceof RoutingRecord) || record.crossesTiers);

@@ -3,6 +3,9 @@ import type { Mailbox } from './mailbox.js';
 import type { Party } from './policy.js';
 import type { AgentCard, AgentTier } from './schemas.js';
 
+/** On the card of an agent that stands for a caller from outside: the operator, or an A2A client. */
+export const CALLER_PROTOCOL = 'ecliptic/caller';
+
 /** A registered agent: its card, what policy sees of it, and, for a local one that listens, its mailbox. */
 export class RegistryEntry implements Party {
   readonly address: string;
@@ -13,6 +16,8 @@ export class RegistryEntry implements Party {
   tier: AgentTier;
   sandboxId: string | undefined;
   mailbox: Mailbox | undefined;
+  /** Stands for a caller from outside, which broadcasts do not reach. */
+  isCaller: boolean;
   /** False once the agent was taken off the registry. */
   registered = true;
 
@@ -24,12 +29,14 @@ export class RegistryEntry implements Party {
     this.tier = card.tier;
     this.sandboxId = card.sandboxId;
     this.mailbox = undefined;
+    this.isCaller = card.protocols.includes(CALLER_PROTOCOL);
   }
 
   replaceCard(card: AgentCard): void {
     this.card = card;
     this.tier = card.tier;
     this.sandboxId = card.sandboxId;
+    this.isCaller = card.protocols.includes(CALLER_PROTOCOL);
   }
 }
 

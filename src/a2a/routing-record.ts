@@ -33,6 +33,11 @@ export class RoutingRecord {
     this.latency = latency;
   }
 
+  /** What the message said; undefined where it was too large to be remembered. */
+  get payload(): unknown {
+    return ValidEnvelope.weightOf(this.envelope) === 0 ? undefined : this.envelope.payload;
+  }
+
   /** Is its sender on this node? */
   get sent(): boolean {
     return this.source.node === undefined;

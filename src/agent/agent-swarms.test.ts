@@ -23,6 +23,29 @@ function worker(node: EclipticNode, id: string, capabilities: string[], done: st
 }
 
 describe('agent.swarm', () => {
+  it('tells workers of sub-tasks without a description what to do, and hands them earlier results [T-B6]', async () => {
+    const node = await start();
+    const told: string[] = [];
+    for (const [id, capability] of [
+      ['ann', 'writing'],
+      ['bob', 'drawing'],
+    ] as const) {
+      node.agent({ id, capabilities: [capability] }).onTask((task) => {
+        told.push(task.text);
+        return `${capability} with ${JSON.stringify(task.results)}`;
+      });
+    }
+    const { results } = await node.agent({ id: 'sun' }).swarm('A picture book', {
+      capabilities: ['drawing', 'writing'],
+      plan: [
+        { id: 'story', requiredCapabilities: ['writing'] },
+        { id: 'cover', requiredCapabilities: ['drawing'], dependsOn: ['story'] },
+      ],
+    }).result;
+    expect(told).toEqual(['story: A picture book', 'cover: A picture book']);
+    expect(results).toEqual({ story: 'writing with {}', cover: 'drawing with {"story":"writing with {}"}' });
+  });
+
   it('does one sub-task for each capability, and gives all results [R8.2 R8.6]', async () => {
     const node = await start();
     const sun = node.agent({ id: 'sun' });

@@ -123,6 +123,19 @@ export class AgentTask {
     return textOf(this.message);
   }
 
+  /** What the work was given besides its text: the `input` of a proposal, a plan's task or a swarm's sub-task. */
+  get input(): unknown {
+    return this.message.parts.find(({ data }) => data !== undefined)?.data;
+  }
+
+  /** Of a task in a plan or a swarm, the results of the tasks that it depends on, by their ids. */
+  get results(): Readonly<Record<string, unknown>> {
+    const { input } = this;
+    if (typeof input !== 'object' || input === null || !('results' in input)) return {};
+    const { results } = input;
+    return typeof results === 'object' && results !== null ? (results as Record<string, unknown>) : {};
+  }
+
   /** Aborted when the caller cancels, or nobody waits any longer. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();

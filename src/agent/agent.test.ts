@@ -273,6 +273,16 @@ describe('asking', () => {
     expect(await alice.request('bob', 'later')).toEqual({ late: true });
   });
 
+  it('have an answer of no type, until the caller names one [T-B7]', async () => {
+    const { node } = await start();
+    node.agent({ id: 'bob' }).onRequest(() => 'a text');
+    const alice = node.agent({ id: 'alice' });
+    // @ts-expect-error: an answer is unknown; that it is a number was only hoped
+    const hoped: number = await alice.request('bob', 1);
+    const named: string = await alice.request<string>('bob', 1);
+    expect([hoped, named]).toEqual(['a text', 'a text']);
+  });
+
   it('resolves with null when the handler returned nothing', async () => {
     const { alice, bob } = await start(['alice', 'bob']);
     bob.onRequest(() => undefined);

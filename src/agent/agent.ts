@@ -204,14 +204,14 @@ export class Agent {
     return this.send(BROADCAST, payload, options);
   }
 
-  /** Sends a request and waits for the answer. */
-  request<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): Promise<T> {
-    return this.#conversations.request(to, payload, options) as Promise<T>;
+  /** Sends a request and waits for the answer, which is unknown unless the caller says what it expects: `request<Answer>(…)`. */
+  request<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): Promise<NoInfer<T>> {
+    return this.#conversations.request(to, payload, options) as Promise<NoInfer<T>>;
   }
 
   /** Sends a request whose answer is read as it comes. Leaving the loop tells the other side to stop. */
-  stream<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): StreamReader<T> {
-    return this.#conversations.stream(to, payload, options) as StreamReader<T>;
+  stream<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): StreamReader<NoInfer<T>> {
+    return this.#conversations.stream(to, payload, options) as StreamReader<NoInfer<T>>;
   }
 
   /** Sends everything an iterable yields as one stream, no faster than the other side reads it. */
@@ -259,10 +259,10 @@ export class Agent {
   }
 
   /** What this agent kept under that name, with `message.commit({ keep: … })`. */
-  async kept<T = unknown>(name: string): Promise<T | undefined> {
+  async kept<T = unknown>(name: string): Promise<NoInfer<T> | undefined> {
     const mail = this.#components.mail();
     if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node has no store to keep anything in');
-    return (await mail.kept(this.id, name)) as T | undefined;
+    return (await mail.kept(this.id, name)) as NoInfer<T> | undefined;
   }
 
   /** Offers a tool under `agent.name` to everyone who may use this agent's tools. */

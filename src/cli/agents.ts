@@ -1,6 +1,7 @@
 import type { AgentRow } from '../control/methods.js';
 import { vacancyOf } from '../orchestrator/self-description.js';
 import type { Command } from './command.js';
+import { usage } from './output.js';
 import { numeric } from './payload.js';
 
 export const command: Command = {
@@ -16,6 +17,7 @@ export const command: Command = {
   async run({ connect, values, output }) {
     const { capability, sandbox } = values;
     const tier = numeric(values, 'tier');
+    if (tier !== undefined && ![0, 1, 2, 3].includes(tier)) throw usage(`--tier is 0, 1, 2 or 3, not "${values.tier}"`);
     const client = await connect();
     const rows = await client.call<AgentRow[]>('agents', { capability, sandbox, tier });
     output.table(

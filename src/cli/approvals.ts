@@ -1,6 +1,6 @@
 import { type Approval, type Verdict, VerdictSchema } from '../approvals/approval.js';
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 const DONE: Readonly<Record<Verdict, string>> = {
   'allow-once': 'allowed, this once',
@@ -24,7 +24,7 @@ export const command: Command = {
     const [word, ...ids] = words;
     const { data: verdict } = VerdictSchema.safeParse(word);
     if (word !== undefined && (verdict === undefined || ids.length === 0)) {
-      throw usage(`usage: ecliptic ${command.usage}`);
+      throw misuse(command, words);
     }
     const client = await connect();
     if (verdict !== undefined) {

@@ -2,23 +2,27 @@ import type { CallToolResult } from '@modelcontextprotocol/server';
 import { markedCode } from '../mcp/failure.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Command } from './command.js';
-import { numeric, readPayload } from './payload.js';
+import { durationOrMs, readPayload } from './payload.js';
 
 export const command: Command = {
   summary: 'call a tool and print its result',
-  usage: 'call AGENT.TOOL [JSON] [--as AGENT] [--timeout MS]',
+  usage: 'call AGENT.TOOL [JSON] [--as AGENT] [--timeout TIME]',
   options: { as: { type: 'string' }, timeout: { type: 'string' } },
   optionHelp: [
     ['--as AGENT', 'the caller: an agent of this node (default: you, the operator)'],
-    ['--timeout MS', 'how long to wait (default: what the tool allows)'],
+    ['--timeout TIME', 'how long to wait: 5000 (ms), 5s, 2m (default: what the tool allows)'],
     ['JSON', 'the arguments, an object (default: {}); - reads it from standard input'],
   ],
   words: [1, 2],
-  examples: [`ecliptic call mars.build '{"target":"login"}'`, 'ecliptic call venus.palette --json'],
+  examples: [
+    `ecliptic call mars.build '{"target":"login"}'`,
+    'ecliptic call mars@3f9a.describe   # a tool on another node; its key may be shortened',
+    'ecliptic call venus.palette --json',
+  ],
   async run({ connect, values, words, output }) {
     const { as } = values;
     const [tool, json = '{}'] = words;
-    const timeoutMs = numeric(values, 'timeout');
+    const timeoutMs = durationOrMs(values, 'timeout');
     const args = await readPayload(json);
     const client = await connect();
     const result = await client.call<CallToolResult>('call', { tool, arguments: args, as, timeoutMs }, (event) => {

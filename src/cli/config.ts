@@ -1,7 +1,7 @@
 import { loadConfig } from '../config/load.js';
 import { configJsonSchema } from '../config/schema.js';
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 export const command: Command = {
   summary: 'check a configuration file, or print its JSON Schema',
@@ -11,7 +11,7 @@ export const command: Command = {
   async run({ words, env, output }) {
     const [action, file] = words;
     if (action === 'schema' && file === undefined) return output.line(JSON.stringify(configJsonSchema(), null, 2));
-    if (action !== 'check') throw usage(`usage: ecliptic ${command.usage}`);
+    if (action !== 'check') throw misuse(command, words);
     const loaded = loadConfig(file ?? env.ECLIPTIC_CONFIG, process.cwd());
     const agents = Object.keys(loaded.config.agents ?? {}).length;
     output.value({ ok: true, file: loaded.file ?? null, agents }, () =>

@@ -1,5 +1,6 @@
 import type { CredentialRow } from '../credentials/credentials.js';
 import type { Command } from './command.js';
+import { misuse } from './misuse.js';
 import { usage } from './output.js';
 import { duration } from './payload.js';
 import { readSecret } from './secret-input.js';
@@ -48,7 +49,7 @@ export const command: Command = {
     } else if (verb === 'revoke' && provider !== undefined) {
       const row = await (await connect()).call<CredentialRow>('credentials.revoke', { provider, name, workspace });
       output.value(row, () => `The credential ${described(row)} is revoked.`);
-    } else throw usage(`usage: ecliptic ${command.usage}`);
+    } else throw misuse(command, words);
   },
 };
 

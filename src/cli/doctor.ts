@@ -1,13 +1,14 @@
-import type { Diagnosis } from '../control/network-methods.js';
+import type { Diagnosis, Probing } from '../control/network-methods.js';
 import type { TestedRow } from '../onramp/wake/wakes.js';
 import { VERSION } from '../package.js';
+import type { Finding } from '../peers/network.js';
 import type { Command, Invocation } from './command.js';
-import { usage } from './output.js';
+import { printable, usage } from './output.js';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'problem ' } as const;
 
 export const command: Command = {
-  summary: 'say what is reachable, what is not, and why',
+  summary: 'say what is reachable, what is not, and why; ends with 1 when there is a problem',
   usage: 'doctor [--wake [NAME...]] [--within SECONDS]',
   words: [0, 100],
   options: { wake: { type: 'boolean' }, within: { type: 'string' } },
@@ -22,20 +23,27 @@ export const command: Command = {
     if (words.length > 0) throw usage('names go with --wake');
     const client = await connect();
     const { version, node, pid } = client.server;
-    const diagnosis = await client.call<Diagnosis>('doctor');
-    const findings = [...diagnosis.findings];
-    if (version !== VERSION) {
-      findings.unshift({
-        level: 'warning',
-        text: `this command is ${VERSION}, the running node ${version}: restart it`,
-      });
+    const outdated: Finding[] =
+      version === VERSION
+        ? []
+        : [{ level: 'warning', text: `this command is ${VERSION}, the running node ${version}: restart it` }];
+    const show = ({ level, text }: Finding) => {
+      if (!output.json) output.line(printable(`  ${MARKS[level]}${text}`));
+    };
+    if (!output.json) output.line(`node ${node}, ecliptic ${version}, process ${pid}`);
+    for (const finding of outdated) show(finding);
+    // Each finding is shown as it is made: coding agents that are asked may take half a minute.
+    const diagnosis = await client.call<Diagnosis>('doctor', {}, (event) => {
+      if ('probing' in (event as object)) {
+        if (!output.json)
+          process.stderr.write(`asking ${(event as Probing).probing} coding agents of this machine …\n`);
+      } else show(event as Finding);
+    });
+    if (output.json) {
+      const findings = [...outdated, ...diagnosis.findings];
+      output.line(JSON.stringify({ node, pid, version, ...diagnosis, findings }));
     }
-    output.value({ node, pid, version, ...diagnosis, findings }, () =>
-      [
-        `node ${node}, ecliptic ${version}, process ${pid}`,
-        ...findings.map(({ level, text }) => `  ${MARKS[level]}${text}`),
-      ].join('\n'),
-    );
+    if (!diagnosis.healthy) output.exitCode = 1;
   },
 };
 

@@ -1,7 +1,7 @@
 import type { HeldRow } from '../onramp/onramp.js';
 import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 export const command: Command = {
   summary: 'mail of strangers that waits for you: list it, let it in, or turn it away',
@@ -17,7 +17,7 @@ export const command: Command = {
       return;
     }
     if ((decision !== 'let-in' && decision !== 'turn-away') || id === undefined) {
-      throw usage(`usage: ecliptic ${command.usage}`);
+      throw misuse(command, words);
     }
     const done = await client.call<{ from: string }>(decision === 'let-in' ? 'held.letIn' : 'held.turnAway', { id });
     output.value(done, () => (decision === 'let-in' ? `Mail from ${done.from} comes through.` : 'It was turned away.'));

@@ -1,5 +1,5 @@
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { oneLine, usage } from './output.js';
 import { duration, listed } from './payload.js';
 
 export const command: Command = {
@@ -29,7 +29,8 @@ export const command: Command = {
       mayInvite: values.other ? false : undefined,
     };
     const client = await connect();
-    const invite = await client.call<{ code: string; expiresAt: number }>('invite', request);
+    const invite = await client.call<{ code: string; expiresAt: number; warnings: string[] }>('invite', request);
+    if (!output.json) for (const warning of invite.warnings) process.stderr.write(`warning: ${oneLine(warning)}\n`);
     output.value(invite, () =>
       [
         invite.code,

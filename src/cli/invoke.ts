@@ -7,7 +7,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command } from './command.js';
 import { type Output, oneLine, printable } from './output.js';
-import { duration } from './payload.js';
+import { durationOrMs } from './payload.js';
 import { REMOTE_HELP, REMOTE_OPTIONS, reachOf, tokenOf } from './remote-target.js';
 import { progressText, stateText } from './task-text.js';
 
@@ -37,7 +37,7 @@ export const command: Command = {
   ],
   async run({ values, words, env, output }) {
     const [url, message] = words as [string, string];
-    const timeoutMs = duration(values, 'timeout') ?? INVOKE_MS;
+    const timeoutMs = durationOrMs(values, 'timeout') ?? INVOKE_MS;
     const [skill, taskId] = [values.skill, values.task] as (string | undefined)[];
     const runtime = systemRuntime();
     // Timers alone would let the process end in the middle of it.
@@ -62,7 +62,9 @@ export const command: Command = {
 async function show(events: AsyncIterable<StreamResponse>, output: Output): Promise<void> {
   const view = new TaskView();
   const answer = new AnswerText();
-  let said = false;
+  /** Does the terminal's line, or the answer itself, end in the middle? */
+  let midLine = false;
+  let unended = false;
   for await (const event of events) {
     view.add(event);
     if (output.json) {
@@ -71,11 +73,17 @@ async function show(events: AsyncIterable<StreamResponse>, output: Output): Prom
     }
     const text = answer.add(event);
     const progress = progressText(event);
-    if (progress !== undefined) process.stderr.write(`… ${oneLine(progress)}\n`);
-    said ||= text !== '';
+    if (progress !== undefined) {
+      // The answer on standard output stays as the agent gave it; only the terminal gets a new line.
+      process.stderr.write(`${midLine ? '\n' : ''}… ${oneLine(progress)}\n`);
+      midLine = false;
+    }
+    if (text === '') continue;
     process.stdout.write(printable(text));
+    unended = !text.endsWith('\n');
+    midLine = unended;
   }
-  if (said) process.stdout.write('\n');
+  if (process.stdout.isTTY ? midLine : unended) process.stdout.write('\n');
   judge(view, output);
 }
 

@@ -1,13 +1,16 @@
 import type { LaneRow } from '../providers/lanes.js';
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 export const command: Command = {
-  summary: 'list the lanes that providers run in, or close one',
-  usage: 'lanes [close LANE]',
+  summary: 'list the lanes that providers run in, close one, or open it again',
+  usage: 'lanes [close|open LANE]',
   words: [0, 2],
-  optionHelp: [['close', 'end the providers of that lane, and nobody else’s']],
-  examples: ['ecliptic lanes', 'ecliptic lanes --json', 'ecliptic lanes close mars'],
+  optionHelp: [
+    ['close LANE', 'end the providers of that lane, and nobody else’s'],
+    ['open LANE', 'start the providers of a closed lane again'],
+  ],
+  examples: ['ecliptic lanes', 'ecliptic lanes --json', 'ecliptic lanes close mars', 'ecliptic lanes open mars'],
   async run({ connect, words, output }) {
     const [verb, lane] = words;
     if (verb === undefined) {
@@ -20,13 +23,18 @@ export const command: Command = {
       );
       return;
     }
-    if (verb !== 'close' || lane === undefined) throw usage(`usage: ecliptic ${command.usage}`);
-    const closed = await (await connect()).call('lanes.close', { lane });
-    output.value(closed, () => `Lane ${lane} is closed.`);
+    if ((verb !== 'close' && verb !== 'open') || lane === undefined) throw misuse(command, words);
+    const changed = await (await connect()).call(`lanes.${verb}`, { lane });
+    output.value(changed, () =>
+      verb === 'open'
+        ? `Lane ${lane} is open again.`
+        : `Lane ${lane} is closed; undo it with: ecliptic lanes open ${lane}`,
+    );
   },
 };
 
-function cells({ lane, folder, providers }: LaneRow): string[][] {
+function cells({ lane, folder, providers, closed }: LaneRow): string[][] {
+  if (closed) return [[lane, '-', 'closed', '-', '-', '-', '-', `open it with: ecliptic lanes open ${lane}`]];
   if (providers.length === 0) return [[lane, '-', '-', '-', '-', '-', '-', folder]];
   return providers.map(({ provider, state, pid, memoryBytes, inFlight, crashes, reason }) => [
     lane,

@@ -1,6 +1,6 @@
 import type { LeaseLine } from '../control/lease-methods.js';
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 export const command: Command = {
   summary: 'which files agents have reserved; take a lease back',
@@ -9,7 +9,7 @@ export const command: Command = {
   examples: ['ecliptic leases', 'ecliptic leases release 4KQ2ZT   # its holder is told; the end of the id is enough'],
   async run({ connect, words, output }) {
     const [verb, id] = words;
-    if (verb !== undefined && (verb !== 'release' || id === undefined)) throw usage(`usage: ecliptic ${command.usage}`);
+    if (verb !== undefined && (verb !== 'release' || id === undefined)) throw misuse(command, words);
     const client = await connect();
     if (id === undefined) {
       const rows = await client.call<LeaseLine[]>('leases');

@@ -2,7 +2,9 @@ import { resolve } from 'node:path';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { ControlClient } from '../control/client.js';
 import { controlPath, defaultDataFolder } from '../control/data-folder.js';
+import { EclipticError } from '../runtime/errors.js';
 import type { Command, Invocation, Values } from './command.js';
+import { misuse } from './misuse.js';
 import { Output, usage } from './output.js';
 
 /** Each command's file is loaded only when it is called, so that all of them start at once. */
@@ -90,6 +92,10 @@ async function main(argv: readonly string[]): Promise<number> {
   const output = new Output(argv.includes('--json'), process.env);
   let command: Command | undefined;
   try {
+    if (name === 'help' && rest.some((word) => !word.startsWith('-'))) {
+      output.line(help(await find(rest.find((word) => !word.startsWith('-'))!)));
+      return 0;
+    }
     if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
       output.line(await overview());
       return 0;
@@ -98,8 +104,7 @@ async function main(argv: readonly string[]): Promise<number> {
       output.line((await import('../package.js')).VERSION);
       return 0;
     }
-    if (!Object.hasOwn(COMMANDS, name)) throw usage(`there is no command "${name}"; see: ecliptic --help`);
-    ({ command } = await COMMANDS[name]!());
+    command = await find(name);
     const { values, words } = parse(command, name, rest);
     if (values.help) {
       output.line(help(command));
@@ -107,11 +112,16 @@ async function main(argv: readonly string[]): Promise<number> {
     }
     const { run, close } = invocation(values, words, output);
     await command.run(run).finally(close);
-    return 0;
+    return output.exitCode;
   } catch (error) {
     const code = output.failure(error);
     return command?.failsWith?.(rest) ?? code;
   }
+}
+
+async function find(name: string): Promise<Command> {
+  if (!Object.hasOwn(COMMANDS, name)) throw usage(`there is no command "${name}"; see: ecliptic --help`);
+  return (await COMMANDS[name]!()).command;
 }
 
 function parse(command: Command, name: string, args: string[]): { values: Values; words: string[] } {
@@ -125,7 +135,7 @@ function parse(command: Command, name: string, args: string[]): { values: Values
   const values = parsed.values as Values;
   const [least, most] = command.words ?? [0, 0];
   const count = parsed.positionals.length;
-  if (!values.help && (count < least || count > most)) throw usage(`usage: ecliptic ${command.usage}`);
+  if (!values.help && (count < least || count > most)) throw misuse(command, parsed.positionals);
   return { values, words: parsed.positionals };
 }
 
@@ -142,10 +152,22 @@ function invocation(values: Values, words: readonly string[], output: Output): {
     return dataFolderOf(file, process.cwd()) ?? defaultDataFolder(env);
   };
   const connect = async () => {
-    client = await ControlClient.connect(controlPath(await dataFolder(), env));
-    return client;
+    const folder = await dataFolder();
+    try {
+      client = await ControlClient.connect(controlPath(folder, env));
+      return client;
+    } catch (error) {
+      throw namingFolder(error, folder, typeof values.data === 'string');
+    }
   };
   return { run: { values, words, output, env, dataFolder, connect }, close: () => client?.close() };
+}
+
+/** Several nodes may run on one machine: the error names the folder that this command looked in. */
+function namingFolder(error: unknown, folder: string, given: boolean): unknown {
+  if (!(error instanceof EclipticError) || error.code !== 'NO_NODE') return error;
+  const { code, message, details } = error;
+  return new EclipticError(code, `${message} (data folder ${folder})`, { ...details, folder, given }, error);
 }
 
 async function overview(): Promise<string> {
@@ -162,7 +184,7 @@ async function overview(): Promise<string> {
     'Every command takes:',
     ...columns(GLOBAL_HELP),
     '',
-    'Start with: ecliptic up',
+    'Start with: ecliptic up      One command in detail: ecliptic help COMMAND',
   ].join('\n');
 }
 

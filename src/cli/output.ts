@@ -1,9 +1,13 @@
 import { EclipticError, type ErrorCode, toEclipticError } from '../runtime/errors.js';
 
-const HINTS: Partial<Record<ErrorCode, string>> = {
-  NO_NODE: 'Start one with: ecliptic up',
+type Hint = string | ((error: EclipticError) => string | undefined);
+
+const HINTS: Partial<Record<ErrorCode, Hint>> = {
+  NO_NODE: ({ details }) => `Start one with: ecliptic up${details.given ? ` --data ${details.folder}` : ''}`,
   AGENT_NOT_FOUND: 'See who is there with: ecliptic agents',
   CAPABILITY_NOT_FOUND: 'See who offers what with: ecliptic agents',
+  AGENT_UNAVAILABLE: 'A message that can wait for its recipient is sent with: ecliptic send --durable',
+  DELIVERY_FAILED: 'A message that can wait for its recipient is sent with: ecliptic send --durable',
   ESCALATION_REQUIRED: 'Say why with: --justification TEXT',
   NODE_EXISTS: 'Stop it with: ecliptic down — or use another folder: --data DIR',
 };
@@ -11,6 +15,8 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
 /** Writes for people, or as JSON for programs. */
 export class Output {
   readonly json: boolean;
+  /** What the command ends with when it printed its answer; 1 where the answer is bad news. */
+  exitCode: 0 | 1 = 0;
   readonly #color: boolean;
 
   constructor(json: boolean, env: Readonly<Record<string, string | undefined>>) {
@@ -49,7 +55,8 @@ export class Output {
   /** Says what went wrong and what to do; returns the exit code: 2 for wrong usage, else 1. */
   failure(thrown: unknown): 1 | 2 {
     const error = toEclipticError(thrown, 'HANDLER_FAILED');
-    const hint = HINTS[error.code];
+    const found = HINTS[error.code];
+    const hint = typeof found === 'function' ? found(error) : found;
     if (this.json) process.stderr.write(`${JSON.stringify({ error, hint })}\n`);
     else process.stderr.write(`${error.code}: ${printable(error.message)}\n${hint ? `${hint}\n` : ''}`);
     return error.code === 'USAGE' ? 2 : 1;

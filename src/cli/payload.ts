@@ -9,7 +9,11 @@ export async function readPayload(word: string): Promise<unknown> {
   try {
     return JSON.parse(source);
   } catch {
-    throw usage(`the payload is not JSON: ${cutText(source, 60)}`);
+    const start = cutText(source.trim(), 60);
+    const text = /^[^"{[\]}]+$/.test(start)
+      ? `; a text is written in quotes of both kinds: '${JSON.stringify(start)}'`
+      : '';
+    throw usage(`the payload is not JSON: ${start}${text}`);
   }
 }
 
@@ -45,6 +49,19 @@ export function duration(values: Values, name: string): number | undefined {
   const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(value)) ?? [];
   if (amount === undefined || Number(amount) === 0) throw usage(`--${name} must be a time like 90s, 15m or 7d`);
   return Number(amount) * UNITS[unit!]!;
+}
+
+/** The same, where a number alone is milliseconds. */
+export function durationOrMs(values: Values, name: string): number | undefined {
+  const value = values[name];
+  if (typeof value !== 'string' || !/^\d+(\.\d+)?$/.test(value)) {
+    try {
+      return duration(values, name);
+    } catch {
+      throw usage(`--${name} must be a time like 500 (ms), 90s, 15m or 7d, not "${value}"`);
+    }
+  }
+  return Number(value);
 }
 
 /** An option that may list several values, separated by commas. */

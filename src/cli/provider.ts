@@ -1,6 +1,6 @@
 import type { ProviderView } from '../control/provider-methods.js';
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 const VERBS: Readonly<Record<string, string>> = {
   show: 'is',
@@ -20,7 +20,7 @@ export const command: Command = {
   examples: ['ecliptic provider show mars', 'ecliptic provider restart mars', 'ecliptic provider drain mars --json'],
   async run({ connect, words, output }) {
     const [verb, id] = words;
-    if (!Object.hasOwn(VERBS, verb!)) throw usage(`usage: ecliptic ${command.usage}`);
+    if (!Object.hasOwn(VERBS, verb!)) throw misuse(command, words);
     const view = await (await connect()).call<ProviderView>(`provider.${verb}`, { id });
     output.value(view, () => describe(VERBS[verb!]!, view));
   },

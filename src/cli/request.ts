@@ -1,9 +1,9 @@
 import type { Command } from './command.js';
-import { addressee, numeric, readPayload, required } from './payload.js';
+import { addressee, durationOrMs, readPayload, required } from './payload.js';
 
 export const command: Command = {
   summary: 'send a request as an agent and print the answer',
-  usage: 'request --as AGENT --to AGENT [--timeout MS] JSON',
+  usage: 'request --as AGENT --to AGENT [--timeout TIME] JSON',
   options: {
     as: { type: 'string' },
     to: { type: 'string' },
@@ -14,18 +14,19 @@ export const command: Command = {
     ['--as AGENT', 'the sender: an agent of this node'],
     ['--to AGENT', 'the recipient: an id, or id@node'],
     ['--capability C', 'instead of --to: whoever offers it'],
-    ['--timeout MS', 'how long to wait for the answer (default: 30000)'],
+    ['--timeout TIME', 'how long to wait for the answer: 5000 (ms), 5s, 2m (default: 30s)'],
     ['JSON', 'the payload; - reads it from standard input'],
   ],
   words: [1, 1],
   examples: [
     `ecliptic request --as sun --to mars '{"build":"login"}'`,
+    `ecliptic request --as sun --to mars --timeout 2m '"build it"'`,
     `ecliptic request --as sun --capability security.review '{"file":"auth.ts"}' --json`,
   ],
   async run({ connect, values, words, output }) {
     const to = addressee(values);
     const as = required(values, 'as');
-    const timeoutMs = numeric(values, 'timeout');
+    const timeoutMs = durationOrMs(values, 'timeout');
     const payload = await readPayload(words[0]!);
     const client = await connect();
     const answer = await client.call('request', { ...to, as, payload, timeoutMs });

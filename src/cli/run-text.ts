@@ -22,13 +22,27 @@ export function runText({ id, name, status, agent, createdAt, updatedAt, tasks }
   ].join('\n');
 }
 
-/** How it ended, and what keeps it from being done. */
+/** How it ended, each task's result, and what keeps the others from being done. */
 export function summaryText(
   { status, counts }: Extract<RunNews, { event: 'ended' }>,
-  tasks: Iterable<TaskLine>,
+  tasks: Iterable<TaskView>,
 ): string {
-  const open = [...tasks].filter(({ phase }) => phase !== 'done');
-  return [`${status}: ${countsText(counts)}`, ...open.map((task) => `  ${taskText(task)}`)].join('\n');
+  const all = [...tasks];
+  return [
+    ...all.filter(({ phase }) => phase === 'done').map(({ id, result }) => `${id}:\n${indented(wholeText(result))}`),
+    `${status}: ${countsText(counts)}`,
+    ...all.filter(({ phase }) => phase !== 'done').map((task) => `  ${taskText(task)}`),
+  ].join('\n');
+}
+
+/** A text as it is, anything else as JSON. */
+function wholeText(result: unknown): string {
+  if (result === undefined) return '(too large to show)';
+  return typeof result === 'string' ? result : JSON.stringify(result, null, 2);
+}
+
+function indented(text: string): string {
+  return text.replace(/^/gm, '  ');
 }
 
 export function countsText(counts: Readonly<Partial<Record<Phase, number>>>): string {

@@ -5,9 +5,13 @@ import { planJsonSchema } from '../orchestrator/ralph/plan-schema.js';
 import type { RunNews, RunView } from '../orchestrator/ralph/run-news.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Command, Invocation } from './command.js';
-import { type Output, usage } from './output.js';
+import { misuse } from './misuse.js';
+import { type Output, printable } from './output.js';
 import { RunBoard } from './run-board.js';
 import { runText, summaryText } from './run-text.js';
+
+/** First words that name no plan's file; such a file is written ./show. */
+const VERBS: ReadonlySet<string> = new Set(['show', 'stop']);
 
 export const command: Command = {
   summary: 'work through a plan: hand out its tasks, judge what comes back, try again, escalate',
@@ -34,8 +38,8 @@ export const command: Command = {
     if (first === undefined && values.schema) output.line(JSON.stringify(planJsonSchema(), null, 2));
     else if (first === 'show' && id !== undefined) await show(invocation, id);
     else if (first === 'stop' && id !== undefined) await stop(invocation, id);
-    else if (first !== undefined && id === undefined) await begin(invocation, first);
-    else throw usage(`usage: ecliptic ${command.usage}`);
+    else if (first !== undefined && id === undefined && !VERBS.has(first)) await begin(invocation, first);
+    else throw misuse(command, words);
   },
 };
 
@@ -76,7 +80,7 @@ async function follow(client: ControlClient, id: string, output: Output): Promis
     })
     .finally(() => board.close());
   if (!ended) throw leftAlone(new EclipticError('NO_NODE', 'the node stopped'), id);
-  if (!output.json) output.line(summaryText(ended, board.tasks));
+  if (!output.json) output.line(printable(summaryText(ended, board.tasks)));
   if (ended.status === 'done') return;
   throw new EclipticError('RUN_INCOMPLETE', `run ${id} is ${ended.status}; run the plan again to go on`, {
     run: id,

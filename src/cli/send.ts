@@ -1,6 +1,6 @@
 import type { RoutingResult } from '../a2a/schemas.js';
 import type { Command } from './command.js';
-import { addressee, duration, readPayload, required } from './payload.js';
+import { addressee, durationOrMs, readPayload, required } from './payload.js';
 
 export const command: Command = {
   summary: 'send one message as an agent',
@@ -36,7 +36,7 @@ export const command: Command = {
   async run({ connect, values, words, output }) {
     const to = addressee(values);
     const as = required(values, 'as');
-    const ttlMs = duration(/^\d+$/.test(String(values.ttl)) ? { ttl: `${values.ttl}ms` } : values, 'ttl');
+    const ttlMs = durationOrMs(values, 'ttl');
     const payload = await readPayload(words[0]!);
     const { type, thread, justification, durable } = values;
     const client = await connect();

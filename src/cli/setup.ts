@@ -1,7 +1,6 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { createInterface } from 'node:readline/promises';
 import { prepareDataFolder } from '../control/data-folder.js';
 import type { Machine } from '../onramp/setup/client.js';
 import { type Change, Setup } from '../onramp/setup/setup.js';
@@ -9,6 +8,7 @@ import { PROGRAM } from '../package.js';
 import { describeError } from '../runtime/errors.js';
 import { changedLines } from './changed-lines.js';
 import type { Command, Invocation } from './command.js';
+import { asks } from './confirm.js';
 
 export const command: Command = {
   summary: 'make the coding agents of this machine members of the mesh, and undo it',
@@ -96,15 +96,9 @@ function summary(
   return `${applied} changed. Start the agents anew; undo it with: ecliptic setup --undo`;
 }
 
-/** Asks on the terminal; where there is none, nobody consents. */
+/** Asks on the terminal; where there is none, nothing is applied. */
 function asker(json: boolean): (title: string) => Promise<boolean> {
-  if (json || !process.stdin.isTTY) return async () => false;
-  return async (title) => {
-    const terminal = createInterface({ input: process.stdin, output: process.stdout });
-    const answer = await terminal.question(`Apply to ${title}? [y/N] `);
-    terminal.close();
-    return /^y(es)?$/i.test(answer.trim());
-  };
+  return async (title) => !json && asks(`Apply to ${title}?`, false);
 }
 
 /** By absolute paths: clients start servers with little of a path, and little time. */

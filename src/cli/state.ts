@@ -1,7 +1,8 @@
 import type { HistoryRow } from '../control/state-methods.js';
 import type { Command } from './command.js';
 import { short } from './mail-table.js';
-import { oneLine, usage } from './output.js';
+import { misuse } from './misuse.js';
+import { oneLine } from './output.js';
 import { readPayload } from './payload.js';
 
 export const command: Command = {
@@ -9,14 +10,14 @@ export const command: Command = {
   usage: 'state NAME [get [PATH] | set PATH JSON | watch | history] [--as AGENT]',
   options: { as: { type: 'string' } },
   optionHelp: [
-    ['--as AGENT', 'as whom: an agent of this node (default: the first that has it open)'],
+    ['--as AGENT', 'as whom: an agent of this node (default: the first that has it open; for set, else you)'],
     ['get [PATH]', 'what is in it, or at a path such as tasks.first.title (this is the default)'],
     [
       'set PATH JSON',
       'map.key sets a key, list[] adds to a list, a name alone is a note as agents write them; - reads standard input',
     ],
     ['watch', 'its content, again after each change'],
-    ['history', 'who changed it, in order'],
+    ['history', 'who changed what, and when, in order; --json also has sessions and sizes'],
   ],
   words: [1, 4],
   examples: [
@@ -40,8 +41,8 @@ export const command: Command = {
       const rows = await client.call<HistoryRow[]>('stateHistory', about);
       output.table(
         rows,
-        ['AUTHOR', 'SESSION', 'NUMBER', 'TURNS', 'BYTES'],
-        rows.map((row) => [short(row.author), row.session, String(row.number), String(row.turns), String(row.bytes)]),
+        ['TIME', 'AUTHOR', 'CHANGE'],
+        rows.map((row) => [timeText(row), short(row.author), row.changes.join('; ') || `${row.bytes} bytes`]),
         'nothing was written yet',
       );
     } else if (verb === 'watch' && words.length === 2) {
@@ -53,6 +54,12 @@ export const command: Command = {
       await ended.catch((error) => {
         if (error.code !== 'CANCELLED') throw error;
       });
-    } else throw usage(`usage: ecliptic ${command.usage}`);
+    } else throw misuse(command, words);
   },
 };
+
+/** Exact where this node saw it happen since its start; otherwise not before its author began to write. */
+function timeText({ at, since }: HistoryRow): string {
+  if (at !== null) return new Date(at).toISOString();
+  return since === null ? '-' : `after ${new Date(since).toISOString()}`;
+}

@@ -3,8 +3,12 @@ import type { ControlClient } from '../control/client.js';
 import type { SwarmDetail, SwarmEvent, SwarmRow } from '../control/swarm-methods.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Command, Invocation } from './command.js';
+import { misuse } from './misuse.js';
 import { type Output, usage } from './output.js';
 import { headline, SwarmBoardView, subTaskText, textOf } from './swarm-board.js';
+
+/** First words that are no task of a swarm, though the word after them be missing. */
+const VERBS: ReadonlySet<string> = new Set(['show', 'join', 'cancel']);
 
 export const command: Command = {
   summary: 'form a swarm of agents that do a task between them; show, join or cancel one',
@@ -40,8 +44,8 @@ export const command: Command = {
     if (first === 'show' && id !== undefined) await show(invocation, id);
     else if (first === 'join' && id !== undefined) await join(invocation, id);
     else if (first === 'cancel' && id !== undefined) await cancel(invocation, id);
-    else if (first !== undefined && id === undefined) await form(invocation, first);
-    else throw usage(`usage: ecliptic ${command.usage}`);
+    else if (first !== undefined && id === undefined && !VERBS.has(first)) await form(invocation, first);
+    else throw misuse(command, invocation.words);
   },
 };
 

@@ -1,6 +1,6 @@
 import type { TokenRow } from '../gateway/tokens.js';
 import type { Command } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 export const command: Command = {
   summary: 'make, list and revoke tokens for HTTP callers, or replace your own',
@@ -51,6 +51,6 @@ export const command: Command = {
     } else if (verb === 'rotate' && subject === undefined) {
       const made = await (await connect()).call<{ token: string }>('token.rotate');
       output.value(made, () => `${made.token}\n\nThis is your token from now on; the one before has ended.`);
-    } else throw usage(`usage: ecliptic ${command.usage}`);
+    } else throw misuse(command, words);
   },
 };

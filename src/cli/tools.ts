@@ -1,7 +1,7 @@
 import type { UpstreamStatus } from '../mcp/upstream/upstream.js';
 import type { PinRow } from '../mcp/upstream/upstreams.js';
 import type { Command, Invocation } from './command.js';
-import { usage } from './output.js';
+import { misuse } from './misuse.js';
 
 interface ToolRow {
   readonly name: string;
@@ -46,7 +46,7 @@ export const command: Command = {
     else if (verb === 'pins' && subject === undefined) await pins(invocation);
     else if (verb === 'approve' && (subject === undefined) === (invocation.values.all === true)) {
       await approve(invocation, subject);
-    } else throw usage(`usage: ecliptic ${command.usage}`);
+    } else throw misuse(command, invocation.words);
   },
 };
 

@@ -8,12 +8,13 @@ import {
   type NetworkConfig,
   NetworkSchema,
 } from '../config/schema.js';
+import { defaultDataFolder } from '../control/data-folder.js';
 import type { Host } from '../host.js';
 import { VERSION } from '../package.js';
 import type { Logger, Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
-import { type Output, usage } from './output.js';
+import { usage } from './output.js';
 import { listed } from './payload.js';
 
 /** How long a process that is told to end at once waits for its store's thread. */
@@ -53,7 +54,7 @@ export const command: Command = {
     'ecliptic up --json   # one line when ready',
   ],
   async run(invocation) {
-    const { values, env, output } = invocation;
+    const { values, env } = invocation;
     const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG || undefined;
     const loaded = loadConfig(file, process.cwd());
     const logger = pino({ level: logLevel(invocation, loaded.config.log) }, pino.destination({ dest: 2, sync: true }));
@@ -68,7 +69,7 @@ export const command: Command = {
     hostModule = import('../host.js');
     const node = await hostModule;
     host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
-    announce(host, dataFolder, output);
+    announce(host, dataFolder, invocation);
     await host.stopped;
     logger.info({}, 'stopped');
     // Whatever a user's module left running ends with the node.
@@ -142,30 +143,57 @@ function containModules(logger: Logger): void {
   process.on('unhandledRejection', (err) => logger.error({ err }, 'an agent’s module left a rejection unhandled'));
 }
 
-function announce(host: Host, dataFolder: string, output: Output): void {
+function announce(host: Host, dataFolder: string, { output, env }: Invocation): void {
   const { node, control, failures, gateway } = host;
-  const { url: http, mcpUrl: mcp } = gateway;
+  const { url: http, mcpUrl: mcp, takenPort } = gateway;
   const { owners: token } = gateway.tokens;
   const failed = [...failures].map(([agent, { code, message }]) => ({ agent, code, message }));
   const place = { node: node.key, control, data: dataFolder, pid: process.pid };
-  const ready = { ...place, http, mcp, token, agents: node.agents.length, failed };
+  // Output that goes to no terminal ends in a log, as a service's or a background node's does.
+  const shown = process.stdout.isTTY === true;
+  const moved = takenPort === undefined ? {} : { takenPort };
+  const ready = { ...place, http, ...moved, mcp, token, agents: node.agents.length, failed };
+  // Commands without --data look in the default folder, or where the configuration of their own folder says.
+  const data = dataFolder === defaultDataFolder(env) ? '' : ` --data ${shellWord(dataFolder)}`;
   output.value(ready, () =>
     [
       `Ecliptic ${VERSION}: node ${node.key} is up with ${node.agents.length} agents (process ${process.pid})`,
       ...failed.map(({ agent, message }) => `  ${agent} failed: ${message}`),
       `  data     ${dataFolder}`,
       `  control  ${control}`,
+      ...(takenPort === undefined
+        ? []
+        : [`  port     ${takenPort} is taken by another program; HTTP is served at ${http}`]),
       `  card     ${http}/.well-known/agent-card.json`,
       `  mcp      ${mcp}`,
-      `  token    ${token}`,
+      `  token    ${shown ? token : 'shown on a terminal, and with --json; logs have none'}`,
       '',
       'Try, in another terminal:',
-      '  npx ecliptic agents',
-      `  npx ecliptic request --as sun --to mars '{"hello":"mars"}'`,
-      '  npx ecliptic tail',
-      `  claude mcp add --transport http ecliptic ${mcp} --header "Authorization: Bearer ${token}"`,
+      `  npx ecliptic agents${data}`,
+      ...conversation(host).map(
+        ({ from, to }) => `  npx ecliptic send --as ${from} --to ${to} '{"hello":"${to}"}'${data}`,
+      ),
+      `  npx ecliptic tail${data}`,
+      `  claude mcp add --transport http ecliptic ${mcp} --header "Authorization: Bearer ${shown ? token : 'TOKEN'}"`,
       '',
       'Ctrl-C stops it.',
     ].join('\n'),
   );
+}
+
+/** Two agents of this node of which the first may write to the second; none where there are none. */
+function conversation({ node, failures }: Host): { from: string; to: string }[] {
+  const ids = node.agents.map(({ id }) => id).filter((id) => !failures.has(id));
+  const preferred = ['sun', 'mars'].filter((id) => ids.includes(id));
+  const ordered = [...preferred, ...ids.filter((id) => !preferred.includes(id))];
+  for (const from of ordered) {
+    const to = ordered.find((id) => id !== from && node.router.explain(from, id, 'notification').allowed);
+    if (to !== undefined) return [{ from, to }];
+  }
+  return [];
+}
+
+/** As a shell takes it for one word. */
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

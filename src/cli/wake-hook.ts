@@ -4,6 +4,7 @@ import { hookAnswer, isHook } from '../onramp/wake/hook-contracts.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
 import { usage } from './output.js';
+import { required } from './payload.js';
 
 export const command: Command = {
   summary: 'what the session and end-of-turn hooks of coding agents call, so that mail reaches them',
@@ -20,11 +21,10 @@ export const command: Command = {
   // Clients take 2 for an order to stop, or to go on; anything else is a hook that does not work.
   failsWith: () => 1,
   async run(invocation) {
-    const { client, event } = invocation.values;
-    if (!isHook(String(client), String(event))) {
-      throw usage(`${String(client)} has no hook ${String(event)}; see: ecliptic hook --help`);
-    }
-    const answer = await withinTime(answerOf(invocation, String(client), String(event)));
+    const client = required(invocation.values, 'client');
+    const event = required(invocation.values, 'event');
+    if (!isHook(client, event)) throw usage(`${client} has no hook ${event}; see: ecliptic hook --help`);
+    const answer = await withinTime(answerOf(invocation, client, event));
     // Whatever happens, the client reads one JSON object and goes its way.
     process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0));
   },

@@ -31,7 +31,7 @@ function install(name: string, script: string, mode = 0o755): void {
 
 const diagnose = () => {
   const PATH = [folder, dirname(process.execPath), '/usr/bin', '/bin'].join(':');
-  return agentFindings({ runtime, children, env: { PATH } });
+  return Promise.all(agentFindings({ runtime, children, env: { PATH } }));
 };
 
 describe('what a diagnosis says of coding agents', () => {

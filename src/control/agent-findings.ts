@@ -13,15 +13,13 @@ export interface AgentFindingsComponents {
 }
 
 /** What a diagnosis says of coding agents that are installed here and could join: each is greeted for a moment. */
-export async function agentFindings({ runtime, children, env }: AgentFindingsComponents): Promise<Finding[]> {
+export function agentFindings({ runtime, children, env }: AgentFindingsComponents): Promise<Finding>[] {
   const installed = KNOWN_AGENTS.filter(({ command }) => isInstalled(command, env.PATH ?? ''));
-  return Promise.all(
-    installed.map(async ({ name, command, args }) => {
-      const program = { command, args, name: command, env: { PATH: env.PATH } };
-      const result = await probeAgent(runtime, children, program);
-      return finding(`${name} (${[command, ...args].join(' ')})`, result);
-    }),
-  );
+  return installed.map(async ({ name, command, args }) => {
+    const program = { command, args, name: command, env: { PATH: env.PATH } };
+    const result = await probeAgent(runtime, children, program);
+    return finding(`${name} (${[command, ...args].join(' ')})`, result);
+  });
 }
 
 function finding(agent: string, result: ProbeResult): Finding {

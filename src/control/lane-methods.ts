@@ -15,5 +15,11 @@ export function laneMethods(lanes: Lanes, providers: ProviderRegistry): Readonly
       await Promise.all([lanes.close(lane), providers.closeLane(lane)]);
       return { lane };
     },
+    /** Undoes that. */
+    async 'lanes.open'(params) {
+      const lane = new Params(params).string('lane');
+      await lanes.reopen(lane);
+      return { lane };
+    },
   };
 }

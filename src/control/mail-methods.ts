@@ -9,6 +9,7 @@ import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { fitting } from './page.js';
 import { Params } from './params.js';
 import type { CallContext, ControlMethod } from './server.js';
+import { CANDIDATES, completeId } from './short-ids.js';
 
 /** A durable message as the owner sees it. */
 export interface MailRow {
@@ -61,7 +62,8 @@ export function mailMethods(node: MailNode): Readonly<Record<string, ControlMeth
       return list();
     },
     async receipt(params) {
-      const id = new Params(params).string('id');
+      const given = new Params(params).string('id');
+      const id = completeId(given, await mail().receiptIdsBeginning(given, CANDIDATES));
       return { id, ...(await mail().receipt(id)) };
     },
   };

@@ -13,10 +13,17 @@ export interface McpMethodsComponents {
   mcp: McpService;
   registry: AgentRegistry;
   gateway: () => Gateway;
+  /** An address that a person may have shortened, in full. */
+  inFull(address: string): string;
 }
 
 /** The owner's operations on tools, resources, prompts and tokens. With `as`, an agent of this node sees and calls. */
-export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Readonly<Record<string, ControlMethod>> {
+export function mcpMethods({
+  mcp,
+  registry,
+  gateway,
+  inFull,
+}: McpMethodsComponents): Readonly<Record<string, ControlMethod>> {
   const principal = (params: Params) => principalOf(params, registry);
   const terms = (params: Params, { emit, signal }: CallContext) => ({
     caller: principal(params),
@@ -43,7 +50,7 @@ export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Re
     },
     async call(params, context) {
       const read = new Params(params);
-      const tool = read.string('tool');
+      const tool = fullToolName(read.string('tool'), inFull);
       return completed(await mcp.callTool(tool, record(read.value('arguments')), terms(read, context)), tool);
     },
     async read(params, context) {
@@ -53,7 +60,7 @@ export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Re
     },
     async prompt(params, context) {
       const read = new Params(params);
-      const name = read.string('name');
+      const name = fullToolName(read.string('name'), inFull);
       return completed(await mcp.getPrompt(name, strings(read.value('arguments')), terms(read, context)), name);
     },
     invocations(params) {
@@ -79,6 +86,25 @@ export function mcpMethods({ mcp, registry, gateway }: McpMethodsComponents): Re
       return gateway().revoke(new Params(params).string('token'));
     },
   };
+}
+
+/**
+ * `agent@node.tool` with the node in full. A node's name may have dots too, so the longest one that is known is meant;
+ * a name that no node goes by stays as it is, for the catalogue to refuse.
+ */
+function fullToolName(name: string, inFull: (address: string) => string): string {
+  const at = name.indexOf('@');
+  if (at < 0) return name;
+  let failure: unknown;
+  for (let dot = name.lastIndexOf('.'); dot > at; dot = name.lastIndexOf('.', dot - 1)) {
+    try {
+      return `${inFull(name.slice(0, dot))}${name.slice(dot)}`;
+    } catch (error) {
+      failure = error;
+    }
+  }
+  if (failure !== undefined) throw failure;
+  return name;
 }
 
 /** The owner, or the agent of this node that the owner acts as. */

@@ -33,7 +33,7 @@ export function mcpSessionMethods({
   mcp,
   registry,
   gateway,
-}: McpMethodsComponents): Readonly<Record<string, ControlMethod>> {
+}: Omit<McpMethodsComponents, 'inFull'>): Readonly<Record<string, ControlMethod>> {
   const sessions = new Map<string, SocketTransport>();
   return {
     /** Opens a conversation, whose messages come as events until the caller goes away. */

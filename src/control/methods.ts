@@ -5,6 +5,7 @@ import type { A2ARouter } from '../a2a/router.js';
 import type { A2AEnvelope } from '../a2a/schemas.js';
 import {
   type A2ALogEvent,
+  A2ALogEventSchema,
   type A2AMessageType,
   A2AMessageTypeSchema,
   type AgentCard,
@@ -48,6 +49,7 @@ import type { CallContext, ControlMethod } from './server.js';
 import { stateMethods } from './state-methods.js';
 import { swarmMethods } from './swarm-methods.js';
 import { taskMethods } from './task-methods.js';
+import { threadMethods } from './thread-methods.js';
 import { upstreamFindings, upstreamMethods } from './upstream-methods.js';
 import { wakeMethods } from './wake-methods.js';
 
@@ -80,7 +82,7 @@ export interface ControlMethodsComponents {
   approvals: Approvals;
   lanes: Lanes;
   /** What there is to say of coding agents on this machine. */
-  agentFindings: () => Promise<readonly Finding[]>;
+  agentFindings: () => readonly Promise<Finding>[];
   credentials: Credentials;
   /** Where coding agents come in. */
   onramp: () => Onramp;
@@ -150,17 +152,18 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       const read = new Params(params);
       return node.agentById(read.string('as')).broadcast(read.value('payload'));
     },
+    // With `messages`, one event for each message, with its payload, and whatever is no message.
     tail(params, context) {
-      const { type, agent } = new Params(params).optional({ type: 'string', agent: 'string' });
+      const kinds = { type: 'string', agent: 'string', messages: 'boolean' } as const;
+      const { type, agent, messages = false } = new Params(params).optional(kinds);
+      if (type !== undefined) requireEventType(type);
       return follow(observability, context, (event) => {
         return (
           (type === undefined || event.type === type || event.topic === type) &&
-          (agent === undefined || concerns(event, agent))
+          (agent === undefined || concerns(event, agent)) &&
+          !(messages && isPartOfMessage(event))
         );
       });
-    },
-    thread(params) {
-      return node.thread(new Params(params).string('id'));
     },
     metrics() {
       return observability.getMetrics();
@@ -171,6 +174,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       const asked = type === undefined ? 'request' : messageType(read, type);
       return router.explain(read.string('from'), inFull(read.string('to'), node), asked, justification);
     },
+    ...threadMethods(node),
     ...mailMethods(node),
     ...negotiationMethods({
       agents: () => node.agents,
@@ -178,7 +182,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
       operator: () => node.operator(),
       inFull: (address) => inFull(address, node),
     }),
-    ...mcpMethods({ mcp: node.mcp, registry, gateway }),
+    ...mcpMethods({ mcp: node.mcp, registry, gateway, inFull: (address) => inFull(address, node) }),
     ...mcpSessionMethods({ mcp: node.mcp, registry, gateway }),
     ...taskMethods(gateway),
     ...stateMethods(node),
@@ -201,12 +205,12 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         if (node.network) return node.network;
         throw new EclipticError('NO_MESH', 'this node was started without a network');
       },
-      async () => [
+      () => [
         ...(node.mail?.diagnose() ?? []),
         ...upstreamFindings(upstreams),
         ...providerFindings(node.providers),
         ...staffingFindings(registry.getLocalCards(), node.providers),
-        ...(await components.agentFindings()),
+        ...components.agentFindings(),
       ],
     ),
     down() {
@@ -254,6 +258,24 @@ function messageType(params: Params, type: string): A2AMessageType {
   return params.oneOf('type', type, A2AMessageTypeSchema.options);
 }
 
+/** Types as events have them, or a topic of those that have topics. */
+function requireEventType(type: string): void {
+  const types = A2ALogEventSchema.shape.type.options;
+  if (types.some((known) => known === type) || /^(provider|credential|action)\.[\w.-]+$/.test(type)) return;
+  const known = [...types, 'provider.health.changed and other topics of provider, credential and action'];
+  throw new EclipticError('USAGE', `there are no events of type "${type}"; there are ${known.join(', ')}`, {
+    parameter: 'type',
+    types,
+  });
+}
+
+/** Does another event of the same message say it too? `routing-decision` is the one that tells of each message. */
+function isPartOfMessage({ type, code, envelopeId }: A2ALogEvent): boolean {
+  if (type === 'message-sent' || type === 'message-received' || type === 'tier-audit') return true;
+  if (type === 'security') return envelopeId !== undefined;
+  return type === 'routing-decision' && code === 'DELIVERY_FAILED';
+}
+
 function concerns(event: A2ALogEvent, agent: string): boolean {
   return event.sender === agent || event.recipient === agent;
 }
@@ -265,8 +287,8 @@ function follow(
   wanted: (event: A2ALogEvent) => boolean,
 ): Promise<void> {
   return new Promise((resolve) => {
-    const stop = observability.subscribe((event) => {
-      if (wanted(event)) emit(event);
+    const stop = observability.subscribeWithPayload((event, payload) => {
+      if (wanted(event)) emit(payload === undefined ? event : { ...event, payload });
     });
     signal.addEventListener('abort', () => {
       stop();

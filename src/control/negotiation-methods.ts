@@ -62,9 +62,13 @@ export function negotiationMethods(components: NegotiationMethodsComponents): Re
     },
     proposals(params) {
       const { agent: only, pending } = new Params(params).optional({ agent: 'string', pending: 'boolean' });
-      const rows = agents()
+      const sides = agents()
         .filter(({ id }) => only === undefined || id === only)
-        .flatMap(rowsOf)
+        .flatMap(rowsOf);
+      // Between two agents of this node, each side has the proposal; its maker's row stands for both.
+      const sent = new Set(sides.filter(({ side }) => side === 'sent').map(({ proposal }) => proposal.proposalId));
+      const rows = sides
+        .filter(({ side, proposal }) => side === 'sent' || !sent.has(proposal.proposalId))
         .filter(({ proposal }) => !pending || proposal.status === 'pending');
       return fitting(rows, (row) => JSON.stringify(row).length);
     },

@@ -8,10 +8,15 @@ export interface Diagnosis {
   readonly healthy: boolean;
 }
 
-/** The owner's operations on the mesh that the node belongs to; `findings` are what else a diagnosis tells. */
+/** Told while a diagnosis waits for programs. */
+export interface Probing {
+  readonly probing: number;
+}
+
+/** The owner's operations on the mesh that the node belongs to; `findings` are the other parts' share of a diagnosis. */
 export function networkMethods(
   network: () => Network,
-  findings: () => Promise<readonly Finding[]>,
+  findings: () => readonly (Finding | Promise<Finding>)[],
 ): Readonly<Record<string, ControlMethod>> {
   return {
     async invite(params) {
@@ -24,7 +29,8 @@ export function networkMethods(
     join(params, { signal }) {
       return network().join(new Params(params).string('code'), signal);
     },
-    leave() {
+    leave(_params, { emit }) {
+      if (network().joined) emit({ leaving: true });
       return network().leave();
     },
     peers() {
@@ -33,8 +39,14 @@ export function networkMethods(
     'peers.remove'(params) {
       network().remove(new Params(params).string('node'));
     },
-    async doctor(): Promise<Diagnosis> {
-      const all = [...network().diagnose(), ...(await findings())];
+    /** Emits each finding as soon as it is made; the result has all of them, in a fixed order. */
+    async doctor(_params, { emit }): Promise<Diagnosis> {
+      const found = [...network().diagnose(), ...findings()];
+      const late = found.filter((finding) => finding instanceof Promise);
+      for (const finding of found) if (!(finding instanceof Promise)) emit(finding);
+      if (late.length > 0) emit({ probing: late.length } satisfies Probing);
+      for (const finding of late) void finding.then(emit);
+      const all = await Promise.all(found);
       return { findings: all, healthy: all.every(({ level }) => level !== 'problem') };
     },
   };

@@ -81,9 +81,17 @@ export function onrampMethods(
     overview() {
       return overview(onramp(), registry);
     },
-    tell(params) {
+    async tell(params) {
       const read = new Params(params);
-      return onramp().tell(read.string('to'), read.string('text'), read.optional({ replyTo: 'string' }).replyTo);
+      const to = read.string('to');
+      const { replyTo } = read.optional({ replyTo: 'string' });
+      try {
+        return await onramp().tell(to, read.string('text'), replyTo);
+      } catch (error) {
+        if (!(error instanceof EclipticError) || error.code !== 'AGENT_NOT_FOUND') throw error;
+        // The error is worded for agents, and names a tool that a person does not have.
+        throw new EclipticError('AGENT_NOT_FOUND', `no agent is called "${to}"`, error.details, error);
+      }
     },
     'owner.shown'(params) {
       onramp().showOwner(textList(new Params(params), 'ids'));

@@ -49,7 +49,14 @@ describe('the owner’s view of shared documents', () => {
     await expect(call('stateGet', { name: 'unknown' })).rejects.toThrowError(usage);
   });
 
-  it('lists them, and who wrote what in which order', async () => {
+  it('begins a document as the owner, where no agent has it open [T-G5]', async () => {
+    const { call } = await start();
+    await call('stateSet', { name: 'fresh', path: 'm.a', value: 1 });
+    expect(await call('stateGet', { name: 'fresh' })).toEqual({ m: { a: 1 } });
+    expect((call('states') as DocumentRow[]).map(({ agent }) => agent)).toEqual(['operator']);
+  });
+
+  it('lists them, and who wrote what, when, in which order [T-B9]', async () => {
     const { call } = await start();
     expect(call('states')).toEqual([]);
     await call('stateSet', { name: 'plan', as: 'mars', path: 'm.a', value: 1 });
@@ -60,9 +67,21 @@ describe('the owner’s view of shared documents', () => {
       ['plan', 'venus', ['m'], 2],
     ]);
     const history = (await call('stateHistory', { name: 'plan' })) as HistoryRow[];
-    expect(history.map(({ author, number }) => [author.split('@')[0], number])).toEqual([
-      ['mars', 1],
-      ['venus', 1],
+    const now = Date.now();
+    for (const { at, since } of history) {
+      expect(at).toBeGreaterThan(now - 60_000);
+      expect(since).toBeLessThanOrEqual(at!);
+    }
+    await call('stateSet', { name: 'plan', as: 'venus', path: 'm.a', value: { again: true } });
+    await call('stateSet', { name: 'plan', as: 'mars', path: 'log[]', value: 'begun' });
+    await call('stateSet', { name: 'plan', as: 'mars', path: 'log[]', value: 'ended' });
+    const later = (await call('stateHistory', { name: 'plan' })) as HistoryRow[];
+    expect(later.map(({ author, changes }) => [author.split('@')[0], changes])).toEqual([
+      ['mars', ['m.a = 1']],
+      ['venus', ['m.b = 2']],
+      ['venus', ['m.a = {"again":true}']],
+      ['mars', ['log[] + "begun"']],
+      ['mars', ['log[] + "ended"']],
     ]);
   });
 

@@ -3,6 +3,7 @@ import type { SharedDocument } from '../coordination/state/document.js';
 import type { Documents } from '../coordination/state/documents.js';
 import { valueAt, writeAt } from '../coordination/state/paths.js';
 import { EclipticError } from '../runtime/errors.js';
+import { timeOfUlid } from '../runtime/ulid.js';
 import { Params } from './params.js';
 import type { CallContext, ControlMethod } from './server.js';
 
@@ -25,11 +26,18 @@ export interface HistoryRow {
   /** How many turns of its author it stands for. */
   readonly turns: number;
   readonly bytes: number;
+  /** When this node made or got it; null where that was before its last start. */
+  readonly at: number | null;
+  /** When its author began to write: an earliest time for all of its steps. */
+  readonly since: number | null;
+  readonly changes: readonly string[];
 }
 
 interface StateNode {
   readonly documents: Documents;
   agentById(id: string): Agent;
+  /** The owner, as an agent of this node. */
+  operator(): Agent;
 }
 
 /** How long a command waits for what other members have. */
@@ -37,14 +45,15 @@ const CATCH_UP_MS = 2_000;
 
 /** The owner's operations on shared documents, as one of the agents of this node. */
 export function stateMethods(node: StateNode): Readonly<Record<string, ControlMethod>> {
-  const open = async (read: Params): Promise<SharedDocument> => {
+  const open = async (read: Params, byOwner = false): Promise<SharedDocument> => {
     const name = read.string('name');
     const { as } = read.optional({ as: 'string' });
     const agentId = as ?? node.documents.list.find(({ document }) => document.name === name)?.agentId;
-    if (agentId === undefined) {
+    if (agentId === undefined && !byOwner) {
       throw new EclipticError('USAGE', `no agent of this node has "${name}" open; say as whom: --as AGENT`);
     }
-    const document = node.agentById(agentId).state(name);
+    const agent = agentId === undefined ? node.operator() : node.agentById(agentId);
+    const document = agent.state(name);
     await document.ready;
     await document.caughtUp(CATCH_UP_MS);
     return document;
@@ -69,7 +78,8 @@ export function stateMethods(node: StateNode): Readonly<Record<string, ControlMe
     },
     async stateSet(params) {
       const read = new Params(params);
-      const document = await open(read);
+      // The owner may begin a document; what others keep of one that is not open here must be read as one of them.
+      const document = await open(read, true);
       writeAt(document, read.string('path'), read.value('value'));
       await document.synced();
       return { vector: document.vector };
@@ -77,8 +87,11 @@ export function stateMethods(node: StateNode): Readonly<Record<string, ControlMe
     async stateHistory(params): Promise<HistoryRow[]> {
       const document = await open(new Params(params));
       const own = node.documents.list.find((other) => other.document === document)!.document;
-      return own.segments.map(({ author, stream, number, turns, update }) => {
-        return { author, session: stream.slice(author.length + 1), number, turns, bytes: update.length };
+      return own.segments.map((segment) => {
+        const { author, stream, number, turns, update, seenAt: at = null } = segment;
+        const session = stream.slice(author.length + 1);
+        const when = { at, since: timeOfUlid(session) };
+        return { author, session, number, turns, bytes: update.length, ...when, changes: own.changesOf(segment) };
       });
     },
     async stateWatch(params, context) {

@@ -8,6 +8,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { fitting } from './page.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
+import { completeId } from './short-ids.js';
 
 /** A swarm on one line. */
 export interface SwarmRow {
@@ -55,6 +56,13 @@ const isText = (value: unknown): value is string => typeof value === 'string' &&
 
 /** The owner's operations on swarms that agents of this node take part in. */
 export function swarmMethods(node: SwarmNode): Readonly<Record<string, ControlMethod>> {
+  const idOf = (params: Readonly<Record<string, unknown>>) => {
+    const given = new Params(params).string('id');
+    return completeId(
+      given,
+      node.swarms.sessions.map(({ id }) => id).filter((id) => id.startsWith(given)),
+    );
+  };
   const find = (id: string): Coordinator => {
     const found = node.swarms.find(id);
     if (found) return found;
@@ -66,7 +74,8 @@ export function swarmMethods(node: SwarmNode): Readonly<Record<string, ControlMe
       return fitting(rows, (row) => JSON.stringify(row).length);
     },
     swarm(params) {
-      const session = find(new Params(params).string('id')).getSwarm(new Params(params).string('id'));
+      const id = idOf(params);
+      const session = find(id).getSwarm(id);
       if (!session) throw new EclipticError('SWARM_NOT_FOUND', 'nothing is known of that swarm yet');
       const subTasks = fitting([...session.subTasks], (row) => JSON.stringify(row).length);
       return { ...rowOf(session), subTasks, sharedState: session.sharedState } satisfies SwarmDetail;
@@ -102,7 +111,7 @@ export function swarmMethods(node: SwarmNode): Readonly<Record<string, ControlMe
     },
     // The swarm as it is, then what changes of it, until it ends or nobody listens.
     async 'swarm.follow'(params, { emit, drained, signal }) {
-      const id = new Params(params).string('id');
+      const id = idOf(params);
       const coordinator = find(id);
       const shown = new Map<string, string>();
       let busy = Promise.resolve();
@@ -154,7 +163,7 @@ export function swarmMethods(node: SwarmNode): Readonly<Record<string, ControlMe
       return agent.swarms.getSwarm(id) ? rowOf(agent.swarms.getSwarm(id)!) : null;
     },
     'swarm.cancel'(params) {
-      const id = new Params(params).string('id');
+      const id = idOf(params);
       find(id).cancelSwarm(id, 'its owner cancelled it');
       return null;
     },

@@ -6,6 +6,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { fitting } from './page.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
+import { CANDIDATES, completeId } from './short-ids.js';
 
 /** A row of the tasks' table. */
 export interface TaskRow {
@@ -26,6 +27,10 @@ const DEFAULT_ROWS = 100;
 
 /** The owner's operations on tasks, whoever they belong to. */
 export function taskMethods(gateway: () => Gateway): Readonly<Record<string, ControlMethod>> {
+  const idOf = async (params: Readonly<Record<string, unknown>>) => {
+    const given = new Params(params).string('id');
+    return completeId(given, await gateway().tasks.idsBeginning(given, CANDIDATES));
+  };
   return {
     async tasks(params) {
       const read = new Params(params);
@@ -44,12 +49,12 @@ export function taskMethods(gateway: () => Gateway): Readonly<Record<string, Con
       return fitting(found.map(rowOf), (row) => JSON.stringify(row).length);
     },
     async task(params) {
-      return detailOf(await gateway().tasks.get(new Params(params).string('id')));
+      return detailOf(await gateway().tasks.get(await idOf(params)));
     },
     // The task as it is, then everything that happens to it, until it ends or nobody listens.
     async 'task.follow'(params, { emit, drained, signal }) {
       const { tasks } = gateway();
-      const record = await tasks.get(new Params(params).string('id'));
+      const record = await tasks.get(await idOf(params));
       emit(detailOf(record));
       const events = await tasks.follow(record.model.task.id, record.model.sequence);
       const leave = () => void events.return();
@@ -61,8 +66,8 @@ export function taskMethods(gateway: () => Gateway): Readonly<Record<string, Con
       }
       signal.removeEventListener('abort', leave);
     },
-    'task.cancel'(params) {
-      return gateway().tasks.cancel(new Params(params).string('id'));
+    async 'task.cancel'(params) {
+      return gateway().tasks.cancel(await idOf(params));
     },
     'node.card'() {
       return gateway().card;

@@ -23,6 +23,8 @@ export interface Discovery {
   /** Somebody is missing. Called often; how soon to look again is the discovery's own decision. */
   seek(): void;
   status(): DiscoveryStatus;
+  /** Resolves when `status` has been tried out, where that takes time. */
+  settled?(): Promise<void>;
   stop(): Promise<void>;
 }
 

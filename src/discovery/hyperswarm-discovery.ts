@@ -84,9 +84,17 @@ export class HyperswarmDiscovery implements Discovery {
     return { kind: 'hyperswarm', working, detail };
   }
 
+  async settled(): Promise<void> {
+    await this.#dht?.fullyBootstrapped().catch(() => {});
+  }
+
   async stop(): Promise<void> {
+    const { working } = this.status();
     this.meet([]);
-    await this.#swarm?.destroy();
+    const destroyed = this.#swarm?.destroy({ force: !working });
+    if (working) return destroyed;
+    // An unreachable DHT has nothing to take back, and its queries end only by their time-outs (12 s and more).
+    destroyed?.catch(() => {});
   }
 
   #join(topic: string, meeting: Meeting): void {

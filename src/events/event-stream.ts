@@ -63,7 +63,7 @@ export class EventStream<R, E> {
   }
 
   /** With `wants`, records that it is not true of are not expanded for this listener. */
-  subscribe(listener: (event: E) => void, wants?: (record: R) => boolean): () => void {
+  subscribe(listener: (event: E, record: R) => void, wants?: (record: R) => boolean): () => void {
     const own: Listener<R, E> = { listener, wants, failed: false };
     this.#listeners.add(own);
     if (!wants) this.#unfiltered++;
@@ -79,7 +79,7 @@ export class EventStream<R, E> {
       for (const own of told) {
         // Whoever has left meanwhile is told no more.
         if (!this.#listeners.has(own)) continue;
-        callGuarded(own.listener, [event], (error) => {
+        callGuarded(own.listener, [event, record], (error) => {
           this.#onListenerFailed(error, event, own.failed);
           own.failed = true;
         });
@@ -89,7 +89,7 @@ export class EventStream<R, E> {
 }
 
 interface Listener<R, E> {
-  readonly listener: (event: E) => void;
+  readonly listener: (event: E, record: R) => void;
   readonly wants: ((record: R) => boolean) | undefined;
   failed: boolean;
 }

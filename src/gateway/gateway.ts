@@ -17,6 +17,7 @@ import type { A2ATaskDeps } from './a2a/task-handler.js';
 import type { TaskRecords } from './a2a/task-records.js';
 import type { TaskTimeLimits } from './a2a/task-work.js';
 import { Admission } from './admission.js';
+import { frontPage } from './front-page.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
 import { type JwtInit, TokenVerifier } from './jwt/token-verifier.js';
 import { McpEndpoint } from './mcp-endpoint.js';
@@ -114,7 +115,7 @@ export class Gateway {
         limits: init.tasks,
       },
     );
-    const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health];
+    const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health, frontPage(() => this.url)];
     this.#admission = new Admission({ runtime, principals }, init.requestsPerMinute ?? REQUESTS_PER_MINUTE);
     this.#edge = new HttpEdge({ runtime, admission: this.#admission }, { port, host, hosts }, routes);
   }
@@ -174,6 +175,11 @@ export class Gateway {
   /** The node's card, as anyone gets it. */
   get card(): ServedCard {
     return this.#a2a.cards.ofNode(this.url).merged;
+  }
+
+  /** The port that was asked for, where another program has it and the node serves at a later one. */
+  get takenPort(): number | undefined {
+    return this.#edge.takenPort;
   }
 
   get mcpUrl(): string {

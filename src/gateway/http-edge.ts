@@ -96,6 +96,12 @@ export class HttpEdge {
     return (this.#server.address() as AddressInfo | null)?.port ?? 0;
   }
 
+  /** The wanted port, where another program has it. */
+  get takenPort(): number | undefined {
+    const { port } = this.#init;
+    return port === 0 || port === this.port ? undefined : port;
+  }
+
   get url(): string {
     const { host } = this.#init;
     return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
@@ -132,7 +138,7 @@ export class HttpEdge {
     // A route that fails takes down its own answer, never the server.
     void this.#serve(route, { request, response, path, query }).catch((thrown) => {
       const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
-      this.#components.runtime.logger.debug({ code, path: request.url, reason: message }, 'a request was refused');
+      this.#components.runtime.logger.debug({ code, path, reason: message }, 'HTTP request refused');
       if (response.headersSent) {
         response.destroy();
         return;

@@ -261,6 +261,20 @@ export class Mail implements Postbox {
     return { state, over: isFinal(state), story: story(receipt) };
   }
 
+  receiptIdsBeginning(prefix: string, limit: number): Promise<string[]> {
+    return this.#receipts.idsBeginning(prefix, limit);
+  }
+
+  /** The envelope of a durable message that waits here or to go out. */
+  async waiting(id: string): Promise<string | undefined> {
+    const { store } = this.#components;
+    const [[incoming], [outgoing]] = await Promise.all([
+      store.read({ from: 'inbox', where: { id } }),
+      store.read({ from: 'outbox', where: { id } }),
+    ]);
+    return (incoming ?? outgoing)?.envelope;
+  }
+
   outbox(above: number, limit: number): Promise<OutboxRow[]> {
     return this.#components.store.read({ from: 'outbox', above: { number: above }, orderBy: 'number', limit });
   }

@@ -2,7 +2,7 @@ import type { A2AObservability } from '../a2a/observability.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
-import type { Store, Write } from '../store/store.js';
+import { beginningWith, type Store, type Write } from '../store/store.js';
 import type { InboxRow, OutboxRow, ReceiptRow } from '../store/tables.js';
 import type { News } from './news.js';
 import type { Numbers } from './numbers.js';
@@ -68,6 +68,18 @@ export class Receipts {
   /** What is kept of these messages with that node. */
   async find(node: string, ids: readonly string[]): Promise<ReceiptRow[]> {
     return this.#components.store.read({ from: 'receipts', where: { id: ids, node } });
+  }
+
+  /** Ids of durable messages that begin with this, and are longer. */
+  async idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    const { store } = this.#components;
+    const wanted = { ...beginningWith('id', prefix), orderBy: 'id', limit } as const;
+    const found = await Promise.all([
+      store.read({ from: 'receipts', ...wanted }),
+      store.read({ from: 'outbox', ...wanted }),
+      store.read({ from: 'inbox', ...wanted }),
+    ]);
+    return found.flat().map(({ id }) => id);
   }
 
   /** The whole story of one message. */

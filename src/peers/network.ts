@@ -55,6 +55,14 @@ export interface InviteOptions {
   ttlMs?: number;
 }
 
+export interface Invite {
+  readonly code: string;
+  readonly expiresAt: number;
+  readonly grant: Grant;
+  /** Why the other node may not find this one. */
+  readonly warnings: readonly string[];
+}
+
 /** A row of the peers' table. */
 export interface PeerRow {
   readonly node: string;
@@ -80,6 +88,8 @@ export interface Finding {
 
 const INVITE_MS = 15 * 60_000;
 const JOIN_MS = 30_000;
+/** How long an invite waits to learn whether the DHT can be reached. */
+const SETTLED_MS = 3_000;
 const SKEW_MS = 5_000;
 const EXPIRES_SOON_MS = 30 * 86_400_000;
 
@@ -135,7 +145,7 @@ export class Network implements CardDiscovery {
   }
 
   /** Makes a code that lets one node into this mesh, which is founded by the first. */
-  async invite(options: InviteOptions = {}): Promise<{ code: string; expiresAt: number; grant: Grant }> {
+  async invite(options: InviteOptions = {}): Promise<Invite> {
     const { membership, runtime } = this.#components;
     const { ttlMs = INVITE_MS, tiers = EVERY_TIER, sandboxes } = options;
     const everything = tiers.length === EVERY_TIER.length && sandboxes === undefined;
@@ -150,7 +160,28 @@ export class Network implements CardDiscovery {
     this.#meet();
     const addresses = this.#websocket?.addresses ?? [];
     const bootstrap = this.#init.bootstrap ?? membership.bootstrap;
-    return { code: encodeInvite({ secret, bootstrap, addresses }), expiresAt: runtime.now() + ttlMs, grant };
+    const warnings = await this.#obstacles(addresses);
+    const code = encodeInvite({ secret, bootstrap, addresses });
+    return { code, expiresAt: runtime.now() + ttlMs, grant, warnings };
+  }
+
+  /** What may keep the other node from finding this one. */
+  async #obstacles(addresses: readonly string[]): Promise<string[]> {
+    const { runtime } = this.#components;
+    const settling = Promise.all(this.#discoveries.map((discovery) => discovery.settled?.()));
+    const settled = await new Promise<boolean>((resolve) => {
+      const late = runtime.setTimer(() => resolve(false), SETTLED_MS);
+      void settling.then(() => {
+        late.cancel();
+        resolve(true);
+      });
+    });
+    const dht = this.#discoveries.map((discovery) => discovery.status()).find(({ kind }) => kind === 'hyperswarm');
+    const listens = addresses.length > 0 ? `; the code also names ${addresses.join(', ')}` : '';
+    const problem = settled ? dht?.detail : 'has not reached the DHT yet; see: ecliptic doctor';
+    if (dht && !dht.working) return [`this node ${problem}${listens}`];
+    const blind = !dht && addresses.length === 0 && !this.#init.discovery && (this.#init.peers ?? []).length === 0;
+    return blind ? ['this node uses no DHT and listens nowhere: start it with --listen HOST:PORT to be found'] : [];
   }
 
   /** A mesh that cannot be reached is not founded. */
@@ -247,12 +278,12 @@ export class Network implements CardDiscovery {
     return [...nodes].filter((node) => !membership.member(node));
   }
 
-  /** The peer whose key begins like this. */
+  /** The peer whose key begins like this, or that has this name. Names are the peers' own choice, so two of one name match neither. */
   find(prefix: string): Peer {
-    const found = this.peers.all.filter(({ node }) => node.startsWith(prefix));
+    const found = this.peers.all.filter(({ node, name }) => node.startsWith(prefix) || name === prefix);
     if (found.length === 1) return found[0]!;
     const reason = found.length === 0 ? 'no known node has' : 'several nodes have';
-    throw new EclipticError('PEER_NOT_FOUND', `${reason} a key that begins with "${prefix}"`, {
+    throw new EclipticError('PEER_NOT_FOUND', `${reason} the name "${prefix}", or a key that begins with it`, {
       candidates: found.map(({ node }) => node),
     });
   }

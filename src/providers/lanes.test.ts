@@ -26,7 +26,7 @@ describe('lanes', () => {
     const lane = lanes.open('build');
     expect(lanes.open('build')).toBe(lane);
     expect(statSync(lane.folder).mode & 0o777).toBe(0o700);
-    expect(lanes.rows).toEqual([{ lane: 'build', folder: lane.folder, providers: [] }]);
+    expect(lanes.rows).toEqual([{ lane: 'build', folder: lane.folder, providers: [], closed: false }]);
   });
 
   it('end what is in them, and nothing else [FR-025-008]', async () => {
@@ -39,9 +39,25 @@ describe('lanes', () => {
     await lanes.close('one');
     expect(stopped).toEqual(['a']);
     expect(() => one.bind(member('late', stopped))).toThrow('lane "one" is closed');
-    expect(lanes.rows.map(({ lane }) => lane)).toEqual(['two']);
+    expect(lanes.rows.map(({ lane, closed }) => [lane, closed])).toEqual([
+      ['one', true],
+      ['two', false],
+    ]);
     await lanes.closeAll();
     expect(stopped).toEqual(['a', 'c']);
+  });
+
+  it('start again what ran in them when they are opened again, and only then [T-E15]', async () => {
+    const begun: string[] = [];
+    lanes.open('one');
+    lanes.onReopen('one', async () => void begun.push('a'));
+    lanes.onReopen('two', async () => void begun.push('b'));
+    await expect(lanes.reopen('one')).rejects.toMatchObject({ code: 'INVALID_TRANSITION' });
+    await lanes.close('one');
+    await lanes.reopen('one');
+    expect(begun).toEqual(['a']);
+    expect(lanes.rows).toMatchObject([{ lane: 'one', closed: false }]);
+    await expect(lanes.reopen('none')).rejects.toMatchObject({ code: 'PROVIDER_NOT_FOUND' });
   });
 
   it.each(['..', '', 'a/b', '.hidden', 'x'.repeat(65)])('cannot be called "%s"', (id) => {

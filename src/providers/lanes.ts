@@ -16,6 +16,8 @@ export interface LaneRow {
   readonly lane: string;
   readonly folder: string;
   readonly providers: readonly HostStatus[];
+  /** Its owner closed it: nothing runs in it until it is opened again. */
+  readonly closed: boolean;
 }
 
 /** Names that are safe as folders everywhere. */
@@ -39,7 +41,8 @@ export class Lane {
   }
 
   get row(): LaneRow {
-    return { lane: this.id, folder: this.folder, providers: [...this.#members].map(({ status }) => status) };
+    const providers = [...this.#members].map(({ status }) => status);
+    return { lane: this.id, folder: this.folder, providers, closed: false };
   }
 
   /** Takes something in, to end with the lane. Returns the way out. */
@@ -66,6 +69,9 @@ export class Lane {
 export class Lanes {
   readonly #folder: string;
   readonly #lanes = new Map<string, Lane>();
+  /** Of each lane, how to start what ran in it. */
+  readonly #starters = new Map<string, (() => Promise<void>)[]>();
+  readonly #closed = new Set<string>();
 
   /** Lanes have their folders in this one. */
   constructor(folder: string) {
@@ -73,7 +79,28 @@ export class Lanes {
   }
 
   get rows(): LaneRow[] {
-    return [...this.#lanes.values()].map(({ row }) => row).sort((a, b) => (a.lane < b.lane ? -1 : 1));
+    const closed = [...this.#closed].map((lane) => {
+      return { lane, folder: join(this.#folder, lane), providers: [], closed: true };
+    });
+    return [...[...this.#lanes.values()].map(({ row }) => row), ...closed].sort((a, b) => (a.lane < b.lane ? -1 : 1));
+  }
+
+  /** Says how to start a provider of that lane again, once the lane was closed and is opened again. */
+  onReopen(id: string, start: () => Promise<void>): void {
+    const starters = this.#starters.get(id) ?? [];
+    this.#starters.set(id, [...starters, start]);
+  }
+
+  /** Undoes `close`: what ran in the lane is started again. */
+  async reopen(id: string): Promise<void> {
+    if (!this.#closed.delete(id)) {
+      const [code, reason] = this.#lanes.has(id)
+        ? (['INVALID_TRANSITION', 'is not closed'] as const)
+        : (['PROVIDER_NOT_FOUND', 'is not known'] as const);
+      throw new EclipticError(code, `lane "${id}" ${reason}`, { lane: id });
+    }
+    this.open(id);
+    await Promise.all((this.#starters.get(id) ?? []).map((start) => start()));
   }
 
   /** The lane of that name, made where there is none. */
@@ -101,6 +128,7 @@ export class Lanes {
   async close(id: string): Promise<void> {
     const lane = this.#lanes.get(id);
     if (!lane) throw new EclipticError('PROVIDER_NOT_FOUND', `there is no lane "${id}"`, { lane: id });
+    this.#closed.add(id);
     await lane.close();
   }
 

@@ -60,22 +60,34 @@ export class MCPServers {
 
   /** Wants a server to be connected. Returns at once: nobody waits for it. */
   add({ lane: laneId, limits, ...init }: MCPServerInit): void {
-    const { providers, events, lanes, upstreams, runtime } = this.#components;
+    const { lanes, upstreams } = this.#components;
     const { name: server } = init;
     const id = this.#idFor(server);
     this.#owners.set(id, init.agent);
-    const lane = init.endpoint.kind === 'stdio' ? lanes.open(laneId ?? laneFor(id)) : undefined;
+    const lane = init.endpoint.kind === 'stdio' ? lanes.open(laneId ?? laneFor(id)).id : undefined;
     upstreams.add({
       ...init,
-      through: this.#way(id, server, lane?.id),
-      ...(lane && { keep: (kept) => new MCPProcess(this.#components, { provider: id, lane, limits }, kept) }),
+      through: this.#way(id, server, lane),
+      ...(lane !== undefined && {
+        keep: (kept) => new MCPProcess(this.#components, { provider: id, lane: lanes.open(lane), limits }, kept),
+      }),
     });
+    this.#register(id, server, lane);
+    if (lane === undefined) return;
+    lanes.onReopen(lane, async () => {
+      await upstreams.get(server).revive();
+      this.#register(id, server, lane);
+    });
+  }
+
+  #register(id: string, server: string, laneId: string | undefined): void {
+    const { providers, events, upstreams, runtime } = this.#components;
     const adapter = new MCPBridgeAdapter(id, { runtime, events, open: (name) => upstreams.get(name) });
     const about = { type: 'mcp', workspaceId: DEFAULT_WORKSPACE, concurrencyLimit: CONCURRENCY } as const;
     const config = { server, keepTrying: true };
     const capabilities = [capabilityOf(server)];
     providers
-      .register({ id, config, ...about, capabilities, ...(lane && { laneId: lane.id }) }, adapter)
+      .register({ id, config, ...about, capabilities, ...(laneId !== undefined && { laneId }) }, adapter)
       .catch((error) => runtime.logger.warn({ server, error: describeError(error) }, 'an MCP server is not there yet'));
   }
 

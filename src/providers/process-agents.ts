@@ -55,6 +55,7 @@ export class ProcessAgents {
       serveThroughProvider(this.#components, agent, through);
     }
     this.#pending.push({ agent, init });
+    this.#components.lanes.onReopen(laneId, () => this.#start(agent, init));
   }
 
   /** Starts the programs. One that cannot be started is tried again by the registry, and takes nobody along. */

@@ -7,7 +7,7 @@ import type { Journal, JournalEntry } from '../a2a/ports.js';
 import { AgentTierSchema } from '../a2a/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Query, Store, Write } from '../store/store.js';
+import { beginningWith, type Query, type Store, type Write } from '../store/store.js';
 import type { JournalRow } from '../store/tables.js';
 import { RecordWriter } from './record-writer.js';
 
@@ -159,6 +159,12 @@ export class JournalLog implements Journal {
     const byMessage = await this.#store.read({ from: 'journal', where: { envelopeId: id }, orderBy: 'seq' });
     if (byMessage.length > 0) return byMessage;
     return this.#store.read({ from: 'journal', where: { thread: id }, orderBy: 'seq' });
+  }
+
+  /** Decisions in the threads whose names begin with this, and are longer. */
+  async beginningWith(prefix: string, limit: number): Promise<JournalRow[]> {
+    await this.#writer.flush();
+    return this.#store.read({ from: 'journal', ...beginningWith('thread', prefix), orderBy: 'seq', limit });
   }
 
   async close(): Promise<void> {

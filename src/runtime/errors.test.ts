@@ -22,6 +22,7 @@ import type { SwarmInit } from '../agent/agent-swarms.js';
 import { Approvals } from '../approvals/approvals.js';
 import type { Config } from '../config/schema.js';
 import { ControlClient } from '../control/client.js';
+import { completeId } from '../control/short-ids.js';
 import { Credentials } from '../credentials/credentials.js';
 import { Redactor } from '../credentials/redactor.js';
 import { loadGrpc } from '../gateway/a2a/grpc/grpc-packages.js';
@@ -310,6 +311,7 @@ const triggers: Record<Met, () => unknown> = {
     writeFileSync(join(folder, 'store.db'), 'this is no database');
     return SqliteStore.open(folder);
   },
+  AMBIGUOUS_ID: () => completeId('01M7', ['01M7A', '01M7B']),
   RECEIPT_NOT_FOUND: async () => {
     const { node } = await start({ store: new MemoryStore() });
     return node.mail!.receipt('unknown');

@@ -69,6 +69,7 @@ export const ERRORS = {
   ADDRESS_UNUSABLE: entry('The node cannot listen at that address.', false, 500, -32145),
   STORE_FAILED: entry('The store could not keep or give what was asked.', true, 503, -32146),
   STORE_DAMAGED: entry('What the store kept is damaged.', false, 500, -32147),
+  AMBIGUOUS_ID: entry('Several ids begin with what was given; write more of it.', false, 409, -32193),
   RECEIPT_NOT_FOUND: entry('No durable message of that id is known here.', false, 404, -32148),
   AUDIT_BROKEN: entry('The audit log is not what was written.', false, 500, -32149),
   STORE_RESTORED: entry('A node’s store was put back from a copy, or a copy of it is in use.', false, 409, -32166),

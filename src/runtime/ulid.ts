@@ -49,3 +49,11 @@ export class UlidSource {
     this.#prefix = this.#millisecond + PAIRS[this.#counter >> 20]! + PAIRS[(this.#counter >> 10) & 1023]!;
   }
 }
+
+/** When a ULID was made, in either case of letters; null for a text that is none. */
+export function timeOfUlid(id: string): number | null {
+  if (!/^[0-7][0-9a-hjkmnp-tv-z]{25}$/i.test(id)) return null;
+  let time = 0;
+  for (const letter of id.slice(0, 10).toUpperCase()) time = time * 32 + ALPHABET.indexOf(letter);
+  return time;
+}

@@ -15,6 +15,17 @@ type WriteTo<Name extends TableName> =
 /** Rows whose columns have these values; a list (of at most 16,384) means any of them. */
 type Match<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
 
+/** The bounds between which every longer text lies that begins with this one. */
+export function beginningWith<Column extends string>(
+  column: Column,
+  prefix: string,
+): { above: Record<Column, string>; below: Record<Column, string> } {
+  return {
+    above: { [column]: prefix } as Record<Column, string>,
+    below: { [column]: `${prefix}\u{10ffff}` } as Record<Column, string>,
+  };
+}
+
 export interface Query<Name extends TableName> {
   readonly from: Name;
   readonly where?: Match<Tables[Name]>;

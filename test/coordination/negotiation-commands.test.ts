@@ -82,12 +82,13 @@ describe('propose', () => {
 });
 
 describe('proposals', () => {
-  it('lists what agents of this node made and got', async () => {
+  it('lists what agents of this node made and got, each proposal once [T-B9]', async () => {
     const rows = JSON.parse((await run(['proposals', '--json'])).stdout) as ProposalListRow[];
     const seen = rows.map(({ agent, side, peer, work, proposal }) => [agent, side, peer, work, proposal.status]);
     expect(seen).toContainEqual(['operator', 'sent', 'builder', 'done', 'accepted']);
-    expect(seen).toContainEqual(['builder', 'received', 'operator', 'done', 'accepted']);
-    expect(seen).toContainEqual(['picky', 'received', 'operator', 'none', 'rejected']);
+    expect(seen).toContainEqual(['operator', 'sent', 'picky', 'none', 'rejected']);
+    const ids = rows.map(({ proposal }) => proposal.proposalId);
+    expect(new Set(ids).size).toBe(ids.length);
     expect((await run(['proposals', '--agent', 'picky'])).stdout).toMatch(/rejected: busy +- +a house/);
     expect((await run(['proposals', '--pending'])).stdout).toBe('no proposals\n');
   });

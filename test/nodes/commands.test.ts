@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -13,6 +14,7 @@ import type { Grant } from '../../src/membership/certificate.js';
 import { decodeInvite, encodeInvite } from '../../src/membership/invite.js';
 import type { PeerRow } from '../../src/peers/network.js';
 import { ECHO } from '../echo-agents.js';
+import { BIN } from '../source-files.js';
 import { Cluster, type Finished, finish, type ProcessNode, SOAK, until, untilConnected } from './cluster.js';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -211,6 +213,21 @@ describe('of a mesh of three', () => {
     });
   });
 
+  describe('another node', () => {
+    it('goes by its name or the start of its key, for messages and tools [T-B4]', async () => {
+      for (const place of ['b', b.key.slice(0, 8)]) {
+        const request = ['request', '--as', 'helper', '--to', `helper@${place}`, '{"hello":1}'];
+        expect(await a.json(...request)).toMatchObject({ id: 'helper', echo: { hello: 1 } });
+        const { structuredContent } = await a.json<{ structuredContent: object }>('call', `helper@${place}.describe`);
+        expect(structuredContent).toMatchObject({ id: 'helper' });
+      }
+      for (const place of ['nowhere', 'ffffffffffff']) {
+        const { code, stderr } = await a.run('call', `helper@${place}.describe`);
+        expect({ code, stderr }).toEqual({ code: 1, stderr: startingWith('PEER_NOT_FOUND: no known node has') });
+      }
+    });
+  });
+
   describe('doctor', () => {
     it('finds nothing wrong with a node in no mesh', async () => {
       const { code, stdout } = await alone.run('doctor');
@@ -227,6 +244,7 @@ describe('of a mesh of three', () => {
 
     it('finds nothing wrong with one that reaches everybody', async () => {
       const { healthy, findings } = await a.json<Diagnosis>('doctor');
+      expect((await a.run('doctor')).code).toBe(0);
       expect(findings.filter(({ level }) => level !== 'ok')).toEqual([]);
       expect(healthy).toBe(true);
       const text = findings.map((finding) => finding.text).join('\n');
@@ -245,16 +263,19 @@ describe('of a mesh of three', () => {
       expect((await a.agents()).filter(({ node }) => node === c.key).map(({ id }) => id)).toEqual(['helper']);
     });
 
-    it('names a peer that is down as a problem, and why; and its agents are unreachable', async () => {
+    it('names a peer that is down as a problem, and why, and fails; its agents are unreachable [T-B9]', async () => {
       await b.stop();
       await until(async () => (await a.stateOf(b)) !== 'connected', 'b is gone');
-      const { findings, healthy } = await a.json<Diagnosis>('doctor');
-      expect(healthy).toBe(false);
+      const { code, stdout } = await a.run('doctor', '--json');
+      const { findings, healthy } = JSON.parse(stdout) as Diagnosis;
+      expect({ code, healthy }).toEqual({ code: 1, healthy: false });
       expect(findings).toContainEqual({
         level: 'problem',
         text: expect.stringMatching(new RegExp(`^b \\(${b.key.slice(0, 12)}\\): away, `)),
       });
       expect((await a.run('doctor')).stdout).toMatch(/^ {2}problem b \(/m);
+      const sent = await a.run('send', '--as', 'helper', '--to', 'helper@b', '1');
+      expect(sent).toMatchObject({ code: 1, stderr: expect.stringContaining('--durable') });
       expect((await a.run('peers')).stdout).toMatch(new RegExp(`^${b.key.slice(0, 12)} +b +away: .+ +- +2 `, 'm'));
       expect((await a.run('agents')).stdout).toMatch(new RegExp(`^sun@${b.key.slice(0, 12)} +L0 +- +unreachable`, 'm'));
       await b.start();
@@ -267,6 +288,14 @@ describe('of a mesh of three', () => {
   });
 
   describe('the end of a membership', () => {
+    it('is asked for on a terminal, and only then [T-B8]', async () => {
+      const [removed, left] = [await inTerminal(a, 'n', 'peers', 'remove', 'c'), await inTerminal(b, 'n', 'leave')];
+      expect(removed).toContain(`Remove c (${c.key.slice(0, 12)}) from the mesh?`);
+      expect(left).toContain('Leave the mesh?');
+      for (const said of [removed, left]) expect(said).toContain('CANCELLED: nothing was done');
+      await untilConnected([a, b, c]);
+    });
+
     it('is refused where there is none', async () => {
       expect(await alone.run('leave')).toMatchObject({ code: 1, stderr: startingWith('NO_MESH: ') });
       expect(JSON.parse((await alone.run('leave', '--json')).stderr)).toMatchObject({ error: { code: 'NO_MESH' } });
@@ -527,13 +556,18 @@ describe('up', () => {
     return `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  it('says that a DHT is out of reach', async () => {
+  it('says that a DHT is out of reach, and leaves without waiting for it [T-B8]', async () => {
     const node = await cluster.start('node', { args: ['--bootstrap', NOBODY], config: LIGHT });
-    await node.json('invite');
+    const invited = await node.run('invite');
+    expect(invited.stdout).toMatch(/^ecl1/);
+    expect(invited.stderr).toMatch(/^warning: this node (cannot reach|has not reached) .*DHT/m);
     await until(async () => !(await node.doctor()).healthy, 'the DHT is found missing');
-    const { stdout } = await node.run('doctor');
+    const { stdout, code } = await node.run('doctor');
+    expect(code).toBe(1);
     expect(stdout).toMatch(/^ {2}problem hyperswarm: cannot reach the private DHT at 127\.0\.0\.1:1/m);
-    expect(await node.json<Diagnosis>('doctor')).toMatchObject({ healthy: false });
+    const began = performance.now();
+    expect(await node.run('leave')).toMatchObject({ code: 0, stderr: 'Leaving the mesh …\n' });
+    expect(performance.now() - began).toBeLessThan(5_000);
   });
 });
 
@@ -623,6 +657,19 @@ function socketsOf(pid: number): string[] {
 }
 
 /** As much of a key as tells it from the others. */
+/** Runs a command of that node on a terminal, answers its question, and returns what was shown. */
+async function inTerminal(node: ProcessNode, answer: string, ...args: readonly string[]): Promise<string> {
+  const words = [process.execPath, BIN, ...args, '--data', node.data].map((word) => `'${word}'`).join(' ');
+  const child = spawn('script', ['-qec', words, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
+  let shown = '';
+  child.stdout.on('data', (data) => {
+    shown += data;
+    if (shown.includes('[y/N]')) child.stdin.end(`${answer}\n`);
+  });
+  await once(child, 'close');
+  return shown;
+}
+
 function shortest(key: string, others: readonly string[]): string {
   const lengths = Array.from(key, (_, index) => index + 1);
   return key.slice(

@@ -98,7 +98,10 @@ describe('the program of an MCP server', () => {
     await control.call('lanes.close', { lane: 'shared' });
     expect(await call).toMatchObject({ code: 'PROVIDER_CRASHED', details: { outcome: 'unknown' } });
     expect(pids.filter(lives)).toEqual([]);
-    expect((await lanes()).map(({ lane }) => lane)).toEqual(['mcp-files']);
+    expect((await lanes()).map(({ lane, closed }) => [lane, closed])).toEqual([
+      ['mcp-files', false],
+      ['shared', true],
+    ]);
     // What was in it stays known, and says that it is away.
     expect(sun.mcp.tools.map(({ name }) => name)).toContain('notes.act');
     await expect(act('notes.act', 'pid')).rejects.toMatchObject({
@@ -106,6 +109,10 @@ describe('the program of an MCP server', () => {
       message: 'MCP server "notes" is not there at present (idle)',
     });
     expect(String(files!.pid)).toBe(await act('files.act', 'pid'));
+    await control.call('lanes.open', { lane: 'shared' });
+    await healthy('mcp/notes');
+    expect(pids).not.toContain(Number(await act('notes.act', 'pid')));
+    expect((await lanes())[1]!.providers.map(({ provider }) => provider).sort()).toEqual(['mcp/notes', 'worker']);
   });
 
   it('is not started again by a new credential once its lane was closed', async () => {

@@ -36,7 +36,7 @@ describe('an agent that is a program', () => {
     await expect(sun.request('worker', { do: 'kill' })).rejects.toMatchObject({ code: 'PROVIDER_CRASHED' });
   });
 
-  it('is in a lane of its own, which can be closed without the others noticing [FR-025-008]', async () => {
+  it('is in a lane of its own, which can be closed without the others noticing, and opened again [FR-025-008 T-E15]', async () => {
     const { sun, control } = await start({
       one: { command: program() },
       two: { command: program() },
@@ -57,6 +57,9 @@ describe('an agent that is a program', () => {
     expect(await others).toBe('fine');
     expect(await sun.request('one', { do: 'pid' })).toBe(rows[0]!.providers[0]!.pid);
     expect(rows[1]!.providers.filter(({ pid }) => lives(pid!))).toEqual([]);
+    await control.call('lanes.open', { lane: 'two' });
+    expect(pids).not.toContain(await sun.request('two', { do: 'pid' }));
+    expect(await sun.request('three', { value: 3 })).toBe(3);
   });
 
   it('shows that it could not be started, and takes nobody along', async () => {
@@ -214,7 +217,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
         });
     }
     expect(host.node.registry.requireById('mars').sandboxId).toBe('lab');
-    const tools = JSON.parse(await sun.request('mars', 'do:tools')) as string[];
+    const tools = JSON.parse(await sun.request<string>('mars', 'do:tools')) as string[];
     expect(tools).toContain('mate__secret');
     expect(tools.filter((name) => name.startsWith('free'))).toEqual([]);
     expect(await sun.request('mars', 'do:call mate__secret {}')).toContain('the secret of mate');

@@ -1,6 +1,7 @@
 import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { changesIn } from './changes.js';
 import type { DocumentChange, Json, Member, SharedDocument, SharedList, SharedMap, SharedText } from './document.js';
 import { Replica } from './replica.js';
 import type { Segment } from './segment.js';
@@ -129,6 +130,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
   }
 
   /** @internal Every segment that this replica has, in an order in which nothing comes before what it builds on. */
+  /** The changes that a segment of this document made, for people. */
+  changesOf({ update }: Segment): string[] {
+    return changesIn(this.#replica.doc, update);
+  }
+
   get segments(): readonly Segment[] {
     return this.#replica.segments;
   }
@@ -264,12 +270,15 @@ export class LiveDocument implements SharedDocument, ViewOf {
   }
 
   #commit(segment: Segment): void {
+    segment.seenAt = this.#components.runtime.now();
     this.#replica.commit(segment);
     this.#sync.push(segment);
     this.#tellUpdates([segment]);
   }
 
   #onApplied(segments: readonly Segment[]): void {
+    const now = this.#components.runtime.now();
+    for (const segment of segments) segment.seenAt = now;
     this.#keep((records) => records.keep(this.thread, this.#components.agentId, segments));
     this.#tellUpdates(segments);
     this.#tellChanged([...new Set(segments.map(({ author }) => author))]);

@@ -51,6 +51,8 @@ export class Segment implements SegmentInit {
   readonly number: number;
   readonly after: Readonly<Record<string, number>>;
   readonly update: Uint8Array;
+  /** When this process made it or got it from another node; unknown of those read from the store. */
+  seenAt: number | undefined;
   #signature: string;
 
   constructor(init: SegmentInit, signature = '') {

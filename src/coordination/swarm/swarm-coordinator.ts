@@ -260,7 +260,7 @@ export class Coordinator implements SwarmCoordinator {
       (planner === undefined
         ? undefined
         : await agent.ask(planner, { task, requiredCapabilities: capabilities }, planMs));
-    const plan = said === undefined ? planByCapability(task, capabilities) : readPlan(said);
+    const plan = said === undefined ? planByCapability(task, capabilities) : readPlan(said, task);
     if (plan.length === 0) throw new EclipticError('INVALID_PLAN', 'a swarm needs a plan, or capabilities');
     if (aggregator === undefined) return plan;
     if (plan.some(({ id }) => id === AGGREGATE))

@@ -3,9 +3,9 @@ import { planByCapability, planRecords, readPlan } from './swarm-plan.js';
 
 describe('a plan', () => {
   it('is a list of sub-tasks, of which only the id must be given', () => {
-    const empty = { description: '', requiredCapabilities: [], dependsOn: [] };
-    expect(readPlan({ subTasks: [{ id: 'one' }] })).toEqual([{ id: 'one', ...empty }]);
-    expect(readPlan([{ id: 'one', input: { n: 1 } }])).toEqual([{ id: 'one', ...empty, input: { n: 1 } }]);
+    const empty = { description: 'one: all', requiredCapabilities: [], dependsOn: [] };
+    expect(readPlan({ subTasks: [{ id: 'one' }] }, 'all')).toEqual([{ id: 'one', ...empty }]);
+    expect(readPlan([{ id: 'one', input: { n: 1 } }], 'all')).toEqual([{ id: 'one', ...empty, input: { n: 1 } }]);
   });
 
   it.each([
@@ -28,8 +28,8 @@ describe('a plan', () => {
     ],
     ['an input that is too large', [{ id: 'a', input: 'x'.repeat(200_000) }], '"a" is longer'],
   ])('is refused with %s [SW6]', (_, plan, said) => {
-    expect(() => readPlan(plan)).toThrow(expect.objectContaining({ code: 'INVALID_PLAN' }));
-    expect(() => readPlan(plan)).toThrow(said);
+    expect(() => readPlan(plan, 'all')).toThrow(expect.objectContaining({ code: 'INVALID_PLAN' }));
+    expect(() => readPlan(plan, 'all')).toThrow(said);
   });
 
   it('is one sub-task for each capability where nobody gives one', () => {
@@ -43,7 +43,7 @@ describe('a plan', () => {
 
   it('goes into as many records as it needs, in its order', () => {
     const plan = Array.from({ length: 3_000 }, (_, at) => ({ id: `t${at}`, description: 'x'.repeat(200) }));
-    const records = planRecords(readPlan(plan).map((subTask) => ({ ...subTask, assigned: 'somebody' })));
+    const records = planRecords(readPlan(plan, 'all').map((subTask) => ({ ...subTask, assigned: 'somebody' })));
     expect(records.length).toBeGreaterThan(4);
     for (const record of records) expect(JSON.stringify(record).length).toBeLessThan(140_000);
     const ids = records.flatMap((record) => (record.type === 'plan' ? record.subTasks.map(({ id }) => id) : []));

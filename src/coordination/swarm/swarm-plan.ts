@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
 import type { SubTaskPlan, SwarmRecord } from './swarm-records.js';
 
 /** How large a plan may be. */
@@ -9,6 +10,7 @@ export const PLAN_LIMITS = {
   subTaskChars: 131_072,
 } as const;
 
+const MAX_DESCRIPTION_CHARS = 4_096;
 const id = z.string().min(1).max(128);
 const capability = z.string().min(1).max(128);
 const planSchema = z.object({
@@ -16,7 +18,7 @@ const planSchema = z.object({
     .array(
       z.object({
         id,
-        description: z.string().max(4_096).default(''),
+        description: z.string().max(MAX_DESCRIPTION_CHARS).default(''),
         requiredCapabilities: z.array(capability).max(64).default([]),
         dependsOn: z.array(id).max(PLAN_LIMITS.subTasks).default([]),
         input: z.unknown().optional(),
@@ -29,8 +31,11 @@ const planSchema = z.object({
 /** A plan as its author writes it: what is left out is empty. */
 export type SwarmPlan = z.input<typeof planSchema> | z.input<typeof planSchema>['subTasks'];
 
-/** Reads a plan, be it a user's or a planner agent's, and refuses one that cannot be carried out. */
-export function readPlan(said: unknown): SubTaskPlan[] {
+/**
+ * Reads a plan, be it a user's or a planner agent's, and refuses one that cannot be carried out. A sub-task without a
+ * description is described by its id and the task of the whole: its worker must be told something.
+ */
+export function readPlan(said: unknown, task: string): SubTaskPlan[] {
   const read = planSchema.safeParse(Array.isArray(said) ? { subTasks: said } : said);
   if (!read.success) {
     const faults = read.error.issues
@@ -40,7 +45,11 @@ export function readPlan(said: unknown): SubTaskPlan[] {
   }
   const { subTasks } = read.data;
   assertSound(subTasks);
-  return subTasks.map(({ input, ...rest }) => ({ ...rest, ...(input !== undefined && { input }) }));
+  return subTasks.map(({ input, description, ...rest }) => ({
+    ...rest,
+    description: description || cutText(`${rest.id}: ${task}`, MAX_DESCRIPTION_CHARS),
+    ...(input !== undefined && { input }),
+  }));
 }
 
 /** Where nobody gave a plan: one sub-task for each capability. */

@@ -36,6 +36,10 @@ export class MemoryTaskRecords implements TaskRecords {
     return this.#tasks.get(id)?.record;
   }
 
+  async idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    return [...this.#tasks.keys()].filter((id) => id !== prefix && id.startsWith(prefix)).slice(0, limit);
+  }
+
   async eventsAfter(id: string, after: number): Promise<TaskEvent[]> {
     return (this.#tasks.get(id)?.events ?? []).filter(({ sequence }) => sequence > after);
   }

@@ -29,6 +29,10 @@ export class OperatorTasks {
     return found.slice(0, limit);
   }
 
+  idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    return this.#components.records.idsBeginning(prefix, limit);
+  }
+
   async get(id: string): Promise<TaskRecord> {
     return this.#components.desk.get(await this.#ownerOf(id), id);
   }

@@ -5,7 +5,7 @@ import type { TaskEvent, TaskModel } from '../../a2a-protocol/task-machine.js';
 import { isTerminal, TASK_STATES } from '../../a2a-protocol/task-states.js';
 import type { ListTasksRequest } from '../../a2a-protocol/types.js';
 import { cutText } from '../../runtime/text.js';
-import type { Store, Write } from '../../store/store.js';
+import { beginningWith, type Store, type Write } from '../../store/store.js';
 import type { TaskRow } from '../../store/tables.js';
 import type { Session } from './process-manager.js';
 import type { Profiles } from './profiles.js';
@@ -48,6 +48,11 @@ export class StoreTaskRecords implements TaskRecords {
   async load(id: string): Promise<TaskRecord | undefined> {
     const [row] = await this.#store.read({ from: 'tasks', where: { id } });
     return row && fromRow(row);
+  }
+
+  async idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    const rows = await this.#store.read({ from: 'tasks', ...beginningWith('id', prefix), orderBy: 'id', limit });
+    return rows.map(({ id }) => id);
   }
 
   async eventsAfter(id: string, after: number): Promise<TaskEvent[]> {

@@ -26,6 +26,8 @@ export interface TaskRecord {
 export interface TaskRecords {
   save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> | undefined;
   load(id: string): Promise<TaskRecord | undefined>;
+  /** Ids of tasks that begin with this, and are longer. */
+  idsBeginning(prefix: string, limit: number): Promise<string[]>;
   /** Events of a task after that number, in order. */
   eventsAfter(id: string, sequence: number): Promise<TaskEvent[]>;
   /**

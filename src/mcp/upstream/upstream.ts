@@ -87,7 +87,7 @@ export class Upstream {
   readonly #components: UpstreamComponents;
   readonly #init: UpstreamInit;
   readonly #redactor: Redactor;
-  readonly #keeper: Keeper;
+  #keeper: Keeper;
   readonly #login: Login | undefined;
   readonly #watchers = new Set<(news: UpstreamNews) => void>();
   readonly #offers: ServerOffers;
@@ -171,6 +171,13 @@ export class Upstream {
 
   async stop(): Promise<void> {
     await this.#keeper.stop();
+  }
+
+  /** Starts the program again in a place of its own, after the place that it ran in was closed for it. */
+  async revive(): Promise<void> {
+    await this.#keeper.stop();
+    this.#keeper = this.#keep(this.#init);
+    this.#keeper.start();
   }
 
   /** Begins a login; when its user has come back, the server is connected with it. */

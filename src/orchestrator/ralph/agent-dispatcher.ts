@@ -1,9 +1,12 @@
 import type { AgentRegistry } from '../../a2a/registry.js';
 import type { Negotiation } from '../../coordination/negotiation/proposal.js';
+import type { Runtime } from '../../runtime/runtime.js';
 import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
 import { type AgentById, isForNow, type LoopAgent } from './loop-agent.js';
+import { planThreads } from './plan-threads.js';
 
 export interface AgentDispatcherComponents {
+  readonly runtime: Runtime;
   readonly agent: AgentById;
   readonly registry: AgentRegistry;
 }
@@ -13,10 +16,12 @@ const ANSWER_MS = 30_000;
 
 /** Hands tasks out by negotiation: proposed to one agent, done by whoever accepts. */
 export class AgentDispatcher implements Dispatcher {
+  readonly #runtime: Runtime;
   readonly #agent: AgentById;
   readonly #registry: AgentRegistry;
 
-  constructor({ agent, registry }: AgentDispatcherComponents) {
+  constructor({ runtime, agent, registry }: AgentDispatcherComponents) {
+    this.#runtime = runtime;
     this.#agent = agent;
     this.#registry = registry;
   }
@@ -50,7 +55,10 @@ export class AgentDispatcher implements Dispatcher {
       deadlineMs: Math.min(ANSWER_MS, settings.timeoutMs),
       input,
       justification: `task "${task.id}" of the plan "${run.name}"`,
-      ...(this.#isElsewhere(task.agent) && { durable: true, thread: threadOf(assignment, input.attempt) }),
+      // Work of this node ends with it: an attempt of an earlier start is not found again by its thread.
+      ...(this.#isElsewhere(task.agent)
+        ? { durable: true, thread: threadOf(assignment, input.attempt) }
+        : { thread: `${threadOf(assignment, input.attempt)}:${this.#runtime.id()}` }),
     });
   }
 
@@ -67,5 +75,5 @@ function leftOver(agent: LoopAgent, assignment: Assignment): Negotiation | undef
 }
 
 function threadOf({ run, task }: Assignment, attempt: number): string {
-  return `plan:${run.id}:${task.id}:${attempt}`;
+  return `${planThreads(run.id)}${task.id}:${attempt}`;
 }

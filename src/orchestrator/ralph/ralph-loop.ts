@@ -105,6 +105,11 @@ export class RalphLoop {
     return this.#records.list(limit);
   }
 
+  /** Ids of runs that begin with this, and are longer. */
+  idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    return this.#records.idsBeginning(prefix, limit);
+  }
+
   async view(id: string): Promise<RunView> {
     const live = this.#runs.get(id);
     if (live) return live.view;

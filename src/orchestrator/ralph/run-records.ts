@@ -1,4 +1,4 @@
-import type { Store, Write } from '../../store/store.js';
+import { beginningWith, type Store, type Write } from '../../store/store.js';
 import type { RunRow } from '../../store/tables.js';
 import type { LoopEvent, RunStatus } from './loop-state.js';
 import type { Plan } from './plan-schema.js';
@@ -58,6 +58,12 @@ export class RunRecords {
   async find(id: string): Promise<(RunRecord & RunSummary) | undefined> {
     const [row] = await this.#store.read({ from: 'runs', where: { id } });
     return row && fromRow(row);
+  }
+
+  /** Ids of runs that begin with this, and are longer. */
+  async idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    const rows = await this.#store.read({ from: 'runs', ...beginningWith('id', prefix), orderBy: 'id', limit });
+    return rows.map(({ id }) => id);
   }
 
   /** The latest run of a plan. */

@@ -66,10 +66,11 @@ export class SwarmDispatcher implements Dispatcher {
       return agent.request(to, question, { timeoutMs: settings.timeoutMs, signal });
     };
     const said = subTasks ?? (planner === undefined ? undefined : await ask(planner));
-    const parts = said === undefined ? planByCapability(task.description, capabilities) : readPlan(said);
+    const { description: whole } = task;
+    const parts = said === undefined ? planByCapability(whole, capabilities) : readPlan(said, whole);
     return parts.map(({ id, description, requiredCapabilities, dependsOn, input: own }) => ({
       id,
-      description: description || task.description,
+      description,
       requiredCapabilities: [...requiredCapabilities],
       dependsOn: [...dependsOn],
       input: { ...input, ...(own !== undefined && { input: own }) },
