@@ -1,6 +1,6 @@
-import { accessSync, constants, existsSync } from 'node:fs';
+import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, isAbsolute, join } from 'node:path';
 import { prepareDataFolder } from '../control/data-folder.js';
 import type { Machine } from '../onramp/setup/client.js';
 import { type Change, Setup } from '../onramp/setup/setup.js';
@@ -44,6 +44,8 @@ export const command: Command = {
       : setup.plan(clients, () => serverCommand(invocation), hooks, guard);
     const ready = changes.filter(({ problem }) => problem === undefined);
     const consents = values['dry-run'] ? async () => false : values.yes ? async () => true : asker(output.json);
+    const asked = { hooks: values.hooks === true, guard: values.guard === true };
+    const notes = values.undo ? [] : setup.notes(clients, asked);
     if (!output.json) for (const change of changes) output.line(describe(change));
     const results: { client: string; file: string; applied: boolean; problem: string | null }[] = [];
     for (const change of changes) {
@@ -63,8 +65,8 @@ export const command: Command = {
       results.push({ client, file, applied, problem });
     }
     const found = clients.map(({ id }) => id);
-    output.value({ clients: found, changes: results }, () =>
-      summary(results, ready.length, found, values.undo === true),
+    output.value({ clients: found, changes: results, notes }, () =>
+      [summary(results, ready.length, found, values.undo === true), ...notes.map((note) => `note: ${note}`)].join('\n'),
     );
   },
 };
@@ -102,13 +104,34 @@ function asker(json: boolean): (title: string) => Promise<boolean> {
 }
 
 /** By absolute paths: clients start servers with little of a path, and little time. */
-function serverCommand({ values }: Invocation): { command: string; args: string[] } {
+function serverCommand({ values, env }: Invocation): { command: string; args: string[] } {
   const name = typeof values.as === 'string' ? ['--as', values.as] : [];
-  return { command: process.execPath, args: [PROGRAM, 'mcp', ...name, ...dataOf(values)] };
+  return { command: nodeProgram(env), args: [ownProgram(env), 'mcp', ...name, ...dataOf(values)] };
 }
 
-function hookCommand({ values }: Invocation): { command: string; args: string[] } {
-  return { command: process.execPath, args: [PROGRAM, ...dataOf(values)] };
+function hookCommand({ values, env }: Invocation): { command: string; args: string[] } {
+  return { command: nodeProgram(env), args: [ownProgram(env), ...dataOf(values)] };
+}
+
+/** By the name that stays when node is upgraded, such as /usr/local/bin/node, where the path has one. */
+function nodeProgram(env: Invocation['env']): string {
+  return stableName('node', process.execPath, env) ?? process.execPath;
+}
+
+function ownProgram(env: Invocation['env']): string {
+  return stableName('ecliptic', PROGRAM, env) ?? PROGRAM;
+}
+
+/** The first program of that name on the path, if it is this very file. */
+function stableName(name: string, file: string, env: Invocation['env']): string | undefined {
+  const found = foldersOf(env)
+    .map((folder) => join(folder, name))
+    .find(isProgram);
+  return found !== undefined && isAbsolute(found) && realpathSync(found) === realpathSync(file) ? found : undefined;
+}
+
+function foldersOf(env: Invocation['env']): string[] {
+  return (env.PATH ?? '').split(delimiter).filter(Boolean);
 }
 
 function dataOf({ data }: Invocation['values']): string[] {
@@ -116,7 +139,7 @@ function dataOf({ data }: Invocation['values']): string[] {
 }
 
 function thisMachine(env: Invocation['env']): Machine {
-  const folders = (env.PATH ?? '').split(delimiter).filter(Boolean);
+  const folders = foldersOf(env);
   return {
     home: env.HOME || homedir(),
     env,

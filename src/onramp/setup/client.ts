@@ -31,6 +31,8 @@ export interface Client {
   readonly entry: Entry;
   /** Where its hooks are, for clients that have some by which mail can reach them. */
   readonly hooks?: { file(machine: Machine): string; readonly entry: Entry };
+  /** What its user must do before its hooks run. */
+  readonly hookTrust?: string;
   /** Where its hook is that asks before a file is written. */
   readonly guard?: { file(machine: Machine): string; readonly entry: Entry };
 }

@@ -47,6 +47,8 @@ export const CLIENTS: readonly Client[] = [
       `args = ${JSON.stringify(args)}`,
       'startup_timeout_sec = 60',
     ]),
+    hookTrust:
+      'Codex skips hooks that you have not trusted, without a word: start codex, and trust those of ecliptic under /hooks',
     hooks: {
       file: (machine) => join(codexFolder(machine), 'hooks.json'),
       entry: hooksEntry({

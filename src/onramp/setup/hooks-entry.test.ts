@@ -63,7 +63,7 @@ describe('setup with hooks', () => {
     expect(existsSync(path('.codex/hooks.json'))).toBe(false);
   });
 
-  it('writes a plugin where that is how hooks are entered, replaces no other, and leaves none behind [ON18]', () => {
+  it('writes a plugin where that is how hooks are entered, replaces no other, and leaves nothing behind [ON18 T-A9]', () => {
     const plugin = '.config/opencode/plugins/ecliptic.js';
     const { setup, apply, undo, read, path } = home({ '.config/opencode/opencode.json': '{}' });
     expect(apply().map(({ file }) => file)).toEqual([path('.config/opencode/opencode.json'), path(plugin)]);
@@ -73,6 +73,9 @@ describe('setup with hooks', () => {
     undo();
     expect(existsSync(path(plugin))).toBe(false);
     expect(read('.config/opencode/opencode.json')).toBe('{}');
+    // The folder was made for it, and goes with it.
+    expect(existsSync(path('.config/opencode/plugins'))).toBe(false);
+    mkdirSync(path('.config/opencode/plugins'));
     writeFileSync(path(plugin), 'export const Mine = () => {};\n');
     const [, change] = setup.plan(setup.clients([]), () => SERVER, HOOKS);
     expect(change).toMatchObject({ file: path(plugin), problem: expect.stringContaining('another plugin') });

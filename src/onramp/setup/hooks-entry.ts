@@ -1,7 +1,7 @@
-import { applyEdits, modify } from 'jsonc-parser';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Entry, ServerCommand } from './client.js';
-import { readJson, styleOf } from './json-entry.js';
+import { editJson } from './json-edit.js';
+import { readJson } from './json-entry.js';
 
 export interface HooksInit {
   /** What is called: the command of this program, and its arguments. */
@@ -55,10 +55,7 @@ function hooksOf(text: string, event: string): unknown[] | undefined {
 }
 
 function edited(text: string, path: readonly (string | number)[], value: unknown, isArrayInsertion = false): string {
-  return applyEdits(
-    text,
-    modify(text, ['hooks', ...path], value, { formattingOptions: styleOf(text), isArrayInsertion }),
-  );
+  return editJson(text, ['hooks', ...path], value, { isArrayInsertion });
 }
 
 /** As one line for the shell that the client runs it with. */

@@ -1,6 +1,7 @@
-import { applyEdits, type FormattingOptions, modify, type ParseError, parse, printParseErrorCode } from 'jsonc-parser';
+import { type ParseError, parse, printParseErrorCode } from 'jsonc-parser';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Entry, ServerCommand } from './client.js';
+import { editJson } from './json-edit.js';
 
 /** An entry in a JSON file, with or without comments. Everything else in the file stays as it is, to the byte. */
 export function jsonEntry(path: readonly string[], value: (server: ServerCommand) => object): Entry {
@@ -11,11 +12,11 @@ export function jsonEntry(path: readonly string[], value: (server: ServerCommand
       const document = readJson(text);
       const present = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], document);
       if (JSON.stringify(present) === JSON.stringify(wanted)) return text;
-      return applyEdits(text, modify(text, [...path], wanted, { formattingOptions: styleOf(text) }));
+      return editJson(text, [...path], wanted);
     },
     remove(text) {
       readJson(text);
-      return applyEdits(text, modify(text, [...path], undefined, { formattingOptions: styleOf(text) }));
+      return editJson(text, [...path], undefined);
     },
   };
 }
@@ -29,15 +30,6 @@ export function readJson(text: string): object {
   const line = text.slice(0, fault?.offset ?? 0).split('\n').length;
   const what = fault ? `${printParseErrorCode(fault.error)} in line ${line}` : 'it holds no object';
   throw new EclipticError('INVALID_CONFIG', `it is not valid JSON (${what}); correct it first`);
-}
-
-/** How the file is written, so that what is added looks the same. */
-export function styleOf(text: string): FormattingOptions {
-  const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
-  const eol = text.includes('\r\n') ? '\r\n' : '\n';
-  return indent.startsWith('\t')
-    ? { insertSpaces: false, tabSize: 1, eol }
-    : { insertSpaces: true, tabSize: indent.length, eol };
 }
 
 function nested(path: readonly string[], value: unknown): unknown {

@@ -65,6 +65,59 @@ describe('setup', () => {
     expect(setup.planUndo([])).toEqual([]);
   });
 
+  it('changes no byte of a neighbour, however the file is written [T-A9]', () => {
+    const texts = [
+      '{"a":1,"mcpServers":{"other":{"command":"x","args":[ "y",1 ]}},"b":[1,2]}',
+      '{\n  "mcpServers": { "other": { "command":"x" , "args": [] } },\n  "b": [1,2]\n}\n',
+      '{ "a":1,\n    "mcpServers": {\n        "other":{"command":"x"} } }',
+      '{"mcpServers":{} , "b":2}',
+      '{ "b":2 }',
+    ];
+    for (const text of texts) {
+      const { setup, read } = home({ '.claude.json': text });
+      const before = JSON.parse(text);
+      apply(setup);
+      const written = read('.claude.json');
+      const ecliptic = { type: 'stdio', ...SERVER, env: {} };
+      expect(JSON.parse(written)).toEqual({ ...before, mcpServers: { ...before.mcpServers, ecliptic } });
+      // What is left when the new text is taken out is the text that was there.
+      let at = 0;
+      for (const character of text) {
+        at = written.indexOf(character, at) + 1;
+        expect(at).toBeGreaterThan(0);
+      }
+      for (const part of text.match(/"other":.*?\}|"b": ?\[1,2\]|"a":1/g) ?? []) expect(written).toContain(part);
+      for (const change of setup.planUndo([])) setup.undo(change);
+      expect(read('.claude.json')).toBe(text);
+    }
+  });
+
+  it('takes its entry out though the client rewrote the file and setup ran again [T-A11]', () => {
+    const { setup, machine, read } = home({ '.config/opencode/opencode.json': '{ "theme": "mine" }' });
+    apply(setup);
+    const file = join(machine.home, '.config/opencode/opencode.json');
+    const rewritten = { $schema: 'https://opencode.ai/config.json', ...JSON.parse(readFileSync(file, 'utf8')) };
+    writeFileSync(file, JSON.stringify(rewritten));
+    for (const change of setup.plan(setup.clients([]), () => ({ ...SERVER, args: ['other'] }))) setup.apply(change);
+    expect(read('.config/opencode/opencode.json')).toContain('"other"');
+    for (const change of setup.planUndo([])) setup.undo(change);
+    expect(JSON.parse(read('.config/opencode/opencode.json'))).toEqual({
+      $schema: 'https://opencode.ai/config.json',
+      theme: 'mine',
+      mcp: {},
+    });
+  });
+
+  it('says which hooks must be trusted, and who cannot be guarded [T-A13]', () => {
+    const { setup } = home(HOMES);
+    const notes = (id: string, asked: { hooks: boolean; guard: boolean }) => setup.notes(setup.clients([id]), asked);
+    expect(notes('codex', { hooks: false, guard: true })).toEqual([expect.stringMatching(/trust.*\/hooks/)]);
+    expect(notes('codex', { hooks: false, guard: false })).toEqual([]);
+    expect(notes('opencode', { hooks: true, guard: true })).toEqual([expect.stringContaining('edits are not stopped')]);
+    expect(notes('vscode', { hooks: true, guard: true })).toHaveLength(2);
+    expect(notes('gemini', { hooks: true, guard: true })).toEqual([]);
+  });
+
   it('makes what is missing, and leaves nothing of it behind', () => {
     const { setup, machine } = home({ '.claude/x': '', '.codex/x': '', '.gemini/x': '', '.cursor/x': '' });
     const made = apply(setup).map(({ file }) => file);

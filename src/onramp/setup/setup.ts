@@ -5,11 +5,12 @@ import {
   readFileSync,
   realpathSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { JsonFile } from '../../store/json-file.js';
@@ -30,7 +31,14 @@ export interface Change {
 
 /** What was done, so that it can be undone: the text that was there, and the digest of what took its place. */
 const DoneSchema = z.array(
-  z.strictObject({ client: z.string(), file: z.string(), before: z.string().nullable(), after: z.string() }),
+  z.strictObject({
+    client: z.string(),
+    file: z.string(),
+    before: z.string().nullable(),
+    after: z.string(),
+    /** The topmost folder that was made for the file. */
+    made: z.string().optional(),
+  }),
 );
 
 const JOURNAL = 'setup.json';
@@ -83,6 +91,17 @@ export class Setup {
     });
   }
 
+  /** What a person should know about hooks and guards that were asked for. */
+  notes(clients: readonly Client[], asked: { readonly hooks: boolean; readonly guard: boolean }): string[] {
+    return clients.flatMap(({ title, hooks, guard, hookTrust }) => [
+      ...(asked.hooks && !hooks
+        ? [`${title} has no hooks by which mail could reach it: it sees mail when it asks`]
+        : []),
+      ...(asked.guard && !guard ? [`${title} has no hook that could guard files: its edits are not stopped`] : []),
+      ...(((asked.hooks && hooks) || (asked.guard && guard)) && hookTrust ? [hookTrust] : []),
+    ]);
+  }
+
   #part(place: Client['hooks'], command: ServerCommand | undefined) {
     return place && command ? [{ file: place.file(this.#machine), entry: place.entry, command }] : [];
   }
@@ -95,10 +114,18 @@ export class Setup {
     const done = this.#journal.load() ?? [];
     // What was there before the first change is what undoing brings back.
     const first = done.find((known) => known.file === file && known.after === digest(before));
-    const original = first ? first.before : (before ?? null);
+    const original = first ? first.before : this.#foreign(client, file, before);
     const others = done.filter((known) => known.file !== file);
-    this.#journal.save([...others, { client, file, before: original, after: digest(after) }]);
+    const made = done.find((known) => known.file === file)?.made ?? missingFolder(file);
+    const entry = { client, file, before: original, after: digest(after) };
+    this.#journal.save([...others, { ...entry, ...(made !== undefined && { made }) }]);
     writeText(file, after!);
+  }
+
+  /** A file that the client wrote since has our entry in it: that is nothing to bring back. */
+  #foreign(id: string, file: string, text: string | undefined): string | null {
+    const client = CLIENTS.find((known) => known.id === id);
+    return (client && text?.trim() ? this.#without(client, file, text) : text) ?? null;
   }
 
   /** What undoing would change: a file that nobody touched since becomes what it was, to the byte. */
@@ -125,11 +152,32 @@ export class Setup {
     if (readText(file) !== before) {
       throw new EclipticError('INVALID_CONFIG', `${file} has changed meanwhile; nothing was written`, { file });
     }
-    if (after === undefined) rmSync(file);
-    else writeText(file, after);
-    const others = (this.#journal.load() ?? []).filter((known) => known.client !== client || known.file !== file);
+    const done = this.#journal.load() ?? [];
+    if (after === undefined) {
+      rmSync(file);
+      removeEmpty(dirname(file), done.find((known) => known.file === file)?.made);
+    } else writeText(file, after);
+    const others = done.filter((known) => known.client !== client || known.file !== file);
     this.#journal.save(others);
   }
+}
+
+/** The topmost folder that must be made before the file can be written. */
+function missingFolder(file: string): string | undefined {
+  let missing: string | undefined;
+  for (let folder = dirname(file); !existsSync(folder); folder = dirname(folder)) missing = folder;
+  return missing;
+}
+
+/** Removes folders that were made, as far as nothing else is in them. */
+function removeEmpty(folder: string, made: string | undefined): void {
+  if (made === undefined || !(folder === made || folder.startsWith(`${made}${sep}`))) return;
+  try {
+    rmdirSync(folder);
+  } catch {
+    return;
+  }
+  removeEmpty(dirname(folder), made);
 }
 
 function readText(file: string): string | undefined {
