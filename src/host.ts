@@ -13,7 +13,7 @@ import { readRemoteAgents } from './config/remote-agents.js';
 import type { AgentConfig, HttpConfig, NetworkConfig } from './config/schema.js';
 import { agentFindings } from './control/agent-findings.js';
 import { ControlClient } from './control/client.js';
-import { controlPath, prepareDataFolder, unusable } from './control/data-folder.js';
+import { controlPath, noteStopped, prepareDataFolder, unusable } from './control/data-folder.js';
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
@@ -165,7 +165,10 @@ export class Host {
     this.stopped = new Promise((resolve) => {
       this.#resolveStopped = resolve;
     });
-    const shutDown = () => runtime.defer(() => void this.stop());
+    const shutDown = () => {
+      noteStopped(belongings.dataFolder, runtime.now());
+      runtime.defer(() => void this.stop());
+    };
     const gateway = () => this.gateway;
     const findAgents = () => agentFindings({ runtime, children, env });
     const loop = () => this.loop;

@@ -4,6 +4,7 @@ import { EnvelopeFactory } from './a2a/envelope.js';
 import { A2AObservability, type A2AObservabilityInit, callbackReport } from './a2a/observability.js';
 import { Policy } from './a2a/policy.js';
 import type { Carrier } from './a2a/ports.js';
+import { toPrometheus } from './a2a/prometheus.js';
 import { AgentRegistry } from './a2a/registry.js';
 import { CALLER_PROTOCOL } from './a2a/registry-index.js';
 import { A2ARouter, type A2ARouterInit } from './a2a/router.js';
@@ -27,6 +28,7 @@ import { McpService } from './mcp/service.js';
 import { Identity } from './membership/identity.js';
 import { Membership } from './membership/membership.js';
 import { MembershipFile, MembershipMemory } from './membership/membership-file.js';
+import { gaugesOf } from './node-gauges.js';
 import { OWNER } from './onramp/human.js';
 import { Onramp, type OnrampInit } from './onramp/onramp.js';
 import { mailProtocol } from './onramp/sees-mail.js';
@@ -258,8 +260,18 @@ export class EclipticNode {
     const records = this.#store ? new StoreTaskRecords(this.#store, profiles) : new MemoryTaskRecords();
     const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
     const parts = { runtime: this.#runtime, deadlines: this.#deadlines, registry, mcp, identity: this.#identity };
-    this.#gateway = await Gateway.start({ ...parts, records, profiles, callerAgent }, init);
+    this.#gateway = await Gateway.start(
+      { ...parts, records, profiles, callerAgent, metrics: () => this.metricsText() },
+      init,
+    );
     return this.#gateway;
+  }
+
+  /** Counters, histograms, queues, peers and memory in Prometheus' text format, as `/metrics` serves them. */
+  async metricsText(): Promise<string> {
+    const { observability } = this;
+    const gauges = await gaugesOf(this, this.#store);
+    return toPrometheus(observability.getMetrics(), observability.getHistograms(), gauges);
   }
 
   /** Lets coding agents in, each with a mailbox of its own. Needs a store; the owner's key is in `folder`. */

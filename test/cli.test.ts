@@ -315,6 +315,23 @@ describe('the commands of a running node', () => {
       expect(prometheus).toMatchObject({ code: 0, stdout: startingWith('# HELP ecliptic_') });
       expect(prometheus.stdout).toMatch(/^ecliptic_messages_sent_total\{type="notification"\} [1-9]\d*$/m);
     });
+
+    it('are served at /metrics to bearers of a token, with histograms, queues, peers and memory [T-B10]', async () => {
+      await client.call('broadcast', { as: 'sun', payload: 1 });
+      const place = `${node.ready.http}/metrics`;
+      expect((await fetch(place)).status).toBe(401);
+      const served = await fetch(place, { headers: { Authorization: `Bearer ${node.ready.token}` } });
+      expect(served.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
+      const text = await served.text();
+      expect(text).toMatch(/^ecliptic_routing_latency_seconds_bucket\{le="\+Inf"\} [1-9]\d*$/m);
+      expect(text).toMatch(/^# TYPE ecliptic_tool_duration_seconds histogram$/m);
+      expect(text).toMatch(/^ecliptic_queue_length\{queue="mailboxes"\} \d+$/m);
+      expect(text).toMatch(/^ecliptic_queue_length\{queue="outbox"\} \d+$/m);
+      expect(text).toMatch(/^# TYPE ecliptic_peers gauge$/m);
+      expect(text).toMatch(/^ecliptic_memory_bytes\{kind="rss"\} [1-9]\d*$/m);
+      const { token } = await client.call<{ token: string }>('token.create', { name: 'boxed', sandbox: 'lab' });
+      expect((await fetch(place, { headers: { Authorization: `Bearer ${token}` } })).status).toBe(403);
+    });
   });
 
   describe('run', () => {
@@ -344,17 +361,6 @@ describe('the commands of a running node', () => {
       const ambiguous = await ecliptic(['receipt', ids[0]!.slice(0, 4)]);
       expect(ambiguous).toMatchObject({ code: 1, stderr: startingWith('AMBIGUOUS_ID: several ids begin with') });
       for (const id of ids) expect(ambiguous.stderr).toContain(id);
-    });
-
-    it('of a task finds it [T-B4]', async () => {
-      const response = await fetch(`${node.ready.http}/a2a/tasks/send`, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${node.ready.token}` },
-        body: JSON.stringify({ message: 'hello', agentId: 'mars' }),
-      });
-      const { id } = (await response.json()) as { id: string };
-      const { stdout } = await ecliptic(['task', id.slice(0, -2)]);
-      expect(stdout).toMatch(new RegExp(`^${id} `));
     });
   });
 
@@ -816,7 +822,7 @@ describe('up', () => {
     expect(await finished).toMatchObject({ code: 0 });
   });
 
-  it('names a taken port, the folder and agents that exist, serves a page, and keeps the token out of logs [T-B1 T-B2 T-A17]', async () => {
+  it('names a taken port, the folder and agents that exist, serves a page, and logs each step without the token [T-B1 T-B2 T-B10 T-A17]', async () => {
     writeAll(folder, {
       'ecliptic.json': '{ "roster": false, "agents": { "ada": { "tier": 0 }, "bob": { "tier": 0 } } }',
     });
@@ -845,10 +851,23 @@ describe('up', () => {
     expect(text).toContain(card);
     expect(text).toContain(mcp);
     expect((await fetch(new URL('/secret?code=hidden-code', card))).status).toBe(401);
+    await run(['send', '--as', 'ada', '--to', 'bob', '1', '--data', data]);
+    await run(['send', '--as', 'ada', '--to', 'eve', '1', '--data', data]);
     child.kill('SIGINT');
     const { stdout, stderr } = await finished;
     expect(`${stdout}${stderr}`).not.toMatch(/ecl_[0-9a-f]{8}/);
     expect(stderr).not.toContain('hidden-code');
+    const logged = stderr
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(logged).toContainEqual(expect.objectContaining({ msg: 'node started', agents: 2, data }));
+    expect(logged).toContainEqual(
+      expect.objectContaining({ msg: 'message delivered', sender: 'ada', recipient: 'bob' }),
+    );
+    expect(logged).toContainEqual(expect.objectContaining({ msg: 'message refused', code: 'AGENT_NOT_FOUND' }));
+    expect(logged).toContainEqual(expect.objectContaining({ msg: 'HTTP request refused', path: '/secret' }));
+    expect(logged.at(-1)).toMatchObject({ msg: 'node stopped' });
   });
 
   it('keeps its folder and its socket to its owner', async () => {

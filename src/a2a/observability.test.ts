@@ -572,11 +572,9 @@ describe('the Prometheus text', () => {
         expect(Object.fromEntries(types)).toEqual({
           ecliptic_messages_sent_total: 'counter',
           ecliptic_messages_received_total: 'counter',
-          ecliptic_routing_latency_ms: 'gauge',
           ecliptic_errors_total: 'counter',
           ecliptic_tool_invocations_total: 'counter',
           ecliptic_tool_errors_total: 'counter',
-          ecliptic_tool_duration_ms: 'gauge',
         });
         const alone = (value: number) => [[undefined, value]];
         const { messagesSentByType, errorsByCode, toolInvocationsByTool } = metrics;
@@ -584,9 +582,7 @@ describe('the Prometheus text', () => {
         expect(labelled(samples, 'ecliptic_errors_total')).toEqual(Object.entries(errorsByCode));
         expect(labelled(samples, 'ecliptic_tool_invocations_total')).toEqual(Object.entries(toolInvocationsByTool));
         expect(labelled(samples, 'ecliptic_messages_received_total')).toEqual(alone(metrics.totalMessagesReceived));
-        expect(labelled(samples, 'ecliptic_routing_latency_ms')).toEqual(alone(metrics.averageRoutingLatencyMs));
         expect(labelled(samples, 'ecliptic_tool_errors_total')).toEqual(alone(metrics.toolErrorCount));
-        expect(labelled(samples, 'ecliptic_tool_duration_ms')).toEqual(alone(metrics.averageToolDurationMs));
       }),
       { numRuns: 200 },
     );

@@ -3,6 +3,7 @@ import type { CallbackFailed } from '../runtime/callbacks.js';
 import { describeError, type ErrorCode } from '../runtime/errors.js';
 import type { Logger, Runtime } from '../runtime/runtime.js';
 import { silentLogger } from '../runtime/runtime.js';
+import { Histogram, type Histograms } from './histogram.js';
 import { BroadcastRecord, RoutingRecord } from './routing-record.js';
 import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './schemas.js';
 
@@ -78,6 +79,11 @@ export class A2AObservability {
     return this.#counters.snapshot();
   }
 
+  /** Durations of sends that were measured, and of tool invocations. */
+  getHistograms(): Histograms {
+    return this.#counters.histograms();
+  }
+
   getRecentEvents(limit?: number): A2ALogEvent[] {
     return this.#stream.recent(limit);
   }
@@ -133,6 +139,8 @@ class Counters {
   #received = 0;
   readonly #byType = noneByType();
   readonly #sentByType = noneByType();
+  readonly #latency = new Histogram();
+  readonly #toolTimes = new Histogram();
   #latencySum = 0;
   #latencyCount = 0;
   #errors = 0;
@@ -148,6 +156,7 @@ class Counters {
     this.#byType[record.envelope.type]++;
     this.#sentByType[record.envelope.type] += sent;
     if (measured) {
+      this.#latency.observe(record.latency.ms);
       this.#latencySum += record.latency.ms;
       this.#latencyCount++;
     }
@@ -168,6 +177,7 @@ class Counters {
         break;
       case 'routing-decision':
         if (event.duration !== undefined && measured) {
+          this.#latency.observe(event.duration);
           this.#latencySum += event.duration;
           this.#latencyCount++;
         }
@@ -176,6 +186,7 @@ class Counters {
         break;
       case 'tool-invocation':
         this.#toolCalls++;
+        this.#toolTimes.observe(event.duration ?? 0);
         this.#toolDuration += event.duration ?? 0;
         if (event.success === false) this.#toolErrors++;
         if (event.toolName !== undefined) this.#tools.set(event.toolName, (this.#tools.get(event.toolName) ?? 0) + 1);
@@ -204,6 +215,10 @@ class Counters {
       averageToolDurationMs: this.#toolCalls === 0 ? 0 : this.#toolDuration / this.#toolCalls,
       toolErrorCount: this.#toolErrors,
     };
+  }
+
+  histograms(): Histograms {
+    return { routingLatency: this.#latency.snapshot(), toolDuration: this.#toolTimes.snapshot() };
   }
 
   #countError(code: string | undefined): void {

@@ -1,7 +1,18 @@
+import type { HistogramSnapshot, Histograms } from './histogram.js';
 import type { A2AMetrics } from './observability.js';
 
-/** The same counters in Prometheus' text format. */
-export function toPrometheus(metrics: A2AMetrics): string {
+/** Values of this moment, by what they are of. */
+export interface Gauges {
+  /** Messages and pieces of work that wait, by queue. */
+  readonly queues: Readonly<Record<string, number>>;
+  /** Other nodes, by state. */
+  readonly peers: Readonly<Record<string, number>>;
+  /** Bytes, by kind. */
+  readonly memory: Readonly<Record<string, number>>;
+}
+
+/** The same counters in Prometheus' text format, with histograms and gauges where there are some. */
+export function toPrometheus(metrics: A2AMetrics, histograms?: Histograms, gauges?: Gauges): string {
   const lines: string[] = [];
   const family = (name: string, type: 'counter' | 'gauge', help: string, samples: Iterable<[string, number]>) => {
     lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
@@ -16,9 +27,13 @@ export function toPrometheus(metrics: A2AMetrics): string {
   family('ecliptic_messages_received_total', 'counter', 'Messages handed to local agents.', [
     ['', metrics.totalMessagesReceived],
   ]);
-  family('ecliptic_routing_latency_ms', 'gauge', 'Average routing latency in milliseconds.', [
-    ['', metrics.averageRoutingLatencyMs],
-  ]);
+  const histogram = (name: string, help: string, { buckets, sumMs, count }: HistogramSnapshot) => {
+    lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} histogram`);
+    for (const [bound, below] of buckets) {
+      lines.push(`${name}_bucket{le="${bound === Number.POSITIVE_INFINITY ? '+Inf' : bound / 1_000}"} ${below}`);
+    }
+    lines.push(`${name}_sum ${sumMs / 1_000}`, `${name}_count ${count}`);
+  };
   family('ecliptic_errors_total', 'counter', 'Refusals and failures, by code.', by('code', metrics.errorsByCode));
   family(
     'ecliptic_tool_invocations_total',
@@ -27,9 +42,16 @@ export function toPrometheus(metrics: A2AMetrics): string {
     by('tool', metrics.toolInvocationsByTool),
   );
   family('ecliptic_tool_errors_total', 'counter', 'Tool invocations that failed.', [['', metrics.toolErrorCount]]);
-  family('ecliptic_tool_duration_ms', 'gauge', 'Average tool duration in milliseconds.', [
-    ['', metrics.averageToolDurationMs],
-  ]);
+  if (histograms) {
+    const { routingLatency, toolDuration } = histograms;
+    histogram('ecliptic_routing_latency_seconds', 'Time to route a message, of those measured.', routingLatency);
+    histogram('ecliptic_tool_duration_seconds', 'Duration of tool invocations.', toolDuration);
+  }
+  if (gauges) {
+    family('ecliptic_queue_length', 'gauge', 'Messages and work that wait, by queue.', by('queue', gauges.queues));
+    family('ecliptic_peers', 'gauge', 'Other nodes, by state.', by('state', gauges.peers));
+    family('ecliptic_memory_bytes', 'gauge', 'Memory of the process, by kind.', by('kind', gauges.memory));
+  }
   return `${lines.join('\n')}\n`;
 }
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { ControlClient } from '../control/client.js';
-import { controlPath, prepareDataFolder } from '../control/data-folder.js';
+import { controlPath, prepareDataFolder, stoppedAt } from '../control/data-folder.js';
 import { PROGRAM } from '../package.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -14,11 +14,23 @@ const START_MS = 20_000;
 const OTHERS_MS = 3_000;
 const POLL_MS = 50;
 
-/** A connection to the user's node; where none runs, one is started, which outlives this process. */
-export async function connectOrStart(runtime: Runtime, dataFolder: string, env: Environment): Promise<ControlClient> {
+/**
+ * A connection to the user's node; where none runs, one is started, which outlives this process. A node that its owner
+ * stopped after `since` is left stopped.
+ */
+export async function connectOrStart(
+  runtime: Runtime,
+  dataFolder: string,
+  env: Environment,
+  since = Number.POSITIVE_INFINITY,
+): Promise<ControlClient> {
   const path = controlPath(dataFolder, env);
   const found = await connect(path, runtime);
   if (found) return found;
+  if (stoppedAt(dataFolder) > since) {
+    throw new EclipticError('NO_NODE', 'the node was stopped with: ecliptic down; start it with: ecliptic up');
+  }
+  process.stderr.write(`ecliptic: starting a node in the background; its log is ${logOf(dataFolder)}\n`);
   const exited = start(dataFolder, env);
   let deadline = runtime.now() + START_MS;
   let waning = false;
@@ -49,9 +61,10 @@ async function connect(path: string, runtime: Runtime): Promise<ControlClient | 
 function start(dataFolder: string, env: Environment): () => boolean {
   prepareDataFolder(dataFolder);
   const output = openSync(logOf(dataFolder), 'a', 0o600);
-  const child = spawn(process.execPath, [PROGRAM, 'up', '--data', dataFolder], {
+  const child = spawn(process.execPath, [PROGRAM, 'up', '--background', '--data', dataFolder], {
     detached: true,
-    stdio: ['ignore', output, output],
+    // What `up` prints for people has the owner's token in it; the log does not need it.
+    stdio: ['ignore', 'ignore', output],
     env: { ...env },
     cwd: dataFolder,
   });

@@ -69,6 +69,7 @@ const LAST_CALLS_MS = 2_000;
 /** Answers what it can by itself at once; what needs the mesh is loaded when it is needed. */
 async function serve(invocation: Invocation, { tools, instructions, everything, agent }: Offer): Promise<void> {
   const runtime = systemRuntime();
+  const since = runtime.now();
   const about = aboutMember(invocation);
   const starts = invocation.values['no-start'] !== true && agent === undefined;
   const relay = everything ? new Relay(runtime) : undefined;
@@ -88,7 +89,7 @@ async function serve(invocation: Invocation, { tools, instructions, everything, 
       const dataFolder = await invocation.dataFolder();
       const wake = surroundings(client, version, process.env);
       const made = new MeshConnection(runtime, {
-        connect: () => (starts ? connectOrStart(runtime, dataFolder, invocation.env) : invocation.connect()),
+        connect: () => (starts ? connectOrStart(runtime, dataFolder, invocation.env, since) : invocation.connect()),
         about: agent ?? { ...about, client, ancestors: ancestors(), wake },
         relay,
         shown: () => server.unproven,

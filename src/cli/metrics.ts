@@ -1,17 +1,16 @@
 import type { A2AMetrics } from '../a2a/observability.js';
-import { toPrometheus } from '../a2a/prometheus.js';
 import type { Command } from './command.js';
 
 export const command: Command = {
   summary: 'show the node’s counters',
   usage: 'metrics [--prometheus]',
   options: { prometheus: { type: 'boolean' } },
-  optionHelp: [['--prometheus', 'in Prometheus’ text format']],
+  optionHelp: [['--prometheus', 'in Prometheus’ text format, as the node serves it at /metrics']],
   examples: ['ecliptic metrics', 'ecliptic metrics --prometheus'],
   async run({ connect, values, output }) {
     const client = await connect();
+    if (values.prometheus) return output.line((await client.call<string>('metrics.text')).trimEnd());
     const metrics = await client.call<A2AMetrics>('metrics');
-    if (values.prometheus) return output.line(toPrometheus(metrics).trimEnd());
     output.value(metrics, () =>
       [
         `sent      ${metrics.totalMessagesSent}${breakdown(metrics.messagesSentByType)}`,

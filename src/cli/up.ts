@@ -35,6 +35,7 @@ export const command: Command = {
     'no-dht': { type: 'boolean' },
     port: { type: 'string' },
     open: { type: 'boolean' },
+    background: { type: 'boolean' },
   },
   optionHelp: [
     ['--config FILE', 'configuration (or ECLIPTIC_CONFIG; default: ecliptic.json if it is there)'],
@@ -45,6 +46,7 @@ export const command: Command = {
     ['--bootstrap LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'],
     ['--port PORT', 'where HTTP is served (or PORT; default: 3000); the next free one if it is taken'],
     ['--open', 'let callers on this machine in without a token, as guests'],
+    ['--background', 'take a free port unless one is said; what `ecliptic mcp` starts a node with'],
     ['--no-dht', 'meet nobody on a DHT, for networks without UDP'],
   ],
   examples: [
@@ -57,7 +59,8 @@ export const command: Command = {
     const { values, env } = invocation;
     const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG || undefined;
     const loaded = loadConfig(file, process.cwd());
-    const logger = pino({ level: logLevel(invocation, loaded.config.log) }, pino.destination({ dest: 2, sync: true }));
+    const level = logLevel(invocation, loaded.config.log);
+    const logger = pino({ level }, pino.destination({ dest: 2, sync: true }));
     const runtime = systemRuntime({ logger });
     const dataFolder = await invocation.dataFolder();
     let host: Host | undefined;
@@ -69,9 +72,13 @@ export const command: Command = {
     hostModule = import('../host.js');
     const node = await hostModule;
     host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
-    announce(host, dataFolder, invocation);
+    const { node: started, gateway } = host;
+    const about = { node: started.key, agents: started.agents.length, http: gateway.url, data: dataFolder };
+    logger.info({ ...about, config: loaded.file ?? null, version: VERSION }, 'node started');
+    if (level === 'debug') logMessages(host, logger);
+    announce(host, dataFolder, loaded.file, invocation);
     await host.stopped;
-    logger.info({}, 'stopped');
+    logger.info({ node: started.key }, 'node stopped');
     // Whatever a user's module left running ends with the node.
     process.exit(0);
   },
@@ -105,6 +112,7 @@ function httpConfig({ values, env }: Invocation, fromFile: HttpConfig | undefine
   const port = values.port ?? (env.PORT || undefined);
   const parsed = HttpSchema.safeParse({
     ...fromFile,
+    ...(values.background && fromFile?.port === undefined && { port: 0 }),
     ...(port !== undefined && { port: port === '' ? Number.NaN : Number(port) }),
     ...(env.BIND_HOST && { host: env.BIND_HOST }),
     ...(values.open && { open: true }),
@@ -143,7 +151,18 @@ function containModules(logger: Logger): void {
   process.on('unhandledRejection', (err) => logger.error({ err }, 'an agent’s module left a rejection unhandled'));
 }
 
-function announce(host: Host, dataFolder: string, { output, env }: Invocation): void {
+/** A line for each message: what was delivered, and what was refused and why. Payloads are not logged. */
+function logMessages({ node }: Host, logger: Logger): void {
+  node.observability.subscribe((event) => {
+    if (event.type !== 'routing-decision') return;
+    const { envelopeId, sender, recipient, messageType, correlationId: thread, code, reason } = event;
+    const about = { envelope: envelopeId, sender, recipient, type: messageType, thread };
+    if (event.success === false) logger.debug({ ...about, code, reason }, 'message refused');
+    else logger.debug(about, 'message delivered');
+  });
+}
+
+function announce(host: Host, dataFolder: string, config: string | undefined, { output, env }: Invocation): void {
   const { node, control, failures, gateway } = host;
   const { url: http, mcpUrl: mcp, takenPort } = gateway;
   const { owners: token } = gateway.tokens;
@@ -160,6 +179,7 @@ function announce(host: Host, dataFolder: string, { output, env }: Invocation): 
       `Ecliptic ${VERSION}: node ${node.key} is up with ${node.agents.length} agents (process ${process.pid})`,
       ...failed.map(({ agent, message }) => `  ${agent} failed: ${message}`),
       `  data     ${dataFolder}`,
+      `  config   ${config ?? `defaults; there is no ecliptic.json in ${process.cwd()}`}`,
       `  control  ${control}`,
       ...(takenPort === undefined
         ? []

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describeError, EclipticError } from '../runtime/errors.js';
@@ -62,4 +62,24 @@ function runtimeFolder(env: Environment): string {
 /** What the system says about a path of the node, as an error of the catalogue. */
 export function unusable(path: string, error: unknown): EclipticError {
   return new EclipticError('DATA_FOLDER', `cannot use ${path}: ${describeError(error)}`, { path }, error);
+}
+
+const STOPPED = 'stopped-at';
+
+/** Notes that the owner stopped the node, so that programs that were connected to it do not start it again. */
+export function noteStopped(folder: string, at: number): void {
+  try {
+    writeFileSync(join(folder, STOPPED), String(at), { mode: 0o600 });
+  } catch {
+    // The node stops all the same; at worst it is started again.
+  }
+}
+
+/** When the owner last stopped the node of that folder; 0 if never. */
+export function stoppedAt(folder: string): number {
+  try {
+    return Number(readFileSync(join(folder, STOPPED), 'utf8')) || 0;
+  } catch {
+    return 0;
+  }
 }

@@ -70,6 +70,7 @@ interface ControlledNode {
   readonly agents: readonly Agent[];
   agentById(id: string): Agent;
   operator(): Agent;
+  metricsText(): Promise<string>;
 }
 
 export interface ControlMethodsComponents {
@@ -167,6 +168,9 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     },
     metrics() {
       return observability.getMetrics();
+    },
+    'metrics.text'() {
+      return node.metricsText();
     },
     policy(params) {
       const read = new Params(params);

@@ -21,6 +21,7 @@ import { frontPage } from './front-page.js';
 import { HttpEdge, isLoopback, type Route, sendJson } from './http-edge.js';
 import { type JwtInit, TokenVerifier } from './jwt/token-verifier.js';
 import { McpEndpoint } from './mcp-endpoint.js';
+import { metricsRoute } from './metrics-route.js';
 import { Principals } from './principals.js';
 import { type TokenRow, Tokens } from './tokens.js';
 
@@ -34,6 +35,8 @@ export interface GatewayComponents {
   profiles: Profiles;
   /** The agent that stands for an outside caller on the mesh. */
   callerAgent: (name: string, sandbox: string | undefined) => Agent;
+  /** The node's metrics in Prometheus' text format. */
+  metrics?: () => Promise<string>;
 }
 
 export interface GatewayInit {
@@ -115,7 +118,15 @@ export class Gateway {
         limits: init.tasks,
       },
     );
-    const routes = [this.#mcp, ...this.#a2a.routes, ...(init.routes ?? []), health, frontPage(() => this.url)];
+    const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];
+    const routes = [
+      this.#mcp,
+      ...this.#a2a.routes,
+      ...(init.routes ?? []),
+      health,
+      ...metrics,
+      frontPage(() => this.url),
+    ];
     this.#admission = new Admission({ runtime, principals }, init.requestsPerMinute ?? REQUESTS_PER_MINUTE);
     this.#edge = new HttpEdge({ runtime, admission: this.#admission }, { port, host, hosts }, routes);
   }

@@ -218,8 +218,8 @@ describe('of a mesh of three', () => {
       for (const place of ['b', b.key.slice(0, 8)]) {
         const request = ['request', '--as', 'helper', '--to', `helper@${place}`, '{"hello":1}'];
         expect(await a.json(...request)).toMatchObject({ id: 'helper', echo: { hello: 1 } });
-        const { structuredContent } = await a.json<{ structuredContent: object }>('call', `helper@${place}.describe`);
-        expect(structuredContent).toMatchObject({ id: 'helper' });
+        const { structuredContent } = await a.json<{ structuredContent: object }>('call', `sun@${place}.describe`);
+        expect(structuredContent).toMatchObject({ id: 'sun' });
       }
       for (const place of ['nowhere', 'ffffffffffff']) {
         const { code, stderr } = await a.run('call', `helper@${place}.describe`);
