@@ -90,7 +90,7 @@ describe('who comes in', () => {
     for (const open of [false, true]) {
       if (open && !('authorization' in headers)) continue;
       const { gateway } = await start({ open });
-      for (const path of ['/mcp', '/', '/nothing']) {
+      for (const path of ['/mcp', '/metrics', '/nothing']) {
         const answer = await raw(gateway, { path, headers });
         expect(answer.status).toBe(401);
         expect(answer.headers['www-authenticate']).toMatch(/^Bearer/);

@@ -1,8 +1,8 @@
-import type { Gauges } from './a2a/prometheus.js';
-import type { AgentRegistry } from './a2a/registry.js';
-import type { Network } from './peers/network.js';
-import type { ProviderRegistry } from './providers/provider-registry.js';
-import type { Store } from './store/store.js';
+import type { Gauges } from '../a2a/prometheus.js';
+import type { AgentRegistry } from '../a2a/registry.js';
+import type { Network } from '../peers/network.js';
+import type { ProviderRegistry } from '../providers/provider-registry.js';
+import type { Store } from '../store/store.js';
 
 export interface GaugedNode {
   readonly registry: AgentRegistry;
