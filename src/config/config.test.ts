@@ -8,6 +8,7 @@ import { createNode } from '../node.js';
 import { EclipticError, type ErrorCode } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { runAgentModule } from './agent-module.js';
+import { checkPresence } from './check.js';
 import { dataFolderOf } from './data-setting.js';
 import { loadConfig, parseConfig } from './load.js';
 import { configJsonSchema } from './schema.js';
@@ -261,6 +262,43 @@ describe('finding the configuration', () => {
     const file = write('ecliptic.json', '{ "log": 1 }');
     const error = thrownBy(() => loadConfig(undefined, folder));
     expect(error.details).toEqual({ file, faults: [expect.stringContaining(`${file}:1:10: `)] });
+  });
+});
+
+describe('checking that modules and programs are there', () => {
+  const check = (config: object, env: Record<string, string> = {}) => {
+    writeFileSync(join(folder, 'ecliptic.json'), JSON.stringify(config));
+    return () => checkPresence(loadConfig(undefined, folder), { PATH: folder, ...env });
+  };
+
+  it('passes without a file, without agents, and with everything there', () => {
+    expect(() => checkPresence(loadConfig(undefined, folder), {})).not.toThrow();
+    expect(check({ agents: { plain: {} }, mcpServers: { web: { url: 'http://localhost:1' } } })).not.toThrow();
+    writeFileSync(join(folder, 'tool'), '#!/bin/sh\n', { mode: 0o755 });
+    writeFileSync(join(folder, 'agent.mjs'), '');
+    const agents = {
+      module: { module: 'agent.mjs' },
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the configuration
+      named: { command: '${TOOL:-tool}' },
+      placed: { acp: { command: './tool' } },
+    };
+    expect(check({ agents, mcpServers: { tool: { command: './tool' } } })).not.toThrow();
+  });
+
+  it.each<[string, object, RegExp]>([
+    ['a folder for a module', { agents: { a: { module: '.' } } }, /agents\.a\.module: there is no file /],
+    ['a folder for a program', { agents: { a: { command: './' } } }, /agents\.a\.command: there is no program /],
+    ['a name that is not on the PATH', { agents: { a: { command: 'sh' } } }, /no program "sh" on the PATH/],
+    ['a PATH of its own', { agents: { a: { acp: { command: 'sh', env: { PATH: '/x' } } } } }, /agents\.a\.acp: /],
+    ['a missing folder', { agents: { a: { command: { command: '/bin/sh', cwd: 'gone' } } } }, /there is no folder /],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the configuration
+    ['a missing variable', { agents: { a: { command: '${TOOL}' } } }, /agents\.a\.command: .*no TOOL/],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the configuration
+    ['a server’s missing variable', { mcpServers: { s: { url: '${WHERE}' } } }, /mcpServers\.s: .*no WHERE/],
+  ])('refuses %s with its place', (_, config, message) => {
+    expect(check(config)).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG' }));
+    expect(check(config)).toThrow(message);
+    expect(check(config)).toThrow(`${join(folder, 'ecliptic.json')}:1:`);
   });
 });
 

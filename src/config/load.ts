@@ -12,13 +12,29 @@ export interface LoadedConfig {
   readonly folder: string;
 }
 
+export type Path = readonly (string | number)[];
+
 /** Reads a configuration file; without a name, `ecliptic.json` in the working folder if it is there. */
 export function loadConfig(name: string | undefined, cwd: string): LoadedConfig {
   const file = resolve(cwd, name ?? 'ecliptic.json');
   if (name === undefined && !existsSync(file)) return { config: {}, file: undefined, folder: cwd };
-  let text: string;
+  return { config: parseConfig(readText(file), file), file, folder: dirname(file) };
+}
+
+/** Throws `INVALID_CONFIG` with faults of values in a file that was loaded, each with its place. */
+export function refuseValues(file: string, faults: readonly (readonly [path: Path, message: string])[]): never {
+  const text = readText(file);
+  const tree = parseTree(text, [], { allowTrailingComma: true })!;
+  const place = placeIn(text, file);
+  throw invalid(
+    file,
+    faults.map(([path, message]) => `${place(closest(tree, path).offset)}: ${path.join('.')}: ${message}`),
+  );
+}
+
+function readText(file: string): string {
   try {
-    text = readFileSync(file, 'utf8').replace(/^\ufeff/, '');
+    return readFileSync(file, 'utf8').replace(/^\ufeff/, '');
   } catch (error) {
     throw new EclipticError(
       'INVALID_CONFIG',
@@ -27,7 +43,6 @@ export function loadConfig(name: string | undefined, cwd: string): LoadedConfig 
       error,
     );
   }
-  return { config: parseConfig(text, file), file, folder: dirname(file) };
 }
 
 /** Checks a configuration text; comments and trailing commas are welcome. Reports every fault with its place. */
@@ -68,7 +83,7 @@ function reservedKeys(node: Node): Node[] {
 }
 
 /** The node at a path, or the nearest one above it that exists. */
-function closest(tree: Node, path: (string | number)[]): Node {
+function closest(tree: Node, path: Path): Node {
   for (let length = path.length; length > 0; length--) {
     const found = findNodeAtLocation(tree, path.slice(0, length));
     if (found) return found;
