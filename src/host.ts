@@ -13,7 +13,7 @@ import { readRemoteAgents } from './config/remote-agents.js';
 import type { AgentConfig, HttpConfig, NetworkConfig } from './config/schema.js';
 import { agentFindings } from './control/agent-findings.js';
 import { ControlClient } from './control/client.js';
-import { controlPath, noteStopped, prepareDataFolder, unusable } from './control/data-folder.js';
+import { controlPath, forgetStopped, noteStopped, prepareDataFolder, unusable } from './control/data-folder.js';
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
@@ -165,10 +165,7 @@ export class Host {
     this.stopped = new Promise((resolve) => {
       this.#resolveStopped = resolve;
     });
-    const shutDown = () => {
-      noteStopped(belongings.dataFolder, runtime.now());
-      runtime.defer(() => void this.stop());
-    };
+    const shutDown = () => runtime.defer(() => void this.stopForOwner());
     const gateway = () => this.gateway;
     const findAgents = () => agentFindings({ runtime, children, env });
     const loop = () => this.loop;
@@ -199,6 +196,7 @@ export class Host {
     let children: Children | undefined;
     let host: Host | undefined;
     try {
+      forgetStopped(dataFolder);
       await clearStaleSocket(control);
       children = await Children.open(runtime, { folder: join(dataFolder, 'children') });
       const approvals = new Approvals(runtime, { folder: dataFolder });
@@ -285,6 +283,12 @@ export class Host {
   /** Agents whose modules failed, and why. */
   get failures(): ReadonlyMap<string, EclipticError> {
     return this.#failures;
+  }
+
+  /** Stops on the owner's word: programs that are connected do not start the node again. */
+  async stopForOwner(): Promise<void> {
+    noteStopped(this.#belongings.dataFolder, this.#runtime.now());
+    await this.stop();
   }
 
   /** Stops accepting, lets what is under way finish within its deadline, closes everything, and lets the folder go. */

@@ -11,6 +11,7 @@ import type { A2AMetrics } from '../src/a2a/observability.js';
 import type { Decision } from '../src/a2a/policy.js';
 import type { A2AEnvelope, A2ALogEvent, AgentCard, RoutingResult } from '../src/a2a/schemas.js';
 import { ControlClient } from '../src/control/client.js';
+import { stoppedAt } from '../src/control/data-folder.js';
 import type { AgentRow } from '../src/control/methods.js';
 import type { ProposalEvent } from '../src/control/negotiation-methods.js';
 import { PLANETARY_ROSTER } from '../src/orchestrator/planetary-roster.js';
@@ -1141,13 +1142,17 @@ describe('the end of a node', () => {
     expect(await again.finished).toMatchObject({ code: 0 });
   });
 
-  it.each(['SIGINT', 'SIGTERM'] as const)('by %s leaves neither socket nor lock', async (signal) => {
-    const node = await up(['--data', join(folder, 'data')]);
-    node.child.kill(signal);
-    expect(await node.finished).toMatchObject({ code: 0, signal: null });
-    expect(existsSync(node.ready.control)).toBe(false);
-    expect(existsSync(join(folder, 'data', 'node.lock'))).toBe(false);
-  });
+  it.each(['SIGINT', 'SIGTERM'] as const)(
+    'by %s leaves neither socket nor lock, and counts as the owner’s [T-A15]',
+    async (signal) => {
+      const node = await up(['--data', join(folder, 'data')]);
+      node.child.kill(signal);
+      expect(await node.finished).toMatchObject({ code: 0, signal: null });
+      expect(existsSync(node.ready.control)).toBe(false);
+      expect(existsSync(join(folder, 'data', 'node.lock'))).toBe(false);
+      expect(stoppedAt(join(folder, 'data'))).toBeGreaterThan(0);
+    },
+  );
 
   it('still answers what was asked before, and takes nothing new', async () => {
     const { node, client, underWay, answer } = await upWith(slowModule(300));

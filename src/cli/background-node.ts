@@ -28,7 +28,8 @@ export async function connectOrStart(
   const found = await connect(path, runtime);
   if (found) return found;
   if (stoppedAt(dataFolder) > since) {
-    throw new EclipticError('NO_NODE', 'the node was stopped with: ecliptic down; start it with: ecliptic up');
+    const stopped = { stoppedByOwner: true };
+    throw new EclipticError('NO_NODE', 'the owner stopped the node; start it with: ecliptic up', stopped);
   }
   process.stderr.write(`ecliptic: starting a node in the background; its log is ${logOf(dataFolder)}\n`);
   const exited = start(dataFolder, env);

@@ -141,7 +141,7 @@ export class MeshConnection implements Backend {
       try {
         return await this.#within(attempt, deadline - this.#runtime.now());
       } catch (error) {
-        if (isHopeless(error) || this.#joined === attempt || this.#closed) throw error;
+        if (isHopeless(error) || isStopped(error) || this.#joined === attempt || this.#closed) throw error;
       }
     }
   }
@@ -156,6 +156,11 @@ export class MeshConnection implements Backend {
       joined.finally(() => timer.cancel()).then(resolve, reject);
     });
   }
+}
+
+/** Did the owner stop the node? A call then fails at once, while the connection waits for the node. */
+function isStopped(error: unknown): boolean {
+  return error instanceof EclipticError && error.details.stoppedByOwner === true;
 }
 
 /** Would it be the same if it was tried again? */

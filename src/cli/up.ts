@@ -46,7 +46,10 @@ export const command: Command = {
     ['--bootstrap LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'],
     ['--port PORT', 'where HTTP is served (or PORT; default: 3000); the next free one if it is taken'],
     ['--open', 'let callers on this machine in without a token, as guests'],
-    ['--background', 'take a free port unless one is said; what `ecliptic mcp` starts a node with'],
+    [
+      '--background',
+      'take a free port unless --port or the configuration names one; `ecliptic mcp` starts its node so',
+    ],
     ['--no-dht', 'meet nobody on a DHT, for networks without UDP'],
   ],
   examples: [
@@ -109,7 +112,8 @@ function networkConfig({ values }: Invocation, fromFile: NetworkConfig | undefin
 
 /** What the command line says of HTTP, before the environment, before the file. */
 function httpConfig({ values, env }: Invocation, fromFile: HttpConfig | undefined): HttpConfig {
-  const port = values.port ?? (env.PORT || undefined);
+  // The environment of a background node is that of a coding agent: its PORT is meant for the program under development.
+  const port = values.port ?? (values.background ? undefined : env.PORT || undefined);
   const parsed = HttpSchema.safeParse({
     ...fromFile,
     ...(values.background && fromFile?.port === undefined && { port: 0 }),
@@ -140,7 +144,7 @@ function stopOnSignals(runtime: Runtime, host: () => Host | undefined): void {
     process.on(signal, () => {
       const running = host();
       if (++count > 1 || !running) void exitAtOnce(runtime, signal === 'SIGINT' ? 130 : 143);
-      else void running.stop();
+      else void running.stopForOwner();
     });
   }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describeError, EclipticError } from '../runtime/errors.js';
@@ -75,7 +75,12 @@ export function noteStopped(folder: string, at: number): void {
   }
 }
 
-/** When the owner last stopped the node of that folder; 0 if never. */
+/** Forgets the owner's stop: the node runs again, and may be started again should it crash. */
+export function forgetStopped(folder: string): void {
+  rmSync(join(folder, STOPPED), { force: true });
+}
+
+/** When the owner stopped the node of that folder; 0 if the node has run since, or was never stopped. */
 export function stoppedAt(folder: string): number {
   try {
     return Number(readFileSync(join(folder, STOPPED), 'utf8')) || 0;

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { ALL_TOOLS } from '../../src/onramp/tool-list.js';
@@ -27,18 +27,54 @@ describe('a coding agent’s process', () => {
   );
 
   it(
-    'starts the user’s node where none runs, one for all, which stays when they leave',
+    'starts the user’s node at a free port where none runs, one for all, which stays when they leave [T-A8]',
     inCluster(async (cluster) => {
       const data = join(cluster.folder, 'home');
+      const config = join(data, 'ecliptic.json');
+      mkdirSync(data);
+      writeFileSync(config, '{ "roster": false }');
       cluster.onEnd(async () => void (await cluster.run(['down', '--data', data])));
       const agents = await Promise.all(
-        ['alice', 'bob', 'carol'].map((name) => CodingAgent.start(cluster, ['--as', name, '--data', data])),
+        // The port of the program that the agent works on, which is not the node's to take.
+        ['alice', 'bob', 'carol'].map((name) =>
+          CodingAgent.start(cluster, ['--as', name, '--data', data], { PORT: '3000' }),
+        ),
       );
       for (const agent of agents) await agent.call('mesh_peers');
       expect(await agents[0]!.call('mesh_peers', { match: 'carol' })).toContain('carol');
       await Promise.all(agents.map((agent) => agent.leave()));
       const { code } = await cluster.run(['agents', '--data', data]);
       expect(code).toBe(0);
+      const [started, ...more] = startsLogged(data);
+      expect(more).toEqual([]);
+      expect(started).toMatchObject({ config, data });
+      // Without a free port of the system's choice, the node would be at 3000 or one of the next hundred.
+      const port = Number(new URL(started!.http).port);
+      expect(port < 3_000 || port > 3_100, String(port)).toBe(true);
+    }),
+  );
+
+  it(
+    'leaves a node stopped that its owner stopped, joins it when it is up, and starts one after a crash [T-A15]',
+    inCluster(async (cluster) => {
+      const node = await cluster.start('desk', { config: { roster: false } });
+      const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);
+      cluster.onEnd(async () => void (await node.run('down')));
+      await alice.call('mesh_peers');
+      expect(await node.run('down')).toMatchObject({ code: 0 });
+      // Each call is answered when an attempt to connect has failed; an attempt would start a node.
+      for (let attempts = 0; attempts < 3; attempts++) {
+        const result = await alice.try('mesh_peers');
+        expect(result).toMatchObject({ isError: true });
+        expect(result!.content[0]!.text).toContain('NO_NODE: the owner stopped the node');
+      }
+      expect(await node.run('agents')).toMatchObject({ code: 1, stderr: expect.stringMatching(/^NO_NODE/) });
+      expect(alice.stderr).not.toContain('starting a node');
+      await node.start();
+      await alice.call('mesh_peers');
+      await node.crash();
+      await alice.call('mesh_peers');
+      expect(alice.stderr).toContain('starting a node in the background');
     }),
   );
 
@@ -144,6 +180,12 @@ const MARS = `
 async function toolNames(agent: CodingAgent): Promise<string[]> {
   const list = await agent.ask('tools/list');
   return (list!.result!.tools as { name: string }[]).map(({ name }) => name);
+}
+
+/** What nodes that were started in the background logged when they were up. */
+function startsLogged(data: string): { http: string; config: string | null; data: string }[] {
+  const lines = readFileSync(join(data, 'node.log'), 'utf8').split('\n');
+  return lines.filter((line) => line.includes('"msg":"node started"')).map((line) => JSON.parse(line));
 }
 
 /** A server whose starter does not close its input when it dies. */
