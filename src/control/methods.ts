@@ -32,6 +32,7 @@ import type { ProviderEvents } from '../providers/provider-events.js';
 import type { ProviderRegistry } from '../providers/provider-registry.js';
 import { EclipticError } from '../runtime/errors.js';
 import { approvalMethods } from './approval-methods.js';
+import { connectionFindings } from './connection-findings.js';
 import { credentialMethods } from './credential-methods.js';
 import { laneMethods } from './lane-methods.js';
 import { leaseMethods } from './lease-methods.js';
@@ -215,6 +216,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
         ...providerFindings(node.providers),
         ...staffingFindings(registry.getLocalCards(), node.providers),
         ...components.agentFindings(),
+        ...connectionFindings(gateway().connections),
       ],
     ),
     down() {

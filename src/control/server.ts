@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { weighJson } from '../a2a/json-value.js';
+import { RefusedConnections } from '../process/refused-connections.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { readFrames, writeFrame } from './frames.js';
@@ -68,7 +69,9 @@ export class ControlServer {
       const umask = process.umask(0o177);
       this.#server.listen(path, () => {
         this.#server.off('error', fail);
-        this.#server.on('error', (error) => this.#components.runtime.logger.error({ err: error }, 'control socket'));
+        const refused = new RefusedConnections(this.#components.runtime, 'control socket');
+        this.#server.on('error', (error) => refused.note(error));
+        this.#server.on('drop', () => refused.note(`${this.#init.connections} connections are open`));
         resolve();
       });
       process.umask(umask);

@@ -193,6 +193,11 @@ export class Gateway {
     return this.#edge.takenPort;
   }
 
+  /** How many HTTP connections may be open at once, and how many were refused because as many were. */
+  get connections(): HttpEdge['connections'] {
+    return this.#edge.connections;
+  }
+
   get mcpUrl(): string {
     return `${this.url}/mcp`;
   }

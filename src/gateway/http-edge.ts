@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Party } from '../a2a/policy.js';
+import { descriptorLimit } from '../process/descriptors.js';
+import { RefusedConnections } from '../process/refused-connections.js';
 import { EclipticError, ERRORS, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Admission } from './admission.js';
@@ -48,7 +50,11 @@ const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost', '[::1]'
 const HEADERS_MS = 10_000;
 /** For a request to come in; its answer may take as long as it takes. */
 const REQUEST_MS = 60_000;
+/** How often connections that have said nothing for too long are looked for. */
+const CHECK_MS = 5_000;
 const MAX_CONNECTIONS = 4_096;
+/** The part of the process's descriptors that HTTP may have; the store, links, child processes and the owner need some. */
+const DESCRIPTOR_PART = 1 / 2;
 
 export function isLoopback(host: string): boolean {
   return LOOPBACK.has(host) || /^127\.\d+\.\d+\.\d+$/.test(host);
@@ -66,6 +72,7 @@ export class HttpEdge {
   readonly #routes: readonly Route[];
   /** The last `Host` that was ours. */
   #goodHost: string | undefined;
+  readonly #refused: RefusedConnections;
 
   constructor(components: HttpEdgeComponents, init: HttpEdgeInit, routes: readonly Route[]) {
     this.#components = components;
@@ -74,9 +81,13 @@ export class HttpEdge {
     this.#hosts = new Set(
       [...LOOPBACK, init.host, `[${init.host}]`, ...(init.hosts ?? [])].map((name) => name.toLowerCase()),
     );
-    this.#server = createServer({ ServerResponse: EdgeResponse }, (request, response) => this.#take(request, response));
+    const options = { ServerResponse: EdgeResponse, connectionsCheckingInterval: CHECK_MS };
+    this.#server = createServer(options, (request, response) => this.#take(request, response));
     this.#server.headersTimeout = HEADERS_MS;
-    this.#server.maxConnections = MAX_CONNECTIONS;
+    this.#server.maxConnections = Math.min(MAX_CONNECTIONS, Math.floor(descriptorLimit() * DESCRIPTOR_PART));
+    this.#refused = new RefusedConnections(components.runtime, 'http');
+    const { maxConnections: most } = this.#server;
+    this.#server.on('drop', () => this.#refused.note(`${most} connections are open`));
     this.#server.requestTimeout = REQUEST_MS;
   }
 
@@ -107,6 +118,11 @@ export class HttpEdge {
     return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
   }
 
+  /** How many connections may be open at once, and how many were refused because as many were. */
+  get connections(): { readonly most: number; readonly refused: number } {
+    return { most: this.#server.maxConnections, refused: this.#refused.count };
+  }
+
   /** Takes nothing more, and ends what is open. */
   async close(): Promise<void> {
     if (!this.#server.listening) return;
@@ -121,7 +137,7 @@ export class HttpEdge {
       this.#server.once('error', fail);
       this.#server.listen(port, host, () => {
         this.#server.off('error', fail);
-        this.#server.on('error', (err) => this.#components.runtime.logger.error({ err }, 'http'));
+        this.#server.on('error', (error) => this.#refused.note(error));
         resolve(undefined);
       });
     });

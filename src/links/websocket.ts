@@ -4,6 +4,8 @@ import { networkInterfaces } from 'node:os';
 import type { Duplex } from 'node:stream';
 import NoiseSecretStream from '@hyperswarm/secret-stream';
 import { createWebSocketStream, WebSocket, WebSocketServer } from 'ws';
+import { descriptorLimit } from '../process/descriptors.js';
+import { RefusedConnections } from '../process/refused-connections.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type Link, MAX_FRAME_BYTES } from './link.js';
@@ -13,6 +15,8 @@ import { SecretStreamLink } from './secret-stream-link.js';
 const HANDSHAKE_MS = 5_000;
 /** Connections whose handshake is not done; for one more, the oldest of the address that has most of them goes. */
 const MAX_UNPROVEN = 128;
+/** The part of the process's descriptors that they may have. */
+const UNPROVEN_PART = 1 / 8;
 /** No handshake is longer. */
 const MAX_HANDSHAKE_BYTES = 4_096;
 /** What one WebSocket message may hold: a secret-stream frame is spread over as many as it needs. */
@@ -46,6 +50,7 @@ export class WebsocketListener {
   #http: Server | undefined;
   /** Oldest first. */
   readonly #unproven = new Set<Caller>();
+  readonly #maxUnproven = Math.max(1, Math.min(MAX_UNPROVEN, Math.floor(descriptorLimit() * UNPROVEN_PART)));
 
   constructor(components: WebsocketListenerComponents) {
     this.#components = components;
@@ -71,7 +76,8 @@ export class WebsocketListener {
         );
       });
       server.once('listening', () => {
-        server.on('error', (err) => this.#components.runtime.logger.error({ err }, 'websocket listener'));
+        const refused = new RefusedConnections(this.#components.runtime, 'websocket');
+        server.on('error', (error) => refused.note(error));
         const { address, port: bound } = http.address() as { address: string; port: number };
         resolve(reachableAt(address).map((name) => `ws://${name.includes(':') ? `[${name}]` : name}:${bound}`));
       });
@@ -91,7 +97,7 @@ export class WebsocketListener {
   #admit(socket: Socket): void {
     const { runtime } = this.#components;
     const from = socket.remoteAddress ?? 'somewhere';
-    if (this.#unproven.size >= MAX_UNPROVEN) this.#makeRoom();
+    if (this.#unproven.size >= this.#maxUnproven) this.#makeRoom();
     const timer = runtime.setTimer(() => {
       this.#fail(socket, 'no handshake came');
       socket.destroy();
@@ -120,7 +126,10 @@ export class WebsocketListener {
     const most = Math.max(...counts.values());
     for (const { from, socket } of this.#unproven) {
       if (counts.get(from) !== most) continue;
-      this.#fail(socket, `${MAX_UNPROVEN} connections have not proven themselves yet, and most of them are its own`);
+      this.#fail(
+        socket,
+        `${this.#maxUnproven} connections have not proven themselves yet, and most of them are its own`,
+      );
       socket.destroy();
       return;
     }

@@ -41,6 +41,8 @@ export interface NodeSettings {
   /** Its `ecliptic.json`. */
   config?: Config;
   env?: Record<string, string>;
+  /** How many files and connections it may have open. */
+  descriptors?: number;
 }
 
 /** What `up --json` prints. */
@@ -134,8 +136,17 @@ export class Cluster {
     return finish(this.launch(args, home));
   }
 
-  launch(args: readonly string[], home = this.folder, env: Record<string, string> = {}, log?: number): ChildProcess {
-    const child = spawn(process.execPath, [BIN, ...args], {
+  launch(
+    args: readonly string[],
+    home = this.folder,
+    env: Record<string, string> = {},
+    log?: number,
+    descriptors?: number,
+  ): ChildProcess {
+    const words = [process.execPath, BIN, ...args];
+    const limited = ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, ...words];
+    const [program, ...rest] = descriptors === undefined ? words : limited;
+    const child = spawn(program!, rest, {
       cwd: home,
       env: { PATH: process.env.PATH!, HOME: home, TMPDIR: this.folder, PORT: '0', ...env },
       stdio: ['ignore', 'pipe', log ?? 'pipe'],
@@ -234,7 +245,8 @@ export class ProcessNode {
     if (this.#child) throw new Error(`${this.name} runs already`);
     const log = openSync(join(this.home, 'log'), 'a');
     const words = ['up', '--data', this.data, '--name', this.name, '--json', ...(this.#settings.args ?? []), ...args];
-    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log);
+    const { descriptors } = this.#settings;
+    const child = this.#cluster.launch(words, this.home, { ...this.#settings.env, ...env }, log, descriptors);
     closeSync(log);
     this.#child = child;
     const lines = createInterface({ input: child.stdout! });
