@@ -19,8 +19,12 @@ class Part {
 export class AuthorShares {
   readonly #nodes = new Map<string, Part>();
   readonly #all = new Part();
+  readonly #streams = new Set<string>();
 
+  /** Counts a stream, once. */
   addStream(stream: string): void {
+    if (this.#streams.has(stream)) return;
+    this.#streams.add(stream);
     for (const part of [this.#all, this.#partOf(stream)]) part.streams++;
   }
 
@@ -28,9 +32,14 @@ export class AuthorShares {
     for (const part of [this.#all, this.#partOf(stream)]) part.bytes += bytes;
   }
 
+  /** Is the stream counted, or may its author's node have a further one? */
+  hasRoomFor(stream: string): boolean {
+    return this.#streams.has(stream) || this.#hasRoom(stream, 'streams', 1, MAX_STREAMS);
+  }
+
   /** Throws when the author's node may have no further stream. */
   assertStream(stream: string): void {
-    if (this.#hasRoom(stream, 'streams', 1, MAX_STREAMS)) return;
+    if (this.hasRoomFor(stream)) return;
     throw unreadable(`the document has ${this.#all.streams} author streams, and too many are of this node`);
   }
 

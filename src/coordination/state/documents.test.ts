@@ -3,11 +3,13 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { arbCRDTSyncMessage } from '../../../test/generators.js';
 import type { A2ALogEvent } from '../../a2a/schemas.js';
 import type { Agent } from '../../agent/agent.js';
+import { Identity } from '../../membership/identity.js';
 import { createNode, type EclipticNode, type NodeInit } from '../../node.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { MemoryStore } from '../../store/memory-store.js';
 import { CRDTSyncChannel } from './crdt-sync-channel.js';
 import type { SharedDocument } from './document.js';
+import { Replica } from './replica.js';
 import { type CRDTSyncMessage, CRDTSyncMessageSchema, readMessage } from './sync-message.js';
 
 const nodes: EclipticNode[] = [];
@@ -306,6 +308,48 @@ describe('what members say', () => {
     one.map('m').set('still', 'works');
     await runtime.advance(100);
     expect(node.documents.list[1]!.document.map('m').get('still')).toBe('works');
+  });
+
+  it('of an author that signed two segments under one number is a security event [T-F13]', async () => {
+    const { node, runtime, venus, one, other } = await pair();
+    const events: A2ALogEvent[] = [];
+    node.observability.subscribe((event) => {
+      if (event.type === 'security') events.push(event);
+    });
+    const author = Identity.create(runtime);
+    const stream = `eve@${author.key}/1`;
+    for (const value of ['black', 'white']) {
+      const face = new Replica(one.thread, stream);
+      face.doc.getMap('m:m').set('a', value);
+      const segment = face.take()!;
+      segment.sign(one.thread, author);
+      const update = { kind: 'update', segments: [JSON.parse(JSON.stringify(segment.wire(true)))] };
+      const payload = { sourceAgentId: 'venus', vectorClock: { [stream]: 1 }, payload: update, timestamp: 0 };
+      await venus.send('mars', payload, { type: 'stream-data', thread: one.thread });
+    }
+    await runtime.advance(500);
+    const [event] = events;
+    expect(event).toMatchObject({
+      code: 'CRDT_DESERIALIZATION_FAILED',
+      sender: `venus@${node.key}`,
+      recipient: 'mars',
+    });
+    expect(event!.reason).toContain(stream);
+    expect(new Set(events.map(({ recipient }) => recipient))).toEqual(new Set(['mars', 'venus']));
+    expect([one.toJSON(), other.toJSON()]).toEqual([{}, {}]);
+  });
+
+  it('of merges of another agent’s segments does not make its node sign one [T-F13]', async () => {
+    const { node, runtime, venus, one } = await pair();
+    for (let i = 0; i < 4; i++) {
+      one.map('m').set('a', i);
+      await runtime.advance(10);
+    }
+    const [stream] = Object.keys(one.vector);
+    const merge = { kind: 'merged', stream, first: 2, number: 3, signature: '' };
+    const payload = { sourceAgentId: 'venus', vectorClock: {}, payload: merge, timestamp: 0 };
+    await venus.send('mars', payload, { type: 'stream-data', thread: one.thread });
+    expect(node.documents.list[0]!.document.segments).toHaveLength(4);
   });
 
   it('under another’s name is refused by the channel', async () => {

@@ -301,7 +301,8 @@ export class Documents implements SharedThreads {
     const from = author === undefined || author === source ? source : `${author}, brought by ${source}`;
     runtime.logger.warn({ thread, agent: agentId, source, author, code, reason }, 'part of a document was skipped');
     const about = { sender: source, recipient: agentId, correlationId: thread, timestamp: runtime.now() };
-    const type = code === 'TIER_VIOLATION' || code === 'SANDBOX_VIOLATION' ? 'security' : 'error';
+    const violation = code === 'TIER_VIOLATION' || code === 'SANDBOX_VIOLATION' || error.details.equivocation === true;
+    const type = violation ? 'security' : 'error';
     observability.emit({ type, code, reason: `${reason} (from ${from})`, ...about });
   }
 }

@@ -3,6 +3,7 @@ import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { changesIn } from './changes.js';
 import type { DocumentChange, Json, Member, SharedDocument, SharedList, SharedMap, SharedText } from './document.js';
+import type { Proof } from './equivocation.js';
 import { Replica } from './replica.js';
 import type { Segment } from './segment.js';
 import type { SegmentRecords } from './segment-records.js';
@@ -61,6 +62,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
       onBad,
       callbackFailed,
       onApplied: (segments) => this.#onApplied(segments),
+      freshStream: () => {
+        this.#flush();
+        return `${link.self}/${runtime.id().toLowerCase()}`;
+      },
+      onQuarantined: (proof, removed) => this.#onQuarantined(proof, removed),
       onMerged: (run, one) => this.#keep((records) => records.replace(thread, components.agentId, run, one)),
     });
     this.ready = this.#load();
@@ -137,6 +143,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
 
   get segments(): readonly Segment[] {
     return this.#replica.segments;
+  }
+
+  /** @internal The first refused number of each stream whose author equivocated. */
+  get quarantined(): VectorClock {
+    return this.#sync.quarantined;
   }
 
   get members(): ReadonlyMap<string, Member> {
@@ -227,6 +238,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
       try {
         const kept = await records.read(this.thread, agentId);
         for (const { stream, number, error } of kept.damaged) damaged(stream, number, error.message);
+        for (const proof of kept.proofs) if (!this.#sync.load(proof)) damaged(proof.stream, 0, 'it proves nothing');
         const left = this.#replica.load(kept.segments, ({ segment, error }) => {
           damaged(segment.stream, segment.number, error.message);
         });
@@ -271,9 +283,19 @@ export class LiveDocument implements SharedDocument, ViewOf {
 
   #commit(segment: Segment): void {
     segment.seenAt = this.#components.runtime.now();
-    this.#replica.commit(segment);
+    try {
+      if (!this.#replica.commit(segment)) return;
+    } catch (error) {
+      this.#components.onBad(toEclipticError(error, 'CRDT_DESERIALIZATION_FAILED'), this.#components.link.self);
+      return;
+    }
     this.#sync.push(segment);
     this.#tellUpdates([segment]);
+  }
+
+  #onQuarantined(proof: Proof, removed: readonly Segment[]): void {
+    this.#keep((records) => records.quarantine(this.thread, this.#components.agentId, proof, removed));
+    this.#tellChanged([...new Set(removed.map(({ author }) => author))]);
   }
 
   #onApplied(segments: readonly Segment[]): void {

@@ -20,6 +20,10 @@ export interface LiveMember {
   mistakes: number;
   /** How often in a row it could not be reached. */
   failures: number;
+  /** Has it, at the same numbers, other segments than this replica, or lacks it a proof? */
+  differs: boolean;
+  /** The streams that it was sent claims or a proof of since the last heartbeat. */
+  readonly told: Set<string>;
 }
 
 /** The live others of one document. */
@@ -46,7 +50,16 @@ export class Members {
   add(address: string, now: number): LiveMember | undefined {
     if (this.#members.has(address)) return undefined;
     const idle = { inFlight: 0, inFlightBytes: 0, behind: false, askAfter: 0, mistakes: 0, failures: 0 };
-    const member: LiveMember = { address, vector: {}, presence: undefined, seenAt: now, heard: false, ...idle };
+    const alike = { differs: false, told: new Set<string>() };
+    const member: LiveMember = {
+      address,
+      vector: {},
+      presence: undefined,
+      seenAt: now,
+      heard: false,
+      ...idle,
+      ...alike,
+    };
     this.#members.set(address, member);
     this.tell(member);
     return member;

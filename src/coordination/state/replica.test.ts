@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import * as Y from 'yjs';
 import { Identity } from '../../membership/identity.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
-import { merged, Replica } from './replica.js';
+import { merged } from './merged.js';
+import { Replica } from './replica.js';
 import { clientOf, Segment } from './segment.js';
 import { contentOf } from './views.js';
 

@@ -1,26 +1,16 @@
 import * as Y from 'yjs';
 import type { EclipticError } from '../../runtime/errors.js';
 import { AuthorShares } from './author-shares.js';
+import { AuthorStream } from './author-stream.js';
 import { EarlySegments } from './early-segments.js';
 import { inspectUpdate } from './inspect-update.js';
+import { merged } from './merged.js';
 import { OwnChanges } from './own-changes.js';
-import { clientOf, MAX_UPDATE_BYTES, Segment, unreadable } from './segment.js';
+import { type Claim, clientOf, MAX_UPDATE_BYTES, Segment, unreadable } from './segment.js';
 import type { VectorClock } from './sync-message.js';
 
 /** That many of an author's latest segments become one, where nobody else's came between them. */
 export const MERGE_COUNT = 64;
-
-/** What is known of one author's session. */
-interface Stream {
-  readonly client: number;
-  /** The highest number that was applied; all before were, too. */
-  number: number;
-  /** Where its changes ended after each segment that is kept, by number. */
-  readonly ends: Map<number, number>;
-  clock: number;
-  /** How far its author had seen other clients when it wrote the latest. */
-  readonly seen: Map<number, number>;
-}
 
 /** What became of a segment: applied, perhaps with others that waited for it; known before; or too early. */
 export interface Taken {
@@ -44,10 +34,10 @@ const EARLY: Taken = { applied: [], early: true, bad: [] };
  */
 export class Replica {
   readonly thread: string;
-  readonly stream: string;
+  #stream: string;
   #doc: Y.Doc;
   #own: OwnChanges;
-  readonly #streams = new Map<string, Stream>();
+  readonly #streams = new Map<string, AuthorStream>();
   /** Whose client it is, of the streams that are known. */
   readonly #clients = new Map<number, string>();
   #log: Segment[] = [];
@@ -58,17 +48,28 @@ export class Replica {
   readonly #uncommitted = new Set<Segment>();
   /** What the latest own segment said that it had seen. */
   readonly #said = new Map<string, number>();
+  /** Streams whose authors were proven to equivocate, and the first number of each that is refused. */
+  readonly #proven = new Map<string, number>();
+  /** The same, with the streams that build on those. */
+  readonly #dead = new Map<string, number>();
+  /** What made a stream dead that builds on another. */
+  readonly #causes = new Map<string, Claim>();
 
   /** `stream` must never have been used before, in any process. */
   constructor(thread: string, stream: string) {
     this.thread = thread;
-    this.stream = stream;
+    this.#stream = stream;
     this.#doc = new Y.Doc();
     this.#doc.clientID = clientOf(thread, stream);
     this.#own = new OwnChanges(this.#doc);
   }
 
-  /** The document as it is now; another one after one that Yjs could not take. */
+  /** The stream of this replica's own changes; another one after a quarantine. */
+  get stream(): string {
+    return this.#stream;
+  }
+
+  /** The document as it is now; another one after one that Yjs could not take, and after a quarantine. */
   get doc(): Y.Doc {
     return this.#doc;
   }
@@ -119,18 +120,20 @@ export class Replica {
     return segment;
   }
 
-  /** An own segment is kept as it should be, and may be told of. */
-  commit(segment: Segment): void {
+  /** An own segment is on disk if it has to be, and may be told of. False, if a quarantine took what it builds on. */
+  commit(segment: Segment): boolean {
+    if (segment.stream !== this.stream) return this.apply(segment).applied.length > 0;
     const own = this.#ownStream();
     this.#uncommitted.delete(segment);
     own.number = segment.number;
     this.#addSeen(own.seen, segment.after);
-    this.#keep(segment);
+    this.#keep(segment, own);
+    return true;
   }
 
   /** Applies a segment whose signature was checked, and whatever waited for it. Throws why it is no good. */
   apply(segment: Segment): Taken {
-    if (this.has(segment)) return KNOWN;
+    if (this.has(segment) || this.#refuses(segment)) return KNOWN;
     if (segment.stream === this.stream) throw unreadable('it is of this replica, which never made it');
     if (!this.#isDue(segment)) {
       this.#early.add(segment);
@@ -148,7 +151,7 @@ export class Replica {
     for (let before = -1; before !== waiting.length; ) {
       before = waiting.length;
       waiting = waiting.filter((segment) => {
-        if (this.has(segment)) return false;
+        if (this.has(segment) || this.#refuses(segment)) return false;
         if (!this.#isDue(segment)) return true;
         try {
           this.#integrate(segment);
@@ -163,7 +166,11 @@ export class Replica {
 
   /** Does this vector name anything that is missing here, and may come yet? */
   lacks(vector: VectorClock): boolean {
-    for (const name in vector) if (name !== this.stream && vector[name]! > this.#numberOf(name)) return true;
+    for (const name in vector) {
+      const number = this.#numberOf(name);
+      if (name === this.stream || vector[name]! <= number) continue;
+      if (number + 1 < (this.#proven.get(name) ?? Number.POSITIVE_INFINITY)) return true;
+    }
     return false;
   }
 
@@ -206,9 +213,7 @@ export class Replica {
 
   /** The segments that another stands for, if they are here and it can take their place. */
   replaceable(stream: string, first: number, number: number): Segment[] | undefined {
-    const run = this.#log.filter((segment) => {
-      return segment.stream === stream && segment.first >= first && segment.number <= number;
-    });
+    const run = this.within(stream, first, number);
     let next = first;
     for (const segment of run) {
       if (segment.first !== next) return undefined;
@@ -219,37 +224,75 @@ export class Replica {
     return run.length > 1 && next === number + 1 ? run : undefined;
   }
 
+  /** The segments of a stream that stand for a number in that range. */
+  within(stream: string, first: number, number: number): Segment[] {
+    return this.#streams.get(stream)?.within(first, number) ?? [];
+  }
+
+  /** Every segment of a stream, in order. */
+  segmentsOf(stream: string): readonly Segment[] {
+    return this.#streams.get(stream)?.segments ?? [];
+  }
+
+  /** The refused segment because of which a stream is refused that builds on a quarantined one. */
+  causeOf(stream: string): Claim | undefined {
+    return this.#causes.get(stream);
+  }
+
+  /** A digest of the segments of each stream. */
+  get sums(): Record<string, string> {
+    const sums: Record<string, string> = {};
+    for (const [name, stream] of this.#streams) if (stream.number > 0) sums[name] = stream.sum;
+    return sums;
+  }
+
+  /**
+   * Refuses a stream from a number on, with everything that builds on it, and takes out what was applied of that. If
+   * something was, this replica continues under the stream that `fresh` names. Returns the segments that it took out.
+   */
+  quarantine(stream: string, from: number, fresh: () => string, proofBytes = 0): Segment[] {
+    if (from >= (this.#proven.get(stream) ?? Number.POSITIVE_INFINITY)) return [];
+    this.#shares.assertStream(stream);
+    if (!this.#streams.has(stream)) this.#shares.assertBytes(stream, proofBytes);
+    this.#shares.addBytes(stream, proofBytes);
+    this.#markDead(stream, from);
+    this.#proven.set(stream, from);
+    const known = stream === this.stream ? this.#ownNumber : this.#numberOf(stream);
+    return from > known ? [] : this.#rebuild(fresh());
+  }
+
   /** Puts one segment in the place of those that it stands for. */
   swap(run: readonly Segment[], one: Segment): void {
     const gone = new Set(run);
     const place = this.#log.indexOf(run[0]!);
     this.#log = this.#log.filter((segment) => !gone.has(segment));
     this.#log.splice(place, 0, one);
-    const { ends } = this.#streams.get(one.stream)!;
+    const stream = this.#streams.get(one.stream)!;
+    stream.swap(gone, one);
     for (const segment of run) {
       this.#shares.addBytes(segment.stream, -segment.update.length);
-      if (segment.number !== one.number) ends.delete(segment.number);
+      if (segment.number !== one.number) stream.ends.delete(segment.number);
     }
     this.#shares.addBytes(one.stream, one.update.length);
   }
 
-  #ownStream(): Stream {
+  #ownStream(): AuthorStream {
     let own = this.#streams.get(this.stream);
     if (!own) {
       own = this.#newStream(this.stream);
-      this.#streams.set(this.stream, own);
       this.#shares.addStream(this.stream);
+      this.#streams.set(this.stream, own);
       this.#clients.set(own.client, this.stream);
     }
     return own;
   }
 
-  #newStream(name: string): Stream {
-    this.#shares.assertStream(name);
+  #newStream(name: string): AuthorStream {
     const client = clientOf(this.thread, name);
     const other = this.#clients.get(client);
     if (other !== undefined) throw unreadable(`${name} takes the place of ${other}`);
-    return { client, number: 0, ends: new Map(), clock: 0, seen: new Map() };
+    this.#shares.assertStream(name);
+    return new AuthorStream(client);
   }
 
   #numberOf(stream: string): number {
@@ -267,8 +310,10 @@ export class Replica {
     // Each that is applied may be what others wait for that came before it.
     for (let before = -1; before !== applied.length; ) {
       before = applied.length;
-      for (const segment of this.#early.take((early) => this.has(early) || this.#isDue(early))) {
-        if (this.has(segment)) continue;
+      for (const segment of this.#early.take(
+        (early) => this.has(early) || this.#refuses(early) || this.#isDue(early),
+      )) {
+        if (this.has(segment) || this.#refuses(segment)) continue;
         try {
           this.#integrate(segment);
           applied.push(segment);
@@ -292,14 +337,14 @@ export class Replica {
     const clock = inspectUpdate(update, { client: stream.client, from, seen });
     if (clock < stream.clock) throw unreadable('it ends before what is known of its author');
     this.#change(update, stream.client, clock, segment);
-    if (!this.#streams.has(segment.stream)) this.#shares.addStream(segment.stream);
+    this.#shares.addStream(segment.stream);
     this.#streams.set(segment.stream, stream);
     this.#clients.set(stream.client, segment.stream);
     stream.number = number;
     stream.clock = clock;
     stream.ends.set(number, clock);
     for (const [client, end] of fresh) stream.seen.set(client, end);
-    this.#keep(segment);
+    this.#keep(segment, stream);
   }
 
   #change(update: Uint8Array, client: number, clock: number, segment: Segment): void {
@@ -317,11 +362,53 @@ export class Replica {
   /** The document as it was, from the segments that it was made from. */
   #makeAnew(): void {
     const doc = new Y.Doc();
-    doc.clientID = this.#doc.clientID;
     for (const { update } of [...this.#log, ...this.#uncommitted]) Y.applyUpdate(doc, update);
     Y.applyUpdate(doc, this.#own.write());
+    // Not before: Yjs takes another client id when an update has changes under its own.
+    doc.clientID = this.#doc.clientID;
     this.#own = new OwnChanges(doc, this.#own);
     this.#doc = doc;
+  }
+
+  /** Is it of a quarantined stream, or does it build on one? Then so is everything that follows it. */
+  #refuses(segment: Segment): boolean {
+    const { stream, number, first, after } = segment;
+    if (this.#isDead(stream, number)) return true;
+    for (const name in after) {
+      if (!this.#isDead(name, after[name]!)) continue;
+      // A stream too many is refused in any case.
+      if (this.#shares.hasRoomFor(stream)) {
+        this.#markDead(stream, first);
+        this.#causes.set(stream, segment.claim());
+      }
+      return true;
+    }
+    return false;
+  }
+
+  #isDead(stream: string, number: number): boolean {
+    return number >= (this.#dead.get(stream) ?? Number.POSITIVE_INFINITY);
+  }
+
+  #markDead(stream: string, from: number): void {
+    this.#shares.addStream(stream);
+    this.#dead.set(stream, Math.min(from, this.#dead.get(stream) ?? from));
+  }
+
+  /** Applies the log again, without what is refused, under another own stream: numbers are never given twice. */
+  #rebuild(stream: string): Segment[] {
+    const log = this.#log;
+    this.#log = [];
+    for (const segment of log) this.#shares.addBytes(segment.stream, -segment.update.length);
+    for (const part of [this.#streams, this.#clients, this.#said, this.#uncommitted]) part.clear();
+    this.#stream = stream;
+    this.#ownNumber = 0;
+    this.#doc = new Y.Doc();
+    this.#doc.clientID = clientOf(this.thread, stream);
+    this.#own = new OwnChanges(this.#doc);
+    for (const segment of this.load(log, () => {})) this.#early.add(segment);
+    const kept = new Set(this.#log);
+    return log.filter((segment) => !kept.has(segment));
   }
 
   /** Where the streams' changes ended at those numbers; of one that lies inside a merged segment, where that ends. */
@@ -334,15 +421,9 @@ export class Replica {
     }
   }
 
-  #keep(segment: Segment): void {
+  #keep(segment: Segment, stream: AuthorStream): void {
     this.#log.push(segment);
+    stream.keep(segment);
     this.#shares.addBytes(segment.stream, segment.update.length);
   }
-}
-
-/** Several segments of one author, each following the one before, as one. The same segments always give the same. */
-export function merged(run: readonly Segment[]): Segment {
-  const [{ stream, first, after }] = run as [Segment, ...Segment[]];
-  const update = Y.mergeUpdates(run.map((segment) => segment.update));
-  return new Segment({ stream, first, number: run.at(-1)!.number, after, update });
 }

@@ -12,7 +12,7 @@ export const MAX_STREAMS = 4_096;
 
 const SIGNED_FOR = 'state-segment';
 const count = z.int().positive();
-const streamName = z
+export const streamName = z
   .string()
   .max(LIMITS.nameChars)
   .regex(/^[^@/\s]+@[^@/\s]+\/[0-9a-z]{1,32}$/);
@@ -27,6 +27,16 @@ const WireSchema = z.strictObject({
   signature: z.string().max(128),
 });
 export type SegmentWire = z.infer<typeof WireSchema>;
+
+/** What an author's node signs of a segment: everything but the update itself, which has a digest. */
+export const ClaimSchema = z.strictObject({
+  first: count,
+  number: count,
+  after: z.record(streamName, count),
+  digest: z.string().regex(/^[0-9a-f]{64}$/),
+  signature: z.string().max(128),
+});
+export type Claim = z.infer<typeof ClaimSchema>;
 
 /** What an author's node signs with. */
 export interface Signer {
@@ -54,6 +64,7 @@ export class Segment implements SegmentInit {
   /** When this process made it or got it from another node; unknown of those read from the store. */
   seenAt: number | undefined;
   #signature: string;
+  #digest: string | undefined;
 
   constructor(init: SegmentInit, signature = '') {
     this.stream = init.stream;
@@ -98,12 +109,18 @@ export class Segment implements SegmentInit {
 
   /** Signs it, if that was not done before; only its author's node can. */
   sign(thread: string, signer: Signer): void {
-    if (this.#signature === '') this.#signature = signer.sign(SIGNED_FOR, this.#statement(thread));
+    if (this.#signature === '')
+      this.#signature = signer.sign(SIGNED_FOR, statementOf(thread, this.stream, this.claim()));
   }
 
   isSigned(thread: string): boolean {
-    const node = splitAddress(this.author).node!;
-    return isSignedBy(node, SIGNED_FOR, this.#statement(thread), this.#signature);
+    return isClaimSigned(thread, this.stream, this.claim());
+  }
+
+  claim(): Claim {
+    const { first, number, after } = this;
+    this.#digest ??= digestOf(this.update);
+    return { first, number, after, digest: this.#digest, signature: this.#signature };
   }
 
   /** For agents of this node, who need no proof, and for whoever does. */
@@ -114,11 +131,19 @@ export class Segment implements SegmentInit {
     MADE_HERE.set(wire, this);
     return wire;
   }
+}
 
-  #statement(thread: string): unknown {
-    const { stream, first, number, after } = this;
-    return [thread, stream, first, number, after, createHash('sha256').update(this.update).digest('hex')];
-  }
+export function isClaimSigned(thread: string, stream: string, claim: Claim): boolean {
+  const node = splitAddress(authorOf(stream)).node!;
+  return isSignedBy(node, SIGNED_FOR, statementOf(thread, stream, claim), claim.signature);
+}
+
+function statementOf(thread: string, stream: string, { first, number, after, digest }: Claim): unknown {
+  return [thread, stream, first, number, after, digest];
+}
+
+export function digestOf(update: Uint8Array): string {
+  return createHash('sha256').update(update).digest('hex');
 }
 
 /** Payloads are shared by reference within a process: such a one need not be read, nor its signature checked. */
@@ -129,8 +154,9 @@ function decoded(base64: string): Uint8Array {
   return new Uint8Array(Buffer.from(base64, 'base64'));
 }
 
-export function unreadable(reason: string): EclipticError {
-  return new EclipticError('CRDT_DESERIALIZATION_FAILED', `an update cannot be taken: ${reason}`, { reason });
+export function unreadable(reason: string, details: Record<string, unknown> = {}): EclipticError {
+  const text = `an update cannot be taken: ${reason}`;
+  return new EclipticError('CRDT_DESERIALIZATION_FAILED', text, { reason, ...details });
 }
 
 export function authorOf(stream: string): string {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { LIMITS } from '../../a2a/limits.js';
-import { MAX_STREAMS, unreadable } from './segment.js';
+import { ProofSchema } from './equivocation.js';
+import { ClaimSchema, MAX_STREAMS, streamName, unreadable } from './segment.js';
 
 /** How many segments of each author stream a replica has. */
 export type VectorClock = Readonly<Record<string, number>>;
@@ -18,8 +19,13 @@ const segments = z.array(z.unknown()).max(MAX_SEGMENTS);
 const BodySchema = z.discriminatedUnion('kind', [
   /** New segments. */
   z.strictObject({ kind: z.literal('update'), segments }),
-  /** How far the sender is, and what it says of itself. */
-  z.strictObject({ kind: z.literal('have'), presence: z.unknown() }),
+  /** How far the sender is, and what it says of itself; a digest of each stream, and where it refuses streams. */
+  z.strictObject({
+    kind: z.literal('have'),
+    presence: z.unknown(),
+    sums: z.record(z.string().max(LIMITS.nameChars), z.string().max(32)).optional(),
+    quarantined: VectorSchema.optional(),
+  }),
   /** The sender wants what it lacks. */
   z.strictObject({ kind: z.literal('want') }),
   /** Some of what was wanted; with `more`, there is more. */
@@ -32,6 +38,10 @@ const BodySchema = z.discriminatedUnion('kind', [
     number: z.int().positive(),
     signature: z.string().max(128),
   }),
+  /** What the sender has of a stream of which the receiver has something else. */
+  z.strictObject({ kind: z.literal('claims'), stream: streamName, claims: z.array(ClaimSchema).max(MAX_SEGMENTS) }),
+  /** An author signed contradicting segments. */
+  z.strictObject({ kind: z.literal('equivocation'), proof: ProofSchema }),
 ]);
 export type SyncBody = z.infer<typeof BodySchema>;
 

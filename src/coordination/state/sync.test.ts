@@ -36,6 +36,8 @@ function lone(runtime = new SimulatedRuntime()) {
     },
     onApplied: () => {},
     onMerged: () => {},
+    onQuarantined: () => {},
+    freshStream: () => `ada@${identity.key}/2`,
     onBad: (error, source) => faults.push([error, source]),
     callbackFailed: () => {},
   });

@@ -3,8 +3,11 @@ import type { CallbackFailed } from '../../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { Asking } from './asking.js';
+import type { Proof } from './equivocation.js';
 import { type LiveMember, Members } from './members.js';
-import { MERGE_COUNT, merged, type Replica } from './replica.js';
+import { merged } from './merged.js';
+import { Quarantine } from './quarantine.js';
+import { MERGE_COUNT, type Replica } from './replica.js';
 import { authorOf, MAX_STREAMS, Segment, unreadable } from './segment.js';
 import { Sending } from './sending.js';
 import { MAX_SEGMENTS, readMessage, type SyncBody, type SyncMessage, type VectorClock } from './sync-message.js';
@@ -30,6 +33,10 @@ export interface SyncComponents {
   onApplied: (segments: readonly Segment[]) => void;
   /** One segment took the place of several. */
   onMerged: (run: readonly Segment[], one: Segment) => void;
+  /** An author was proven to equivocate; these segments were taken out of the document. */
+  onQuarantined: (proof: Proof, removed: readonly Segment[]) => void;
+  /** A stream name for this replica that was never used; its changes so far are segments then. */
+  freshStream: () => string;
   /** Something that `source` sent was skipped. */
   onBad: (error: EclipticError, source: string, author?: string) => void;
   callbackFailed: CallbackFailed;
@@ -54,6 +61,7 @@ export class Sync {
   #closed = false;
   readonly #sending: Sending;
   readonly #asking: Asking;
+  readonly #quarantine: Quarantine;
   #tellTimer: Timer | undefined;
   #heartbeat: Timer | undefined;
   #settled: (() => void)[] = [];
@@ -77,6 +85,26 @@ export class Sync {
       isLocal: (address) => link.isLocal(address),
       ask: (member) => this.#send(member, this.#message({ kind: 'want' }, replica.vector)),
     });
+    this.#quarantine = new Quarantine({
+      replica,
+      link,
+      members,
+      freshStream: components.freshStream,
+      onBad: components.onBad,
+      send: (member, body) => this.#send(member, this.#message(body, replica.vector)),
+      tell: (member) => this.#tell(member),
+      mistake: (member) => this.#asking.mistake(member),
+      merge: (stream, claim) => this.#takeMerged({ kind: 'merged', stream, ...claim }),
+      onQuarantined: (proof, removed) => {
+        components.onQuarantined(proof, removed);
+        this.#tellSoon();
+      },
+    });
+  }
+
+  /** Takes a proof that was on disk, before any segment is. False, if it proves nothing. */
+  load(proof: Proof): boolean {
+    return this.#quarantine.load(proof);
   }
 
   /** What was kept is in the replica: from now on the others are told and asked. */
@@ -154,7 +182,7 @@ export class Sync {
     member.seenAt = runtime.now();
     const { payload: body, vectorClock } = message;
     if (body.kind === 'update') for (const name in vectorClock) raise(member.vector, name, vectorClock[name]!);
-    else if (body.kind !== 'merged') {
+    else if (body.kind === 'have' || body.kind === 'want' || body.kind === 'part') {
       member.vector = { ...vectorClock };
       member.heard = true;
     }
@@ -164,6 +192,7 @@ export class Sync {
         break;
       case 'have':
         member.presence = body.presence;
+        this.#quarantine.compare(member, body);
         break;
       case 'want':
         this.#answer(member);
@@ -172,11 +201,24 @@ export class Sync {
         this.#asking.answered(member, this.#takeSegments(member, body.segments).gained);
         break;
       case 'merged':
-        this.#takeMerged(body);
+        // Only the author's word moves this node to sign a merge for one of its own agents.
+        if (from === authorOf(body.stream) || !this.#components.link.isLocal(authorOf(body.stream))) {
+          this.#takeMerged(body);
+        }
+        break;
+      case 'claims':
+        this.#quarantine.takeClaims(member, body.stream, body.claims);
+        break;
+      case 'equivocation':
+        this.#quarantine.take(member, body.proof);
     }
     this.members.tell(member);
     this.#checkSettled();
     this.#asking.soon();
+  }
+
+  get quarantined(): VectorClock {
+    return this.#quarantine.points ?? {};
   }
 
   /** Resolves when every live member has been handed all that is here, or is known to have it. */
@@ -205,7 +247,7 @@ export class Sync {
       try {
         const segment = Segment.read(value);
         author = segment.author;
-        if (replica.has(segment)) continue;
+        if (this.#quarantine.contradicts(segment, member) || replica.has(segment)) continue;
         this.#check(segment, member, value);
         const taken = replica.apply(segment);
         applied.push(...taken.applied);
@@ -258,14 +300,18 @@ export class Sync {
   }
 
   #tell(member: LiveMember): void {
-    this.#send(member, this.#message({ kind: 'have', presence: this.#presence }, this.#components.replica.vector));
+    const { vector, sums } = this.#components.replica;
+    const quarantined = this.#quarantine.points;
+    const body: SyncBody = { kind: 'have', presence: this.#presence, sums, ...(quarantined && { quarantined }) };
+    this.#send(member, this.#message(body, vector));
   }
 
   #beat(): void {
     this.#heartbeat = this.#components.runtime.setTimer(() => {
       const { replica } = this.#components;
       for (const member of [...this.members]) {
-        if (!member.heard || !replica.isCovered(member.vector)) this.#tell(member);
+        member.told.clear();
+        if (!member.heard || member.differs || !replica.isCovered(member.vector)) this.#tell(member);
       }
       this.#beat();
     }, HEARTBEAT_MS);
