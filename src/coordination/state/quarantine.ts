@@ -3,12 +3,11 @@ import { claimedPoint, isSame, type Proof, proofAgainst, quarantinePoint, weight
 import type { LiveMember, Members } from './members.js';
 import type { Replica } from './replica.js';
 import { authorOf, type Claim, isClaimSigned, type Segment, unreadable } from './segment.js';
-import type { SyncLink } from './sync.js';
 import { MAX_SEGMENTS, type SyncBody } from './sync-message.js';
 
 export interface QuarantineComponents {
   replica: Replica;
-  link: Pick<SyncLink, 'mayWrite' | 'sign' | 'self'>;
+  link: { mayWrite(author: string, via: string): boolean; sign(segment: Segment): void };
   members: Members;
   send: (member: LiveMember, body: SyncBody) => void;
   /** Tells a member how far this replica is. */
