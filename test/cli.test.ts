@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -38,6 +38,7 @@ const COMMANDS = [
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
 const HOSTILE = '\u001b[2J\u009b31m\u0007\u202e\u007f\r';
+const HELD_BACK = '#!/bin/sh\nwhile [ ! -e "$0.released" ]; do sleep 0.05; done\necho "no subscription" >&2\nexit 3\n';
 const asRoot = process.getuid?.() === 0;
 
 let folder: string;
@@ -92,7 +93,12 @@ describe('the commands of a running node', () => {
       'hanging.mjs': `export function setup(agent) { agent.onRequest(() => new Promise(() => {})); }`,
       'slow.mjs': slowModule(300),
     });
-    node = await up([], { cwd: home, folder: home, children });
+    // A coding agent that is installed here, and answers nothing until it is released.
+    const programs = join(home, 'programs');
+    mkdirSync(programs);
+    writeFileSync(join(programs, 'opencode'), HELD_BACK, { mode: 0o755 });
+    const env = { PATH: `${programs}${delimiter}${process.env.PATH}` };
+    node = await up([], { cwd: home, folder: home, children, env });
     client = await ControlClient.connect(node.ready.control);
   });
 
@@ -514,6 +520,25 @@ describe('the commands of a running node', () => {
       };
       return { child, lines, finished, reach, firstAfter };
     }
+  });
+
+  describe('doctor', () => {
+    it('shows each finding as it is made, and says what it waits for [T-B9]', async () => {
+      const child = launch(['doctor'], { cwd: home, folder: home, children: started });
+      const finished = finish(child);
+      let early = '';
+      child.stdout!.on('data', (data) => {
+        early += data;
+      });
+      const [waiting] = await once(child.stderr!, 'data');
+      expect(String(waiting)).toMatch(/^asking \d+ coding agents of this machine …$/m);
+      while (!early.includes('broken')) await once(child.stdout!, 'data');
+      expect(early).toMatch(/^node \w+, ecliptic/);
+      expect(early).not.toContain('OpenCode');
+      writeFileSync(join(home, 'programs', 'opencode.released'), '');
+      const { stdout } = await finished;
+      expect(stdout).toMatch(/^ {2}warning OpenCode .* does not answer: /m);
+    });
   });
 
   describe('config', () => {

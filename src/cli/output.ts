@@ -9,6 +9,8 @@ const HINTS: Partial<Record<ErrorCode, Hint>> = {
   AGENT_UNAVAILABLE: 'A message that can wait for its recipient is sent with: ecliptic send --durable',
   DELIVERY_FAILED: 'A message that can wait for its recipient is sent with: ecliptic send --durable',
   ESCALATION_REQUIRED: 'Say why with: --justification TEXT',
+  TASK_NOT_FOUND:
+    'See A2A tasks with: ecliptic tasks --kind a2a; a proposal with: thread ID, a swarm with: swarm show ID',
   NODE_EXISTS: 'Stop it with: ecliptic down — or use another folder: --data DIR',
 };
 

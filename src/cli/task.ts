@@ -5,7 +5,7 @@ import type { Command } from './command.js';
 import { progressText, stateText } from './task-text.js';
 
 export const command: Command = {
-  summary: 'show a task: who gave it to whom, what was said, what came of it',
+  summary: 'show the task of an A2A client: who gave it to whom, what was said, what came of it',
   usage: 'task ID [--follow]',
   options: { follow: { type: 'boolean' } },
   optionHelp: [['--follow', 'go on with what happens to it, until it ends']],

@@ -1,13 +1,23 @@
-import type { TaskRow } from '../control/task-methods.js';
+import type { TaskRow } from '../control/work-rows.js';
+import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 import { whole } from './payload.js';
 import { stateText } from './task-text.js';
 
 export const command: Command = {
-  summary: 'list the tasks that A2A clients gave to this node',
-  usage: 'tasks [--state S] [--caller NAME] [--limit N]',
-  options: { state: { type: 'string' }, caller: { type: 'string' }, limit: { type: 'string' } },
+  summary: 'list the work of this node: tasks of A2A clients, proposals between agents, sub-tasks of swarms',
+  usage: 'tasks [--kind a2a|proposal|swarm] [--state S] [--caller NAME] [--limit N]',
+  options: {
+    kind: { type: 'string' },
+    state: { type: 'string' },
+    caller: { type: 'string' },
+    limit: { type: 'string' },
+  },
   optionHelp: [
+    [
+      '--kind K',
+      'only those: a2a (see one with `task ID`), proposal (`proposals`, `thread ID`), swarm (`swarm show ID`)',
+    ],
     [
       '--state S',
       'only those: submitted, working, input-required, auth-required, completed, failed, canceled, rejected',
@@ -15,20 +25,27 @@ export const command: Command = {
     ['--caller NAME', 'only those of that caller'],
     ['--limit N', 'the latest N (default: 100)'],
   ],
-  examples: ['ecliptic tasks', 'ecliptic tasks --state working', 'ecliptic tasks --caller alice --json'],
+  examples: [
+    'ecliptic tasks',
+    'ecliptic tasks --state working',
+    'ecliptic tasks --kind swarm',
+    'ecliptic tasks --caller alice --json',
+  ],
   async run({ connect, values, output }) {
-    const { state, caller } = values;
+    const { kind, state, caller } = values;
     const limit = whole(values, 'limit');
-    const rows = await (await connect()).call<TaskRow[]>('tasks', { state, caller, limit });
+    const rows = await (await connect()).call<TaskRow[]>('tasks', { kind, state, caller, limit });
     output.table(
       rows,
-      ['ID', 'STATE', 'CALLER', 'AGENT', 'UPDATED'],
-      rows.map(({ id, state: is, caller: whose, agent, updatedAt }) => [
+      ['ID', 'KIND', 'STATE', 'CALLER', 'AGENT', 'UPDATED', 'TASK'],
+      rows.map(({ id, kind: sort, state: is, caller: whose, agent, updatedAt, text }) => [
         id,
+        sort,
         stateText(is),
         whose,
         agent,
         updatedAt ?? '-',
+        cutText(text, 40),
       ]),
       'no tasks',
     );

@@ -189,7 +189,7 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     }),
     ...mcpMethods({ mcp: node.mcp, registry, gateway, inFull: (address) => inFull(address, node) }),
     ...mcpSessionMethods({ mcp: node.mcp, registry, gateway }),
-    ...taskMethods(gateway),
+    ...taskMethods(node, gateway),
     ...stateMethods(node),
     ...runMethods(loop),
     ...swarmMethods(node),

@@ -1,4 +1,5 @@
 import type { Agent } from '../agent/agent.js';
+import type { ProposalSide } from '../coordination/negotiation/negotiator.js';
 import type { Negotiation, TaskProposal } from '../coordination/negotiation/proposal.js';
 import { fitting } from './page.js';
 import { Params } from './params.js';
@@ -62,14 +63,10 @@ export function negotiationMethods(components: NegotiationMethodsComponents): Re
     },
     proposals(params) {
       const { agent: only, pending } = new Params(params).optional({ agent: 'string', pending: 'boolean' });
-      const sides = agents()
-        .filter(({ id }) => only === undefined || id === only)
-        .flatMap(rowsOf);
-      // Between two agents of this node, each side has the proposal; its maker's row stands for both.
-      const sent = new Set(sides.filter(({ side }) => side === 'sent').map(({ proposal }) => proposal.proposalId));
-      const rows = sides
-        .filter(({ side, proposal }) => side === 'sent' || !sent.has(proposal.proposalId))
-        .filter(({ proposal }) => !pending || proposal.status === 'pending');
+      const asked = agents().filter(({ id }) => only === undefined || id === only);
+      const rows = sidesOf(asked)
+        .filter(({ proposal }) => !pending || proposal.status === 'pending')
+        .map(rowOf);
       return fitting(rows, (row) => JSON.stringify(row).length);
     },
   };
@@ -101,15 +98,22 @@ async function follow(
   }
 }
 
-function rowsOf(agent: Agent): ProposalListRow[] {
-  return agent.proposalSides.map(({ side, peer, durable, proposal, state }) => ({
-    agent: agent.id,
-    side,
-    peer,
-    work: state.work,
-    durable,
-    proposal,
-  }));
+/** A proposal as an agent of this node knows it. */
+type AgentSide = ProposalSide & { readonly agent: string };
+
+/** Each proposal that these agents made or got, once: between two of them, the side of its maker stands for both. */
+export function sidesOf(agents: readonly Agent[]): AgentSide[] {
+  const sides = agents.flatMap(({ id, proposalSides }) =>
+    proposalSides.map(({ side, peer, durable, proposal, input, state }) => {
+      return { agent: id, side, peer, durable, proposal, input, state };
+    }),
+  );
+  const sent = new Set(sides.filter(({ side }) => side === 'sent').map(({ proposal }) => proposal.proposalId));
+  return sides.filter(({ side, proposal }) => side === 'sent' || !sent.has(proposal.proposalId));
+}
+
+function rowOf({ agent, side, peer, durable, proposal, state }: AgentSide): ProposalListRow {
+  return { agent, side, peer, work: state.work, durable, proposal };
 }
 
 function isText(value: unknown): value is string {

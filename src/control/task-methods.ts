@@ -7,16 +7,7 @@ import { fitting } from './page.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
 import { CANDIDATES, completeId } from './short-ids.js';
-
-/** A row of the tasks' table. */
-export interface TaskRow {
-  readonly id: string;
-  readonly state: TaskState;
-  readonly caller: string;
-  readonly agent: string;
-  readonly createdAt: number;
-  readonly updatedAt: string | null;
-}
+import { lastChange, type TaskRow, taskRow, WORK_KINDS, type WorkingNode, type WorkKind, workOf } from './work-rows.js';
 
 /** A task with whose it is and who works on it. */
 export interface TaskDetail extends TaskRow {
@@ -25,8 +16,8 @@ export interface TaskDetail extends TaskRow {
 
 const DEFAULT_ROWS = 100;
 
-/** The owner's operations on tasks, whoever they belong to. */
-export function taskMethods(gateway: () => Gateway): Readonly<Record<string, ControlMethod>> {
+/** The owner's operations on tasks, whoever they belong to. Proposals and swarms have operations of their own. */
+export function taskMethods(node: WorkingNode, gateway: () => Gateway): Readonly<Record<string, ControlMethod>> {
   const idOf = async (params: Readonly<Record<string, unknown>>) => {
     const given = new Params(params).string('id');
     return completeId(given, await gateway().tasks.idsBeginning(given, CANDIDATES));
@@ -34,19 +25,18 @@ export function taskMethods(gateway: () => Gateway): Readonly<Record<string, Con
   return {
     async tasks(params) {
       const read = new Params(params);
-      const {
-        state,
-        caller,
-        limit = DEFAULT_ROWS,
-      } = read.optional({
-        state: 'string',
-        caller: 'string',
-        limit: 'number',
-      });
+      const kinds = { kind: 'string', state: 'string', caller: 'string', limit: 'number' } as const;
+      const { kind, state, caller, limit = DEFAULT_ROWS } = read.optional(kinds);
+      const only = kind === undefined ? undefined : read.oneOf('kind', kind, WORK_KINDS);
       if (!Number.isSafeInteger(limit) || limit < 0) throw new EclipticError('USAGE', '"limit" must be a whole number');
       const wanted = state === undefined ? undefined : stateOf(read, state);
-      const found = await gateway().tasks.list({ state: wanted, caller, limit });
-      return fitting(found.map(rowOf), (row) => JSON.stringify(row).length);
+      const has = (one: WorkKind) => only === undefined || only === one;
+      const tasks = has('a2a') ? await gateway().tasks.list({ state: wanted, caller, limit }) : [];
+      const work = workOf(node)
+        .filter((row) => has(row.kind) && (wanted === undefined || row.state === wanted))
+        .filter((row) => caller === undefined || row.caller === caller);
+      const rows = [...tasks.map(taskRow), ...work].sort((a, b) => lastChange(b) - lastChange(a)).slice(0, limit);
+      return fitting(rows, (row) => JSON.stringify(row).length);
     },
     async task(params) {
       return detailOf(await gateway().tasks.get(await idOf(params)));
@@ -86,11 +76,6 @@ function stateOf(params: Params, said: string): TaskState {
   return TASK_STATES.find((state) => short(state) === name)!;
 }
 
-function rowOf({ owner, agent, createdAt, model }: TaskRecord): TaskRow {
-  const { id, status } = model.task;
-  return { id, state: status.state, caller: owner, agent, createdAt, updatedAt: status.timestamp ?? null };
-}
-
 function detailOf(record: TaskRecord): TaskDetail {
-  return { ...rowOf(record), task: record.model.task };
+  return { ...taskRow(record), task: record.model.task };
 }

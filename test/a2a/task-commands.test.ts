@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { TaskDetail, TaskRow } from '../../src/control/task-methods.js';
+import type { TaskDetail } from '../../src/control/task-methods.js';
+import type { TaskRow } from '../../src/control/work-rows.js';
 import { BIN } from '../source-files.js';
 
 let folder: string;
@@ -64,6 +65,15 @@ describe('invoke', () => {
     expect((await invoke('hello', '--no-stream')).stdout).toBe('you said hello\n');
   });
 
+  it('begins a line for the state where the answer’s last line is not ended [T-B9]', async () => {
+    const words = [BIN, 'invoke', url, 'hello', '--token', token, '--skill', 'talk'];
+    // Both outputs in one pipe, as on a terminal.
+    const child = spawn('sh', ['-c', 'exec "$0" "$@" 2>&1', process.execPath, ...words], { cwd: folder });
+    const lines = (await finish(child)).stdout.split('\n');
+    expect(lines).toContain('you said hello');
+    expect(lines).toContain('… completed');
+  });
+
   it('prints events as JSON', async () => {
     const events = (await invoke('hello', '--json')).stdout
       .trim()
@@ -106,7 +116,9 @@ describe('tasks, task and cancel', () => {
     let row: TaskRow | undefined;
     while (!row) [row] = await tasks('--caller', 'alice', '--state', 'working');
     expect(row).toMatchObject({ caller: 'alice', agent: 'talker', state: 'TASK_STATE_WORKING' });
-    expect((await run(['tasks'])).stdout).toMatch(/^ID +STATE +CALLER +AGENT +UPDATED\n.*working +alice +talker/);
+    expect((await run(['tasks'])).stdout).toMatch(
+      /^ID +KIND +STATE +CALLER +AGENT +UPDATED +TASK\n\w+ +a2a +working +alice +talker +\S+ +wait\n/,
+    );
     const shown = await run(['task', row.id]);
     expect(shown.stdout).toMatch(/caller +alice[\s\S]*caller > +wait[\s\S]*agent {2}> +thinking\ufffd/);
     const detail = JSON.parse((await run(['task', row.id, '--json'])).stdout) as TaskDetail;
@@ -119,6 +131,48 @@ describe('tasks, task and cancel', () => {
     expect((await run(['cancel', 'nobody'])).stderr).toMatch(/^TASK_NOT_FOUND/);
     expect((await run(['tasks', '--state', 'dancing'])).code).not.toBe(0);
     expect(await tasks('--limit', '1')).toHaveLength(1);
+  });
+
+  it('list proposals and sub-tasks of swarms beside the tasks of A2A clients, each with its kind [T-G5]', async () => {
+    await invoke('hello');
+    expect((await run(['propose', 'talker', 'sing'])).code).toBe(0);
+    expect((await run(['propose', 'talker', 'fail'])).code).toBe(1);
+    expect((await run(['swarm', 'a choir', '--capability', 'talk'])).code).toBe(0);
+    const of = async (kind: string, ...more: string[]) => {
+      const rows = await tasks('--kind', kind, ...more);
+      return rows.map(({ kind, state, caller, agent, text }) => [kind, state, caller.split('@')[0], agent, text]);
+    };
+    expect(await of('proposal')).toEqual([
+      ['proposal', 'TASK_STATE_FAILED', 'operator', 'talker', 'fail'],
+      ['proposal', 'TASK_STATE_COMPLETED', 'operator', 'talker', 'sing'],
+    ]);
+    expect(await of('swarm', '--state', 'completed')).toEqual([
+      ['swarm', 'TASK_STATE_COMPLETED', 'sun', expect.stringMatching(/^talker@/), expect.any(String)],
+    ]);
+    const all = await tasks();
+    expect(all.slice(0, 4).map(({ kind }) => kind)).toEqual(['swarm', 'proposal', 'proposal', 'a2a']);
+    expect((await run(['tasks'])).stdout).toMatch(/^\w{26} +proposal +completed +operator +talker +- +sing$/m);
+    // The id leads to the command that shows this kind of work.
+    const [swarm, proposal] = all;
+    expect((await run(['swarm', 'show', swarm!.id.split('/')[0]!])).code).toBe(0);
+    expect((await run(['thread', proposal!.id])).stdout).toContain('task-proposal');
+    expect((await run(['task', proposal!.id])).stderr).toMatch(/^TASK_NOT_FOUND: .*\n.*thread ID/);
+    expect(await run(['tasks', '--kind', 'dance'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('swarm'),
+    });
+  });
+
+  it('take a shortened id, and refuse one that several begin with [T-B4]', async () => {
+    await invoke('one');
+    await invoke('two');
+    const [latest] = await tasks('--kind', 'a2a');
+    const shown = await run(['task', latest!.id.slice(0, -2), '--json']);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ id: latest!.id, text: 'two' });
+    expect(await run(['task', latest!.id.slice(0, 4)])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^AMBIGUOUS_ID: several ids begin with "\w{4}": \w{26}, \w{26}/),
+    });
   });
 });
 

@@ -18,6 +18,7 @@ export interface Side {
   readonly thread: string;
   readonly durable: boolean;
   readonly proposal: TaskProposal;
+  readonly input: unknown;
   /** What is known of the work, where there is any. */
   readonly state: { readonly work: WorkState };
   /** Approximate bytes of what it holds. */

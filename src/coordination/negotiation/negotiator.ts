@@ -30,7 +30,7 @@ import { Rounds } from './rounds.js';
 import { SentProposal } from './sent-proposal.js';
 
 /** One end of a proposal, as the owner of the node may see it. */
-export type ProposalSide = Pick<Side, 'side' | 'peer' | 'durable' | 'proposal' | 'state'>;
+export type ProposalSide = Pick<Side, 'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state'>;
 
 export interface NegotiatorComponents {
   runtime: Runtime;

@@ -107,6 +107,10 @@ export class SentProposal extends Deadline implements Negotiation, Side {
     return this.#state.status === 'pending' || this.#state.work === 'open';
   }
 
+  get input(): unknown {
+    return this.terms.payload.input;
+  }
+
   get proposal(): TaskProposal {
     const { payload, thread } = this.terms;
     return shownProposal(payload, this.#shown, { proposer: this.#desk.agentId, addressee: this.terms.to, thread });
