@@ -427,7 +427,7 @@ function aboutOf(agents: LoadedConfig['config']['agents'] = {}): Record<string, 
       ...(skillBundles && { skillBundles }),
     },
   ]);
-  return Object.fromEntries(said.filter(([, about]) => Object.keys(about as object).length > 0));
+  return Object.fromEntries(said);
 }
 
 function networkOf({ listen, ...rest }: NetworkConfig = {}): NodeNetworkInit {

@@ -293,7 +293,7 @@ export class EclipticNode {
     const profiles = await StoreProfiles.open(this.#runtime, this.#store);
     const [first] = this.#ownAgents();
     if (first !== undefined) await profiles.seed(first);
-    for (const [agent, said] of Object.entries(about)) await profiles.set({ agent, ...said });
+    await profiles.configure(about);
     return profiles;
   }
 

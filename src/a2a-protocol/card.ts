@@ -2,7 +2,14 @@ import { createHash } from 'node:crypto';
 import { canonicalJson } from '../membership/statement.js';
 import { compact } from './reading.js';
 import type { A2AAgentCard, A2AProtocolExtension } from './simple-types.js';
-import { type OfferedTool, skillOf, TOOL_INPUT_MODES, TOOL_OUTPUT_MODES } from './skills.js';
+import {
+  type OfferedCapability,
+  type OfferedTool,
+  skillOf,
+  skillsOfCapabilities,
+  TOOL_INPUT_MODES,
+  TOOL_OUTPUT_MODES,
+} from './skills.js';
 import type { AgentCapabilities, AgentCard, AgentInterface, AgentProvider, SecurityScheme } from './types.js';
 import { type MergedCard, toMergedCard } from './v03-card.js';
 
@@ -21,6 +28,8 @@ export interface CardSurroundings {
   readonly endpoints: CardEndpoints;
   /** The live list of offered tools. */
   readonly tools: readonly OfferedTool[];
+  /** The capabilities of agents that take tasks and offer no tools. */
+  readonly taskCapabilities?: readonly OfferedCapability[] | undefined;
   readonly capabilities: AgentCapabilities;
   readonly provider?: AgentProvider | undefined;
   readonly documentationUrl?: string | undefined;
@@ -60,18 +69,19 @@ const MODES: readonly string[] = ['text/plain', 'application/json'];
 const BEARER = 'bearer';
 const OPEN_ID = 'openId';
 
-/** The card of a whole node: every tool that its agents offer is a skill. */
+/**
+ * The card of a whole node: every tool that its agents offer is a skill, and so is every capability of an agent that
+ * takes tasks without offering tools.
+ */
 export function buildNodeCard(node: CardSubject, around: CardSurroundings): AgentCard {
-  return build(
-    node,
-    around.tools.map((tool) => skillOf(tool)),
-    around,
-  );
+  const { tools, taskCapabilities = [] } = around;
+  return build(node, [...tools.map((tool) => skillOf(tool)), ...skillsOfCapabilities(taskCapabilities)], around);
 }
 
 /**
  * The card of one agent. With permissions of its own exactly those tools are its skills, with the tools of its
- * bundles; without them, `defaults`: the agent's own tools, unless something else is given.
+ * bundles; without them, `defaults`: the agent's own tools, unless something else is given. An agent that takes tasks
+ * and offers no tools has its capabilities as skills.
  */
 export function buildCardOfAgent(
   agent: CardAgent,
@@ -84,7 +94,9 @@ export function buildCardOfAgent(
     const permitted = mcpToolPermissions ? names(mcpToolPermissions, tool) : defaults(tool);
     return permitted || bundles.length > 0 ? [skillOf(tool, bundles)] : [];
   });
-  return build({ name: agent.name, description: describe(agent) }, skills, around);
+  const capabilities = (around.taskCapabilities ?? []).filter(({ owner }) => owner === agent.id);
+  const subject = { name: agent.name, description: describe(agent) };
+  return build(subject, skills.length > 0 ? skills : skillsOfCapabilities(capabilities), around);
 }
 
 function names(list: readonly string[], tool: OfferedTool): boolean {

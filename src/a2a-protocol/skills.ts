@@ -7,8 +7,22 @@ export interface OfferedTool {
   /** The address of the agent that offers it. */
   readonly owner: string;
   readonly description?: string | undefined;
+  /** Does its agent take tasks? Default true. */
+  readonly takesTasks?: boolean | undefined;
 }
 
+/** A capability of an agent, as far as a card tells of it. */
+export interface OfferedCapability {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string;
+  /** The address of the agent that has it. */
+  readonly owner: string;
+}
+
+/** On a skill that is called over MCP alone: the agent behind it takes no tasks. */
+const MCP_ONLY = 'mcp-only';
+const TASK_MODES: readonly string[] = ['text/plain', 'application/json'];
 export const TOOL_INPUT_MODES: readonly string[] = ['application/json'];
 export const TOOL_OUTPUT_MODES: readonly string[] = ['application/json', 'text/plain'];
 
@@ -18,10 +32,24 @@ export function skillOf(tool: OfferedTool, moreTags: readonly string[] = []): Ag
     id: `${tool.owner}.${tool.name}`,
     name: humanize(tool.name),
     description: tool.description || `Tool: ${tool.name}`,
-    tags: [...new Set([...tagsOf(tool.name), ...moreTags])],
+    tags: [...new Set([...tagsOf(tool.name), ...moreTags, ...(tool.takesTasks === false ? [MCP_ONLY] : [])])],
     inputModes: TOOL_INPUT_MODES,
     outputModes: TOOL_OUTPUT_MODES,
   };
+}
+
+/** A skill for each capability, by the capability's id: a task that names it goes to an agent that has it. */
+export function skillsOfCapabilities(capabilities: readonly OfferedCapability[]): AgentSkill[] {
+  const first = new Map<string, OfferedCapability>();
+  for (const one of capabilities) if (!first.has(one.id)) first.set(one.id, one);
+  return Array.from(first.values(), ({ id, name, description }) => ({
+    id,
+    name: name === id ? humanize(id) : name,
+    description: description || `Takes tasks: ${id}`,
+    tags: tagsOf(id),
+    inputModes: TASK_MODES,
+    outputModes: TASK_MODES,
+  }));
 }
 
 /** Words that people write in a way of their own. */

@@ -123,8 +123,9 @@ describe('tasks, task and cancel', () => {
     expect(shown.stdout).toMatch(/caller +alice[\s\S]*caller > +wait[\s\S]*agent {2}> +thinking\ufffd/);
     const detail = JSON.parse((await run(['task', row.id, '--json'])).stdout) as TaskDetail;
     expect(detail).toMatchObject({ id: row.id, task: { id: row.id } });
-    const following = finish(launch(['task', row.id, '--follow']));
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    const follower = launch(['task', row.id, '--follow']);
+    const following = finish(follower);
+    await once(follower.stdout!, 'data');
     expect((await run(['cancel', row.id])).stdout).toBe(`The task ${row.id} is canceled.\n`);
     expect((await following).stdout).toMatch(/… canceled/);
     expect(await ended).toMatchObject({ code: 1, stderr: expect.stringContaining('canceled') });

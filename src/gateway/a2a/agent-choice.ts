@@ -16,7 +16,7 @@ export interface AgentChoiceComponents {
   profiles: Profiles;
 }
 
-/** Who gets a task: the agent that it names, the one that has the skill, or the first that has a project. */
+/** Who gets a task: the agent that it names, the one that has the skill, or the first with a project that takes tasks. */
 export class AgentChoice {
   readonly #components: AgentChoiceComponents;
 
@@ -50,14 +50,14 @@ export class AgentChoice {
     const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
     const able = registry.entriesWithCapability(skill);
     const owner = tool ? registry.entry(tool.owner) : (able.find(({ card }) => !vacancyFor(card, 'task')) ?? able[0]);
-    if (owner) return staffed(owner);
+    if (owner) return staffed(owner, tool && `"${tool.fullName}" is a tool, which is called over MCP; `);
     throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
   }
 }
 
 /** The address of an agent that takes tasks; throws `NO_WORKER` for one that has no worker for them. */
-function staffed({ address, card }: RegistryEntry): string {
+function staffed({ address, card }: RegistryEntry, hint = ''): string {
   const vacancy = vacancyFor(card, 'task');
-  if (vacancy) throw new EclipticError(vacancy.code, vacancy.reason, { agentId: address });
+  if (vacancy) throw new EclipticError(vacancy.code, `${hint}${vacancy.reason}`, { agentId: address });
   return address;
 }

@@ -1,5 +1,6 @@
 import type { Party } from '../../a2a/policy.js';
 import type { AgentRegistry } from '../../a2a/registry.js';
+import { vacancyFor } from '../../a2a/staffing.js';
 import {
   buildCardOfAgent,
   buildNodeCard,
@@ -14,7 +15,9 @@ import {
 import { CardSigner } from '../../a2a-protocol/card-signature.js';
 import { EXTENSION_URIS } from '../../a2a-protocol/extensions.js';
 import type { JwkSet } from '../../a2a-protocol/jws.js';
+import type { OfferedCapability } from '../../a2a-protocol/skills.js';
 import type { AgentCard, AgentExtension } from '../../a2a-protocol/types.js';
+import { SELF_DESCRIPTION } from '../../agent/staffing.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
 import { VERSION } from '../../package.js';
@@ -147,12 +150,30 @@ export class Cards {
   }
 
   #surroundings(baseUrl: string, viewer: Party, tenant?: string): CardSurroundings {
-    const offered = this.#components.mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
+    const { registry, mcp, grpcAddress } = this.#components;
+    const offered = mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
+    const tools = offered.flatMap(({ owner, definition: { name, description } }) => {
+      const card = registry.entry(owner)?.card;
+      // The self-description of an agent without a worker is no work that it offers.
+      if (card?.status?.state === 'unstaffed' && name === SELF_DESCRIPTION) return [];
+      return [{ owner, name, description, takesTasks: card === undefined || !vacancyFor(card, 'task') }];
+    });
     return {
-      ...surroundingsAt(baseUrl, tenant, this.#components.grpcAddress()),
-      tools: offered.map(({ owner, definition: { name, description } }) => ({ owner, name, description })),
+      ...surroundingsAt(baseUrl, tenant, grpcAddress()),
+      tools,
+      taskCapabilities: this.#taskCapabilities(viewer, new Set(tools.map(({ owner }) => owner))),
       issuer: this.#components.issuer,
     };
+  }
+
+  /** The capabilities of this node's agents that take tasks and offer no tools. */
+  #taskCapabilities(viewer: Party, tooled: ReadonlySet<string>): OfferedCapability[] {
+    const { registry, mcp } = this.#components;
+    return [...registry.entries()].flatMap(({ address, node, card }) => {
+      if (node !== undefined || tooled.has(address) || vacancyFor(card, 'task')) return [];
+      if (!this.#isOpen(address, viewer) || !mcp.mayUse(viewer, address)) return [];
+      return card.capabilities.map(({ id, name, description }) => ({ id, name, description, owner: address }));
+    });
   }
 
   /** A card for anyone leaves out what lives in a sandbox. */

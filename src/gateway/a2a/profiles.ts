@@ -3,7 +3,7 @@ import type { CardBundle, CardPersona } from '../../a2a-protocol/card.js';
 /** What is known of an agent besides its card: the project its tasks belong to, and what its own card tells. */
 export interface AgentProfile {
   readonly agent: string;
-  /** Tasks that name nobody go to the first agent that has one. */
+  /** An unaddressed task goes to the first agent that has one and takes tasks. */
   readonly defaultProjectId: string | null;
   /** Tools that its card shows; null for its own. */
   readonly mcpToolPermissions: readonly string[] | null;
@@ -18,7 +18,7 @@ export type AgentAbout = Partial<Omit<AgentProfile, 'agent' | 'createdAt'>>;
 /** Profiles in the order in which they were made. */
 export interface Profiles {
   readonly all: readonly AgentProfile[];
-  /** Agents that have a project. */
+  /** Agents that have a project: those that the configuration names come first. */
   readonly withProject: Iterable<string>;
   of(agent: string): AgentProfile | undefined;
 }
@@ -32,14 +32,23 @@ export const NOTHING_KNOWN = {
   skillBundles: [],
 } as const satisfies AgentAbout;
 
+/** The agents that the configuration names: those whose project it names come first, else in its order. */
+export function configuredAgents(about: Readonly<Record<string, AgentAbout>>): readonly string[] {
+  const projectLess = ([, { defaultProjectId }]: [string, AgentAbout]) => (defaultProjectId == null ? 1 : 0);
+  const sorted = Object.entries(about).sort((a, b) => projectLess(a) - projectLess(b));
+  return sorted.map(([agent]) => agent);
+}
+
 /** Where there is no store: every agent that is there has the project that all share. */
 export class SharedProject implements Profiles {
   readonly #agents: () => Iterable<string>;
   readonly #about: Readonly<Record<string, AgentAbout>>;
+  readonly #configured: ReadonlySet<string>;
 
   constructor(agents: () => Iterable<string>, about: Readonly<Record<string, AgentAbout>> = {}) {
     this.#agents = agents;
     this.#about = about;
+    this.#configured = new Set(configuredAgents(about));
   }
 
   get all(): readonly AgentProfile[] {
@@ -56,7 +65,8 @@ export class SharedProject implements Profiles {
   }
 
   *#withProject(): Generator<string> {
-    for (const agent of this.#agents()) if (this.#about[agent]?.defaultProjectId !== null) yield agent;
+    for (const agent of this.#configured) if (this.#about[agent]!.defaultProjectId !== null) yield agent;
+    for (const agent of this.#agents()) if (!this.#configured.has(agent)) yield agent;
   }
 
   #profile(agent: string): AgentProfile {

@@ -1,13 +1,21 @@
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import type { ProfileRow } from '../../store/tables.js';
-import { type AgentProfile, DEFAULT_PROJECT, NOTHING_KNOWN, type Profiles } from './profiles.js';
+import {
+  type AgentAbout,
+  type AgentProfile,
+  configuredAgents,
+  DEFAULT_PROJECT,
+  NOTHING_KNOWN,
+  type Profiles,
+} from './profiles.js';
 
 /** Profiles of agents that are kept in the store. */
 export class StoreProfiles implements Profiles {
   readonly #store: Store;
   readonly #runtime: Runtime;
   #all: readonly AgentProfile[];
+  #configured: readonly string[] = [];
 
   private constructor(runtime: Runtime, store: Store, all: readonly AgentProfile[]) {
     this.#runtime = runtime;
@@ -25,7 +33,8 @@ export class StoreProfiles implements Profiles {
   }
 
   get withProject(): readonly string[] {
-    return this.#all.filter(({ defaultProjectId }) => defaultProjectId !== null).map(({ agent }) => agent);
+    const agents = new Set([...this.#configured, ...this.#all.map(({ agent }) => agent)]);
+    return [...agents].filter((agent) => this.of(agent)?.defaultProjectId != null);
   }
 
   of(agent: string): AgentProfile | undefined {
@@ -38,6 +47,15 @@ export class StoreProfiles implements Profiles {
     const createdAt = this.#runtime.now();
     await this.#store.write([{ put: 'projects', row: { id: DEFAULT_PROJECT, name: 'Default', createdAt } }]);
     await this.set({ agent, defaultProjectId: DEFAULT_PROJECT });
+  }
+
+  /** Stores what the configuration says of its agents: one without a project shares the default one. */
+  async configure(about: Readonly<Record<string, AgentAbout>>): Promise<void> {
+    for (const [agent, said] of Object.entries(about)) {
+      const defaultProjectId = this.of(agent)?.defaultProjectId ?? DEFAULT_PROJECT;
+      await this.set({ agent, defaultProjectId, ...said });
+    }
+    this.#configured = configuredAgents(about);
   }
 
   /** Makes or changes what is known of an agent. */
