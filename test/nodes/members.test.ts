@@ -54,4 +54,34 @@ describe('data folders of real processes', () => {
       expect(await a.peers()).toEqual([]);
     }),
   );
+
+  it(
+    'that run twice at once are reported by the other node and by both processes, and no mail is lost [T-F5]',
+    inCluster(async (cluster) => {
+      const args = await cluster.argsFor('websocket');
+      const [first, other] = await Promise.all([
+        cluster.start('first', { args, config: ALONE }),
+        cluster.start('other', { args, config: ALONE }),
+      ]);
+      await first.admit(other);
+      await untilConnected([first, other]);
+      await first.stop();
+      const second = cluster.node('second', { args, config: ALONE });
+      cpSync(first.data, second.data, { recursive: true });
+      await Promise.all([first.start(), second.start()]);
+      expect(second.key).toBe(first.key);
+      const tells = async (node: ProcessNode, text: string) =>
+        JSON.stringify((await node.doctor()).findings).includes(text);
+      await until(() => tells(other, 'two processes run with its key'), 'the other node tells of both');
+      for (const twin of [first, second]) {
+        await until(() => tells(twin, 'another process runs with'), `${twin.name} tells of the other process`);
+        await send(twin, other, `from ${twin.name}`);
+      }
+      const inbox = async () => JSON.stringify(await other.call('inbox', { as: 'bob' }));
+      await until(
+        async () => /from first/.test(await inbox()) && /from second/.test(await inbox()),
+        'both mails are there',
+      );
+    }),
+  );
 });
