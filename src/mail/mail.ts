@@ -315,6 +315,7 @@ export class Mail implements Postbox {
       const names = (await store.read({ from: 'cursors' })).map(({ name }) => name);
       const own = names.filter((name) => name === heardBy(node) || name.startsWith(cursorsOf(node)));
       await store.write([
+        ...this.#permits.forget(node),
         { delete: 'addresses', where: { node } },
         { delete: 'cursors', where: { name: own } },
         // There is nobody to tell any more, so that these may be forgotten in their time.

@@ -45,6 +45,19 @@ export class Permits {
     return expired ? [{ delete: 'permits', where: {}, below: { expiresAt: now } }] : [];
   }
 
+  /** Forgets those that agents of a node gave or were given; returns the writes that do so on disk. */
+  forget(node: string): Write[] {
+    const gone: PermitRow[] = [...(this.#known.get(`@${node}`)?.values() ?? [])];
+    this.#known.delete(`@${node}`);
+    for (const [owner, owned] of this.#known) {
+      for (const [key, row] of owned) {
+        if (splitAddress(row.responder).node === node && owned.delete(key)) gone.push(row);
+      }
+      if (owned.size === 0) this.#known.delete(owner);
+    }
+    return gone.map(({ expiresAt: _, ...where }) => ({ delete: 'permits', where }));
+  }
+
   #add(row: PermitRow): Map<string, PermitRow> {
     const owner = ownerOf(row.opener);
     const owned = this.#known.get(owner) ?? new Map<string, PermitRow>();

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type NetworkedNode, Nodes } from '../../test/nodes-fixture.js';
 import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../test/onramp-fixture.js';
+import { MemoryStore } from '../store/memory-store.js';
 import type { Onramp } from './onramp.js';
 
 interface Place {
@@ -78,6 +79,25 @@ describe('members on several nodes', () => {
     await stranger.send('alice', 'once more');
     await nodes.runtime.advance(3_000);
     expect(bodiesIn(await alice.inbox())).toEqual(['once more']);
+  });
+
+  it('that were let in are strangers again after their node was removed, also on disk [T-F1]', async () => {
+    const nodes = new Nodes();
+    const store = new MemoryStore();
+    const [mine, theirs] = [
+      await startOnramp(nodes, { network: { name: 'mine' }, store }),
+      await startOnramp(nodes, { network: { name: 'theirs' } }),
+    ];
+    await nodes.join(theirs.node, mine.node, { tiers: [2, 3] });
+    const alice = await Client.join(nodes, mine.onramp, 'alice');
+    await Client.join(nodes, theirs.onramp, 'other');
+    await nodes.until(() => mine.node.registry.listAll().some(({ id }) => id === 'other'));
+    await alice.send('other', 'hello');
+    const stored = () => nodes.settled(store.read({ from: 'acquaintances' }));
+    expect(await stored()).toMatchObject([{ address: `other@${theirs.node.key}` }]);
+    mine.node.network.remove(theirs.node.key);
+    await nodes.runtime.advance(1_000);
+    expect(await stored()).toEqual([]);
   });
 
   it('may be written back to without asking, once somebody here wrote to them', async () => {

@@ -20,7 +20,23 @@ export class Strangers {
 
   static async open(runtime: Runtime, store: Store, network: Network | undefined): Promise<Strangers> {
     const rows = await store.read({ from: 'acquaintances' });
-    return new Strangers(runtime, store, network, new Set(rows.map(({ address }) => address)));
+    const strangers = new Strangers(runtime, store, network, new Set(rows.map(({ address }) => address)));
+    // An earlier process may have ended before it forgot them.
+    for (const node of network?.removed ?? []) strangers.#forget(node);
+    network?.peers.expelled.add((node) => strangers.#forget(node));
+    return strangers;
+  }
+
+  /** A node was removed from the mesh: if it is let in again, its agents are strangers. */
+  #forget(node: string): void {
+    const gone = [...this.#known].filter((address) => splitAddress(address).node === node);
+    if (gone.length === 0) return;
+    for (const address of gone) this.#known.delete(address);
+    this.#store
+      .write(gone.map((address) => ({ delete: 'acquaintances', where: { address } })))
+      .catch((err: unknown) =>
+        this.#runtime.logger.error({ err, node }, 'acquaintances of a removed node stay stored'),
+      );
   }
 
   relationOf(address: string): Provenance['relation'] {

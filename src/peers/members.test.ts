@@ -60,21 +60,24 @@ describe('a member that is switched off', () => {
 });
 
 describe('the removal of a member', () => {
-  it('ends mail to and from it, and leaves neither addresses nor cursors behind [T-F1]', async () => {
+  it('ends mail to and from it, and leaves neither addresses, cursors nor rights to answer behind [T-F1]', async () => {
     const ann = owner.node.agent({ id: 'ann', tier: 0 });
     const bob = device.node.agent({ id: 'bob', tier: 0 });
     const knows = (life: Life, id: string) => life.node.registry.entry(id) !== undefined;
     const [annThere, bobHere] = [`ann@${owner.station.key}`, `bob@${device.station.key}`];
     await world.until(() => knows(owner, bobHere) && knows(device, annThere));
     // Nothing of ann's takes mail, so bob's stays in her inbox.
-    await world.settled(bob.send(annThere, 'from the device', { durable: true }));
+    await world.settled(bob.send(annThere, 'from the device', { durable: true, type: 'request', thread: 'talk' }));
     await world.until(() => owner.events.some(({ receiptState }) => receiptState === 'arrived'));
     await world.stop(device);
-    const sent = await world.settled(ann.send(bobHere, 'to the device', { durable: true }));
+    const sent = await world.settled(
+      ann.send(bobHere, 'to the device', { durable: true, type: 'request', thread: 'talk' }),
+    );
+    expect((await world.rows(owner, 'permits')).length).toBe(2);
     owner.node.network.remove(device.station.key);
     const gone = async () => {
       const tables = await Promise.all(
-        (['outbox', 'inbox', 'addresses', 'cursors'] as const).map((name) => world.rows(owner, name)),
+        (['outbox', 'inbox', 'addresses', 'cursors', 'permits'] as const).map((name) => world.rows(owner, name)),
       );
       return tables.flat().filter((row) => JSON.stringify(row).includes(device.station.key));
     };

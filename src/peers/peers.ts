@@ -97,6 +97,8 @@ export class Peers implements Carrier, ChannelCarrier {
   joining: Joining | undefined;
   /** Without one, durable mail from other nodes is not taken. */
   mail: PeerMail | undefined;
+  /** Called with each node whose membership was taken away. */
+  readonly expelled = new Set<(node: string) => void>();
   /** Without one, other nodes are told of no tools, and theirs are not taken. */
   offers: PeerOffers | undefined;
   /** Shared documents. */
@@ -578,6 +580,7 @@ export class Peers implements Carrier, ChannelCarrier {
   #expel(node: string): void {
     this.#dismiss(node);
     this.mail?.removed(node);
+    for (const listener of this.expelled) listener(node);
   }
 
   /** A node is no longer a member. */
