@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { trace } from '@opentelemetry/api';
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -22,7 +23,7 @@ async function talk(): Promise<void> {
 }
 
 describe('OpenTelemetry', () => {
-  it('gets a span for each routing when the process has an SDK', async () => {
+  it('gets a span for each routing when the process has an SDK, with the attributes that are documented [T-B10]', async () => {
     trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }));
     await talk();
     const spans = exporter.getFinishedSpans();
@@ -30,6 +31,11 @@ describe('OpenTelemetry', () => {
       ['ecliptic.route', 'mars', 0],
       ['ecliptic.route', 'nobody', 2],
     ]);
+    const documented = readFileSync(new URL('../../ARCHITECTURE.md', import.meta.url), 'utf8').match(
+      /`ecliptic\.[a-z]+`/g,
+    );
+    const found = spans.flatMap(({ name, attributes }) => [name, ...Object.keys(attributes)]);
+    expect(documented).toEqual(expect.arrayContaining(found.map((name) => `\`${name}\``)));
   });
 
   it('continues the trace that an envelope carries', async () => {
