@@ -77,8 +77,11 @@ export class ChannelManager {
   async openChannel(localAgentId: string, remoteAgentId: string): Promise<A2AChannel> {
     const { router, runtime, factory } = this.#components;
     const local = this.#own(localAgentId);
-    const card = this.#components.registry.requireById(remoteAgentId);
-    if (card.node !== undefined && this.remote) return this.remote.open(local, joinAddress(card.id, card.node));
+    const card = this.#components.registry.getById(remoteAgentId);
+    // The router knows what the opener may learn of an agent that is not there.
+    if (!card)
+      router.admit(factory.create({ sender: local, recipient: remoteAgentId, type: 'notification', payload: null }));
+    if (card?.node !== undefined && this.remote) return this.remote.open(local, joinAddress(card.id, card.node));
     const remote = this.#own(remoteAgentId);
     // Whoever may not say a word to the other side may not open a channel to it either.
     router.admit(factory.create({ sender: local, recipient: remote, type: 'notification', payload: null }));

@@ -781,6 +781,17 @@ describe('policy on a channel', () => {
     expect(channels.listChannels()).toEqual([]);
   });
 
+  it('tells a sandboxed agent the same of an agent outside and of none, and reports both [T-F14]', async () => {
+    const { channels, events } = mesh();
+    const told = async (to: string) => {
+      const error = await channels.openChannel('boxed', to).catch((thrown: EclipticError) => thrown);
+      return JSON.parse(JSON.stringify(error).replaceAll(to, 'NAME'));
+    };
+    expect(await told('nowhere')).toEqual(await told('bob'));
+    expect(security(events)).toEqual(['SANDBOX_VIOLATION', 'SANDBOX_VIOLATION']);
+    expect(await outcome(channels.openChannel('alice', 'nowhere'))).toMatchObject({ code: 'AGENT_NOT_FOUND' });
+  });
+
   it('lets a sandboxed agent open one to whom its sandbox allows [R10.1]', async () => {
     const { channels, policy } = mesh();
     policy.setSandboxConfig({ enforced: true, allow: { box: ['bob'] } });

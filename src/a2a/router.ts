@@ -210,7 +210,10 @@ export class A2ARouter {
     const started = this.#reporter.startTimed();
     const source = this.#registry.resolve(envelope.sender);
     const target = this.#lookUp(envelope.recipient, source);
-    if (target instanceof EclipticError) throw target;
+    if (target instanceof EclipticError) {
+      this.#reporter.refused(envelope, envelope.recipient, { code: target.code, reason: target.message }, started);
+      throw target;
+    }
     const thread = this.#admission.threadOf(envelope);
     const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
     const failure =

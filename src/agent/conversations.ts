@@ -89,8 +89,9 @@ export class Conversations implements Requester {
 
   /** Sends a stream: a new one, or as the answer in a thread that the other side opened. */
   async write(to: string, source: AsyncIterable<unknown> | Iterable<unknown>, answering?: string): Promise<void> {
-    const card = this.#components.registry.requireById(to);
-    const peer = joinAddress(card.id, card.node);
+    // The router refuses an agent that is not there, in the words that this agent may hear of it.
+    const card = this.#components.registry.getById(to);
+    const peer = card ? joinAddress(card.id, card.node) : to;
     if (peer === this.agentId) throw new EclipticError('INVALID_ENVELOPE', 'an agent cannot stream to itself');
     const thread = answering ?? this.#components.runtime.id();
     if (this.#writers?.has(thread)) {
@@ -98,7 +99,7 @@ export class Conversations implements Requester {
     }
     this.#writers ??= new Map();
     const stream = { peer, left: false };
-    const port = this.#port(thread, this.#writers, stream, answering === undefined);
+    const port = this.#port(thread, this.#writers, stream, answering === undefined ? to : undefined);
     const writer = new StreamWriter(port, DEFAULT_TIMEOUT_MS);
     this.#writers.set(thread, Object.assign(stream, { end: writer }));
     try {
@@ -186,7 +187,7 @@ export class Conversations implements Requester {
   #reader(thread: string, peer: string | undefined, idleMs: number, onFinished = () => {}): StreamReader {
     this.#readers ??= new Map();
     const stream = { peer, left: false };
-    const reader = new StreamReader(this.#port(thread, this.#readers, stream, false, onFinished), idleMs);
+    const reader = new StreamReader(this.#port(thread, this.#readers, stream, undefined, onFinished), idleMs);
     this.#readers.set(thread, Object.assign(stream, { end: reader }));
     return reader;
   }
@@ -195,7 +196,7 @@ export class Conversations implements Requester {
     thread: string,
     table: Map<string, unknown>,
     stream: { peer: string | undefined; left: boolean },
-    opens: boolean,
+    opensTo: string | undefined,
     onFinished = () => {},
   ): StreamPort {
     const { runtime, deadlines } = this.#components;
@@ -203,8 +204,9 @@ export class Conversations implements Requester {
       runtime,
       deadlines,
       send: async (type, payload) => {
+        const opening = type === 'stream-start' ? opensTo : undefined;
         if (stream.peer === undefined) stream.left = type === 'stream-end';
-        else await this.#outbox.deliver(stream.peer, type, payload, { thread }, opens && type === 'stream-start');
+        else await this.#outbox.deliver(opening ?? stream.peer, type, payload, { thread }, opening !== undefined);
       },
       finished: () => {
         if (!stream.left) table.delete(thread);

@@ -414,6 +414,20 @@ describe('a stream sent to another agent', () => {
     expect(await sent).toMatchObject({ code: 'CANCELLED' });
   });
 
+  it('tells a sandboxed sender the same of an agent outside and of none [T-F14]', async () => {
+    const { node, alice } = await start(['alice', 'hidden']);
+    const boxed = node.agent({ id: 'boxed', sandbox: 'lab' });
+    const told = async (to: string) => {
+      const error = await boxed.sendStream(to, [1]).catch((thrown: EclipticError) => thrown);
+      return JSON.parse(JSON.stringify(error).replaceAll(to, 'NAME'));
+    };
+    const unknown = await told('unknown');
+    expect(unknown).toMatchObject({ code: 'SANDBOX_VIOLATION' });
+    expect(await told('hidden')).toEqual(unknown);
+    expect(await told(`hidden@${node.key}`)).toEqual(await told(`unknown@${node.key}`));
+    expect(await outcome(alice.sendStream('unknown', [1]))).toMatchObject({ code: 'AGENT_NOT_FOUND' });
+  });
+
   it('gives the reader the chunks and then a typed error when the source throws', async () => {
     const { alice, bob, runtime } = await start(['alice', 'bob']);
     const results: Collected[] = [];
