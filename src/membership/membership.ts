@@ -333,9 +333,10 @@ export class Membership {
       this.#save({ ...state, removals: list.all, members });
       this.#removals = list;
     }
-    if (taken) return taken === 'new';
+    if (taken === 'new' || taken === 'known') return taken === 'new';
     const node = nodeOf(removal);
-    throw new EclipticError('MEMBERSHIP_REFUSED', `the removal of ${node} is not a member’s word`, { node });
+    const forged = taken === false;
+    throw new EclipticError('MEMBERSHIP_REFUSED', `the removal of ${node} is not a member’s word`, { node, forged });
   }
 
   /** A fresh certificate for a member that this node invited and whose present one is past its half; else nothing. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ChainSchema, CLOCK_SKEW_MS, checkChain, NodeKeySchema, type Removals } from './certificate.js';
+import { ChainSchema, CLOCK_SKEW_MS, checkChain, NodeKeySchema, type Removals, whyLapsed } from './certificate.js';
 import { type Identity, isSignedBy } from './identity.js';
 
 /** A member's signed word that a node is no longer one. It travels to every member and is kept for good. */
@@ -46,15 +46,20 @@ export class RemovalList implements Removals {
   }
 
   /**
-   * Takes one that holds. `known` when it changes nothing, `false` when it is not a member's word. A removal that its
-   * signer's own removal does not keep is void: a removed member could have dated it back.
+   * Takes one that holds. `known` when it changes nothing; `void` when it does not count here, though another honest
+   * member may believe it; `false` when no honest member can. A removal that its signer's own removal does not keep is
+   * void: a removed member could have dated it back. Signatures are checked last.
    */
-  add(removal: Removal, mesh: string, now: number): 'new' | 'known' | false {
+  add(removal: Removal, mesh: string, now: number): 'new' | 'known' | 'void' | false {
     if (this.#isKnown(removal)) return 'known';
-    if (removal.at > now + CLOCK_SKEW_MS || JSON.stringify(removal).length > MAX_REMOVAL_CHARS) return false;
-    if (!this.#holds(removal, mesh)) return false;
+    if (JSON.stringify(removal).length > MAX_REMOVAL_CHARS) return false;
+    if (removal.at > now + CLOCK_SKEW_MS || this.#isVoid(removal)) return 'void';
     const replaces = this.#byNode.get(nodeOf(removal))?.has(signerOf(removal)) === true;
-    if (!replaces && this.#size >= MAX_REMOVALS && !this.#makeRoomFor(removal, mesh)) return false;
+    const full = !replaces && this.#size >= MAX_REMOVALS;
+    const lesser = full ? this.#lesserThan(removal, mesh) : undefined;
+    if (full && !lesser) return 'void';
+    if (!isGenuine(removal, mesh)) return false;
+    if (lesser) this.#delete(lesser);
     this.#set(removal);
     return 'new';
   }
@@ -99,35 +104,41 @@ export class RemovalList implements Removals {
   }
 
   /** A founder's word always finds room, in the place of the latest of others: nobody gets in or stays by filling the list. */
-  #makeRoomFor(removal: Removal, mesh: string): boolean {
-    if (removal.by[0]!.issuer !== mesh) return false;
-    const lesser = this.all.findLast((other) => other.by[0]!.issuer !== mesh);
-    if (!lesser) return false;
-    const words = this.#byNode.get(nodeOf(lesser))!;
-    words.delete(signerOf(lesser));
-    if (words.size === 0) this.#byNode.delete(nodeOf(lesser));
-    this.#size--;
-    return true;
+  #lesserThan(removal: Removal, mesh: string): Removal | undefined {
+    if (removal.by[0]!.issuer !== mesh) return undefined;
+    return this.all.findLast((other) => other.by[0]!.issuer !== mesh);
   }
 
-  /** Was it signed by a member that may remove others, and, if that member was removed since, does its removal keep it? */
-  #holds(removal: Removal, mesh: string): boolean {
-    const { signature, ...content } = removal;
-    const { of, by, at } = removal;
-    const signer = signerOf(removal);
-    if (removal.mesh !== mesh || !isSignedBy(signer, PURPOSE, content, signature)) return false;
-    // What the root itself signed cannot be taken back.
-    if (of[0]!.issuer === mesh) return false;
+  #delete(removal: Removal): void {
+    const words = this.#byNode.get(nodeOf(removal))!;
+    words.delete(signerOf(removal));
+    if (words.size === 0) this.#byNode.delete(nodeOf(removal));
+    this.#size--;
+  }
+
+  /** Was its signer, or a node above it, removed since, by a removal that does not keep it? */
+  #isVoid({ by, signature }: Removal): boolean {
     const voiding: Removals = {
       isRemoved: (node, since) => this.#covering(node, since).some(({ keep }) => !keep.includes(signature)),
       isKept: (removed, since, kept) => this.isKept(removed, since, kept),
     };
-    try {
-      checkChain(of, { mesh, node: nodeOf(removal), now: of[0]!.issuedAt, removals: NONE });
-      return checkChain(by, { mesh, node: signer, now: at, removals: voiding }).invite;
-    } catch {
-      return false;
-    }
+    return whyLapsed(by, Number.NEGATIVE_INFINITY, voiding) !== undefined;
+  }
+}
+
+/** Was it signed by a member that may remove others? */
+function isGenuine(removal: Removal, mesh: string): boolean {
+  const { signature, ...content } = removal;
+  const { of, by, at } = removal;
+  const signer = signerOf(removal);
+  // What the root itself signed cannot be taken back.
+  if (removal.mesh !== mesh || of[0]!.issuer === mesh) return false;
+  if (!isSignedBy(signer, PURPOSE, content, signature)) return false;
+  try {
+    checkChain(of, { mesh, node: nodeOf(removal), now: of[0]!.issuedAt, removals: NONE });
+    return checkChain(by, { mesh, node: signer, now: at, removals: NONE }).invite;
+  } catch {
+    return false;
   }
 }
 

@@ -1950,6 +1950,24 @@ describe('a removal', () => {
     }
   });
 
+  it('that is forged costs its sender the link after 32 of them, and the next call too [T-F14]', async () => {
+    const siege = await Siege.begin();
+    const rogue = await siege.rogue({ tiers: [3] });
+    const link = await rogue.meet(siege.victim);
+    siege.mark();
+    const forged = { ...remove(siege, rogue), signature: '' };
+    for (let i = 0; i < 31; i++) link.give(['r', { ...forged, at: i }]);
+    await siege.pass();
+    expect(link.closed).toBe(false);
+    for (let i = 0; i < 200; i++) link.give(['r', { ...forged, at: 100 + i }]);
+    await siege.pass();
+    expect(link.closed).toBe(true);
+    expect(siege.security().length).toBeLessThan(100);
+    expect(siege.victim.network.peers.get(siege.bystander.key)?.status).toBe('connected');
+    siege.mark();
+    await siege.expectServing();
+  });
+
   it('by a member that may is believed, whoever passes it on', async () => {
     const siege = await Siege.begin();
     const member = await siege.rogue();

@@ -87,6 +87,8 @@ export class Peer {
   /** Why it is not connected. */
   reason = '';
   since: number;
+  /** Removals it sent that no honest member can believe. */
+  forgedRemovals = 0;
   roundTripMs: number | undefined;
   clockSkewMs: number | undefined;
   #status: PeerStatus = 'connecting';

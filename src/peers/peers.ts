@@ -72,6 +72,8 @@ const SHUN_MS = 10_000;
 /** How long this node does not call one that refused it. */
 const REFUSED_MS = 60_000;
 const MAX_SHUNNED = 1_000;
+/** Forged removals that a node may send before it is not talked to for a while. */
+const MAX_FORGED_REMOVALS = 32;
 
 /** The other nodes of the mesh: their links, their cards, and the way of every message to and from them. */
 export class Peers implements Carrier, ChannelCarrier {
@@ -434,6 +436,7 @@ export class Peers implements Carrier, ChannelCarrier {
 
   #introduce(peer: Peer): void {
     const { membership } = this.#components;
+    peer.forgedRemovals = 0;
     if (peer.doubledAt !== undefined) this.#tellDoubled(peer);
     this.#cards.announceAll(peer);
     for (const removal of membership.removals) peer.post(JSON.stringify(['r', removal]));
@@ -456,16 +459,25 @@ export class Peers implements Carrier, ChannelCarrier {
 
   #takeRemoval(peer: Peer, removal: Removal): void {
     const { membership, identity } = this.#components;
+    // Its links are about to be closed.
+    if (peer.forgedRemovals >= MAX_FORGED_REMOVALS) return;
     try {
       if (!membership.takeRemoval(removal)) return;
     } catch (error) {
-      const { code, message } = error as EclipticError;
+      const { code, message, details } = error as EclipticError;
       this.#report(peer.node, code, message);
+      // No honest member passes on a removal that it cannot believe, and each costs several signature checks.
+      if (details.forged === true && ++peer.forgedRemovals === MAX_FORGED_REMOVALS) this.#dropForger(peer);
       return;
     }
     if (nodeOf(removal) === identity.key)
       this.#components.runtime.logger.warn({}, 'this node was removed from the mesh');
     this.spreadRemoval(removal);
+  }
+
+  #dropForger(peer: Peer): void {
+    this.#shun(peer.node);
+    this.#components.runtime.defer(() => peer.drop('away', 'it spread forged removals'));
   }
 
   /** A member tells of others: each with its certificate, and where it can be called in its own signed words. */
