@@ -7,7 +7,7 @@ import { type Cluster, type Finished, finish } from '../nodes/cluster.js';
 import { BIN, ROOT } from '../source-files.js';
 
 export const FOLDER = join(ROOT, 'test', 'clients');
-const PROGRAMS = join(FOLDER, 'node_modules', '.bin');
+export const PROGRAMS = join(FOLDER, 'node_modules', '.bin');
 /** No turn of these tests takes longer. */
 const TURN_MS = 120_000;
 
@@ -20,7 +20,7 @@ interface Way {
   env(url: string): Record<string, string>;
 }
 
-const WAYS: Readonly<Record<string, Way>> = {
+export const WAYS: Readonly<Record<string, Way>> = {
   'claude-code': {
     program: 'claude',
     settings: () => '{}',

@@ -69,6 +69,8 @@ type Content = string | readonly Part[];
 
 const partsOf = (content: Content): readonly Part[] => (typeof content === 'string' ? [{ text: content }] : content);
 const textOf = (part: Part): string => part.text ?? `[${part.type}]`;
+/** A text as a model streams it: word by word. */
+const chunksOf = (text: string): string[] => text.match(/\s*\S+\s*$|\s*\S+/g) ?? [text];
 const asText = (input: unknown): string => (typeof input === 'string' ? input : JSON.stringify(input));
 
 interface MessagesBody {
@@ -102,13 +104,13 @@ const messages = {
   events(said: Said) {
     const { content, stop_reason, usage, ...message } = messagesAnswer(said);
     const blocks = content.flatMap((block, index) => {
-      const [empty, delta] =
+      const [empty, deltas] =
         'text' in block
-          ? [{ text: '' }, { type: 'text_delta', text: block.text }]
-          : [{ input: {} }, { type: 'input_json_delta', partial_json: JSON.stringify(block.input) }];
+          ? [{ text: '' }, chunksOf(block.text).map((text) => ({ type: 'text_delta', text }))]
+          : [{ input: {} }, [{ type: 'input_json_delta', partial_json: JSON.stringify(block.input) }]];
       return [
         { type: 'content_block_start', index, content_block: { ...block, ...empty } },
-        { type: 'content_block_delta', index, delta },
+        ...deltas.map((delta) => ({ type: 'content_block_delta', index, delta })),
         { type: 'content_block_stop', index },
       ];
     });
@@ -305,19 +307,20 @@ const gemini = {
       }),
     ],
   }),
-  json: geminiAnswer,
+  json: (said: Said) => geminiAnswer(said),
   events(said: Said) {
-    return [{ data: geminiAnswer(said) }];
+    const texts = said.text === undefined || said.calls.length > 0 ? [said.text] : chunksOf(said.text);
+    return texts.map((text, index) => ({ data: geminiAnswer({ ...said, text }, index === texts.length - 1) }));
   },
 } satisfies Dialect;
 
-function geminiAnswer({ id, model, text, calls, usage }: Said) {
+function geminiAnswer({ id, model, text, calls, usage }: Said, isLast = true) {
   const parts = [
     ...(text === undefined ? [] : [{ text }]),
     ...calls.map((call) => ({ functionCall: { id: call.id, name: call.tool.name, args: call.input } })),
   ];
   return {
-    candidates: [{ index: 0, content: { role: 'model', parts }, finishReason: 'STOP' }],
+    candidates: [{ index: 0, content: { role: 'model', parts }, ...(isLast && { finishReason: 'STOP' }) }],
     usageMetadata: { promptTokenCount: usage.input, candidatesTokenCount: usage.output },
     modelVersion: model,
     responseId: id,

@@ -20,6 +20,8 @@ export interface Step {
   /** Several calls at once. */
   readonly tools?: readonly { readonly tool: string; readonly input?: unknown }[];
   readonly text?: string;
+  /** The HTTP status with which the API refuses the request, such as 401 for a key that it does not know. */
+  readonly status?: number;
 }
 
 /** A step, or a function that makes it of everything the model was shown so far; the client waits for it. */
@@ -33,6 +35,16 @@ export interface Received {
   /** The client's own value, with its flags. */
   readonly raw: unknown;
   readonly isError: boolean;
+}
+
+/** The script says that the API refuses this request. */
+class Refusal extends Error {
+  readonly status: number;
+
+  constructor(status: number) {
+    super(`refused with ${status}`);
+    this.status = status;
+  }
 }
 
 const USAGE = { input: 100, output: 10 };
@@ -106,6 +118,7 @@ class Conversation {
     const written = this.#steps[this.#at];
     if (written === undefined) return { text: 'ok', calls: [] };
     const step = typeof written === 'function' ? await written(this.seen) : written;
+    if (step.status !== undefined) throw new Refusal(step.status);
     const wanted = step.tools ?? (step.tool === undefined ? [] : [{ tool: step.tool, input: step.input }]);
     const missing = wanted.find(({ tool }) => !findTool(tools, tool));
     if (missing) return this.#search(tools, missing.tool, n, step);
@@ -147,6 +160,11 @@ export class ScriptedModel {
   private constructor() {
     this.#server = createServer((request, response) => {
       this.#take(request, response).catch((error: Error) => {
+        if (error instanceof Refusal) {
+          const told = { type: 'authentication_error', code: error.status, message: error.message };
+          sendJson(response, error.status, { type: 'error', error: told });
+          return;
+        }
         this.faults.push(error.stack ?? error.message);
         // Clients try again after most errors, but not after this one.
         if (!response.headersSent) sendJson(response, 400, { error: { message: error.message } });

@@ -1,0 +1,191 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { Approval } from '../../src/approvals/approval.js';
+import type { Config } from '../../src/config/schema.js';
+import type { ProviderRow } from '../../src/providers/provider-row.js';
+import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
+import { PROGRAMS, WAYS } from './coding-clients.js';
+import { type Script, ScriptedModel } from './scripted-model.js';
+
+type AcpConfig = NonNullable<NonNullable<Config['agents']>[string]['acp']>;
+
+const TEXT = 'The parser is fixed:\n\n- empty input is an empty list\n- all tests pass';
+
+/** The program of each agent, and the client whose settings it shares. */
+const AGENTS = {
+  claude: { words: ['claude-agent-acp'], way: 'claude-code', settings: undefined },
+  gemini: { words: ['gemini', '--acp'], way: 'gemini', settings: join('.gemini', 'settings.json') },
+  opencode: { words: ['opencode', 'acp'], way: 'opencode', settings: join('.config', 'opencode', 'opencode.json') },
+} as const;
+
+/** One of these agents with a home of its own; `env` replaces what its client would get. */
+function acpAgent(cluster: Cluster, id: keyof typeof AGENTS, model: string, env?: Record<string, string>): AcpConfig {
+  const { words, way, settings } = AGENTS[id];
+  const [program, ...args] = words;
+  const home = join(cluster.folder, `home-${id}`);
+  mkdirSync(home, { recursive: true });
+  if (settings) {
+    const file = join(home, settings);
+    mkdirSync(join(file, '..'), { recursive: true });
+    writeFileSync(file, WAYS[way]!.settings(model));
+  }
+  return {
+    command: join(PROGRAMS, program),
+    args,
+    env: { HOME: home, ...(env ?? WAYS[way]!.env(model)) },
+  };
+}
+
+async function start(cluster: Cluster, acp: AcpConfig): Promise<ProcessNode> {
+  const config = { roster: false, agents: { worker: { acp } } };
+  const node = await cluster.start('desk', { args: ['--no-dht'], config });
+  // The agent writes to its home until it ends, which it does with its node.
+  cluster.onEnd(async () => void (await node.stop()));
+  return node;
+}
+
+async function modelIn(cluster: Cluster): Promise<ScriptedModel> {
+  const model = await ScriptedModel.start();
+  cluster.onEnd(() => model.close());
+  return model;
+}
+
+async function converse(cluster: Cluster, script: Script): Promise<{ model: ScriptedModel; url: string }> {
+  const model = await modelIn(cluster);
+  return { model, url: model.converse('worker', script) };
+}
+
+const worker = async (node: ProcessNode) => (await node.call<ProviderRow[]>('providers'))[0]!;
+
+interface Task {
+  readonly status: { readonly state: string };
+  readonly artifacts?: readonly { readonly parts: readonly { text?: string }[] }[];
+}
+
+/** Gives the worker a task without a context, over A2A: the answer when it has ended. */
+async function send(node: ProcessNode, text: string): Promise<{ result?: { task: Task } }> {
+  const { http, token } = node.ready;
+  const message = { messageId: text, role: 'ROLE_USER', parts: [{ text }] };
+  const response = await fetch(`${http}/a2a/rpc`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'a2a-version': '1.0', 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { tenant: 'worker', message } }),
+  });
+  return (await response.json()) as { result?: { task: Task } };
+}
+
+async function runTask(node: ProcessNode, text: string): Promise<Task> {
+  const answer = await send(node, text);
+  if (!answer.result) throw new Error(JSON.stringify(answer));
+  return answer.result.task;
+}
+
+const textOf = ({ artifacts = [] }: Task) =>
+  artifacts.map(({ parts }) => parts.map(({ text }) => text).join('')).join('|');
+
+describe.each(['claude', 'gemini', 'opencode'] as const)('%s over the Agent Client Protocol', (id) => {
+  it(
+    'answers a proposal with its streamed text as one [T-E2]',
+    inCluster(async (cluster) => {
+      const { model, url } = await converse(cluster, [{ text: TEXT }, { text: TEXT }]);
+      const node = await start(cluster, acpAgent(cluster, id, url));
+      const { stdout } = await node.run('propose', 'worker', 'fix the parser', '--deadline', '90s', '--json');
+      expect(JSON.parse(stdout.trim().split('\n').at(-1)!), stdout).toMatchObject({ result: TEXT });
+      const task = await runTask(node, 'fix it again');
+      expect(task.status.state).toBe('TASK_STATE_COMPLETED');
+      expect(textOf(task)).toBe(TEXT);
+      expect(model.faults).toEqual([]);
+    }),
+  );
+});
+
+describe('claude over the Agent Client Protocol', () => {
+  it(
+    'does ten tasks in a row in one process within the default memory [T-E1]',
+    inCluster(async (cluster) => {
+      const count = 10;
+      const { model, url } = await converse(
+        cluster,
+        Array.from({ length: count }, (_, n) => ({ text: `answer ${n}` })),
+      );
+      const node = await start(cluster, acpAgent(cluster, 'claude', url));
+      const answers: string[] = [];
+      const pids = new Set<number>();
+      for (let n = 0; n < count; n++) {
+        answers.push(textOf(await runTask(node, `task ${n}`)));
+        const [lane] = await node.call<{ providers: { pid: number }[] }[]>('lanes');
+        pids.add(lane!.providers[0]!.pid);
+      }
+      expect(answers).toEqual(Array.from({ length: count }, (_, n) => `answer ${n}`));
+      expect(pids.size).toBe(1);
+      expect(await worker(node)).toMatchObject({ completed: count, failed: 0, state: 'healthy' });
+      expect(model.faults).toEqual([]);
+    }),
+  );
+
+  for (const how of ['without a login', 'with a key that its API refuses']) {
+    it(
+      `${how} says so in health and doctor after its first work, and more work fails at once [T-E6 T-E7]`,
+      inCluster(async (cluster) => {
+        const { url } = await converse(cluster, [{ status: 401 }]);
+        const env = how === 'without a login' ? {} : undefined;
+        const node = await start(cluster, acpAgent(cluster, 'claude', url, env));
+        await send(node, 'the first');
+        await assertLoginWanted(node);
+      }),
+    );
+  }
+});
+
+describe('gemini over the Agent Client Protocol', () => {
+  it(
+    'without a login says so in health and doctor, and work fails at once [T-E6 T-E7]',
+    inCluster(async (cluster) => {
+      const { url } = await converse(cluster, []);
+      const node = await start(cluster, acpAgent(cluster, 'gemini', url, {}));
+      await until(async () => (await worker(node)).state === 'degraded', 'it wants a login');
+      await assertLoginWanted(node);
+    }),
+  );
+
+  it(
+    'takes work that was sent while it started, and creates a file with the default settings [T-E5 T-E16]',
+    inCluster(async (cluster) => {
+      const file = join(cluster.folder, 'desk', 'data', 'lanes', 'worker', 'notes.md');
+      const { model, url } = await converse(cluster, [
+        { tool: 'write_file', input: { file_path: file, content: '# Notes\n' } },
+        { text: 'written' },
+      ]);
+      const { command, args, env } = acpAgent(cluster, 'gemini', url);
+      // It takes longer than the registry waits for a program.
+      const slow = { command: '/bin/sh', args: ['-c', 'sleep 5; exec "$0" "$@"', command, ...args!] };
+      const node = await start(cluster, { ...slow, env: env! });
+      expect(await worker(node)).toMatchObject({ state: 'starting' });
+      const working = runTask(node, 'write notes.md');
+      const asked = await until(async () => (await node.call<Approval[]>('approvals'))[0], 'it asks for permission');
+      await node.run('approvals', 'allow-once', asked.id);
+      const task = await working;
+      expect({ state: task.status.state, text: textOf(task), faults: model.faults }).toEqual({
+        state: 'TASK_STATE_COMPLETED',
+        text: 'written',
+        faults: [],
+      });
+      expect(existsSync(file) && readFileSync(file, 'utf8')).toBe('# Notes\n');
+    }),
+  );
+});
+
+async function assertLoginWanted(node: ProcessNode): Promise<void> {
+  const wanted = /log in|login/i;
+  await until(async () => (await worker(node)).state === 'degraded', 'health shows it');
+  const { message } = await worker(node);
+  const { findings } = await node.doctor();
+  const problem = findings.find(({ level, text }) => level === 'problem' && text.includes('"worker"'));
+  const began = performance.now();
+  const task = JSON.stringify(await send(node, 'more'));
+  const { code, stderr } = await node.run('propose', 'worker', 'hello', '--deadline', '60s');
+  expect({ code, isQuick: performance.now() - began < 20_000 }).toEqual({ code: 1, isQuick: true });
+  if (process.env.ECLIPTIC_SHOW) console.log({ message, problem, task, stderr });
+  for (const said of [message, problem?.text, task, stderr]) expect(said).toMatch(wanted);
+}
