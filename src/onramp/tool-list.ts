@@ -96,7 +96,7 @@ const FURTHER: readonly Omit<ToolShape, '_meta'>[] = [
   {
     name: 'mesh_task',
     description:
-      'Delegate a task to another agent, or take one: offer, then accept, counter or decline, then progress, done or failed.',
+      'Hand over (delegate) a task to another agent, or take one: offer, then accept, counter or decline, then progress, done or failed.',
     inputSchema: {
       type: 'object',
       properties: {

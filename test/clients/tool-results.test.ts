@@ -116,6 +116,38 @@ describe.each(CLIENT_IDS)('a long message to the model of %s', (id) => {
   );
 });
 
+describe('the tool search of codex', () => {
+  it(
+    'brings the mesh tool that a model looks for in its own words [T-A16]',
+    inCluster(async (cluster) => {
+      const { node } = await desk(cluster);
+      const model = await modelIn(cluster);
+      const searches = [
+        ['which other agents are there', 'mesh_peers'],
+        ['send a message to another agent', 'mesh_send'],
+        ['read my mail', 'mesh_inbox'],
+        ['read my messages', 'mesh_inbox'],
+        ['delegate a task to another agent', 'mesh_task'],
+        ['hand over a task', 'mesh_task'],
+        ['lock files before editing', 'mesh_lease'],
+        ['shared notes', 'mesh_state'],
+        ['ask the person who runs this', 'mesh_send'],
+      ] as const;
+      const steps = searches.map(([query]) => ({ tool: 'tool_search', input: { query } }));
+      const url = model.converse('alice', [...steps, { text: 'finished' }]);
+      const client = new RealClient(cluster, { id: 'codex', as: 'alice', data: node.data, model: url });
+      const { code, stderr } = await client.run();
+      expect({ code, faults: model.faults }, stderr).toEqual({ code: 0, faults: [] });
+      // The best match of each server comes first.
+      const best = model.of('alice').found.map(({ raw }) => {
+        const servers = raw as readonly { name: string; tools?: readonly { name: string }[] }[];
+        return servers.find(({ name }) => name === 'mcp__ecliptic')?.tools?.[0]?.name;
+      });
+      expect(searches.map(([query], index) => [query, best[index]])).toEqual(searches);
+    }),
+  );
+});
+
 async function modelIn(cluster: Cluster): Promise<ScriptedModel> {
   const model = await ScriptedModel.start();
   cluster.onEnd(() => model.close());
