@@ -12,6 +12,7 @@ import { answerAgent } from './requests.js';
 import {
   type AcpSdk,
   AUTH_REQUIRED,
+  addDetails,
   type ClientConnection,
   type InitializeResponse,
   loadAcpSdk,
@@ -168,13 +169,24 @@ export class AcpAgent {
       this.#connection.agent.request(methods.agent.session.new, request),
     );
     const { sessionId } = session;
-    await this.#setMode(session);
+    try {
+      this.#requireModel(session);
+      await this.#setMode(session);
+    } catch (error) {
+      this.#closeSession(sessionId);
+      throw error;
+    }
     const conversation = new Conversation({
       sessionId,
-      prompt: async (prompt, { correlationId }) => {
+      prompt: async (prompt, turn) => {
+        const { correlationId } = turn;
         const meta = correlationId === undefined ? undefined : { _meta: { [CORRELATION]: correlationId } };
         const request: PromptRequest = { sessionId, prompt: [...prompt], ...meta };
-        const ask = () => this.#connection.agent.request(methods.agent.session.prompt, request);
+        const ask = () =>
+          this.#connection.agent.request(methods.agent.session.prompt, request).catch((error) => {
+            // Claude tells in its answer what is wrong with the login, and nothing of that in the error.
+            throw rpcCode(error) === AUTH_REQUIRED ? addDetails(error, turn.text) : error;
+          });
         const { stopReason } = await this.#promptLoggedIn(ask);
         return stopReason;
       },
@@ -185,6 +197,16 @@ export class AcpAgent {
     });
     this.#conversations.set(sessionId, conversation);
     return conversation;
+  }
+
+  /** An agent that lets its client choose a model and has none fails at every prompt, with an error that hides why. */
+  #requireModel({ configOptions }: NewSessionResponse): void {
+    const lacks = configOptions?.some(
+      (option) => option.category === 'model' && option.type === 'select' && option.options.length === 0,
+    );
+    if (!lacks) return;
+    const message = `${this.#init.agent} has no model; choose one in its own settings, or log in to a service that has some`;
+    throw new EclipticError('INVALID_CONFIG', message);
   }
 
   /** A mode that the agent does not have would leave it in one where it may ask for less. */
@@ -204,6 +226,10 @@ export class AcpAgent {
 
   #close({ sessionId }: Conversation): void {
     this.#conversations.delete(sessionId);
+    this.#closeSession(sessionId);
+  }
+
+  #closeSession(sessionId: string): void {
     if (!this.description.closesSessions) return;
     this.#connection.agent.request(this.#sdk.methods.agent.session.close, { sessionId }).catch(() => {});
   }

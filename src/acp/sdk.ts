@@ -45,13 +45,17 @@ export async function withDetails<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
   } catch (error) {
-    const { message, data } = (error ?? {}) as { message?: unknown; data?: unknown };
-    const details = typeof data === 'string' ? data : detailsIn(data);
-    if (error instanceof Error && details && typeof message === 'string' && !message.includes(details)) {
-      error.message = `${message}: ${cutText(details, MAX_DETAIL_CHARS)}`;
-    }
-    throw error;
+    const { data } = (error ?? {}) as { data?: unknown };
+    throw addDetails(error, typeof data === 'string' ? data : detailsIn(data));
   }
+}
+
+/** The same error, whose message says more. */
+export function addDetails(error: unknown, details: string | undefined): unknown {
+  if (error instanceof Error && details && !error.message.includes(details)) {
+    error.message = `${error.message}: ${cutText(details, MAX_DETAIL_CHARS)}`;
+  }
+  return error;
 }
 
 function detailsIn(data: unknown): string | undefined {

@@ -37,6 +37,11 @@ export class Turn {
     return this.#abort.signal;
   }
 
+  /** The answer so far. */
+  get text(): string {
+    return this.#text;
+  }
+
   cancel(reason = new EclipticError('CANCELLED', 'nobody waits for the agent’s answer any more')): void {
     this.#abort.abort(reason);
   }

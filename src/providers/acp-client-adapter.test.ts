@@ -235,6 +235,21 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(lanes.rows[0]!.providers[0]).toMatchObject({ state: 'running', crashes: 0 });
   });
 
+  it.each([
+    ['has no model', 'no-model', 'PROVIDER_INIT_FAILED', 'mars has no model'],
+    ['has a key that its service refuses', 'bad-key', 'PROVIDER_CREDENTIAL_MISSING', 'Invalid API key'],
+  ])('says of an agent that %s what its owner has to do [T-G3 T-E6]', async (_, mode, code, reason) => {
+    const adapter = await started(mode);
+    const error = await outcome(adapter.execute({ prompt: 'do:say hi' }, 'c'));
+    expect(error.code).toBe(code);
+    expect(error.message).toContain(reason);
+    expect(await adapter.health()).toMatchObject({
+      state: 'degraded',
+      needsOwner: true,
+      message: expect.stringContaining(reason),
+    });
+  });
+
   it('logs in where the configuration says how', async () => {
     const adapter = await started('login', { auth: 'key' });
     expect(await adapter.health()).toMatchObject({ state: 'healthy' });

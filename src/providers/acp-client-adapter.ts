@@ -112,7 +112,7 @@ export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACP
       return status('healthy');
     } catch (error) {
       // It lives, and says what it lacks: nothing has failed.
-      if (isLoginWanted(error)) return { ...status('degraded'), message: describeError(error), needsOwner: true };
+      if (isOwnersMatter(error)) return { ...status('degraded'), message: describeError(error), needsOwner: true };
       throw normalizeError(error, 'acp');
     }
   }
@@ -168,8 +168,9 @@ function ownFilesOnly(runtime: Runtime): ActionGate {
   return new ActionGate({ approvals: new Approvals(runtime), report: () => {} }, { rules });
 }
 
-function isLoginWanted(error: unknown): boolean {
-  return error instanceof EclipticError && error.code === 'LOGIN_REQUIRED';
+/** Only the owner can change that it is not logged in, or set up so that it cannot work. */
+function isOwnersMatter(error: unknown): boolean {
+  return error instanceof EclipticError && (error.code === 'LOGIN_REQUIRED' || error.code === 'INVALID_CONFIG');
 }
 
 function checkTask(task: ACPTask, correlationId: string): ACPTask {

@@ -124,7 +124,10 @@ describe('claude over the Agent Client Protocol', () => {
     }),
   );
 
-  for (const how of ['without a login', 'with a key that its API refuses']) {
+  for (const [how, reason] of [
+    ['without a login', /wants its user to log in first/],
+    ['with a key that its API refuses', /Invalid API key/],
+  ] as const) {
     it(
       `${how} says so in health and doctor after its first work, and more work fails at once [T-E6 T-E7]`,
       inCluster(async (cluster) => {
@@ -132,7 +135,7 @@ describe('claude over the Agent Client Protocol', () => {
         const env = how === 'without a login' ? {} : undefined;
         const node = await start(cluster, acpAgent(cluster, 'claude', url, env));
         await send(node, 'the first');
-        await assertLoginWanted(node);
+        await assertRefused(node, reason);
       }),
     );
   }
@@ -144,8 +147,7 @@ describe('gemini over the Agent Client Protocol', () => {
     inCluster(async (cluster) => {
       const { url } = await converse(cluster, []);
       const node = await start(cluster, acpAgent(cluster, 'gemini', url, {}));
-      await until(async () => (await worker(node)).state === 'degraded', 'it wants a login');
-      await assertLoginWanted(node);
+      await assertRefused(node, /Gemini API key is missing/);
     }),
   );
 
@@ -176,8 +178,8 @@ describe('gemini over the Agent Client Protocol', () => {
   );
 });
 
-async function assertLoginWanted(node: ProcessNode): Promise<void> {
-  const wanted = /log in|login/i;
+/** Health, doctor and each kind of work give the reason, without a wait. */
+async function assertRefused(node: ProcessNode, reason: RegExp): Promise<void> {
   await until(async () => (await worker(node)).state === 'degraded', 'health shows it');
   const { message } = await worker(node);
   const { findings } = await node.doctor();
@@ -187,5 +189,17 @@ async function assertLoginWanted(node: ProcessNode): Promise<void> {
   const { code, stderr } = await node.run('propose', 'worker', 'hello', '--deadline', '60s');
   expect({ code, isQuick: performance.now() - began < 20_000 }).toEqual({ code: 1, isQuick: true });
   if (process.env.ECLIPTIC_SHOW) console.log({ message, problem, task, stderr });
-  for (const said of [message, problem?.text, task, stderr]) expect(said).toMatch(wanted);
+  for (const said of [message, problem?.text, task, stderr]) expect(said).toMatch(reason);
 }
+
+describe('opencode over the Agent Client Protocol', () => {
+  it(
+    'without a model says so in health and doctor, and work fails at once [T-G3 T-E7]',
+    inCluster(async (cluster) => {
+      const { env, ...program } = acpAgent(cluster, 'opencode', (await converse(cluster, [])).url);
+      const config = { OPENCODE_CONFIG_CONTENT: '{"disabled_providers":["opencode","scripted"]}' };
+      const node = await start(cluster, { ...program, env: { ...env, ...config } });
+      await assertRefused(node, /has no model/);
+    }),
+  );
+});

@@ -42,7 +42,7 @@ class Refusal extends Error {
   readonly status: number;
 
   constructor(status: number) {
-    super(`refused with ${status}`);
+    super(status === 401 ? 'invalid x-api-key' : `refused with ${status}`);
     this.status = status;
   }
 }
@@ -162,6 +162,7 @@ export class ScriptedModel {
       this.#take(request, response).catch((error: Error) => {
         if (error instanceof Refusal) {
           const told = { type: 'authentication_error', code: error.status, message: error.message };
+          response.setHeader('x-should-retry', 'false');
           sendJson(response, error.status, { type: 'error', error: told });
           return;
         }

@@ -208,6 +208,11 @@ const app = acp
     // Each session of a heavy agent takes memory, as each of Claude's does.
     const weight = mode === 'heavy' ? Buffer.alloc(100 * 1_048_576, 1) : undefined;
     sessions.set(sessionId, { cwd: params.cwd, servers: params.mcpServers, said: [], weight });
+    if (mode === 'no-model') {
+      // As opencode does where no provider is set up.
+      const none = { currentValue: 'unknown/unknown', options: [] };
+      return { sessionId, configOptions: [{ id: 'model', name: 'Model', category: 'model', type: 'select', ...none }] };
+    }
     if (mode !== 'modes') return { sessionId };
     const availableModes = ['agent', 'read-only'].map((id) => ({ id, name: id }));
     return { sessionId, modes: { currentModeId: 'agent', availableModes } };
@@ -227,6 +232,11 @@ const app = acp
     // Claude gives sessions without a login, and refuses prompts.
     if (mode === 'prompt-login' && logins === 0) throw acp.RequestError.authRequired({ details: 'Please run /login' });
     const { sessionId, prompt } = params;
+    if (mode === 'bad-key') {
+      const content = { type: 'text', text: 'Invalid API key' };
+      await client.notify('session/update', { sessionId, update: { sessionUpdate: 'agent_message_chunk', content } });
+      throw acp.RequestError.authRequired();
+    }
     const session = sessions.get(sessionId);
     const abort = new AbortController();
     const turn = { signal: abort.signal, stopReason: 'end_turn' };
