@@ -107,6 +107,25 @@ describe('a task for a swarm', () => {
     });
   });
 
+  it('is also one that needs capabilities which no agent has together, but several have between them [T-C10 R8.1]', async () => {
+    member(here, 'mars', 'backend.api', ({ subTask }) => `mars: ${subTask}`);
+    member(there, 'venus', 'frontend.ui', ({ subTask, input }) => `venus: ${subTask} of ${input.task}`);
+    await nodes.until(() => here.registry.getById('venus') !== undefined);
+    const app = { id: 'app', description: 'Build it.', capabilities: ['backend.api', 'frontend.ui'] };
+    const { view } = await run([app, { ...app, id: 'api', capabilities: ['backend.api'] }]);
+    expect(view.tasks[0]).toMatchObject({
+      phase: 'done',
+      result: { 'backend.api': 'mars: backend.api', 'frontend.ui': 'venus: frontend.ui of app' },
+    });
+    expect(view.tasks[1]).toMatchObject({ phase: 'done', by: 'mars' });
+    // The plan is the same as before: running it again repeats nothing, also when one agent has both by now.
+    const both = ['backend.api', 'frontend.ui'];
+    here.agent({ id: 'terra', tier: 2, capabilities: both }).onTask(() => 'terra alone');
+    expect((await run([app, { ...app, id: 'api', capabilities: ['backend.api'] }])).view.id).toBe(view.id);
+    const { view: changed } = await run([{ ...app, description: 'Build it again.' }]);
+    expect(changed.tasks[0]).toMatchObject({ phase: 'done', result: 'terra alone' });
+  });
+
   it('is split by a planner, or else by capability', async () => {
     member(here, 'mars', 'backend.api', ({ subTask }) => subTask);
     const asked: unknown[] = [];

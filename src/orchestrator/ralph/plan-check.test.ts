@@ -105,7 +105,7 @@ as: nobody
       'plan.yaml:6:16: tasks.0.dependsOn: goes in a circle: api → ui → api',
       expect.stringMatching(/^plan\.yaml:7:5: tasks\.1\.description: /),
       'plan.yaml:8:5: tasks.1.descriptoin: is not a key that belongs here',
-      'plan.yaml:9:19: tasks.1.capabilities: nobody has frontend.ui,cooking',
+      'plan.yaml:9:33: tasks.1.capabilities.1: nobody has cooking',
       'plan.yaml:10:22: tasks.1.dependsOn.1: there is no task "nothing"',
       'plan.yaml:11:9: tasks.2.id: there is another task "api"',
       'plan.yaml:13:29: tasks.2.swarm.capabilities.0: nobody has dancing',

@@ -77,7 +77,7 @@ class PlanCheck {
       this.#note(at, 'needs one of "agent", "capabilities" and "swarm"');
     }
     this.#worker(task.agent, [...at, 'agent']);
-    this.#capable(task.capabilities, [...at, 'capabilities']);
+    this.#ableTogether(task.capabilities, [...at, 'capabilities']);
     this.#swarm(task.swarm, [...at, 'swarm']);
     await this.#validator(task.validate, [...at, 'validate']);
     this.#json(task.input, [...at, 'input']);
@@ -117,6 +117,16 @@ class PlanCheck {
   #capable(capabilities: unknown, at: Path): void {
     const wanted = list(capabilities).filter((one) => typeof one === 'string');
     if (wanted.length > 0) this.#note(at, this.#world.capable(wanted, this.#as));
+  }
+
+  /** One agent that has all of them will do, and else several that have them between them: they form a swarm. */
+  #ableTogether(capabilities: unknown, at: Path): void {
+    const wanted = list(capabilities);
+    const all = wanted.filter((one) => typeof one === 'string');
+    if (all.length < 2) this.#capable(capabilities, at);
+    else if (this.#world.capable(all, this.#as) !== undefined) {
+      for (const [index, one] of wanted.entries()) this.#capable([one], [...at, index]);
+    }
   }
 
   #json(value: unknown, at: Path): void {

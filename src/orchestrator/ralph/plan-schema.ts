@@ -67,7 +67,9 @@ const TaskSchema = z
     id: taskId,
     description: description.describe('What is to be done, for the agent that does it.'),
     agent: agent.optional().describe('The agent to do it: an id, or id@node.'),
-    capabilities: capabilities.optional().describe('What the agent that does it must have.'),
+    capabilities: capabilities
+      .optional()
+      .describe('What the agent that does it must have; where no agent has all, a swarm of several does it.'),
     swarm: SwarmSchema.optional(),
     dependsOn: z
       .array(taskId)

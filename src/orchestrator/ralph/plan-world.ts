@@ -59,15 +59,30 @@ export class MeshWorld implements PlanWorld {
   /** Is there at present somebody to give it to? */
   canBeDone({ agent, capabilities, swarm }: PlanTask, as: string): boolean {
     if (agent !== undefined) return this.worker(agent, as) === undefined;
-    const needs = capabilities ? [capabilities] : swarm!.capabilities.map((one) => [one]);
-    return needs.every((some) => this.capable(some, as) === undefined);
+    if (capabilities && this.capable(capabilities, as) === undefined) return true;
+    return this.#ableTogether(capabilities ?? swarm!.capabilities, as);
+  }
+
+  /**
+   * The task as it is handed out at present: where no agent has all of the capabilities that it needs, and several have
+   * them between them, it is one for a swarm.
+   */
+  handedOut(task: PlanTask, as: string): PlanTask {
+    const { capabilities = [] } = task;
+    if (capabilities.length < 2 || this.capable(capabilities, as) === undefined) return task;
+    return this.#ableTogether(capabilities, as) ? forSwarm(task) : task;
   }
 
   /** The tier whose limits a task is under: that of the agent that would get it now. */
   tierOf({ agent, capabilities, swarm }: PlanTask, as: string): AgentTier {
     if (agent !== undefined) return this.#registry.requireById(agent).tier;
-    const able = capabilities ? this.#having(capabilities) : this.#having([swarm!.capabilities[0]!]);
+    const whole = capabilities ? this.#having(capabilities) : [];
+    const able = whole.length > 0 ? whole : this.#having([(capabilities ?? swarm!.capabilities)[0]!]);
     return (able.find((card) => this.worker(addressOf(card), as) === undefined) ?? able[0]!).tier;
+  }
+
+  #ableTogether(capabilities: readonly string[], as: string): boolean {
+    return capabilities.every((one) => this.capable([one], as) === undefined);
   }
 
   #having(capabilities: readonly string[]): AgentCard[] {
@@ -90,6 +105,11 @@ export class MeshWorld implements PlanWorld {
       return describeError(error);
     }
   }
+}
+
+/** A task for whoever has its capabilities, as one for a swarm of agents that have them between them. */
+export function forSwarm({ capabilities = [], ...task }: PlanTask): PlanTask {
+  return { ...task, swarm: { capabilities: [...new Set(capabilities)] } };
 }
 
 function addressOf({ id, node }: AgentCard): string {

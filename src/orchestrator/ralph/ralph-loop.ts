@@ -18,7 +18,7 @@ import { replay, step } from './loop-machine.js';
 import type { Carried, LoopEvent, LoopSettings } from './loop-state.js';
 import { readPlan } from './plan-check.js';
 import type { Plan } from './plan-schema.js';
-import { MeshWorld } from './plan-world.js';
+import { forSwarm, MeshWorld } from './plan-world.js';
 import { RalphRun } from './ralph-run.js';
 import { countsOf, type RunNews, type RunView, viewOf } from './run-news.js';
 import { type RunRecord, RunRecords, type RunSummary } from './run-records.js';
@@ -75,7 +75,8 @@ export class RalphLoop {
     this.#dispatcher = {
       dispatch: async (work) => {
         await untilSomebodyCan({ runtime, registry, world: this.#world }, work);
-        return (work.task.swarm ? toSwarm : toOne).dispatch(work);
+        const task = toSwarm.isUnderWay(work) ? forSwarm(work.task) : this.#world.handedOut(work.task, work.run.agent);
+        return (task.swarm ? toSwarm : toOne).dispatch({ ...work, task });
       },
     };
   }

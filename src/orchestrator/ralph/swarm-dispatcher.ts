@@ -14,6 +14,12 @@ export class SwarmDispatcher implements Dispatcher {
     this.#agent = agent;
   }
 
+  /** Is a swarm at work on it that was formed, before the node stopped, for a task that names no swarm? */
+  isUnderWay(assignment: Assignment): boolean {
+    if (assignment.task.capabilities === undefined || assignment.lost.length === 0) return false;
+    return leftOver(this.#agent(assignment.run.agent), assignment) !== undefined;
+  }
+
   async dispatch(assignment: Assignment): Promise<Dispatched> {
     const { run, task, signal, onProgress } = assignment;
     const agent = this.#agent(run.agent);
