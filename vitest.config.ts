@@ -2,7 +2,12 @@ import { configDefaults, defineConfig } from 'vitest/config';
 
 /** Tests that look at the process that they run in, or change what it imports, have one for themselves. */
 const ALONE = [
-  'test/**/*.test.ts',
+  'test/a2a/{many-streams,tasks-under-fire}.test.ts',
+  'test/conformance/*.test.ts',
+  'test/credentials/*.test.ts',
+  'test/lifecycle.test.ts',
+  'test/memory/*.test.ts',
+  'test/upstream/*.test.ts',
   'src/control/data-folder.test.ts',
   'src/gateway/gateway.test.ts',
   'src/links/link.contract.test.ts',
@@ -27,7 +32,7 @@ export default defineConfig({
         test: { name: 'alone', include: ALONE, exclude: [...configDefaults.exclude, 'test/clients/**'] },
       },
       // The others share what they import, which is most of the time that they take.
-      { extends: true, test: { name: 'together', include: ['src/**/*.test.ts'], exclude: ALONE, isolate: false } },
+      { extends: true, test: { name: 'together', include: ['{src,test}/**/*.test.ts'], exclude: ALONE, isolate: false } },
     ],
     // Asked for by `--coverage`, in the run of the providers' tests.
     coverage: {

@@ -44,7 +44,7 @@ afterEach(async () => {
 });
 
 /** What a node's data folder holds while it does not run. */
-const KEPT = ['node.key', 'store.db', 'store.lock', 'store.mark'];
+const KEPT = ['node.key', 'owner.token', 'store.db', 'store.lock', 'store.mark'];
 
 describe('a host', () => {
   it('closes a key that others can read, and says so and that the store’s mark is missing [T-F14]', async () => {
@@ -99,7 +99,7 @@ describe('a host', () => {
     const client = await ControlClient.connect(host.control);
     expect(await client.call('down')).toBeNull();
     await Promise.all([host.stopped, client.closed]);
-    expect(readdirSync(data)).toEqual(KEPT);
+    expect(readdirSync(data)).toEqual([...KEPT, 'stopped-at'].sort());
   });
 
   it('rejects what still hangs at the drain’s deadline with NODE_STOPPED, and ends', async () => {
@@ -160,7 +160,7 @@ describe('a host', () => {
   ])('leaves nothing behind when its start fails because %s', async (_, config) => {
     const runtime = new ObservedRuntime();
     await expect(start({ runtime, config })).rejects.toMatchObject({ code: expect.stringMatching(/^INVALID_/) });
-    expect(readdirSync(data)).toEqual(KEPT);
+    expect(readdirSync(data)).toEqual(KEPT.filter((name) => name !== 'owner.token'));
     expect(runtime.holds).toBe(0);
     await start();
   });

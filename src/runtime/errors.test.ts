@@ -334,7 +334,7 @@ const triggers: Record<Met, () => unknown> = {
   LOGIN_FAILED: () => new Logins(systemRuntime(), { redirectUrl: () => '' }).finish(new URLSearchParams()),
   CRDT_DESERIALIZATION_FAILED: async () => {
     const { alice } = await start();
-    return new CRDTSyncChannel(alice.state('plan')).broadcast('no update', 'alice');
+    return new CRDTSyncChannel(alice.state('plan')).broadcast(1n, 'alice');
   },
   SERVER_NOT_FOUND: async () => {
     const { control } = await startHost(temporaryFolder());

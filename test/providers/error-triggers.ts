@@ -165,8 +165,8 @@ export function providerTriggers(cleanups: (() => unknown)[]): Record<ProviderEr
     PROVIDER_PROTOCOL_MISMATCH: () => rpcError(-32009),
     PROVIDER_NO_CAPABLE_ENDPOINT: async () => (await ready()).adapter.execute(delegation('x', 'fly'), 'c'),
     PROVIDER_QUEUE_FULL: async () => {
-      const { registry, execute } = await registered(1, { queueLimit: 1 });
-      await registry.drain('fleet');
+      const { mars, execute } = await registered(1, { queueLimit: 1 });
+      await begun(mars, execute('wait'));
       execute('x').catch(() => {});
       return execute('x');
     },
