@@ -211,7 +211,7 @@ export class A2ARouter {
     const source = this.#registry.resolve(envelope.sender);
     const target = this.#lookUp(envelope.recipient, source);
     if (target instanceof EclipticError) {
-      this.#reporter.refused(envelope, envelope.recipient, { code: target.code, reason: target.message }, started);
+      this.#reporter.refused(envelope, envelope.recipient, failureOf(target), started);
       throw target;
     }
     const thread = this.#admission.threadOf(envelope);

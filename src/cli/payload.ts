@@ -54,14 +54,14 @@ export function duration(values: Values, name: string): number | undefined {
 /** The same, where a number alone is milliseconds. */
 export function durationOrMs(values: Values, name: string): number | undefined {
   const value = values[name];
-  if (typeof value !== 'string' || !/^\d+(\.\d+)?$/.test(value)) {
-    try {
-      return duration(values, name);
-    } catch {
-      throw usage(`--${name} must be a time like 500 (ms), 90s, 15m or 7d, not "${value}"`);
-    }
+  const isNumber = typeof value === 'string' && /^\d+(\.\d+)?$/.test(value);
+  if (isNumber && Number(value) > 0) return Number(value);
+  try {
+    if (!isNumber) return duration(values, name);
+  } catch {
+    // The usage error below names both forms.
   }
-  return Number(value);
+  throw usage(`--${name} must be a time like 500 (ms), 90s, 15m or 7d, not "${value}"`);
 }
 
 /** An option that may list several values, separated by commas. */

@@ -237,7 +237,10 @@ describe('a command provider', () => {
     await lanes.close('one');
     expect((await work).code).toBe('PROVIDER_TERMINATED');
     expect(await others).toBe('fine');
-    expect(lanes.rows.map(({ lane }) => lane)).toEqual(['two']);
+    expect(lanes.rows.map(({ lane, closed }) => [lane, closed])).toEqual([
+      ['one', true],
+      ['two', false],
+    ]);
     expect(children.size).toBe(1);
   });
 });

@@ -135,7 +135,7 @@ describe('a server over HTTP', () => {
     await here.running('rogue');
     await expect(here.call('rogue.work')).rejects.toMatchObject({
       code: expect.stringMatching(/^PROVIDER_(CRASHED|UNAVAILABLE)$/),
-      retryable: true,
+      retryable: false,
     });
     await here.running('rogue');
     expect(calls).toBe(1);

@@ -101,7 +101,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
     const dying = await here.call('up.die').catch((error: EclipticError) => error);
     expect(dying).toMatchObject({
       code: expect.stringMatching(/^(AGENT_UNAVAILABLE|PROVIDER_CRASHED)$/),
-      retryable: true,
+      retryable: false,
       details: { outcome: 'unknown' },
     });
     expect(here.tools()).toContain('up.echo');
@@ -204,7 +204,7 @@ describe('an upstream server', () => {
     const started = Date.now();
     await expect(here.call('up.echo')).rejects.toMatchObject({
       code: 'PROVIDER_UNAVAILABLE',
-      retryable: true,
+      retryable: false,
       details: { outcome: 'not-delivered' },
     });
     expect(Date.now() - started).toBeLessThan(200);
