@@ -17,6 +17,9 @@ const ALONE = [
   'src/runtime/runtime.test.ts',
 ];
 
+/** Tests with real clients have a command of their own. */
+const ELSEWHERE = [...configDefaults.exclude, 'test/clients/**'];
+
 export default defineConfig({
   test: {
     testTimeout: 30_000,
@@ -26,13 +29,17 @@ export default defineConfig({
     // Nodes that tests start take a free port.
     env: { PORT: '0' },
     projects: [
-      // Those with real clients have a command of their own.
+      { extends: true, test: { name: 'alone', include: ALONE, exclude: ELSEWHERE } },
+      // The others share what they import, which is most of the time that they take.
       {
         extends: true,
-        test: { name: 'alone', include: ALONE, exclude: [...configDefaults.exclude, 'test/clients/**'] },
+        test: {
+          name: 'together',
+          include: ['{src,test}/**/*.test.ts'],
+          exclude: [...ELSEWHERE, ...ALONE],
+          isolate: false,
+        },
       },
-      // The others share what they import, which is most of the time that they take.
-      { extends: true, test: { name: 'together', include: ['{src,test}/**/*.test.ts'], exclude: ALONE, isolate: false } },
     ],
     // Asked for by `--coverage`, in the run of the providers' tests.
     coverage: {

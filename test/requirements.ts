@@ -700,7 +700,7 @@ const fieldUse = section('field trials', 'T-', [
     'Names of members stay whole; a holder sees its own lease; watch shows pending offers; logs hold no token.',
   ],
   ['T-B1', 'mesh', 'up names the addresses that it serves; hints name the data folder and agents that exist.'],
-  ['T-B2', 'mesh', 'A port that was asked for and is taken is refused.'],
+  ['T-B2', 'mesh', 'up names a taken port and the one that it serves instead.'],
   ['T-B3', 'mesh', 'run prints the result; tail shows each message with its payload and refuses unknown types.'],
   ['T-B4', 'mesh', 'Keys, names of nodes and ids may be shortened wherever they are unique.'],
   ['T-B5', 'mesh', 'agents, providers, health and config check agree about an agent’s state.'],

@@ -155,7 +155,7 @@ describe('credentials of a server over HTTP', () => {
 
       const requests = server.requests;
       await change('revoke');
-      expect(await call().catch(failure)).toMatchObject({ code: 'CREDENTIAL_DENIED' });
+      expect(await call().catch(failure)).toMatchObject({ code: 'PROVIDER_CREDENTIAL_DENIED' });
       expect((await inState('failed')).reason).toContain(
         'was revoked; set another with: ecliptic credentials set web token',
       );

@@ -6,7 +6,7 @@ import type { Offer } from '../catalogue.js';
 import type { Definition, ToolDefinition } from '../definitions.js';
 import type { RequestState } from '../request-state.js';
 import { withStructuredText } from '../result-text.js';
-import { readSchema, type Shape } from '../schema.js';
+import { readSchema, type Shape, type Verdict } from '../schema.js';
 import type { Connection } from './connection.js';
 import { Dialogue } from './dialogue.js';
 
@@ -142,18 +142,26 @@ function openState(seal: RequestState, server: string, sealed: string, caller: s
 
 /** Arguments must fit the tool's input schema before the server sees them. An unreadable schema refuses nothing. */
 async function checkArguments(server: string, input: Shape, { name, arguments: args }: Ask & { kind: 'tool' }) {
-  const verdict = await Promise.resolve(input.check(args)).catch(() => undefined);
+  const verdict = await judged(input, args);
   if (!verdict || 'value' in verdict) return;
+  // MCP takes null for an argument that was left out; the server receives it as it was given.
+  const given = Object.entries(args ?? {}).filter(([, value]) => value !== null);
+  const relaxed = given.length < Object.keys(args ?? {}).length && (await judged(input, Object.fromEntries(given)));
+  if (relaxed && 'value' in relaxed) return;
   const { faults } = verdict;
   const message = `the arguments do not fit tool "${name}" of MCP server "${server}": ${faults.join('; ')}`;
   throw new EclipticError('INVALID_ARGUMENTS', message, { server, faults });
 }
 
-/** A result must be what the tool says of itself. A schema that nobody can read says nothing. */
+async function judged(shape: Shape, value: unknown): Promise<Verdict | undefined> {
+  return Promise.resolve(shape.check(value)).catch(() => undefined);
+}
+
+/** A result must fit the tool's output schema. An unreadable schema refuses nothing. */
 async function checkResult(server: string, output: Shape, result: unknown): Promise<void> {
   const { isError, structuredContent } = result as { isError?: unknown; structuredContent?: unknown };
   if (isError === true || needsInput(result)) return;
-  const verdict = await Promise.resolve(output.check(structuredContent)).catch(() => undefined);
+  const verdict = await judged(output, structuredContent);
   if (!verdict || 'value' in verdict) return;
   const { faults } = verdict;
   throw new EclipticError(
