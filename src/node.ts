@@ -196,6 +196,7 @@ export class EclipticNode {
     });
     if (this.network) {
       this.network.peers.documents = this.documents.meetings;
+      this.network.peers.expelled.add((node) => threads.forgetNode(node));
       this.#exchange = new McpExchange({ runtime, service: mcp, registry, peers: this.network.peers });
       this.network.peers.offers = this.#exchange;
     }

@@ -160,6 +160,13 @@ export class ThreadTable {
     this.find(id)?.abandon(opener);
   }
 
+  /** The agents of a removed node wait for nothing any more. */
+  forgetNode(node: string): void {
+    for (const generation of [this.#old, this.#young]) {
+      for (const thread of generation.threads) thread.abandonAll(`@${node}`);
+    }
+  }
+
   #record(thread: Thread, envelope: ValidEnvelope): void {
     const before = thread.bytes;
     const { envelopesPerThread, bytes } = this.#init;

@@ -193,6 +193,11 @@ export class Thread {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener === opener) permit.settle();
   }
 
+  /** No agent whose address ends so waits for anything any more. */
+  abandonAll(ending: string): void {
+    for (let permit = this.permit; permit; permit = permit.next) if (permit.opener.endsWith(ending)) permit.settle();
+  }
+
   /** Settles permits opened before `limit`. */
   expire(limit: number): void {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.openedAt < limit) permit.settle();

@@ -60,6 +60,20 @@ describe('a member that is switched off', () => {
 });
 
 describe('the removal of a member', () => {
+  it('gives back the share of its agents in the requests that wait for an answer [T-F1]', async () => {
+    const ann = owner.node.agent({ id: 'ann', tier: 0 });
+    ann.onRequest(() => new Promise(() => {}));
+    const bob = device.node.agent({ id: 'bob', tier: 0 });
+    const annThere = `ann@${owner.station.key}`;
+    await world.until(() => device.node.registry.entry(annThere) !== undefined);
+    const before = owner.node.threads.waiting;
+    const asked = bob.request(annThere, 1).catch(() => {});
+    await world.until(() => owner.node.threads.waiting === before + 1);
+    owner.node.network.remove(device.station.key);
+    expect(owner.node.threads.waiting).toBe(before);
+    await world.settled(asked);
+  });
+
   it('ends mail to and from it, and leaves neither addresses, cursors nor rights to answer behind [T-F1]', async () => {
     const ann = owner.node.agent({ id: 'ann', tier: 0 });
     const bob = device.node.agent({ id: 'bob', tier: 0 });
