@@ -3,11 +3,13 @@ import type { AgentCard, Part } from './types.js';
 
 /** What a card promises is what may be asked of its agent. */
 
-export function requireStreaming({ capabilities }: AgentCard): void {
+type Promises = Pick<AgentCard, 'capabilities'>;
+
+export function requireStreaming({ capabilities }: Promises): void {
   if (!capabilities.streaming) throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the agent does not stream');
 }
 
-export function requirePush({ capabilities }: AgentCard): void {
+export function requirePush({ capabilities }: Promises): void {
   if (!capabilities.pushNotifications) {
     throw new EclipticError('PUSH_NOT_SUPPORTED', 'the agent does not send push notifications');
   }

@@ -21,6 +21,8 @@ const around: CardSurroundings = {
     { name: 'frobnicate', owner: 'mars' },
   ],
   capabilities: { streaming: true },
+  inputModes: ['text/plain', 'application/json'],
+  outputModes: ['text/plain', 'application/json'],
   bearerScopes: ['a2a'],
 };
 const node = { name: 'a node', description: 'What it is for.' };

@@ -31,6 +31,9 @@ export interface CardSurroundings {
   /** The capabilities of agents that take tasks and offer no tools. */
   readonly taskCapabilities?: readonly OfferedCapability[] | undefined;
   readonly capabilities: AgentCapabilities;
+  /** Media types, as a card has them. */
+  readonly inputModes: readonly string[];
+  readonly outputModes: readonly string[];
   readonly provider?: AgentProvider | undefined;
   readonly documentationUrl?: string | undefined;
   /** The scopes that a bearer token needs; undefined where callers need no token. */
@@ -65,7 +68,6 @@ export interface CardBundle {
   readonly tools: readonly string[];
 }
 
-const MODES: readonly string[] = ['text/plain', 'application/json'];
 const BEARER = 'bearer';
 const OPEN_ID = 'openId';
 
@@ -122,8 +124,8 @@ function build(subject: CardSubject, skills: AgentCard['skills'], around: CardSu
     supportedInterfaces: interfacesAt(around.endpoints),
     version: around.version,
     capabilities: around.capabilities,
-    defaultInputModes: MODES,
-    defaultOutputModes: MODES,
+    defaultInputModes: around.inputModes,
+    defaultOutputModes: around.outputModes,
     skills,
     provider: around.provider,
     documentationUrl: around.documentationUrl,

@@ -312,6 +312,31 @@ const HttpSchema = z.strictObject({
     .describe(
       'Where A2A is served over gRPC, on loopback; needs @grpc/grpc-js and @grpc/proto-loader. Default: nowhere.',
     ),
+  a2a: z
+    .strictObject({
+      streaming: z.boolean().optional().describe('Offer streams of events. Default true.'),
+      pushNotifications: z.boolean().optional().describe('Offer webhooks. Default true.'),
+      extensions: z
+        .array(
+          z.strictObject({
+            uri: z.string().min(1).max(2_048),
+            description: z.string().max(LIMITS.textChars).optional(),
+            required: z.boolean().optional().describe('Refuse requests that do not name it.'),
+            params: z.record(z.string(), z.json()).optional(),
+          }),
+        )
+        .max(64)
+        .optional()
+        .describe('Further extensions on the cards.'),
+      inputModes: z
+        .array(z.string().regex(/^[^/\s]+\/[^/\s]+$/, 'must be a media type, such as "text/plain" or "image/*"'))
+        .min(1)
+        .max(64)
+        .optional()
+        .describe('Media types of parts that tasks may have; others are refused. Default: every type.'),
+    })
+    .optional()
+    .describe('What the cards offer to A2A clients, and requests are held to.'),
   jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider that are taken besides the node’s own.'),
 });
 

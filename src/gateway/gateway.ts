@@ -11,6 +11,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { A2AEdge } from './a2a/a2a-edge.js';
 import { GrpcBinding, type GrpcInit } from './a2a/grpc/grpc-binding.js';
+import type { A2AOfferInit } from './a2a/offer.js';
 import type { OperatorTasks } from './a2a/operator-tasks.js';
 import type { AgentAbout, Profiles } from './a2a/profiles.js';
 import type { A2ATaskDeps } from './a2a/task-handler.js';
@@ -61,6 +62,8 @@ export interface GatewayInit {
   allowPrivate?: readonly string[] | undefined;
   /** Whose JSON Web Tokens are taken besides the node's own. Default: nobody's. */
   jwt?: JwtInit | undefined;
+  /** What A2A clients are offered. Default: streams, webhooks, and parts of every media type. */
+  a2a?: A2AOfferInit | undefined;
   /** How long tasks may be without progress, or wait for their caller. */
   tasks?: TaskTimeLimits | undefined;
   /** Serve A2A over gRPC too. It needs `@grpc/grpc-js` and `@grpc/proto-loader`, and TLS where it is not on loopback. */
@@ -116,6 +119,7 @@ export class Gateway {
         allowPrivate: init.allowPrivate,
         issuer: init.jwt?.issuer,
         limits: init.tasks,
+        offer: init.a2a,
       },
     );
     const metrics = components.metrics ? [metricsRoute(components.metrics)] : [];

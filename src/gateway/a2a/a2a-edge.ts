@@ -10,10 +10,11 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Route } from '../http-edge.js';
 import { AgentChoice } from './agent-choice.js';
 import { cardRoutes } from './card-routes.js';
-import { Cards, EXTENSIONS } from './cards.js';
+import { Cards } from './cards.js';
 import { HttpBinding } from './http-binding.js';
 import { serveCards } from './instance-card.js';
 import { type BindingComponents, JsonRpcBinding } from './json-rpc-binding.js';
+import { type A2AOffer, type A2AOfferInit, offerOf } from './offer.js';
 import { Operations } from './operations.js';
 import { OperatorTasks } from './operator-tasks.js';
 import { AgentProcesses } from './process-manager.js';
@@ -46,6 +47,8 @@ export interface A2AEdgeInit {
   /** Whose JSON Web Tokens are taken. */
   issuer?: string | undefined;
   limits?: TaskTimeLimits | undefined;
+  /** What clients are offered. */
+  offer?: A2AOfferInit | undefined;
 }
 
 /** Tasks for A2A clients: every binding over one desk. */
@@ -59,14 +62,18 @@ export class A2AEdge {
   readonly #pushes: PushSender;
   readonly #connections: Connections;
   readonly #stopCards: () => void;
+  readonly #offer: A2AOffer;
   /** What `handleTaskSend` needs to give tasks to this node's agents. */
   readonly taskDeps: A2ATaskDeps;
 
-  constructor(components: A2AEdgeComponents, { baseUrl, grpcAddress, allowPrivate, issuer, limits }: A2AEdgeInit) {
+  constructor(components: A2AEdgeComponents, init: A2AEdgeInit) {
+    const { baseUrl, grpcAddress, allowPrivate, issuer, limits } = init;
     const { runtime, records } = components;
+    const offer = offerOf(init.offer);
+    this.#offer = offer;
     this.#connections = new Connections();
     this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
-    this.cards = new Cards({ ...components, issuer, grpcAddress });
+    this.cards = new Cards({ ...components, issuer, grpcAddress, offer });
     this.#stopCards = serveCards(this.cards);
     this.taskDeps = taskDeps(components);
     const choice = new AgentChoice(components);
@@ -75,12 +82,13 @@ export class A2AEdge {
       nodeKey: components.registry.nodeKey,
       limits,
       chooseAgent: (wanted) => choice.choose(wanted),
-      onTask: (live, resumed) => this.#pushes.follow(live, resumed),
+      onTask: (live, resumed) =>
+        offer.capabilities.pushNotifications ? this.#pushes.follow(live, resumed) : undefined,
     });
     this.operatorTasks = new OperatorTasks({ desk: this.desk, records });
     const extendedCard = (agent: string | undefined, viewer: Party) => this.cards.extended(agent, viewer, baseUrl());
-    const operations = new Operations({ runtime, desk: this.desk, records, pushes: this.#pushes, extendedCard });
-    this.binding = { runtime, operations, extensions: EXTENSIONS };
+    const operations = new Operations({ runtime, desk: this.desk, records, pushes: this.#pushes, extendedCard, offer });
+    this.binding = { runtime, operations, extensions: offer.capabilities.extensions };
     this.routes = [
       new JsonRpcBinding(this.binding),
       new HttpBinding(this.binding),
@@ -91,7 +99,7 @@ export class A2AEdge {
 
   /** Goes on with the tasks and webhooks of an earlier run. */
   async recover(): Promise<void> {
-    await this.#pushes.recover();
+    if (this.#offer.capabilities.pushNotifications) await this.#pushes.recover();
     await this.desk.recover();
   }
 

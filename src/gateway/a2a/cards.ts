@@ -13,10 +13,9 @@ import {
   toServedCard,
 } from '../../a2a-protocol/card.js';
 import { CardSigner } from '../../a2a-protocol/card-signature.js';
-import { EXTENSION_URIS } from '../../a2a-protocol/extensions.js';
 import type { JwkSet } from '../../a2a-protocol/jws.js';
 import type { OfferedCapability } from '../../a2a-protocol/skills.js';
-import type { AgentCard, AgentExtension } from '../../a2a-protocol/types.js';
+import type { AgentCard } from '../../a2a-protocol/types.js';
 import { SELF_DESCRIPTION } from '../../agent/staffing.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Identity } from '../../membership/identity.js';
@@ -24,6 +23,7 @@ import { VERSION } from '../../package.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import type { Scope } from '../scopes.js';
+import { type A2AOffer, DEFAULT_OFFER } from './offer.js';
 import type { Profiles } from './profiles.js';
 
 export interface CardsComponents {
@@ -34,23 +34,8 @@ export interface CardsComponents {
   /** Whose JSON Web Tokens are taken, besides the node's own tokens. */
   issuer: string | undefined;
   grpcAddress: () => string | undefined;
+  offer: A2AOffer;
 }
-
-export const EXTENSIONS: readonly AgentExtension[] = [
-  {
-    uri: EXTENSION_URIS.resume,
-    description: 'Every event has an SSE id; Last-Event-ID goes on from it without a gap.',
-  },
-  {
-    uri: EXTENSION_URIS.idempotency,
-    description:
-      'Idempotency-Key, or the message id: the same send is the same task, and another send with the same key is refused.',
-  },
-  {
-    uri: EXTENSION_URIS.delegation,
-    description: 'On whose behalf a task is done; circles and long chains are refused.',
-  },
-];
 
 /** Nobody in particular: sandboxed agents' tools are left out for it. */
 const ANYONE: Party = { address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined };
@@ -76,12 +61,17 @@ export const NODE: CardSubject = {
 };
 
 /** What every card of a node at that address says. */
-export function surroundingsAt(baseUrl: string, tenant?: string, grpc?: string): CardSurroundings {
+export function surroundingsAt(
+  baseUrl: string,
+  tenant?: string,
+  grpc?: string,
+  offer: A2AOffer = DEFAULT_OFFER,
+): CardSurroundings {
   return {
     version: VERSION,
     endpoints: { jsonRpc: `${baseUrl}/a2a/rpc`, httpJson: `${baseUrl}/a2a/v1`, grpc, tenant },
     tools: [],
-    capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: EXTENSIONS },
+    ...offer,
     bearerScopes: ['tasks' satisfies Scope],
   };
 }
@@ -150,7 +140,7 @@ export class Cards {
   }
 
   #surroundings(baseUrl: string, viewer: Party, tenant?: string): CardSurroundings {
-    const { registry, mcp, grpcAddress } = this.#components;
+    const { registry, mcp, grpcAddress, offer } = this.#components;
     const offered = mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
     const tools = offered.flatMap(({ owner, definition: { name, description } }) => {
       const card = registry.entry(owner)?.card;
@@ -159,7 +149,7 @@ export class Cards {
       return [{ owner, name, description, takesTasks: card === undefined || !vacancyFor(card, 'task') }];
     });
     return {
-      ...surroundingsAt(baseUrl, tenant, grpcAddress()),
+      ...surroundingsAt(baseUrl, tenant, grpcAddress(), offer),
       tools,
       taskCapabilities: this.#taskCapabilities(viewer, new Set(tools.map(({ owner }) => owner))),
       issuer: this.#components.issuer,

@@ -1,5 +1,10 @@
 import type { Party } from '../../a2a/policy.js';
-import { requireOutputModes } from '../../a2a-protocol/capability-gate.js';
+import {
+  requireInputModes,
+  requireOutputModes,
+  requirePush,
+  requireStreaming,
+} from '../../a2a-protocol/capability-gate.js';
 import type { DelegationChain } from '../../a2a-protocol/delegation.js';
 import type { Method } from '../../a2a-protocol/methods.js';
 import { withJsonNames } from '../../a2a-protocol/proto-names.js';
@@ -20,6 +25,7 @@ import type { AgentCard, SendMessageRequest, TaskPushNotificationConfig } from '
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { EventStream } from './event-stream.js';
+import type { A2AOffer } from './offer.js';
 import type { PushSender } from './push-sender.js';
 import type { TaskDesk } from './task-desk.js';
 import type { TaskRecords } from './task-records.js';
@@ -45,10 +51,18 @@ export interface OperationsComponents {
   pushes: PushSender;
   /** The card of the node or of one agent, as one who has proven who it is may see it. */
   extendedCard: (agent: string | undefined, viewer: Party) => AgentCard;
+  /** What the cards promise. */
+  offer: A2AOffer;
 }
 
-const OUTPUT_MODES = ['text/plain', 'application/json'];
 const MAX_PUSH_CONFIGS = 32;
+const STREAMING: ReadonlySet<Method> = new Set(['SendStreamingMessage', 'SubscribeToTask']);
+const PUSH: ReadonlySet<Method> = new Set([
+  'CreateTaskPushNotificationConfig',
+  'GetTaskPushNotificationConfig',
+  'ListTaskPushNotificationConfigs',
+  'DeleteTaskPushNotificationConfig',
+]);
 
 /** The operations of A2A 1.0, apart from any binding: parameters in, result or stream out. */
 export class Operations {
@@ -59,7 +73,9 @@ export class Operations {
   }
 
   async perform(method: Method, asked: unknown, terms: RequestTerms): Promise<Outcome> {
-    const { desk } = this.#components;
+    const { desk, offer } = this.#components;
+    if (STREAMING.has(method)) requireStreaming(offer);
+    if (PUSH.has(method)) requirePush(offer);
     const params = withJsonNames(asked);
     const { address: owner } = terms.principal;
     switch (method) {
@@ -120,11 +136,13 @@ export class Operations {
   }
 
   async #give(request: SendMessageRequest, terms: RequestTerms): Promise<Sent> {
-    const { desk, pushes } = this.#components;
+    const { desk, pushes, offer } = this.#components;
     const { principal, key, chain } = terms;
     const { configuration, tenant } = request;
-    requireOutputModes(configuration?.acceptedOutputModes, OUTPUT_MODES);
+    requireInputModes(request.message.parts, offer.inputModes);
+    requireOutputModes(configuration?.acceptedOutputModes, offer.outputModes);
     const push = configuration?.taskPushNotificationConfig;
+    if (push) requirePush(offer);
     // A webhook that will not be called is refused before anything begins, and one that will misses nothing.
     if (push) await pushes.check(push.url);
     const prepare = push && ((taskId: string) => this.#addPush({ ...push, taskId }).then(() => {}));
