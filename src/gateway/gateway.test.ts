@@ -298,6 +298,27 @@ describe('a request', () => {
 });
 
 describe.each(ERAS)('a client of the %s era', (era) => {
+  it('gets no structured data that would hide a tool’s words from its model, unless a schema promises it [T-A1]', async () => {
+    const { gateway, mars } = await start();
+    const weighed = { content: [{ type: 'text', text: 'Weighed.' }], structuredContent: { kg: 12.5 } };
+    const schema = { type: 'object', properties: { kg: { type: 'number' } } };
+    mars.tool('plain', {}, () => weighed);
+    mars.tool('promised', { outputSchema: schema }, () => weighed);
+    mars.tool('failed', { outputSchema: schema }, () => ({ ...weighed, isError: true }));
+    mars.tool('data', {}, () => ({ kg: 12.5 }));
+    const client = await connect(gateway, era);
+    const words = [{ type: 'text', text: 'Weighed.' }];
+    const data = { type: 'text', text: '{"kg":12.5}' };
+    const call = async (name: string) => {
+      const { content, structuredContent } = await client.callTool({ name: `mars__${name}`, arguments: {} });
+      return { content, structuredContent };
+    };
+    expect(await call('plain')).toEqual({ content: [...words, data] });
+    expect(await call('promised')).toEqual({ content: [...words, data], structuredContent: { kg: 12.5 } });
+    expect(await call('failed')).toEqual({ content: [...words, data] });
+    expect(await call('data')).toEqual({ content: [data], structuredContent: { kg: 12.5 } });
+  });
+
   it('lists, calls, reads and fills in, with the SDK’s own client [MC7 R5.2 R5.3 R6.2 R6.5]', async () => {
     const { gateway, mars } = await start();
     offerSome(mars);

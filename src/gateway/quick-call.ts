@@ -3,6 +3,7 @@ import { isWanted, needsInput } from '../mcp/call.js';
 import type { ToolDefinition } from '../mcp/definitions.js';
 import { callFailure, failureData, protocolCode } from '../mcp/failure.js';
 import { contradiction, HEADER_MISMATCH, headerValue, type Mismatch, mismatchMessage } from '../mcp/param-headers.js';
+import { withWordsSeen } from '../mcp/result-text.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
 import { type EclipticError, toEclipticError } from '../runtime/errors.js';
@@ -67,7 +68,8 @@ export async function serveQuickly(init: QuickCallInit, exchange: Exchange, body
         if (isWanted(entry.level, level)) answer.notify('notifications/message', { ...entry });
       },
     });
-    answer.result(needsInput(result) ? result : { ...(result as object), resultType: 'complete' });
+    const seen = () => withWordsSeen(result as object, entry.definition as ToolDefinition);
+    answer.result(needsInput(result) ? result : { ...seen(), resultType: 'complete' });
   } catch (error) {
     const failure = toEclipticError(error, 'HANDLER_FAILED');
     if (protocolCode(failure) === undefined) answer.result({ ...callFailure(failure), resultType: 'complete' });

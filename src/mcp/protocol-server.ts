@@ -14,6 +14,7 @@ import type { ToolDefinition } from './definitions.js';
 import { callFailure, errorCode, failureData, protocolCode } from './failure.js';
 import { pageOf } from './pages.js';
 import { contradiction, HEADER_MISMATCH, mismatchMessage } from './param-headers.js';
+import { withWordsSeen } from './result-text.js';
 import type { CallOptions, McpService } from './service.js';
 import { shownPrompt, shownResource, shownTemplate, shownTool } from './shown.js';
 import type { NameStyle } from './wire-names.js';
@@ -107,11 +108,9 @@ export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server
         request && contradiction(entry.definition as ToolDefinition, args, (header) => request.headers.get(header));
       if (contrary) throw new sdk.ProtocolError(HEADER_MISMATCH, mismatchMessage(contrary), { mismatch: contrary });
       try {
-        return (await service.call(
-          entry,
-          { kind: 'tool', name: entry.key, arguments: args },
-          options(ctx),
-        )) as CallToolResult;
+        const ask = { kind: 'tool', name: entry.key, arguments: args } as const;
+        const result = (await service.call(entry, ask, options(ctx))) as CallToolResult;
+        return withWordsSeen(result, entry.definition as ToolDefinition);
       } catch (error) {
         const failure = toEclipticError(error, 'HANDLER_FAILED');
         if (protocolCode(failure) !== undefined) throw failure;

@@ -17,15 +17,27 @@ export function withStructuredText<T extends object>(result: T): T {
   return { ...result, content: [...content, { type: 'text', text: json }] };
 }
 
-/**
- * A result that is content alone, and marked as an error in words: other clients show their model the structured data
- * alone, and some show no mark of an error.
- */
+/** A result whose words every client's model sees, and marked as an error in words: some clients show no other mark. */
 export function asContent<T extends object>(result: T): T {
-  const { structuredContent: _, ...rest } = withStructuredText(result) as T & Partial<Result>;
+  const seen = withWordsSeen(result, {});
+  const { structuredContent: _, ...rest } = seen as T & Partial<Result>;
   const { content, isError } = rest as Partial<Result>;
-  if (isError !== true || !Array.isArray(content) || content.some(saysError)) return rest as T;
-  return { ...rest, content: [{ type: 'text', text: FAILED }, ...content] } as T;
+  if (isError !== true || !Array.isArray(content)) return seen;
+  return (content.some(saysError) ? rest : { ...rest, content: [{ type: 'text', text: FAILED }, ...content] }) as T;
+}
+
+/**
+ * A tool's result for an MCP client. Several clients show their model the structured data alone where there is some, so
+ * it is left out where the content says more, unless the tool's schema promises it. An error promises none.
+ */
+export function withWordsSeen<T extends object>(result: T, { outputSchema }: { outputSchema?: unknown }): T {
+  const { content, structuredContent, isError } = result as Partial<Result>;
+  if (structuredContent === undefined || !Array.isArray(content)) return result;
+  if (outputSchema !== undefined && isError !== true) return result;
+  // The data stands in the content too: where that is one block of JSON, it says nothing more.
+  if (content.length === 1 && isJson(content[0])) return result;
+  const { structuredContent: _, ...rest } = withStructuredText(result) as T & Partial<Result>;
+  return rest as T;
 }
 
 const FAILED = 'Error HANDLER_FAILED: the tool reports that it failed';
@@ -38,12 +50,16 @@ function saysJson(block: { type: string; text?: unknown }, json: string): boolea
   if (block.type !== 'text' || typeof block.text !== 'string') return false;
   if (block.text === json) return true;
   // Written with other white space; a text that is much longer says something else.
-  if (block.text.length < json.length || !/^\s*[[{]/.test(block.text)) return false;
+  if (block.text.length < json.length || !isJson(block)) return false;
   try {
     return JSON.stringify(JSON.parse(block.text)) === json;
   } catch {
     return false;
   }
+}
+
+function isJson({ type, text }: { type: string; text?: unknown }): boolean {
+  return type === 'text' && typeof text === 'string' && /^\s*[[{]/.test(text);
 }
 
 /** Everything in a result that can be said in words. */
