@@ -11,8 +11,6 @@ import { durationOrMs } from './payload.js';
 import { REMOTE_HELP, REMOTE_OPTIONS, reachOf, tokenOf } from './remote-target.js';
 import { progressText, stateText } from './task-text.js';
 
-const INVOKE_MS = 3_600_000;
-
 export const command: Command = {
   summary: 'give a remote agent a task, and print its answer as it comes',
   usage: 'invoke URL TEXT [--skill S] [--task ID] [--token T] [--timeout 1h] [--no-stream] [--allow-private]',
@@ -26,7 +24,7 @@ export const command: Command = {
   optionHelp: [
     ['--skill S', 'the skill that is wanted, as the card names it'],
     ['--task ID', 'go on with a task that waits for an answer'],
-    ['--timeout T', 'how long it may take, then it is canceled (default: 1h)'],
+    ['--timeout T', 'how long it may take, then it is canceled (default: until an hour without news)'],
     ['--no-stream', 'wait for the whole answer'],
     ...REMOTE_HELP,
   ],
@@ -37,7 +35,7 @@ export const command: Command = {
   ],
   async run({ values, words, env, output }) {
     const [url, message] = words as [string, string];
-    const timeoutMs = durationOrMs(values, 'timeout') ?? INVOKE_MS;
+    const timeoutMs = durationOrMs(values, 'timeout');
     const [skill, taskId] = [values.skill, values.task] as (string | undefined)[];
     const runtime = systemRuntime();
     // Timers alone would let the process end in the middle of it.

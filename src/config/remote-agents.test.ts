@@ -16,7 +16,7 @@ describe('remote agents in the configuration', () => {
           headers: { 'x-key': '7' },
         },
       ],
-      timeoutMs: 3_600_000,
+      timeoutMs: undefined,
       failoverEnabled: true,
       concurrencyLimit: 10,
       healthCheckIntervalMs: undefined,

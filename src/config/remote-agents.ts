@@ -1,14 +1,13 @@
 import type { RemoteAgentsSettings } from '../providers/a2a-agent.js';
 import type { RemoteAgentsConfig } from './schema.js';
 
-/** How long one task may take, and how many at a time, where the configuration does not say. */
-const TIMEOUT_MS = 3_600_000;
+/** How many tasks at a time, where the configuration does not say. */
 const CONCURRENCY = 10;
 
 /** The remote agents behind one agent's name, with every default filled in. */
 export function readRemoteAgents(config: RemoteAgentsConfig): RemoteAgentsSettings {
   const said = Array.isArray(config) ? { endpoints: config } : config;
-  const { endpoints = [], catalogues = [], mesh, timeoutMs = TIMEOUT_MS, failover = true } = said;
+  const { endpoints = [], catalogues = [], mesh, timeoutMs, failover = true } = said;
   return {
     endpoints: endpoints.map((one, index) => {
       const { url, id = url, priority = index, capabilities = [], headers = {} } = toEndpoint(one);

@@ -95,7 +95,9 @@ const RemoteAgentsSchema = z.union(
         .array(z.string().min(1))
         .optional()
         .describe('Capabilities: agents of other nodes of the mesh that have all of them are used too.'),
-      timeoutMs: positive.optional().describe('How long one task may take. Default 3,600,000.'),
+      timeoutMs: positive
+        .optional()
+        .describe('How long one task may take in all. Default: as long as there is news of it within an hour.'),
       failover: z.boolean().optional().describe('Go to the next while one is down. Default true.'),
       concurrency: z.int().min(1).max(100).optional().describe('Tasks at a time. Default 10.'),
       healthMs: z.int().min(5_000).optional().describe('Between two checks of their health. Default 30,000.'),

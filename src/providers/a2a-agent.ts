@@ -35,7 +35,7 @@ export interface RemoteAgentsSettings {
   readonly catalogues: readonly string[];
   /** Capabilities of agents of other nodes that are used too. */
   readonly mesh?: readonly string[] | undefined;
-  readonly timeoutMs: number;
+  readonly timeoutMs?: number | undefined;
   readonly failoverEnabled: boolean;
   readonly concurrencyLimit: number;
   readonly healthCheckIntervalMs?: number | undefined;

@@ -21,7 +21,8 @@ export interface DelegationTerms extends ExecuteTerms {
   /** Who hands it on, as delegation chains name it. */
   readonly self: string | undefined;
   readonly signal: AbortSignal;
-  readonly timeoutMs: number;
+  /** For all of it; without one, it ends after an hour without news. */
+  readonly timeoutMs: number | undefined;
 }
 
 /** A way to one remote agent. */

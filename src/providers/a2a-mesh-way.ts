@@ -19,6 +19,9 @@ export interface MeshWayComponents {
   look: (address: string) => readonly string[] | undefined;
 }
 
+/** Without a word from the agent, where nobody says how long its work may take. */
+const SILENCE_MS = 3_600_000;
+
 /** An agent of another node of this mesh, asked as any agent asks another. */
 export class MeshWay implements EndpointWay {
   readonly #components: MeshWayComponents;
@@ -42,13 +45,19 @@ export class MeshWay implements EndpointWay {
     await this.probe();
     const { agent, runtime } = this.#components;
     const id = runtime.id();
-    const limits = new CallLimits(runtime, terms, terms.timeoutMs);
+    const limits = new CallLimits(runtime, terms, { silenceMs: SILENCE_MS });
+    const onUpdate: DelegationTerms['onUpdate'] = (update) => {
+      limits.heard();
+      terms.onUpdate?.(update);
+    };
     // The stream's end reaches an agent when it next says something; this, at once.
     limits.signal.addEventListener('abort', () => {
       void agent.send(this.#address, { [TASK]: { id, cancel: true } }, { thread: id }).catch(() => {});
     });
     try {
-      return await limits.during(this.#work(id, delegation, correlationId, { ...terms, signal: limits.signal }));
+      return await limits.during(
+        this.#work(id, delegation, correlationId, { ...terms, onUpdate, signal: limits.signal }),
+      );
     } finally {
       limits.release();
     }

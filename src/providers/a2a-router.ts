@@ -172,7 +172,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     route: Route,
     delegation: A2ADelegation,
     correlationId: string,
-    timeoutMs: number,
+    timeoutMs: number | undefined,
     terms: ExecuteTerms,
   ): Promise<unknown> {
     const flight = new AbortController();

@@ -13,8 +13,8 @@ export interface A2AEndpoint {
 
 export interface A2AConfig {
   readonly endpoints: readonly A2AEndpoint[];
-  /** How long one delegation may take. */
-  readonly timeoutMs: number;
+  /** How long one delegation may take in all. Default: as long as there is news of it within an hour. */
+  readonly timeoutMs?: number | undefined;
   /** Does the next call go elsewhere while an endpoint is down? One in flight never does. */
   readonly failoverEnabled: boolean;
 }
@@ -56,7 +56,7 @@ const ConfigSchema = z.object({
     .array(EndpointSchema)
     .max(MAX_ENDPOINTS)
     .refine((list) => new Set(list.map(({ id }) => id)).size === list.length, 'two endpoints have the same id'),
-  timeoutMs: z.number().positive(),
+  timeoutMs: z.number().positive().optional(),
   failoverEnabled: z.boolean(),
 });
 

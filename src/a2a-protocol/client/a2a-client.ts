@@ -51,9 +51,10 @@ import { isSend, type StreamedEvent, type Terms, type Transport } from './transp
 
 /** For calls that the agent has no need to think about. */
 const QUICK_MS = 30_000;
-/** For a message that is waited for. */
+/** Without news of the task, for a message that is waited for. */
 const SEND_MS = 300_000;
-const STREAM_MS = 3_600_000;
+/** The same for a task that is followed. */
+const FOLLOW_SILENCE_MS = 3_600_000;
 /** For telling an agent that its work is not wanted any more. */
 const CANCEL_MS = 5_000;
 /** Attempts at one request, where it may be repeated. */
@@ -178,7 +179,7 @@ export class A2AClient {
   async send(outgoing: Outgoing, options: CallOptions = {}): Promise<SendMessageResponse> {
     const request = this.#sendRequest(outgoing);
     const wait = request.configuration?.returnImmediately !== true;
-    const limits = new CallLimits(this.#runtime, options, wait ? SEND_MS : QUICK_MS);
+    const limits = new CallLimits(this.#runtime, options, wait ? { silenceMs: SEND_MS } : QUICK_MS);
     const follower = this.#follower(limits, 'new');
     const stop = this.#cancelOnEnd(limits, follower, request);
     try {
@@ -201,7 +202,7 @@ export class A2AClient {
    */
   async *stream(outgoing: Outgoing, options: CallOptions = {}): AsyncGenerator<StreamResponse> {
     const request = this.#sendRequest(outgoing);
-    const limits = new CallLimits(this.#runtime, options, STREAM_MS);
+    const limits = new CallLimits(this.#runtime, options, { silenceMs: FOLLOW_SILENCE_MS });
     const follower = this.#follower(limits, outgoing.taskId === undefined ? 'new' : 'answering');
     const stop = this.#cancelOnEnd(limits, follower, request);
     try {
@@ -216,7 +217,7 @@ export class A2AClient {
 
   /** What happens to a task from now on, beginning with the task as it is, or after an event whose id is known. */
   async *subscribe(id: string, options: CallOptions & { after?: string } = {}): AsyncGenerator<StreamResponse> {
-    const limits = new CallLimits(this.#runtime, options, STREAM_MS);
+    const limits = new CallLimits(this.#runtime, options, { silenceMs: FOLLOW_SILENCE_MS });
     try {
       yield* this.#follower(limits, 'nobody').followId(id, options.after);
     } finally {

@@ -2,7 +2,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 
 export interface CallOptions {
-  /** For all of it, however many requests it takes. */
+  /** For all of it, however many requests it takes. Without one, calls that follow a task end after silence alone. */
   timeoutMs?: number | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -12,18 +12,17 @@ export class CallLimits {
   readonly #runtime: Runtime;
   readonly #controller = new AbortController();
   readonly #caller: AbortSignal | undefined;
-  readonly #timer: Timer | undefined;
+  #timer: Timer | undefined;
+  #heardAt: number;
   #reason: EclipticError | undefined;
 
-  constructor(runtime: Runtime, { signal, timeoutMs }: CallOptions, usualMs: number) {
-    const ms = timeoutMs ?? usualMs;
+  /** Without a time of the caller's own: `usual` for all of it, or that much silence. */
+  constructor(runtime: Runtime, { signal, timeoutMs }: CallOptions, usual: number | { readonly silenceMs: number }) {
     this.#runtime = runtime;
     this.#caller = signal;
-    if (ms !== Number.POSITIVE_INFINITY) {
-      this.#timer = runtime.setTimer(() => {
-        this.#end(new EclipticError('REQUEST_TIMEOUT', `Timed out after ${ms}ms`, { timeoutMs: ms }));
-      }, ms);
-    }
+    this.#heardAt = runtime.stopwatch();
+    if (timeoutMs === undefined && typeof usual !== 'number') this.#endAfterSilence(usual.silenceMs, usual.silenceMs);
+    else this.#endAfter(timeoutMs ?? (usual as number));
     if (signal?.aborted) this.#cancel();
     else signal?.addEventListener('abort', this.#cancel, { once: true });
   }
@@ -75,10 +74,30 @@ export class CallLimits {
     });
   }
 
+  /** There is news of the task: its silence begins again. */
+  heard(): void {
+    this.#heardAt = this.#runtime.stopwatch();
+  }
+
   /** The call is over: nothing ends it any more. */
   release(): void {
     this.#timer?.cancel();
     this.#caller?.removeEventListener('abort', this.#cancel);
+  }
+
+  #endAfter(ms: number): void {
+    if (ms === Number.POSITIVE_INFINITY) return;
+    this.#timer = this.#runtime.setTimer(() => {
+      this.#end(new EclipticError('REQUEST_TIMEOUT', `Timed out after ${ms}ms`, { timeoutMs: ms }));
+    }, ms);
+  }
+
+  #endAfterSilence(silenceMs: number, leftMs: number): void {
+    this.#timer = this.#runtime.setTimer(() => {
+      const left = this.#heardAt + silenceMs - this.#runtime.stopwatch();
+      if (left > 0) return this.#endAfterSilence(silenceMs, left);
+      this.#end(new EclipticError('REQUEST_TIMEOUT', `Timed out after ${silenceMs}ms without news`, { silenceMs }));
+    }, leftMs);
   }
 
   readonly #cancel = () => this.#end(new EclipticError('CANCELLED', 'the caller cancelled the call'));

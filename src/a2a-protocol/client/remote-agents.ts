@@ -78,19 +78,22 @@ export async function invokeRemoteAgent(
   options: InvokeOptions = {},
 ): Promise<RemoteInvocationResult> {
   const runtime = options.runtime ?? ours;
-  const { timeoutMs = SIMPLE_TIMEOUT.usual, skill, signal, agent, chain } = options;
+  const { timeoutMs, skill, signal, agent, chain } = options;
   const { token: bearer, headers, allowPrivate = ownMachine(baseUrl), ca, resolve } = options;
   const credentials = { bearer, headers };
   const init: A2AClientInit = { url: baseUrl, credentials, agent, chain, allowPrivate, ca, resolve };
   const view = new TaskView();
-  const limits = new CallLimits(runtime, { timeoutMs, signal }, timeoutMs);
+  const limits = new CallLimits(runtime, { timeoutMs, signal }, { silenceMs: SIMPLE_TIMEOUT.usual });
   let client: A2AClient | undefined;
   try {
     client = await connect(runtime, sourceOf(options), init, limits.signal);
     // The simple routes take the time as a parameter; the protocol has none for it.
-    const metadata = client.chosen.binding === 'simple' ? { timeoutMs } : undefined;
+    const metadata = client.chosen.binding === 'simple' ? { timeoutMs: timeoutMs ?? SIMPLE_TIMEOUT.usual } : undefined;
     const call = { timeoutMs: Number.POSITIVE_INFINITY, signal: limits.signal };
-    for await (const event of client.stream({ message, skill, metadata }, call)) view.add(event);
+    for await (const event of client.stream({ message, skill, metadata }, call)) {
+      view.add(event);
+      limits.heard();
+    }
     return resultOf(view);
   } catch (error) {
     return failure(limits.reason ?? error, view);

@@ -7,17 +7,19 @@ import { TaskFollower } from './task-follower.js';
 import type { StreamedEvent, Transport } from './transport.js';
 
 const working: Task = { id: 't1', contextId: 'c1', status: { state: 'TASK_STATE_WORKING' } };
+const SILENCE_MS = 300_000;
 const gone = () => new EclipticError('FETCH_FAILED', 'connect ECONNREFUSED', { sent: false });
 
 /** Follows a task of an agent that answers once and then does what `after` says. */
-function follow(after: () => Promise<unknown>, streams: boolean) {
+function follow(after: (ms: number) => Promise<unknown>, streams: boolean, timeoutMs?: number) {
   const runtime = new SimulatedRuntime();
-  const limits = new CallLimits(runtime, {}, 300_000);
+  const began = runtime.stopwatch();
+  const limits = new CallLimits(runtime, { timeoutMs }, { silenceMs: SILENCE_MS });
   const transport: Transport = {
     offers: () => true,
-    call: after,
+    call: () => after(runtime.stopwatch() - began),
     async *stream(): AsyncGenerator<StreamedEvent> {
-      yield { event: { task: (await after()) as Task }, id: '' };
+      yield { event: { task: (await after(runtime.stopwatch() - began)) as Task }, id: '' };
     },
   };
   async function* first(): AsyncGenerator<StreamedEvent> {
@@ -63,5 +65,32 @@ describe('a task of a remote agent', () => {
     await runtime.advance(60_000);
     expect(await outcome).toBe('over');
     expect(states).toEqual(['TASK_STATE_WORKING', 'TASK_STATE_COMPLETED']);
+  });
+
+  /** Says something new every four minutes, and is done after an hour. */
+  const slowly = async (ms: number): Promise<Task> => {
+    const parts = [{ text: `step ${Math.floor(ms / 240_000)}` }];
+    const message = { messageId: parts[0]!.text, role: 'ROLE_AGENT' as const, parts };
+    return { ...working, status: { state: ms < 3_600_000 ? 'TASK_STATE_WORKING' : 'TASK_STATE_COMPLETED', message } };
+  };
+
+  it('is waited for as long as there is news of it, and no longer than its caller says [T-D5]', async () => {
+    const [unlimited, limited] = [follow(slowly, false), follow(slowly, false, 600_000)];
+    await unlimited.runtime.advance(3_700_000);
+    expect(await unlimited.outcome).toBe('over');
+    await limited.runtime.advance(600_000);
+    expect(await limited.outcome).toMatchObject({ code: 'REQUEST_TIMEOUT', details: { timeoutMs: 600_000 } });
+  });
+
+  it('ends when its agent says nothing new for too long, though it answers [T-D5]', async () => {
+    const { runtime, outcome } = follow(async () => working, false);
+    let ended: unknown;
+    void outcome.then((result) => {
+      ended = result;
+    });
+    await runtime.advance(SILENCE_MS - 1_000);
+    expect(ended).toBeUndefined();
+    await runtime.advance(2_000);
+    expect(ended).toMatchObject({ code: 'REQUEST_TIMEOUT', details: { silenceMs: SILENCE_MS } });
   });
 });

@@ -63,8 +63,10 @@ export class TaskFollower {
           this.#check(event);
           if (id !== '') this.#lastEventId = id;
           const isFirst = !told;
-          if (this.view.add(event)) resumes = 0;
-          else if (told) continue;
+          if (this.view.add(event)) {
+            resumes = 0;
+            this.#init.terms.limits.heard();
+          } else if (told) continue;
           told = true;
           yield event;
           if (this.over || (this.#isTurnOver && !(isFirst && this.#init.asker === 'answering'))) return;
