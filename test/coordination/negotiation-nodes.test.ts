@@ -87,7 +87,6 @@ describe('a negotiation between two nodes', () => {
 describe('a durable negotiation, kept in SQLite', () => {
   it('outlives a restart of either side, at each of its stages, and both agree', { timeout: 120_000 }, async () => {
     const world = new Pair();
-    await world.start();
     let runs = 0;
     const resumed: boolean[] = [];
     let finish = false;
@@ -100,7 +99,7 @@ describe('a durable negotiation, kept in SQLite', () => {
         if (finish) await engagement.complete('built');
       });
     };
-    world.setUp();
+    await world.start();
     const first = world.asker.propose({
       to: `worker@${world.there!.key}`,
       taskDescription: 'x',
@@ -142,12 +141,11 @@ describe('a durable negotiation, kept in SQLite', () => {
 
   it('times out while its proposer is away, and the addressee hears of that', { timeout: 60_000 }, async () => {
     const world = new Pair();
-    await world.start();
     const received: ReceivedProposal[] = [];
     world.setUp = () => {
       world.there!.agentById('worker').onProposal((proposal) => void received.push(proposal));
     };
-    world.setUp();
+    await world.start();
     const to = `worker@${world.there!.key}`;
     const runtime = systemRuntime();
     const madeAt = runtime.now();
