@@ -339,8 +339,9 @@ export class Negotiator implements TaskNegotiator, Desk {
   #addressOf(to: string, justification: string | undefined): string {
     const { registry, router } = this.#components;
     const known = registry.entry(to) ?? this.#candidate(to);
-    // Another node decides about its own agents: a card from there may be older than the handler.
-    const vacancy = known && known.node === undefined ? vacancyFor(known.card, 'proposal') : undefined;
+    // An author may have attached a handler since another node's card was sent; only its owner staffs a role.
+    const current = known && (known.node === undefined || known.card.status?.fix !== undefined);
+    const vacancy = current ? vacancyFor(known.card, 'proposal') : undefined;
     // One that policy hides from the proposer is refused by the router, and by that reason alone.
     if (vacancy && known && router.explain(this.agentId, known.address, 'task-proposal', justification).allowed) {
       throw new EclipticError(vacancy.code, vacancy.reason, { agentId: known.address });
