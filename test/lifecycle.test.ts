@@ -45,6 +45,8 @@ afterEach(async () => {
 
 /** What a node's data folder holds while it does not run. */
 const KEPT = ['node.key', 'owner.token', 'store.db', 'store.lock', 'store.mark'];
+/** The same once its owner has stopped it. */
+const KEPT_STOPPED = [...KEPT, 'stopped-at'].sort();
 
 describe('a host', () => {
   it('closes a key that others can read, and says so and that the store’s mark is missing [T-F14]', async () => {
@@ -99,7 +101,7 @@ describe('a host', () => {
     const client = await ControlClient.connect(host.control);
     expect(await client.call('down')).toBeNull();
     await Promise.all([host.stopped, client.closed]);
-    expect(readdirSync(data)).toEqual([...KEPT, 'stopped-at'].sort());
+    expect(readdirSync(data)).toEqual(KEPT_STOPPED);
   });
 
   it('rejects what still hangs at the drain’s deadline with NODE_STOPPED, and ends', async () => {
@@ -192,7 +194,7 @@ describe('a killed node', () => {
     const last = await up();
     last.child.kill('SIGTERM');
     expect(await once(last.child, 'exit')).toEqual([0, null]);
-    expect(readdirSync(data)).toEqual(KEPT);
+    expect(readdirSync(data)).toEqual(KEPT_STOPPED);
   });
 
   it('does not stand in the way of the next when it had only just begun', { timeout: 60_000 }, async () => {

@@ -204,7 +204,7 @@ describe('an upstream server', () => {
     const started = Date.now();
     await expect(here.call('up.echo')).rejects.toMatchObject({
       code: 'PROVIDER_UNAVAILABLE',
-      retryable: false,
+      retryable: true,
       details: { outcome: 'not-delivered' },
     });
     expect(Date.now() - started).toBeLessThan(200);
