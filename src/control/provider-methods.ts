@@ -51,9 +51,7 @@ export function staffingFindings(cards: readonly AgentCard[], providers: Provide
   const unstaffed = cards.filter(({ status }) => status?.state === 'unstaffed').length;
   return [
     ...unwell.map(({ id, status }): Finding => ({ level: 'problem', text: `agent "${id}": ${status!.reason}` })),
-    ...(unstaffed === 0
-      ? []
-      : [{ level: 'ok', text: `${unstaffed} agents are unstaffed: they refuse requests and tasks` } as const]),
+    ...(unstaffed === 0 ? [] : [{ level: 'ok', text: unstaffedText(unstaffed) } as const]),
   ];
 }
 
@@ -69,4 +67,9 @@ export function providerFindings(providers: ProviderRegistry): Finding[] {
       };
     return { level: 'problem', text: `${provider} is ${state}${message === null ? '' : `: ${message}`}` };
   });
+}
+
+function unstaffedText(count: number): string {
+  if (count === 1) return '1 agent is unstaffed: it refuses requests and tasks';
+  return `${count} agents are unstaffed: they refuse requests and tasks`;
 }

@@ -238,7 +238,7 @@ describe('of a mesh of three', () => {
         node: alone.key,
         pid: alone.pid,
         healthy: true,
-        findings: [{ level: 'ok' }],
+        findings: [{ level: 'ok' }, { level: 'ok', text: '1 agent is unstaffed: it refuses requests and tasks' }],
       });
     });
 
