@@ -955,6 +955,11 @@ class Simulation {
       this.violation(`a false accusation: ${about}`);
       return;
     }
+    // To a sandboxed sender, an agent that its node does not know at the moment looks like one that is hidden.
+    if (code === 'SANDBOX_VIOLATION' && from.sandbox !== undefined && !life.node.registry.getById(recipient!)) {
+      this.count('refused as if hidden');
+      return;
+    }
     const answers = messageType === 'response' || this.#asked.get(event.correlationId ?? '') === from.id;
     const wayBack = this.#withinSandbox(to, from) ? undefined : 'no way back';
     const why = this.#forbids(from, from.tier, to, to.tier) ?? wayBack;

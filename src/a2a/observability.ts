@@ -101,7 +101,8 @@ export class A2AObservability {
   subscribeWithPayload(listener: (event: A2ALogEvent, payload?: unknown) => void): () => void {
     return this.#stream.subscribe((event, record) => {
       const whole = record instanceof RoutingRecord && event.type === 'routing-decision';
-      listener(event, whole ? record.payload : undefined);
+      // Returned, so that a rejection is reported like a throw.
+      return listener(event, whole ? record.payload : undefined);
     });
   }
 

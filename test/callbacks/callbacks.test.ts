@@ -11,6 +11,8 @@ const PROGRAM = fileURLToPath(new URL('failing-callbacks.ts', import.meta.url));
 const SAME: Readonly<Record<string, string>> = {
   'ACPClientAdapter.onCrash': 'CommandAdapter.onCrash',
   'ACPClientAdapter.onReady': 'CommandAdapter.onReady',
+  'MCPBridgeAdapter.onCrash': 'CommandAdapter.onCrash',
+  'MCPBridgeAdapter.onReady': 'CommandAdapter.onReady',
   'ProviderAdapter.onCrash': 'CommandAdapter.onCrash',
   'ProviderAdapter.onReady': 'CommandAdapter.onReady',
   'Coordinator.onEscalation': 'SwarmCoordinator.onEscalation',
@@ -35,6 +37,10 @@ const NONE: ReadonlySet<string> = new Set([
   'MemberMail.onRead',
   'MemberTasks.onHeard',
   'MemberTasks.onOffer',
+  // Awaited by `Lanes.reopen`, which rejects with its failure.
+  'Lanes.onReopen',
+  // Heard by the adapter and the catalogue of the node itself.
+  'Upstream.watch',
   // Gives an iterator.
   'OperatorTasks.follow',
   // A table of the store.

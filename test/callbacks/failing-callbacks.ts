@@ -116,6 +116,7 @@ const scenarios: Record<string, () => unknown> = {
     const stop = [
       node.observability.subscribe(bad('A2AObservability.subscribe')),
       node.observability.subscribeToUnusual(bad('A2AObservability.subscribeToUnusual')),
+      node.observability.subscribeWithPayload(bad('A2AObservability.subscribeWithPayload')),
     ];
     await sun.send('listener', 1);
     await sun.send('lower', 1);

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -24,11 +23,16 @@ exports.setup = (agent) => agent.onRequest(({ payload }) => {
 
 const LIMIT = 256;
 
+/** Resolves with the event; unlike `once` of node:events, an error before it rejects nothing. */
+function occurs(socket: Socket, event: 'connect' | 'close'): Promise<void> {
+  return new Promise((resolve) => socket.once(event, () => resolve()));
+}
+
 /** Connections that say nothing. */
 async function idle(url: string, count: number): Promise<Socket[]> {
   const { hostname, port } = new URL(url);
   const sockets = Array.from({ length: count }, () => connect(Number(port), hostname).on('error', () => {}));
-  await Promise.all(sockets.map((socket) => Promise.race([once(socket, 'connect'), once(socket, 'close')])));
+  await Promise.all(sockets.map((socket) => Promise.race([occurs(socket, 'connect'), occurs(socket, 'close')])));
   return sockets;
 }
 
@@ -41,7 +45,7 @@ async function answers({ ready }: ProcessNode): Promise<boolean> {
     answer += data;
   });
   socket.write(`GET /health HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
-  await once(socket, 'close');
+  await occurs(socket, 'close');
   return answer.startsWith('HTTP/1.1 200');
 }
 
