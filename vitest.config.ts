@@ -13,10 +13,11 @@ const ALONE = [
   'src/links/link.contract.test.ts',
   'src/mail/mail.test.ts',
   'src/process/*.test.ts',
-  'src/providers/*.test.ts',
   'src/runtime/runtime.test.ts',
 ];
 
+/** Run with coverage. */
+const PROVIDERS = ['{src,test}/providers/**/*.test.ts'];
 /** Tests with real clients have a command of their own. */
 const ELSEWHERE = [...configDefaults.exclude, 'test/clients/**'];
 
@@ -30,13 +31,14 @@ export default defineConfig({
     env: { PORT: '0' },
     projects: [
       { extends: true, test: { name: 'alone', include: ALONE, exclude: ELSEWHERE } },
+      { extends: true, test: { name: 'providers', include: PROVIDERS, exclude: ELSEWHERE } },
       // The others share what they import, which is most of the time that they take.
       {
         extends: true,
         test: {
           name: 'together',
           include: ['{src,test}/**/*.test.ts'],
-          exclude: [...ELSEWHERE, ...ALONE],
+          exclude: [...ELSEWHERE, ...ALONE, ...PROVIDERS],
           isolate: false,
         },
       },

@@ -18,12 +18,21 @@ export type ProbeResult =
 
 /** Real agents take seconds to start. */
 const PROBE_MS = 30_000;
+/** From a program's closed input to its exit. */
+const EXIT_MS = 1_000;
 
 /** Starts an agent for a moment, in an empty folder where it may do nothing, to see whether it answers and how it is. */
 export async function probeAgent(runtime: Runtime, children: Children, program: Program): Promise<ProbeResult> {
   const folder = mkdtempSync(join(tmpdir(), 'ecliptic-probe-'));
   const approvals = new Approvals(runtime);
   const child = await children.start({ cwd: folder, ...program }).catch((error: EclipticError) => error);
+  /** A write may fail before the exit is seen, and only the exit tells why. */
+  const causeOf = async (error: unknown) => {
+    if (child instanceof EclipticError || (error instanceof EclipticError && error.code !== 'PROCESS_ENDED'))
+      return error;
+    const gone = await Promise.race([child.exited.then(() => true), wait(runtime, EXIT_MS).then(() => false)]);
+    return gone ? child.failure() : error;
+  };
   try {
     if (child instanceof EclipticError) return { state: 'failed', reason: child.message };
     const workspace = new Workspace(folder);
@@ -38,7 +47,7 @@ export async function probeAgent(runtime: Runtime, children: Children, program: 
     });
     return await Promise.race([look(AcpAgent.open(runtime, child, about)), late, gone]);
   } catch (error) {
-    return { state: 'failed', reason: describeError(error) };
+    return { state: 'failed', reason: describeError(await causeOf(error)) };
   } finally {
     if (!(child instanceof EclipticError)) await child.stop({ graceMs: 500 });
     approvals.close();
