@@ -6,7 +6,7 @@ describe('the tests of providers', () => {
   it('fail where they reach less than 85 % of the code, as part of the one test command [T020.V3]', () => {
     const { scripts } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(scripts.test).toMatch(/&& npm run test:providers$/);
-    expect(scripts['test:providers']).toBe('vitest run --coverage src/providers test/providers');
+    expect(scripts['test:providers']).toBe('vitest run --coverage --project providers');
     expect(config.test?.coverage).toMatchObject({
       include: ['src/providers/**/*.ts'],
       thresholds: { lines: 85, statements: 85, functions: 85, branches: 85 },
