@@ -1,6 +1,6 @@
 import type { Fields } from './reading.js';
 
-/** Whose members are somebody's names, not the protocol's. */
+/** Objects whose keys are names given by users, not by the protocol. */
 const FOREIGN: ReadonlySet<string> = new Set(['metadata', 'data', 'params', 'header']);
 
 /** Requests nest no deeper, apart from foreign members. */

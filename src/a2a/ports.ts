@@ -32,7 +32,7 @@ export interface JournalEntry {
 }
 
 /** Keeps durable messages until their recipients are done with them. */
-/** What is known of another node at present. */
+/** The current state of another node. */
 export interface Presence {
   /** When it was last heard of, if there is a conversation with it. */
   seenAt(node: string): number | undefined;

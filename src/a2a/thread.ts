@@ -188,7 +188,7 @@ export class Thread {
     return this.permit !== undefined;
   }
 
-  /** The opener waits for nobody any more. */
+  /** Ends every wait of the opener. */
   abandon(opener: string): void {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener === opener) permit.settle();
   }

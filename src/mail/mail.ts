@@ -318,7 +318,7 @@ export class Mail implements Postbox {
         ...this.#permits.forget(node),
         { delete: 'addresses', where: { node } },
         { delete: 'cursors', where: { name: own } },
-        // There is nobody to tell any more, so that these may be forgotten in their time.
+        // The node was removed, so these receipts need not be reported and may expire.
         { update: 'receipts', where: { node }, set: { news: null } },
       ]);
     });

@@ -123,7 +123,7 @@ export class Segment implements SegmentInit {
     return { first, number, after, digest: this.#digest, signature: this.#signature };
   }
 
-  /** For agents of this node, who need no proof, and for whoever does. */
+  /** Agents of this node need no signature; other nodes do. */
   wire(signed: boolean): SegmentWire {
     const { stream, first, number, after } = this;
     const update = Buffer.from(this.update).toString('base64');

@@ -49,7 +49,7 @@ export interface PublishedCard {
   readonly mergedEtag: string;
 }
 
-/** What is known of an agent besides its card on the mesh. */
+/** Facts about an agent besides its card on the mesh. */
 export type AgentFacts = Partial<Omit<CardAgent, 'id' | 'persona'>> & {
   readonly id: string;
   readonly persona?: CardPersona | null | undefined;
