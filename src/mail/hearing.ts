@@ -61,7 +61,7 @@ export class Hearing {
 
   take(node: string, item: NewsItem): void {
     const ear = this.#ear(node);
-    // Mail that is not taken is not acknowledged, so its sender sends it again.
+    // Updates that are not taken are not acknowledged, so the other node sends them again.
     if (ear.pieces > 0 && ear.pieces + item.news.length > MAX_WAITING) return;
     ear.pieces += item.news.length;
     // What comes while something is written is written with the next.
