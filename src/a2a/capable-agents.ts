@@ -58,7 +58,7 @@ export class CapableAgents {
       if (best && candidate.node !== undefined) break;
       if (admission.refusal(envelope, source, candidate, false) || availability.refusal(candidate)) continue;
       if (needsAnswer && admission.unanswerable(source, candidate)) continue;
-      if (unroutable(candidate.card, workOf(envelope.type))) continue;
+      if (candidate.status && unroutable(candidate.card, workOf(envelope.type))) continue;
       const load = loadOf(candidate);
       if (load === 0) return candidate;
       if (!best || load < loadOf(best)) best = candidate;
@@ -95,6 +95,6 @@ function offersAll(entry: RegistryEntry, capabilities: readonly string[]): boole
 
 /** One that still starts comes last: others can begin at once. */
 function loadOf(entry: RegistryEntry): number {
-  if (entry.card.status?.state === 'starting') return Number.MAX_SAFE_INTEGER;
+  if (entry.status?.state === 'starting') return Number.MAX_SAFE_INTEGER;
   return entry.mailbox?.load ?? 0;
 }

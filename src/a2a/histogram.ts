@@ -17,12 +17,22 @@ const BOUNDS_MS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1_000, 5_000, 3
 export class Histogram {
   readonly #counts = new Float64Array(BOUNDS_MS.length + 1);
   #sum = 0;
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  get average(): number {
+    return this.#count === 0 ? 0 : this.#sum / this.#count;
+  }
 
   observe(ms: number): void {
     let at = 0;
     while (at < BOUNDS_MS.length && ms > BOUNDS_MS[at]!) at++;
     this.#counts[at]!++;
     this.#sum += ms;
+    this.#count++;
   }
 
   snapshot(): HistogramSnapshot {

@@ -59,14 +59,14 @@ export class A2AObservability {
 
   /** @internal The hot path: a routed message as one record, counted without being expanded. */
   routed(record: RoutingRecord, measured: boolean): void {
-    this.#counters.routed(record, record.sent ? 1 : 0, record.received ? 1 : 0, measured);
+    this.#counters.routed(record, record.sent, record.received ? 1 : 0, measured);
     this.#stream.append(record);
   }
 
   /** @internal */
   broadcast(record: BroadcastRecord): void {
     const received = record.reached.reduce((count, { node }) => (node === undefined ? count + 1 : count), 0);
-    this.#counters.routed(record, 1, received, true);
+    this.#counters.routed(record, true, received, true);
     this.#stream.append(record);
   }
 
@@ -135,60 +135,51 @@ function noneByType(): Record<A2AMessageType, number> {
   return Object.fromEntries(A2AMessageTypeSchema.options.map((type) => [type, 0])) as Record<A2AMessageType, number>;
 }
 
+function addByType(one: Record<A2AMessageType, number>, other: Record<A2AMessageType, number>) {
+  const sum = noneByType();
+  for (const type of A2AMessageTypeSchema.options) sum[type] = one[type] + other[type];
+  return sum;
+}
+
 class Counters {
   #sent = 0;
   #received = 0;
-  readonly #byType = noneByType();
   readonly #sentByType = noneByType();
+  /** Received from other nodes: a message between two agents of this node counts as sent. */
+  readonly #arrivedByType = noneByType();
   readonly #latency = new Histogram();
   readonly #toolTimes = new Histogram();
-  #latencySum = 0;
-  #latencyCount = 0;
   #errors = 0;
   readonly #errorsByCode = new Map<string, number>();
   readonly #tools = new Map<string, number>();
-  #toolDuration = 0;
   #toolErrors = 0;
-  #toolCalls = 0;
 
-  routed(record: RoutingRecord | BroadcastRecord, sent: number, received: number, measured: boolean): void {
-    this.#sent += sent;
+  routed(record: RoutingRecord | BroadcastRecord, sent: boolean, received: number, measured: boolean): void {
+    if (sent) {
+      this.#sent++;
+      this.#sentByType[record.envelope.type]++;
+    } else this.#arrivedByType[record.envelope.type]++;
     this.#received += received;
-    this.#byType[record.envelope.type]++;
-    this.#sentByType[record.envelope.type] += sent;
-    if (measured) {
-      this.#latency.observe(record.latency.ms);
-      this.#latencySum += record.latency.ms;
-      this.#latencyCount++;
-    }
+    if (measured) this.#latency.observe(record.latency.ms);
   }
 
   count(event: A2ALogEvent, measured: boolean): void {
     switch (event.type) {
       case 'message-sent':
         this.#sent++;
-        if (event.messageType) {
-          this.#byType[event.messageType]++;
-          this.#sentByType[event.messageType]++;
-        }
+        if (event.messageType) this.#sentByType[event.messageType]++;
         break;
       case 'message-received':
         this.#received++;
-        if (event.messageType) this.#byType[event.messageType]++;
+        if (event.messageType) this.#arrivedByType[event.messageType]++;
         break;
       case 'routing-decision':
-        if (event.duration !== undefined && measured) {
-          this.#latency.observe(event.duration);
-          this.#latencySum += event.duration;
-          this.#latencyCount++;
-        }
+        if (event.duration !== undefined && measured) this.#latency.observe(event.duration);
         // A failed delivery has an event of its own, which counts it.
         if (event.success === false && event.code !== 'DELIVERY_FAILED') this.#countError(event.code);
         break;
       case 'tool-invocation':
-        this.#toolCalls++;
         this.#toolTimes.observe(event.duration ?? 0);
-        this.#toolDuration += event.duration ?? 0;
         if (event.success === false) this.#toolErrors++;
         if (event.toolName !== undefined) this.#tools.set(event.toolName, (this.#tools.get(event.toolName) ?? 0) + 1);
         break;
@@ -206,14 +197,14 @@ class Counters {
     return {
       totalMessagesSent: this.#sent,
       totalMessagesReceived: this.#received,
-      messagesByType: { ...this.#byType },
+      messagesByType: addByType(this.#sentByType, this.#arrivedByType),
       messagesSentByType: { ...this.#sentByType },
-      averageRoutingLatencyMs: this.#latencyCount === 0 ? 0 : this.#latencySum / this.#latencyCount,
+      averageRoutingLatencyMs: this.#latency.average,
       errorCount: this.#errors,
       errorsByCode: Object.fromEntries(this.#errorsByCode),
-      totalToolInvocations: this.#toolCalls,
+      totalToolInvocations: this.#toolTimes.count,
       toolInvocationsByTool: Object.fromEntries(this.#tools),
-      averageToolDurationMs: this.#toolCalls === 0 ? 0 : this.#toolDuration / this.#toolCalls,
+      averageToolDurationMs: this.#toolTimes.average,
       toolErrorCount: this.#toolErrors,
     };
   }

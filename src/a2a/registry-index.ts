@@ -16,6 +16,8 @@ export class RegistryEntry implements Party {
   tier: AgentTier;
   sandboxId: string | undefined;
   mailbox: Mailbox | undefined;
+  /** As on the card: undefined for an agent that takes every kind of work. */
+  status: AgentCard['status'];
   /** Stands for a caller from outside, which broadcasts do not reach. */
   isCaller: boolean;
   /** False once the agent was taken off the registry. */
@@ -29,6 +31,7 @@ export class RegistryEntry implements Party {
     this.tier = card.tier;
     this.sandboxId = card.sandboxId;
     this.mailbox = undefined;
+    this.status = card.status;
     this.isCaller = card.protocols.includes(CALLER_PROTOCOL);
   }
 
@@ -36,6 +39,7 @@ export class RegistryEntry implements Party {
     this.card = card;
     this.tier = card.tier;
     this.sandboxId = card.sandboxId;
+    this.status = card.status;
     this.isCaller = card.protocols.includes(CALLER_PROTOCOL);
   }
 }

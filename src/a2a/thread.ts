@@ -32,21 +32,18 @@ export class Permit {
   readonly name: string;
   /** Another pair in the same thread. */
   readonly next: Permit | undefined;
-  /** Everyone that broadcasts reached, and of those, the agents that have not answered yet. */
-  private reached: Set<string> | undefined;
-  private unanswered: Set<string> | undefined;
+  private audience: Audience | undefined;
   openedAt: number;
   /** `asked`: the opener waits for an answer. `noticed`: a reply may come, though the message asked for none. */
   state: 'asked' | 'noticed' | 'settled';
   private kept: boolean;
 
-  constructor(share: Share, opener: string, responder: string | ReadonlySet<string>, next: Permit | undefined) {
+  constructor(share: Share, opener: string, name: string, next: Permit | undefined) {
     this.share = share;
     this.opener = opener;
-    this.name = typeof responder === 'string' ? responder : EVERYONE;
+    this.name = name;
     this.next = next;
-    this.reached = undefined;
-    this.unanswered = undefined;
+    this.audience = undefined;
     this.openedAt = 0;
     this.state = 'settled';
     this.kept = false;
@@ -54,24 +51,23 @@ export class Permit {
 
   /** How many may reply by it. */
   get weight(): number {
-    return this.reached?.size ?? 1;
+    return this.audience?.reached.size ?? 1;
   }
 
   include(reached: ReadonlySet<string>): void {
-    this.reached ??= new Set();
-    this.unanswered ??= new Set();
+    this.audience ??= { reached: new Set(), unanswered: new Set() };
     for (const one of reached) {
-      this.reached.add(one);
-      this.unanswered.add(one);
+      this.audience.reached.add(one);
+      this.audience.unanswered.add(one);
     }
   }
 
   includes(responder: string): boolean {
-    return this.reached?.has(responder) ?? this.name === responder;
+    return this.audience === undefined ? this.name === responder : this.audience.reached.has(responder);
   }
 
   awaits(responder: string): boolean {
-    return this.state !== 'settled' && this.unanswered?.has(responder) !== false;
+    return this.state !== 'settled' && this.audience?.unanswered.has(responder) !== false;
   }
 
   open(asked: boolean, now: number): void {
@@ -98,9 +94,18 @@ export class Permit {
 
   /** That responder has answered, or its answer is not wanted any more. */
   release(responder: string): void {
-    this.unanswered?.delete(responder);
-    if (!this.unanswered?.size) this.settle();
+    if (this.audience) {
+      this.audience.unanswered.delete(responder);
+      if (this.audience.unanswered.size > 0) return;
+    }
+    this.settle();
   }
+}
+
+/** Everyone that the broadcasts of one opener reached in a thread, and of those, the agents that have not answered. */
+interface Audience {
+  readonly reached: Set<string>;
+  readonly unanswered: Set<string>;
 }
 
 /** Somebody on this node who waits for an answer in a thread it began. */
@@ -130,8 +135,6 @@ export class Thread {
   keptIn: object | undefined;
   // Not #private: a thread is made for every request, and private names make that measurably slower.
   private permit: Permit | undefined;
-  private permits = 0;
-  private broadcasts = 0;
   private index: Map<string, Permit> | undefined;
   private latest: Remembered | undefined;
   private count = 0;
@@ -159,17 +162,14 @@ export class Thread {
 
   /** Grants the right to reply. Of several broadcasts of one opener in a thread, one permit covers all. */
   open(share: Share, opener: string, responder: string | ReadonlySet<string>, asked: boolean, now: number): void {
-    let permit = this.#granted(opener, typeof responder === 'string' ? responder : EVERYONE);
+    const name = typeof responder === 'string' ? responder : EVERYONE;
+    let permit = this.permit === undefined ? undefined : this.#granted(opener, name);
     if (!permit) {
-      permit = new Permit(share, opener, responder, this.permit);
+      permit = new Permit(share, opener, name, this.permit);
       this.permit = permit;
-      this.permits++;
-      this.index?.set(keyOf(opener, permit.name), permit);
+      this.index?.set(keyOf(opener, name), permit);
     }
-    if (typeof responder !== 'string') {
-      permit.include(responder);
-      this.broadcasts++;
-    }
+    if (typeof responder !== 'string') permit.include(responder);
     permit.open(asked, now);
   }
 
@@ -253,31 +253,39 @@ export class Thread {
     }
   }
 
-  /** The permit of that pair; with `waiting`, one that still waits for that responder. */
+  /** A permit by which that responder may reply; with `waiting`, one that still waits for that responder. */
   #find(opener: string, responder: string, waiting = false): Permit | undefined {
-    const own = this.#granted(opener, responder);
-    if (own && (!waiting || own.awaits(responder))) return own;
-    if (this.broadcasts === 0) return undefined;
-    const broadcast = this.#granted(opener, EVERYONE);
-    if (!broadcast?.includes(responder)) return undefined;
-    return !waiting || broadcast.awaits(responder) ? broadcast : undefined;
-  }
-
-  /** The permit for exactly that responder, or for everyone a broadcast reached. */
-  #granted(opener: string, responder: string): Permit | undefined {
-    if (this.permits > UNINDEXED_PERMITS) return this.#indexed().get(keyOf(opener, responder));
+    if (this.index) {
+      const own = this.index.get(keyOf(opener, responder));
+      if (own && (!waiting || own.awaits(responder))) return own;
+      const broadcast = this.index.get(keyOf(opener, EVERYONE));
+      return broadcast?.includes(responder) && (!waiting || broadcast.awaits(responder)) ? broadcast : undefined;
+    }
     for (let permit = this.permit; permit; permit = permit.next) {
-      if (permit.opener === opener && permit.name === responder) return permit;
+      if (permit.opener === opener && permit.includes(responder) && (!waiting || permit.awaits(responder))) {
+        return permit;
+      }
     }
     return undefined;
   }
 
-  #indexed(): Map<string, Permit> {
-    if (this.index) return this.index;
+  /** The permit for exactly that responder, or for everyone a broadcast reached. */
+  #granted(opener: string, name: string): Permit | undefined {
+    if (this.index) return this.index.get(keyOf(opener, name));
+    let passed = 0;
+    for (let permit = this.permit; permit; permit = permit.next) {
+      if (permit.opener === opener && permit.name === name) return permit;
+      passed++;
+    }
+    if (passed >= UNINDEXED_PERMITS) this.#makeIndex();
+    return undefined;
+  }
+
+  #makeIndex(): void {
     this.index = new Map();
-    for (let permit = this.permit; permit; permit = permit.next)
+    for (let permit = this.permit; permit; permit = permit.next) {
       this.index.set(keyOf(permit.opener, permit.name), permit);
-    return this.index;
+    }
   }
 }
 

@@ -8,7 +8,7 @@ import { type CallbackFailed, Callbacks, callGuarded } from '../runtime/callback
 import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError, type Outcome, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { type Ask, type CallTerms, type NeedsInput, needsInput } from './call.js';
+import { type Ask, type CallTerms, type LogEntry, type NeedsInput, needsInput, type Progress } from './call.js';
 import { Catalogue, type DefinitionOf, type Entry } from './catalogue.js';
 import type { Kind } from './definitions.js';
 import { markedCode } from './failure.js';
@@ -207,7 +207,7 @@ export class McpService {
       );
       active.deadlineAt = this.#components.runtime.now() + timeoutMs;
       this.#components.deadlines.add(active, timeoutMs);
-      entry.offer.answer(ask, termsOf(options, active, begun?.thread ?? thread, this.#callbackFailed)).then(
+      entry.offer.answer(ask, new ActiveTerms(options, active, begun?.thread ?? thread, this.#callbackFailed)).then(
         (result) => active.succeed(result),
         (error) => active.fail(this.#blame(entry, error)),
       );
@@ -377,36 +377,54 @@ class ActiveCall extends Deadline {
   }
 }
 
-/** What the owner gets to see of a call: after its end, progress and logs go nowhere. */
-function termsOf(
-  options: CallOptions,
-  active: ActiveCall,
-  thread: string | undefined,
-  failed: CallbackFailed,
-): CallTerms {
-  const tell = <T>(callback: ((told: T) => void) | undefined, name: string, told: T) => {
-    if (!active.over && callback)
-      callGuarded(callback, [told], (error) => failed(`${name} of ${options.caller.address}`, error));
-  };
-  return {
-    caller: options.caller,
-    get signal() {
-      return active.signal;
-    },
-    get deadlineAt() {
-      return active.deadlineAt;
-    },
-    capabilities: options.capabilities ?? NOTHING,
-    answers: options.answers ?? NOTHING,
-    state: options.state,
-    thread,
-    meta: options.meta ?? NOTHING,
-    onProgress: (progress) => tell(options.onProgress, 'onProgress', progress),
-    onLog: (entry) => tell(options.onLog, 'onLog', entry),
-    withdrawWith: (withdraw) => {
-      active.withdraw = withdraw;
-    },
-  };
+/** What the owner gets to see of a call: after its end, progress and logs go nowhere. A class, as one is made for each call. */
+class ActiveTerms implements CallTerms {
+  readonly caller: Party;
+  readonly capabilities: CallTerms['capabilities'];
+  readonly answers: CallTerms['answers'];
+  readonly state: CallTerms['state'];
+  readonly thread: string | undefined;
+  readonly meta: CallTerms['meta'];
+  readonly #options: CallOptions;
+  readonly #active: ActiveCall;
+  readonly #failed: CallbackFailed;
+
+  constructor(options: CallOptions, active: ActiveCall, thread: string | undefined, failed: CallbackFailed) {
+    this.caller = options.caller;
+    this.capabilities = options.capabilities ?? NOTHING;
+    this.answers = options.answers ?? NOTHING;
+    this.state = options.state;
+    this.thread = thread;
+    this.meta = options.meta ?? NOTHING;
+    this.#options = options;
+    this.#active = active;
+    this.#failed = failed;
+  }
+
+  get signal(): AbortSignal {
+    return this.#active.signal;
+  }
+
+  get deadlineAt(): number {
+    return this.#active.deadlineAt;
+  }
+
+  onProgress(progress: Progress): void {
+    this.#tell(this.#options.onProgress, 'onProgress', progress);
+  }
+
+  onLog(entry: LogEntry): void {
+    this.#tell(this.#options.onLog, 'onLog', entry);
+  }
+
+  withdrawWith(withdraw: () => Outcome): void {
+    this.#active.withdraw = withdraw;
+  }
+
+  #tell<T>(callback: ((told: T) => void) | undefined, name: string, told: T): void {
+    if (this.#active.over || !callback) return;
+    callGuarded(callback, [told], (error) => this.#failed(`${name} of ${this.caller.address}`, error));
+  }
 }
 
 /** Which offer an ask is about. */
