@@ -8,11 +8,11 @@ const ALONE = [
   'test/lifecycle.test.ts',
   'test/memory/*.test.ts',
   'test/upstream/*.test.ts',
-  'src/control/data-folder.test.ts',
-  'src/gateway/gateway.test.ts',
-  'src/links/link.contract.test.ts',
+  'src/node/control/data-folder.test.ts',
+  'src/http/gateway.test.ts',
+  'src/network/links/link.contract.test.ts',
   'src/mail/mail.test.ts',
-  'src/process/*.test.ts',
+  'src/system/process/*.test.ts',
   'src/runtime/runtime.test.ts',
 ];
 

@@ -1,55 +1,15 @@
 /** The public surface: what is listed here is kept stable; everything else is internal. */
-export type { A2AChannel } from './a2a/channel.js';
-export type { ChannelStatus } from './a2a/channel-machine.js';
-export type { ChannelAcceptor, ChannelManager, ChannelManagerInit } from './a2a/channel-manager.js';
-export { deserializeEnvelope, serializeEnvelope } from './a2a/codec.js';
-export { BROADCAST, EnvelopeFactory, type EnvelopeInit } from './a2a/envelope.js';
-export { type A2AMetrics, A2AObservability } from './a2a/observability.js';
-export type { Carrier } from './a2a/ports.js';
-export { toPrometheus } from './a2a/prometheus.js';
-export { AgentRegistry } from './a2a/registry.js';
-export type { A2ARouter } from './a2a/router.js';
-export type {
-  A2AEnvelope,
-  A2ALogEvent,
-  A2AMessageType,
-  AgentCard,
-  AgentEndpoint,
-  AgentTier,
-  BroadcastCounts,
-  CapabilityDescriptor,
-  EnvelopeMetadata,
-  RoutingResult,
-  SandboxRoutingConfig,
-  TaskProposalPayload,
-  TierRoutingConfig,
-  TierRule,
-} from './a2a/schemas.js';
-export {
-  A2AEnvelopeSchema,
-  A2ALogEventSchema,
-  A2AMessageTypeSchema,
-  AgentCardSchema,
-  AgentEndpointSchema,
-  AgentTierSchema,
-  CapabilityDescriptorSchema,
-  RoutingResultSchema,
-  SandboxRoutingConfigSchema,
-  SCHEMA_VERSION,
-  TaskProposalPayloadSchema,
-  TierRoutingConfigSchema,
-} from './a2a/schemas.js';
-export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './a2a/tier-config.js';
+
 export {
   A2AClient,
   type A2AClientComponents,
   type A2AClientInit,
   type Outgoing,
-} from './a2a-protocol/client/a2a-client.js';
-export type { CallOptions } from './a2a-protocol/client/call-limits.js';
-export type { SignatureVerdict } from './a2a-protocol/client/card-keys.js';
-export { CardSource } from './a2a-protocol/client/card-source.js';
-export type { Credentials, CredentialsOf } from './a2a-protocol/client/credentials.js';
+} from './a2a/client/a2a-client.js';
+export type { CallOptions } from './a2a/client/call-limits.js';
+export type { SignatureVerdict } from './a2a/client/card-keys.js';
+export { CardSource } from './a2a/client/card-source.js';
+export type { Credentials, CredentialsOf } from './a2a/client/credentials.js';
 export {
   clearAgentCardCache,
   discoverAgent,
@@ -57,9 +17,18 @@ export {
   type InvokeOptions,
   invokeRemoteAgent,
   type RemoteAgentOptions,
-} from './a2a-protocol/client/remote-agents.js';
-export { ExternalServiceError, NotFoundError, ValidationError } from './a2a-protocol/service-errors.js';
-export type { A2AAgentCard, RemoteInvocationResult } from './a2a-protocol/simple-types.js';
+} from './a2a/client/remote-agents.js';
+export { ExternalServiceError, NotFoundError, ValidationError } from './a2a/protocol/service-errors.js';
+export type { A2AAgentCard, RemoteInvocationResult } from './a2a/protocol/simple-types.js';
+export { buildAgentCard, buildAgentCardForAgent } from './a2a/server/instance-card.js';
+export type { ProcessEvent, ProcessManager, Session } from './a2a/server/process-manager.js';
+export {
+  type A2ATaskDeps,
+  clearTaskStore,
+  handleTaskGet,
+  handleTaskSend,
+  type TaskDatabase,
+} from './a2a/server/task-handler.js';
 export type { Agent, MessageHandler, RequestHandler, StreamHandler } from './agent/agent.js';
 export type { AgentInit, CapabilityInit } from './agent/agent-init.js';
 export type { SubTaskInput, SwarmInit, SwarmRun } from './agent/agent-swarms.js';
@@ -74,19 +43,7 @@ export type { RequestOptions } from './agent/conversations.js';
 export type { Message } from './agent/message.js';
 export type { Recipient, SendOptions } from './agent/outbox.js';
 export type { StreamReader } from './agent/streams.js';
-export type {
-  Bid,
-  Complexity,
-  Engagement,
-  Negotiation,
-  ProposalHandler,
-  ProposalInit,
-  ProposalStatus,
-  ReceivedProposal,
-  TaskNegotiator,
-  TaskProposal,
-} from './coordination/negotiation/proposal.js';
-export { CRDTSyncChannel, type CRDTUpdate } from './coordination/state/crdt-sync-channel.js';
+export { CRDTSyncChannel, type CRDTUpdate } from './documents/crdt-sync.js';
 export type {
   DocumentChange,
   DocumentOptions,
@@ -96,29 +53,14 @@ export type {
   SharedList,
   SharedMap,
   SharedText,
-} from './coordination/state/document.js';
-export type { Documents } from './coordination/state/documents.js';
+} from './documents/document.js';
+export type { Documents } from './documents/documents.js';
 export {
   type CRDTSyncMessage,
   CRDTSyncMessageSchema,
   type VectorClock,
-} from './coordination/state/sync-message.js';
-export type { SwarmCoordinator, SwarmOptions } from './coordination/swarm/swarm-coordinator.js';
-export type { SwarmPlan } from './coordination/swarm/swarm-plan.js';
-export type { EscalationKind, SwarmEscalation, SwarmOutcome, SwarmStatus } from './coordination/swarm/swarm-records.js';
-export type { SwarmSession, SwarmSubTask } from './coordination/swarm/swarm-session.js';
-export type { Swarms } from './coordination/swarm/swarms.js';
-export type { CredentialSource } from './credentials/credential-source.js';
-export { buildAgentCard, buildAgentCardForAgent } from './gateway/a2a/instance-card.js';
-export type { ProcessEvent, ProcessManager, Session } from './gateway/a2a/process-manager.js';
-export {
-  type A2ATaskDeps,
-  clearTaskStore,
-  handleTaskGet,
-  handleTaskSend,
-  type TaskDatabase,
-} from './gateway/a2a/task-handler.js';
-export type { Gateway, GatewayInit } from './gateway/gateway.js';
+} from './documents/sync-message.js';
+export type { Gateway, GatewayInit } from './http/gateway.js';
 export type { Effects } from './mail/delivery.js';
 export type { Mail } from './mail/mail.js';
 export type { Receipt, ReceiptState, ReceiptStep } from './mail/receipt.js';
@@ -137,37 +79,63 @@ export type {
   ToolOptions,
 } from './mcp/offering.js';
 export type { McpService } from './mcp/service.js';
-export { createNode, type EclipticNode, type NodeInit, type NodeNetworkInit } from './node.js';
-export type { TaskInput } from './orchestrator/ralph/dispatcher.js';
-export type { HierarchyConfig } from './orchestrator/ralph/hierarchy.js';
-export { RalphLoop, type RalphLoopComponents, type RunInit } from './orchestrator/ralph/ralph-loop.js';
-export type { RunNews, RunView } from './orchestrator/ralph/run-news.js';
-export type { Finding, InviteOptions, Network, PeerRow } from './peers/network.js';
-export type { PeerLimits, PeerStatus } from './peers/peer.js';
-export { Children, type ChildrenInit } from './process/children.js';
-export { MemoryWatch } from './process/memory-watch.js';
-export { A2ARouterAdapter, type A2ARouterComponents, type EndpointSource } from './providers/a2a-router.js';
-export type { A2AConfig, A2ADelegation, A2AEndpoint, A2AResult } from './providers/a2a-types.js';
+export type { A2AChannel } from './mesh/channel.js';
+export type { ChannelStatus } from './mesh/channel-machine.js';
+export type { ChannelAcceptor, ChannelManager, ChannelManagerInit } from './mesh/channel-manager.js';
+export { deserializeEnvelope, serializeEnvelope } from './mesh/codec.js';
+export { BROADCAST, EnvelopeFactory, type EnvelopeInit } from './mesh/envelope.js';
+export { type A2AMetrics, A2AObservability } from './mesh/observability.js';
+export type { Carrier } from './mesh/ports.js';
+export { toPrometheus } from './mesh/prometheus.js';
+export { AgentRegistry } from './mesh/registry.js';
+export type { A2ARouter } from './mesh/router.js';
+export type {
+  A2AEnvelope,
+  A2ALogEvent,
+  A2AMessageType,
+  AgentCard,
+  AgentEndpoint,
+  AgentTier,
+  BroadcastCounts,
+  CapabilityDescriptor,
+  EnvelopeMetadata,
+  RoutingResult,
+  SandboxRoutingConfig,
+  TaskProposalPayload,
+  TierRoutingConfig,
+  TierRule,
+} from './mesh/schemas.js';
+export {
+  A2AEnvelopeSchema,
+  A2ALogEventSchema,
+  A2AMessageTypeSchema,
+  AgentCardSchema,
+  AgentEndpointSchema,
+  AgentTierSchema,
+  CapabilityDescriptorSchema,
+  RoutingResultSchema,
+  SandboxRoutingConfigSchema,
+  SCHEMA_VERSION,
+  TaskProposalPayloadSchema,
+  TierRoutingConfigSchema,
+} from './mesh/schemas.js';
+export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './mesh/tier-config.js';
+export type { Finding, InviteOptions, Network, PeerRow } from './network/peers/network.js';
+export type { PeerLimits, PeerStatus } from './network/peers/peer.js';
+export { createNode, type EclipticNode, type NodeInit, type NodeNetworkInit } from './node/compose.js';
+export type { TaskInput } from './plans/dispatcher.js';
+export type { HierarchyConfig } from './plans/hierarchy.js';
+export { RalphLoop, type RalphLoopComponents, type RunInit } from './plans/ralph-loop.js';
+export type { RunNews, RunView } from './plans/run-news.js';
+export { A2ARouterAdapter, type A2ARouterComponents, type EndpointSource } from './providers/a2a/a2a-router.js';
+export type { A2AConfig, A2ADelegation, A2AEndpoint, A2AResult } from './providers/a2a/a2a-types.js';
 export {
   ACPClientAdapter,
   type ACPComponents,
   type ACPConfig,
   type ACPResult,
   type ACPTask,
-} from './providers/acp-client-adapter.js';
-export { CommandAdapter } from './providers/command-adapter.js';
-export { FailoverRouter } from './providers/failover.js';
-export { HealthCoordinator } from './providers/health.js';
-export type { HostLimits } from './providers/host/limits.js';
-export type { ProcessComponents, ProcessConfig } from './providers/host/provider-process.js';
-export { type Lane, type LaneRow, Lanes } from './providers/lanes.js';
-export {
-  MCPBridgeAdapter,
-  type MCPBridgeComponents,
-  type MCPConfig,
-  type MCPToolInvocation,
-  type MCPToolResult,
-} from './providers/mcp-bridge.js';
+} from './providers/acp/acp-client.js';
 export type {
   ExecuteTerms,
   ProviderAdapter,
@@ -175,14 +143,47 @@ export type {
   ProviderHealthStatus,
   ProviderRegistration,
   ProviderUpdate,
-} from './providers/provider-adapter.js';
-export { isRetryable, NormalizedProviderError, normalizeError } from './providers/provider-errors.js';
-export { ProviderEvents } from './providers/provider-events.js';
-export type { ExecuteRoute, ProviderRegistry } from './providers/provider-registry.js';
-export type { ProviderRow } from './providers/provider-row.js';
+} from './providers/adapter/provider-adapter.js';
+export { isRetryable, NormalizedProviderError, normalizeError } from './providers/adapter/provider-errors.js';
+export { ProviderEvents } from './providers/adapter/provider-events.js';
+export { CommandAdapter } from './providers/command/command-adapter.js';
+export { HealthCoordinator } from './providers/health/health.js';
+export { type Lane, type LaneRow, Lanes } from './providers/host/lanes.js';
+export type { HostLimits } from './providers/host/limits.js';
+export type { ProcessComponents, ProcessConfig } from './providers/host/provider-process.js';
+export {
+  MCPBridgeAdapter,
+  type MCPBridgeComponents,
+  type MCPConfig,
+  type MCPToolInvocation,
+  type MCPToolResult,
+} from './providers/mcp/mcp-bridge.js';
+export { FailoverRouter } from './providers/registry/failover.js';
+export type { ExecuteRoute, ProviderRegistry } from './providers/registry/provider-registry.js';
+export type { ProviderRow } from './providers/registry/provider-row.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';
 export type { Logger, Runtime, Timer } from './runtime/runtime.js';
 export { systemRuntime } from './runtime/system-runtime.js';
 export { MemoryStore } from './store/memory-store.js';
 export { SqliteStore } from './store/sqlite-store.js';
 export type { Store } from './store/store.js';
+export { Children, type ChildrenInit } from './system/process/children.js';
+export { MemoryWatch } from './system/process/memory-watch.js';
+export type { CredentialSource } from './system/secrets/credential-source.js';
+export type {
+  Bid,
+  Complexity,
+  Engagement,
+  Negotiation,
+  ProposalHandler,
+  ProposalInit,
+  ProposalStatus,
+  ReceivedProposal,
+  TaskNegotiator,
+  TaskProposal,
+} from './work/proposals/proposal.js';
+export type { SwarmCoordinator, SwarmOptions } from './work/swarm/swarm-coordinator.js';
+export type { SwarmPlan } from './work/swarm/swarm-plan.js';
+export type { EscalationKind, SwarmEscalation, SwarmOutcome, SwarmStatus } from './work/swarm/swarm-records.js';
+export type { SwarmSession, SwarmSubTask } from './work/swarm/swarm-session.js';
+export type { Swarms } from './work/swarm/swarms.js';

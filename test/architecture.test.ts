@@ -1,42 +1,40 @@
 import { describe, expect, it } from 'vitest';
 import { localImports, sourceFiles } from './source-files.js';
 
-/** From the bottom up; a folder may import those before it. Folders of one row may not import each other. */
-const LAYERS: readonly (readonly string[])[] = [
-  ['runtime', 'package.ts'],
-  ['events'],
-  ['process', 'net'],
-  ['store'],
-  ['approvals', 'credentials'],
-  ['a2a'],
-  ['membership'],
-  ['links'],
-  ['discovery'],
-  ['peers'],
-  ['mail', 'records'],
-  ['a2a-protocol'],
-  ['coordination'],
-  ['acp'],
-  ['mcp'],
-  ['agent'],
-  ['providers'],
-  ['orchestrator'],
-  ['onramp'],
-  ['gateway'],
-  ['control'],
-  ['config'],
-  ['node.ts', 'index.ts', 'simulation.ts', 'host.ts'],
-  ['cli'],
+/**
+ * The floors of the house, from the bottom up. A room may import rooms of lower floors, and rooms to its left on its own
+ * floor. A room that is listed by its folders is entered folder by folder.
+ */
+const FLOORS: readonly (readonly string[])[] = [
+  ['runtime'],
+  ['store', 'system'],
+  ['mesh'],
+  ['network'],
+  ['mail', 'mcp', 'documents', 'a2a/protocol', 'a2a/v03', 'a2a/client'],
+  ['work', 'agent'],
+  [
+    'plans',
+    'roster',
+    'providers',
+    'coding-agents',
+    'http/auth',
+    'http/server',
+    'a2a/server',
+    'a2a/grpc',
+    'http/mcp',
+    'http',
+  ],
+  ['node', 'index.ts', 'simulation.ts', 'cli'],
 ];
+const RANKS = FLOORS.flat();
 
 const files = sourceFiles('src').filter((file) => !file.path.endsWith('.test.ts'));
 
 describe('the source tree', () => {
-  it('imports down the layers only', () => {
+  it('imports down the floors only', () => {
     const upward = files.flatMap((file) =>
       localImports(file)
-        .filter((target) => folder(target) !== folder(file.path) && rank(target) >= rank(file.path))
-        .filter((target) => !isRoot(file.path) || !isRoot(target))
+        .filter((target) => rank(target) > rank(file.path))
         .map((target) => `${file.path} imports ${target}`),
     );
     expect(upward).toEqual([]);
@@ -45,6 +43,17 @@ describe('the source tree', () => {
   it('has no import cycle', () => {
     const graph = new Map(files.map((file) => [file.path, localImports(file)]));
     expect(findCycle(graph)).toBeUndefined();
+  });
+
+  it('has no import cycle between folders', () => {
+    const graph = new Map<string, Set<string>>();
+    for (const file of files) {
+      const folder = folderOf(file.path);
+      const targets = graph.get(folder) ?? new Set();
+      for (const target of localImports(file)) if (folderOf(target) !== folder) targets.add(folderOf(target));
+      graph.set(folder, targets);
+    }
+    expect(findCycle(new Map([...graph].map(([folder, targets]) => [folder, [...targets]])))).toBeUndefined();
   });
 
   it('reaches clock, timers, randomness and ids through the runtime only', () => {
@@ -64,19 +73,21 @@ describe('the source tree', () => {
   });
 });
 
-function folder(path: string): string {
-  return path.split('/')[1]!;
-}
-
 function rank(path: string): number {
-  const at = LAYERS.findIndex((layer) => layer.includes(folder(path)));
-  if (at < 0) throw new Error(`${path} is in no layer of the design`);
+  const parts = path.split('/').slice(1);
+  const at = RANKS.findLastIndex((room) => `${parts.join('/')}/`.startsWith(`${room}/`) && !hasOwnRank(parts, room));
+  if (at < 0) throw new Error(`${path} is in no room of the house`);
   return at;
 }
 
-/** The composition root is one layer of several files. */
-function isRoot(path: string): boolean {
-  return path.split('/').length === 2;
+/** Is the folder listed apart from its room? */
+function hasOwnRank(parts: readonly string[], room: string): boolean {
+  const folder = parts.slice(0, -1).join('/');
+  return folder !== room && RANKS.includes(folder);
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
 }
 
 function code(text: string): string {

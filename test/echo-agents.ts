@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { AgentConfig } from '../src/config/schema.js';
+import type { AgentConfig } from '../src/node/config/schema.js';
 import { ROOT } from './source-files.js';
 
 /** An agent module that echoes. */

@@ -1,4 +1,6 @@
 import fc from 'fast-check';
+import type { CRDTSyncMessage } from '../src/documents/sync-message.js';
+import type { ToolDefinition } from '../src/mcp/definitions.js';
 import type {
   A2AEnvelope,
   A2AMessageType,
@@ -6,10 +8,8 @@ import type {
   AgentTier,
   CapabilityDescriptor,
   SandboxRoutingConfig,
-} from '../src/a2a/schemas.js';
-import { A2AMessageTypeSchema, SCHEMA_VERSION } from '../src/a2a/schemas.js';
-import type { CRDTSyncMessage } from '../src/coordination/state/sync-message.js';
-import type { ToolDefinition } from '../src/mcp/definitions.js';
+} from '../src/mesh/schemas.js';
+import { A2AMessageTypeSchema, SCHEMA_VERSION } from '../src/mesh/schemas.js';
 
 /** The arbitraries that every suite shares. */
 

@@ -1,8 +1,9 @@
-import { deserializeEnvelope, serializeEnvelope } from '../src/a2a/codec.js';
-import type { ValidEnvelope } from '../src/a2a/envelope.js';
-import type { EnvelopeHandler } from '../src/a2a/mailbox.js';
-import type { Carrier } from '../src/a2a/ports.js';
-import type { A2ARouter } from '../src/a2a/router.js';
+import { buildCard } from '../src/agent/agent-init.js';
+import { deserializeEnvelope, serializeEnvelope } from '../src/mesh/codec.js';
+import type { ValidEnvelope } from '../src/mesh/envelope.js';
+import type { EnvelopeHandler } from '../src/mesh/mailbox.js';
+import type { Carrier } from '../src/mesh/ports.js';
+import type { A2ARouter } from '../src/mesh/router.js';
 import type {
   A2AEnvelope,
   A2ALogEvent,
@@ -11,9 +12,8 @@ import type {
   AgentTier,
   EnvelopeMetadata,
   RoutingResult,
-} from '../src/a2a/schemas.js';
-import { buildCard } from '../src/agent/agent-init.js';
-import { createNode, type EclipticNode, type NodeInit } from '../src/node.js';
+} from '../src/mesh/schemas.js';
+import { createNode, type EclipticNode, type NodeInit } from '../src/node/compose.js';
 import { EclipticError } from '../src/runtime/errors.js';
 import { SimulatedRuntime } from '../src/runtime/simulated-runtime.js';
 

@@ -1,9 +1,9 @@
-import type { A2ALogEvent } from '../src/a2a/schemas.js';
-import { MemoryMeetings } from '../src/discovery/memory-discovery.js';
-import { linkInProcess } from '../src/links/in-process.js';
-import { type Faults, MemoryNetwork } from '../src/links/memory-network.js';
-import { createNode, type EclipticNode, type NodeInit } from '../src/node.js';
-import type { InviteOptions, Network } from '../src/peers/network.js';
+import type { A2ALogEvent } from '../src/mesh/schemas.js';
+import { MemoryMeetings } from '../src/network/discovery/memory-discovery.js';
+import { linkInProcess } from '../src/network/links/in-process.js';
+import { type Faults, MemoryNetwork } from '../src/network/links/memory-network.js';
+import type { InviteOptions, Network } from '../src/network/peers/network.js';
+import { createNode, type EclipticNode, type NodeInit } from '../src/node/compose.js';
 import { SimulatedRuntime, type SimulatedRuntimeInit } from '../src/runtime/simulated-runtime.js';
 
 export type NetworkedNode = EclipticNode & { readonly network: Network };

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { EclipticNode, NodeInit } from '../src/node.js';
-import type { Member } from '../src/onramp/member.js';
-import type { AttachInit, Onramp, OnrampInit } from '../src/onramp/onramp.js';
+import type { Member } from '../src/coding-agents/member.js';
+import type { AttachInit, Onramp, OnrampInit } from '../src/coding-agents/onramp.js';
+import type { EclipticNode, NodeInit } from '../src/node/compose.js';
 import { MemoryStore } from '../src/store/memory-store.js';
 import type { NetworkedNode, Nodes } from './nodes-fixture.js';
 

@@ -561,7 +561,7 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
   ],
 ]);
 
-/** Rules that implementations of A2A get wrong. `protocol` is what `src/a2a-protocol/` alone decides. */
+/** Rules that implementations of A2A get wrong. `protocol` is what `src/a2a/protocol/` alone decides. */
 const a2aRules = section('facts/a2a', 'A2A-', [
   ['A2A-1.9.1', 'protocol', 'A request without A2A-Version is in 0.3.'],
   ['A2A-1.9.2', 'protocol', 'A patch number in a version is ignored.'],

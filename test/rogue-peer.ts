@@ -1,13 +1,13 @@
-import type { AgentCard } from '../src/a2a/schemas.js';
 import { type AgentInit, buildCard } from '../src/agent/agent-init.js';
-import { linkInProcess } from '../src/links/in-process.js';
-import type { Link, LinkListener } from '../src/links/link.js';
-import { type Certificate, type Chain, EVERY_TIER, issueCertificate } from '../src/membership/certificate.js';
-import { Identity } from '../src/membership/identity.js';
-import { decodeInvite, inviteId, proveInvite } from '../src/membership/invite.js';
-import { type SignedCard, signCard } from '../src/membership/signed-card.js';
-import type { InviteOptions } from '../src/peers/network.js';
-import { decodeFrame, type Frame } from '../src/peers/wire.js';
+import type { AgentCard } from '../src/mesh/schemas.js';
+import { linkInProcess } from '../src/network/links/in-process.js';
+import type { Link, LinkListener } from '../src/network/links/link.js';
+import { type Certificate, type Chain, EVERY_TIER, issueCertificate } from '../src/network/membership/certificate.js';
+import { Identity } from '../src/network/membership/identity.js';
+import { decodeInvite, inviteId, proveInvite } from '../src/network/membership/invite.js';
+import { type SignedCard, signCard } from '../src/network/membership/signed-card.js';
+import type { InviteOptions } from '../src/network/peers/network.js';
+import { decodeFrame, type Frame } from '../src/network/peers/wire.js';
 import type { Runtime } from '../src/runtime/runtime.js';
 import type { NetworkedNode, Nodes } from './nodes-fixture.js';
 

@@ -11,7 +11,7 @@ export async function setup(): Promise<() => void> {
   if (process.env.ECLIPTIC_BUILT_THREADS) return () => {};
   // Below `node_modules`, where what it imports is found.
   const folder = mkdtempSync(join(ROOT, 'node_modules', '.ecliptic-test-'));
-  await bundle(['store/sqlite-worker', 'process/sweep-main'], folder);
+  await bundle(['store/sqlite-worker', 'system/process/sweep-main'], folder);
   process.env.ECLIPTIC_BUILT_THREADS = folder;
   return () => rmSync(folder, { recursive: true, force: true });
 }

@@ -1,5 +1,5 @@
-import type { AgentCard, AgentStatus, AgentTier, CapabilityDescriptor } from '../a2a/schemas.js';
-import { defaultTier } from '../a2a/tier-config.js';
+import type { AgentCard, AgentStatus, AgentTier, CapabilityDescriptor } from '../mesh/schemas.js';
+import { defaultTier } from '../mesh/tier-config.js';
 
 /** A capability in full, or just its id. */
 export type CapabilityInit = string | (Partial<CapabilityDescriptor> & { id: string });

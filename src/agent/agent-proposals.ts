@@ -1,17 +1,11 @@
-import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
-import type { AgentCard } from '../a2a/schemas.js';
-import { Negotiator, type NegotiatorComponents } from '../coordination/negotiation/negotiator.js';
-import type {
-  Bid,
-  Engagement,
-  Negotiation,
-  ProposalHandler,
-  ProposalInit,
-} from '../coordination/negotiation/proposal.js';
-import type { ReceivedTask } from '../coordination/negotiation/received-task.js';
-import { UnmadeProposal } from '../coordination/negotiation/unmade-proposal.js';
-import { asInvitation } from '../coordination/swarm/invitation.js';
+import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
+import type { AgentCard } from '../mesh/schemas.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import type { Bid, Engagement, Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
+import type { ReceivedTask } from '../work/proposals/received-task.js';
+import { Negotiator, type NegotiatorComponents } from '../work/proposals/task-negotiator.js';
+import { UnmadeProposal } from '../work/proposals/unmade-proposal.js';
+import { asInvitation } from '../work/swarm/invitation.js';
 import { type AgentTasks, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
 import { contentOf, JobResult } from './job-result.js';
 import { Message } from './message.js';

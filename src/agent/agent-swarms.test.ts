@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { createNode, type EclipticNode } from '../node.js';
+import { createNode, type EclipticNode } from '../node/compose.js';
 import type { Agent } from './agent.js';
 import type { SubTaskInput } from './agent-swarms.js';
 

@@ -1,13 +1,13 @@
-import type { AgentCard } from '../a2a/schemas.js';
-import type { SharedDocument } from '../coordination/state/document.js';
-import type { Coordinator, SwarmOptions } from '../coordination/swarm/swarm-coordinator.js';
-import type { WorkInHand } from '../coordination/swarm/swarm-member.js';
-import type { SwarmEscalation, SwarmOutcome } from '../coordination/swarm/swarm-records.js';
-import type { SwarmSession } from '../coordination/swarm/swarm-session.js';
-import type { Swarms } from '../coordination/swarm/swarms.js';
-import type { Voice } from '../coordination/voice.js';
+import type { SharedDocument } from '../documents/document.js';
+import type { AgentCard } from '../mesh/schemas.js';
+import type { Voice } from '../mesh/voice.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Coordinator, SwarmOptions } from '../work/swarm/swarm-coordinator.js';
+import type { WorkInHand } from '../work/swarm/swarm-member.js';
+import type { SwarmEscalation, SwarmOutcome } from '../work/swarm/swarm-records.js';
+import type { SwarmSession } from '../work/swarm/swarm-session.js';
+import type { Swarms } from '../work/swarm/swarms.js';
 import type { AgentProposals, Job } from './agent-proposals.js';
 
 export interface SwarmInit extends SwarmOptions {

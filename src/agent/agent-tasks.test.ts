@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Message as A2AMessage } from '../a2a-protocol/types.js';
+import type { Message as A2AMessage } from '../a2a/protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import {

@@ -1,9 +1,9 @@
 import type { CallToolResult, GetPromptResult, ReadResourceResult } from '@modelcontextprotocol/server';
-import type { Party } from '../a2a/policy.js';
 import { completed } from '../mcp/call.js';
 import type { Entry } from '../mcp/catalogue.js';
 import type { PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition } from '../mcp/definitions.js';
 import type { CallOptions, McpService } from '../mcp/service.js';
+import type { Party } from '../mesh/policy.js';
 
 export type ToolCallOptions = Omit<CallOptions, 'caller' | 'capabilities' | 'answers' | 'state'>;
 

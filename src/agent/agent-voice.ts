@@ -1,6 +1,6 @@
-import { joinAddress } from '../a2a/address.js';
-import type { A2AMessageType, RoutingResult } from '../a2a/schemas.js';
-import type { Voice, VoiceOptions } from '../coordination/voice.js';
+import { joinAddress } from '../mesh/address.js';
+import type { A2AMessageType, RoutingResult } from '../mesh/schemas.js';
+import type { Voice, VoiceOptions } from '../mesh/voice.js';
 import { assertDelivered, type Outbox } from './outbox.js';
 
 /** What coordination says in an agent's name goes through that agent's outbox. */

@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { A2AChannel } from '../a2a/channel.js';
-import type { A2ALogEvent, A2AMessageType, AgentTier } from '../a2a/schemas.js';
-import { createNode, type NodeInit } from '../node.js';
+import type { A2AChannel } from '../mesh/channel.js';
+import type { A2ALogEvent, A2AMessageType, AgentTier } from '../mesh/schemas.js';
+import { createNode, type NodeInit } from '../node/compose.js';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import type { Agent } from './agent.js';

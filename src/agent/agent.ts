@@ -1,26 +1,5 @@
-import { fullAddress } from '../a2a/address.js';
-import type { A2AChannel } from '../a2a/channel.js';
-import type { ChannelAcceptor, ChannelManager } from '../a2a/channel-manager.js';
-import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../a2a/envelope.js';
-import type { A2AObservability } from '../a2a/observability.js';
-import type { AgentRegistry } from '../a2a/registry.js';
-import type { A2ARouter } from '../a2a/router.js';
-import type { AgentCard, RoutingResult } from '../a2a/schemas.js';
-import type { ThreadTable } from '../a2a/thread-table.js';
-import { toWireError } from '../a2a/wire-error.js';
-import type { ProposalSide } from '../coordination/negotiation/negotiator.js';
-import type {
-  Negotiation,
-  ProposalHandler,
-  ProposalInit,
-  TaskNegotiator,
-} from '../coordination/negotiation/proposal.js';
-import type { ProposalRecords } from '../coordination/negotiation/proposal-records.js';
-import { isOfProposal } from '../coordination/negotiation/proposal-wire.js';
-import type { DocumentOptions, SharedDocument } from '../coordination/state/document.js';
-import type { Documents } from '../coordination/state/documents.js';
-import type { SwarmCoordinator } from '../coordination/swarm/swarm-coordinator.js';
-import type { Swarms } from '../coordination/swarm/swarms.js';
+import type { DocumentOptions, SharedDocument } from '../documents/document.js';
+import type { Documents } from '../documents/documents.js';
 import type { Delivery } from '../mail/delivery.js';
 import type { Mail } from '../mail/mail.js';
 import type { UnreadHandler } from '../mail/watches.js';
@@ -41,9 +20,25 @@ import {
 import type { RequestState } from '../mcp/request-state.js';
 import type { OutputOf, Schema } from '../mcp/schema.js';
 import type { McpService } from '../mcp/service.js';
+import { fullAddress } from '../mesh/address.js';
+import type { A2AChannel } from '../mesh/channel.js';
+import type { ChannelAcceptor, ChannelManager } from '../mesh/channel-manager.js';
+import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../mesh/envelope.js';
+import type { A2AObservability } from '../mesh/observability.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import type { A2ARouter } from '../mesh/router.js';
+import type { AgentCard, RoutingResult } from '../mesh/schemas.js';
+import type { ThreadTable } from '../mesh/thread-table.js';
+import { toWireError } from '../mesh/wire-error.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import type { Negotiation, ProposalHandler, ProposalInit, TaskNegotiator } from '../work/proposals/proposal.js';
+import type { ProposalRecords } from '../work/proposals/proposal-records.js';
+import { isOfProposal } from '../work/proposals/proposal-wire.js';
+import type { ProposalSide } from '../work/proposals/task-negotiator.js';
+import type { SwarmCoordinator } from '../work/swarm/swarm-coordinator.js';
+import type { Swarms } from '../work/swarm/swarms.js';
 import { type AgentInit, buildCard } from './agent-init.js';
 import { AgentProposals } from './agent-proposals.js';
 import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';

@@ -1,8 +1,8 @@
-import { joinAddress } from '../a2a/address.js';
-import type { ValidEnvelope } from '../a2a/envelope.js';
-import type { AgentRegistry } from '../a2a/registry.js';
-import type { ThreadTable } from '../a2a/thread-table.js';
-import { fromWireError, toWireError } from '../a2a/wire-error.js';
+import { joinAddress } from '../mesh/address.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import type { ThreadTable } from '../mesh/thread-table.js';
+import { fromWireError, toWireError } from '../mesh/wire-error.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';

@@ -1,5 +1,5 @@
-import { joined } from '../a2a-protocol/task-machine.js';
-import type { Artifact, Part } from '../a2a-protocol/types.js';
+import { joined } from '../a2a/protocol/task-machine.js';
+import type { Artifact, Part } from '../a2a/protocol/types.js';
 import type { TaskReport } from './agent-tasks.js';
 
 /** Collects the result of streamed work: appended chunks of an artifact become one value. */

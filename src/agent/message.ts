@@ -1,6 +1,6 @@
-import type { ValidEnvelope } from '../a2a/envelope.js';
-import type { A2AMessageType } from '../a2a/schemas.js';
 import type { Delivery, Effects } from '../mail/delivery.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
+import type { A2AMessageType } from '../mesh/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 
 /** A message as a handler sees it. */

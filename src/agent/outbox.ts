@@ -1,7 +1,7 @@
-import type { EnvelopeFactory, ValidEnvelope } from '../a2a/envelope.js';
-import type { RegistryEntry } from '../a2a/registry-index.js';
-import type { A2ARouter } from '../a2a/router.js';
-import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from '../a2a/schemas.js';
+import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
+import type { RegistryEntry } from '../mesh/registry-index.js';
+import type { A2ARouter } from '../mesh/router.js';
+import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from '../mesh/schemas.js';
 import { EclipticError, type ErrorCode } from '../runtime/errors.js';
 
 /** An agent's id or address, or whoever offers a capability. */

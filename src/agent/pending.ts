@@ -1,7 +1,7 @@
-import type { ValidEnvelope } from '../a2a/envelope.js';
-import type { A2AMessageType } from '../a2a/schemas.js';
-import type { Thread, Waiter } from '../a2a/thread.js';
-import { fromWireError } from '../a2a/wire-error.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
+import type { A2AMessageType } from '../mesh/schemas.js';
+import type { Thread, Waiter } from '../mesh/thread.js';
+import { fromWireError } from '../mesh/wire-error.js';
 import { Deadline } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Recipient } from './outbox.js';

@@ -1,6 +1,6 @@
-import type { AgentRegistry } from '../a2a/registry.js';
-import type { AgentStatus, WorkKind } from '../a2a/schemas.js';
-import { noWorker } from '../a2a/staffing.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import type { AgentStatus, WorkKind } from '../mesh/schemas.js';
+import { noWorker } from '../mesh/staffing.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { AgentInit } from './agent-init.js';

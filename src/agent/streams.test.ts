@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { A2ALogEvent, A2AMessageType } from '../a2a/schemas.js';
-import { createNode, type NodeInit } from '../node.js';
+import type { A2ALogEvent, A2AMessageType } from '../mesh/schemas.js';
+import { createNode, type NodeInit } from '../node/compose.js';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import type { Agent } from './agent.js';

@@ -1,5 +1,5 @@
-import type { AgentRow } from '../control/methods.js';
-import { vacancyOf } from '../orchestrator/self-description.js';
+import type { AgentRow } from '../node/control/methods.js';
+import { vacancyOf } from '../roster/self-description.js';
 import type { Command } from './command.js';
 import { usage } from './output.js';
 import { numeric } from './payload.js';

@@ -1,4 +1,4 @@
-import type { AuditReport } from '../records/audit-log.js';
+import type { AuditReport } from '../mesh/audit/audit-log.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { ControlClient } from '../control/client.js';
-import { controlPath, prepareDataFolder, stoppedAt } from '../control/data-folder.js';
-import { PROGRAM } from '../package.js';
+import { ControlClient } from '../node/control/client.js';
+import { controlPath, prepareDataFolder, stoppedAt } from '../node/control/data-folder.js';
 import { EclipticError } from '../runtime/errors.js';
+import { PROGRAM } from '../runtime/package.js';
 import type { Runtime } from '../runtime/runtime.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;

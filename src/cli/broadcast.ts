@@ -1,4 +1,4 @@
-import type { RoutingResult } from '../a2a/schemas.js';
+import type { RoutingResult } from '../mesh/schemas.js';
 import type { Command } from './command.js';
 import { readPayload, required } from './payload.js';
 

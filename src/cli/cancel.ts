@@ -1,4 +1,4 @@
-import type { Task } from '../a2a-protocol/types.js';
+import type { Task } from '../a2a/protocol/types.js';
 import type { Command } from './command.js';
 import { stateText } from './task-text.js';
 

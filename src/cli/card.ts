@@ -1,5 +1,5 @@
-import type { SignatureVerdict } from '../a2a-protocol/client/card-keys.js';
-import type { AgentCard } from '../a2a-protocol/types.js';
+import type { SignatureVerdict } from '../a2a/client/card-keys.js';
+import type { AgentCard } from '../a2a/protocol/types.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
 import { isUrl, REMOTE_HELP, REMOTE_OPTIONS, reachOf, tokenOf } from './remote-target.js';
@@ -23,8 +23,8 @@ export const command: Command = {
 
 async function showRemote(url: string, { values, env, output }: Invocation): Promise<void> {
   const [{ CardSource }, { checkSignatures }] = await Promise.all([
-    import('../a2a-protocol/client/card-source.js'),
-    import('../a2a-protocol/client/card-keys.js'),
+    import('../a2a/client/card-source.js'),
+    import('../a2a/client/card-keys.js'),
   ]);
   const runtime = systemRuntime();
   const reach = { allowPrivate: reachOf(url, values) };

@@ -1,5 +1,5 @@
 import type { ParseArgsConfig } from 'node:util';
-import type { ControlClient } from '../control/client.js';
+import type { ControlClient } from '../node/control/client.js';
 import type { Output } from './output.js';
 
 export type Values = Readonly<Record<string, string | boolean | undefined>>;

@@ -1,6 +1,6 @@
-import { checkPresence } from '../config/check.js';
-import { loadConfig } from '../config/load.js';
-import { configJsonSchema } from '../config/schema.js';
+import { checkPresence } from '../node/config/check.js';
+import { loadConfig } from '../node/config/load.js';
+import { configJsonSchema } from '../node/config/schema.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 

@@ -1,4 +1,4 @@
-import type { CredentialRow } from '../credentials/credentials.js';
+import type { CredentialRow } from '../system/secrets/credentials.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 import { usage } from './output.js';

@@ -1,4 +1,4 @@
-import { LEAST_NODES, PrivateDht } from '../discovery/private-dht.js';
+import { LEAST_NODES, PrivateDht } from '../network/discovery/private-dht.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command } from './command.js';
 import { usage } from './output.js';

@@ -1,7 +1,7 @@
-import type { Diagnosis, Probing } from '../control/network-methods.js';
-import type { TestedRow } from '../onramp/wake/wakes.js';
-import { VERSION } from '../package.js';
-import type { Finding } from '../peers/network.js';
+import type { TestedRow } from '../coding-agents/wake/wakes.js';
+import type { Finding } from '../network/peers/network.js';
+import type { Diagnosis, Probing } from '../node/control/network-methods.js';
+import { VERSION } from '../runtime/package.js';
 import type { Command, Invocation } from './command.js';
 import { printable, usage } from './output.js';
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { type Denial, reasonFor } from '../onramp/leases/guard-question.js';
+import { type Denial, reasonFor } from '../coding-agents/leases/guard-question.js';
 import {
   allow,
   deny,
@@ -10,8 +10,8 @@ import {
   type HookAnswer,
   readHook,
   type WritingCall,
-} from '../onramp/leases/hook-contracts.js';
-import { ancestors } from '../onramp/wake/client-process.js';
+} from '../coding-agents/leases/hook-contracts.js';
+import { ancestors } from '../coding-agents/wake/client-process.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';

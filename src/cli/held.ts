@@ -1,4 +1,4 @@
-import type { HeldRow } from '../onramp/onramp.js';
+import type { HeldRow } from '../coding-agents/onramp.js';
 import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';

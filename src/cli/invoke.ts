@@ -1,8 +1,8 @@
-import { A2AClient } from '../a2a-protocol/client/a2a-client.js';
-import { AnswerText, finalText } from '../a2a-protocol/client/answer-text.js';
-import { TaskView } from '../a2a-protocol/client/task-view.js';
-import { textOf } from '../a2a-protocol/simple.js';
-import type { StreamResponse } from '../a2a-protocol/types.js';
+import { A2AClient } from '../a2a/client/a2a-client.js';
+import { AnswerText, finalText } from '../a2a/client/answer-text.js';
+import { TaskView } from '../a2a/client/task-view.js';
+import { textOf } from '../a2a/protocol/simple.js';
+import type { StreamResponse } from '../a2a/protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command } from './command.js';

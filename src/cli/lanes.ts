@@ -1,4 +1,4 @@
-import type { LaneRow } from '../providers/lanes.js';
+import type { LaneRow } from '../providers/host/lanes.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { ControlClient } from '../control/client.js';
-import { controlPath, defaultDataFolder } from '../control/data-folder.js';
+import { ControlClient } from '../node/control/client.js';
+import { controlPath, defaultDataFolder } from '../node/control/data-folder.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Command, Invocation, Values } from './command.js';
 import { misuse } from './misuse.js';
@@ -101,7 +101,7 @@ async function main(argv: readonly string[]): Promise<number> {
       return 0;
     }
     if (name === '--version') {
-      output.line((await import('../package.js')).VERSION);
+      output.line((await import('../runtime/package.js')).VERSION);
       return 0;
     }
     command = await find(name);
@@ -147,7 +147,7 @@ function invocation(values: Values, words: readonly string[], output: Output): {
     if (values.data === '') throw usage('--data must name a folder');
     if (typeof values.data === 'string') return resolve(values.data);
     if (env.ECLIPTIC_DATA) return resolve(env.ECLIPTIC_DATA);
-    const { dataFolderOf } = await import('../config/data-setting.js');
+    const { dataFolderOf } = await import('../node/config/data-setting.js');
     const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG || undefined;
     return dataFolderOf(file, process.cwd()) ?? defaultDataFolder(env);
   };

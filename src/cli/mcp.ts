@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { Relay } from '../onramp/relay.js';
-import { StdioServer } from '../onramp/stdio-server.js';
-import { ALL_TOOLS, CORE_TOOLS, INSTRUCTIONS } from '../onramp/tool-list.js';
-import { VERSION } from '../package.js';
+import { Relay } from '../coding-agents/mailbox/relay.js';
+import { StdioServer } from '../coding-agents/stdio-server.js';
+import { ALL_TOOLS, CORE_TOOLS, INSTRUCTIONS } from '../coding-agents/tools/tool-list.js';
+import { VERSION } from '../runtime/package.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
 import { usage } from './output.js';
@@ -84,7 +84,7 @@ async function serve(invocation: Invocation, { tools, instructions, everything, 
       const [{ connectOrStart }, { MeshConnection }, { surroundings, ancestors }] = await Promise.all([
         import('./background-node.js'),
         import('./mesh-connection.js'),
-        import('../onramp/wake/client-process.js'),
+        import('../coding-agents/wake/client-process.js'),
       ]);
       const dataFolder = await invocation.dataFolder();
       const wake = surroundings(client, version, process.env);

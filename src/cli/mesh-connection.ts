@@ -1,7 +1,7 @@
-import type { ControlClient } from '../control/client.js';
-import type { Answer } from '../onramp/member-context.js';
-import type { Relay, RpcMessage } from '../onramp/relay.js';
-import type { Backend, Evidence } from '../onramp/stdio-server.js';
+import type { Answer } from '../coding-agents/mailbox/member-context.js';
+import type { Relay, RpcMessage } from '../coding-agents/mailbox/relay.js';
+import type { Backend, Evidence } from '../coding-agents/stdio-server.js';
+import type { ControlClient } from '../node/control/client.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 

@@ -1,4 +1,4 @@
-import type { A2AMetrics } from '../a2a/observability.js';
+import type { A2AMetrics } from '../mesh/observability.js';
 import type { Command } from './command.js';
 
 export const command: Command = {

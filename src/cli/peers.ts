@@ -1,4 +1,4 @@
-import type { PeerRow } from '../peers/network.js';
+import type { PeerRow } from '../network/peers/network.js';
 import type { Command } from './command.js';
 import { confirm } from './confirm.js';
 import { misuse } from './misuse.js';

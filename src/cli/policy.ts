@@ -1,4 +1,4 @@
-import type { Decision } from '../a2a/policy.js';
+import type { Decision } from '../mesh/policy.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Command } from './command.js';
 import { required } from './payload.js';

@@ -1,5 +1,5 @@
-import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a-protocol/client/loopback.js';
-import type { AllowPrivate } from '../net/allow-list.js';
+import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a/client/loopback.js';
+import type { AllowPrivate } from '../system/fetch/allow-list.js';
 import type { Values } from './command.js';
 
 export const REMOTE_OPTIONS = {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { RunNews, TaskView } from '../orchestrator/ralph/run-news.js';
+import type { RunNews, TaskView } from '../plans/run-news.js';
 import { Output } from './output.js';
 import { RunBoard } from './run-board.js';
 

@@ -1,5 +1,5 @@
-import type { RunNews, TaskView } from '../orchestrator/ralph/run-news.js';
-import { countsOf } from '../orchestrator/ralph/run-news.js';
+import type { RunNews, TaskView } from '../plans/run-news.js';
+import { countsOf } from '../plans/run-news.js';
 import { LiveArea } from './live-area.js';
 import { type Output, oneLine } from './output.js';
 import { countsText, taskText } from './run-text.js';

@@ -1,5 +1,5 @@
-import type { Phase } from '../orchestrator/ralph/loop-state.js';
-import type { RunNews, RunView, TaskView } from '../orchestrator/ralph/run-news.js';
+import type { Phase } from '../plans/loop-state.js';
+import type { RunNews, RunView, TaskView } from '../plans/run-news.js';
 import { cutText } from '../runtime/text.js';
 
 type TaskLine = Pick<TaskView, 'id' | 'phase' | 'attempt' | 'by' | 'reason'>;

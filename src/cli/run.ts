@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { ControlClient } from '../control/client.js';
-import { planJsonSchema } from '../orchestrator/ralph/plan-schema.js';
-import type { RunNews, RunView } from '../orchestrator/ralph/run-news.js';
+import type { ControlClient } from '../node/control/client.js';
+import { planJsonSchema } from '../plans/plan-schema.js';
+import type { RunNews, RunView } from '../plans/run-news.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Command, Invocation } from './command.js';
 import { misuse } from './misuse.js';

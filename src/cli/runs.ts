@@ -1,4 +1,4 @@
-import type { RunSummary } from '../orchestrator/ralph/run-records.js';
+import type { RunSummary } from '../plans/run-records.js';
 import type { Command } from './command.js';
 import { whole } from './payload.js';
 

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { PROGRAM } from '../package.js';
+import { PROGRAM } from '../runtime/package.js';
 import { Output } from './output.js';
 import { command } from './setup.js';
 

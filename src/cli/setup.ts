@@ -1,11 +1,11 @@
 import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { prepareDataFolder } from '../control/data-folder.js';
-import type { Machine } from '../onramp/setup/client.js';
-import { type Change, Setup } from '../onramp/setup/setup.js';
-import { PROGRAM } from '../package.js';
+import type { Machine } from '../coding-agents/setup/client.js';
+import { type Change, Setup } from '../coding-agents/setup/setup.js';
+import { prepareDataFolder } from '../node/control/data-folder.js';
 import { describeError } from '../runtime/errors.js';
+import { PROGRAM } from '../runtime/package.js';
 import { changedLines } from './changed-lines.js';
 import type { Command, Invocation } from './command.js';
 import { asks } from './confirm.js';

@@ -1,5 +1,5 @@
-import type { SwarmEvent, SwarmRow } from '../control/swarm-methods.js';
-import type { SwarmSubTask } from '../coordination/swarm/swarm-session.js';
+import type { SwarmEvent, SwarmRow } from '../node/control/swarm-methods.js';
+import type { SwarmSubTask } from '../work/swarm/swarm-session.js';
 import { LiveArea } from './live-area.js';
 import { type Output, oneLine } from './output.js';
 

@@ -1,5 +1,5 @@
-import { textOf } from '../a2a-protocol/simple.js';
-import type { StreamResponse, TaskState, TaskStatus } from '../a2a-protocol/types.js';
+import { textOf } from '../a2a/protocol/simple.js';
+import type { StreamResponse, TaskState, TaskStatus } from '../a2a/protocol/types.js';
 
 /** A state as people say it: `input required`. */
 export function stateText(state: TaskState): string {

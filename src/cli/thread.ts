@@ -1,4 +1,4 @@
-import type { A2AEnvelope, A2ALogEvent } from '../a2a/schemas.js';
+import type { A2AEnvelope, A2ALogEvent } from '../mesh/schemas.js';
 import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 

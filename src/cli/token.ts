@@ -1,4 +1,4 @@
-import type { TokenRow } from '../gateway/tokens.js';
+import type { TokenRow } from '../http/auth/tokens.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { loadConfig } from '../config/load.js';
+import { loadConfig } from '../node/config/load.js';
 import {
   type HttpConfig,
   HttpSchema,
@@ -7,10 +7,10 @@ import {
   type LogLevel,
   type NetworkConfig,
   NetworkSchema,
-} from '../config/schema.js';
-import { defaultDataFolder } from '../control/data-folder.js';
-import type { Host } from '../host.js';
-import { VERSION } from '../package.js';
+} from '../node/config/schema.js';
+import { defaultDataFolder } from '../node/control/data-folder.js';
+import type { Host } from '../node/host.js';
+import { VERSION } from '../runtime/package.js';
 import type { Logger, Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
@@ -20,7 +20,7 @@ import { listed } from './payload.js';
 /** How long a process that is told to end at once waits for its store's thread. */
 const STORE_END_MS = 1_000;
 /** Set once there may be a store. */
-let hostModule: Promise<typeof import('../host.js')> | undefined;
+let hostModule: Promise<typeof import('../node/host.js')> | undefined;
 
 export const command: Command = {
   summary: 'start a node with the 21 Planetary agents and your own',
@@ -72,7 +72,7 @@ export const command: Command = {
     const network = networkConfig(invocation, loaded.config.network);
     const http = httpConfig(invocation, loaded.config.http);
     // Most of the program is behind this: whoever wants help, or made a mistake, does not wait for it.
-    hostModule = import('../host.js');
+    hostModule = import('../node/host.js');
     const node = await hostModule;
     host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
     const { node: started, gateway } = host;

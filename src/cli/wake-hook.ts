@@ -1,6 +1,6 @@
-import { ancestors } from '../onramp/wake/client-process.js';
-import { passedOn } from '../onramp/wake/client-session.js';
-import { hookAnswer, isHook } from '../onramp/wake/hook-contracts.js';
+import { ancestors } from '../coding-agents/wake/client-process.js';
+import { passedOn } from '../coding-agents/wake/client-session.js';
+import { hookAnswer, isHook } from '../coding-agents/wake/hook-contracts.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
 import { usage } from './output.js';

@@ -1,4 +1,4 @@
-import type { Overview } from '../onramp/overview.js';
+import type { Overview } from '../coding-agents/overview.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command } from './command.js';
 import { LiveArea } from './live-area.js';

@@ -1,6 +1,6 @@
-import type { Party } from '../a2a/policy.js';
-import type { AgentRegistry } from '../a2a/registry.js';
-import type { AgentCard } from '../a2a/schemas.js';
+import type { Party } from '../mesh/policy.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import type { AgentCard } from '../mesh/schemas.js';
 import type { Store, Write } from '../store/store.js';
 
 /** Addresses of one node: its next one replaces the one that was noted longest ago. Nodes are known on disk. */

@@ -1,6 +1,6 @@
-import { splitAddress } from '../a2a/address.js';
-import { ValidEnvelope } from '../a2a/envelope.js';
-import type { StoredAdmission } from '../a2a/router.js';
+import { splitAddress } from '../mesh/address.js';
+import { ValidEnvelope } from '../mesh/envelope.js';
+import type { StoredAdmission } from '../mesh/router.js';
 import type { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';

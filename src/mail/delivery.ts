@@ -1,4 +1,4 @@
-import type { ValidEnvelope } from '../a2a/envelope.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
 
 /** What an agent wants done exactly once, together with the message that caused it. */

@@ -1,5 +1,5 @@
-import { envelopeText, unpackEnvelope } from '../a2a/codec.js';
-import type { ValidEnvelope } from '../a2a/envelope.js';
+import { envelopeText, unpackEnvelope } from '../mesh/codec.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';

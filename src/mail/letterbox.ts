@@ -1,4 +1,4 @@
-import type { ValidEnvelope } from '../a2a/envelope.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { HeldMail, IncomingMail } from './incoming-mail.js';
 import type { ReceiptState } from './receipt.js';

@@ -1,4 +1,4 @@
-import { splitAddress } from '../a2a/address.js';
+import { splitAddress } from '../mesh/address.js';
 
 /** Messages, and the bytes of their envelopes. */
 export interface Amount {

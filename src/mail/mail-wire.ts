@@ -1,5 +1,5 @@
-import { unpackEnvelope } from '../a2a/codec.js';
-import type { ValidEnvelope } from '../a2a/envelope.js';
+import { unpackEnvelope } from '../mesh/codec.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
 import { type Receipt, readSteps } from './receipt.js';
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fate, type Life, World } from '../../test/durable/simulated-mail.js';
 import { Rogue, type RogueLink } from '../../test/rogue-peer.js';
-import { SCHEMA_VERSION } from '../a2a/schemas.js';
 import type { Agent } from '../agent/agent.js';
-import { createNode } from '../node.js';
+import { SCHEMA_VERSION } from '../mesh/schemas.js';
+import { createNode } from '../node/compose.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { MemoryStore } from '../store/memory-store.js';

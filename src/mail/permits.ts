@@ -1,4 +1,4 @@
-import { splitAddress } from '../a2a/address.js';
+import { splitAddress } from '../mesh/address.js';
 import type { Store, Write } from '../store/store.js';
 import type { PermitRow } from '../store/tables.js';
 

@@ -1,4 +1,4 @@
-import { ValidEnvelope } from '../a2a/envelope.js';
+import { ValidEnvelope } from '../mesh/envelope.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';

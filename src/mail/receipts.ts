@@ -1,4 +1,4 @@
-import type { A2AObservability } from '../a2a/observability.js';
+import type { A2AObservability } from '../mesh/observability.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';

@@ -1,4 +1,4 @@
-import { type A2AObservability, callbackReport } from '../a2a/observability.js';
+import { type A2AObservability, callbackReport } from '../mesh/observability.js';
 import { callGuarded } from '../runtime/callbacks.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';

@@ -1,6 +1,6 @@
 import type { ClientCapabilities, InputRequest, LoggingLevel } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import type { Party } from '../a2a/policy.js';
+import type { Party } from '../mesh/policy.js';
 import { EclipticError, type Outcome } from '../runtime/errors.js';
 
 /** What an owner is asked for. Names and URIs are the owner's own. */

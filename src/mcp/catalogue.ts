@@ -1,4 +1,4 @@
-import { joinAddress } from '../a2a/address.js';
+import { joinAddress } from '../mesh/address.js';
 import { type CallbackFailed, Callbacks, warnOfCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Ask, CallTerms } from './call.js';

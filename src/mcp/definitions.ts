@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { weighJson } from '../a2a/json-value.js';
-import { LIMITS } from '../a2a/limits.js';
+import { weighJson } from '../mesh/json-value.js';
+import { LIMITS } from '../mesh/limits.js';
 
 /** What agents offer over MCP, in the protocol's own shape, except that names are the agent's own. */
 

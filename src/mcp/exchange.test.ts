@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type NetworkedNode, Nodes, type NodesInit } from '../../test/nodes-fixture.js';
 import { Rogue, type RogueLink } from '../../test/rogue-peer.js';
-import type { Party } from '../a2a/policy.js';
-import type { NodeInit } from '../node.js';
+import type { Party } from '../mesh/policy.js';
+import type { NodeInit } from '../node/compose.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Call } from './call.js';
 

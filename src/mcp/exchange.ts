@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { LIMITS } from '../a2a/limits.js';
-import type { Party } from '../a2a/policy.js';
-import type { AgentRegistry } from '../a2a/registry.js';
-import { fromWireError, toWireError } from '../a2a/wire-error.js';
-import type { PeerOffers } from '../peers/inbound.js';
-import type { Peers } from '../peers/peers.js';
-import { malformed, parsed } from '../peers/wire.js';
+import { LIMITS } from '../mesh/limits.js';
+import type { Party } from '../mesh/policy.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import { fromWireError, toWireError } from '../mesh/wire-error.js';
+import type { PeerOffers } from '../network/peers/inbound.js';
+import type { Peers } from '../network/peers/peers.js';
+import { malformed, parsed } from '../network/peers/wire.js';
 import { EclipticError, type Outcome } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type Ask, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';

@@ -1,6 +1,6 @@
-import { weighJson } from '../a2a/json-value.js';
-import type { A2AObservability } from '../a2a/observability.js';
-import { SCHEMA_VERSION } from '../a2a/schemas.js';
+import { weighJson } from '../mesh/json-value.js';
+import type { A2AObservability } from '../mesh/observability.js';
+import { SCHEMA_VERSION } from '../mesh/schemas.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { arbAgentId, arbJson } from '../../test/generators.js';
-import { SCHEMA_VERSION } from '../a2a/schemas.js';
+import { SCHEMA_VERSION } from '../mesh/schemas.js';
 import { deserializeInvocation, type InvocationRecord, redact, serializeInvocation } from './invocation-record.js';
 
 const arbOutcome = fc.oneof(

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SCHEMA_VERSION } from '../a2a/schemas.js';
+import { SCHEMA_VERSION } from '../mesh/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 
 /** One tool call, as it is remembered: who called what with what, what came of it, and how long it took. */

@@ -7,7 +7,7 @@ import type {
   Server,
   ServerContext,
 } from '@modelcontextprotocol/server';
-import type { Party } from '../a2a/policy.js';
+import type { Party } from '../mesh/policy.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { isWanted } from './call.js';
 import type { ToolDefinition } from './definitions.js';

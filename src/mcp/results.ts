@@ -1,5 +1,5 @@
 import type { ContentBlock } from '@modelcontextprotocol/server';
-import { weighJson } from '../a2a/json-value.js';
+import { weighJson } from '../mesh/json-value.js';
 import { EclipticError } from '../runtime/errors.js';
 import { type Ask, needsInput } from './call.js';
 import { withStructuredText } from './result-text.js';

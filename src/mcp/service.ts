@@ -1,9 +1,9 @@
 import type { CallToolResult, CompleteResult, GetPromptResult, ReadResourceResult } from '@modelcontextprotocol/server';
-import { splitAddress } from '../a2a/address.js';
-import { LIMITS } from '../a2a/limits.js';
-import { type A2AObservability, callbackReport } from '../a2a/observability.js';
-import type { Party, Policy } from '../a2a/policy.js';
-import type { AgentRegistry } from '../a2a/registry.js';
+import { splitAddress } from '../mesh/address.js';
+import { LIMITS } from '../mesh/limits.js';
+import { type A2AObservability, callbackReport } from '../mesh/observability.js';
+import type { Party, Policy } from '../mesh/policy.js';
+import type { AgentRegistry } from '../mesh/registry.js';
 import { type CallbackFailed, Callbacks, callGuarded } from '../runtime/callbacks.js';
 import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError, type Outcome, toEclipticError } from '../runtime/errors.js';

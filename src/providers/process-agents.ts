@@ -1,18 +1,18 @@
-import type { AcpDescription } from '../acp/description.js';
-import type { McpServer } from '../acp/sdk.js';
 import type { Agent } from '../agent/agent.js';
 import type { Message } from '../agent/message.js';
-import type { ActionGate } from '../approvals/action-gate.js';
-import { type CredentialSource, DEFAULT_WORKSPACE } from '../credentials/credential-source.js';
 import type { EclipticError } from '../runtime/errors.js';
-import { ACPClientAdapter, type ACPConfig, type ACPResult, type ACPTask } from './acp-client-adapter.js';
-import { CommandAdapter } from './command-adapter.js';
+import type { ActionGate } from '../system/approvals/action-gate.js';
+import { type CredentialSource, DEFAULT_WORKSPACE } from '../system/secrets/credential-source.js';
+import { ACPClientAdapter, type ACPConfig, type ACPResult, type ACPTask } from './acp/acp-client.js';
+import type { AcpDescription } from './acp/description.js';
+import type { McpServer } from './acp/sdk.js';
+import type { ProviderAdapter } from './adapter/provider-adapter.js';
+import { CommandAdapter } from './command/command-adapter.js';
 import type { HostComponents } from './host/isolated-provider-host.js';
+import type { Lanes } from './host/lanes.js';
 import type { ProcessConfig } from './host/provider-process.js';
-import type { Lanes } from './lanes.js';
-import type { ProviderAdapter } from './provider-adapter.js';
-import { agentCapability, serveThroughProvider } from './provider-agent.js';
-import type { ExecuteRoute, ProviderRegistry } from './provider-registry.js';
+import { agentCapability, serveThroughProvider } from './registry/provider-agent.js';
+import type { ExecuteRoute, ProviderRegistry } from './registry/provider-registry.js';
 
 export interface ProcessAgentsComponents extends HostComponents {
   providers: ProviderRegistry;

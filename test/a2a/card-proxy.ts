@@ -1,5 +1,5 @@
 import { request as forward } from 'node:http';
-import type { AgentCard } from '../../src/a2a-protocol/types.js';
+import type { AgentCard } from '../../src/a2a/protocol/types.js';
 import type { ForeignServer, ForeignServers } from '../foreign-servers.js';
 
 export interface CardProxy extends ForeignServer {

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { AgentSkill } from '../../src/a2a-protocol/types.js';
-import type { Config } from '../../src/config/schema.js';
-import { Host } from '../../src/host.js';
+import type { AgentSkill } from '../../src/a2a/protocol/types.js';
+import type { Config } from '../../src/node/config/schema.js';
+import { Host } from '../../src/node/host.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 
 let folder: string;

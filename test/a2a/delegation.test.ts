@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { invokeRemoteAgent } from '../../src/a2a-protocol/client/remote-agents.js';
-import { DELEGATION_HEADER } from '../../src/a2a-protocol/delegation.js';
+import { invokeRemoteAgent } from '../../src/a2a/client/remote-agents.js';
+import { DELEGATION_HEADER } from '../../src/a2a/protocol/delegation.js';
 import type { Agent } from '../../src/agent/agent.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
-import type { Gateway } from '../../src/gateway/gateway.js';
-import { createNode, type EclipticNode } from '../../src/node.js';
-import { offerRemoteAgents } from '../../src/orchestrator/remote-agent-tools.js';
+import type { Gateway } from '../../src/http/gateway.js';
+import { createNode, type EclipticNode } from '../../src/node/compose.js';
+import { offerRemoteAgents } from '../../src/roster/remote-agent-tools.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 
 const nodes: EclipticNode[] = [];

@@ -11,7 +11,7 @@ import {
 } from '@grpc/grpc-js';
 import { loadSync, type MessageTypeDefinition } from '@grpc/proto-loader';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createNode } from '../../src/node.js';
+import { createNode } from '../../src/node/compose.js';
 import { selfSigned } from '../tls-certificate.js';
 import { said, TaskNode } from './task-node.js';
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import type { Task } from '../../src/a2a-protocol/types.js';
-import { SseReader } from '../../src/net/sse.js';
+import type { Task } from '../../src/a2a/protocol/types.js';
+import { SseReader } from '../../src/system/fetch/sse.js';
 import { Cluster, type ProcessNode, SOAK } from '../nodes/cluster.js';
 
 const ROUNDS = SOAK ? 100 : 5;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createNode } from '../../src/node.js';
+import { createNode } from '../../src/node/compose.js';
 import { said, TaskNode } from './task-node.js';
 
 const NEEDED = 'urn:example:needed';

@@ -1,10 +1,10 @@
 import { text as bodyText } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { A2AClient, type A2AClientInit } from '../../src/a2a-protocol/client/a2a-client.js';
-import { invokeRemoteAgent } from '../../src/a2a-protocol/client/remote-agents.js';
-import { EXTENSION_URIS } from '../../src/a2a-protocol/extensions.js';
-import { textOf } from '../../src/a2a-protocol/simple.js';
-import type { AgentCard, StreamResponse } from '../../src/a2a-protocol/types.js';
+import { A2AClient, type A2AClientInit } from '../../src/a2a/client/a2a-client.js';
+import { invokeRemoteAgent } from '../../src/a2a/client/remote-agents.js';
+import { EXTENSION_URIS } from '../../src/a2a/protocol/extensions.js';
+import { textOf } from '../../src/a2a/protocol/simple.js';
+import type { AgentCard, StreamResponse } from '../../src/a2a/protocol/types.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { HurriedRuntime } from '../hurried-runtime.js';

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { textOf } from '../../src/a2a-protocol/simple.js';
+import { textOf } from '../../src/a2a/protocol/simple.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
-import { createNode, type EclipticNode } from '../../src/node.js';
+import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { SqliteStore } from '../../src/store/sqlite-store.js';
 import { collect, eventsOf, kindOf, type RpcAnswer, said, type WireTask } from './task-node.js';
 

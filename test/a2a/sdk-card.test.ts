@@ -2,9 +2,9 @@ import { createPublicKey, generateKeyPairSync, type JsonWebKey } from 'node:cryp
 import { AgentCard, generateAgentCardSignature, verifyAgentCardSignature } from '@a2a-js/sdk';
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory } from '@a2a-js/sdk/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { verifyCard } from '../../src/a2a-protocol/card-signature.js';
-import type { Jwk } from '../../src/a2a-protocol/jws.js';
-import { takeAgentCard } from '../../src/a2a-protocol/read-card.js';
+import { verifyCard } from '../../src/a2a/protocol/card-signature.js';
+import type { Jwk } from '../../src/a2a/protocol/jws.js';
+import { takeAgentCard } from '../../src/a2a/protocol/read-card.js';
 import { protoJsonFaults } from './strict-proto-json.js';
 import { eventsOf, said, TaskNode } from './task-node.js';
 

@@ -13,9 +13,9 @@ import {
 import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
 import express from 'express';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { A2AClient } from '../../src/a2a-protocol/client/a2a-client.js';
-import { invokeRemoteAgent } from '../../src/a2a-protocol/client/remote-agents.js';
-import { textOf } from '../../src/a2a-protocol/simple.js';
+import { A2AClient } from '../../src/a2a/client/a2a-client.js';
+import { invokeRemoteAgent } from '../../src/a2a/client/remote-agents.js';
+import { textOf } from '../../src/a2a/protocol/simple.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { collect } from './task-node.js';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
-import type { Gateway, GatewayInit } from '../../src/gateway/gateway.js';
-import { createNode, type EclipticNode, type NodeInit } from '../../src/node.js';
+import type { Gateway, GatewayInit } from '../../src/http/gateway.js';
+import { createNode, type EclipticNode, type NodeInit } from '../../src/node/compose.js';
 
 /** One task that the agent `slow` holds until it is let go. */
 export interface Held {

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { AgentProcesses } from '../../src/a2a/server/process-manager.js';
 import { TASK } from '../../src/agent/agent-tasks.js';
-import { AgentProcesses } from '../../src/gateway/a2a/process-manager.js';
 import {
   A2AObservability,
   AgentRegistry,

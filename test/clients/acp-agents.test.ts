@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Approval } from '../../src/approvals/approval.js';
-import type { Config } from '../../src/config/schema.js';
-import type { ProviderRow } from '../../src/providers/provider-row.js';
+import type { Config } from '../../src/node/config/schema.js';
+import type { ProviderRow } from '../../src/providers/registry/provider-row.js';
+import type { Approval } from '../../src/system/approvals/approval.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { PROGRAMS, WAYS } from './coding-clients.js';
 import { type Script, ScriptedModel } from './scripted-model.js';

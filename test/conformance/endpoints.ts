@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Config } from '../../src/config/schema.js';
+import type { Config } from '../../src/node/config/schema.js';
 import { type Cluster, type ProcessNode, until, untilConnected } from '../nodes/cluster.js';
 import { ROOT } from '../source-files.js';
 

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ReceivedProposal } from '../../src/coordination/negotiation/proposal.js';
-import { MemoryMeetings } from '../../src/discovery/memory-discovery.js';
-import { linkInProcess } from '../../src/links/in-process.js';
-import { createNode, type EclipticNode } from '../../src/node.js';
+import { MemoryMeetings } from '../../src/network/discovery/memory-discovery.js';
+import { linkInProcess } from '../../src/network/links/in-process.js';
+import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { SqliteStore } from '../../src/store/sqlite-store.js';
+import type { ReceivedProposal } from '../../src/work/proposals/proposal.js';
 import { Nodes } from '../nodes-fixture.js';
 
 const cleanups: (() => unknown)[] = [];

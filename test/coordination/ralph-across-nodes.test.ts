@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { RunView } from '../../src/orchestrator/ralph/run-news.js';
+import type { RunView } from '../../src/plans/run-news.js';
 import { inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 
 const WORKER = new URL('./agents/plan-worker.ts', import.meta.url).pathname;

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { RunView } from '../../src/orchestrator/ralph/run-news.js';
+import type { RunView } from '../../src/plans/run-news.js';
 import { inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
 
 const KILLS = SOAK ? 50 : 3;

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SubTaskInput } from '../../src/agent/agent-swarms.js';
-import type { TaskInput } from '../../src/orchestrator/ralph/dispatcher.js';
-import { RalphLoop } from '../../src/orchestrator/ralph/ralph-loop.js';
-import type { RunNews, RunView } from '../../src/orchestrator/ralph/run-news.js';
+import type { TaskInput } from '../../src/plans/dispatcher.js';
+import { RalphLoop } from '../../src/plans/ralph-loop.js';
+import type { RunNews, RunView } from '../../src/plans/run-news.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
 import { type NetworkedNode, Nodes } from '../nodes-fixture.js';
 

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import type { Config } from '../../src/config/schema.js';
-import type { RunNews, RunView } from '../../src/orchestrator/ralph/run-news.js';
+import type { Config } from '../../src/node/config/schema.js';
+import type { RunNews, RunView } from '../../src/plans/run-news.js';
 import { type Cluster, finish, inCluster, type ProcessNode } from '../nodes/cluster.js';
 import { ROOT } from '../source-files.js';
 

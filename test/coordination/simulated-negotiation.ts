@@ -1,19 +1,19 @@
-import { EnvelopeFactory, type ValidEnvelope } from '../../src/a2a/envelope.js';
-import { A2AObservability } from '../../src/a2a/observability.js';
-import { AgentRegistry } from '../../src/a2a/registry.js';
-import type { A2AMessageType, RoutingResult } from '../../src/a2a/schemas.js';
-import { ThreadTable } from '../../src/a2a/thread-table.js';
 import { buildCard } from '../../src/agent/agent-init.js';
-import { Negotiator } from '../../src/coordination/negotiation/negotiator.js';
-import type { ProposalStatus } from '../../src/coordination/negotiation/proposal.js';
-import { ProposalRecords } from '../../src/coordination/negotiation/proposal-records.js';
-import type { ReceivedTask } from '../../src/coordination/negotiation/received-task.js';
-import type { SentProposal } from '../../src/coordination/negotiation/sent-proposal.js';
-import type { VoiceOptions } from '../../src/coordination/voice.js';
+import { EnvelopeFactory, type ValidEnvelope } from '../../src/mesh/envelope.js';
+import { A2AObservability } from '../../src/mesh/observability.js';
+import { AgentRegistry } from '../../src/mesh/registry.js';
+import type { A2AMessageType, RoutingResult } from '../../src/mesh/schemas.js';
+import { ThreadTable } from '../../src/mesh/thread-table.js';
+import type { VoiceOptions } from '../../src/mesh/voice.js';
 import { DeadlineQueue } from '../../src/runtime/deadlines.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
 import type { Store, Write } from '../../src/store/store.js';
+import type { ProposalStatus } from '../../src/work/proposals/proposal.js';
+import { ProposalRecords } from '../../src/work/proposals/proposal-records.js';
+import type { ReceivedTask } from '../../src/work/proposals/received-task.js';
+import type { SentProposal } from '../../src/work/proposals/sent-proposal.js';
+import { Negotiator } from '../../src/work/proposals/task-negotiator.js';
 
 /** What one history may hold. Times are in milliseconds since its beginning. */
 export interface Plan {

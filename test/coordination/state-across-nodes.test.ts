@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { A2ALogEvent } from '../../src/a2a/schemas.js';
-import type { SharedDocument } from '../../src/coordination/state/document.js';
-import { createNode, type EclipticNode, type NodeInit } from '../../src/node.js';
+import type { SharedDocument } from '../../src/documents/document.js';
+import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import { createNode, type EclipticNode, type NodeInit } from '../../src/node/compose.js';
 import { SqliteStore } from '../../src/store/sqlite-store.js';
 
 vi.setConfig({ testTimeout: 60_000 });

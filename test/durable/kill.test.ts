@@ -6,9 +6,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createJiti } from 'jiti';
 import { describe, expect, it, vi } from 'vitest';
-import type { RoutingResult } from '../../src/a2a/schemas.js';
-import type { MailRow } from '../../src/control/mail-methods.js';
 import type { Receipt } from '../../src/mail/receipt.js';
+import type { RoutingResult } from '../../src/mesh/schemas.js';
+import type { MailRow } from '../../src/node/control/mail-methods.js';
 import { type Cluster, inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
 import type { Entry, Ledger } from './agents/ledger.js';
 

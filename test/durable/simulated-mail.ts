@@ -1,12 +1,12 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { A2ALogEvent } from '../../src/a2a/schemas.js';
 import type { Agent } from '../../src/agent/agent.js';
 import type { Message } from '../../src/agent/message.js';
-import type { Discovery, Seeker } from '../../src/discovery/discovery.js';
 import type { Receipt } from '../../src/mail/receipt.js';
-import { createNode, type NodeInit } from '../../src/node.js';
+import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import type { Discovery, Seeker } from '../../src/network/discovery/discovery.js';
+import { createNode, type NodeInit } from '../../src/node/compose.js';
 import { EclipticError, isErrorCode } from '../../src/runtime/errors.js';
 import type { Logger, Runtime, Timer } from '../../src/runtime/runtime.js';
 import type { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { EVERY_TIER, type Grant } from '../../src/membership/certificate.js';
-import { Identity } from '../../src/membership/identity.js';
-import { inviteId, proveInvite } from '../../src/membership/invite.js';
-import { Membership } from '../../src/membership/membership.js';
-import { MembershipFile } from '../../src/membership/membership-file.js';
+import { EVERY_TIER, type Grant } from '../../src/network/membership/certificate.js';
+import { Identity } from '../../src/network/membership/identity.js';
+import { inviteId, proveInvite } from '../../src/network/membership/invite.js';
+import { Membership } from '../../src/network/membership/membership.js';
+import { MembershipFile } from '../../src/network/membership/membership-file.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ECHO } from '../echo-agents.js';
 import { Cluster, type ProcessNode, SOAK, until, untilConnected } from './cluster.js';

@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import type { MailRow } from '../../src/control/mail-methods.js';
-import { decodeInvite } from '../../src/membership/invite.js';
+import { decodeInvite } from '../../src/network/membership/invite.js';
+import type { MailRow } from '../../src/node/control/mail-methods.js';
 import { inCluster, type ProcessNode, until, untilConnected } from './cluster.js';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
-import type { A2ALogEvent } from '../../src/a2a/schemas.js';
-import type { Config } from '../../src/config/schema.js';
+import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import type { Config } from '../../src/node/config/schema.js';
 import type { Flight, Memory, Order, Progress } from './agents/witness.js';
 import { type Cluster, inCluster, type ProcessNode, SOAK, type Transport, until, untilConnected } from './cluster.js';
 import { FAULTS, type Fault, type FaultyWay, onlyThroughProxy } from './faulty-way.js';

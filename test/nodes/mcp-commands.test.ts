@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { TokenRow } from '../../src/gateway/tokens.js';
+import type { TokenRow } from '../../src/http/auth/tokens.js';
 import { BIN } from '../source-files.js';
 import { Cluster, type ProcessNode } from './cluster.js';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { AgentCard, RoutingResult } from '../../src/a2a/schemas.js';
-import type { Config } from '../../src/config/schema.js';
-import type { AgentRow } from '../../src/control/methods.js';
-import { PLANETARY_ROSTER } from '../../src/orchestrator/planetary-roster.js';
+import type { AgentCard, RoutingResult } from '../../src/mesh/schemas.js';
+import type { Config } from '../../src/node/config/schema.js';
+import type { AgentRow } from '../../src/node/control/methods.js';
+import { PLANETARY_ROSTER } from '../../src/roster/planetary-roster.js';
 import type { EclipticError } from '../../src/runtime/errors.js';
 import { echoing } from '../echo-agents.js';
 import { envelope, type Memory, setup } from './agents/witness.js';

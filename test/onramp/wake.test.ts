@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
-import type { TestedRow } from '../../src/onramp/wake/wakes.js';
+import type { TestedRow } from '../../src/coding-agents/wake/wakes.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { bodiesIn, idsIn } from '../onramp-fixture.js';
 import { BIN } from '../source-files.js';

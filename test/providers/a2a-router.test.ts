@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { A2AObservability } from '../../src/a2a/observability.js';
-import type { A2ALogEvent } from '../../src/a2a/schemas.js';
-import { A2ARouterAdapter, type A2ARouterComponents } from '../../src/providers/a2a-router.js';
-import type { A2AConfig, A2AEndpoint, A2AResult } from '../../src/providers/a2a-types.js';
-import type { ProviderUpdate } from '../../src/providers/provider-adapter.js';
-import { ProviderEvents } from '../../src/providers/provider-events.js';
+import { A2AObservability } from '../../src/mesh/observability.js';
+import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import { A2ARouterAdapter, type A2ARouterComponents } from '../../src/providers/a2a/a2a-router.js';
+import type { A2AConfig, A2AEndpoint, A2AResult } from '../../src/providers/a2a/a2a-types.js';
+import type { ProviderUpdate } from '../../src/providers/adapter/provider-adapter.js';
+import { ProviderEvents } from '../../src/providers/adapter/provider-events.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { adapterContract, expectError } from './adapter-contract.js';

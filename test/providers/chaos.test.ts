@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { NormalizedProviderError } from '../../src/providers/adapter/provider-errors.js';
 import type { ProcessConfig } from '../../src/providers/host/provider-process.js';
-import { NormalizedProviderError } from '../../src/providers/provider-errors.js';
 import { p99, TwoLanes } from './chaos.js';
 import { lives, until } from './processes.js';
 

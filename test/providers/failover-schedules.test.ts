@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { A2AObservability } from '../../src/a2a/observability.js';
-import type { A2ALogEvent } from '../../src/a2a/schemas.js';
-import { ProviderEvents } from '../../src/providers/provider-events.js';
-import { ProviderRegistry } from '../../src/providers/provider-registry.js';
+import { A2AObservability } from '../../src/mesh/observability.js';
+import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import { ProviderEvents } from '../../src/providers/adapter/provider-events.js';
+import { ProviderRegistry } from '../../src/providers/registry/provider-registry.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
 import { ScriptedAdapter } from './scripted-adapter.js';
 

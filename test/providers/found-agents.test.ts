@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { catalogueAt } from '../../src/providers/a2a-discovery.js';
-import { MeshWay } from '../../src/providers/a2a-mesh-way.js';
-import { A2ARouterAdapter } from '../../src/providers/a2a-router.js';
-import type { ProviderUpdate } from '../../src/providers/provider-adapter.js';
+import { catalogueAt } from '../../src/providers/a2a/a2a-discovery.js';
+import { MeshWay } from '../../src/providers/a2a/a2a-mesh-way.js';
+import { A2ARouterAdapter } from '../../src/providers/a2a/a2a-router.js';
+import type { ProviderUpdate } from '../../src/providers/adapter/provider-adapter.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { Nodes } from '../nodes-fixture.js';

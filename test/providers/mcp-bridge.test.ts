@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { MCPBridgeAdapter, type MCPToolResult } from '../../src/providers/mcp-bridge.js';
-import type { ProviderCrash, ProviderUpdate } from '../../src/providers/provider-adapter.js';
-import { ProviderEvents } from '../../src/providers/provider-events.js';
+import type { ProviderCrash, ProviderUpdate } from '../../src/providers/adapter/provider-adapter.js';
+import { ProviderEvents } from '../../src/providers/adapter/provider-events.js';
+import { MCPBridgeAdapter, type MCPToolResult } from '../../src/providers/mcp/mcp-bridge.js';
 import { runtime, tool, Upstreaming } from '../upstream/harness.js';
 import { adapterContract, expectError } from './adapter-contract.js';
 

@@ -4,13 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { A2ALogEvent } from '../../src/a2a/schemas.js';
-import type { Approval } from '../../src/approvals/approval.js';
-import type { Config } from '../../src/config/schema.js';
 import type { InvocationRecord } from '../../src/mcp/invocation-record.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
-import type { LaneRow } from '../../src/providers/lanes.js';
-import type { MCPToolResult } from '../../src/providers/mcp-bridge.js';
+import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import type { Config } from '../../src/node/config/schema.js';
+import type { LaneRow } from '../../src/providers/host/lanes.js';
+import type { MCPToolResult } from '../../src/providers/mcp/mcp-bridge.js';
+import type { Approval } from '../../src/system/approvals/approval.js';
 import { ProcessHost, program } from './process-host.js';
 import { lives, until } from './processes.js';
 

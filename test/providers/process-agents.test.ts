@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Approval } from '../../src/approvals/approval.js';
-import type { Config } from '../../src/config/schema.js';
-import type { LaneRow } from '../../src/providers/lanes.js';
+import type { Config } from '../../src/node/config/schema.js';
+import type { LaneRow } from '../../src/providers/host/lanes.js';
+import type { Approval } from '../../src/system/approvals/approval.js';
 import { acpAgent, ProcessHost, program } from './process-host.js';
 import { lives, until } from './processes.js';
 

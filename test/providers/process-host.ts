@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { A2ALogEvent } from '../../src/a2a/schemas.js';
 import type { Agent } from '../../src/agent/agent.js';
-import type { Config } from '../../src/config/schema.js';
-import { ControlClient } from '../../src/control/client.js';
-import { Host } from '../../src/host.js';
+import type { A2ALogEvent } from '../../src/mesh/schemas.js';
+import type { Config } from '../../src/node/config/schema.js';
+import { ControlClient } from '../../src/node/control/client.js';
+import { Host } from '../../src/node/host.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { until } from './processes.js';
 

@@ -1,8 +1,8 @@
-import type { Credentials } from '../../src/a2a-protocol/client/credentials.js';
+import type { Credentials } from '../../src/a2a/client/credentials.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
-import type { Gateway, GatewayInit } from '../../src/gateway/gateway.js';
-import { createNode, type EclipticNode } from '../../src/node.js';
-import type { A2ADelegation, A2AEndpoint } from '../../src/providers/a2a-types.js';
+import type { Gateway, GatewayInit } from '../../src/http/gateway.js';
+import { createNode, type EclipticNode } from '../../src/node/compose.js';
+import type { A2ADelegation, A2AEndpoint } from '../../src/providers/a2a/a2a-types.js';
 
 /** A real A2A server on this machine: a node of its own whose agent does what the words of a task say. */
 export class RemoteAgent {

@@ -1,7 +1,7 @@
 import type { SubTaskInput } from '../../src/agent/agent-swarms.js';
-import type { SwarmMachine } from '../../src/coordination/swarm/swarm-machine.js';
 import { EclipticError } from '../../src/runtime/errors.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
+import type { SwarmMachine } from '../../src/work/swarm/swarm-machine.js';
 import { type Life, type Station, World } from '../durable/simulated-mail.js';
 
 export interface SwarmSeedResult {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findProcesses } from '../../src/process/process-table.js';
+import { findProcesses } from '../../src/system/process/process-table.js';
 import { lives, runtime, tool, Upstreaming, until } from './harness.js';
 
 const GOOD = { tools: [tool('echo')] };

@@ -1,6 +1,6 @@
 import type { Client, VersionNegotiationMode } from '@modelcontextprotocol/client';
-import { VERSION } from '../../package.js';
-import type { ClientSdk } from './failures.js';
+import { VERSION } from '../../runtime/package.js';
+import type { ClientSdk } from './login/failures.js';
 
 /** The protocol whose every request stands for itself. */
 export const MODERN = '2026-07-28';

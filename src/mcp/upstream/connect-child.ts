@@ -1,15 +1,15 @@
 import type { Client } from '@modelcontextprotocol/client';
-import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../credentials/credential-source.js';
-import type { Redactor } from '../../credentials/redactor.js';
-import type { Child } from '../../process/child.js';
-import type { Children, Program } from '../../process/children.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { untilAborted } from '../../runtime/until-aborted.js';
+import type { Child } from '../../system/process/child.js';
+import type { Children, Program } from '../../system/process/children.js';
+import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
+import type { Redactor } from '../../system/secrets/redactor.js';
 import { ChildPipe } from './child-pipe.js';
 import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
 import { Connection } from './connection.js';
-import { type ClientSdk, explainer, isLost, loadClientSdk } from './failures.js';
+import { type ClientSdk, explainer, isLost, loadClientSdk } from './login/failures.js';
 
 export interface ChildEndpoint {
   readonly kind: 'stdio';

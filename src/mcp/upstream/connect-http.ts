@@ -1,19 +1,19 @@
 import type { Transport } from '@modelcontextprotocol/client';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { untilAborted } from '../../runtime/until-aborted.js';
 import {
   type CredentialOwner,
   parted,
   resolveHeaders,
   type SecretSettings,
-} from '../../credentials/credential-source.js';
-import type { Redactor } from '../../credentials/redactor.js';
-import { EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
-import { untilAborted } from '../../runtime/until-aborted.js';
+} from '../../system/secrets/credential-source.js';
+import type { Redactor } from '../../system/secrets/redactor.js';
 import { clientFor, HANDSHAKE_MS } from './client.js';
 import { Connection } from './connection.js';
-import { explainer, loadClientSdk } from './failures.js';
 import { HttpRequests } from './http-requests.js';
 import type { OAuthSettings } from './login/attempt.js';
+import { explainer, loadClientSdk } from './login/failures.js';
 import type { Login } from './login/login.js';
 
 export interface HttpEndpoint {

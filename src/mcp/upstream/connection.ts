@@ -1,9 +1,9 @@
 import type { Client } from '@modelcontextprotocol/client';
-import type { Running } from '../../process/supervisor.js';
 import { EclipticError } from '../../runtime/errors.js';
+import type { Running } from '../../system/process/supervisor.js';
 import type { CallTerms } from '../call.js';
 import type { Dialogue } from './dialogue.js';
-import { type ClientSdk, isLost } from './failures.js';
+import { type ClientSdk, isLost } from './login/failures.js';
 
 export interface ConnectionInit {
   readonly sdk: ClientSdk;

@@ -1,6 +1,6 @@
 import { cutText } from '../../runtime/text.js';
 import type { Definition } from '../definitions.js';
-import { revealed } from './neutral-text.js';
+import { revealed } from '../neutral-text.js';
 
 const MAX_LINES = 100;
 const MAX_CHARS = 500;

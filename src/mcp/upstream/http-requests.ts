@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import type { FetchLike, JSONRPCMessage } from '@modelcontextprotocol/client';
-import { Allowance } from '../../process/allowance.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { LOST_CODE, TOO_LARGE_CODE } from './failures.js';
+import { Allowance } from '../../system/process/allowance.js';
+import { LOST_CODE, TOO_LARGE_CODE } from './login/failures.js';
 
 /** The longest answer, and the longest event of a stream. */
 const MAX_BYTES = 32 * 1_048_576;

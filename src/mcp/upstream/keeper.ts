@@ -1,7 +1,7 @@
-import type { Child } from '../../process/child.js';
-import type { Program } from '../../process/children.js';
-import type { RestartPolicy, SupervisedState } from '../../process/supervision.js';
 import type { EclipticError } from '../../runtime/errors.js';
+import type { Child } from '../../system/process/child.js';
+import type { Program } from '../../system/process/children.js';
+import type { RestartPolicy, SupervisedState } from '../../system/process/supervision.js';
 import type { Connection } from './connection.js';
 
 /** What keeps a server connected: connects it, and again when the connection ends by itself. */

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { weighJson } from '../../a2a/json-value.js';
+import { weighJson } from '../../mesh/json-value.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
 import { type Definition, DefinitionSchema, type Kind } from '../definitions.js';
+import { neutralise, revealed } from '../neutral-text.js';
 import { UriPattern } from '../uri-pattern.js';
 import type { Connection } from './connection.js';
 import { headerFault } from './header-annotations.js';
-import { neutralise, revealed } from './neutral-text.js';
 import { fingerprint, slotOf } from './pins.js';
 
 /** A definition as a server lists it, with all that is made of it once. */

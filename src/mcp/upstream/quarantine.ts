@@ -1,4 +1,4 @@
-import type { ApprovalRequest } from '../../approvals/approvals.js';
+import type { ApprovalRequest } from '../../system/approvals/approvals.js';
 import type { Definition } from '../definitions.js';
 import { keyOf } from '../definitions.js';
 import { definitionDiff } from './definition-diff.js';

@@ -1,8 +1,8 @@
-import type { Child } from '../../process/child.js';
-import type { MemoryWatch } from '../../process/memory-watch.js';
-import type { Running } from '../../process/supervisor.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { Child } from '../../system/process/child.js';
+import type { MemoryWatch } from '../../system/process/memory-watch.js';
+import type { Running } from '../../system/process/supervisor.js';
 import type { HostLimits } from './limits.js';
 
 /** A conversation with a program, in whatever protocol it speaks. */

@@ -1,15 +1,15 @@
-import { type CredentialSource, resolveSettings, type SecretSettings } from '../../credentials/credential-source.js';
-import { Redactor } from '../../credentials/redactor.js';
-import type { Child } from '../../process/child.js';
-import type { RestartPolicy } from '../../process/supervision.js';
 import { Callbacks, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Lane } from '../lanes.js';
-import type { ExecuteTerms, ProviderCrash, ProviderType } from '../provider-adapter.js';
-import { type NormalizedProviderError, normalizeError } from '../provider-errors.js';
-import { redactedError } from '../redacted-error.js';
+import type { Child } from '../../system/process/child.js';
+import type { RestartPolicy } from '../../system/process/supervision.js';
+import { type CredentialSource, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
+import { Redactor } from '../../system/secrets/redactor.js';
+import type { ExecuteTerms, ProviderCrash, ProviderType } from '../adapter/provider-adapter.js';
+import { type NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
+import { redactedError } from '../adapter/redacted-error.js';
 import type { HostedSession } from './hosted.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';
+import type { Lane } from './lanes.js';
 import type { HostLimits } from './limits.js';
 import type { Activity, Flight } from './run.js';
 

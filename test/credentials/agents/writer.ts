@@ -1,5 +1,5 @@
-import { Credentials } from '../../../src/credentials/credentials.js';
 import { systemRuntime } from '../../../src/runtime/system-runtime.js';
+import { Credentials } from '../../../src/system/secrets/credentials.js';
 
 /** `writer FOLDER NAME COUNT`: rotates a credential that it shares with others, and sets some of its own. */
 const [folder, name, count] = process.argv.slice(2) as [string, string, string];

@@ -6,9 +6,9 @@ import type {
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
-import { type CredentialOwner, resolveSetting, type SecretSetting } from '../../../credentials/credential-source.js';
-import type { Redactor } from '../../../credentials/redactor.js';
 import { EclipticError } from '../../../runtime/errors.js';
+import { type CredentialOwner, resolveSetting, type SecretSetting } from '../../../system/secrets/credential-source.js';
+import type { Redactor } from '../../../system/secrets/redactor.js';
 import type { Credentials } from './credentials.js';
 
 /** How a server's login goes, where its user says so. */

@@ -1,12 +1,12 @@
 import type { AuthProvider } from '@modelcontextprotocol/client';
-import type { CredentialOwner } from '../../../credentials/credential-source.js';
-import type { Redactor } from '../../../credentials/redactor.js';
 import { describeError, EclipticError } from '../../../runtime/errors.js';
 import type { Runtime } from '../../../runtime/runtime.js';
 import { cutText } from '../../../runtime/text.js';
-import { type ClientSdk, loadClientSdk } from '../failures.js';
+import type { CredentialOwner } from '../../../system/secrets/credential-source.js';
+import type { Redactor } from '../../../system/secrets/redactor.js';
 import { Attempt, type OAuthSettings } from './attempt.js';
 import type { CredentialStore, Credentials } from './credentials.js';
+import { type ClientSdk, loadClientSdk } from './failures.js';
 import { oauthFetch } from './oauth-fetch.js';
 
 export interface LoginComponents {

@@ -1,10 +1,10 @@
 import type { FetchLike } from '@modelcontextprotocol/client';
-import type { Redactor } from '../../../credentials/redactor.js';
-import { addressKind } from '../../../net/address-kind.js';
-import { guardedFetch } from '../../../net/guarded-fetch.js';
-import { parseIpAddress } from '../../../net/ip-address.js';
-import { parseTarget } from '../../../net/target.js';
 import type { Runtime } from '../../../runtime/runtime.js';
+import { addressKind } from '../../../system/fetch/address-kind.js';
+import { guardedFetch } from '../../../system/fetch/guarded-fetch.js';
+import { parseIpAddress } from '../../../system/fetch/ip-address.js';
+import { parseTarget } from '../../../system/fetch/target.js';
+import type { Redactor } from '../../../system/secrets/redactor.js';
 
 const NO_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
 

@@ -1,0 +1,477 @@
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { Connections } from '../../system/fetch/connections.js';
+import {
+  DELEGATION_HEADER,
+  type DelegationChain,
+  extendDelegation,
+  withDelegation,
+  writeDelegationHeader,
+} from '../protocol/delegation.js';
+import {
+  EXTENSION_URIS,
+  EXTENSIONS_HEADER,
+  LEGACY_EXTENSIONS_HEADER,
+  writeExtensions,
+} from '../protocol/extensions.js';
+import type { JwkSet } from '../protocol/jws.js';
+import type { Method } from '../protocol/methods.js';
+import { takeAgentCard } from '../protocol/read-card.js';
+import {
+  takeListPushConfigsResponse,
+  takeListTasksResponse,
+  takePushConfig,
+  takeSendMessageResponse,
+  takeTask,
+} from '../protocol/read-responses.js';
+import { settlesSend } from '../protocol/task-states.js';
+import type {
+  AgentCard,
+  ListPushConfigsResponse,
+  ListTasksRequest,
+  ListTasksResponse,
+  Message,
+  Metadata,
+  Part,
+  SendMessageConfiguration,
+  SendMessageRequest,
+  SendMessageResponse,
+  StreamResponse,
+  Task,
+  TaskPushNotificationConfig,
+} from '../protocol/types.js';
+import { VERSION_HEADER } from '../protocol/version.js';
+import { CallLimits, type CallOptions } from './call-limits.js';
+import { checkSignatures, type SignatureVerdict } from './card-keys.js';
+import { baseUrl, CardSource, type FetchedCard } from './card-source.js';
+import { type CredentialsOf, credentialsFor, currentCredentials } from './credentials.js';
+import { HttpTransport } from './http-transport.js';
+import { type ChosenInterface, chooseInterface, type InterfaceWish } from './interface-choice.js';
+import { JsonRpcTransport } from './json-rpc-transport.js';
+import { type Reach, RemoteEndpoint } from './remote-endpoint.js';
+import { isBroken, mayHaveArrived, wasNotSent } from './remote-errors.js';
+import { SimpleTransport } from './simple-transport.js';
+import { type FollowerInit, TaskFollower } from './task-follower.js';
+import { isSend, type StreamedEvent, type Terms, type Transport } from './transport.js';
+
+/** For calls that the agent has no need to think about. */
+const QUICK_MS = 30_000;
+/** Without news of the task, for a message that is waited for. */
+const SEND_MS = 300_000;
+/** The same for a task that is followed. */
+const FOLLOW_SILENCE_MS = 3_600_000;
+/** For telling an agent that its work is not wanted any more. */
+const CANCEL_MS = 5_000;
+/** Attempts at one request, where it may be repeated. */
+const ATTEMPTS = 3;
+const FIRST_PAUSE_MS = 250;
+
+export interface A2AClientComponents {
+  runtime: Runtime;
+  /** Where cards are kept between clients. Default: nowhere. */
+  cards?: CardSource | undefined;
+}
+
+export interface A2AClientInit extends Reach, InterfaceWish {
+  /** An agent's base URL, or that of its card. */
+  url: string;
+  credentials?: CredentialsOf | undefined;
+  /** Who calls, as a delegation chain names it. */
+  agent?: string | undefined;
+  /** On whose behalf: the chain of the task that this work is for. */
+  chain?: DelegationChain | undefined;
+  /** Extensions that the caller keeps to, besides those of this client. */
+  extensions?: readonly string[] | undefined;
+  /** Keys that a card's signature must be made with. Default: those that the card's own place serves. */
+  keys?: JwkSet | undefined;
+  /** Refuse a card without a signature that holds? Default false. */
+  requireSignature?: boolean | undefined;
+}
+
+/** What is said to an agent. */
+export interface Outgoing {
+  /** Text, parts, or a whole message. */
+  readonly message: string | readonly Part[] | Omit<Message, 'role' | 'messageId'>;
+  /** Default: a new one. It tells a repeated message from a second one. */
+  readonly messageId?: string | undefined;
+  /** The task that it goes on with. */
+  readonly taskId?: string | undefined;
+  readonly contextId?: string | undefined;
+  /** The skill that is wanted. */
+  readonly skill?: string | undefined;
+  readonly metadata?: Metadata | undefined;
+  readonly configuration?: SendMessageConfiguration | undefined;
+}
+
+/** Speaks with one remote agent, in the best way that its card offers. */
+export class A2AClient {
+  readonly chosen: ChosenInterface;
+  readonly #runtime: Runtime;
+  readonly #init: A2AClientInit;
+  readonly #fetched: FetchedCard;
+  readonly #connections: Connections;
+  readonly #transport: Transport;
+  readonly #chain: DelegationChain | undefined;
+  readonly #headers: Readonly<Record<string, string>>;
+  #verdict: Promise<SignatureVerdict> | undefined;
+
+  private constructor(runtime: Runtime, init: A2AClientInit, fetched: FetchedCard) {
+    this.#runtime = runtime;
+    this.#init = init;
+    this.#fetched = fetched;
+    this.chosen = chooseInterface(fetched.card, init);
+    this.#chain = init.agent === undefined ? init.chain : extendDelegation(init.chain ?? [], init.agent);
+    this.#headers = this.#commonHeaders();
+    this.#connections = new Connections();
+    this.#transport = this.#connect();
+  }
+
+  /** Fetches the card and chooses how to speak. An agent without a card is an error of `CardSource.fetch`. */
+  static async connect(
+    { runtime, cards }: A2AClientComponents,
+    init: A2AClientInit,
+    options: CallOptions = {},
+  ): Promise<A2AClient> {
+    const limits = new CallLimits(runtime, options, QUICK_MS);
+    try {
+      const credentials = await currentCredentials(init.credentials);
+      const fetched = await limits.race((cards ?? new CardSource(runtime)).fetch(init.url, { ...init, credentials }));
+      const client = new A2AClient(runtime, init, fetched);
+      if (!init.requireSignature) return client;
+      const verdict = await limits.race(client.verdict());
+      if (verdict.verified) return client;
+      const why = verdict.signed ? verdict.reasons.join('; ') : 'it has no signature';
+      throw new EclipticError('CARD_REFUSED', `the card of ${fetched.card.name} is not proven: ${why}`);
+    } finally {
+      limits.release();
+    }
+  }
+
+  /** For an agent that has no card: the simple routes at its base URL. */
+  static simple(runtime: Runtime, init: A2AClientInit): A2AClient {
+    const card: AgentCard = {
+      name: 'unknown',
+      description: '',
+      supportedInterfaces: [],
+      version: '0',
+      capabilities: {},
+      defaultInputModes: [],
+      defaultOutputModes: [],
+      skills: [],
+    };
+    return new A2AClient(runtime, { ...init, binding: 'simple' }, { url: init.url, card, document: {} });
+  }
+
+  get card(): AgentCard {
+    return this.#fetched.card;
+  }
+
+  /** What the card's signatures are worth. Asked once. */
+  verdict(): Promise<SignatureVerdict> {
+    this.#verdict ??= checkSignatures(this.#runtime, this.#fetched, this.#init, this.#init.keys);
+    return this.#verdict;
+  }
+
+  close(): void {
+    this.#connections.close();
+  }
+
+  /**
+   * Sends a message and waits for the answer: until the task has ended or cannot go on without its caller, or, with
+   * `returnImmediately`, until there is one. Whoever gives up on it has the task canceled as far as it can be found:
+   * `stream` knows its task from the first event on.
+   */
+  async send(outgoing: Outgoing, options: CallOptions = {}): Promise<SendMessageResponse> {
+    const request = this.#sendRequest(outgoing);
+    const wait = request.configuration?.returnImmediately !== true;
+    const limits = new CallLimits(this.#runtime, options, wait ? { silenceMs: SEND_MS } : QUICK_MS);
+    const follower = this.#follower(limits, 'new');
+    const stop = this.#cancelOnEnd(limits, follower, request);
+    try {
+      const sent = takeSendMessageResponse(await this.#call('SendMessage', request, limits, wait));
+      if (!wait || 'message' in sent || settlesSend(sent.task.status.state)) return sent;
+      // Some agents, and all simple ones, answer at once whatever they are asked.
+      for await (const _ of follower.follow(one(sent)));
+      return { task: follower.view.task! };
+    } catch (error) {
+      if (limits.reason) await stop();
+      throw error;
+    } finally {
+      limits.release();
+    }
+  }
+
+  /**
+   * Sends a message and gives what happens to its task as it happens, until it ends or waits for its caller. Whoever
+   * stops reading leaves the task alone; the end of the time, or the signal, cancels it.
+   */
+  async *stream(outgoing: Outgoing, options: CallOptions = {}): AsyncGenerator<StreamResponse> {
+    const request = this.#sendRequest(outgoing);
+    const limits = new CallLimits(this.#runtime, options, { silenceMs: FOLLOW_SILENCE_MS });
+    const follower = this.#follower(limits, outgoing.taskId === undefined ? 'new' : 'answering');
+    const stop = this.#cancelOnEnd(limits, follower, request);
+    try {
+      yield* follower.follow(this.#streams ? this.#sendStreaming(request, limits) : this.#sendAtOnce(request, limits));
+    } catch (error) {
+      if (limits.reason) await stop();
+      throw error;
+    } finally {
+      limits.release();
+    }
+  }
+
+  /** What happens to a task from now on, beginning with the task as it is, or after an event whose id is known. */
+  async *subscribe(id: string, options: CallOptions & { after?: string } = {}): AsyncGenerator<StreamResponse> {
+    const limits = new CallLimits(this.#runtime, options, { silenceMs: FOLLOW_SILENCE_MS });
+    try {
+      yield* this.#follower(limits, 'nobody').followId(id, options.after);
+    } finally {
+      limits.release();
+    }
+  }
+
+  async getTask(id: string, options: CallOptions & { historyLength?: number } = {}): Promise<Task> {
+    const { historyLength } = options;
+    return takeTask(await this.#quick('GetTask', { id, historyLength }, options));
+  }
+
+  async listTasks(
+    filter: Omit<ListTasksRequest, 'tenant'> = {},
+    options: CallOptions = {},
+  ): Promise<ListTasksResponse> {
+    return takeListTasksResponse(await this.#quick('ListTasks', filter, options));
+  }
+
+  async cancelTask(id: string, options: CallOptions & { metadata?: Metadata } = {}): Promise<Task> {
+    const { metadata } = options;
+    return takeTask(await this.#quick('CancelTask', { id, ...(metadata && { metadata }) }, options));
+  }
+
+  async createPushConfig(
+    config: Omit<TaskPushNotificationConfig, 'tenant'> & { taskId: string },
+    options: CallOptions = {},
+  ): Promise<TaskPushNotificationConfig> {
+    return takePushConfig(await this.#quick('CreateTaskPushNotificationConfig', config, options));
+  }
+
+  async getPushConfig(taskId: string, id: string, options: CallOptions = {}): Promise<TaskPushNotificationConfig> {
+    return takePushConfig(await this.#quick('GetTaskPushNotificationConfig', { taskId, id }, options));
+  }
+
+  async listPushConfigs(
+    taskId: string,
+    options: CallOptions & { pageSize?: number; pageToken?: string } = {},
+  ): Promise<ListPushConfigsResponse> {
+    const { pageSize, pageToken } = options;
+    const params = { taskId, pageSize, pageToken };
+    return takeListPushConfigsResponse(await this.#quick('ListTaskPushNotificationConfigs', params, options));
+  }
+
+  async deletePushConfig(taskId: string, id: string, options: CallOptions = {}): Promise<void> {
+    await this.#quick('DeleteTaskPushNotificationConfig', { taskId, id }, options);
+  }
+
+  /** The card for those who have proven who they are. */
+  async extendedCard(options: CallOptions = {}): Promise<AgentCard> {
+    return takeAgentCard(await this.#quick('GetExtendedAgentCard', {}, options));
+  }
+
+  get #streams(): boolean {
+    return this.chosen.binding !== 'simple' && this.card.capabilities.streaming === true;
+  }
+
+  #declares(uri: string): boolean {
+    return this.card.capabilities.extensions?.some((extension) => extension.uri === uri) ?? false;
+  }
+
+  #connect(): Transport {
+    const { chosen } = this;
+    const { credentials, allowPrivate, ca, resolve } = this.#init;
+    const url = chosen.binding === 'simple' ? baseUrl(this.#init.url) : chosen.url;
+    const headers = async () => ({
+      ...credentialsFor(url, this.#fetched.url, await currentCredentials(credentials)),
+      ...this.#headers,
+    });
+    const connections = this.#connections;
+    const endpoint = new RemoteEndpoint(this.#runtime, { url, headers, connections, allowPrivate, ca, resolve });
+    if (chosen.binding === 'simple') return new SimpleTransport(endpoint);
+    const { version, tenant } = chosen;
+    if (chosen.binding === 'JSONRPC') return new JsonRpcTransport(this.#runtime, endpoint, version, tenant);
+    return new HttpTransport(endpoint, version, tenant);
+  }
+
+  /** Version, extensions and chain; throws for an extension that the agent insists on and nobody here keeps to. */
+  #commonHeaders(): Readonly<Record<string, string>> {
+    const { chosen } = this;
+    const chain = this.#chain ?? [];
+    const delegation: Record<string, string> =
+      chain.length > 0 ? { [DELEGATION_HEADER]: writeDelegationHeader(chain) } : {};
+    if (chosen.binding === 'simple') return delegation;
+    const kept = [...Object.values(EXTENSION_URIS), ...(this.#init.extensions ?? [])];
+    const offered = this.card.capabilities.extensions ?? [];
+    const missing = offered.filter(({ uri, required }) => required && !kept.includes(uri)).map(({ uri }) => uri);
+    if (missing.length > 0) {
+      throw new EclipticError('EXTENSION_REQUIRED', `${this.card.name} requires ${missing.join(', ')}`, { missing });
+    }
+    const active = kept.filter((uri) => this.#declares(uri));
+    const header = chosen.version === '0.3' ? LEGACY_EXTENSIONS_HEADER : EXTENSIONS_HEADER;
+    return {
+      [VERSION_HEADER]: chosen.version,
+      ...(active.length > 0 && { [header]: writeExtensions(active) }),
+      ...delegation,
+    };
+  }
+
+  #sendRequest(outgoing: Outgoing): SendMessageRequest {
+    const { message, taskId, contextId, skill, configuration, metadata, messageId = this.#runtime.id() } = outgoing;
+    const said = typeof message === 'string' ? { parts: [{ text: message }] } : toMessage(message);
+    const asked = skill === undefined ? metadata : { ...metadata, skill };
+    const about = this.#chain?.length ? withDelegation(asked, this.#chain) : asked;
+    return {
+      message: {
+        ...said,
+        messageId,
+        role: 'ROLE_USER',
+        ...(taskId !== undefined && { taskId }),
+        ...(contextId !== undefined && { contextId }),
+      },
+      ...(configuration && { configuration }),
+      ...(about && { metadata: about }),
+    };
+  }
+
+  #follower(limits: CallLimits, asker: FollowerInit['asker']): TaskFollower {
+    return new TaskFollower({
+      transport: this.#transport,
+      terms: { limits },
+      streams: this.#streams,
+      resumes: this.#declares(EXTENSION_URIS.resume),
+      asker,
+      stubborn: this.chosen.binding === 'simple',
+    });
+  }
+
+  /** A stream that breaks before its first event is begun again only where the agent then knows it for the same. */
+  async *#sendStreaming(request: SendMessageRequest, limits: CallLimits): AsyncGenerator<StreamedEvent> {
+    const headers = this.#sendHeaders(request);
+    let sent = false;
+    for (let attempt = 1; ; attempt++) {
+      let begun = false;
+      try {
+        for await (const event of this.#transport.stream('SendStreamingMessage', request, { limits, headers })) {
+          begun = true;
+          yield event;
+        }
+        return;
+      } catch (error) {
+        sent ||= begun || !wasNotSent(error);
+        if (begun || attempt === ATTEMPTS || !this.#mayRepeat('SendStreamingMessage', error)) {
+          throw sent ? mayHaveArrived(error) : error;
+        }
+        await limits.pause(pauseAfter(attempt));
+      }
+    }
+  }
+
+  async *#sendAtOnce(request: SendMessageRequest, limits: CallLimits): AsyncGenerator<StreamedEvent> {
+    const configuration = { ...request.configuration, returnImmediately: true };
+    const sent = await this.#call('SendMessage', { ...request, configuration }, limits, false);
+    yield { event: takeSendMessageResponse(sent), id: '' };
+  }
+
+  #sendHeaders({ message }: SendMessageRequest): Readonly<Record<string, string>> | undefined {
+    return this.#declares(EXTENSION_URIS.idempotency) ? { 'idempotency-key': message.messageId } : undefined;
+  }
+
+  async #quick(method: Method, params: object, options: CallOptions): Promise<unknown> {
+    const limits = new CallLimits(this.#runtime, options, QUICK_MS);
+    try {
+      return await this.#call(method, params, limits, false);
+    } finally {
+      limits.release();
+    }
+  }
+
+  /** The only place that repeats a request. */
+  async #call(method: Method, params: object, limits: CallLimits, slow: boolean): Promise<unknown> {
+    if (!this.#transport.offers(method)) {
+      throw new EclipticError('OPERATION_NOT_SUPPORTED', `${this.card.name} cannot be asked for ${method}`, { method });
+    }
+    const headers = isSend(method) ? this.#sendHeaders(params as SendMessageRequest) : undefined;
+    const terms: Terms = { limits, slow, headers };
+    let sent = false;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#transport.call(method, params, terms);
+      } catch (error) {
+        if (limits.reason) throw limits.reason;
+        sent ||= !wasNotSent(error);
+        if (attempt === ATTEMPTS || !this.#mayRepeat(method, error)) throw sent ? mayHaveArrived(error) : error;
+        await limits.pause(pauseAfter(attempt));
+      }
+    }
+  }
+
+  /** A send that may have arrived is repeated only where the agent takes both for one; so is what makes something new. */
+  #mayRepeat(method: Method, error: unknown): boolean {
+    if (!isBroken(error)) return false;
+    if (wasNotSent(error)) return true;
+    if (method === 'CreateTaskPushNotificationConfig') return false;
+    return !isSend(method) || this.#declares(EXTENSION_URIS.idempotency);
+  }
+
+  /** Cancels the task as soon as the call has to end, read or not. The result waits until that is done. */
+  #cancelOnEnd(limits: CallLimits, follower: TaskFollower, request: SendMessageRequest): () => Promise<void> {
+    let canceled: Promise<void> | undefined;
+    const cancel = () => {
+      if (follower.over) return Promise.resolve();
+      canceled ??= follower.taskId === undefined ? this.#cancelSent(request) : this.#cancelTask(follower.taskId);
+      return canceled;
+    };
+    limits.signal.addEventListener('abort', cancel);
+    return cancel;
+  }
+
+  /** A message whose task nobody knows: an agent that takes a repeated one for the same says which it is. */
+  async #cancelSent(request: SendMessageRequest): Promise<void> {
+    const { message } = request;
+    if (message.taskId !== undefined) return this.#cancelTask(message.taskId);
+    if (!this.#declares(EXTENSION_URIS.idempotency)) return;
+    await this.#briefly(async (limits) => {
+      const again = { ...request, configuration: { ...request.configuration, returnImmediately: true } };
+      const sent = takeSendMessageResponse(await this.#call('SendMessage', again, limits, false));
+      if ('task' in sent) await this.#call('CancelTask', { id: sent.task.id }, limits, false);
+    });
+  }
+
+  async #cancelTask(id: string): Promise<void> {
+    if (!this.#transport.offers('CancelTask')) return;
+    await this.#briefly((limits) => this.#call('CancelTask', { id }, limits, false));
+  }
+
+  /** Whether it works or not, the caller has given up already. */
+  async #briefly(work: (limits: CallLimits) => Promise<unknown>): Promise<void> {
+    const limits = new CallLimits(this.#runtime, {}, CANCEL_MS);
+    try {
+      await work(limits);
+    } catch (error) {
+      this.#runtime.logger.debug({ err: error, agent: this.card.name }, 'a remote task could not be canceled');
+    } finally {
+      limits.release();
+    }
+  }
+}
+
+function toMessage(
+  message: readonly Part[] | Omit<Message, 'role' | 'messageId'>,
+): Omit<Message, 'role' | 'messageId'> {
+  return 'parts' in message ? message : { parts: message };
+}
+
+function pauseAfter(attempt: number): number {
+  return FIRST_PAUSE_MS * 2 ** (attempt - 1);
+}
+
+async function* one(event: SendMessageResponse): AsyncGenerator<StreamedEvent> {
+  yield { event, id: '' };
+}

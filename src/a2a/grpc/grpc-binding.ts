@@ -1,0 +1,162 @@
+import { once } from 'node:events';
+import type {
+  Server,
+  ServerUnaryCall,
+  ServerWritableStream,
+  sendUnaryData,
+  UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import type { Admission } from '../../http/auth/admission.js';
+import { MAX_BODY_BYTES } from '../../http/server/request-body.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import { EXTENSIONS_HEADER, writeExtensions } from '../protocol/extensions.js';
+import { isStreaming, METHODS, type Method } from '../protocol/methods.js';
+import { fromProto } from '../protocol/proto-values.js';
+import { negotiateVersion } from '../protocol/version.js';
+import { type BindingComponents, metadataIn } from '../server/json-rpc-binding.js';
+import type { Outcome } from '../server/operations.js';
+import { readEnvelope, VERSION } from '../server/request-context.js';
+import { loadGrpc } from './grpc-packages.js';
+import { A2AServiceDefinition } from './service-definition.js';
+
+export interface GrpcInit {
+  /** Where gRPC is served; 0 for any that is free. */
+  port: number;
+  /** Needed on any other address than loopback. */
+  tls?: { cert: string; key: string } | undefined;
+}
+
+export interface GrpcBindingComponents extends BindingComponents {
+  admission: Admission;
+}
+
+type UnaryCall = ServerUnaryCall<object, object>;
+type StreamCall = ServerWritableStream<object, object>;
+type Call = UnaryCall | StreamCall;
+
+/** Calls that one connection may have open. */
+const MAX_STREAMS = 1_000;
+
+/** A2A over gRPC: the same operations, whose callers bring their token as metadata. */
+export class GrpcBinding {
+  /** As cards have it: `host:port`. */
+  readonly address: string;
+  readonly #components: GrpcBindingComponents;
+  readonly #definition: A2AServiceDefinition;
+  readonly #server: Server;
+
+  private constructor(components: GrpcBindingComponents, definition: A2AServiceDefinition, server: Server, at: string) {
+    this.#components = components;
+    this.#definition = definition;
+    this.#server = server;
+    this.address = at;
+  }
+
+  static async serve(components: GrpcBindingComponents, host: string, { port, tls }: GrpcInit): Promise<GrpcBinding> {
+    const packages = await loadGrpc();
+    const { Server, ServerCredentials } = packages.grpc;
+    const server = new Server({
+      'grpc.max_receive_message_length': MAX_BODY_BYTES,
+      'grpc.max_concurrent_streams': MAX_STREAMS,
+    });
+    const credentials = tls
+      ? ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.cert), private_key: Buffer.from(tls.key) }])
+      : ServerCredentials.createInsecure();
+    const name = host.includes(':') ? `[${host}]` : host;
+    const bound = await new Promise<number>((resolve, reject) => {
+      server.bindAsync(`${name}:${port}`, credentials, (error, taken) => {
+        if (!error) return resolve(taken);
+        const message = `cannot serve gRPC at ${name}:${port}: ${describeError(error)}`;
+        reject(new EclipticError('ADDRESS_UNUSABLE', message, { host, port }, error));
+      });
+    });
+    const definition = new A2AServiceDefinition(packages);
+    const binding = new GrpcBinding(components, definition, server, `${name}:${bound}`);
+    server.addService(definition.service, binding.#handlers());
+    return binding;
+  }
+
+  /** Ends what is open. */
+  close(): void {
+    this.#server.forceShutdown();
+  }
+
+  #handlers(): UntypedServiceImplementation {
+    const handlers = METHODS.map((method) => [
+      method,
+      isStreaming(method)
+        ? (call: StreamCall) => void this.#stream(method, call)
+        : (call: UnaryCall, answer: sendUnaryData<object>) => void this.#answer(method, call, answer),
+    ]);
+    return Object.fromEntries(handlers);
+  }
+
+  async #answer(method: Method, call: UnaryCall, answer: sendUnaryData<object>): Promise<void> {
+    try {
+      const outcome = await this.#perform(method, call);
+      answer(null, 'result' in outcome ? (outcome.result as object) : {});
+    } catch (error) {
+      answer(this.#definition.errorOf(error));
+    }
+  }
+
+  /** No faster than its reader takes them, until it ends or the reader leaves. */
+  async #stream(method: Method, call: StreamCall): Promise<void> {
+    try {
+      const outcome = await this.#perform(method, call);
+      if (!('stream' in outcome)) return;
+      const { events } = outcome.stream;
+      const gone = new AbortController();
+      const leave = () => {
+        gone.abort();
+        void events.return?.();
+      };
+      call.on('cancelled', leave);
+      call.on('close', leave);
+      if (call.cancelled) leave();
+      for (;;) {
+        const next = await events.next();
+        if (next.done || gone.signal.aborted) break;
+        if (!call.write(next.value.event)) await once(call, 'drain', { signal: gone.signal }).catch(() => {});
+      }
+      call.end();
+    } catch (error) {
+      call.emit('error', this.#definition.errorOf(error));
+    }
+  }
+
+  async #perform(method: Method, call: Call): Promise<Outcome> {
+    const { operations, extensions, admission } = this.#components;
+    const header = (name: string) => call.metadata.get(name)[0]?.toString();
+    const { principal, token } = await admission.admit(header('authorization'), 'tasks');
+    if (token !== undefined) this.#endWith(token, call);
+    requireVersion(header(VERSION));
+    const onGone = (callback: () => void) => {
+      call.on('cancelled', callback);
+      return () => call.off('cancelled', callback);
+    };
+    const said = { header, principal, onGone };
+    const params = fromProto(call.request);
+    const { terms, active } = readEnvelope(said, extensions, metadataIn(params));
+    const named = active.length > 0 ? { [EXTENSIONS_HEADER.toLowerCase()]: writeExtensions(active) } : {};
+    call.sendMetadata(this.#definition.metadata({ [VERSION]: '1.0', ...named }));
+    return operations.perform(method, params, terms);
+  }
+
+  /** A call does not outlive the token that it was let in with. */
+  #endWith(token: string, call: Call): void {
+    const revoked = new EclipticError('TOKEN_REQUIRED', 'the token was revoked');
+    const stop = this.#components.admission.note(token, () => {
+      if ('write' in call) call.emit('error', this.#definition.errorOf(revoked));
+      call.emit('cancelled', revoked.message);
+    });
+    call.on('close', stop);
+    call.on('finish', stop);
+  }
+}
+
+/** The service's own name says 1.0; what else is asked for is spoken elsewhere. */
+function requireVersion(said: string | undefined): void {
+  if (said === undefined || said === '' || negotiateVersion(said) === '1.0') return;
+  throw new EclipticError('VERSION_NOT_SUPPORTED', 'over gRPC, 1.0 is spoken', { requested: said, supported: ['1.0'] });
+}

@@ -1,0 +1,215 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson } from '../../network/membership/statement.js';
+import { compact } from './reading.js';
+import type { A2AAgentCard, A2AProtocolExtension } from './simple-types.js';
+import {
+  type OfferedCapability,
+  type OfferedTool,
+  skillOf,
+  skillsOfCapabilities,
+  TOOL_INPUT_MODES,
+  TOOL_OUTPUT_MODES,
+} from './skills.js';
+import type { AgentCapabilities, AgentCard, AgentInterface, AgentProvider, SecurityScheme } from './types.js';
+import { type MergedCard, toMergedCard } from './v03-card.js';
+
+/** Where a node or one of its agents is reached. */
+export interface CardEndpoints {
+  readonly jsonRpc: string;
+  readonly httpJson: string;
+  /** `host:port`, where gRPC is served. */
+  readonly grpc?: string | undefined;
+  readonly tenant?: string | undefined;
+}
+
+/** What a card is made of besides the one it is about. */
+export interface CardSurroundings {
+  readonly version: string;
+  readonly endpoints: CardEndpoints;
+  /** The live list of offered tools. */
+  readonly tools: readonly OfferedTool[];
+  /** The capabilities of agents that take tasks and offer no tools. */
+  readonly taskCapabilities?: readonly OfferedCapability[] | undefined;
+  readonly capabilities: AgentCapabilities;
+  /** Media types, as a card has them. */
+  readonly inputModes: readonly string[];
+  readonly outputModes: readonly string[];
+  readonly provider?: AgentProvider | undefined;
+  readonly documentationUrl?: string | undefined;
+  /** The scopes that a bearer token needs; undefined where callers need no token. */
+  readonly bearerScopes?: readonly string[] | undefined;
+  /** Who issues tokens by OpenID Connect that are taken too. */
+  readonly issuer?: string | undefined;
+}
+
+export interface CardSubject {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** An agent as its own card tells of it. */
+export interface CardAgent extends CardSubject {
+  readonly id: string;
+  /** Names of tools, plain or with their owner; undefined for what agents have by default. */
+  readonly mcpToolPermissions?: readonly string[] | null | undefined;
+  readonly persona?: CardPersona | undefined;
+  readonly skillBundles?: readonly CardBundle[] | undefined;
+}
+
+export interface CardPersona {
+  readonly archetype?: string | undefined;
+  readonly background?: string | undefined;
+  readonly traits?: readonly string[] | undefined;
+}
+
+export interface CardBundle {
+  readonly name: string;
+  /** Tools that the agent has through the bundle, named as permissions are. */
+  readonly tools: readonly string[];
+}
+
+const BEARER = 'bearer';
+const OPEN_ID = 'openId';
+
+/**
+ * The card of a whole node: every tool that its agents offer is a skill, and so is every capability of an agent that
+ * takes tasks without offering tools.
+ */
+export function buildNodeCard(node: CardSubject, around: CardSurroundings): AgentCard {
+  const { tools, taskCapabilities = [] } = around;
+  return build(node, [...tools.map((tool) => skillOf(tool)), ...skillsOfCapabilities(taskCapabilities)], around);
+}
+
+/**
+ * The card of one agent. With permissions of its own exactly those tools are its skills, with the tools of its
+ * bundles; without them, `defaults`: the agent's own tools, unless something else is given. An agent that takes tasks
+ * and offers no tools has its capabilities as skills.
+ */
+export function buildCardOfAgent(
+  agent: CardAgent,
+  around: CardSurroundings,
+  defaults: (tool: OfferedTool) => boolean = (tool) => tool.owner === agent.id,
+): AgentCard {
+  const { mcpToolPermissions, skillBundles = [] } = agent;
+  const skills = around.tools.flatMap((tool) => {
+    const bundles = skillBundles.filter((bundle) => names(bundle.tools, tool)).map((bundle) => bundle.name);
+    const permitted = mcpToolPermissions ? names(mcpToolPermissions, tool) : defaults(tool);
+    return permitted || bundles.length > 0 ? [skillOf(tool, bundles)] : [];
+  });
+  const capabilities = (around.taskCapabilities ?? []).filter(({ owner }) => owner === agent.id);
+  const subject = { name: agent.name, description: describe(agent) };
+  return build(subject, skills.length > 0 ? skills : skillsOfCapabilities(capabilities), around);
+}
+
+function names(list: readonly string[], tool: OfferedTool): boolean {
+  return list.includes(tool.name) || list.includes(`${tool.owner}.${tool.name}`);
+}
+
+function describe({ description, persona }: CardAgent): string {
+  if (!persona) return description;
+  const traits = persona.traits?.length ? `Traits: ${persona.traits.join(', ')}.` : undefined;
+  return [description, persona.archetype, persona.background, traits].filter(Boolean).join('\n\n');
+}
+
+function build(subject: CardSubject, skills: AgentCard['skills'], around: CardSurroundings): AgentCard {
+  const { bearerScopes, issuer } = around;
+  const discovery = issuer === undefined ? undefined : `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  const schemes: Record<string, SecurityScheme> = {
+    [BEARER]: { httpAuthSecurityScheme: { scheme: 'Bearer' } },
+    ...(discovery !== undefined && { [OPEN_ID]: { openIdConnectSecurityScheme: { openIdConnectUrl: discovery } } }),
+  };
+  return compact<AgentCard>({
+    name: subject.name,
+    description: subject.description,
+    supportedInterfaces: interfacesAt(around.endpoints),
+    version: around.version,
+    capabilities: around.capabilities,
+    defaultInputModes: around.inputModes,
+    defaultOutputModes: around.outputModes,
+    skills,
+    provider: around.provider,
+    documentationUrl: around.documentationUrl,
+    securitySchemes: bearerScopes && schemes,
+    // Any of them will do.
+    securityRequirements:
+      bearerScopes && Object.keys(schemes).map((name) => ({ schemes: { [name]: { list: bearerScopes } } })),
+  });
+}
+
+/** The newest version first, and JSON-RPC first in each: what most clients speak. */
+export function interfacesAt({ jsonRpc, httpJson, grpc, tenant }: CardEndpoints): readonly AgentInterface[] {
+  const at = (url: string, protocolBinding: string, protocolVersion: string) =>
+    compact<AgentInterface>({ url, protocolBinding, protocolVersion, tenant });
+  // 0.3 knows no tenants: there, each has a URL of its own.
+  const at03 = (url: string, protocolBinding: string): AgentInterface => ({
+    url: tenant === undefined ? url : `${url}/${tenant}`,
+    protocolBinding,
+    protocolVersion: '0.3',
+  });
+  return [
+    at(jsonRpc, 'JSONRPC', '1.0'),
+    at(httpJson, 'HTTP+JSON', '1.0'),
+    ...(grpc === undefined ? [] : [at(grpc, 'GRPC', '1.0')]),
+    at03(jsonRpc, 'JSONRPC'),
+    at03(httpJson, 'HTTP+JSON'),
+  ];
+}
+
+/** The card in the simple interface's own shape. */
+export function toSimpleCard(
+  card: AgentCard,
+  url: string,
+  supportedProtocols?: readonly A2AProtocolExtension[],
+): A2AAgentCard {
+  const { streaming, pushNotifications } = card.capabilities;
+  return compact<A2AAgentCard>({
+    name: card.name,
+    description: card.description,
+    url,
+    provider: card.provider,
+    version: card.version,
+    documentationUrl: card.documentationUrl,
+    capabilities: compact<A2AAgentCard['capabilities']>({
+      streaming,
+      pushNotifications,
+      stateTransitionHistory: undefined,
+    }),
+    authentication: { schemes: card.securityRequirements?.length ? ['Bearer'] : [] },
+    defaultInputModes: card.defaultInputModes,
+    defaultOutputModes: card.defaultOutputModes,
+    skills: card.skills.map(({ id, name, description, tags, inputModes, outputModes }) => ({
+      id,
+      name,
+      description,
+      tags,
+      inputModes: inputModes ?? TOOL_INPUT_MODES,
+      outputModes: outputModes ?? TOOL_OUTPUT_MODES,
+    })),
+    supportedProtocols,
+  });
+}
+
+export type ServedCard = MergedCard & Pick<A2AAgentCard, 'authentication' | 'supportedProtocols'>;
+
+/**
+ * The card as it is served: one document for readers of 1.0, 0.3 and the simple interface. `url` is where 0.3 looks
+ * for its endpoint; readers of the simple interface know theirs.
+ */
+export function toServedCard(card: AgentCard, supportedProtocols?: readonly A2AProtocolExtension[]): ServedCard {
+  const { authentication } = toSimpleCard(card, '');
+  return compact<ServedCard>({ ...toMergedCard(card), authentication, supportedProtocols });
+}
+
+/** A strong ETag: it changes when anything on the card does, and with nothing else. */
+export function etagOf(card: object): string {
+  return `"${createHash('sha256').update(canonicalJson(card)).digest('base64url')}"`;
+}
+
+/** Does an `If-None-Match` header name this ETag? */
+export function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  return ifNoneMatch.split(',').some((entry) => {
+    const tag = entry.trim().replace(/^W\//, '');
+    return tag === '*' || tag === etag;
+  });
+}

@@ -1,0 +1,152 @@
+import { weighJson } from '../../mesh/json-value.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { isWellFormed } from '../../runtime/text.js';
+import { A2A_LIMITS } from './limits.js';
+import type { Metadata } from './types.js';
+
+/** Protobuf text is UTF-8, which has no form for half of a surrogate pair. */
+const LONE_SURROGATE = 'contains a lone surrogate, which is not Unicode text';
+
+/**
+ * What the readers of untrusted JSON are made of. In ProtoJSON a field that is absent, `null` or (for text) empty is
+ * one that is not set. Places are put into words only when something is wrong, so that reading costs nothing more.
+ */
+
+const INTEGER = /^-?\d{1,15}$/;
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** A place in a document: a path, or an entry of the list at a path. */
+export type Place = string | readonly [list: string, index: number];
+
+export function refuse(place: Place, problem: string): never {
+  const field = typeof place === 'string' ? place : `${place[0]}[${place[1]}]`;
+  throw new EclipticError('INVALID_PARAMS', `${field} ${problem}`, { field, problem });
+}
+
+export function within(place: Place, member: string): string {
+  const above = typeof place === 'string' ? place : `${place[0]}[${place[1]}]`;
+  return above === '' ? member : `${above}.${member}`;
+}
+
+export function readObject(value: unknown, place: Place): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuse(place, 'must be an object');
+  return value as Fields;
+}
+
+/** Text that must be there and not be empty. */
+export function readText(from: Fields, member: string, place: Place, maxChars: number): string {
+  const value = from[member];
+  if (typeof value !== 'string' || value === '') refuse(within(place, member), 'must be a non-empty string');
+  if (value.length > maxChars) refuse(within(place, member), `is longer than ${maxChars} characters`);
+  if (!isWellFormed(value)) refuse(within(place, member), LONE_SURROGATE);
+  return value;
+}
+
+/** Text that may be left out. */
+export function readOptionalText(from: Fields, member: string, place: Place, maxChars: number): string | undefined {
+  const value = from[member];
+  if (value === undefined || value === null || value === '') return undefined;
+  return readText(from, member, place, maxChars);
+}
+
+export function readId(from: Fields, member: string, place: Place): string {
+  return readText(from, member, place, A2A_LIMITS.idChars);
+}
+
+export function readOptionalId(from: Fields, member: string, place: Place): string | undefined {
+  return readOptionalText(from, member, place, A2A_LIMITS.idChars);
+}
+
+/** Text that must be there, and may be empty. */
+export function readAnyText(from: Fields, member: string, place: Place, maxChars: number): string {
+  return from[member] === '' ? '' : readText(from, member, place, maxChars);
+}
+
+export function readFlag(from: Fields, member: string, place: Place): boolean | undefined {
+  const value = from[member];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'boolean') refuse(within(place, member), 'must be true or false');
+  return value;
+}
+
+export function readInteger(
+  from: Fields,
+  member: string,
+  place: Place,
+  smallest: number,
+  largest: number = 2 ** 31 - 1,
+): number | undefined {
+  const given = from[member];
+  if (given === undefined || given === null) return undefined;
+  // ProtoJSON readers take numbers as text too.
+  const value = typeof given === 'string' && INTEGER.test(given) ? Number(given) : given;
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < smallest || value > largest) {
+    refuse(within(place, member), `must be a whole number from ${smallest} to ${largest}`);
+  }
+  return value;
+}
+
+/** An empty list is one that is not set. */
+export function readTexts(
+  from: Fields,
+  member: string,
+  place: Place,
+  maxChars: number = A2A_LIMITS.urlChars,
+  maxEntries: number = A2A_LIMITS.listEntries,
+): readonly string[] | undefined {
+  const value = from[member];
+  if (value === undefined || value === null) return undefined;
+  const list = readList(value, within(place, member), maxEntries);
+  if (list.length === 0) return undefined;
+  for (let index = 0; index < list.length; index++) {
+    const entry = list[index];
+    if (typeof entry !== 'string' || entry.length > maxChars) {
+      refuse([within(place, member), index], `must be a string of at most ${maxChars} characters`);
+    }
+  }
+  return [...(list as string[])];
+}
+
+export function readList(value: unknown, place: Place, maxEntries: number): readonly unknown[] {
+  if (!Array.isArray(value)) refuse(place, 'must be a list');
+  if (value.length > maxEntries) refuse(place, `has more than ${maxEntries} entries`);
+  return value;
+}
+
+export function readMetadata(from: Fields, member: string, place: Place): Metadata | undefined {
+  const value = from[member];
+  if (value === undefined || value === null) return undefined;
+  const metadata = readObject(value, within(place, member));
+  const problem = jsonProblem(metadata);
+  if (problem) refuse(within(place, `${member}${problem.at}`), problem.text);
+  return metadata;
+}
+
+/** What is wrong with JSON that is kept and passed on, which must be shallow and small; and where in it. */
+export function jsonProblem(value: unknown): { readonly at: string; readonly text: string } | undefined {
+  const weighed = weighJson(value, A2A_LIMITS.dataBytes);
+  if (typeof weighed === 'number') return undefined;
+  const { path, problem } = weighed;
+  return { at: path === '' || path.startsWith('[') ? path : `.${path}`, text: problem };
+}
+
+/** A copy without the members that are not set. */
+export function compact<T extends object>(value: { [K in keyof T]: T[K] | undefined }): T {
+  const kept: Record<string, unknown> = {};
+  for (const key in value) if (value[key] !== undefined) kept[key] = value[key];
+  return kept as T;
+}
+
+/** Refuses lone surrogates in any text of a value that a caller sent. */
+export function requireUnicode(value: unknown, place: Place): void {
+  if (!isUnicode(value)) refuse(place, LONE_SURROGATE);
+}
+
+function isUnicode(value: unknown): boolean {
+  if (typeof value === 'string') return isWellFormed(value);
+  if (Array.isArray(value)) return value.every(isUnicode);
+  if (typeof value !== 'object' || value === null) return true;
+  for (const name in value) if (!isWellFormed(name) || !isUnicode((value as Fields)[name])) return false;
+  return true;
+}

@@ -1,0 +1,105 @@
+import { type Exchange, type Route, sendJson } from '../../http/server/http-edge.js';
+import { readBody, requireJsonBody } from '../../http/server/request-body.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import {
+  idOf,
+  type JsonRpcId,
+  type JsonRpcRequest,
+  jsonRpcError,
+  jsonRpcResult,
+  parseJson,
+  readJsonRpcRequest,
+} from '../protocol/json-rpc.js';
+import { type Method, methodOf } from '../protocol/methods.js';
+import type { AgentExtension, Metadata } from '../protocol/types.js';
+import { fromV03Params, toV03Error, toV03Result } from '../v03/requests.js';
+import { streamEvents } from './event-stream.js';
+import type { Operations, Outcome } from './operations.js';
+import { contextOf, speaksV03, versionOf } from './request-context.js';
+
+export interface BindingComponents {
+  runtime: Runtime;
+  operations: Operations;
+  extensions: readonly AgentExtension[];
+}
+
+/** A2A over JSON-RPC. Whatever is wrong with a request is answered in JSON-RPC's own shape, with status 200. */
+export class JsonRpcBinding implements Route {
+  readonly path = '/a2a/rpc';
+  readonly scope = 'tasks';
+  readonly #components: BindingComponents;
+
+  constructor(components: BindingComponents) {
+    this.#components = components;
+  }
+
+  async serve(exchange: Exchange): Promise<void> {
+    const { request, response } = exchange;
+    if (request.method !== 'POST') throw new EclipticError('METHOD_NOT_FOUND', 'JSON-RPC requests are posted');
+    let body: unknown;
+    try {
+      requireJsonBody(request.headers);
+      body = parseJson((await readBody(request)).toString());
+      const call = readJsonRpcRequest(body);
+      if (call.id === undefined) this.#hear(exchange, call);
+      else await this.#answer(exchange, call, call.id);
+    } catch (error) {
+      if (response.headersSent) {
+        response.destroy();
+        return;
+      }
+      // Nobody reads what is left of a body that is too large.
+      if (!request.complete) response.always.Connection = 'close';
+      const id = idOf(body);
+      const refused = error instanceof EclipticError && error.code === 'UNSUPPORTED_MEDIA_TYPE';
+      sendJson(
+        response,
+        refused ? 415 : 200,
+        speaksV03(exchange) ? { jsonrpc: '2.0', id, error: toV03Error(error) } : jsonRpcError(id, error),
+      );
+    }
+  }
+
+  async #answer(exchange: Exchange, call: JsonRpcRequest, id: JsonRpcId): Promise<void> {
+    const { method, old, outcome } = await this.#perform(exchange, call);
+    const shown = (result: unknown) => jsonRpcResult(id, old ? toV03Result(method, result) : result);
+    if ('stream' in outcome) await streamEvents(this.#components.runtime, exchange.response, outcome.stream, shown);
+    else sendJson(exchange.response, 200, shown(outcome.result));
+  }
+
+  /** A notification is performed, and gets no answer, not even where it is wrong. */
+  #hear(exchange: Exchange, call: JsonRpcRequest): void {
+    const { logger } = this.#components.runtime;
+    this.#perform(exchange, call).then(
+      ({ outcome }) => void ('stream' in outcome && outcome.stream.events.return?.()),
+      (error) => logger.debug({ method: call.method, reason: describeError(error) }, 'JSON-RPC notification failed'),
+    );
+    exchange.response.writeHead(204);
+    exchange.response.end();
+  }
+
+  async #perform(
+    exchange: Exchange,
+    { method: name, params }: JsonRpcRequest,
+  ): Promise<{ method: Method; old: boolean; outcome: Outcome }> {
+    const { operations, extensions } = this.#components;
+    const old = versionOf(exchange) === '0.3';
+    const method = methodOf(name, old ? '0.3' : '1.0');
+    const tenant = tenantAt(exchange.path.slice(this.path.length));
+    const read = { ...((old ? fromV03Params(method, params ?? {}) : params) as object | undefined), ...tenant };
+    const { terms } = contextOf(exchange, extensions, metadataIn(read));
+    return { method, old, outcome: await operations.perform(method, read, terms) };
+  }
+}
+
+/** In 0.3 a request names no tenant; it is what follows the path. */
+function tenantAt(rest: string): { tenant?: string } {
+  return rest.length > 1 ? { tenant: rest.slice(1) } : {};
+}
+
+/** Where a request carries what belongs to it: beside its message, or in it. */
+export function metadataIn(params: unknown): Metadata | undefined {
+  const { metadata, message } = (params ?? {}) as { metadata?: Metadata; message?: { metadata?: Metadata } };
+  return message?.metadata && metadata ? { ...message.metadata, ...metadata } : (metadata ?? message?.metadata);
+}

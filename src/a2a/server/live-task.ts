@@ -1,0 +1,184 @@
+import { EclipticError } from '../../runtime/errors.js';
+import { stepTask, type TaskEvent, type TaskInput, type TaskModel } from '../protocol/task-machine.js';
+import { isTerminal, settlesSend } from '../protocol/task-states.js';
+import type { Message, Task, TaskState } from '../protocol/types.js';
+import type { TaskRecord, TaskRecords } from './task-records.js';
+
+/** Told of events once they are kept, or once of why nothing can be kept any more. */
+export interface TaskWatcher {
+  happened(events: readonly TaskEvent[], task: Task): void;
+  broke?(error: EclipticError): void;
+}
+
+const KEPT = Promise.resolve();
+
+/**
+ * A task in the hands of this process. Whatever happens to it goes through its machine, is kept, and is only then told
+ * to anyone: what somebody has seen is never lost, and comes in the order in which it is kept.
+ */
+export class LiveTask {
+  readonly #records: TaskRecords;
+  readonly #watchers = new Set<TaskWatcher>();
+  readonly #stopAgent: () => void;
+  #record: TaskRecord;
+  /** The task as far as it is kept; what is shown. */
+  #shown: TaskModel;
+  #unsaved: TaskEvent[];
+  #dirty: boolean;
+  /** The write that is under way, and the one after it. */
+  #saving: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  #broken: EclipticError | undefined;
+
+  constructor(records: TaskRecords, record: TaskRecord, events: readonly TaskEvent[], stopAgent: () => void) {
+    this.#records = records;
+    this.#record = record;
+    this.#shown = record.model;
+    this.#unsaved = [...events];
+    this.#dirty = events.length > 0;
+    this.#stopAgent = stopAgent;
+  }
+
+  get id(): string {
+    return this.#record.model.task.id;
+  }
+
+  get record(): TaskRecord {
+    return { ...this.#record, model: this.#shown };
+  }
+
+  /** The task as it is kept. */
+  get task(): Task {
+    return this.#shown.task;
+  }
+
+  /** The state it is in, be it kept already or not. */
+  get state(): TaskState {
+    return this.#record.model.task.status.state;
+  }
+
+  /** Is there nothing more to come: has it ended, be it kept already or not, or can it not be kept? */
+  get over(): boolean {
+    return this.#broken !== undefined || isTerminal(this.state);
+  }
+
+  /** Has everyone been told how it ended? */
+  get told(): boolean {
+    return this.#broken !== undefined || isTerminal(this.#shown.task.status.state);
+  }
+
+  /** Has an input of that key come already? */
+  knows(key: string): boolean {
+    return this.#record.model.seen.includes(key);
+  }
+
+  /** The caller's message of that id, as far as the history goes. */
+  messageOf(id: string): Message | undefined {
+    return this.#record.model.task.history?.find(({ messageId, role }) => messageId === id && role === 'ROLE_USER');
+  }
+
+  /** The agent can be given it again after a restart. Kept with what is kept next. */
+  setResumable(): void {
+    this.#record = { ...this.#record, resumable: true };
+    this.#dirty = true;
+  }
+
+  /** Something happens to the task. Throws why it may not; resolves when what came of it is kept. */
+  take(input: TaskInput): Promise<void> {
+    const step = stepTask(this.#record.model, input);
+    if (step.outcome === 'refused') throw new EclipticError(step.code, step.reason, { taskId: this.id });
+    if (step.outcome === 'applied') {
+      this.#record = { ...this.#record, model: step.model };
+      this.#unsaved.push(...step.events);
+      this.#dirty = true;
+      if (step.effects.includes('stop-agent')) this.#stopAgent();
+    }
+    return this.saved();
+  }
+
+  /** Resolves when everything so far is kept; what happens meanwhile is not waited for. */
+  saved(): Promise<void> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    if (!this.#dirty) return this.#saving ?? KEPT;
+    if (!this.#saving) {
+      this.#saving = this.#save();
+      return this.#saving ?? KEPT;
+    }
+    this.#next ??= this.#saving.then(() => {
+      this.#saving = this.#next;
+      this.#next = undefined;
+      return this.#save();
+    });
+    return this.#next;
+  }
+
+  /** Calls back with every event that is kept from now on. Returns the way to stop. */
+  watch(watcher: TaskWatcher): () => void {
+    this.#watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+    };
+  }
+
+  /** Resolves when a blocking caller may have it: it has ended, or cannot go on without its caller. */
+  settled(onGone?: (callback: () => void) => () => void): Promise<Task> {
+    if (settlesSend(this.task.status.state)) return Promise.resolve(this.task);
+    return new Promise((resolve, reject) => {
+      if (this.#broken) return reject(this.#broken);
+      const end = () => {
+        stop();
+        stay?.();
+      };
+      const stay = onGone?.(() => {
+        end();
+        reject(new EclipticError('CANCELLED', 'the caller went away'));
+      });
+      const stop = this.watch({
+        happened: (_events, task) => {
+          if (!settlesSend(task.status.state)) return;
+          end();
+          resolve(task);
+        },
+        broke: (error) => {
+          end();
+          reject(error);
+        },
+      });
+    });
+  }
+
+  /** What happens while this is written is written next, all at once. */
+  #save(): Promise<void> | undefined {
+    const events = this.#unsaved;
+    const record = this.#record;
+    this.#unsaved = [];
+    this.#dirty = false;
+    const kept = this.#records.save(record, events);
+    if (!kept) {
+      this.#show(record, events);
+      return undefined;
+    }
+    return kept.then(
+      () => {
+        if (!this.#next) this.#saving = undefined;
+        this.#show(record, events);
+      },
+      (error: EclipticError) => {
+        this.#break(error);
+        throw error;
+      },
+    );
+  }
+
+  #show({ model }: TaskRecord, events: readonly TaskEvent[]): void {
+    this.#shown = model;
+    for (const watcher of [...this.#watchers]) watcher.happened(events, model.task);
+  }
+
+  #break(error: EclipticError): void {
+    this.#broken = error;
+    this.#stopAgent();
+    for (const watcher of [...this.#watchers]) watcher.broke?.(error);
+    this.#watchers.clear();
+  }
+}

@@ -1,0 +1,177 @@
+import type { Party } from '../../mesh/policy.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { requireInputModes, requireOutputModes, requirePush, requireStreaming } from '../protocol/capability-gate.js';
+import type { DelegationChain } from '../protocol/delegation.js';
+import type { Method } from '../protocol/methods.js';
+import { withJsonNames } from '../protocol/proto-names.js';
+import {
+  readCancelTaskRequest,
+  readCreatePushConfigRequest,
+  readGetExtendedAgentCardRequest,
+  readGetTaskRequest,
+  readListPushConfigsRequest,
+  readListTasksRequest,
+  readPushConfigRequest,
+  readSendMessageRequest,
+  readSubscribeToTaskRequest,
+} from '../protocol/read-requests.js';
+import { taskNotFound } from '../protocol/task-access.js';
+import { viewTask } from '../protocol/task-list.js';
+import type { AgentCard, SendMessageRequest, TaskPushNotificationConfig } from '../protocol/types.js';
+import type { EventStream } from './event-stream.js';
+import type { A2AOffer } from './offer.js';
+import type { PushSender } from './push-sender.js';
+import type { TaskDesk } from './task-desk.js';
+import type { TaskRecords } from './task-records.js';
+import type { Sent } from './task-work.js';
+
+/** Who asks, and what comes with every request. */
+export interface RequestTerms {
+  readonly principal: Party;
+  /** Calls back if the caller goes away. Returns the way to stop. */
+  readonly onGone: (callback: () => void) => () => void;
+  readonly key?: string | undefined;
+  readonly chain?: DelegationChain | undefined;
+  /** The number of the last event that a broken stream has seen, given the task that it is of. */
+  readonly after?: ((taskId: string) => number | undefined) | undefined;
+}
+
+export type Outcome = { readonly result: unknown } | { readonly stream: EventStream };
+
+export interface OperationsComponents {
+  runtime: Runtime;
+  desk: TaskDesk;
+  records: TaskRecords;
+  pushes: PushSender;
+  /** The card of the node or of one agent, as one who has proven who it is may see it. */
+  extendedCard: (agent: string | undefined, viewer: Party) => AgentCard;
+  /** What the cards promise. */
+  offer: A2AOffer;
+}
+
+const MAX_PUSH_CONFIGS = 32;
+const STREAMING: ReadonlySet<Method> = new Set(['SendStreamingMessage', 'SubscribeToTask']);
+const PUSH: ReadonlySet<Method> = new Set([
+  'CreateTaskPushNotificationConfig',
+  'GetTaskPushNotificationConfig',
+  'ListTaskPushNotificationConfigs',
+  'DeleteTaskPushNotificationConfig',
+]);
+
+/** The operations of A2A 1.0, apart from any binding: parameters in, result or stream out. */
+export class Operations {
+  readonly #components: OperationsComponents;
+
+  constructor(components: OperationsComponents) {
+    this.#components = components;
+  }
+
+  async perform(method: Method, asked: unknown, terms: RequestTerms): Promise<Outcome> {
+    const { desk, offer } = this.#components;
+    if (STREAMING.has(method)) requireStreaming(offer);
+    if (PUSH.has(method)) requirePush(offer);
+    const params = withJsonNames(asked);
+    const { address: owner } = terms.principal;
+    switch (method) {
+      case 'SendMessage':
+        return { result: await this.#send(readSendMessageRequest(params), terms) };
+      case 'SendStreamingMessage':
+        return { stream: await this.#sendStreaming(readSendMessageRequest(params), terms) };
+      case 'GetTask': {
+        const { id, historyLength } = readGetTaskRequest(params);
+        const { model } = await desk.get(owner, id);
+        return { result: viewTask(model.task, { ...(historyLength !== undefined && { historyLength }) }) };
+      }
+      case 'ListTasks':
+        return { result: await desk.list(owner, readListTasksRequest(params)) };
+      case 'CancelTask':
+        return { result: await desk.cancel(owner, readCancelTaskRequest(params).id) };
+      case 'SubscribeToTask': {
+        const { id } = readSubscribeToTaskRequest(params);
+        return { stream: { taskId: id, events: await desk.subscribe(owner, id, terms.after?.(id)) } };
+      }
+      case 'CreateTaskPushNotificationConfig':
+        return { result: await this.#createPush(owner, readCreatePushConfigRequest(params)) };
+      case 'GetTaskPushNotificationConfig': {
+        const { taskId, id } = readPushConfigRequest(params);
+        const found = (await this.#pushes(owner, taskId)).find((config) => config.id === id);
+        if (!found) throw taskNotFound(`${taskId}/pushNotificationConfigs/${id}`);
+        return { result: found };
+      }
+      case 'ListTaskPushNotificationConfigs': {
+        const { taskId } = readListPushConfigsRequest(params);
+        return { result: { configs: await this.#pushes(owner, taskId) } };
+      }
+      case 'DeleteTaskPushNotificationConfig': {
+        const { taskId, id } = readPushConfigRequest(params);
+        await desk.get(owner, taskId);
+        await this.#components.pushes.remove(taskId, id);
+        return { result: {} };
+      }
+      case 'GetExtendedAgentCard': {
+        const { tenant } = readGetExtendedAgentCardRequest(params);
+        return { result: this.#components.extendedCard(tenant, terms.principal) };
+      }
+    }
+  }
+
+  async #send(request: SendMessageRequest, terms: RequestTerms): Promise<object> {
+    const sent = await this.#give(request, terms);
+    if ('message' in sent) return sent;
+    const { returnImmediately, historyLength } = request.configuration ?? {};
+    const task = returnImmediately ? sent.live.task : await sent.live.settled(terms.onGone);
+    return { task: viewTask(task, { ...(historyLength !== undefined && { historyLength }) }) };
+  }
+
+  async #sendStreaming(request: SendMessageRequest, terms: RequestTerms): Promise<EventStream> {
+    const sent = await this.#give(request, terms);
+    if ('message' in sent) return { events: only({ event: sent }) };
+    return { taskId: sent.live.id, events: await this.#components.desk.follow(sent) };
+  }
+
+  async #give(request: SendMessageRequest, terms: RequestTerms): Promise<Sent> {
+    const { desk, pushes, offer } = this.#components;
+    const { principal, key, chain } = terms;
+    const { configuration, tenant } = request;
+    requireInputModes(request.message.parts, offer.inputModes);
+    requireOutputModes(configuration?.acceptedOutputModes, offer.outputModes);
+    const push = configuration?.taskPushNotificationConfig;
+    if (push) requirePush(offer);
+    // A webhook that will not be called is refused before anything begins, and one that will misses nothing.
+    if (push) await pushes.check(push.url);
+    const prepare = push && ((taskId: string) => this.#addPush({ ...push, taskId }).then(() => {}));
+    const sent = await desk.send(principal.address, request, { agent: tenant, key, prepare, ...(chain && { chain }) });
+    const { taskId } = request.message;
+    if (push && taskId !== undefined) await this.#createPush(principal.address, { ...push, taskId });
+    return sent;
+  }
+
+  async #createPush(
+    owner: string,
+    config: TaskPushNotificationConfig & { taskId: string },
+  ): Promise<TaskPushNotificationConfig> {
+    const others = (await this.#pushes(owner, config.taskId)).filter(({ id }) => id !== config.id);
+    if (others.length >= MAX_PUSH_CONFIGS) {
+      throw new EclipticError('QUEUE_FULL', `a task has at most ${MAX_PUSH_CONFIGS} push configurations`);
+    }
+    await this.#components.pushes.check(config.url);
+    return this.#addPush(config);
+  }
+
+  async #addPush(config: TaskPushNotificationConfig & { taskId: string }): Promise<TaskPushNotificationConfig> {
+    const { runtime, pushes } = this.#components;
+    const made = { ...config, id: config.id ?? runtime.id() };
+    await pushes.add(config.taskId, made);
+    return made;
+  }
+
+  async #pushes(owner: string, taskId: string): Promise<(TaskPushNotificationConfig & { id: string })[]> {
+    await this.#components.desk.get(owner, taskId);
+    return (await this.#components.records.pushes(taskId)).map(({ config }) => config);
+  }
+}
+
+async function* only<T>(value: T): AsyncGenerator<T> {
+  yield value;
+}

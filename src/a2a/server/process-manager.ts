@@ -1,0 +1,131 @@
+import type { Agent } from '../../agent/agent.js';
+import { callGuarded, logCallback } from '../../runtime/callbacks.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { textOf } from '../protocol/simple.js';
+import type { TaskInput } from '../protocol/task-machine.js';
+import { TaskRun } from './task-runner.js';
+
+/** What a session's process tells of itself. */
+export type ProcessEvent =
+  | { readonly type: 'session_started' }
+  | { readonly type: 'assistant'; readonly message: { readonly role: 'assistant'; readonly content: string } }
+  /** It ended well. */
+  | { readonly type: 'session_exited' }
+  /** It was told to end. */
+  | { readonly type: 'session_stopped' }
+  | { readonly type: 'error'; readonly error: { readonly message: string; readonly type: string } };
+
+export type ProcessListener = (sessionId: string, event: ProcessEvent) => void;
+
+/** A piece of work that an agent does, in a project. */
+export interface Session {
+  readonly id: string;
+  readonly projectId: string;
+  readonly agentId: string;
+  readonly name: string;
+  readonly initialPrompt: string;
+  readonly source: 'agent' | 'user';
+}
+
+/** Runs sessions. */
+export interface ProcessManager {
+  /** Calls back with what happens in a session. Returns the way to stop. */
+  subscribe(sessionId: string, listener: ProcessListener): () => void;
+  startProcess(session: Session, prompt: string): void;
+  stopProcess(sessionId: string): void;
+}
+
+/** Sessions as conversations with agents of the mesh: each is the operator's, with one agent. */
+export class AgentProcesses implements ProcessManager {
+  readonly #runtime: Runtime;
+  readonly #operator: () => Agent;
+  readonly #listeners = new Map<string, Set<ProcessListener>>();
+  readonly #runs = new Map<string, TaskRun>();
+
+  constructor(runtime: Runtime, operator: () => Agent) {
+    this.#runtime = runtime;
+    this.#operator = operator;
+  }
+
+  subscribe(sessionId: string, listener: ProcessListener): () => void {
+    const listeners = this.#listeners.get(sessionId) ?? new Set();
+    this.#listeners.set(sessionId, listeners.add(listener));
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0) this.#listeners.delete(sessionId);
+    };
+  }
+
+  startProcess({ id, agentId }: Session, prompt: string): void {
+    const message = { messageId: this.#runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: prompt }] };
+    const opening = { id, contextId: id, message };
+    const run = new TaskRun(this.#runtime, this.#operator(), agentId, opening, {
+      accepted: () => {},
+      begun: () => {},
+      took: () => {},
+      message: (parts) => {
+        this.#say(id, textOf(parts));
+        this.#end(id, { type: 'session_exited' });
+      },
+      input: (input) => this.#hear(id, input),
+    });
+    this.#runs.set(id, run);
+    this.#emit(id, { type: 'session_started' });
+    void run.work();
+  }
+
+  stopProcess(sessionId: string): void {
+    const run = this.#runs.get(sessionId);
+    if (!run) return;
+    run.stop();
+    this.#end(sessionId, { type: 'session_stopped' });
+  }
+
+  #hear(id: string, input: TaskInput): void {
+    switch (input.type) {
+      case 'agent-message':
+      case 'input-required':
+      case 'auth-required':
+        this.#say(id, textOf(input.message.parts));
+        break;
+      case 'artifact':
+        this.#say(id, textOf(input.artifact.parts));
+        break;
+      case 'exit':
+        this.#end(id, input.code === 0 ? { type: 'session_exited' } : failed(`the agent ended with ${input.code}`));
+        break;
+      case 'crash':
+        this.#end(id, failed(input.reason));
+        break;
+      case 'timeout':
+        this.#end(id, failed('the agent did not answer in time'));
+        break;
+      case 'status':
+        if (input.state === 'TASK_STATE_REJECTED') {
+          this.#end(id, failed(textOf(input.message?.parts ?? []) || 'the agent rejected the task'));
+        }
+        break;
+    }
+  }
+
+  #say(id: string, content: string): void {
+    this.#emit(id, { type: 'assistant', message: { role: 'assistant', content } });
+  }
+
+  /** A session ends once. */
+  #end(id: string, event: ProcessEvent): void {
+    if (this.#runs.delete(id)) this.#emit(id, event);
+  }
+
+  #emit(id: string, event: ProcessEvent): void {
+    for (const listener of [...(this.#listeners.get(id) ?? [])]) {
+      callGuarded(listener, [id, event], (error) => {
+        logCallback(this.#runtime.logger)(`subscribe of session ${id}`, error);
+      });
+    }
+  }
+}
+
+function failed(message: string): ProcessEvent {
+  return { type: 'error', error: { message, type: 'crash' } };
+}

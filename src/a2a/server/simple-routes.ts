@@ -1,0 +1,59 @@
+import { type Exchange, type Route, sendJson } from '../../http/server/http-edge.js';
+import { readBody } from '../../http/server/request-body.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { parseJson } from '../protocol/json-rpc.js';
+import { readTaskSend } from '../protocol/read-simple.js';
+import { projectTask } from '../protocol/simple.js';
+import { writeTimestamp } from '../protocol/timestamp.js';
+import { contextOf } from './request-context.js';
+import type { TaskDesk } from './task-desk.js';
+import type { TaskRecord } from './task-records.js';
+
+/** `POST /a2a/tasks/send` and `GET /a2a/tasks/ID`: four states, text, and a task that is asked about until it is done. */
+export class SimpleRoutes implements Route {
+  readonly path = '/a2a/tasks';
+  readonly scope = 'tasks';
+  readonly #runtime: Runtime;
+  readonly #desk: TaskDesk;
+
+  constructor(runtime: Runtime, desk: TaskDesk) {
+    this.#runtime = runtime;
+    this.#desk = desk;
+  }
+
+  async serve(exchange: Exchange): Promise<void> {
+    const { request, response, path, principal } = exchange;
+    const [, id] = /^\/a2a\/tasks\/([^/]+)$/.exec(path) ?? [];
+    if (request.method === 'POST' && id === 'send') return this.#send(exchange);
+    if (request.method !== 'GET' || id === undefined) {
+      throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${request.method} ${path}`);
+    }
+    try {
+      sendJson(response, 200, simple(await this.#desk.get(principal.address, id)));
+    } catch (error) {
+      if (!(error instanceof EclipticError) || error.code !== 'TASK_NOT_FOUND') throw error;
+      sendJson(response, 404, { error: 'Task not found', code: error.code });
+    }
+  }
+
+  async #send(exchange: Exchange): Promise<void> {
+    const body = parseJson((await readBody(exchange.request)).toString());
+    const { message: text, skill, timeoutMs } = readTaskSend(body);
+    const { terms } = contextOf(exchange, [], undefined);
+    const message = { messageId: this.#runtime.id(), role: 'ROLE_USER' as const, parts: [{ text }] };
+    const request = {
+      message,
+      configuration: { returnImmediately: true },
+      ...(skill !== undefined && { metadata: { skill } }),
+    };
+    const { principal, key, chain } = terms;
+    const sent = await this.#desk.send(principal.address, request, { key, timeoutMs, ...(chain && { chain }) });
+    if ('message' in sent) throw new EclipticError('HANDLER_FAILED', 'the agent made no task');
+    sendJson(exchange.response, 200, simple(sent.live.record));
+  }
+}
+
+export function simple({ model, sessionId, createdAt }: TaskRecord): ReturnType<typeof projectTask> {
+  return projectTask(model.task, { sessionId, createdAt: writeTimestamp(createdAt) });
+}

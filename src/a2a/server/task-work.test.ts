@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import type { AgentTask } from '../../agent/agent-tasks.js';
+import { createNode } from '../../node/compose.js';
+import { DeadlineQueue } from '../../runtime/deadlines.js';
+import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
+import { MemoryTaskRecords } from './memory-task-records.js';
+import { TaskDesk } from './task-desk.js';
+import type { TaskTimeLimits } from './task-work.js';
+
+const MINUTE = 60_000;
+
+/** A desk on a simulated clock, and the task that the agent `mars` was given last. */
+async function start(limits?: TaskTimeLimits) {
+  const runtime = new SimulatedRuntime();
+  const node = await createNode({ runtime });
+  const caller = node.agent({ id: 'sun', tier: 0 }).onMessage(() => {});
+  const given: AgentTask[] = [];
+  node.agent({ id: 'mars' }).onTask((task) => {
+    given.push(task);
+    return new Promise(() => {});
+  });
+  const desk = new TaskDesk({
+    nodeKey: undefined,
+    runtime,
+    deadlines: new DeadlineQueue(runtime),
+    records: new MemoryTaskRecords(),
+    callerAgent: () => caller,
+    chooseAgent: () => 'mars',
+    onTask: () => {},
+    limits,
+  });
+  const send = async (timeoutMs?: number) => {
+    const message = { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: 'go' }] };
+    const sent = desk.send('sun', { message, configuration: { returnImmediately: true } }, { timeoutMs });
+    await runtime.advance(1_000);
+    const taken = await sent;
+    if ('message' in taken) throw new Error('there is no task');
+    return taken.live;
+  };
+  return { runtime, send, given };
+}
+
+describe('a task', () => {
+  it('lives as long as its agent makes progress, and fails when it makes none for five minutes [T-D5]', async () => {
+    const { runtime, send, given } = await start();
+    const live = await send();
+    for (let round = 0; round < 20; round++) {
+      await runtime.advance(4 * MINUTE);
+      if (round % 2 === 0) given[0]!.progress(`${round}`);
+      else given[0]!.artifact(`${round}`);
+    }
+    await runtime.advance(4 * MINUTE);
+    expect(live.state).toBe('TASK_STATE_WORKING');
+    await runtime.advance(2 * MINUTE);
+    expect(live.state).toBe('TASK_STATE_FAILED');
+    expect(live.task.status.message?.parts).toEqual([{ text: 'Task timed out' }]);
+    expect(given[0]!.signal.aborted).toBe(true);
+  });
+
+  it('may be without progress, and wait for an answer, as long as the limits say [T-D5]', async () => {
+    const { runtime, send, given } = await start({ idleMs: 30 * MINUTE, questionMs: 10 * MINUTE });
+    const silent = await send();
+    await runtime.advance(29 * MINUTE);
+    expect(silent.state).toBe('TASK_STATE_WORKING');
+    await runtime.advance(2 * MINUTE);
+    expect(silent.state).toBe('TASK_STATE_FAILED');
+    const asking = await send();
+    given[1]!.ask('Which?').catch(() => {});
+    await runtime.advance(9 * MINUTE);
+    expect(asking.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    await runtime.advance(2 * MINUTE);
+    expect(asking.state).toBe('TASK_STATE_FAILED');
+  });
+
+  it('ends in the time that its caller sets, progress or not [T-D5 GI6]', async () => {
+    const { runtime, send, given } = await start();
+    const live = await send(2 * MINUTE);
+    for (let round = 0; round < 5; round++) {
+      await runtime.advance(MINUTE / 2);
+      given[0]!.progress(`${round}`);
+    }
+    expect(live.state).toBe('TASK_STATE_FAILED');
+  });
+});

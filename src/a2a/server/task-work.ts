@@ -1,0 +1,374 @@
+import type { Agent } from '../../agent/agent.js';
+import { TASK, type TaskOpening } from '../../agent/agent-tasks.js';
+import { weighJson } from '../../mesh/json-value.js';
+import { LIMITS } from '../../mesh/limits.js';
+import { Deadline, type DeadlineQueue } from '../../runtime/deadlines.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { exchangesOf } from '../protocol/exchanges.js';
+import { requireSameMessage } from '../protocol/same-send.js';
+import type { TaskEvent, TaskInput } from '../protocol/task-machine.js';
+import { isInterrupted } from '../protocol/task-states.js';
+import type { Message, Part } from '../protocol/types.js';
+import { LiveTask } from './live-task.js';
+import type { TaskRecord, TaskRecords } from './task-records.js';
+import { TaskRun } from './task-runner.js';
+
+export interface TaskWorkComponents {
+  runtime: Runtime;
+  deadlines: DeadlineQueue;
+  records: TaskRecords;
+  /** The agent that stands for a caller on the mesh. */
+  callerAgent: (owner: string) => Agent;
+  limits?: TaskTimeLimits | undefined;
+}
+
+export interface TaskTimeLimits {
+  /** How long an agent may work without any progress. Default 5 minutes. */
+  idleMs?: number | undefined;
+  /** How long a task may wait for its caller. Default 24 hours. */
+  questionMs?: number | undefined;
+}
+
+/** Told when there is a task, and when there is nothing more to come of it. */
+export interface TaskWorkListener {
+  made(work: TaskWork): void;
+  over(work: TaskWork): void;
+}
+
+export interface TaskTerms {
+  readonly skill?: string | undefined;
+  /** How long it may take, waiting for its caller included. Without it, a question has time of its own. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface TaskBeginning extends TaskTerms {
+  /** Is a task wanted whatever the agent answers? */
+  readonly eager: boolean;
+  /** What must be done after the task is kept and before its agent begins. */
+  readonly prepare?: ((taskId: string) => Promise<void>) | undefined;
+}
+
+/** What comes of a message: a task, with how it was when it had taken the message, or the agent's answer alone. */
+export type Sent = { readonly live: LiveTask; readonly since?: TaskEvent } | { readonly message: Message };
+
+const IDLE_MS = 5 * 60_000;
+const QUESTION_MS = 24 * 60 * 60_000;
+/**
+ * An agent that says nothing for this long gets a task for its work, and its task shows that it works. One that answers
+ * sooner needs neither.
+ */
+const SILENT_MS = 50;
+/** Messages of the caller that may wait for the agent's next turn. */
+const MAX_UNHEARD = 100;
+
+/** One task and the agent at work on it. */
+export class TaskWork extends Deadline {
+  readonly live: LiveTask;
+  readonly #components: TaskWorkComponents;
+  readonly #listener: TaskWorkListener;
+  readonly #record: TaskRecord;
+  #run: TaskRun | undefined;
+  #idleMs: number;
+  #questionMs: number;
+  /** The caller set a time for the whole task: progress does not extend it. */
+  #fixed = false;
+  /** The time limit that runs, and when it began. */
+  #limitMs = 0;
+  #since = 0;
+  /** The agent has begun its work. */
+  #begun = false;
+  /** The agent had its chance to answer at once. */
+  #silent = false;
+  /** The task is of an earlier run of the node. */
+  #restarted = false;
+  /** Messages of the caller that no handler has taken yet, the oldest first. */
+  readonly #unheard: Message[] = [];
+  /** What the first message came to: nothing yet, an answer alone, or a task. */
+  #made: 'not yet' | 'message' | 'task' = 'not yet';
+  #tell: ((sent: Sent | Promise<Sent>) => void) | undefined;
+
+  constructor(
+    components: TaskWorkComponents,
+    record: TaskRecord,
+    listener: TaskWorkListener,
+    events: readonly TaskEvent[] = [],
+  ) {
+    super();
+    this.#components = components;
+    this.#record = record;
+    this.#listener = listener;
+    const { idleMs = IDLE_MS, questionMs = QUESTION_MS } = components.limits ?? {};
+    this.#idleMs = idleMs;
+    this.#questionMs = questionMs;
+    this.live = new LiveTask(components.records, record, events, () => this.#run?.stop());
+  }
+
+  /** Gives it to the agent. Throws at once what cannot be given to any. */
+  begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
+    this.#setLimits(terms);
+    const opening = this.#opening(this.#firstMessage, { skill: terms.skill });
+    requireRoom(opening);
+    if (eager) return this.#beginEagerly(opening, prepare);
+    return new Promise((resolve) => {
+      this.#tell = resolve;
+      this.#start(opening);
+      if (this.#made === 'not yet') this.#components.deadlines.add(this, SILENT_MS);
+    });
+  }
+
+  async #beginEagerly(opening: TaskOpening, prepare: TaskBeginning['prepare']): Promise<Sent> {
+    this.#make();
+    await this.live.saved();
+    await this.#prepare(prepare);
+    if (this.live.over) return { live: this.live };
+    this.#start(opening);
+    this.#components.deadlines.remove(this);
+    this.#components.deadlines.add(this, SILENT_MS);
+    return { live: this.live };
+  }
+
+  /** After a restart: the agent goes on with it if it can, else it has failed. */
+  async resume(): Promise<void> {
+    this.#made = 'task';
+    this.#restarted = true;
+    const { runtime } = this.#components;
+    if (!this.#record.resumable) {
+      const reason = 'The node stopped while the agent worked';
+      return this.take({ type: 'crash', at: runtime.now(), reason });
+    }
+    // A question goes on waiting for its answer, and the agent with it.
+    if (isInterrupted(this.live.state)) this.#limit(this.#questionMs, this.#record.model.at);
+    else this.#startAgain();
+  }
+
+  /** Gives the agent the task again, with the answers to its questions and the messages that came besides. */
+  #startAgain(): void {
+    const { model, asked } = this.live.record;
+    const { answers, others } = exchangesOf(model);
+    const { runtime } = this.#components;
+    this.#limit(this.#idleMs, runtime.now());
+    this.#start({ ...this.#opening(this.#firstMessage, { skill: asked?.skill, resumed: true }), answers });
+    this.#unheard.push(...others);
+    for (const message of others) void this.#run!.say(message).catch(() => {});
+  }
+
+  /** Something happens to the task from outside. Rejects where it may not. */
+  async take(input: TaskInput): Promise<void> {
+    try {
+      await this.live.take(input);
+    } finally {
+      if (this.live.told) this.#end();
+    }
+  }
+
+  /** Its caller says something more. What it said already is not said twice. */
+  async say(message: Message): Promise<Sent> {
+    const { live } = this;
+    const { runtime } = this.#components;
+    const opening = this.#opening(message, {});
+    requireRoom(opening);
+    const key = message.messageId;
+    const answers = isInterrupted(live.state);
+    if (!answers && this.#unheard.length >= MAX_UNHEARD) {
+      throw new EclipticError('QUEUE_FULL', `${MAX_UNHEARD} messages wait for the agent already`, { taskId: live.id });
+    }
+    const again = live.knows(key);
+    const known = live.messageOf(key);
+    if (known) requireSameMessage(known, message);
+    const kept = this.take({ type: 'user-message', at: runtime.now(), message, key });
+    // Before anything else happens: an agent that ends its turn meanwhile has another one.
+    if (!answers && !again) this.#unheard.push(message);
+    await kept;
+    const { model } = live.record;
+    const since: TaskEvent = { sequence: model.sequence, event: { task: model.task } };
+    if (again || live.over) return { live, since };
+    this.#limit(this.#idleMs, runtime.now());
+    if (answers) {
+      if (this.#run?.busy) await this.#run.say(message);
+      else if (this.#restarted && !this.#run) this.#startAgain();
+      // An agent that ended its turn with a question takes the answer as a new turn.
+      else this.#start(opening);
+    } else if (this.#unheard.includes(message)) await this.#run?.say(message);
+    return { live, since };
+  }
+
+  override expire(): void {
+    const { runtime } = this.#components;
+    if (this.#made === 'not yet') {
+      this.#make();
+      this.#showWork();
+    }
+    // The answer is given, yet the agent goes on and on.
+    else if (this.#made === 'message' || this.live.over) this.#run?.stop();
+    else if (this.#silent && runtime.now() - this.#since >= this.#limitMs) {
+      this.#keep(this.live.take({ type: 'timeout', at: runtime.now() }));
+    } else {
+      this.#showWork();
+      this.#limit(this.#limitMs, this.#since);
+    }
+  }
+
+  /** Starts a time limit that began at `since`. Progress moves its end without touching the queue of deadlines. */
+  #limit(limitMs: number, since: number): void {
+    const { deadlines, runtime } = this.#components;
+    this.#limitMs = limitMs;
+    this.#since = since;
+    deadlines.remove(this);
+    deadlines.add(this, Math.max(0, since + limitMs - runtime.now()));
+  }
+
+  /** From here on the task shows that its agent works, although the agent says nothing. */
+  #showWork(): void {
+    this.#silent = true;
+    if (!this.#begun || this.live.state !== 'TASK_STATE_SUBMITTED') return;
+    this.#keep(this.live.take({ type: 'started', at: this.#components.runtime.now() }));
+  }
+
+  /** The node stops: the agent is told, and the task stays as it is. */
+  abandon(): void {
+    this.#components.deadlines.remove(this);
+    this.#run?.stop();
+  }
+
+  async #prepare(prepare: TaskBeginning['prepare']): Promise<void> {
+    try {
+      await prepare?.(this.live.id);
+    } catch (error) {
+      await this.take({ type: 'crash', at: this.#components.runtime.now(), reason: describeError(error) });
+      throw error;
+    }
+  }
+
+  #setLimits({ timeoutMs }: TaskTerms): void {
+    if (timeoutMs === undefined) return;
+    this.#fixed = true;
+    this.#idleMs = timeoutMs;
+    this.#questionMs = timeoutMs;
+  }
+
+  /** There is a task from here on. */
+  #make(): void {
+    this.#made = 'task';
+    this.#limit(this.#idleMs, this.#components.runtime.now());
+    this.#listener.made(this);
+    const kept = this.live.saved();
+    this.#keep(kept);
+    this.#tell?.(kept.then(() => ({ live: this.live })));
+  }
+
+  get #firstMessage(): Message {
+    return this.live.task.history![0]!;
+  }
+
+  /** What the agent gets to begin with. */
+  #opening(message: Message, { skill, resumed }: { skill?: string | undefined; resumed?: boolean }): TaskOpening {
+    const { id, contextId, metadata } = this.live.task;
+    return {
+      id,
+      contextId,
+      message,
+      ...(skill !== undefined && { skill }),
+      ...(resumed && { resumed }),
+      ...(metadata && { metadata }),
+    };
+  }
+
+  #start(opening: TaskOpening): void {
+    const { runtime, callerAgent, deadlines } = this.#components;
+    const run = new TaskRun(runtime, callerAgent(this.#record.owner), this.#record.agent, opening, {
+      accepted: (resumable) => this.#accepted(resumable),
+      begun: () => this.#workBegun(),
+      took: (messageId) => this.#took(messageId),
+      message: (parts) => this.#answered(parts),
+      input: (input) => this.#hear(input),
+    });
+    this.#run = run;
+    void run.work().then(() => {
+      if (this.#made === 'message' || this.live.over) deadlines.remove(this);
+    });
+  }
+
+  #accepted(resumable: boolean): void {
+    if (!resumable || this.#record.resumable) return;
+    this.live.setResumable();
+    if (this.#made === 'task') this.#keep(this.live.saved());
+  }
+
+  #workBegun(): void {
+    this.#begun = true;
+    if (this.#made === 'task' && this.#silent) this.#showWork();
+  }
+
+  #took(messageId: string): void {
+    const index = this.#unheard.findIndex((message) => message.messageId === messageId);
+    if (index >= 0) this.#unheard.splice(index, 1);
+  }
+
+  /** The agent ended its turn, and its caller has said more meanwhile. */
+  #nextTurn(): void {
+    const message = this.#unheard.shift()!;
+    if (!this.#fixed) this.#since = this.#components.runtime.now();
+    this.#start(this.#opening(message, {}));
+  }
+
+  #answered(parts: readonly Part[]): void {
+    const { runtime } = this.#components;
+    const { contextId } = this.live.task;
+    const message: Message = { messageId: runtime.id(), role: 'ROLE_AGENT', parts, contextId };
+    if (this.#made === 'not yet') {
+      this.#made = 'message';
+      this.#limit(this.#idleMs, runtime.now());
+      this.#tell?.({ message });
+    } else if (this.#unheard.length > 0) this.#hear({ type: 'agent-message', at: runtime.now(), message });
+    else this.#hear({ type: 'status', at: runtime.now(), state: 'TASK_STATE_COMPLETED', message });
+  }
+
+  #hear(input: TaskInput): void {
+    if (this.#made === 'message') return;
+    if (this.#made === 'not yet') this.#make();
+    const { live } = this;
+    if (input.type === 'exit' && input.code === 0 && this.#unheard.length > 0 && !isInterrupted(live.state)) {
+      if (!live.over) this.#nextTurn();
+      return;
+    }
+    const waited = isInterrupted(live.state);
+    if (!this.#fixed && !waited) this.#since = input.at;
+    let kept: Promise<void>;
+    try {
+      kept = live.take(input);
+    } catch (error) {
+      // The agent brought more than a task may hold.
+      this.#run?.stop();
+      kept = live.take({ type: 'crash', at: input.at, reason: describeError(error) });
+    }
+    if (isInterrupted(live.state)) this.#limit(this.#questionMs, input.at);
+    else if (waited && !live.over) this.#limit(this.#idleMs, input.at);
+    this.#keep(kept);
+  }
+
+  #keep(kept: Promise<void>): void {
+    kept.then(
+      () => {
+        if (this.live.told) this.#end();
+      },
+      (err) => {
+        this.#components.runtime.logger.error({ task: this.live.id, err }, 'a task could not be kept');
+        this.#end();
+      },
+    );
+  }
+
+  #end(): void {
+    if (!this.#run?.busy) this.#components.deadlines.remove(this);
+    this.#listener.over(this);
+  }
+}
+
+/** An agent gets a message in one envelope; one that fits in none is refused while its caller can still be told. */
+function requireRoom(opening: TaskOpening): void {
+  const weighed = weighJson({ [TASK]: opening });
+  if (typeof weighed === 'number') return;
+  const { problem } = weighed;
+  throw new EclipticError('PAYLOAD_TOO_LARGE', `the message ${problem}`, { maxBytes: LIMITS.payloadBytes });
+}

@@ -1,0 +1,109 @@
+import { createHash } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Children } from '../../system/process/children.js';
+import { readLines } from '../../system/process/lines.js';
+
+/** What a folder belongs to. */
+export interface Repository {
+  /** The same wherever the repository is checked out. */
+  readonly id: string;
+  readonly name: string;
+  /** The folder that paths are written from. */
+  readonly root: string;
+}
+
+/** Finds out what a folder of this machine belongs to. */
+export type Identify = (folder: string) => Promise<Repository>;
+
+const GIT_MS = 10_000;
+const MAX_KNOWN = 1_000;
+
+/** By its first commit and where it comes from; a folder that git knows nothing of is a repository of its own. */
+export function gitIdentity(runtime: Runtime, children: Children, nodeKey: string): Identify {
+  const known = new Map<string, Promise<Repository>>();
+  return (folder) => {
+    let found = known.get(folder);
+    if (!found) {
+      if (known.size >= MAX_KNOWN) known.delete(known.keys().next().value!);
+      found = identify(runtime, children, nodeKey, folder);
+      known.set(folder, found);
+      found.catch(() => known.delete(folder));
+    }
+    return found;
+  };
+}
+
+async function identify(runtime: Runtime, children: Children, nodeKey: string, folder: string): Promise<Repository> {
+  const git = (...args: string[]) => run(runtime, children, folder, args);
+  const root = (await git('rev-parse', '--show-toplevel'))?.[0];
+  if (!root) return plainFolder(nodeKey, folder);
+  const first = (await git('rev-list', '--max-parents=0', 'HEAD'))?.at(-1) ?? '';
+  const remotes = (await git('remote')) ?? [];
+  const remote = remotes.includes('origin') ? 'origin' : remotes[0];
+  const url = remote === undefined ? '' : normalRemote((await git('remote', 'get-url', remote))?.[0] ?? '');
+  // Nothing is known of it yet that another copy would have in common.
+  if (first === '' && url === '') return plainFolder(nodeKey, root);
+  return { id: digest(`git\n${first}\n${url}`), name: basename(url || root), root: real(root) };
+}
+
+/** A repository that git knows nothing of: this folder on this machine. */
+export function plainFolder(nodeKey: string, folder: string): Repository {
+  const root = real(folder);
+  return { id: digest(`folder\n${nodeKey}\n${root}`), name: basename(root), root };
+}
+
+/** Where a repository comes from, without the way there: `host/owner/name`. Nothing secret is left in it. */
+export function normalRemote(url: string): string {
+  const text = url
+    .trim()
+    .toLowerCase()
+    .replace(/\/+$/, '')
+    .replace(/\.git$/, '');
+  const short = /^(?:[^@/:]+@)?([^/:]+):(?!\/\/)(.+)$/.exec(text);
+  const long = /^[a-z+]+:\/\/(?:[^@/]*@)?([^/:]*)(?::\d+)?\/(.+)$/.exec(text);
+  const found = long ?? (/^[a-z]:/.test(text) ? null : short);
+  return found ? `${found[1]}/${found[2]!.replace(/^\/+/, '')}` : text;
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}
+
+function real(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return resolve(folder);
+  }
+}
+
+/** What git says, line by line; undefined when it fails, or is not there. */
+async function run(
+  runtime: Runtime,
+  children: Children,
+  folder: string,
+  args: readonly string[],
+): Promise<string[] | undefined> {
+  let child: Awaited<ReturnType<Children['start']>>;
+  try {
+    child = await children.start({ command: 'git', args: ['-C', folder, ...args], name: 'git' });
+  } catch (error) {
+    if (error instanceof EclipticError && error.code === 'PROCESS_START_FAILED') return undefined;
+    throw error;
+  }
+  let late = false;
+  const timer = runtime.setTimer(() => {
+    late = true;
+    void child.stop({ graceMs: 0 });
+  }, GIT_MS);
+  const lines: string[] = [];
+  await readLines(child.stdout, (line) => void lines.push(line));
+  const exit = await child.exited;
+  timer.cancel();
+  if (late)
+    throw new EclipticError('REQUEST_TIMEOUT', `git did not answer within ${GIT_MS} ms in ${folder}; try again`);
+  return exit.kind === 'code' && exit.code === 0 ? lines : undefined;
+}

@@ -1,0 +1,270 @@
+import type { Network } from '../../network/peers/network.js';
+import { parsed } from '../../network/peers/wire.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Store } from '../../store/store.js';
+import { Devices } from './devices.js';
+import { Keeping } from './keeping.js';
+import { KeptLeases } from './kept-leases.js';
+import { LeaseExchange } from './lease-exchange.js';
+import type { Lease, Operation, Outcome } from './lease-machine.js';
+import * as wire from './lease-wire.js';
+import { type Here, HereSchema, type Participants } from './participants.js';
+
+export interface SettlementComponents {
+  runtime: Runtime;
+  store: Store;
+  network: Network | undefined;
+  nodeKey: string;
+  participants: Participants;
+  /** Is the process of a member of this node gone? */
+  isGoneHere: (holder: string) => boolean;
+  /** A lease of a member of this node is over before its time. */
+  onEnd: (id: string, reason: string) => Promise<void>;
+  /** Another device settles that repository from now on: what was settled has to be settled again. */
+  onMove: (repository: string) => void;
+  /** Another device of this owner is there. */
+  onMet: () => void;
+}
+
+/** How long a keeper's word is good: less than the time after which it gives a silent device's leases to others. */
+const WORD_MS = 8_000;
+const MAX_HOPS = 3;
+/** Leases of one device in a list. */
+const MAX_LISTED = 500;
+
+/** Where leases are settled: on this device, or on another of the owner's, which is asked. */
+export class Settlement {
+  readonly #components: SettlementComponents;
+  readonly #devices: Devices;
+  readonly #exchange: LeaseExchange | undefined;
+  readonly #keeping: Keeping;
+  readonly #kept: KeptLeases;
+  /** Until when each keeper's word is good. */
+  readonly #good = new Map<string, number>();
+
+  private constructor(
+    components: SettlementComponents,
+    devices: Devices,
+    stored: {
+      readonly keepers: ConstructorParameters<typeof Keeping>[1];
+      readonly kept: ConstructorParameters<typeof KeptLeases>[1];
+      readonly tokens: ReadonlyMap<string, number>;
+    },
+  ) {
+    const { runtime, store, network, nodeKey, isGoneHere, onMove } = components;
+    this.#components = components;
+    this.#devices = devices;
+    const onEnd = (lease: Lease, reason: string) => this.#tellEnd(lease, reason);
+    this.#kept = new KeptLeases({ runtime, store, nodeKey, isGoneHere, onEnd }, stored.kept, stored.tokens);
+    this.#keeping = new Keeping(
+      {
+        store,
+        nodeKey,
+        devices: () => devices.others,
+        reachable: (node) => this.#reachable(node),
+        ask: (node, question, body) => this.#exchange!.ask(node, question, body),
+        highest: (repository) => this.#kept.highest(repository),
+        onBegin: (repository, token) => this.#kept.saw(repository, token),
+        onMove: async (repository, wasOurs) => {
+          if (wasOurs) await this.#kept.giveUp(repository);
+          onMove(repository);
+        },
+      },
+      stored.keepers,
+    );
+    if (!network) return;
+    this.#exchange = new LeaseExchange({
+      runtime,
+      network,
+      answer: (node, question, body) => this.#answer(node, question, body),
+      onBegin: (node) => this.#met(node),
+      onEnd: (node) => this.#lost(node),
+    });
+  }
+
+  static async open(components: SettlementComponents): Promise<Settlement> {
+    const { store, network } = components;
+    const kept = await store.read({ from: 'leases', where: { place: 'kept' } });
+    const keepers = await store.read({ from: 'keepers' });
+    const tokens = new Map<string, number>();
+    for (const { repository } of keepers) {
+      const [cursor] = await store.read({ from: 'cursors', where: { name: `lease ${repository}` } });
+      if (cursor) tokens.set(repository, cursor.value);
+    }
+    return new Settlement(components, await Devices.open(store, network), { keepers, kept, tokens });
+  }
+
+  /** Begins to hear the other devices. */
+  start(): void {
+    const { network } = this.#components;
+    if (!network || !this.#exchange) return;
+    network.peers.leases = this.#exchange;
+    for (const { node, conversing } of network.peers.all) if (conversing) this.#exchange.began(node);
+  }
+
+  /** The device that settles that repository, as far as this one knows. */
+  keeperOf(repository: string): string | undefined {
+    return this.#keeping.keeperOf(repository);
+  }
+
+  /** Is what the keeper of that repository has settled still so, for certain? */
+  isGood(repository: string): boolean {
+    const keeper = this.#keeping.keeperOf(repository);
+    const { nodeKey, runtime } = this.#components;
+    return keeper === nodeKey || (keeper !== undefined && (this.#good.get(keeper) ?? 0) > runtime.now());
+  }
+
+  isGone(holder: string): boolean {
+    return this.#kept.isGone(holder);
+  }
+
+  /** What the keeper says; undefined when there is none to ask. */
+  async settle(repository: string, operation: Operation): Promise<Outcome | undefined> {
+    const { nodeKey, runtime } = this.#components;
+    let keeper = await this.#keeping.find(repository);
+    for (let hops = 0; hops < MAX_HOPS && keeper !== undefined; hops++) {
+      if (keeper === nodeKey) return this.#kept.settle(repository, operation);
+      const sentAt = runtime.now();
+      const answer = await this.#ask(keeper, 'settle', { repository, operation });
+      if (answer === undefined) return undefined;
+      const said = parsed(wire.SettledSchema, answer);
+      if ('outcome' in said) {
+        await this.#keeping.heard(repository, keeper);
+        this.#good.set(keeper, sentAt + WORD_MS);
+        await this.#kept.saw(repository, Math.max(0, ...said.outcome.leases.map(({ token }) => token)));
+        return said.outcome;
+      }
+      keeper = said.keeper === nodeKey ? await this.#keeping.claim(repository) : (said.keeper ?? undefined);
+    }
+    return undefined;
+  }
+
+  /** Tells each keeper which leases of its this node knows of, and whose holders are gone. */
+  async beat(leases: readonly (Lease & { readonly repository: string })[]): Promise<void> {
+    const { nodeKey, runtime, isGoneHere, onEnd } = this.#components;
+    const keepers = new Map<string, (Lease & { readonly repository: string })[]>();
+    for (const lease of leases) {
+      const keeper = this.#keeping.keeperOf(lease.repository);
+      if (keeper === undefined || keeper === nodeKey) continue;
+      keepers.set(keeper, [...(keepers.get(keeper) ?? []), lease]);
+    }
+    const beats = [...keepers].map(async ([keeper, kept]) => {
+      const sentAt = runtime.now();
+      const known = kept.map(({ repository, id }) => [repository, id]);
+      const gone = [...new Set(kept.map(({ holder }) => holder))].filter(isGoneHere);
+      const ends = wire.EndsSchema.safeParse(await this.#ask(keeper, 'beat', { known, gone }));
+      if (!ends.success) return;
+      this.#good.set(keeper, sentAt + WORD_MS);
+      for (const [id, reason] of ends.data) await onEnd(id, reason);
+    });
+    await Promise.all(beats);
+  }
+
+  /** Everything that this device and the others that are there have settled. */
+  async list(): Promise<(readonly [repository: string, lease: Lease])[]> {
+    const others = this.#devices.others.filter((node) => this.#reachable(node));
+    const answers = await Promise.all(others.map((node) => this.#ask(node, 'list', null)));
+    return [...this.#kept.all(), ...answers.flatMap((answer) => wire.KeptSchema.safeParse(answer).data ?? [])];
+  }
+
+  /** Tells the other devices who works where. */
+  tellHere(here: Here): void {
+    for (const node of this.#devices.others) void this.#ask(node, 'here', here);
+  }
+
+  close(): void {
+    this.#exchange?.close();
+  }
+
+  #reachable(node: string): boolean {
+    return this.#components.network?.peers.reachable(node) === true;
+  }
+
+  /** Undefined when it cannot be reached. */
+  async #ask(node: string, question: string, body: unknown): Promise<unknown> {
+    if (!this.#reachable(node)) return undefined;
+    try {
+      return await this.#exchange!.ask(node, question, body);
+    } catch (error) {
+      if (error instanceof EclipticError && error.code === 'QUEUE_FULL') throw error;
+      return undefined;
+    }
+  }
+
+  #met(node: string): void {
+    void this.#devices.met(node).catch((error: unknown) => this.#complain(error, 'a device was not noted'));
+    this.#kept.heard(node);
+    void this.#greet(node);
+    this.#components.onMet();
+  }
+
+  /** A device that is lost again before it has answered is greeted when it comes back. */
+  async #greet(node: string): Promise<void> {
+    try {
+      await this.#exchange!.ask(node, 'keepers', [...this.#keeping.known]);
+      await this.#exchange!.ask(node, 'here', this.#components.participants.here);
+    } catch (error) {
+      // One that takes no part in leases has no say in them.
+      if ((error as EclipticError).code === 'METHOD_NOT_FOUND') await this.#devices.forget(node);
+    }
+  }
+
+  #lost(node: string): void {
+    this.#components.participants.lost(node);
+    void this.#devices.lost(node).catch((error: unknown) => this.#complain(error, 'a device was not forgotten'));
+  }
+
+  async #answer(node: string, question: string, body: unknown): Promise<unknown> {
+    this.#kept.heard(node);
+    switch (question) {
+      case 'settle':
+        return this.#answerSettle(node, parsed(wire.SettleSchema, body));
+      case 'claim':
+        await this.#devices.met(node);
+        return this.#keeping.answerClaim(parsed(wire.ClaimSchema, body).repository, node);
+      case 'beat': {
+        const { known, gone } = parsed(wire.BeatSchema, body);
+        this.#kept.heard(node, new Set(gone.filter((holder) => holder.endsWith(`@${node}`))));
+        return this.#kept.compare(node, known);
+      }
+      case 'end':
+        for (const [id, reason] of parsed(wire.EndsSchema, body)) await this.#components.onEnd(id, reason);
+        return null;
+      case 'keepers':
+        for (const [repository, keeper] of parsed(wire.KeepersSchema, body)) {
+          const isDevice = keeper === this.#components.nodeKey || this.#devices.others.includes(keeper);
+          if (isDevice) await this.#keeping.heard(repository, keeper);
+        }
+        return null;
+      case 'here':
+        this.#components.participants.heard(node, parsed(HereSchema, body));
+        return null;
+      case 'list':
+        return [...this.#kept.all()].slice(0, MAX_LISTED);
+      default:
+        throw new EclipticError('METHOD_NOT_FOUND', `nobody asks "${question}" of leases`);
+    }
+  }
+
+  async #answerSettle(node: string, { repository, operation }: { repository: string; operation: Operation }) {
+    if ('holder' in operation && !operation.holder.endsWith(`@${node}`)) {
+      throw new EclipticError('NOT_GRANTED', 'a device speaks for its own members only');
+    }
+    if ('holder' in operation) this.#kept.asks(operation.holder);
+    const keeper = this.#keeping.keeperOf(repository) ?? (await this.#keeping.claim(repository));
+    if (keeper !== this.#components.nodeKey) return { keeper: keeper ?? null };
+    return { outcome: await this.#kept.settle(repository, operation) };
+  }
+
+  #tellEnd(lease: Lease, reason: string): void {
+    const node = lease.holder.slice(lease.holder.lastIndexOf('@') + 1);
+    const { nodeKey, onEnd } = this.#components;
+    const told = node === nodeKey ? onEnd(lease.id, reason) : this.#ask(node, 'end', [[lease.id, reason]]);
+    told.catch((error: unknown) => this.#complain(error, 'a holder was not told'));
+  }
+
+  #complain(error: unknown, message: string): void {
+    this.#components.runtime.logger.error({ err: error }, message);
+  }
+}

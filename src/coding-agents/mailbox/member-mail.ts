@@ -1,0 +1,312 @@
+import type { HeldMail } from '../../mail/incoming-mail.js';
+import type { Letterbox, LetterEnd } from '../../mail/letterbox.js';
+import type { Mail } from '../../mail/mail.js';
+import { splitAddress } from '../../mesh/address.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { isFromPerson, OWNER } from './human.js';
+import { type Letter, readLetter } from './letter.js';
+
+export interface MemberMailComponents {
+  runtime: Runtime;
+  mail: Mail;
+  nodeKey: string;
+  /** Why a message may not be shown yet; undefined when it may. */
+  whyHeld: (sender: string) => string | undefined;
+  /** Why a message goes no further; undefined when it does. */
+  whyTooFar: (hops: number) => string | undefined;
+}
+
+/** A message of a member while it is open. */
+export interface OpenLetter {
+  readonly held: HeldMail;
+  readonly letter: Letter;
+  readonly from: string;
+  readonly origin: 'agent' | 'human';
+  /** The call of this session whose answer brings it; 0 for one that an earlier connection of the session made. */
+  shownIn: number | undefined;
+  /** Characters of a long message that earlier answers of this session brought. */
+  shownTo: number;
+  /** The call whose answer brings the latest part of a long message, and where that part begins. */
+  partIn: { readonly call: number; readonly from: number } | undefined;
+  /** Was it announced in this session? */
+  announced: boolean;
+  redelivered: boolean;
+}
+
+/** Messages in memory; what is beyond waits on disk. */
+const MAX_OPEN = 1_000;
+
+/**
+ * The mailbox of one name: it belongs to the name, not to the process that reads it. What was shown counts as read when
+ * a later call shows that the answer which brought it had been taken in.
+ */
+export class MemberMail {
+  readonly #components: MemberMailComponents;
+  readonly #letterbox: Letterbox;
+  readonly #name: string;
+  readonly #open = new Map<string, OpenLetter>();
+  readonly #waiters = new Set<() => void>();
+  /** Everything up to this number was taken from disk. */
+  #taken = 0;
+  /** Is there more on disk? */
+  #behind = true;
+  #loading: Promise<void> | undefined;
+
+  constructor(components: MemberMailComponents, name: string) {
+    this.#components = components;
+    this.#name = name;
+    this.#letterbox = components.mail.letterbox(name, (held) => this.#arrived(held));
+  }
+
+  /** What the member has not read, oldest first. */
+  async unread(limit: number): Promise<OpenLetter[]> {
+    await this.#load();
+    const now = this.#components.runtime.now();
+    const found: OpenLetter[] = [];
+    for (const open of this.#open.values()) {
+      if (found.length >= limit) break;
+      const over = isRead(open) || open.held.hasExpired(now);
+      if (over || open.shownIn !== undefined || this.#keptBack(open)) continue;
+      found.push(open);
+    }
+    return found;
+  }
+
+  /** Messages that are not over, shown or not, oldest first. */
+  async open(limit: number): Promise<OpenLetter[]> {
+    await this.#load();
+    const now = this.#components.runtime.now();
+    const all = [...this.#open.values()].filter((open) => !open.held.hasExpired(now) && !this.#keptBack(open));
+    return all.slice(0, limit);
+  }
+
+  /** Resolves when the messages on disk can be found. */
+  load(): Promise<void> {
+    return this.#load();
+  }
+
+  /** What was read and waits for the member to answer, or to say that it is done. */
+  get unclosed(): OpenLetter[] {
+    return [...this.#open.values()].filter((open) => isRead(open));
+  }
+
+  /** What is kept from the member, and why. */
+  async heldBack(): Promise<{ readonly open: OpenLetter; readonly reason: string }[]> {
+    await this.#load();
+    return [...this.#open.values()].flatMap((open) => {
+      const reason = this.#components.whyHeld(open.from);
+      return reason === undefined ? [] : [{ open, reason }];
+    });
+  }
+
+  find(id: string): OpenLetter | undefined {
+    return this.#open.get(id);
+  }
+
+  /** The answer to that call brings these. */
+  show(letters: readonly OpenLetter[], call: number): void {
+    for (const open of letters) {
+      const before = this.#letterbox.show(open.held);
+      open.redelivered = before;
+      open.shownIn = call;
+      open.announced = true;
+    }
+  }
+
+  /** The answer to that call brings a message up to that character; the rest is unread. */
+  showPart(open: OpenLetter, to: number, call: number): void {
+    open.partIn = { call, from: open.shownTo };
+    open.shownTo = to;
+    open.announced = true;
+  }
+
+  /** The answer to that call was never read: what it would have brought is unread. */
+  unshow(call: number): void {
+    for (const open of this.#open.values()) {
+      if (open.shownIn === call) open.shownIn = undefined;
+      if (open.partIn?.call === call) {
+        open.shownTo = open.partIn.from;
+        open.partIn = undefined;
+      }
+    }
+  }
+
+  /** The session was shown these over a connection that broke. */
+  async restore(ids: readonly string[]): Promise<void> {
+    await this.#load();
+    this.show(
+      ids.flatMap((id) => this.#open.get(id) ?? []),
+      0,
+    );
+  }
+
+  /** A call was made by one who had been given these: they were read. */
+  async prove(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#load();
+    for (const id of ids) {
+      const open = this.#open.get(id);
+      if (!open || isRead(open)) continue;
+      if (open.letter.needs === 'none') await this.end(open, { state: 'done' });
+      else {
+        this.#letterbox.read(open.held);
+        this.onRead?.(open);
+      }
+    }
+  }
+
+  /** The member is through with it. */
+  async end(open: OpenLetter, end: LetterEnd): Promise<void> {
+    await this.#letterbox.end(open.held, end);
+    this.#open.delete(open.held.envelope.id);
+    this.onRead?.(open);
+  }
+
+  /** Resolves at the next arrival, or when the signal aborts. */
+  next(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        this.#waiters.delete(end);
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      if (signal.aborted) return resolve();
+      this.#waiters.add(end);
+      signal.addEventListener('abort', end);
+    });
+  }
+
+  /** Called with each message that arrives, and may be shown. */
+  onArrival: ((open: OpenLetter) => void) | undefined;
+  /** Called with each message that was read, or that its reader is through with. */
+  onRead: ((open: OpenLetter) => void) | undefined;
+
+  /** Looks again at what was kept back. */
+  async reconsider(): Promise<void> {
+    await this.#load();
+    this.#wake();
+    for (const open of await this.unread(MAX_OPEN)) this.onArrival?.(open);
+  }
+
+  /** The session is over: what was shown and not proven is unread again. */
+  endSession(): void {
+    this.#letterbox.putBack();
+    for (const open of this.#open.values()) {
+      open.shownIn = undefined;
+      open.shownTo = 0;
+      open.partIn = undefined;
+      open.announced = false;
+    }
+  }
+
+  close(): void {
+    this.#letterbox.close();
+    this.#wake();
+  }
+
+  #arrived(held: HeldMail): void {
+    // While older ones are fetched, this one waits on disk: it must not overtake them.
+    if (this.#behind || this.#loading || this.#open.size >= MAX_OPEN) {
+      this.#behind = true;
+      void this.#load().then(() => {
+        this.#wake();
+        this.#announce(this.#open.get(held.envelope.id));
+      });
+      return;
+    }
+    // Else it was found on disk before this was told.
+    const open = held.number > this.#taken ? this.#take(held) : this.#open.get(held.envelope.id);
+    this.#taken = Math.max(this.#taken, held.number);
+    this.#wake();
+    this.#announce(open);
+  }
+
+  #announce(open: OpenLetter | undefined): void {
+    if (open && !this.#keptBack(open)) this.onArrival?.(open);
+  }
+
+  #load(): Promise<void> {
+    if (this.#loading) return this.#loading;
+    if (!this.#behind || this.#open.size >= MAX_OPEN) return Promise.resolve();
+    this.#loading = this.#read();
+    return this.#loading;
+  }
+
+  async #read(): Promise<void> {
+    try {
+      while (this.#behind && this.#open.size < MAX_OPEN) {
+        this.#behind = false;
+        const page = await this.#letterbox.page(this.#taken);
+        for (const held of page) {
+          this.#taken = held.number;
+          this.#take(held);
+        }
+        if (page.length > 0) this.#behind = true;
+      }
+    } catch (error) {
+      this.#behind = true;
+      throw error;
+    } finally {
+      this.#loading = undefined;
+    }
+  }
+
+  #take(held: HeldMail): OpenLetter | undefined {
+    const { id, sender } = held.envelope;
+    if (held.ending || this.#open.has(id)) return undefined;
+    const letter = readLetter(held.envelope);
+    const origin = this.#isHuman(sender, letter) ? 'human' : 'agent';
+    const open: OpenLetter = {
+      held,
+      letter,
+      from: sender,
+      origin,
+      shownIn: undefined,
+      shownTo: 0,
+      partIn: undefined,
+      announced: false,
+      redelivered: false,
+    };
+    const tooFar = this.#components.whyTooFar(letter.hops);
+    if (tooFar !== undefined) {
+      void this.#letterbox.end(held, { state: 'declined', reason: tooFar }).catch((error: unknown) => {
+        this.#components.runtime.logger.error({ message: id, err: error }, 'a message in a loop was not declined');
+      });
+      return undefined;
+    }
+    this.#open.set(id, open);
+    this.#keptBack(open);
+    return open;
+  }
+
+  /** May it not be shown? Its sender is told that it is held. */
+  #keptBack({ held, from }: OpenLetter): boolean {
+    const reason = this.#components.whyHeld(from);
+    if (reason !== undefined) this.#letterbox.hold(held, reason);
+    return reason !== undefined;
+  }
+
+  #isHuman(sender: string, { human, text }: Letter): boolean {
+    if (!human) return false;
+    const { nodeKey } = this.#components;
+    const { id, node = nodeKey } = splitAddress(sender);
+    if (id !== OWNER) return false;
+    return isFromPerson(node, { from: `${id}@${node}`, to: `${this.#name}@${nodeKey}`, text }, human);
+  }
+
+  #wake(): void {
+    for (const wake of [...this.#waiters]) wake();
+  }
+}
+
+/** Has its reader shown that it saw it? */
+export function isRead({ held }: OpenLetter): boolean {
+  return held.receipt.some(({ state }) => state === 'read');
+}
+
+/** The open message of that id, for one who must name one. */
+export function required(mail: MemberMail, id: string, lister = 'mesh_inbox'): OpenLetter {
+  const open = mail.find(id);
+  if (open) return open;
+  throw new EclipticError('RECEIPT_NOT_FOUND', `no open message has the id "${id}"; ${lister} lists them`, { id });
+}

@@ -1,0 +1,94 @@
+import type { Mail } from '../../mail/mail.js';
+import { joinAddress, splitAddress } from '../../mesh/address.js';
+import type { AgentRegistry } from '../../mesh/registry.js';
+import type { Network } from '../../network/peers/network.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { isPerson, OWNER } from './human.js';
+
+export interface PeerNamesComponents {
+  registry: AgentRegistry;
+  mail: Mail;
+  network: Network | undefined;
+}
+
+const SHORT_KEY = 8;
+
+/** What agents are called by those who write to them: `id`, or `id@node` where the node goes by its name. */
+export class PeerNames {
+  readonly #components: PeerNamesComponents;
+
+  constructor(components: PeerNamesComponents) {
+    this.#components = components;
+  }
+
+  /** The beginning of the key that speaks for that address. */
+  keyOf(address: string): string {
+    return (splitAddress(address).node ?? this.#components.registry.nodeKey ?? '').slice(0, SHORT_KEY);
+  }
+
+  /** How to call that address, so that calling it so means it. */
+  display(address: string): string {
+    const { id, node } = splitAddress(address);
+    if (node === undefined || node === this.#components.registry.nodeKey) return id;
+    return `${id}@${this.#nodeName(node)}`;
+  }
+
+  /** The address that a member means by that name; also of an agent that is away. */
+  resolve(name: string, viewer: string): string {
+    const { id, node } = splitAddress(name);
+    const { registry } = this.#components;
+    // The person can be written to, whether or not they have said anything yet.
+    if (node === undefined && isPerson(id)) return OWNER;
+    const own = node === undefined || (node !== '' && registry.nodeKey?.startsWith(node));
+    const known = this.#known(viewer).filter((address) => splitAddress(address).id === id);
+    if (own && known.includes(id)) return id;
+    const found = known.filter((address) => {
+      const on = splitAddress(address).node;
+      return on !== undefined && (node === undefined || this.#goesBy(on, node));
+    });
+    if (found.length === 1) return found[0]!;
+    if (found.length === 0) {
+      throw new EclipticError('AGENT_NOT_FOUND', `no agent is called "${name}"; mesh_peers lists them`, { name });
+    }
+    const candidates = found.map((address) => this.display(address));
+    throw new EclipticError('AMBIGUOUS_AGENT', `"${name}" may mean ${candidates.join(' or ')}; write one of these`, {
+      candidates,
+    });
+  }
+
+  /** Those that mail can be sent to though they are not here. Who lives in a sandbox knows only whom it sees. */
+  away(viewer: string): string[] {
+    const { registry, mail } = this.#components;
+    if (registry.entry(viewer)?.sandboxId !== undefined) return [];
+    return mail
+      .known()
+      .filter(({ address, sandboxId }) => sandboxId === undefined && !registry.entry(address))
+      .map(({ address }) => address);
+  }
+
+  #known(viewer: string): string[] {
+    const present = this.#components.registry.listAll(viewer).map(({ id, node }) => joinAddress(id, node));
+    return [...present, ...this.away(viewer)];
+  }
+
+  #goesBy(key: string, name: string): boolean {
+    return name !== '' && (key.startsWith(name) || this.#nodeName(key) === name);
+  }
+
+  /** A node's own name, where no other node here goes by it. */
+  #nodeName(key: string): string {
+    const peers = this.#components.network?.peers.all ?? [];
+    const name = safe(peers.find(({ node }) => node === key)?.name ?? '');
+    const unique = name !== '' && peers.filter((peer) => safe(peer.name) === name).length === 1;
+    return unique ? name : key.slice(0, SHORT_KEY);
+  }
+}
+
+/** A node says its name itself. */
+function safe(name: string): string {
+  return name
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 24);
+}

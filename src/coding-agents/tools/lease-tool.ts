@@ -1,0 +1,123 @@
+import { isAbsolute, relative } from 'node:path';
+import { z } from 'zod';
+import { EclipticError } from '../../runtime/errors.js';
+import { normalGlob, overlaps } from '../leases/glob.js';
+import type { Conflict, Lease, Operation } from '../leases/lease-machine.js';
+import { MAX_GLOBS } from '../leases/lease-wire.js';
+import type { LeaseLabel } from '../leases/leases.js';
+import type { Repository } from '../leases/repository.js';
+import { oneLine } from '../mailbox/fence.js';
+import type { MemberContext, MeshTool } from '../mailbox/member-context.js';
+import { read } from './arguments.js';
+
+const Arguments = z.strictObject({
+  action: z.enum(['take', 'renew', 'release', 'check']),
+  paths: z.array(z.string().min(1)).min(1).max(MAX_GLOBS).optional(),
+  ttl_s: z.int().min(0).max(86_400).optional(),
+  why: z.string().max(200).optional(),
+});
+
+const DEFAULT_TTL_S = 1_800;
+const LEAST_TTL_S = 10;
+
+const MEANING: Readonly<Record<LeaseLabel, string>> = {
+  guarded: 'guarded: every agent’s edits there are checked; shell commands are not',
+  advisory: 'advisory: not every agent’s edits are checked',
+  unconfirmed:
+    'unconfirmed: the device that settles it cannot be reached; another may hold it too, and you will be told',
+};
+
+export const leaseTool: MeshTool = async (member, given) => {
+  const { action, paths, ttl_s = DEFAULT_TTL_S, why = '' } = read(Arguments, given);
+  const repository = await member.leases.repositoryOf(member.name);
+  const globs = paths && [...new Set(paths.map((path) => globIn(repository, path)))];
+  if (!globs && action === 'check') return own(member, repository);
+  if (!globs && action === 'take') throw new EclipticError('INVALID_ARGUMENTS', 'give paths; nothing was taken');
+  const holder = member.leases.address(member.name);
+  const ttlMs = Math.max(LEAST_TTL_S, ttl_s) * 1_000;
+  const operation: Operation =
+    action === 'take' || action === 'check'
+      ? {
+          kind: action,
+          holder,
+          wanted: globs!.map((glob) => ({ id: member.runtime.id(), glob })),
+          ttlMs,
+          why: oneLine(why, 200),
+        }
+      : action === 'renew'
+        ? { kind: 'renew', holder, ttlMs, ...(globs && { globs }) }
+        : { kind: 'release', holder, ...(globs && { globs }) };
+  const { outcome, confirmed } = await member.leases.operate(repository.id, operation);
+  const { leases, conflicts, reclaimed } = outcome;
+  const label = member.leases.label(repository.id, confirmed);
+  if (conflicts.length > 0) {
+    const lines = conflicts.map((conflict) => described(member, conflict));
+    const first = action === 'take' ? 'Not taken, none of it:' : 'Held by others:';
+    const last = 'Work elsewhere, ask the holder with mesh_send, or try again when it ends.';
+    return { text: [first, ...lines, last].join('\n') };
+  }
+  if (action === 'check') return { text: checked(member, repository, globs!, label) };
+  if (leases.length === 0) {
+    const mine = ownLeases(member, repository);
+    return {
+      text: `Nothing of yours is like that. You hold: ${mine.map(({ glob }) => glob).join(', ') || 'nothing'}.`,
+    };
+  }
+  const named = leases.map(({ glob }) => glob).join(', ');
+  if (action === 'release') return { text: `Released: ${named}.` };
+  const token = Math.max(...leases.map((lease) => lease.token)) || null;
+  const expires_at = new Date(member.runtime.now() + ttlMs).toISOString();
+  const from = reclaimed.map(({ glob, holder: other }) => `${glob} of ${nameFor(member, other)}`);
+  const text = [
+    `${action === 'take' ? 'Taken' : 'Renewed'}: ${named} until ${expires_at}${token === null ? '' : `, token ${token}`}.`,
+    ...(from.length > 0 ? [`Reclaimed, because its holder is gone: ${from.join(', ')}.`] : []),
+    `It is ${MEANING[label]}.`,
+  ];
+  return { text: text.join('\n') };
+};
+
+/** The leases that this member holds here. */
+function own(member: MemberContext, repository: Repository) {
+  const lines = ownLeases(member, repository).map(({ glob, label, expiresAt }) => {
+    return `${glob} until ${time(expiresAt)} (${label})`;
+  });
+  return { text: lines.length === 0 ? 'You hold nothing here.' : ['You hold:', ...lines].join('\n') };
+}
+
+function ownLeases(member: MemberContext, repository: Repository) {
+  const holder = member.leases.address(member.name);
+  return member.leases.held.filter((lease) => lease.holder === holder && lease.repository === repository.id);
+}
+
+/** Of paths that no other agent holds: which are the member's own. */
+function checked(member: MemberContext, repository: Repository, globs: readonly string[], label: LeaseLabel): string {
+  const mine = ownLeases(member, repository);
+  const lines = globs.map((glob) => {
+    const held = mine.filter((lease) => overlaps(lease.glob, glob));
+    const until = held.map((lease) => `${lease.glob} until ${time(lease.expiresAt)} (${lease.label})`);
+    return until.length === 0 ? `${glob}: free (${label})` : `${glob}: yours, ${until.join(', ')}`;
+  });
+  return lines.join('\n');
+}
+
+/** A path or glob as it is written within the repository. */
+function globIn({ root }: Repository, path: string): string {
+  return normalGlob(isAbsolute(path) ? relative(root, path) : path);
+}
+
+function described(member: MemberContext, { glob, lease }: Conflict): string {
+  const holder = nameFor(member, lease.holder);
+  const until = time(lease.expiresAt);
+  const reason = lease.why === '' ? '' : ` (${oneLine(lease.why, 120)})`;
+  return `${glob}: ${holder} holds ${oneLine(lease.glob, 200)} until ${until}${reason}`;
+}
+
+/** Who lives in a sandbox does not hear of others by name. */
+function nameFor(member: MemberContext, holder: Lease['holder']): string {
+  if (member.registry.entry(member.name)?.sandboxId !== undefined) return 'another agent';
+  return member.names.display(holder);
+}
+
+function time(at: number): string {
+  return new Date(at).toISOString();
+}

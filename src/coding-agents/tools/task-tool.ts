@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import { EclipticError } from '../../runtime/errors.js';
+import { oneLine, quoted } from '../mailbox/fence.js';
+import type { Answer, MemberContext, MeshTool } from '../mailbox/member-context.js';
+import type { GivenTask, OfferedTask } from '../mailbox/member-tasks.js';
+import { cutToAnswer } from '../mailbox/message-parts.js';
+import { read } from './arguments.js';
+
+/** As much as every client shows its model in one answer. */
+const MAX_DETAIL_CHARS = 20_000;
+
+const Arguments = z.strictObject({
+  action: z.enum(['offer', 'accept', 'counter', 'decline', 'progress', 'done', 'failed', 'cancel', 'list']),
+  id: z.string().min(1).max(64).optional(),
+  to: z.string().min(1).max(200).optional(),
+  title: z.string().min(1).max(1_000).optional(),
+  detail: z.string().max(MAX_DETAIL_CHARS).optional(),
+  due_s: z.int().min(1).max(86_400).optional(),
+});
+type Arguments = z.infer<typeof Arguments>;
+
+/** A coding agent looks when it looks. */
+const DEFAULT_DUE_S = 3_600;
+const TITLE_CHARS = 120;
+
+export const taskTool: MeshTool = async (member, args) => {
+  const given = read(Arguments, args);
+  if (given.action === 'offer') return offer(member, given);
+  if (given.action === 'list') return list(member);
+  const { id } = given;
+  if (id === undefined) throw new EclipticError('INVALID_ARGUMENTS', 'give the id of the task; nothing was done');
+  return { text: await act(member, given, id) };
+};
+
+async function offer(member: MemberContext, { to, title, detail, due_s }: Arguments): Promise<Answer> {
+  if (to === undefined || title === undefined) {
+    throw new EclipticError('INVALID_ARGUMENTS', 'an offer has to and title; nothing was offered');
+  }
+  const whom = addressee(member, to);
+  const { negotiation } = await member.tasks.offer({
+    ...whom,
+    taskDescription: title,
+    deadlineMs: (due_s ?? DEFAULT_DUE_S) * 1_000,
+    ...(detail !== undefined && { input: detail }),
+  });
+  const { proposalId: id } = negotiation.proposal;
+  const name = negotiation.to === undefined ? to : member.names.display(negotiation.to);
+  return { text: `Task ${id} offered to ${name}; they must answer next.` };
+}
+
+/** An agent of that name, or whoever has that capability. */
+function addressee({ names, registry, name }: MemberContext, to: string) {
+  try {
+    return { to: names.resolve(to, name) };
+  } catch (error) {
+    const unknown = error instanceof EclipticError && error.code === 'AGENT_NOT_FOUND';
+    if (unknown && registry.findByCapability(to, name).length > 0) return { requiredCapabilities: [to] };
+    throw error;
+  }
+}
+
+async function act(member: MemberContext, { action, detail }: Arguments, id: string): Promise<string> {
+  const { tasks, names } = member;
+  switch (action) {
+    case 'accept': {
+      const task = tasks.taken(id);
+      task.engagement = await task.proposal.accept();
+      const { input, from } = task.proposal;
+      return `Task ${id} is yours. Tell ${names.display(from)} with progress, done or failed.${details(member, input)}`;
+    }
+    case 'counter':
+      await tasks.taken(id).proposal.reject(`counter: ${detail ?? ''}`);
+      tasks.end(id, 'countered');
+      return `Task ${id}: your counter-proposal was sent; they must act next.`;
+    case 'decline':
+      await tasks.taken(id).proposal.reject(detail ?? 'declined');
+      tasks.end(id, 'declined');
+      return `Task ${id} declined.`;
+    case 'progress':
+      tasks.work(id).progress(detail ?? '');
+      return `Task ${id}: progress told.`;
+    case 'done':
+      await tasks.work(id).complete(detail ?? '');
+      tasks.end(id, 'done');
+      return `Task ${id} done.`;
+    case 'failed':
+      await tasks.work(id).fail(new EclipticError('HANDLER_FAILED', detail ?? 'it failed'));
+      tasks.end(id, 'failed');
+      return `Task ${id} given back as failed.`;
+    default:
+      tasks.own(id).negotiation.withdraw(detail);
+      return `Task ${id} cancelled.`;
+  }
+}
+
+function list(member: MemberContext): Answer {
+  const { tasks } = member;
+  const open = [...tasks.offered].filter(([, { ended }]) => ended === undefined);
+  const lines = [
+    ...open.map(([id, task]) => offeredLine(member, id, task)),
+    ...[...tasks.given].map(([id, task]) => givenLine(member, id, task)),
+  ];
+  return { text: lines.join('\n') || 'No tasks.' };
+}
+
+/** What became of the task of that id, if the member has to do with it. */
+export function taskLine(member: MemberContext, id: string): string | undefined {
+  const { tasks } = member;
+  const offered = tasks.offered.get(id);
+  if (offered) return `Task ${offeredLine(member, id, offered)}`;
+  const given = tasks.given.get(id);
+  return given && `Task ${givenLine(member, id, given)}`;
+}
+
+function offeredLine(member: MemberContext, id: string, { proposal, engagement, ended }: OfferedTask): string {
+  const state = ended ?? (engagement ? 'yours' : 'waits for your answer');
+  const title = oneLine(proposal.proposal.taskDescription, TITLE_CHARS);
+  return `${id} from ${member.names.display(proposal.from)} (${state}): ${title}${details(member, proposal.input)}`;
+}
+
+function givenLine(member: MemberContext, id: string, { negotiation, outcome, progress }: GivenTask): string {
+  const { status, rejectionReason, taskDescription } = negotiation.proposal;
+  const to = negotiation.to === undefined ? 'nobody yet' : member.names.display(negotiation.to);
+  const state = outcome?.state ?? progress ?? status;
+  const why = rejectionReason === undefined ? '' : ` (${oneLine(rejectionReason, 200)})`;
+  const words = outcome?.state === 'done' ? `\n${quoted(cutToAnswer(outcome.text), member.mark())}` : '';
+  return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
+}
+
+/** What the offer says besides its title: the peer's words. */
+function details(member: MemberContext, input: unknown): string {
+  if (input === undefined || input === null) return '';
+  return `\n${quoted(cutToAnswer(typeof input === 'string' ? input : JSON.stringify(input)), member.mark())}`;
+}

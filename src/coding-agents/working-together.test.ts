@@ -1,0 +1,174 @@
+import { describe, expect, it } from 'vitest';
+import { Nodes } from '../../test/nodes-fixture.js';
+import { bodiesIn, Client, startOnramp } from '../../test/onramp-fixture.js';
+import { stateMethods } from '../node/control/state-methods.js';
+import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
+import { vacancyOf } from '../roster/self-description.js';
+
+async function pair() {
+  const nodes = new Nodes();
+  const here = await startOnramp(nodes, { network: { name: 'desk' } });
+  const there = await startOnramp(nodes, { network: { name: 'laptop' } });
+  await nodes.join(there.node, here.node, { tiers: [0, 1, 2, 3] });
+  const alice = await Client.join(nodes, here.onramp, 'alice');
+  const bob = await Client.join(nodes, there.onramp, 'bob', { capabilities: ['review'] });
+  await nodes.until(() => here.node.registry.listAll().some(({ id }) => id === 'bob'));
+  return { nodes, here, there, alice, bob };
+}
+
+const idIn = (text: string) => /Task (\S+)/.exec(text)![1]!;
+
+describe('tasks between members', () => {
+  it('are offered, accepted, worked on and done, and each side hears of it', async () => {
+    const { nodes, alice, bob } = await pair();
+    const id = idIn(
+      await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it', detail: 'all of it' }),
+    );
+    await nodes.runtime.advance(2_000);
+    expect(await bob.call('mesh_peers')).toContain(`Task ${id} offered by alice@desk: Review it`);
+    expect(bodiesIn(await bob.call('mesh_task', { action: 'list' }))).toEqual(['all of it']);
+    const accepted = await bob.call('mesh_task', { action: 'accept', id });
+    expect(accepted).toContain('is yours');
+    expect(bodiesIn(accepted)).toEqual(['all of it']);
+    await bob.call('mesh_task', { action: 'progress', id, detail: 'half' });
+    await nodes.runtime.advance(2_000);
+    expect(await alice.call('mesh_task', { action: 'list' })).toContain(': half:');
+    await bob.call('mesh_task', { action: 'done', id, detail: 'looks good' });
+    await nodes.runtime.advance(2_000);
+    expect(await alice.call('mesh_peers')).toContain(`Task ${id} done: looks good`);
+    expect(bodiesIn(await alice.call('mesh_task', { action: 'list' }))).toEqual(['looks good']);
+  });
+
+  it('end the wait of an inbox when they are offered, and when they are done [T-A4]', async () => {
+    const { nodes, alice, bob } = await pair();
+    const began = nodes.runtime.now();
+    const waiting = bob.begin('mesh_inbox', { wait_s: 25 });
+    await nodes.runtime.advance(1_000);
+    const id = idIn(await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it' }));
+    expect(await nodes.settled(waiting)).toContain(`Task ${id} offered by alice@desk: Review it`);
+    await bob.call('mesh_task', { action: 'accept', id });
+    const outcome = alice.begin('mesh_inbox', { wait_s: 25 });
+    await nodes.runtime.advance(1_000);
+    await bob.call('mesh_task', { action: 'done', id, detail: 'looks good' });
+    expect(await nodes.settled(outcome)).toContain(`Task ${id} done: looks good`);
+    expect(nodes.runtime.now() - began).toBeLessThan(25_000);
+  });
+
+  it('are looked up by their id, open and over, by both sides and by no other agent [T-A5]', async () => {
+    const { nodes, here, alice, bob } = await pair();
+    const carol = await Client.join(nodes, here.onramp, 'carol');
+    const id = idIn(await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it', detail: 'all' }));
+    await nodes.runtime.advance(2_000);
+    expect(await alice.call('mesh_lookup', { id })).toBe(`Task ${id} to bob@laptop: pending: Review it`);
+    const offered = await bob.call('mesh_lookup', { id });
+    expect(offered).toContain(`Task ${id} from alice@desk (waits for your answer): Review it`);
+    expect(bodiesIn(offered)).toEqual(['all']);
+    await bob.call('mesh_task', { action: 'accept', id });
+    await bob.call('mesh_task', { action: 'done', id, detail: 'looks good' });
+    await nodes.runtime.advance(2_000);
+    expect(await bob.call('mesh_lookup', { id })).toContain('(done): Review it');
+    expect(bodiesIn(await alice.call('mesh_lookup', { id }))).toEqual(['looks good']);
+    await expect(carol.call('mesh_lookup', { id })).rejects.toMatchObject({ code: 'RECEIPT_NOT_FOUND' });
+  });
+
+  it('are refused by an agent without a worker, on either node, and mesh_peers lists such agents last, in one line [T-A2]', async () => {
+    const { nodes, here, there, alice } = await pair();
+    for (const { node } of [here, there]) {
+      for (const { id, capabilities } of PLANETARY_ROSTER) node.agent({ id, capabilities, vacancy: vacancyOf(id) });
+    }
+    await nodes.runtime.advance(2_000);
+    const peers = await alice.call('mesh_peers');
+    const lines = peers.split('\n');
+    expect(lines[1]).toMatch(/^bob@laptop \[/);
+    expect(lines.at(-1)).toMatch(/^Unstaffed, .* refuse requests and tasks: sun, mercury, .* and 12 more\.$/);
+    expect(peers.length).toBeLessThan(1_000);
+    for (const to of ['enceladus', 'enceladus@laptop', 'security.review']) {
+      const refused = alice.call('mesh_task', { action: 'offer', to, title: 'Security review of src/auth.ts' });
+      await expect(refused).rejects.toMatchObject({
+        code: 'NO_WORKER',
+        message: expect.stringContaining('"agents": { "enceladus": { "module": "./enceladus.js" } } in ecliptic.json'),
+      });
+    }
+    const asked = alice.call('mesh_send', { to: 'enceladus', text: 'Is it safe?', needs: 'reply' });
+    await expect(asked).rejects.toMatchObject({ code: 'NO_WORKER' });
+  });
+
+  it('go to whoever has the capability, and come back with a reason when declined or countered', async () => {
+    const { nodes, alice, bob } = await pair();
+    const declined = idIn(await alice.call('mesh_task', { action: 'offer', to: 'review', title: 'One' }));
+    const countered = idIn(await alice.call('mesh_task', { action: 'offer', to: 'review', title: 'Two' }));
+    await nodes.runtime.advance(2_000);
+    await bob.call('mesh_task', { action: 'decline', id: declined, detail: 'no time' });
+    await bob.call('mesh_task', { action: 'counter', id: countered, detail: 'half of it' });
+    await nodes.runtime.advance(2_000);
+    const list = await alice.call('mesh_task', { action: 'list' });
+    expect(list).toContain('no time');
+    expect(list).toContain('counter: half of it');
+  });
+
+  it('say what is wrong with a call, and do nothing', async () => {
+    const { alice } = await pair();
+    await expect(alice.call('mesh_task', { action: 'offer', to: 'bob' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENTS',
+    });
+    await expect(alice.call('mesh_task', { action: 'accept', id: 'x' })).rejects.toMatchObject({
+      code: 'PROPOSAL_NOT_FOUND',
+    });
+    await expect(alice.call('mesh_task', { action: 'offer', to: 'nobody', title: 'x' })).rejects.toMatchObject({
+      code: 'AGENT_NOT_FOUND',
+    });
+  });
+});
+
+describe('notes that members share', () => {
+  it('are the same for all of them, across nodes', async () => {
+    const { nodes, alice, bob } = await pair();
+    await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 2 });
+    await alice.call('mesh_state', { action: 'add', key: 'plan.risks', value: 'time' });
+    await alice.call('mesh_state', { action: 'add', key: 'plan.risks', value: 'money' });
+    expect(await bob.call('mesh_state', { action: 'get', key: 'plan.step' })).toMatch(/^2\n/);
+    await bob.call('mesh_state', { action: 'remove', key: 'plan.risks', value: 'time' });
+    await nodes.runtime.advance(2_000);
+    const text = await alice.call('mesh_state', { action: 'get', key: 'plan.risks' });
+    expect(text).toMatch(/^\["money"\]\n/);
+    const version = /version (\S+)/.exec(text)![1];
+    expect(await alice.call('mesh_state', { action: 'get', key: 'plan', since: version })).toContain('Unchanged');
+    expect(await alice.call('mesh_state', { action: 'list' })).toContain('plan (also bob@laptop)');
+  });
+
+  it('are the same for the owner’s commands, in both directions [T-A6]', async () => {
+    const { nodes, here, alice } = await pair();
+    const methods = stateMethods(here.node);
+    const context = { emit: () => {}, drained: async () => {}, signal: new AbortController().signal };
+    const owner = (method: string, path: string, value?: unknown) =>
+      nodes.settled(Promise.resolve(methods[method]!({ name: 'plan', path, value }, context)));
+    const get = (key: string) => alice.call('mesh_state', { action: 'get', key });
+    await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 'review' });
+    expect(await owner('stateGet', 'step')).toBe('review');
+    await owner('stateSet', 'step', 'merge');
+    expect(await get('plan.step')).toMatch(/^"merge"\n/);
+    await owner('stateSet', 'tasks.first', { title: 'login' });
+    expect(await get('plan.tasks.first')).toMatch(/^\{"title":"login"\}\n/);
+    await alice.call('mesh_state', { action: 'set', key: 'plan.tasks.first', value: 1 });
+    expect(await owner('stateGet', 'tasks.first')).toBe(1);
+    await alice.call('mesh_state', { action: 'add', key: 'plan.log', value: 'begun' });
+    await owner('stateSet', 'log[]', 'done');
+    expect(await get('plan.log')).toMatch(/^\["begun","done"\]\n/);
+    await alice.call('mesh_state', { action: 'remove', key: 'plan.step' });
+    await expect(owner('stateGet', 'step')).rejects.toMatchObject({ code: 'INVALID_ARGUMENTS' });
+  });
+
+  it('are kept apart by what they are called, and a wrong call changes nothing', async () => {
+    const { alice } = await pair();
+    await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 1 });
+    await expect(alice.call('mesh_state', { action: 'get', key: 'plan.stpe' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENTS',
+      message: expect.stringContaining('there are: notes, step'),
+    });
+    await expect(alice.call('mesh_state', { action: 'set', key: 'plan', value: 1 })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENTS',
+    });
+    await alice.call('mesh_state', { action: 'remove', key: 'plan.step' });
+    expect(await alice.call('mesh_state', { action: 'get', key: 'plan' })).toMatch(/^\{\}\n/);
+  });
+});

@@ -1,0 +1,314 @@
+import { createHash } from 'node:crypto';
+import { joinAddress, splitAddress } from '../mesh/address.js';
+import type { ValidEnvelope } from '../mesh/envelope.js';
+import { type A2AObservability, callbackReport } from '../mesh/observability.js';
+import type { Decision, Party, Policy } from '../mesh/policy.js';
+import type { SharedThreads } from '../mesh/ports.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import type { RoutingResult } from '../mesh/schemas.js';
+import type { Voice } from '../mesh/voice.js';
+import type { Peers } from '../network/peers/peers.js';
+import type { CallbackFailed } from '../runtime/callbacks.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Store } from '../store/store.js';
+import type { DocumentOptions } from './document.js';
+import { LiveDocument } from './live-document.js';
+import { Meetings, type Replicated } from './meetings.js';
+import type { Signer } from './segment.js';
+import { SegmentRecords } from './segment-records.js';
+import type { SyncLink } from './sync.js';
+
+export interface DocumentsComponents {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  policy: Policy;
+  observability: A2AObservability;
+  nodeKey: string;
+  signer: Signer;
+  /** The other nodes, if there are any. */
+  peers: Peers | undefined;
+}
+
+/** Characters of a document's name. */
+const MAX_NAME = 80;
+/** Documents that the agents of one node may have open. */
+const MAX_OPEN = 10_000;
+
+/** An open replica: whose it is, which document, and who may be in it besides what policy says. */
+interface Open extends Replicated {
+  readonly document: LiveDocument;
+  /** The document as policy sees it. */
+  readonly place: Party;
+  readonly admits: ((member: Party) => boolean) | undefined;
+}
+
+/**
+ * The shared documents of one node: opens replicas for its agents, and brings those of one document together, here and
+ * on other nodes. Being in a document together opens its thread between the two.
+ */
+export class Documents implements SharedThreads {
+  /** The part that speaks to other nodes. */
+  readonly meetings: Meetings;
+  readonly #components: DocumentsComponents;
+  /** By thread, then by agent. */
+  readonly #open = new Map<string, Map<string, Open>>();
+  #count = 0;
+  readonly #closing = new Set<Promise<void>>();
+  readonly #stop: (() => void)[];
+  #records: SegmentRecords | undefined;
+  #meetDue = false;
+  readonly #callbackFailed: CallbackFailed;
+
+  constructor(components: DocumentsComponents) {
+    const { runtime, registry, peers, observability } = components;
+    this.#components = components;
+    this.#callbackFailed = callbackReport(runtime, observability);
+    this.meetings = new Meetings({
+      say: (node, text) => peers?.say(node, text),
+      mayTell: (node, { thread, agentId }) => this.#mayTell(node, this.#open.get(thread)!.get(agentId)!),
+      onTheirs: (thread, address, gone) => {
+        if (!gone) this.#meet(thread);
+        else for (const { document } of this.#in(thread)) document.part(address);
+      },
+      onBegan: () => this.#meetSoon(),
+    });
+    this.#stop = [registry.onLocalChange(() => this.#meetSoon()), registry.onCard(() => this.#meetSoon())];
+  }
+
+  /** Where durable replicas are kept. */
+  useStore(store: Store): void {
+    this.#records = new SegmentRecords(this.#components.runtime, store);
+  }
+
+  /** An agent's replica of a document; the same one for as long as it is open. */
+  open(voice: Voice, name: string, options: DocumentOptions = {}): LiveDocument {
+    const { agentId } = voice;
+    const { runtime, registry, policy } = this.#components;
+    if (typeof name !== 'string' || name.length === 0 || name.length > MAX_NAME || /[\p{Cc}\p{Cs}]/u.test(name)) {
+      throw new EclipticError('INVALID_ARGUMENTS', `a document's name has 1 to ${MAX_NAME} printable characters`);
+    }
+    const self = registry.ownEntry(agentId);
+    if (!self) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${agentId}"`, { agentId });
+    const place = this.#placeOf(self, name, options.sandbox);
+    const thread = this.#threadOf(place);
+    const known = this.#open.get(thread)?.get(agentId);
+    if (known) return known.document;
+    if (this.#count >= MAX_OPEN) throw new EclipticError('QUEUE_FULL', `${MAX_OPEN} documents are open already`);
+    assertAllowed(policy.judgeState(self, 'state-read', place));
+    const durable = options.durable ?? this.#records !== undefined;
+    if (durable && !this.#records) {
+      throw new EclipticError('STORE_REQUIRED', 'a durable document needs a node with a store');
+    }
+    const document = new LiveDocument(
+      {
+        runtime,
+        agentId,
+        records: durable ? this.#records : undefined,
+        link: this.#linkOf(voice, thread, place),
+        assertMayWrite: () => {
+          const own = registry.ownEntry(agentId);
+          if (own) assertAllowed(policy.judgeState(own, 'state-write', place));
+        },
+        onBad: (error, source, author) => this.#report(thread, agentId, error, source, author),
+        onClose: () => this.#remove(thread, agentId),
+        callbackFailed: this.#callbackFailed,
+      },
+      name,
+      thread,
+      runtime.id().toLowerCase(),
+    );
+    const here = this.#open.get(thread) ?? new Map<string, Open>();
+    here.set(agentId, { document, thread, agentId, place, admits: options.admits });
+    this.#open.set(thread, here);
+    this.#count++;
+    this.#meet(thread);
+    return document;
+  }
+
+  /** The open documents, one for each agent that has it open. */
+  get list(): (Replicated & { readonly document: LiveDocument })[] {
+    return [...this.#open.values()].flatMap((here) => [...here.values()]);
+  }
+
+  /** Takes an envelope for an agent of this node, if it is about a document. */
+  take(agentId: string, { correlationId, sender, payload }: ValidEnvelope): boolean {
+    if (!correlationId?.startsWith('state:')) return false;
+    const open = this.#open.get(correlationId)?.get(agentId);
+    const party = this.#components.registry.entry(sender);
+    // Who was in it when this was sent may be in it no more.
+    if (open && party && this.#mayMeet(open, party)) open.document.take(this.#inFull(sender), payload);
+    return true;
+  }
+
+  /** Closes every document of an agent that leaves. */
+  leave(agentId: string): void {
+    for (const { document } of this.list.filter((open) => open.agentId === agentId)) {
+      const closed = document.close();
+      this.#remove(document.thread, agentId);
+      this.#closing.add(closed);
+      const forget = () => this.#closing.delete(closed);
+      closed.then(forget, forget);
+    }
+  }
+
+  /** Resolves when everything is closed, and on disk. */
+  async close(): Promise<void> {
+    for (const stop of this.#stop) stop();
+    for (const { agentId } of this.list) this.leave(agentId);
+    await Promise.allSettled([...this.#closing]);
+  }
+
+  /** Are both in that document, as far as this node knows? Then its thread is open between them. */
+  admits(thread: string, source: Party, target: Party): boolean {
+    const here = this.#open.get(thread);
+    if (!here) return false;
+    const [own, other] = source.node === undefined ? [source, target] : [target, source];
+    const open = here.get(own.address);
+    if (!open || !this.#mayMeet(open, other)) return false;
+    if (other.node === undefined) return this.#admitsToo(here.get(other.address), own);
+    return this.meetings.has(thread, splitAddress(other.address).id, other.node);
+  }
+
+  #in(thread: string): Iterable<Open> {
+    return this.#open.get(thread)?.values() ?? [];
+  }
+
+  #remove(thread: string, agentId: string): void {
+    const here = this.#open.get(thread);
+    if (!here?.delete(agentId)) return;
+    this.#count--;
+    if (here.size === 0) this.#open.delete(thread);
+    for (const { document } of here.values()) document.part(this.#inFull(agentId));
+    this.meetings.forget({ thread, agentId });
+  }
+
+  // Who is in it
+
+  /** May these two be in the document together, each hearing the other? */
+  #mayMeet({ agentId, place, admits }: Open, other: Party): boolean {
+    const { policy, registry } = this.#components;
+    const own = registry.ownEntry(agentId);
+    if (!own) return false;
+    return (
+      policy.judgeState(own, 'state-read', place).allowed &&
+      policy.judgeState(other, 'state-read', place).allowed &&
+      policy.judgeAnswer(own, other).allowed &&
+      policy.judgeAnswer(other, own).allowed &&
+      admits?.(other) !== false
+    );
+  }
+
+  /** Another replica of this node may be choosier than this one. */
+  #admitsToo(other: Open | undefined, member: Party): boolean {
+    return other !== undefined && other.admits?.(member) !== false;
+  }
+
+  #mayTell(node: string, open: Open): boolean {
+    const { peers, registry } = this.#components;
+    if (!peers?.knows(node, open.agentId)) return false;
+    for (const entry of registry.entries()) if (entry.node === node && this.#mayMeet(open, entry)) return true;
+    return false;
+  }
+
+  /** Brings together all who share a document and may. */
+  #meet(thread: string): void {
+    const { registry } = this.#components;
+    const here = [...this.#in(thread)];
+    // A node hears of a replica before that replica speaks.
+    this.meetings.tell(here);
+    const theirs = this.meetings.of(thread);
+    for (const open of here) {
+      const others = here.filter((other) => other !== open).map(({ agentId }) => agentId);
+      for (const address of [...others, ...theirs]) {
+        const party = registry.entry(address);
+        const full = this.#inFull(address);
+        const local = party?.node === undefined;
+        const own = registry.ownEntry(open.agentId);
+        const both = own && (!local || this.#admitsToo(this.#open.get(thread)?.get(address), own));
+        if (party && both && this.#mayMeet(open, party)) open.document.join(full);
+        else open.document.part(full);
+      }
+    }
+  }
+
+  /** A card came, changed or went: who may be in what is asked again, once for all that changed at this moment. */
+  #meetSoon(): void {
+    if (this.#meetDue || this.#count === 0) return;
+    this.#meetDue = true;
+    queueMicrotask(() => {
+      this.#meetDue = false;
+      for (const thread of [...this.#open.keys()]) this.#meet(thread);
+    });
+  }
+
+  #linkOf(voice: Voice, thread: string, place: Party): SyncLink {
+    const { registry, policy, nodeKey, signer } = this.#components;
+    const partyOf = (address: string) => registry.entry(this.#localName(address));
+    const isLocal = (address: string) => splitAddress(address).node === nodeKey;
+    const writes = (address: string) => {
+      const party = partyOf(address);
+      return party !== undefined && policy.judgeState(party, 'state-write', place).allowed;
+    };
+    return {
+      self: voice.address,
+      isLocal,
+      post: (to, message) => {
+        // An agent that has just left says nothing more.
+        if (!registry.ownEntry(voice.agentId)) return GONE;
+        return voice.post(this.#localName(to), 'stream-data', message, { thread });
+      },
+      mayRead: (address) => {
+        const party = partyOf(address);
+        return party !== undefined && policy.judgeState(party, 'state-read', place).allowed;
+      },
+      // Who may write could have written the same; and what somebody else brings is signed by its author's node.
+      mayWrite: (author, via) => writes(via) || writes(author),
+      sign: (segment) => {
+        if (isLocal(segment.author)) segment.sign(thread, signer);
+      },
+    };
+  }
+
+  // Names
+
+  #placeOf({ sandboxId, node }: Party, name: string, sandbox: string | undefined): Party {
+    const asked = sandbox === undefined ? { id: sandboxId, node } : splitAddress(sandbox);
+    const home = asked.node === this.#components.nodeKey ? undefined : asked.node;
+    return { address: name, node: home, tier: 3, sandboxId: asked.id };
+  }
+
+  /** The same for everyone who may be in it, whichever node they are on. */
+  #threadOf({ address: name, sandboxId, node }: Party): string {
+    const { policy, nodeKey } = this.#components;
+    if (sandboxId === undefined) return `state:open:${name}`;
+    const full = policy.isShared(sandboxId) ? sandboxId : joinAddress(sandboxId, node ?? nodeKey);
+    return `state:${createHash('sha256').update(full).digest('hex').slice(0, 24)}:${name}`;
+  }
+
+  #inFull(address: string): string {
+    return address.includes('@') ? address : joinAddress(address, this.#components.nodeKey);
+  }
+
+  #localName(address: string): string {
+    const { id, node } = splitAddress(address);
+    return node === this.#components.nodeKey ? id : address;
+  }
+
+  #report(thread: string, agentId: string, error: EclipticError, source: string, author: string | undefined): void {
+    const { runtime, observability } = this.#components;
+    const { code, message: reason } = error;
+    const from = author === undefined || author === source ? source : `${author}, brought by ${source}`;
+    runtime.logger.warn({ thread, agent: agentId, source, author, code, reason }, 'part of a document was skipped');
+    const about = { sender: source, recipient: agentId, correlationId: thread, timestamp: runtime.now() };
+    const violation = code === 'TIER_VIOLATION' || code === 'SANDBOX_VIOLATION' || error.details.equivocation === true;
+    const type = violation ? 'security' : 'error';
+    observability.emit({ type, code, reason: `${reason} (from ${from})`, ...about });
+  }
+}
+
+const GONE: RoutingResult = { delivered: false, path: 'local', targetAgentId: '', latencyMs: 0 };
+
+function assertAllowed(decision: Decision): void {
+  if (!decision.allowed) throw new EclipticError(decision.code, decision.reason);
+}

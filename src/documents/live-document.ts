@@ -1,0 +1,333 @@
+import { type CallbackFailed, Callbacks } from '../runtime/callbacks.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { changesIn } from './changes.js';
+import type { DocumentChange, Json, Member, SharedDocument, SharedList, SharedMap, SharedText } from './document.js';
+import type { Proof } from './equivocation.js';
+import { Replica } from './replica.js';
+import type { Segment } from './segment.js';
+import type { SegmentRecords } from './segment-records.js';
+import { Sync, type SyncLink } from './sync.js';
+import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
+import { contentOf, ListView, MapView, TextView, type ViewOf } from './views.js';
+
+export interface LiveDocumentComponents {
+  runtime: Runtime;
+  link: SyncLink;
+  /** The agent's id on this node. */
+  agentId: string;
+  /** Where a durable replica is kept. */
+  records: SegmentRecords | undefined;
+  /** Throws why the agent may not write. */
+  assertMayWrite: () => void;
+  onBad: (error: EclipticError, source: string, author?: string) => void;
+  onClose: (document: LiveDocument) => void;
+  callbackFailed: CallbackFailed;
+}
+
+/** What one turn may change, by its weight: in UTF-8 at its longest, and with what is around it, it is one segment. */
+const MAX_TURN_WEIGHT = 131_072;
+
+/** An agent's live replica: what is changed in one turn is kept, and then told to the others. */
+export class LiveDocument implements SharedDocument, ViewOf {
+  readonly name: string;
+  readonly address: string;
+  readonly thread: string;
+  readonly ready: Promise<void>;
+  readonly #components: LiveDocumentComponents;
+  readonly #replica: Replica;
+  readonly #sync: Sync;
+  readonly #watchers: Callbacks<[change: DocumentChange]>;
+  readonly #updateWatchers: Callbacks<[message: CRDTSyncMessage]>;
+  #flushDue = false;
+  #weight = 0;
+  /** How many `transact` calls are under way. */
+  #depth = 0;
+  #closing: Promise<void> | undefined;
+
+  /** `session` tells this life of the replica from every other. */
+  constructor(components: LiveDocumentComponents, name: string, thread: string, session: string) {
+    const { runtime, link, onBad, callbackFailed } = components;
+    this.#watchers = new Callbacks(`onChange of document ${name}`, callbackFailed);
+    this.#updateWatchers = new Callbacks(`onUpdate of document ${name}`, callbackFailed);
+    this.#components = components;
+    this.name = name;
+    this.address = link.self;
+    this.thread = thread;
+    this.#replica = new Replica(thread, `${link.self}/${session}`);
+    this.#sync = new Sync({
+      runtime,
+      replica: this.#replica,
+      link,
+      onBad,
+      callbackFailed,
+      onApplied: (segments) => this.#onApplied(segments),
+      freshStream: () => {
+        this.#flush();
+        return `${link.self}/${runtime.id().toLowerCase()}`;
+      },
+      onQuarantined: (proof, removed) => this.#onQuarantined(proof, removed),
+      onMerged: (run, one) => this.#keep((records) => records.replace(thread, components.agentId, run, one)),
+    });
+    this.ready = this.#load();
+    // Whoever does not wait for it learns of a failure from the event stream.
+    this.ready.catch(() => {});
+  }
+
+  // Content
+
+  get doc() {
+    return this.#replica.doc;
+  }
+
+  map(name: string): SharedMap {
+    return new MapView(this, name);
+  }
+
+  list(name: string): SharedList {
+    return new ListView(this, name);
+  }
+
+  text(name: string): SharedText {
+    return new TextView(this, name);
+  }
+
+  toJSON(): Record<string, Json> {
+    return contentOf(this.doc);
+  }
+
+  transact<T>(change: () => T): T {
+    this.#assertOpen();
+    this.#depth++;
+    try {
+      return this.doc.transact(change);
+    } finally {
+      if (--this.#depth === 0) this.#changed();
+    }
+  }
+
+  change(weight: number, change: () => void): void {
+    this.#assertOpen();
+    this.#components.assertMayWrite();
+    this.#replica.assertWritable();
+    if (this.#weight + weight > MAX_TURN_WEIGHT) {
+      if (weight > MAX_TURN_WEIGHT || this.#depth > 0) {
+        throw new EclipticError('PAYLOAD_TOO_LARGE', `one change may have ${MAX_TURN_WEIGHT} bytes`);
+      }
+      this.#flush();
+    }
+    this.#weight += weight;
+    change();
+    if (this.#depth === 0) this.#changed();
+  }
+
+  onChange(handler: (change: DocumentChange) => void): () => void {
+    return this.#watchers.add(handler);
+  }
+
+  onUpdate(handler: (message: CRDTSyncMessage) => void): () => void {
+    return this.#updateWatchers.add(handler);
+  }
+
+  // Others
+
+  get vector(): VectorClock {
+    return this.#replica.vector;
+  }
+
+  /** @internal Every segment that this replica has, in an order in which nothing comes before what it builds on. */
+  /** The changes that a segment of this document made, for people. */
+  changesOf({ update }: Segment): string[] {
+    return changesIn(this.#replica.doc, update);
+  }
+
+  get segments(): readonly Segment[] {
+    return this.#replica.segments;
+  }
+
+  /** @internal The first refused number of each stream whose author equivocated. */
+  get quarantined(): VectorClock {
+    return this.#sync.quarantined;
+  }
+
+  get members(): ReadonlyMap<string, Member> {
+    return this.#sync.members.view;
+  }
+
+  onMember(handler: (address: string, member: Member | undefined) => void): () => void {
+    return this.#sync.members.watch(handler);
+  }
+
+  reached(addresses: readonly string[]): boolean {
+    if (this.#replica.changed) return false;
+    return addresses.every((address) => {
+      if (address === this.#components.link.self) return true;
+      const member = this.#sync.members.get(address);
+      return member !== undefined && this.#replica.isCovered(member.vector);
+    });
+  }
+
+  presence(value: unknown): void {
+    this.#assertOpen();
+    this.#sync.setPresence(value ?? null);
+  }
+
+  async synced(): Promise<void> {
+    this.#flush();
+    await this.ready;
+    await this.#components.records?.flush();
+    await this.#sync.settled();
+  }
+
+  caughtUp(timeoutMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const end = (caughtUp: boolean) => {
+        for (const stop of stops) stop();
+        timer.cancel();
+        resolve(caughtUp);
+      };
+      const check = () => {
+        if (this.#sync.caughtUp) end(true);
+      };
+      const stops = [this.onMember(check), this.onChange(check)];
+      const timer = this.#components.runtime.setTimer(() => end(false), timeoutMs);
+      this.ready.then(check, () => end(false));
+    });
+  }
+
+  /** @internal */
+  join(address: string): void {
+    this.#sync.add(address);
+  }
+
+  /** @internal */
+  part(address: string): void {
+    this.#sync.remove(address);
+  }
+
+  /** @internal */
+  take(from: string, payload: unknown): void {
+    this.#sync.take(from, payload);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#flush();
+    await this.#components.records?.flush();
+    this.#sync.close();
+    this.#components.onClose(this);
+    this.#watchers.clear();
+    this.#updateWatchers.clear();
+  }
+
+  // Keeping
+
+  async #load(): Promise<void> {
+    const { records, agentId, onBad } = this.#components;
+    if (records) {
+      const source = `${this.thread} of ${agentId}`;
+      const damaged = (stream: string, number: number, reason: string) => {
+        const where = { thread: this.thread, agent: agentId, stream, number };
+        const text = `segment ${number} of ${stream} in ${source} is damaged: ${reason}`;
+        onBad(new EclipticError('STORE_DAMAGED', text, where), source);
+      };
+      try {
+        const kept = await records.read(this.thread, agentId);
+        for (const { stream, number, error } of kept.damaged) damaged(stream, number, error.message);
+        for (const proof of kept.proofs) if (!this.#sync.load(proof)) damaged(proof.stream, 0, 'it proves nothing');
+        const left = this.#replica.load(kept.segments, ({ segment, error }) => {
+          damaged(segment.stream, segment.number, error.message);
+        });
+        for (const { stream, number } of left) damaged(stream, number, 'what it builds on is not there');
+      } catch (error) {
+        const failed = toEclipticError(error, 'STORE_FAILED');
+        onBad(failed, source);
+        throw failed;
+      }
+      this.#tellChanged([...new Set(this.#replica.segments.map(({ author }) => author))]);
+    }
+    this.#sync.start();
+  }
+
+  #changed(): void {
+    this.#tellChanged([this.#components.link.self]);
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    this.#components.runtime.defer(() => {
+      this.#flushDue = false;
+      this.#flush();
+    });
+  }
+
+  /** What was changed becomes a segment: on disk first, then everywhere. */
+  #flush(): void {
+    if (this.#depth > 0) return;
+    this.#weight = 0;
+    const segment = this.#replica.take();
+    if (!segment) return;
+    const { records, link, agentId } = this.#components;
+    if (!records) {
+      this.#commit(segment);
+      return;
+    }
+    link.sign(segment);
+    records.keep(this.thread, agentId, [segment]).then(
+      () => this.#commit(segment),
+      (error) => this.#components.onBad(toEclipticError(error, 'STORE_FAILED'), link.self),
+    );
+  }
+
+  #commit(segment: Segment): void {
+    segment.seenAt = this.#components.runtime.now();
+    try {
+      if (!this.#replica.commit(segment)) return;
+    } catch (error) {
+      this.#components.onBad(toEclipticError(error, 'CRDT_DESERIALIZATION_FAILED'), this.#components.link.self);
+      return;
+    }
+    this.#sync.push(segment);
+    this.#tellUpdates([segment]);
+  }
+
+  #onQuarantined(proof: Proof, removed: readonly Segment[]): void {
+    this.#keep((records) => records.quarantine(this.thread, this.#components.agentId, proof, removed));
+    this.#tellChanged([...new Set(removed.map(({ author }) => author))]);
+  }
+
+  #onApplied(segments: readonly Segment[]): void {
+    const now = this.#components.runtime.now();
+    for (const segment of segments) segment.seenAt = now;
+    this.#keep((records) => records.keep(this.thread, this.#components.agentId, segments));
+    this.#tellUpdates(segments);
+    this.#tellChanged([...new Set(segments.map(({ author }) => author))]);
+  }
+
+  #keep(write: (records: SegmentRecords) => Promise<void>): void {
+    const { records, onBad, link } = this.#components;
+    if (records) write(records).catch((error) => onBad(toEclipticError(error, 'STORE_FAILED'), link.self));
+  }
+
+  #tellUpdates(segments: readonly Segment[]): void {
+    if (this.#updateWatchers.size === 0) return;
+    const timestamp = this.#components.runtime.now();
+    for (const { author: sourceAgentId, stream, number, after, update } of segments) {
+      const vectorClock = { ...after, [stream]: number };
+      const payload = Buffer.from(update).toString('base64');
+      this.#updateWatchers.call({ sourceAgentId, vectorClock, payload, timestamp });
+    }
+  }
+
+  #tellChanged(authors: readonly string[]): void {
+    if (this.#watchers.size === 0) return;
+    const { self } = this.#components.link;
+    for (const by of authors) this.#watchers.call({ by, local: by === self });
+  }
+
+  #assertOpen(): void {
+    if (this.#closing) throw new EclipticError('NODE_STOPPED', `the document "${this.name}" is closed`);
+  }
+}

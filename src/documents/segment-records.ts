@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import { GroupWriter } from '../mail/group-writer.js';
+import { type EclipticError, toEclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Store, Write } from '../store/store.js';
+import type { StateSegmentRow } from '../store/tables.js';
+import { type Proof, ProofSchema } from './equivocation.js';
+import { Segment, unreadable } from './segment.js';
+
+/** A row that is not what was written. */
+export interface DamagedRow {
+  readonly stream: string;
+  readonly number: number;
+  readonly error: EclipticError;
+}
+
+export interface Kept {
+  readonly segments: Segment[];
+  readonly proofs: Proof[];
+  readonly damaged: DamagedRow[];
+}
+
+/** The number of a stream's row that has a proof of equivocation; segments are numbered from one. */
+const PROOF = 0;
+
+/** What a node keeps of its agents' durable replicas. */
+export class SegmentRecords {
+  readonly #store: Store;
+  readonly #writer: GroupWriter;
+
+  constructor(runtime: Runtime, store: Store) {
+    this.#store = store;
+    this.#writer = new GroupWriter(runtime, store);
+  }
+
+  /** Resolves when they are on disk. */
+  keep(thread: string, agent: string, segments: readonly Segment[]): Promise<void> {
+    const writes = segments.map((segment): Write => ({ put: 'stateSegments', row: rowOf(thread, agent, segment) }));
+    return this.#writer.write({ writes, written: () => {} });
+  }
+
+  /** Puts one in the place of several, all at once. */
+  replace(thread: string, agent: string, run: readonly Segment[], one: Segment): Promise<void> {
+    const { stream } = one;
+    const number = run.map((segment) => segment.number);
+    const gone: Write = { delete: 'stateSegments', where: { thread, agent, stream, number } };
+    const writes = [gone, { put: 'stateSegments', row: rowOf(thread, agent, one) }] as const;
+    return this.#writer.write({ writes, written: () => {} });
+  }
+
+  /** Keeps a proof of equivocation, and removes the segments that it took out of the document. */
+  quarantine(thread: string, agent: string, proof: Proof, removed: readonly Segment[]): Promise<void> {
+    const writes: Write[] = [...new Set(removed.map(({ stream }) => stream))].map((stream) => {
+      const number = removed.filter((segment) => segment.stream === stream).map((segment) => segment.number);
+      return { delete: 'stateSegments', where: { thread, agent, stream, number } };
+    });
+    const bytes = Buffer.from(JSON.stringify(proof)).toString('base64');
+    const row = { thread, agent, stream: proof.stream, first: 0, number: PROOF, after: '{}', bytes, signature: '' };
+    writes.push({ put: 'stateSegments', row: { ...row, digest: digestOf(row) } });
+    return this.#writer.write({ writes, written: () => {} });
+  }
+
+  async read(thread: string, agent: string): Promise<Kept> {
+    await this.#writer.flush();
+    const rows = await this.#store.read({ from: 'stateSegments', where: { thread, agent } });
+    const segments: Segment[] = [];
+    const proofs: Proof[] = [];
+    const damaged: DamagedRow[] = [];
+    for (const row of rows) {
+      const { stream, first, number, after, bytes, signature } = row;
+      try {
+        if (digestOf(row) !== row.digest) throw unreadable('it is not what was written');
+        if (number === PROOF) {
+          proofs.push(ProofSchema.parse(JSON.parse(Buffer.from(bytes, 'base64').toString())));
+          continue;
+        }
+        const fields = { stream, first, number, after: JSON.parse(after), update: bytes, signature };
+        segments.push(Segment.read(fields));
+      } catch (error) {
+        damaged.push({ stream, number, error: toEclipticError(error, 'STORE_DAMAGED') });
+      }
+    }
+    return { segments, proofs, damaged };
+  }
+
+  flush(): Promise<void> {
+    return this.#writer.flush();
+  }
+}
+
+function rowOf(thread: string, agent: string, segment: Segment): StateSegmentRow {
+  const { stream, first, number, after, update, signature } = segment;
+  const bytes = Buffer.from(update).toString('base64');
+  const row = { thread, agent, stream, first, number, after: JSON.stringify(after), bytes, signature };
+  return { ...row, digest: digestOf(row) };
+}
+
+function digestOf(row: Omit<StateSegmentRow, 'digest'>): string {
+  const { thread, agent, stream, first, number, after, bytes, signature } = row;
+  const fields = [thread, agent, stream, first, number, after, bytes, signature];
+  return createHash('sha256').update(fields.join('\n')).digest('base64url');
+}

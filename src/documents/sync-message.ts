@@ -1,0 +1,72 @@
+import { z } from 'zod';
+import { LIMITS } from '../mesh/limits.js';
+import { ProofSchema } from './equivocation.js';
+import { ClaimSchema, MAX_STREAMS, streamName, unreadable } from './segment.js';
+
+/** How many segments of each author stream a replica has. */
+export type VectorClock = Readonly<Record<string, number>>;
+
+/** Segments in one message. */
+export const MAX_SEGMENTS = 512;
+
+const VectorSchema = z
+  .record(z.string().max(LIMITS.nameChars), z.int().positive())
+  .refine((vector) => Object.keys(vector).length <= MAX_STREAMS, 'names too many streams');
+
+const segments = z.array(z.unknown()).max(MAX_SEGMENTS);
+
+/** What replicas say to each other. */
+const BodySchema = z.discriminatedUnion('kind', [
+  /** New segments. */
+  z.strictObject({ kind: z.literal('update'), segments }),
+  /** How far the sender is, and what it says of itself; a digest of each stream, and where it refuses streams. */
+  z.strictObject({
+    kind: z.literal('have'),
+    presence: z.unknown(),
+    sums: z.record(z.string().max(LIMITS.nameChars), z.string().max(32)).optional(),
+    quarantined: VectorSchema.optional(),
+  }),
+  /** The sender wants what it lacks. */
+  z.strictObject({ kind: z.literal('want') }),
+  /** Some of what was wanted; with `more`, there is more. */
+  z.strictObject({ kind: z.literal('part'), segments, more: z.boolean() }),
+  /** Several segments of one stream may be merged into one: this is the signature of what comes of it. */
+  z.strictObject({
+    kind: z.literal('merged'),
+    stream: z.string().max(LIMITS.nameChars),
+    first: z.int().positive(),
+    number: z.int().positive(),
+    signature: z.string().max(128),
+  }),
+  /** What the sender has of a stream of which the receiver has something else. */
+  z.strictObject({ kind: z.literal('claims'), stream: streamName, claims: z.array(ClaimSchema).max(MAX_SEGMENTS) }),
+  /** An author signed contradicting segments. */
+  z.strictObject({ kind: z.literal('equivocation'), proof: ProofSchema }),
+]);
+export type SyncBody = z.infer<typeof BodySchema>;
+
+/** An update as the specification has it: who made it, and what it comes after. */
+export const CRDTSyncMessageSchema = z.object({
+  sourceAgentId: z.string().max(LIMITS.nameChars),
+  vectorClock: VectorSchema,
+  payload: z.unknown(),
+  timestamp: z.number(),
+});
+export type CRDTSyncMessage = z.infer<typeof CRDTSyncMessageSchema>;
+
+/** The payload of an envelope in a document's thread. */
+const SyncMessageSchema = CRDTSyncMessageSchema.extend({ payload: BodySchema });
+export interface SyncMessage {
+  readonly sourceAgentId: string;
+  /** Of new segments, what they say of their order; else everything that the sender has. */
+  readonly vectorClock: VectorClock;
+  readonly payload: SyncBody;
+  readonly timestamp: number;
+}
+
+export function readMessage(value: unknown): SyncMessage {
+  const read = SyncMessageSchema.safeParse(value);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  throw unreadable(`${issue?.path.join('.') || 'it'}: ${issue?.message}`);
+}

@@ -1,0 +1,227 @@
+import { z } from 'zod';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { beginningWith, type Query, type Store, type Write } from '../../store/store.js';
+import type { JournalRow } from '../../store/tables.js';
+import { splitAddress } from '../address.js';
+import { envelopeText, unpackEnvelope } from '../codec.js';
+import type { ValidEnvelope } from '../envelope.js';
+import type { Party, Policy } from '../policy.js';
+import type { Journal, JournalEntry } from '../ports.js';
+import { AgentTierSchema } from '../schemas.js';
+import { RecordWriter } from './record-writer.js';
+
+/** Where its address is not given, the row has it. */
+const PartySchema = z.object({
+  address: z.string().optional(),
+  node: z.string().optional(),
+  tier: AgentTierSchema,
+  sandboxId: z.string().optional(),
+});
+
+/** What policy was asked about one message. */
+const QuestionSchema = z.object({
+  source: PartySchema,
+  target: PartySchema,
+  inReply: z.boolean(),
+  /** Was the way back asked about too? */
+  needsAnswer: z.boolean().optional(),
+});
+
+const LineSchema = z.object({
+  envelope: z.string(),
+  decision: z.string(),
+  code: z.string().nullable(),
+  recipient: z.string().optional(),
+});
+
+type Question = z.infer<typeof QuestionSchema>;
+
+/** A recorded decision that would be another one today. */
+export interface Difference {
+  readonly envelopeId: string;
+  readonly sender: string;
+  readonly recipient: string;
+  readonly type: string;
+  /** The refusal's code, or `delivered`. */
+  readonly recorded: string;
+  readonly now: string;
+}
+
+export interface JournalSearch {
+  thread?: string | undefined;
+  agent?: string | undefined;
+  /** Epoch milliseconds. */
+  since?: number | undefined;
+  /** Only rows with smaller numbers. */
+  before?: number | undefined;
+  limit?: number;
+}
+
+const PAGE = 1_000;
+
+/** Every decision of the router, kept so that it can be searched, exported, and asked for again. */
+export class JournalLog implements Journal {
+  readonly #runtime: Runtime;
+  readonly #store: Store;
+  readonly #writer: RecordWriter<JournalRow>;
+  /** The latest question, and its text: most messages go where the one before them went. */
+  #asked: { readonly question: Question; readonly text: string } | undefined;
+
+  constructor(runtime: Runtime, store: Store) {
+    this.#runtime = runtime;
+    this.#store = store;
+    const prepare = (rows: readonly JournalRow[]) => ({
+      writes: rows.map((row): Write => ({ insert: 'journal', row })),
+    });
+    this.#writer = new RecordWriter(runtime, store, { what: 'journal', prepare });
+  }
+
+  note(entry: JournalEntry): void {
+    const { envelope, target, code } = entry;
+    const { id, correlationId, sender, type } = envelope;
+    this.#writer.add({
+      seq: 0,
+      at: this.#runtime.now(),
+      // Another node chose these: half a character must not keep the decision out.
+      envelopeId: wellFormed(id),
+      thread: correlationId === undefined ? null : wellFormed(correlationId),
+      sender,
+      recipient: target.address,
+      type,
+      code,
+      // The body of a durable message is kept once, where it waits.
+      envelope: envelopeText(envelope.metadata?.durable ? envelope.withoutPayload() : envelope),
+      decision: this.#question(entry),
+    });
+  }
+
+  #question({ source, target, inReply, needsAnswer = false }: JournalEntry): string {
+    const before = this.#asked?.question;
+    if (
+      before?.inReply === inReply &&
+      (before.needsAnswer ?? false) === needsAnswer &&
+      isSame(before.source, source) &&
+      isSame(before.target, target)
+    ) {
+      return this.#asked!.text;
+    }
+    const base = { source: standingOf(source), target: standingOf(target), inReply };
+    const question: Question = needsAnswer ? { ...base, needsAnswer } : base;
+    this.#asked = { question, text: JSON.stringify(question) };
+    return this.#asked.text;
+  }
+
+  /** The latest decisions that fit, oldest first. */
+  async search({ thread, agent, since = 0, before, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
+    await this.#writer.flush();
+    const bounds = { above: { at: since - 1 }, ...(before !== undefined && { below: { seq: before } }) };
+    const base = { from: 'journal', ...bounds, orderBy: 'seq', descending: true, limit } as const;
+    const ask = (where: Query<'journal'>['where']) => this.#store.read({ ...base, where });
+    const byThread = thread === undefined ? {} : { thread };
+    if (agent === undefined) return (await ask(byThread)).reverse();
+    const found = [...(await ask({ ...byThread, sender: agent })), ...(await ask({ ...byThread, recipient: agent }))];
+    const unique = [...new Map(found.map((row) => [row.seq, row])).values()].sort((a, b) => b.seq - a.seq);
+    return unique.slice(0, limit).reverse();
+  }
+
+  /** Every delivered message of a thread once, in the order of the decisions; the body of a durable one is not here. */
+  async messagesOf(thread: string): Promise<ValidEnvelope[]> {
+    await this.#writer.flush();
+    const found = new Map<string, ValidEnvelope>();
+    for (let seq = 0; ; ) {
+      const where = { thread: wellFormed(thread) };
+      const page = await this.#store.read({ from: 'journal', where, above: { seq }, orderBy: 'seq', limit: PAGE });
+      for (const { code, envelope } of page) {
+        if (code !== null) continue;
+        const message = unpackEnvelope(JSON.parse(envelope));
+        if (!found.has(message.id)) found.set(message.id, message);
+      }
+      if (page.length < PAGE) return [...found.values()];
+      seq = page.at(-1)!.seq;
+    }
+  }
+
+  /** Everything, in order. */
+  async *export(): AsyncGenerator<JournalRow> {
+    await this.#writer.flush();
+    for (let seq = 0; ; ) {
+      const page = await this.#store.read({ from: 'journal', above: { seq }, orderBy: 'seq', limit: PAGE });
+      yield* page;
+      if (page.length < PAGE) return;
+      seq = page.at(-1)!.seq;
+    }
+  }
+
+  /** The decisions about one message, or in one thread. */
+  async about(id: string): Promise<JournalRow[]> {
+    await this.#writer.flush();
+    const byMessage = await this.#store.read({ from: 'journal', where: { envelopeId: id }, orderBy: 'seq' });
+    if (byMessage.length > 0) return byMessage;
+    return this.#store.read({ from: 'journal', where: { thread: id }, orderBy: 'seq' });
+  }
+
+  /** Decisions in the threads whose names begin with this, and are longer. */
+  async beginningWith(prefix: string, limit: number): Promise<JournalRow[]> {
+    await this.#writer.flush();
+    return this.#store.read({ from: 'journal', ...beginningWith('thread', prefix), orderBy: 'seq', limit });
+  }
+
+  async close(): Promise<void> {
+    await this.#writer.flush();
+  }
+}
+
+/** Asks policy again what it was asked then; what comes back are the decisions that would differ. */
+export function replay(rows: readonly unknown[], policy: Policy): { asked: number; differences: Difference[] } {
+  const differences: Difference[] = [];
+  for (const value of rows) {
+    const { envelope, decision, code } = readRow(value);
+    const { source, target, inReply, needsAnswer } = decision;
+    // Whether somebody was there to take it is not policy's business, and may well have changed.
+    if (code !== null && !isPolicyCode(code)) continue;
+    const there = policy.judge(envelope, source, target, inReply);
+    const judged = there.allowed && needsAnswer ? policy.judgeAnswer(target, source) : there;
+    const now = judged.allowed ? 'delivered' : judged.code;
+    const recorded = code ?? 'delivered';
+    const { id: envelopeId, sender, type } = envelope;
+    if (now !== recorded) differences.push({ envelopeId, sender, recipient: target.address, type, recorded, now });
+  }
+  return { asked: rows.length, differences };
+}
+
+function readRow(value: unknown) {
+  try {
+    const { decision, code, ...row } = LineSchema.parse(value);
+    const envelope = unpackEnvelope(JSON.parse(row.envelope));
+    const { source, target, ...rest } = QuestionSchema.parse(JSON.parse(decision));
+    const to = partyOf(target, row.recipient ?? envelope.recipient);
+    const question = { source: partyOf(source, envelope.sender), target: to, ...rest };
+    return { envelope, decision: question, code };
+  } catch (error) {
+    throw new EclipticError('INVALID_ENVELOPE', 'this is not a line of an exported journal', {}, error);
+  }
+}
+
+function isPolicyCode(code: string): boolean {
+  return code === 'SANDBOX_VIOLATION' || code === 'TIER_VIOLATION' || code === 'ESCALATION_REQUIRED';
+}
+
+/** What a decision is made from, besides the address that stands in the row. */
+function standingOf({ tier, sandboxId }: Party): Question['source'] {
+  return { tier, sandboxId };
+}
+
+function partyOf({ tier, sandboxId, ...given }: Question['source'], address: string): Party {
+  const party = { address, node: splitAddress(address).node, tier, sandboxId };
+  return given.address === undefined ? party : { ...party, address: given.address, node: given.node };
+}
+
+function isSame(a: Question['source'], b: Party): boolean {
+  return a.tier === b.tier && a.sandboxId === b.sandboxId;
+}
+
+/** The method is in Node 20, but not yet in the language level. */
+function wellFormed(text: string): string {
+  return (text as string & { toWellFormed(): string }).toWellFormed();
+}

@@ -1,0 +1,126 @@
+import DHT from 'hyperdht';
+import Hyperswarm, { type PeerDiscoverySession } from 'hyperswarm';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { Link } from '../links/link.js';
+import { SecretStreamLink } from '../links/secret-stream-link.js';
+import type { Discovery, DiscoveryStatus, Meeting } from './discovery.js';
+
+export interface HyperswarmDiscoveryComponents {
+  runtime: Runtime;
+  keyPair: { publicKey: Uint8Array; secretKey: Uint8Array };
+}
+
+export interface HyperswarmDiscoveryInit {
+  /** Nodes of a private DHT, `host:port`; none means the public one. */
+  bootstrap: readonly string[];
+}
+
+/** Two that join at once may look before either has announced itself, so everyone looks again soon. */
+const FIRST_LOOKS_MS = [250, 1_000, 3_000];
+/** Waits between looks while somebody is missing. */
+const SEEK_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000];
+/** One swarm a node; everything else is multiplexed over its links. */
+const MAX_PEERS = 1_024;
+const MAX_PARALLEL = 16;
+
+/** Finds nodes on a distributed hash table, and punches through to them. */
+export class HyperswarmDiscovery implements Discovery {
+  readonly #components: HyperswarmDiscoveryComponents;
+  readonly #bootstrap: readonly string[];
+  readonly #sessions = new Map<string, { session: PeerDiscoverySession; looks: Timer[]; meeting: Meeting }>();
+  #dht: DHT | undefined;
+  #swarm: Hyperswarm | undefined;
+  /** How often it has looked in vain, and when it may look again. */
+  #seeks = 0;
+  #nextSeek = 0;
+  #lastSeek = 0;
+
+  constructor(components: HyperswarmDiscoveryComponents, init: HyperswarmDiscoveryInit) {
+    this.#components = components;
+    this.#bootstrap = init.bootstrap;
+  }
+
+  async start(onLink: (link: Link) => void): Promise<void> {
+    const { runtime, keyPair } = this.#components;
+    // A DHT on this machine needs no other interface; any other needs all of them.
+    const local = this.#bootstrap.length > 0 && this.#bootstrap.every((place) => /^(127\.|localhost:)/.test(place));
+    const host = local ? '127.0.0.1' : '0.0.0.0';
+    const bootstrap = this.#bootstrap.length > 0 ? { bootstrap: this.#bootstrap } : {};
+    this.#dht = new DHT({ ...bootstrap, host });
+    this.#swarm = new Hyperswarm({ dht: this.#dht, keyPair, maxPeers: MAX_PEERS, maxParallel: MAX_PARALLEL });
+    this.#swarm.on('connection', (stream) => {
+      this.#seeks = 0;
+      onLink(new SecretStreamLink(runtime, 'hyperswarm', stream));
+    });
+  }
+
+  meet(meetings: readonly Meeting[]): void {
+    const wanted = new Map(meetings.map((meeting) => [Buffer.from(meeting.topic).toString('hex'), meeting]));
+    for (const [topic, { session, looks, meeting }] of this.#sessions) {
+      if (wanted.get(topic)?.role === meeting.role) continue;
+      for (const timer of looks) timer.cancel();
+      session.destroy().catch(() => {});
+      this.#sessions.delete(topic);
+    }
+    for (const [topic, meeting] of wanted) if (!this.#sessions.has(topic)) this.#join(topic, meeting);
+  }
+
+  seek(): void {
+    const now = this.#components.runtime.stopwatch();
+    // Nobody was missing for a while: begin with short waits again.
+    if (now - this.#lastSeek > 2_000) this.#seeks = 0;
+    this.#lastSeek = now;
+    if (this.#seeks > 0 && now < this.#nextSeek) return;
+    this.#nextSeek = now + SEEK_MS[Math.min(this.#seeks++, SEEK_MS.length - 1)]!;
+    for (const { session, meeting } of this.#sessions.values()) {
+      if (meeting.role !== 'host') this.#look(session, meeting);
+    }
+  }
+
+  status(): DiscoveryStatus {
+    const where = this.#bootstrap.length > 0 ? `the private DHT at ${this.#bootstrap.join(', ')}` : 'the public DHT';
+    const working = this.#dht?.bootstrapped === true && this.#dht.online && this.#dht.toArray().length > 0;
+    const detail = working ? `reaches ${where}` : `cannot reach ${where}: is UDP blocked, or nothing running there?`;
+    return { kind: 'hyperswarm', working, detail };
+  }
+
+  async settled(): Promise<void> {
+    await this.#dht?.fullyBootstrapped().catch(() => {});
+  }
+
+  async stop(): Promise<void> {
+    const { working } = this.status();
+    this.meet([]);
+    const destroyed = this.#swarm?.destroy({ force: !working });
+    if (working) return destroyed;
+    // An unreachable DHT has nothing to take back, and its queries end only by their time-outs (12 s and more).
+    destroyed?.catch(() => {});
+  }
+
+  #join(topic: string, meeting: Meeting): void {
+    const session = this.#swarm!.join(Buffer.from(meeting.topic), roles(meeting));
+    const looks: Timer[] = [];
+    this.#sessions.set(topic, { session, looks, meeting });
+    // Who waits need not look; who looks does so again.
+    if (meeting.role === 'host') return;
+    const lookAgain = () => {
+      for (const ms of FIRST_LOOKS_MS) {
+        looks.push(this.#components.runtime.setTimer(() => this.#look(session, meeting), ms));
+      }
+    };
+    session.flushed().then(
+      () => this.#sessions.get(topic)?.session === session && lookAgain(),
+      () => {},
+    );
+  }
+
+  #look(session: PeerDiscoverySession, meeting: Meeting): void {
+    session.refresh(roles(meeting)).catch((error: unknown) => {
+      this.#components.runtime.logger.debug({ err: error }, 'a look-up on the DHT failed');
+    });
+  }
+}
+
+function roles({ role }: Meeting): { client: boolean; server: boolean } {
+  return { client: role !== 'host', server: role !== 'guest' };
+}

@@ -1,0 +1,149 @@
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { AddressKind } from '../../system/fetch/address-kind.js';
+import { dialable } from '../../system/fetch/dial-guard.js';
+import type { Link } from '../links/link.js';
+import { dialWebsocket, type NoiseKeyPair, WebsocketListener } from '../links/websocket.js';
+import type { Discovery, DiscoveryStatus } from './discovery.js';
+
+export interface Wanted {
+  /** By the owner: in the configuration, or in an invite's code. */
+  readonly given: readonly string[];
+  /** By other nodes. */
+  readonly learnt: readonly string[];
+  /** The kinds of inside addresses that may be dialled although another node named them. */
+  readonly inside: ReadonlySet<AddressKind>;
+}
+
+export interface WebsocketDiscoveryComponents {
+  runtime: Runtime;
+  keyPair: NoiseKeyPair;
+  /** Addresses of nodes that a link is wanted to. */
+  wanted: () => Wanted;
+  isLinked: (node: string) => boolean;
+  onFailure: (from: string, reason: string) => void;
+}
+
+export interface WebsocketDiscoveryInit {
+  /** Where to listen, `host:port`; without it, this node calls and is not called. */
+  listen?: { host: string; port: number };
+}
+
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 5_000;
+const MAX_DIALS = 16;
+/** An address that another node named and that failed this often is tried less often. */
+const PATIENT_FAILURES = 50;
+const RARE_WAIT_MS = 60_000;
+
+interface Attempt {
+  dialing: boolean;
+  wait: number;
+  nextAt: number;
+  failure: string | undefined;
+  failures: number;
+  /** Did another node name it, and not the owner? */
+  learnt: boolean;
+  /** Who answered there. */
+  node: string | undefined;
+}
+
+const FIRST_ATTEMPT = {
+  dialing: false,
+  wait: FIRST_WAIT_MS,
+  nextAt: 0,
+  failure: undefined,
+  failures: 0,
+  node: undefined,
+};
+
+/** Finds nodes at addresses that are known: given by the user, by an invite, or by other members. */
+export class WebsocketDiscovery implements Discovery {
+  readonly #components: WebsocketDiscoveryComponents;
+  readonly #init: WebsocketDiscoveryInit;
+  readonly #attempts = new Map<string, Attempt>();
+  #dialing = 0;
+  #listener: WebsocketListener | undefined;
+  #onLink: ((link: Link) => void) | undefined;
+  /** Where this node can be called. */
+  addresses: readonly string[] = [];
+
+  constructor(components: WebsocketDiscoveryComponents, init: WebsocketDiscoveryInit) {
+    this.#components = components;
+    this.#init = init;
+  }
+
+  async start(onLink: (link: Link) => void): Promise<void> {
+    const { runtime, keyPair, onFailure } = this.#components;
+    this.#onLink = onLink;
+    if (!this.#init.listen) return;
+    this.#listener = new WebsocketListener({ runtime, keyPair, onLink, onFailure });
+    this.addresses = await this.#listener.listen(this.#init.listen.host, this.#init.listen.port);
+  }
+
+  meet(): void {
+    // Whoever has the address is there.
+  }
+
+  seek(): void {
+    const { wanted, isLinked, runtime } = this.#components;
+    const { given, learnt, inside } = wanted();
+    const own = new Set(given);
+    const addresses = new Set([...given, ...learnt]);
+    const now = runtime.stopwatch();
+    for (const address of this.#attempts.keys()) if (!addresses.has(address)) this.#attempts.delete(address);
+    for (const address of addresses) {
+      const attempt = this.#attempts.get(address) ?? { ...FIRST_ATTEMPT, learnt: true };
+      attempt.learnt = !own.has(address);
+      this.#attempts.set(address, attempt);
+    }
+    // Who has waited longest goes first, so that many that never answer cannot keep one that would from its turn.
+    const waiting = [...this.#attempts].sort(([, one], [, other]) => one.nextAt - other.nextAt);
+    for (const [address, attempt] of waiting) {
+      if (attempt.node !== undefined && isLinked(attempt.node)) attempt.wait = FIRST_WAIT_MS;
+      else if (!attempt.dialing && now >= attempt.nextAt && this.#dialing < MAX_DIALS)
+        void this.#dial(address, attempt, inside);
+    }
+  }
+
+  status(): DiscoveryStatus {
+    const { given, learnt } = this.#components.wanted();
+    const wanted = new Set([...given, ...learnt]);
+    const failures = [...this.#attempts].filter(
+      ([address, { failure }]) => failure !== undefined && wanted.has(address),
+    );
+    const listening = this.addresses.length > 0 ? `listens on ${this.addresses.join(', ')}` : 'does not listen';
+    const detail = [listening, ...failures.map(([, { failure }]) => failure)].join('; ');
+    return { kind: 'websocket', working: failures.length === 0, detail };
+  }
+
+  async stop(): Promise<void> {
+    this.#onLink = undefined;
+    await this.#listener?.close();
+  }
+
+  async #dial(address: string, attempt: Attempt, inside: ReadonlySet<AddressKind>): Promise<void> {
+    const { runtime, keyPair } = this.#components;
+    attempt.dialing = true;
+    this.#dialing++;
+    try {
+      const at = attempt.learnt ? await dialable(address, inside) : undefined;
+      const link = await dialWebsocket(runtime, address, keyPair, at);
+      attempt.failure = undefined;
+      attempt.failures = 0;
+      attempt.node = link.remoteKey;
+      if (this.#onLink) this.#onLink(link);
+      else link.close();
+    } catch (error) {
+      // Not dialling an inside address of a network that is not this node's is no fault.
+      const guarded = error instanceof EclipticError && error.details.kind !== undefined;
+      attempt.failure = guarded ? undefined : describeError(error);
+      attempt.failures++;
+    }
+    attempt.dialing = false;
+    this.#dialing--;
+    attempt.nextAt = runtime.stopwatch() + attempt.wait * (0.5 + runtime.random());
+    const rare = attempt.learnt && attempt.failures > PATIENT_FAILURES;
+    attempt.wait = Math.min(attempt.wait * 2, rare ? RARE_WAIT_MS : LONGEST_WAIT_MS);
+  }
+}

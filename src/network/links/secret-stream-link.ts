@@ -1,0 +1,90 @@
+import type NoiseSecretStream from '@hyperswarm/secret-stream';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Link, LinkKind, LinkListener } from './link.js';
+
+/** How long the last frames of a closing link may take to go out. */
+const CLOSE_MS = 1_000;
+/** Bytes that may wait in the stream: its own mark is lower than what is under way on a good link. */
+const HIGH_WATER_BYTES = 1_048_576;
+
+/** A link over an open Noise secret stream, whatever is underneath. */
+export class SecretStreamLink implements Link {
+  readonly kind: LinkKind;
+  readonly remoteKey: string;
+  readonly initiator: boolean;
+  readonly handshake: Uint8Array;
+  readonly reliable = true;
+  readonly #runtime: Runtime;
+  readonly #stream: NoiseSecretStream;
+  #listener: LinkListener | undefined;
+  #open = true;
+  #closed = false;
+  #reason = 'the other end closed it';
+  #tampered = false;
+  /** Bytes given to the stream since it last had room. */
+  #waiting = 0;
+
+  constructor(runtime: Runtime, kind: LinkKind, stream: NoiseSecretStream) {
+    this.kind = kind;
+    this.#runtime = runtime;
+    this.#stream = stream;
+    this.remoteKey = Buffer.from(stream.remotePublicKey).toString('hex');
+    this.initiator = stream.isInitiator;
+    this.handshake = Uint8Array.from(stream.handshakeHash);
+    stream.pause();
+    stream.on('error', (error) => {
+      if (!this.#open) return;
+      this.#reason = error.message;
+      this.#tampered = isTampering(error);
+    });
+    // A stream that the other end has ended stays half open until this end ends it too.
+    stream.on('end', () => this.#finish());
+    stream.on('close', () => this.#onClose());
+  }
+
+  send(frame: Uint8Array): boolean {
+    if (!this.#open) return false;
+    this.#waiting = this.#stream.write(frame) ? 0 : this.#waiting + frame.byteLength;
+    return this.#waiting < HIGH_WATER_BYTES;
+  }
+
+  listen(listener: LinkListener): void {
+    this.#listener = listener;
+    this.#stream.on('data', (frame) => {
+      if (this.#open) listener.onFrame(frame);
+    });
+    this.#stream.on('drain', () => {
+      this.#waiting = 0;
+      listener.onDrain();
+    });
+    this.#stream.resume();
+    if (this.#closed) listener.onClose(this.#reason, this.#tampered);
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#reason = 'this end closed it';
+    this.#finish();
+    // The other side may never read its end; and what it still sends must flow, or the end would never be seen.
+    this.#stream.resume();
+  }
+
+  #finish(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#stream.end();
+    const timer = this.#runtime.setTimer(() => this.#stream.destroy(), CLOSE_MS);
+    this.#stream.on('close', () => timer.cancel());
+  }
+
+  #onClose(): void {
+    this.#open = false;
+    this.#closed = true;
+    this.#listener?.onClose(this.#reason, this.#tampered);
+  }
+}
+
+/** Does this error of the stream mean that the bytes on the wire were not the other end's? */
+function isTampering(error: Error & { code?: string }): boolean {
+  return error.code?.startsWith('WS_ERR_') === true || /^(pull failed|Invalid (message|header))/.test(error.message);
+}

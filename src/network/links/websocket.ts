@@ -1,0 +1,240 @@
+import { createServer, type Server } from 'node:http';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import type { Duplex } from 'node:stream';
+import NoiseSecretStream from '@hyperswarm/secret-stream';
+import { createWebSocketStream, WebSocket, WebSocketServer } from 'ws';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { descriptorLimit } from '../../system/process/descriptors.js';
+import { RefusedConnections } from '../../system/process/refused-connections.js';
+import { type Link, MAX_FRAME_BYTES } from './link.js';
+import { SecretStreamLink } from './secret-stream-link.js';
+
+/** How long a connection may take until its handshake is done. */
+const HANDSHAKE_MS = 5_000;
+/** Connections whose handshake is not done; for one more, the oldest of the address that has most of them goes. */
+const MAX_UNPROVEN = 128;
+/** The part of the process's descriptors that they may have. */
+const UNPROVEN_PART = 1 / 8;
+/** No handshake is longer. */
+const MAX_HANDSHAKE_BYTES = 4_096;
+/** What one WebSocket message may hold: a secret-stream frame is spread over as many as it needs. */
+const MAX_MESSAGE_BYTES = 2 * MAX_FRAME_BYTES;
+
+export interface NoiseKeyPair {
+  readonly publicKey: Uint8Array;
+  readonly secretKey: Uint8Array;
+}
+
+export interface WebsocketListenerComponents {
+  runtime: Runtime;
+  keyPair: NoiseKeyPair;
+  onLink: (link: Link) => void;
+  /** Told of callers that did not get as far as a link. */
+  onFailure: (from: string, reason: string) => void;
+}
+
+/** Somebody who has connected. */
+interface Caller {
+  readonly from: string;
+  readonly socket: Socket;
+  /** Takes it off the list of the unproven; false when it was off already. */
+  settle(): boolean;
+}
+
+/** Takes links from nodes that call over WebSocket. The Noise handshake on top says who they are. */
+export class WebsocketListener {
+  readonly #components: WebsocketListenerComponents;
+  readonly #callers = new Map<Socket, Caller>();
+  #http: Server | undefined;
+  /** Oldest first. */
+  readonly #unproven = new Set<Caller>();
+  readonly #maxUnproven = Math.max(1, Math.min(MAX_UNPROVEN, Math.floor(descriptorLimit() * UNPROVEN_PART)));
+
+  constructor(components: WebsocketListenerComponents) {
+    this.#components = components;
+  }
+
+  /** Listens; resolves with the addresses that others can call. */
+  listen(host: string, port: number): Promise<string[]> {
+    return new Promise((resolve, reject) => {
+      const http = createServer((request, response) => {
+        response.writeHead(426, { connection: 'close' }).end();
+        this.#fail(request.socket, 'it asks for something else');
+      });
+      this.#http = http;
+      http.on('connection', (socket) => this.#admit(socket));
+      http.on('clientError', (error, socket) => {
+        this.#fail(socket as Socket, error.message);
+        socket.destroy();
+      });
+      const server = new WebSocketServer({ server: http, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false });
+      server.once('error', (error) => {
+        reject(
+          new EclipticError('ADDRESS_UNUSABLE', `cannot listen on ${host}:${port}: ${error.message}`, { host, port }),
+        );
+      });
+      server.once('listening', () => {
+        const refused = new RefusedConnections(this.#components.runtime, 'websocket');
+        server.on('error', (error) => refused.note(error));
+        const { address, port: bound } = http.address() as { address: string; port: number };
+        resolve(reachableAt(address).map((name) => `ws://${name.includes(':') ? `[${name}]` : name}:${bound}`));
+      });
+      server.on('connection', (socket, request) => this.#accept(socket, request.socket));
+      http.listen(port, host);
+    });
+  }
+
+  /** Takes no more calls, and ends those under way. */
+  close(): Promise<void> {
+    const http = this.#http;
+    if (!http) return Promise.resolve();
+    for (const socket of this.#callers.keys()) socket.destroy();
+    return new Promise((resolve) => http.close(() => resolve()));
+  }
+
+  #admit(socket: Socket): void {
+    const { runtime } = this.#components;
+    const from = socket.remoteAddress ?? 'somewhere';
+    if (this.#unproven.size >= this.#maxUnproven) this.#makeRoom();
+    const timer = runtime.setTimer(() => {
+      this.#fail(socket, 'no handshake came');
+      socket.destroy();
+    }, HANDSHAKE_MS);
+    let settled = false;
+    const settle = () => {
+      if (settled) return false;
+      settled = true;
+      timer.cancel();
+      this.#unproven.delete(caller);
+      return true;
+    };
+    const caller: Caller = { from, socket, settle };
+    this.#callers.set(socket, caller);
+    this.#unproven.add(caller);
+    socket.on('close', () => {
+      this.#fail(socket, 'the connection was closed');
+      this.#callers.delete(socket);
+    });
+  }
+
+  /** A caller that is at its handshake needs a moment only, so connections that say nothing cannot keep it out. */
+  #makeRoom(): void {
+    const counts = new Map<string, number>();
+    for (const { from } of this.#unproven) counts.set(from, (counts.get(from) ?? 0) + 1);
+    const most = Math.max(...counts.values());
+    for (const { from, socket } of this.#unproven) {
+      if (counts.get(from) !== most) continue;
+      this.#fail(
+        socket,
+        `${this.#maxUnproven} connections have not proven themselves yet, and most of them are its own`,
+      );
+      socket.destroy();
+      return;
+    }
+  }
+
+  #accept(socket: WebSocket, raw: Socket): void {
+    const { runtime, keyPair, onLink } = this.#components;
+    secure(runtime, socket, false, keyPair)
+      .then((link) => {
+        this.#callers.get(raw)?.settle();
+        onLink(link);
+      })
+      .catch((error: unknown) => this.#fail(raw, describeError(error)));
+  }
+
+  #fail(socket: Socket, reason: string): void {
+    const caller = this.#callers.get(socket);
+    if (caller?.settle()) this.#components.onFailure(caller.from, reason);
+  }
+}
+
+/** Whoever listens everywhere can be called at each of this machine's addresses. */
+function reachableAt(address: string): string[] {
+  if (address !== '0.0.0.0' && address !== '::') return [address];
+  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  const outside = own.filter(({ internal, family }) => !internal && family === 'IPv4');
+  return outside.length > 0 ? outside.slice(0, 4).map((each) => each.address) : ['127.0.0.1'];
+}
+
+/** Calls a node at a `ws://` address; with `at`, at one of these IP addresses and no other. Rejects with `PEER_UNREACHABLE`. */
+export async function dialWebsocket(
+  runtime: Runtime,
+  address: string,
+  keyPair: NoiseKeyPair,
+  at?: readonly string[],
+): Promise<Link> {
+  const limits = { handshakeTimeout: HANDSHAKE_MS, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false };
+  const options = at ? { ...limits, lookup: pinned(at) } : limits;
+  let socket: WebSocket;
+  try {
+    socket = new WebSocket(address, options);
+  } catch (error) {
+    throw unreachable(address, error);
+  }
+  return secure(runtime, socket, true, keyPair).catch((error: unknown) => {
+    throw unreachable(address, error);
+  });
+}
+
+/** Runs the Noise handshake over a WebSocket. */
+function secure(runtime: Runtime, socket: WebSocket, initiator: boolean, keyPair: NoiseKeyPair): Promise<Link> {
+  return new Promise((resolve, reject) => {
+    const raw: Duplex = createWebSocketStream(socket);
+    const stream = new NoiseSecretStream(initiator, raw, { keyPair });
+    const timer = runtime.setTimer(
+      () => fail(new EclipticError('PEER_UNREACHABLE', 'no handshake came')),
+      HANDSHAKE_MS,
+    );
+    const fail = (error: Error) => {
+      timer.cancel();
+      reject(error);
+      stream.destroy();
+      socket.terminate();
+    };
+    stream.on('error', fail);
+    stream.on('close', () => {
+      fail(new EclipticError('PEER_UNREACHABLE', 'the connection was closed'));
+    });
+    // A stream that has not opened yet does not tell that the other end is gone.
+    let open = false;
+    raw.on('end', () =>
+      runtime.defer(() => open || fail(new EclipticError('PEER_UNREACHABLE', 'the connection was closed'))),
+    );
+    let shaken = false;
+    stream.on('handshake', () => {
+      shaken = true;
+    });
+    let received = 0;
+    socket.on('message', (data: Buffer) => {
+      if (shaken) return;
+      received += data.byteLength;
+      if (received > MAX_HANDSHAKE_BYTES) fail(new EclipticError('PEER_UNREACHABLE', 'it sends no handshake'));
+    });
+    stream.on('open', () => {
+      open = true;
+      timer.cancel();
+      resolve(new SecretStreamLink(runtime, 'websocket', stream));
+    });
+  });
+}
+
+/** Resolves every name to these addresses: what was checked is what is dialled. */
+function pinned(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_host, options, callback) => {
+    if (options.all) callback(null, all);
+    else callback(null, all[0]!.address, all[0]!.family);
+  };
+}
+
+function unreachable(address: string, error: unknown): EclipticError {
+  return new EclipticError(
+    'PEER_UNREACHABLE',
+    `${address} cannot be reached: ${describeError(error)}`,
+    { address },
+    error,
+  );
+}

@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import { LIMITS } from '../../mesh/limits.js';
+import { type AgentTier, AgentTierSchema } from '../../mesh/schemas.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { type Identity, isNodeKey, isSignedBy } from './identity.js';
+
+export const NodeKeySchema = z.string().refine(isNodeKey, 'must be a node key: 64 hexadecimal digits');
+
+const time = z.number().nonnegative();
+
+export const GrantSchema = z.strictObject({
+  /** The tiers that the node's agents may have. */
+  tiers: z.array(AgentTierSchema).min(1).max(4),
+  /** The only sandboxes that its agents may live in; without this, any or none. */
+  sandboxes: z.array(z.string().min(1).max(LIMITS.idChars)).min(1).max(16).optional(),
+  /** May it invite others, and remove them? */
+  invite: z.boolean(),
+});
+
+const CertificateSchema = z.strictObject({
+  /** The mesh: its root key. */
+  mesh: NodeKeySchema,
+  node: NodeKeySchema,
+  /** What people call the node. */
+  name: z.string().min(1).max(LIMITS.nameChars),
+  grant: GrantSchema,
+  /** Who signed this: a member, or the root itself. */
+  issuer: NodeKeySchema,
+  /** When the node became a member; a renewal does not change it, so that it undoes no removal. */
+  since: time,
+  issuedAt: time,
+  expiresAt: time,
+  signature: z.string().max(128),
+});
+
+/** A node's certificate, then its issuer's, up to one that the root signed. */
+export const ChainSchema = z.array(CertificateSchema).min(1).max(8);
+
+export type Grant = z.infer<typeof GrantSchema>;
+export type Certificate = z.infer<typeof CertificateSchema>;
+export type Chain = z.infer<typeof ChainSchema>;
+
+export const EVERY_TIER: readonly AgentTier[] = [0, 1, 2, 3];
+
+const PURPOSE = 'certificate';
+/** How far another node's clock may be ahead. */
+export const CLOCK_SKEW_MS = 3_600_000;
+const LONGEST_LIFE_MS = 400 * 86_400_000;
+
+export function issueCertificate(issuer: Identity, content: Omit<Certificate, 'issuer' | 'signature'>): Certificate {
+  const signed = { ...content, issuer: issuer.key };
+  return { ...signed, signature: issuer.sign(PURPOSE, signed) };
+}
+
+/** Who was removed, as far as a chain is concerned. */
+export interface Removals {
+  /** Is a membership of that node, begun then, over? */
+  isRemoved(node: string, since: number): boolean;
+  /** Does this certificate stay good although the membership of its issuer, begun then, is over? */
+  isKept(removed: string, since: number, signature: string): boolean;
+}
+
+export interface ChainQuestion {
+  mesh: string;
+  node: string;
+  /** Certificates that have ended by then do not hold. */
+  now: number;
+  /** Certificates that are dated further ahead of this than clocks differ do not hold. Default: `now`. */
+  wall?: number;
+  removals: Removals;
+}
+
+/** Is this chain the membership of that node, now? Returns what the node may do; throws `MEMBERSHIP_REFUSED`. */
+export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals }: ChainQuestion): Grant {
+  const own = chain[0]!;
+  if (own.node !== node) throw refused('the certificate is another node’s', node);
+  if (new Set(chain.map((certificate) => certificate.node)).size < chain.length) {
+    throw refused('a node stands above itself', node);
+  }
+  const lapse = whyLapsed(chain, now, removals);
+  if (lapse) throw refused(lapse, node);
+  chain.forEach((certificate, index) => {
+    const parent = chain[index + 1];
+    const { signature, ...content } = certificate;
+    if (certificate.issuedAt > wall + CLOCK_SKEW_MS) throw refused(aheadBy(certificate.issuedAt - wall), node);
+    if (certificate.expiresAt - certificate.issuedAt > LONGEST_LIFE_MS || certificate.since > certificate.issuedAt) {
+      throw refused('the certificate’s times make no sense', node);
+    }
+    if (certificate.mesh !== mesh) throw refused('the certificate is another mesh’s', node);
+    if (certificate.issuer !== (parent?.node ?? mesh)) throw refused('the certificate’s issuer is missing', node);
+    if (!isSignedBy(certificate.issuer, PURPOSE, content, signature)) {
+      throw refused('the certificate’s signature is wrong', node);
+    }
+    if (parent) checkIssuer(parent, certificate, node);
+  });
+  return own.grant;
+}
+
+function checkIssuer(parent: Certificate, child: Certificate, node: string): void {
+  if (!parent.grant.invite) throw refused('its issuer may not invite', node);
+  if (!isWithin(child.grant, parent.grant)) throw refused('its grant goes beyond its issuer’s', node);
+  if (child.issuedAt < parent.issuedAt || child.issuedAt > parent.expiresAt) {
+    throw refused('its issuer was no member at the time', node);
+  }
+}
+
+/** Has a chain that was once good ceased to be? Says why. Looks at no signature, so it can be asked all the time. */
+export function whyLapsed(chain: Chain, now: number, removals: Removals): string | undefined {
+  const own = chain[0]!;
+  if (own.expiresAt <= now) return 'the certificate has expired';
+  if (isVoid(own, removals)) return 'the node was removed from the mesh';
+  const orphaned = chain.some((certificate, index) => {
+    const issuer = chain[index + 1];
+    return issuer && isVoid(issuer, removals) && !removals.isKept(issuer.node, issuer.since, certificate.signature);
+  });
+  return orphaned ? 'its issuer was removed from the mesh' : undefined;
+}
+
+/** Was this taken back? What the root itself signed nobody can take back: its holder could sign it again. */
+function isVoid({ mesh, issuer, node, since }: Certificate, removals: Removals): boolean {
+  return issuer !== mesh && removals.isRemoved(node, since);
+}
+
+/** Nobody can hand on more than it has. */
+export function isWithin(grant: Grant, limit: Grant): boolean {
+  return (
+    grant.tiers.every((tier) => limit.tiers.includes(tier)) &&
+    (limit.sandboxes === undefined || grant.sandboxes?.every((id) => limit.sandboxes!.includes(id)) === true) &&
+    (limit.invite || !grant.invite)
+  );
+}
+
+function aheadBy(ms: number): string {
+  const minutes = Math.ceil(ms / 60_000);
+  const allowed = CLOCK_SKEW_MS / 60_000;
+  return `the certificate is from the future: it was issued ${minutes} minutes ahead of this node’s clock, and ${allowed} are allowed; check the clocks of both`;
+}
+
+function refused(reason: string, node: string): EclipticError {
+  return new EclipticError('MEMBERSHIP_REFUSED', `node ${node} is not admitted: ${reason}`, { node, reason });
+}

@@ -1,0 +1,130 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import { removePrivately, writePrivately } from '../../store/private-file.js';
+import { ChainSchema, GrantSchema, NodeKeySchema } from './certificate.js';
+import { RemovalSchema } from './removal.js';
+
+const VERSION = 2;
+
+const hex = z.string().regex(/^[0-9a-f]*$/);
+
+const MembershipStateSchema = z.strictObject({
+  version: z.literal(VERSION),
+  /** The mesh's root key. */
+  mesh: NodeKeySchema,
+  /** Only the founder has it. */
+  rootSeed: hex.length(64).optional(),
+  /** Known to members only: where on the DHT they meet is made from it. */
+  meetingSecret: hex.length(64),
+  chain: ChainSchema,
+  /** Nodes of the mesh's private DHT; none means the public one. */
+  bootstrap: z.array(z.string()),
+  /** `ws://` addresses of other members, by node key. */
+  addresses: z.record(z.string(), z.array(z.string())),
+  /** The addresses in the code that this node joined with. */
+  given: z.array(z.string()),
+  invites: z.array(
+    z.strictObject({
+      secret: hex,
+      grant: GrantSchema,
+      expiresAt: z.number(),
+      state: z.enum(['open', 'used', 'revoked']),
+      /** Who used it, and when. */
+      by: NodeKeySchema.optional(),
+      usedAt: z.number().optional(),
+    }),
+  ),
+  removals: z.array(RemovalSchema),
+  /** Certificates of members that were met: who issued each, and its signature, which tells it from others. */
+  met: z.array(z.tuple([NodeKeySchema, z.string().max(128)])),
+  /** The other members, so that each can be shown, called and removed without having been met in this run. */
+  members: z.array(
+    z.strictObject({
+      chain: ChainSchema,
+      /** When this node met it last; null where a member vouched for it. */
+      metAt: z.number().nullable(),
+      /** The member that vouched for it, while it was never met. */
+      by: NodeKeySchema.optional(),
+    }),
+  ),
+});
+
+export type MembershipState = z.infer<typeof MembershipStateSchema>;
+export type KnownMember = MembershipState['members'][number];
+
+/** Where a node's membership is kept between runs. */
+export interface MembershipStore {
+  load(): MembershipState | undefined;
+  save(state: MembershipState): void;
+  clear(): void;
+}
+
+/** Keeps it in the data folder, for the owner only; a crash at any moment leaves the old or the new, never half. */
+export class MembershipFile implements MembershipStore {
+  readonly #file: string;
+
+  constructor(folder: string) {
+    this.#file = join(folder, 'mesh.json');
+  }
+
+  load(): MembershipState | undefined {
+    if (!existsSync(this.#file)) return undefined;
+    let found: { version?: unknown; members?: unknown; given?: unknown };
+    try {
+      found = JSON.parse(readFileSync(this.#file, 'utf8'));
+    } catch (error) {
+      throw unusable(this.#file, describeError(error), error);
+    }
+    if (Number.isInteger(found?.version) && (found.version as number) > VERSION) {
+      throw new EclipticError('SCHEMA_VERSION_MISMATCH', `${this.#file} was written by a later release`, {
+        expected: VERSION,
+        found: found.version,
+      });
+    }
+    // Version 1 knew members by their addresses only.
+    if (found?.version === 1) found = { members: [], given: [], ...found, version: VERSION };
+    const parsed = MembershipStateSchema.safeParse(found);
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    throw unusable(this.#file, `it is damaged at ${issue?.path.join('.') || 'its start'}: ${issue?.message}`);
+  }
+
+  save(state: MembershipState): void {
+    this.#act(() => writePrivately(this.#file, JSON.stringify(state)));
+  }
+
+  clear(): void {
+    this.#act(() => removePrivately(this.#file));
+  }
+
+  #act(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      throw unusable(this.#file, describeError(error), error);
+    }
+  }
+}
+
+function unusable(file: string, reason: string, cause?: unknown): EclipticError {
+  return new EclipticError('DATA_FOLDER', `cannot use ${file}: ${reason}`, { file }, cause);
+}
+
+/** Keeps it for this process only. */
+export class MembershipMemory implements MembershipStore {
+  #state: MembershipState | undefined;
+
+  load(): MembershipState | undefined {
+    return this.#state;
+  }
+
+  save(state: MembershipState): void {
+    this.#state = structuredClone(state);
+  }
+
+  clear(): void {
+    this.#state = undefined;
+  }
+}

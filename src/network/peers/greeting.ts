@@ -1,0 +1,231 @@
+import { EclipticError, isErrorCode, toEclipticError } from '../../runtime/errors.js';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { Link, LinkListener } from '../links/link.js';
+import type { Chain, Grant } from '../membership/certificate.js';
+import { inviteId, isInviteProof, proveInvite } from '../membership/invite.js';
+import type { Membership } from '../membership/membership.js';
+import {
+  decodeFrame,
+  encodeFrame,
+  type Frame,
+  type Hello,
+  HelloSchema,
+  JoinSchema,
+  malformed,
+  OpeningSchema,
+  PROTOCOL,
+  parsed,
+  RefusedSchema,
+  WelcomeSchema,
+} from './wire.js';
+
+export interface GreetingComponents {
+  runtime: Runtime;
+  membership: Membership;
+  /** What this node says of itself. */
+  introduce: (remoteKey: string) => {
+    software: string;
+    session: string;
+    knows: string | null;
+    instance: string;
+    addresses: readonly string[];
+    announced: { at: number; signature: string };
+  };
+  /** What people call this node. */
+  name: string;
+  /** How long until both sides must know each other. */
+  limitMs: number;
+  /** Has this node met the other as a member before? */
+  met: boolean;
+}
+
+/** An invite that this node is about to use, and who waits for it. */
+export interface Joining {
+  readonly secret: Uint8Array;
+  readonly addresses: readonly string[];
+  joined(): void;
+  refused(error: EclipticError): void;
+}
+
+/** How a greeting ends. Exactly one of these is called. */
+export interface GreetingOutcome {
+  /** The other node is a member; from now on its frames go to the listener that this returns. */
+  admitted(hello: Hello, chain: Chain, grant: Grant): LinkListener;
+  /** It speaks no version that this one speaks. */
+  incompatible(reason: string): void;
+  /** It did not prove what it must, or sent something that is no greeting. */
+  refused(error: EclipticError): void;
+  /** This node was refused, or the link ended before anything was known. */
+  ended(error: EclipticError): void;
+}
+
+/**
+ * The first words over a new link. The caller shows its certificate, or its invite; who is called answers only to
+ * one that holds, so that a stranger learns nothing.
+ */
+export class Greeting implements LinkListener {
+  readonly #components: GreetingComponents;
+  readonly #link: Link;
+  readonly #outcome: GreetingOutcome;
+  readonly #joining: Joining | undefined;
+  readonly #timer: Timer;
+  #awaits: 'welcome' | 'hello' | 'opening' = 'opening';
+  #next: LinkListener | undefined;
+  #over = false;
+
+  constructor(components: GreetingComponents, link: Link, outcome: GreetingOutcome, joining?: Joining) {
+    this.#components = components;
+    this.#link = link;
+    this.#outcome = outcome;
+    this.#joining = joining;
+    this.#timer = components.runtime.setTimer(() => this.#late(), components.limitMs);
+    if (link.initiator) this.#open();
+    link.listen(this);
+  }
+
+  onFrame(bytes: Uint8Array): void {
+    if (this.#next) {
+      this.#next.onFrame(bytes);
+      return;
+    }
+    if (this.#over) return;
+    try {
+      this.#take(decodeFrame(bytes));
+    } catch (error) {
+      this.#refuse(toEclipticError(error, 'INVALID_FRAME'));
+    }
+  }
+
+  onDrain(): void {
+    this.#next?.onDrain();
+  }
+
+  onClose(reason: string, tampered: boolean): void {
+    if (this.#next) this.#next.onClose(reason, tampered);
+    else if (tampered) this.#refuse(new EclipticError('INVALID_FRAME', reason));
+    else this.#end(new EclipticError('PEER_UNREACHABLE', `the link ended during the greeting: ${reason}`));
+  }
+
+  #open(): void {
+    const { membership } = this.#components;
+    if (this.#joining && !membership.joined) {
+      const { secret } = this.#joining;
+      const proof = proveInvite(secret, 'guest', this.#link.handshake);
+      const { name, introduce } = this.#components;
+      const { software } = introduce(this.#link.remoteKey);
+      this.#say('join', { protocol: PROTOCOL, software, invite: inviteId(secret), proof, name });
+      this.#awaits = 'welcome';
+    } else this.#hello();
+  }
+
+  #hello(): void {
+    const { membership, runtime, introduce } = this.#components;
+    const about = introduce(this.#link.remoteKey);
+    const proof = membership.prove(this.#handshake);
+    this.#say('hello', { protocol: PROTOCOL, ...about, time: runtime.now(), chain: membership.chain, proof });
+    this.#awaits = 'hello';
+  }
+
+  #take([kind, body]: Frame): void {
+    const opens = kind === 'hello' || kind === 'join' || kind === 'incompatible';
+    if (opens && !this.#understands(body)) return;
+    if (kind === 'refused' && this.#awaits !== 'opening') this.#refusedByOther(body);
+    else if (kind === 'join' && this.#awaits === 'opening') this.#admitGuest(body);
+    else if (kind === 'welcome' && this.#awaits === 'welcome') this.#becomeMember(body);
+    else if (kind === 'hello' && this.#awaits !== 'welcome') this.#meet(body);
+    // Over a link that reorders, what follows the greeting may come before it; it will be sent again.
+    else if (this.#link.reliable) throw malformed(`"${kind.slice(0, 20)}" does not belong here`);
+  }
+
+  #meet(body: unknown): void {
+    const hello = parsed(HelloSchema, body);
+    const { membership } = this.#components;
+    const { chain, grant } = membership.checkPeer(hello.chain, hello.proof, this.#handshake);
+    this.#timer.cancel();
+    this.#over = true;
+    this.#next = this.#outcome.admitted(hello, chain, grant);
+    // Who was called says in its answer whether the conversation goes on; what it has to tell comes after.
+    if (this.#awaits === 'opening') this.#hello();
+  }
+
+  #admitGuest(body: unknown): void {
+    const { invite, proof: given, name } = parsed(JoinSchema, body);
+    const { welcome, proof } = this.#components.membership.admit(invite, given, name, this.#handshake);
+    this.#say('welcome', { proof, ...welcome });
+  }
+
+  #becomeMember(body: unknown): void {
+    const { proof, ...welcome } = parsed(WelcomeSchema, body);
+    const { secret, addresses, joined } = this.#joining!;
+    if (!isInviteProof(secret, 'host', this.#link.handshake, proof)) {
+      throw new EclipticError('INVALID_INVITE', 'whoever answered does not know the invite');
+    }
+    const { membership } = this.#components;
+    // Another link to the inviter may have been faster.
+    if (!membership.joined || membership.mesh !== welcome.mesh) {
+      membership.adopt(welcome, addresses);
+      joined();
+    }
+    this.#hello();
+  }
+
+  /** Do both sides speak a common version? If not, both are told, and nobody is accused. */
+  #understands(body: unknown): boolean {
+    const { protocol, software } = parsed(OpeningSchema, body);
+    if (protocol.min <= PROTOCOL.max && protocol.max >= PROTOCOL.min) return true;
+    const { introduce } = this.#components;
+    const ours = introduce(this.#link.remoteKey).software;
+    if (!this.#over) this.#say('incompatible', { protocol: PROTOCOL, software: ours });
+    if (this.#awaits === 'welcome')
+      this.#joining?.refused(
+        new EclipticError('PROTOCOL_MISMATCH', 'the inviting node speaks another version of the protocol'),
+      );
+    const reason = `it runs ${software}, which speaks protocol ${protocol.min} to ${protocol.max}; this node runs ${ours}, which speaks ${PROTOCOL.min} to ${PROTOCOL.max}`;
+    this.#finish(() => this.#outcome.incompatible(reason));
+    return false;
+  }
+
+  #refusedByOther(body: unknown): void {
+    const { code, reason } = parsed(RefusedSchema, body);
+    const error = new EclipticError(isErrorCode(code) ? code : 'MEMBERSHIP_REFUSED', reason);
+    if (this.#awaits === 'welcome') this.#joining?.refused(error);
+    this.#end(error);
+  }
+
+  #refuse(error: EclipticError): void {
+    if (this.#over) return;
+    const { code, message: reason } = error;
+    if (!this.#link.initiator) this.#say('refused', { code, reason });
+    if (this.#awaits === 'welcome') this.#joining?.refused(error);
+    this.#finish(() => this.#outcome.refused(error));
+  }
+
+  #late(): void {
+    const reason = 'the other side did not introduce itself in time';
+    // A stranger that calls and then says nothing is refused. Who is called may simply be busy, a bad link may lose
+    // words, and a member, whose key this link has proven, may have been cut off in the middle of its first one.
+    if (this.#link.initiator || !this.#link.reliable || this.#components.met)
+      this.#end(new EclipticError('PEER_UNREACHABLE', reason));
+    else this.#refuse(new EclipticError('MEMBERSHIP_REFUSED', reason));
+  }
+
+  #end(error: EclipticError): void {
+    if (!this.#over) this.#finish(() => this.#outcome.ended(error));
+  }
+
+  #finish(tell: () => void): void {
+    this.#over = true;
+    this.#timer.cancel();
+    this.#link.close();
+    tell();
+  }
+
+  #say(kind: string, body: object): void {
+    this.#link.send(encodeFrame([kind, body]));
+  }
+
+  get #handshake() {
+    const { handshake: hash, initiator, remoteKey } = this.#link;
+    return { hash, initiator, remoteKey };
+  }
+}

@@ -1,0 +1,417 @@
+import { EclipticError, type Outcome, toEclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Link, LinkListener } from '../links/link.js';
+import { type Announcement, isAnnouncedBy } from '../membership/announcement.js';
+import type { Chain, Grant } from '../membership/certificate.js';
+import { IncomingStream, OutgoingStream } from './reliable-stream.js';
+import { decodeFrame, encodeFrame, type Frame, type Hello, type Item, malformed, readData } from './wire.js';
+
+/**
+ * `connecting`: known, never met. `connected`. `suspected`: linked, but silent. `away`: no link; what was in flight
+ * is kept. `lost`: away for too long. `incompatible`: speaks another version.
+ */
+export type PeerStatus = 'connecting' | 'connected' | 'suspected' | 'away' | 'lost' | 'incompatible';
+
+export interface PeerLimits {
+  /** A peer that is silent for this long is suspected. */
+  suspectMs: number;
+  /** Silence after which a sign of life is sent. */
+  heartbeatMs: number;
+  /** How long what was in flight is kept for a peer that is away or suspected. */
+  graceMs: number;
+  /** How long the first acknowledgement may take; each further wait is twice as long. */
+  acknowledgeMs: number;
+  /** How often something is sent again before the peer counts as one that never acknowledges. */
+  retries: number;
+  queueItems: number;
+  queueChars: number;
+}
+
+/** Names of the two sides of a conversation: this side's, and the other's if there is one. */
+export interface ConversationNames {
+  readonly session: string;
+  readonly knows: string | null;
+}
+
+export interface PeerComponents {
+  runtime: Runtime;
+  ownKey: string;
+  limits: PeerLimits;
+  /** Takes an item from the peer. Throws why it is refused; `INVALID_FRAME` means that no honest peer sends that. */
+  take: (peer: Peer, item: Item) => void;
+  onStatus: (peer: Peer, status: PeerStatus) => void;
+  /** The conversation is over: nothing that was open in it goes on. */
+  onEnd: (peer: Peer) => void;
+  /** The node left the mesh for good. */
+  onFarewell: (peer: Peer) => void;
+  /** The peer did what no honest peer does. */
+  onViolation: (peer: Peer, error: EclipticError) => void;
+}
+
+/** Links that may stay beside the one in use until the other side closes them. */
+const MAX_OLDER_LINKS = 3;
+/** Processes of one node that are remembered. */
+const MAX_INSTANCES = 8;
+
+const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
+  ['stopping', 'it was stopped'],
+  ['leaving', 'it left the mesh'],
+  ['removed', 'it says that this node was removed from the mesh'],
+  ['expired', 'it says that this node’s certificate has expired'],
+]);
+
+/**
+ * Another node, and the conversation with its process. The conversation outlives links: what was not acknowledged is
+ * sent again over the next one, and what was taken is not taken again. It ends when either process does, or when the
+ * other was away for too long.
+ */
+export class Peer {
+  readonly node: string;
+  readonly #components: PeerComponents;
+  readonly #links = new Set<Link>();
+  name = '';
+  software = '';
+  chain: Chain | undefined;
+  grant: Grant | undefined;
+  addresses: readonly string[] = [];
+  /** Where it can be called, in its own signed words. */
+  announcement: Announcement | undefined;
+  /** Its processes that were met, the latest last. */
+  readonly #instances: string[] = [];
+  /** When a process of it came back after another one had taken its place: two run with its key. */
+  doubledAt: number | undefined;
+  /** The latest version of the protocol that it speaks. */
+  protocol = 1;
+  /** Did a member say that this is one? */
+  vouchedFor = false;
+  /** Why it is not connected. */
+  reason = '';
+  since: number;
+  /** Removals it sent that no honest member can believe. */
+  forgedRemovals = 0;
+  roundTripMs: number | undefined;
+  clockSkewMs: number | undefined;
+  #status: PeerStatus = 'connecting';
+  #session: string;
+  #theirs: string | undefined;
+  #out: OutgoingStream;
+  #in = new IncomingStream();
+  #link: Link | undefined;
+  #writable = false;
+  #acknowledgeDue = false;
+  #flushDue = false;
+  #lastHeard = 0;
+  #lastSent = 0;
+  #lastProgress = 0;
+  #retries = 0;
+
+  constructor(components: PeerComponents, node: string) {
+    this.#components = components;
+    this.node = node;
+    this.since = components.runtime.now();
+    this.#session = components.runtime.id();
+    this.#out = this.#newStream();
+  }
+
+  get status(): PeerStatus {
+    return this.#status;
+  }
+
+  /** When it was last heard of, on the stopwatch. */
+  get lastHeard(): number {
+    return this.#lastHeard;
+  }
+
+  get linkKind(): Link['kind'] | undefined {
+    return this.#link?.kind;
+  }
+
+  get linked(): boolean {
+    return this.#links.size > 0;
+  }
+
+  /** What both sides of the conversation are called, as far as this one knows. */
+  get names(): ConversationNames {
+    return { session: this.#session, knows: this.#theirs ?? null };
+  }
+
+  /** Is there a conversation, even if it is interrupted? */
+  get conversing(): boolean {
+    return this.#theirs !== undefined;
+  }
+
+  /** A link to this node was admitted. Returns who listens to it; `fresh` when nothing said before counts. */
+  attach(link: Link, hello: Hello, onFresh: () => void): LinkListener {
+    const { runtime, ownKey } = this.#components;
+    // It goes on only if each remembers the other by the name that the other goes by; both sides come to the same.
+    const fresh = this.#theirs !== hello.session || hello.knows !== this.#session;
+    if (fresh && this.#theirs !== undefined) this.#forget('the other node has started anew');
+    // Who is called has not said its name yet, and takes a new one, by which nobody remembers anything.
+    if (fresh && !link.initiator) this.#session = runtime.id();
+    this.#theirs = hello.session;
+    this.software = hello.software;
+    this.addresses = hello.addresses;
+    this.protocol = hello.protocol.max;
+    if (hello.instance !== undefined) this.#noteInstance(hello.instance);
+    const { addresses, announced } = hello;
+    const announcement = announced && { addresses, ...announced };
+    this.announcement = announcement && isAnnouncedBy(this.node, announcement) ? announcement : undefined;
+    this.clockSkewMs = hello.time - runtime.now();
+    // One link a pair. Who has the smaller key decides which; the other side keeps both until then.
+    const older = [...this.#links];
+    this.#links.add(link);
+    this.#use(link);
+    const surplus = fresh || ownKey < this.node ? older : older.slice(0, -MAX_OLDER_LINKS);
+    for (const other of surplus) other.close();
+    this.#lastHeard = runtime.stopwatch();
+    // The first words come before anybody hears that the node is there and speaks to it.
+    if (fresh) onFresh();
+    if (this.#links.has(link)) this.#become('connected', '');
+    this.#flushSoon();
+    // Numbers below this were declared settled over this link: sending one again is no honest retry.
+    let base = 0;
+    const { session } = hello;
+    const own = this.#session;
+    return {
+      onFrame: (bytes) => {
+        // The last words of a conversation that is over mean nothing in the next one.
+        if (this.#theirs !== session || this.#session !== own) return;
+        this.#lastHeard = runtime.stopwatch();
+        if (this.#status === 'suspected') this.#become('connected', '');
+        try {
+          base = this.#take(link, decodeFrame(bytes), base);
+        } catch (error) {
+          this.#violation(toEclipticError(error, 'INVALID_FRAME'));
+        }
+      },
+      onDrain: () => {
+        if (link !== this.#link) return;
+        this.#writable = true;
+        this.#flush();
+      },
+      onClose: (reason, tampered) => {
+        this.#links.delete(link);
+        if (tampered) this.#components.onViolation(this, new EclipticError('INVALID_FRAME', reason));
+        if (link !== this.#link) return;
+        this.#link = undefined;
+        const [other] = this.#links;
+        if (other) this.#use(other);
+        else if (this.#status === 'connected' || this.#status === 'suspected') this.#become('away', reason);
+      },
+    };
+  }
+
+  /** A process that ended never comes back; one that does had not ended, and another runs with its key. */
+  #noteInstance(instance: string): void {
+    const known = this.#instances;
+    if (known.at(-1) === instance) return;
+    const at = known.indexOf(instance);
+    if (at >= 0) {
+      known.splice(at, 1);
+      this.doubledAt = this.#components.runtime.now();
+    }
+    known.push(instance);
+    if (known.length > MAX_INSTANCES) known.shift();
+  }
+
+  /** Puts something on its way; throws `QUEUE_FULL` when too much is. Its fate comes through one of the two calls. */
+  post(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
+    const number = this.#out.push(text, resolve, reject);
+    this.#flushSoon();
+    return number;
+  }
+
+  /** Puts another text in the place of what was posted under that number, as far as the peer has not taken it. */
+  replace(number: number, text: string): Outcome {
+    return this.#out.replace(number, text);
+  }
+
+  /** Looks at the clock: who is silent, who is late, who was away for too long. */
+  tick(now: number): void {
+    const { suspectMs, heartbeatMs, graceMs } = this.#components.limits;
+    const silence = now - this.#lastHeard;
+    if (this.#status === 'connected' && silence > suspectMs) this.#become('suspected', 'it is silent');
+    if ((this.#status === 'away' || this.#status === 'suspected') && silence > graceMs) {
+      this.drop('lost', 'it was away for too long');
+      return;
+    }
+    if (!this.#link) return;
+    if (now - this.#lastSent > heartbeatMs) this.#say(['p', now]);
+    if (this.#status === 'connected') this.#checkProgress(now);
+  }
+
+  /** This process did not run for a while: silence since then says nothing about the peer. */
+  excuse(now: number): void {
+    this.#lastHeard = now;
+    this.#lastProgress = now;
+  }
+
+  /** Ends the conversation: what is in flight fails, and the next link begins anew. */
+  drop(status: 'away' | 'lost' | 'incompatible', reason: string): void {
+    if (this.conversing) this.#forget(reason);
+    this.#theirs = undefined;
+    this.#session = this.#components.runtime.id();
+    const links = [...this.#links];
+    this.#links.clear();
+    this.#link = undefined;
+    for (const link of links) link.close();
+    this.#become(status, reason);
+  }
+
+  /** Says farewell over every link, and closes them. */
+  leave(reason: 'stopping' | 'leaving' | 'removed' | 'expired', why = 'this node ended the link'): void {
+    if (this.#link) this.#say(['bye', reason]);
+    this.drop('away', why);
+  }
+
+  #take(link: Link, frame: Frame, base: number): number {
+    switch (frame[0]) {
+      case 'd':
+        return this.#takeData(link, frame, base);
+      case 'p':
+        if (typeof frame[1] !== 'number') throw malformed('a sign of life has no time');
+        if (this.#writable) this.#say(['q', frame[1]]);
+        return base;
+      case 'q':
+        if (typeof frame[1] !== 'number') throw malformed('an echo has no time');
+        this.roundTripMs = Math.max(0, this.#components.runtime.stopwatch() - frame[1]);
+        return base;
+      case 'bye':
+        this.drop('away', FAREWELLS.get(frame[1]) ?? 'it said farewell');
+        if (frame[1] === 'leaving') this.#components.onFarewell(this);
+        return base;
+      default:
+        // A link that repeats frames may repeat the greeting.
+        if (link.reliable) throw malformed(`nobody says "${frame[0].slice(0, 20)}"`);
+        return base;
+    }
+  }
+
+  #takeData(link: Link, frame: Frame, settled: number): number {
+    const { first, base, received, refusals, items } = readData(frame);
+    if (this.#out.acknowledge(received, refusals)) {
+      this.#lastProgress = this.#components.runtime.stopwatch();
+      this.#retries = 0;
+      if (this.#out.ready) this.#flushSoon();
+    }
+    if (items.length === 0) return settled;
+    if (link.reliable && first < settled) throw malformed('it repeats what was settled');
+    this.#acknowledgeLater();
+    const known = this.#in.known(first);
+    if (known === undefined) {
+      if (link.reliable) throw malformed('something is missing before it');
+      return settled;
+    }
+    this.#in.forget(base);
+    for (let index = known; index < items.length; index++) this.#takeItem(items[index]!);
+    return Math.max(settled, base);
+  }
+
+  #takeItem(item: Item): void {
+    const seq = this.#in.advance();
+    try {
+      this.#components.take(this, item);
+    } catch (thrown) {
+      const error = toEclipticError(thrown, 'HANDLER_FAILED');
+      if (error.code === 'INVALID_FRAME' || error.code === 'INVALID_ENVELOPE') throw error;
+      this.#in.refuse(seq, error);
+    }
+  }
+
+  /** Whoever breaks the rules is not talked to over any link. */
+  #violation(error: EclipticError): void {
+    this.#components.onViolation(this, error);
+    this.drop('away', 'it broke the rules of the protocol');
+  }
+
+  #checkProgress(now: number): void {
+    const { acknowledgeMs, retries } = this.#components.limits;
+    if (this.#out.settled) {
+      this.#lastProgress = now;
+      return;
+    }
+    if (now - this.#lastProgress < acknowledgeMs * 2 ** this.#retries) return;
+    if (this.#retries++ < retries) {
+      this.#lastProgress = now;
+      this.#out.rewind();
+      this.#flush();
+      return;
+    }
+    // A link that loses frames may have lost the acknowledgements: another one tells.
+    if (this.#link?.reliable === false) {
+      this.#retries = 0;
+      this.#link.close();
+      return;
+    }
+    this.#violation(new EclipticError('DELIVERY_FAILED', `nothing was acknowledged after ${retries} retries`));
+  }
+
+  #use(link: Link): void {
+    this.#link = link;
+    this.#writable = true;
+    this.#lastProgress = this.#components.runtime.stopwatch();
+    this.#out.rewind();
+    this.#flushSoon();
+  }
+
+  #forget(reason: string): void {
+    const abandoned = this.#out;
+    this.#out = this.#newStream();
+    this.#in = new IncomingStream();
+    this.#acknowledgeDue = false;
+    this.#retries = 0;
+    abandoned.fail(reason);
+    this.#components.onEnd(this);
+  }
+
+  #newStream(): OutgoingStream {
+    const { queueItems: items, queueChars: chars } = this.#components.limits;
+    return new OutgoingStream({ items, chars });
+  }
+
+  #become(status: PeerStatus, reason: string): void {
+    this.reason = reason;
+    if (this.#status === status) return;
+    this.#status = status;
+    this.since = this.#components.runtime.now();
+    this.#components.onStatus(this, status);
+  }
+
+  /** Everything said in one go leaves in one frame. */
+  #flushSoon(): void {
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    queueMicrotask(() => {
+      this.#flushDue = false;
+      this.#flush();
+    });
+  }
+
+  /** An acknowledgement waits a moment for an answer that could take it along. */
+  #acknowledgeLater(): void {
+    if (this.#acknowledgeDue) return;
+    this.#acknowledgeDue = true;
+    this.#components.runtime.defer(() => {
+      if (this.#acknowledgeDue) this.#flush();
+    });
+  }
+
+  #flush(): void {
+    while (this.#link && this.#writable && (this.#acknowledgeDue || this.#out.ready)) {
+      const { first, texts } = this.#out.take();
+      const { received, refusals } = this.#in;
+      const refused = refusals.length === 0 ? '[]' : JSON.stringify(refusals);
+      this.#acknowledgeDue = false;
+      this.#send(Buffer.from(`["d",${first},${this.#out.base},${received},${refused},[${texts.join(',')}]]`));
+    }
+  }
+
+  #say(frame: Frame): void {
+    this.#send(encodeFrame(frame));
+  }
+
+  #send(bytes: Uint8Array): void {
+    this.#lastSent = this.#components.runtime.stopwatch();
+    if (this.#link && !this.#link.send(bytes)) this.#writable = false;
+  }
+}

@@ -1,0 +1,133 @@
+import { z } from 'zod';
+import { LIMITS } from '../../mesh/limits.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { MAX_FRAME_BYTES } from '../links/link.js';
+import { ChainSchema, NodeKeySchema } from '../membership/certificate.js';
+
+/**
+ * What nodes say to each other: one JSON array a frame, whose first element says what it is. Handshake frames come
+ * first, from the caller; then data, heartbeats and the farewell.
+ */
+export const PROTOCOL = { min: 1, max: 2 } as const;
+/** From this version on, a node tells of others with their certificates, and how far it has the other's mail. */
+export const PROVEN_HEARSAY = 2;
+
+const Versions = z.object({ min: z.int(), max: z.int() });
+const text = z.string().max(LIMITS.nameChars);
+const counter = z.int().nonnegative();
+const id = z.string().min(1).max(LIMITS.idChars);
+
+export const AddressSchema = z
+  .string()
+  .max(LIMITS.nameChars)
+  // A host and a port: no user, password, path or query that another node could choose for this one to send.
+  .regex(/^wss?:\/\/(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i);
+const addresses = z.array(AddressSchema).max(8);
+
+/** What both sides say in their hello. The rest is read only after the versions agree. */
+export const OpeningSchema = z.object({ protocol: Versions, software: text });
+
+export const HelloSchema = OpeningSchema.extend({
+  /** The sender's wall clock. */
+  time: z.number(),
+  chain: z.unknown(),
+  proof: z.unknown(),
+  /** Names the sender's side of the conversation. */
+  session: id,
+  /** The other side's name in it, as far as the sender remembers. Both remember the same, or both begin anew. */
+  knows: id.nullable().optional(),
+  /** The sender's process. */
+  instance: id.optional(),
+  addresses,
+  /** The sender's signature under its addresses, for others. */
+  announced: z.object({ at: z.number(), signature: text }).optional(),
+});
+
+export const JoinSchema = OpeningSchema.extend({ invite: id, proof: text, name: text });
+
+export const WelcomeSchema = z.object({
+  proof: text,
+  mesh: NodeKeySchema,
+  meetingSecret: z.string().regex(/^[0-9a-f]{64}$/),
+  chain: ChainSchema,
+  bootstrap: z.array(text).max(16),
+});
+
+export const RefusedSchema = z.object({ code: text, reason: z.string().max(LIMITS.textChars) });
+
+export type Hello = z.infer<typeof HelloSchema>;
+
+/** Why an item was not taken, by the item's number. */
+export type Refusal = readonly [seq: number, code: string, reason: string];
+
+export interface DataFrame {
+  /** The number of the first item. */
+  readonly first: number;
+  /** The lowest number that the sender may still send again. */
+  readonly base: number;
+  /** Everything up to this number has been taken from the other side. */
+  readonly received: number;
+  readonly refusals: readonly Refusal[];
+  readonly items: readonly Item[];
+}
+
+export type Item = readonly [kind: string, ...rest: unknown[]];
+
+export type Frame = readonly [kind: string, ...rest: unknown[]];
+
+const RefusalsSchema = z.array(z.tuple([counter, text, z.string()])).max(10_000);
+
+/** Other members; without a certificate, as the first version says it, it is nobody's word. */
+export const KnownSchema = z
+  .array(
+    z.union([z.tuple([NodeKeySchema, addresses]), z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text])]),
+  )
+  .max(256);
+export type Known = z.infer<typeof KnownSchema>;
+export const CardsSchema = z.array(z.unknown()).max(1_000);
+export const IdsSchema = z.array(id).max(1_000);
+export const ChannelOpenSchema = z.tuple([id, text, text]);
+export const ChannelAnswerSchema = z.tuple([id, z.string().max(LIMITS.textChars).nullable()]);
+
+export function encodeFrame(frame: Frame): Uint8Array {
+  return Buffer.from(JSON.stringify(frame));
+}
+
+/** Reads a frame; throws `INVALID_FRAME` for anything that is none. */
+export function decodeFrame(bytes: Uint8Array): Frame {
+  if (bytes.byteLength > MAX_FRAME_BYTES) throw malformed(`it has ${bytes.byteLength} bytes`);
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
+  } catch {
+    throw malformed('it is not JSON');
+  }
+  if (!Array.isArray(value) || typeof value[0] !== 'string') throw malformed('it does not say what it is');
+  return value as unknown as Frame;
+}
+
+/** Reads the rest of a `d` frame. By hand: it is the one that comes a hundred thousand times a second. */
+export function readData([, first, base, received, refusals, items]: Frame): DataFrame {
+  const numbered = isCounter(first) && isCounter(base) && isCounter(received) && 0 < base && base <= first;
+  if (!numbered || !Array.isArray(items)) throw malformed('its numbers are wrong');
+  const refused = Array.isArray(refusals) && refusals.length === 0 ? [] : parsed(RefusalsSchema, refusals);
+  for (const item of items)
+    if (!Array.isArray(item) || typeof item[0] !== 'string') throw malformed('an item is wrong');
+  return { first, base, received, refusals: refused, items: items as unknown as Item[] };
+}
+
+/** Reads part of a frame by its schema; throws `INVALID_FRAME`. */
+export function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw malformed(`${issue?.path.join('.') || 'it'}: ${issue?.message}`);
+}
+
+export function malformed(reason: string): EclipticError {
+  return new EclipticError('INVALID_FRAME', `a frame is malformed: ${reason}`, { reason });
+}
+
+function isCounter(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

@@ -1,0 +1,53 @@
+import { resolve } from 'node:path';
+import { describeError } from '../../runtime/errors.js';
+import type { Environment } from '../../system/process/environment.js';
+import { fileFault, programFault } from '../../system/process/find-program.js';
+import { type LoadedConfig, type Path, refuseValues } from './load.js';
+import { readMcpServers } from './mcp-servers.js';
+import { readProcessAgent } from './process-agents.js';
+
+/** The parts of a program's configuration that decide whether it can be started. */
+interface Startable {
+  readonly command: string;
+  readonly cwd?: string | undefined;
+  readonly env?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/**
+ * Throws `INVALID_CONFIG` when a module or a program that the configuration names is missing or may not be used, or a
+ * variable that it needs is not set. Loads no module and starts no program.
+ */
+export function checkPresence({ config, file, folder }: LoadedConfig, env: Environment): void {
+  if (file === undefined) return;
+  const program = ({ command, cwd = folder, env: own = {} }: Startable) => {
+    const plain = Object.entries(own).filter((setting): setting is [string, string] => typeof setting[1] === 'string');
+    return programFault({ command, cwd, env: Object.fromEntries(plain) }, env);
+  };
+  const faults: [path: Path, message: string][] = [];
+  const note = (path: Path, find: () => string | undefined) => {
+    const message = attempt(find);
+    if (message !== undefined) faults.push([path, message]);
+  };
+  for (const [id, agent] of Object.entries(config.agents ?? {})) {
+    const { module, acp } = agent;
+    if (module !== undefined) note(['agents', id, 'module'], () => fileFault(resolve(folder, module)));
+    note(['agents', id, acp ? 'acp' : 'command'], () => {
+      const started = readProcessAgent(agent, env, folder);
+      return started && program(started.config);
+    });
+  }
+  const { servers, idle } = readMcpServers(config.mcpServers ?? {}, env, folder);
+  for (const { name, fault } of idle) note(['mcpServers', name], () => fault?.message);
+  for (const { name, endpoint } of servers) {
+    if (endpoint.kind === 'stdio') note(['mcpServers', name, 'command'], () => program(endpoint));
+  }
+  if (faults.length > 0) refuseValues(file, faults);
+}
+
+function attempt(find: () => string | undefined): string | undefined {
+  try {
+    return find();
+  } catch (error) {
+    return describeError(error);
+  }
+}

@@ -1,0 +1,122 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import { type Config, ConfigSchema } from './schema.js';
+
+export interface LoadedConfig {
+  readonly config: Config;
+  /** The file it came from; undefined when there is none. */
+  readonly file: string | undefined;
+  /** What relative paths in it are relative to. */
+  readonly folder: string;
+}
+
+export type Path = readonly (string | number)[];
+
+/** Reads a configuration file; without a name, `ecliptic.json` in the working folder if it is there. */
+export function loadConfig(name: string | undefined, cwd: string): LoadedConfig {
+  const file = resolve(cwd, name ?? 'ecliptic.json');
+  if (name === undefined && !existsSync(file)) return { config: {}, file: undefined, folder: cwd };
+  return { config: parseConfig(readText(file), file), file, folder: dirname(file) };
+}
+
+/** Throws `INVALID_CONFIG` with faults of values in a file that was loaded, each with its place. */
+export function refuseValues(file: string, faults: readonly (readonly [path: Path, message: string])[]): never {
+  const text = readText(file);
+  const tree = parseTree(text, [], { allowTrailingComma: true })!;
+  const place = placeIn(text, file);
+  throw invalid(
+    file,
+    faults.map(([path, message]) => `${place(closest(tree, path).offset)}: ${path.join('.')}: ${message}`),
+  );
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').replace(/^\ufeff/, '');
+  } catch (error) {
+    throw new EclipticError(
+      'INVALID_CONFIG',
+      `cannot read ${file}: ${describeError(error)}`,
+      { file, faults: [] },
+      error,
+    );
+  }
+}
+
+/** Checks a configuration text; comments and trailing commas are welcome. Reports every fault with its place. */
+export function parseConfig(text: string, file: string): Config {
+  const errors: ParseError[] = [];
+  const tree = parseTree(text, errors, { allowTrailingComma: true });
+  const place = placeIn(text, file);
+  if (errors.length > 0 || !tree) {
+    const faults = errors.map(({ error, offset }) => `${place(offset)}: ${readable(printParseErrorCode(error))}`);
+    throw invalid(file, faults);
+  }
+  const reserved = reservedKeys(tree).map((node) => `${place(node.offset)}: ${node.value}: is a reserved key`);
+  const parsed = ConfigSchema.safeParse(toValue(tree));
+  if (parsed.success && reserved.length === 0) return parsed.data;
+  const faults = (parsed.error?.issues ?? []).flatMap((issue) => {
+    const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+    if (issue.code === 'unrecognized_keys') {
+      return issue.keys.map((key) => {
+        const at = [...path, key];
+        return `${place(keyOf(closest(tree, at)).offset)}: ${at.join('.')}: is not a key that belongs here`;
+      });
+    }
+    const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+    return [`${place(closest(tree, path).offset)}: ${path.join('.') || 'the file'}: ${message}`];
+  });
+  throw invalid(file, [...reserved, ...faults]);
+}
+
+/** The key that a value stands under. */
+function keyOf(value: Node): Node {
+  return value.parent?.type === 'property' ? value.parent.children![0]! : value;
+}
+
+/** Keys that would poison a prototype instead of being one. */
+function reservedKeys(node: Node): Node[] {
+  const own = node.type === 'property' && node.children?.[0]?.value === '__proto__' ? [node.children[0]] : [];
+  return [...own, ...(node.children ?? []).flatMap(reservedKeys)];
+}
+
+/** The node at a path, or the nearest one above it that exists. */
+function closest(tree: Node, path: Path): Node {
+  for (let length = path.length; length > 0; length--) {
+    const found = findNodeAtLocation(tree, path.slice(0, length));
+    if (found) return found;
+  }
+  return tree;
+}
+
+/** The value of a parsed tree, without the keys that are refused anyway. */
+function toValue(node: Node): unknown {
+  if (node.type === 'array') return (node.children ?? []).map(toValue);
+  if (node.type !== 'object') return node.value;
+  const value: Record<string, unknown> = {};
+  for (const { children } of node.children ?? []) {
+    const [key, member] = children ?? [];
+    if (key && member && key.value !== '__proto__') value[key.value] = toValue(member);
+  }
+  return value;
+}
+
+function placeIn(text: string, file: string): (offset: number) => string {
+  return (offset) => {
+    const before = text.slice(0, offset).split('\n');
+    return `${file}:${before.length}:${before.at(-1)!.length + 1}`;
+  };
+}
+
+function readable(code: string): string {
+  return code.replace(/([a-z])([A-Z])/g, '$1 $2').toLowerCase();
+}
+
+function invalid(file: string, faults: readonly string[]): EclipticError {
+  return new EclipticError('INVALID_CONFIG', `the configuration has faults:\n  ${faults.join('\n  ')}`, {
+    file,
+    faults,
+  });
+}

@@ -1,0 +1,474 @@
+import { z } from 'zod';
+import { QUIET_HOURS } from '../../coding-agents/wake/quiet-hours.js';
+import { NAME_STYLES } from '../../mcp/wire-names.js';
+import { LIMITS } from '../../mesh/limits.js';
+import {
+  AgentCardSchema,
+  AgentTierSchema,
+  CapabilityDescriptorSchema,
+  SandboxRoutingConfigSchema,
+  StateRulesSchema,
+  TierRoutingConfigSchema,
+} from '../../mesh/schemas.js';
+import { AddressSchema } from '../../network/peers/wire.js';
+import { HierarchySchema } from '../../plans/hierarchy.js';
+import { ActionRulesSchema } from '../../system/approvals/action-rules.js';
+import { CredentialRefSchema } from '../../system/secrets/credential-source.js';
+
+/** `ecliptic.json`. The published JSON Schema is made from this. */
+
+const positive = z.int().positive();
+
+const card = AgentCardSchema.shape;
+const capability = CapabilityDescriptorSchema.shape;
+
+const CapabilitySchema = z.union(
+  [
+    capability.id,
+    z.strictObject({
+      id: capability.id,
+      name: capability.name.optional(),
+      description: capability.description.optional(),
+      inputSchema: z.unknown().optional(),
+      outputSchema: z.unknown().optional(),
+    }),
+  ],
+  { error: 'must be a capability id, or an object with an "id" and optionally name, description and schemas' },
+);
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
+const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
+const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRefSchema]);
+
+const ProcessSchema = z.strictObject({
+  command: z.string().min(1).describe(`The program to start. ${variables}`),
+  args: z.array(z.string()).optional(),
+  env: z
+    .record(z.string(), secretSetting)
+    .optional()
+    .describe('What it finds in its environment; little else is there.'),
+  cwd: z.string().min(1).optional(),
+  concurrency: z.int().min(1).max(100).optional().describe('Pieces of work at a time. Default 10.'),
+  healthMs: z.int().min(5_000).optional().describe('Between two checks of its health. Default 30,000.'),
+  limits: z
+    .strictObject({
+      memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
+      startMs: positive.optional().describe('Until it is ready. Default 5,000, for "acp" 60,000.'),
+      executeMs: positive
+        .optional()
+        .describe(
+          'Silence about one piece of work, without waiting for approvals. Default 600,000, for "acp" 1,800,000.',
+        ),
+      heartbeatMs: positive
+        .optional()
+        .describe('Between two questions whether it lives. Default 5,000, for "acp" 15,000.'),
+      silenceMs: positive.optional().describe('An answer to that takes no longer. Default 10,000, for "acp" 60,000.'),
+      cancelMs: positive.optional().describe('Until it has stopped what was cancelled. Default 5,000.'),
+    })
+    .optional()
+    .describe('What it may take.'),
+});
+
+const url = z.url({ protocol: /^https?$/ });
+
+const RemoteAgentSchema = z.union(
+  [
+    url,
+    z.strictObject({
+      url: url.describe('The base URL of a remote agent, or that of its card.'),
+      id: z.string().min(1).max(128).optional().describe('What it is called here. Default: its URL.'),
+      priority: z.number().optional().describe('The smallest is the first choice. Default: its place in the list.'),
+      capabilities: z.array(z.string().min(1)).optional().describe('What it can, besides the skills on its card.'),
+      headers: z.record(z.string(), secretSetting).optional().describe('Sent to it alone, such as Authorization.'),
+    }),
+  ],
+  { error: 'must be the URL of an A2A agent, or an object with a "url"' },
+);
+
+const RemoteAgentsSchema = z.union(
+  [
+    z.array(RemoteAgentSchema).min(1).max(100),
+    z.strictObject({
+      endpoints: z.array(RemoteAgentSchema).max(100).optional(),
+      catalogues: z.array(url).max(10).optional().describe('Lists of agents on the web, whose agents are used too.'),
+      mesh: z
+        .array(z.string().min(1))
+        .optional()
+        .describe('Capabilities: agents of other nodes of the mesh that have all of them are used too.'),
+      timeoutMs: positive
+        .optional()
+        .describe('How long one task may take in all. Default: as long as there is news of it within an hour.'),
+      failover: z.boolean().optional().describe('Go to the next while one is down. Default true.'),
+      concurrency: z.int().min(1).max(100).optional().describe('Tasks at a time. Default 10.'),
+      healthMs: z.int().min(5_000).optional().describe('Between two checks of their health. Default 30,000.'),
+    }),
+  ],
+  { error: 'must be a list of remote agents, or an object with "endpoints", "catalogues" or "mesh"' },
+);
+
+const AgentConfigSchema = z
+  .strictObject({
+    name: card.name.optional().describe('Shown to people. Default: the id in capitals.'),
+    description: card.description.optional(),
+    version: card.version.optional(),
+    tier: AgentTierSchema.optional().describe(
+      '0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.',
+    ),
+    capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
+    sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
+    project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
+    toolPermissions: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('The tools that its A2A card shows, "tool" or "agent.tool". Default: its own.'),
+    persona: z
+      .strictObject({
+        archetype: z.string().optional(),
+        background: z.string().optional(),
+        traits: z.array(z.string()).optional(),
+      })
+      .optional()
+      .describe('What its A2A card tells of it besides its description.'),
+    skillBundles: z
+      .array(z.strictObject({ name: z.string().min(1), tools: z.array(z.string().min(1)) }))
+      .optional()
+      .describe('Tools that its A2A card shows under a common name.'),
+    module: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
+    a2a: RemoteAgentsSchema.optional().describe(
+      'Remote A2A agents that do its work: the first that is there. It is one name for all of them.',
+    ),
+    command: z
+      .union([z.string().min(1), ProcessSchema], { error: 'must be a program, or an object with a "command"' })
+      .optional()
+      .describe('A program that speaks JSON lines (docs/line-protocol.md); it is started in the folder of this file.'),
+    acp: ProcessSchema.extend({
+      cwd: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The folder that it works in and does not leave. Default: its lane’s.'),
+      auth: z.string().min(1).optional().describe('The way to log in, by its id, where it wants that.'),
+      mode: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The mode that its sessions begin in, such as "read-only" for Codex. Default: its own choice.'),
+      fs: z
+        .boolean()
+        .optional()
+        .describe('Does it read and write files through this node? Default true, for Gemini CLI false.'),
+    })
+      .optional()
+      .describe('An agent that speaks the Agent Client Protocol, such as { "command": "gemini", "args": ["--acp"] }.'),
+    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
+  })
+  .refine(({ module, command, acp, a2a }) => {
+    const programs = [command, acp].filter((one) => one !== undefined).length;
+    return programs === 0 || (programs === 1 && module === undefined && a2a === undefined);
+  }, 'a "command" or an "acp" stands alone, without "module", "a2a" or the other');
+
+const RetentionSchema = z.strictObject({
+  maxAgeMs: positive.optional(),
+  maxRows: positive.optional(),
+  maxBytes: positive.optional(),
+});
+
+const LimitsSchema = z.strictObject({
+  mailboxCapacity: positive.optional().describe('Messages that may wait for one agent. Default 10,000.'),
+  concurrency: positive.optional().describe('Handlers of one agent that may run at once. Default 1,000.'),
+  channels: z
+    .strictObject({
+      queueCapacity: positive.optional(),
+      retries: z.int().nonnegative().optional(),
+      retryDelayMs: positive.optional(),
+      acknowledgeMs: positive.optional(),
+      reconnectMs: positive.optional(),
+    })
+    .optional(),
+  events: z.strictObject({ capacity: positive.optional() }).optional(),
+  peers: z
+    .strictObject({
+      suspectMs: positive.optional(),
+      heartbeatMs: positive.optional(),
+      graceMs: positive.optional(),
+      acknowledgeMs: positive.optional(),
+      retries: z.int().nonnegative().optional(),
+      queueItems: positive.optional(),
+      queueChars: positive.optional(),
+    })
+    .optional(),
+  retention: z
+    .strictObject({
+      journal: RetentionSchema.optional().describe('Default: 30 days, 1,000,000 rows, 1 GiB.'),
+      audit: RetentionSchema.optional().describe('Default: a year, 1,000,000 rows, 1 GiB.'),
+      receipts: RetentionSchema.omit({ maxBytes: true })
+        .optional()
+        .describe('Of finished durable messages. Default: 30 days, 1,000,000.'),
+      tasks: RetentionSchema.omit({ maxBytes: true })
+        .optional()
+        .describe('Tasks of A2A clients that have ended. Default: 30 days, 100,000.'),
+    })
+    .optional()
+    .describe('What is kept of the past; the oldest goes first.'),
+  tasks: z
+    .strictObject({
+      idleMs: positive.optional().describe('How long an agent may work without any progress. Default 300,000.'),
+      questionMs: positive.optional().describe('How long a task may wait for its caller. Default 86,400,000.'),
+    })
+    .optional()
+    .describe('Tasks of A2A clients.'),
+  approvalMs: positive.optional().describe('How long the operator has to answer an agent’s question. Default 300,000.'),
+  providers: z
+    .strictObject({
+      health: z
+        .strictObject({ recoveryThreshold: positive.optional() })
+        .optional()
+        .describe('Checks in a row that must pass before a provider is used again. Default 1.'),
+      waiting: z
+        .strictObject({ queueLimit: positive.optional(), queueMs: positive.optional() })
+        .optional()
+        .describe('Work for providers that are all down. Default: 100 pieces for each capability, 300,000 ms.'),
+    })
+    .optional(),
+  threads: z
+    .strictObject({
+      threads: positive.optional(),
+      bytes: positive.optional(),
+      envelopesPerThread: positive.optional(),
+      maxAgeMs: positive.optional(),
+      waiting: positive.optional(),
+      waitMs: positive.optional(),
+    })
+    .optional(),
+});
+
+function hasPort(address: string): boolean {
+  return Number(address.slice(address.lastIndexOf(':') + 1)) <= 65_535;
+}
+
+/** `host:port`, or a port alone. */
+const listenAddress = z
+  .string()
+  .regex(/^([^\s:]+:|\[[0-9a-f:]+\]:)?\d{1,5}$/i, 'must be host:port, or a port')
+  .refine(hasPort, 'has no port from 0 to 65535')
+  .describe('Where to take WebSocket links from other nodes, "host:port" or a port. Default: nowhere.');
+
+const NetworkSchema = z.strictObject({
+  name: card.name.optional().describe('What people call this node. Default: the machine’s name.'),
+  listen: listenAddress.optional(),
+  peers: z.array(AddressSchema).optional().describe('ws:// addresses of nodes to call.'),
+  bootstrap: z
+    .array(
+      z
+        .string()
+        .regex(/^[^\s:]+:\d{1,5}$/, 'must be host:port')
+        .refine(hasPort, 'has no port from 0 to 65535'),
+    )
+    .optional()
+    .describe('Nodes of a private DHT, "host:port". Default: the mesh’s, else the public DHT.'),
+  dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),
+});
+
+const claim = z.string().min(1).max(LIMITS.nameChars).optional();
+
+const JwtSchema = z.strictObject({
+  issuer: z.string().min(1).describe('Who issues the tokens: their "iss" claim.'),
+  audience: z.string().min(1).describe('What this node is called there: one of their "aud" claim.'),
+  jwksUrl: z.url({ protocol: /^https?$/ }).describe('Where the issuer serves its keys; https, or on this machine.'),
+  scopesClaim: claim.describe('The claim with the scopes, "tasks" and "tools". Default "scope".'),
+  nameClaim: claim.describe('The claim that names the caller. Default "sub".'),
+});
+
+const HttpSchema = z.strictObject({
+  port: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .optional()
+    .describe('Where HTTP is served; the next free port if taken. Default 3000.'),
+  host: z.string().min(1).max(LIMITS.nameChars).optional().describe('The address to listen at. Default 127.0.0.1.'),
+  hosts: z.array(z.string().min(1)).optional().describe('Further host names under which clients reach this node.'),
+  open: z.boolean().optional().describe('Let callers on this machine in without a token, as guests. Default false.'),
+  names: z
+    .enum(NAME_STYLES)
+    .optional()
+    .describe('Names of tools on the MCP wire: safe "agent__tool" (default), dotted "agent.tool", bare "tool".'),
+  requestsPerMinute: positive
+    .optional()
+    .describe('How many requests each caller but the owner may make. Default 6,000.'),
+  allowPrivate: z
+    .array(z.string().min(1))
+    .optional()
+    .describe(
+      'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
+    ),
+  grpcPort: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .optional()
+    .describe(
+      'Where A2A is served over gRPC, on loopback; needs @grpc/grpc-js and @grpc/proto-loader. Default: nowhere.',
+    ),
+  a2a: z
+    .strictObject({
+      streaming: z.boolean().optional().describe('Offer streams of events. Default true.'),
+      pushNotifications: z.boolean().optional().describe('Offer webhooks. Default true.'),
+      extensions: z
+        .array(
+          z.strictObject({
+            uri: z.string().min(1).max(2_048),
+            description: z.string().max(LIMITS.textChars).optional(),
+            required: z.boolean().optional().describe('Refuse requests that do not name it.'),
+            params: z.record(z.string(), z.json()).optional(),
+          }),
+        )
+        .max(64)
+        .optional()
+        .describe('Further extensions on the cards.'),
+      inputModes: z
+        .array(z.string().regex(/^[^/\s]+\/[^/\s]+$/, 'must be a media type, such as "text/plain" or "image/*"'))
+        .min(1)
+        .max(64)
+        .optional()
+        .describe('Media types of parts that tasks may have; others are refused. Default: every type.'),
+    })
+    .optional()
+    .describe('What the cards offer to A2A clients, and requests are held to.'),
+  jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider that are taken besides the node’s own.'),
+});
+
+/** A server as MCP clients write it. Keys that only mean something to another client are no matter here. */
+const McpServerSchema = z
+  .looseObject({
+    type: z.enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse']).optional(),
+    command: z.string().min(1).optional().describe(`The program to start. ${variables}`),
+    args: z.array(z.string()).optional(),
+    env: z
+      .record(z.string(), secretSetting)
+      .optional()
+      .describe('What it finds in its environment; little else is there.'),
+    cwd: z.string().min(1).optional().describe('The folder to start it in, relative to this file.'),
+    url: z.string().min(1).optional().describe(`Where it is reached over HTTP. ${variables}`),
+    headers: z.record(z.string(), secretSetting).optional().describe('Sent with every request, such as Authorization.'),
+    oauth: z
+      .looseObject({
+        clientId: z.string().min(1).optional().describe('A client that is registered there already.'),
+        clientSecret: secretSetting.optional().describe(variables),
+        clientMetadataUrl: z
+          .url({ protocol: /^https$/ })
+          .optional()
+          .describe('A public document that describes this client.'),
+        scopes: z
+          .array(z.string().min(1))
+          .optional()
+          .describe('Rights to ask for, besides those that the server wants.'),
+      })
+      .optional()
+      .describe('How to log in to a server over HTTP that wants that. Default: as the server says.'),
+    disabled: z.boolean().optional(),
+    timeout: z
+      .number()
+      .positive()
+      .optional()
+      .describe(
+        'How long a call may take: seconds up to 3,600, milliseconds above, as clients write it. Default 60 s.',
+      ),
+    agent: card.id.optional().describe('The agent that owns its tools. Default: one named after the server.'),
+    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
+    limits: z
+      .strictObject({
+        memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
+        startMs: positive.optional().describe('Until it is ready. Default 30,000.'),
+      })
+      .optional()
+      .describe('What its program may take.'),
+  })
+  .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'needs a "command" or a "url"');
+
+const CredentialsSchema = z.strictObject({
+  keychain: z
+    .boolean()
+    .optional()
+    .describe('Keep the key in the system’s keychain where there is one. Default true; else it is a file.'),
+  graceMs: z
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('How long work under way may use a value after its rotation. Default 30,000.'),
+});
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+
+export const ConfigSchema = z
+  .strictObject({
+    $schema: z.string().optional(),
+    data: z.string().min(1).optional().describe('The data folder, relative to this file.'),
+    log: z.enum(LOG_LEVELS).optional().describe('What goes to the log. Default "info".'),
+    roster: z.boolean().optional().describe('Start the 21 Planetary agents. Default true.'),
+    agents: z
+      .record(card.id, AgentConfigSchema)
+      .optional()
+      .describe('Agents of this node by id; one of a Planetary agent’s id replaces it.'),
+    tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),
+    sandbox: SandboxRoutingConfigSchema.optional(),
+    state: StateRulesSchema.optional().describe(
+      'Which tiers may read and write which shared documents, by name. Default: all. The same on every node.',
+    ),
+    network: NetworkSchema.optional().describe('How this node meets others, once it has invited one or joined.'),
+    http: HttpSchema.optional().describe('The HTTP edge: the MCP endpoint, and tasks for A2A clients.'),
+    mcpServers: z
+      .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
+      .optional()
+      .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
+    credentials: CredentialsSchema.optional().describe('How secrets of providers are kept.'),
+    policy: ActionRulesSchema.optional(),
+    onramp: z
+      .strictObject({
+        hops: positive.optional().describe('Answers to answers in a row, before a chain is stopped. Default: 8.'),
+        perPair: positive.optional().describe('Messages of one agent to another in ten minutes. Default: 200.'),
+        wake: z
+          .strictObject({
+            perHour: positive
+              .optional()
+              .describe('Times in an hour that one agent is pointed at its mail. Default: 30.'),
+            readWithinS: positive.optional().describe('Seconds after which a pointer has failed. Default: 300.'),
+            testWithinS: positive.optional().describe('Seconds that a self-test takes at most. Default: 60.'),
+            quietHours: z
+              .string()
+              .regex(QUIET_HOURS, 'as in 22:00-07:00')
+              .optional()
+              .describe('When no idle agent is woken, on this machine’s clock, as "22:00-07:00". Default: never.'),
+            selfTest: z
+              .boolean()
+              .optional()
+              .describe('Test each way to wake an agent when it is found, with a short turn. Default: false.'),
+          })
+          .optional()
+          .describe('Waking idle agents for mail that needs something of them.'),
+      })
+      .optional()
+      .describe('Coding agents that come in with "ecliptic mcp".'),
+    hierarchy: HierarchySchema.optional(),
+    limits: LimitsSchema.optional(),
+  })
+  .describe('Configuration of an Ecliptic node');
+
+export { HttpSchema, NetworkSchema };
+export type HttpConfig = z.input<typeof HttpSchema>;
+export type NetworkConfig = z.input<typeof NetworkSchema>;
+export type Config = z.input<typeof ConfigSchema>;
+export type AgentConfig = z.input<typeof AgentConfigSchema>;
+export type McpServerConfig = z.input<typeof McpServerSchema>;
+export type RemoteAgentsConfig = z.input<typeof RemoteAgentsSchema>;
+export type ProcessAgentConfig = z.input<typeof ProcessSchema>;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The JSON Schema that editors use. */
+export function configJsonSchema(): object {
+  return z.toJSONSchema(ConfigSchema, { io: 'input' });
+}

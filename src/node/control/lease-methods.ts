@@ -1,0 +1,37 @@
+import { askGuard } from '../../coding-agents/leases/guard-question.js';
+import type { LeaseView } from '../../coding-agents/leases/leases.js';
+import type { Onramp } from '../../coding-agents/onramp.js';
+import { Params } from './params.js';
+import type { ControlMethod } from './server.js';
+
+/** A row of the leases' table. */
+export interface LeaseLine extends LeaseView {
+  /** What the holder is called here. */
+  readonly name: string;
+  readonly repositoryName: string;
+}
+
+/** What guards and the owner's commands about leases ask of the node. */
+export function leaseMethods(onramp: () => Onramp): Readonly<Record<string, ControlMethod>> {
+  const line = (lease: LeaseView): LeaseLine => {
+    const { leases, names } = onramp();
+    return { ...lease, name: names.display(lease.holder), repositoryName: leases.nameOf(lease.repository) };
+  };
+  return {
+    async leases() {
+      return (await onramp().leases.list()).map(line);
+    },
+    async 'leases.release'(params) {
+      return line(await onramp().leases.revoke(new Params(params).string('id')));
+    },
+    async 'guard.ask'(params) {
+      const read = new Params(params);
+      const { proves = false } = read.optional({ proves: 'boolean' });
+      const paths = read.listOf('paths', (value) => typeof value === 'string', 'a list of paths') ?? [];
+      const ancestors = read.listOf('ancestors', (value) => typeof value === 'number', 'a list of processes') ?? [];
+      const about = { client: read.string('client'), folder: read.string('folder') };
+      const denials = await askGuard(onramp().leases, { ...about, paths, ancestors, proves });
+      return denials.map((denial) => ({ ...denial, holder: onramp().names.display(denial.holder) }));
+    },
+  };
+}

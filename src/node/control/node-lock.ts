@@ -1,0 +1,119 @@
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { unusable } from './data-folder.js';
+
+interface Holder {
+  readonly pid: number;
+  /** When that process started, where the system tells: a later process with the same number is another. */
+  readonly started: string | undefined;
+  /** Unlike any other holder's. */
+  readonly token: string;
+}
+
+/**
+ * One process per data folder. The lock file names its holder; a holder that is gone, even by `kill -9` or a power
+ * cut, does not stand in the way.
+ */
+export class NodeLock {
+  readonly #path: string;
+
+  private constructor(path: string) {
+    this.#path = path;
+  }
+
+  static acquire(folder: string, runtime: Runtime): NodeLock {
+    const path = join(folder, 'node.lock');
+    const holder: Holder = { pid: process.pid, started: processStart(process.pid), token: runtime.id() };
+    const own = `${path}.${holder.token}`;
+    try {
+      writeFileSync(own, JSON.stringify(holder), { mode: 0o600 });
+      for (;;) {
+        if (tryLink(own, path)) return new NodeLock(path);
+        const other = readHolder(path);
+        if (other && isAlive(other)) throw held(other, folder);
+        if (takeOver(own, path, other, folder)) return new NodeLock(path);
+      }
+    } catch (error) {
+      throw error instanceof EclipticError ? error : unusable(path, error);
+    } finally {
+      rmSync(own, { force: true });
+    }
+  }
+
+  release(): void {
+    rmSync(this.#path, { force: true });
+  }
+}
+
+/**
+ * Replaces a dead holder's lock. Whoever does must first hold a claim on exactly that holder, which only one can, and
+ * must then still see that holder: so nobody ever replaces a lock that another has just taken.
+ */
+function takeOver(own: string, path: string, dead: Holder | undefined, folder: string): boolean {
+  const claim = `${path}.after-${dead?.token ?? 'damage'}`;
+  if (!tryLink(own, claim)) {
+    const claimant = readHolder(claim);
+    if (claimant && isAlive(claimant)) throw held(claimant, folder);
+    rmSync(claim, { force: true });
+    return false;
+  }
+  try {
+    if (readHolder(path)?.token !== dead?.token) return false;
+    renameSync(own, path);
+    return true;
+  } finally {
+    rmSync(claim, { force: true });
+  }
+}
+
+function tryLink(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+function readHolder(path: string): Holder | undefined {
+  try {
+    const { pid, started, token } = JSON.parse(readFileSync(path, 'utf8'));
+    return Number.isInteger(pid) && pid > 0 ? { pid, started, token: String(token ?? '') } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isAlive(holder: Holder): boolean {
+  try {
+    process.kill(holder.pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+  const started = processStart(holder.pid);
+  if (started === DEAD) return false;
+  return started === undefined || holder.started === undefined || started === holder.started;
+}
+
+/** A process that has ended and waits to be noticed by its parent. */
+const DEAD = 'dead';
+
+/** The kernel's start time of a process, on systems with /proc. */
+function processStart(pid: number): string | undefined {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
+    return fields[0] === 'Z' || fields[0] === 'X' ? DEAD : fields[19];
+  } catch {
+    return undefined;
+  }
+}
+
+function held(holder: Holder, folder: string): EclipticError {
+  return new EclipticError('NODE_EXISTS', `process ${holder.pid} already runs the node of ${folder}`, {
+    pid: holder.pid,
+    folder,
+  });
+}

@@ -1,0 +1,181 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { weighJson } from '../../mesh/json-value.js';
+import { EclipticError, toEclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { RefusedConnections } from '../../system/process/refused-connections.js';
+import { readFrames, writeFrame } from './frames.js';
+import { checkRequest, negotiate, PROTOCOL, type RequestFrame, type ServerHello } from './protocol.js';
+
+/** What a method may use besides its parameters. */
+export interface CallContext {
+  /** Sends an event to the caller; a method that does is a subscription, and ends when `signal` aborts. */
+  readonly emit: (event: unknown) => void;
+  /** Resolves when the caller has read most of what was sent, or is gone. */
+  readonly drained: () => Promise<void>;
+  /** Aborts when the caller goes away. */
+  readonly signal: AbortSignal;
+}
+
+export type ControlMethod = (params: RequestFrame['params'], context: CallContext) => unknown;
+
+export interface ControlServerComponents {
+  runtime: Runtime;
+  methods: Readonly<Record<string, ControlMethod>>;
+  /** What callers are told of this node. */
+  identity: Omit<ServerHello, 'hello'>;
+}
+
+export interface ControlServerInit {
+  /** Connections at once. Default 64. */
+  connections?: number;
+  /** Calls of one connection at once. Default 256. */
+  callsPerConnection?: number;
+  /** How long a connection may take to say hello. Default 5 s. */
+  helloMs?: number;
+  /** Unread output after which a caller is dropped. Default 16 MiB. */
+  backlogBytes?: number;
+}
+
+/** How long the other side may take to close its end. */
+const CLOSE_MS = 500;
+
+/** Serves the owner's socket. A caller's fault ends in a typed error or that caller's disconnection, nothing more. */
+export class ControlServer {
+  readonly #components: ControlServerComponents;
+  readonly #init: Required<ControlServerInit>;
+  readonly #server: Server;
+  readonly #connections = new Set<Socket>();
+  #refusing = false;
+
+  constructor(components: ControlServerComponents, init: ControlServerInit = {}) {
+    this.#components = components;
+    this.#init = {
+      connections: init.connections ?? 64,
+      callsPerConnection: init.callsPerConnection ?? 256,
+      helloMs: init.helloMs ?? 5_000,
+      backlogBytes: init.backlogBytes ?? 16 * 1_048_576,
+    };
+    this.#server = createServer((socket) => this.#accept(socket));
+    this.#server.maxConnections = this.#init.connections;
+  }
+
+  /** Listens; only this process's user can connect from the first moment. */
+  listen(path: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error) => {
+        reject(new EclipticError('DATA_FOLDER', `cannot listen on ${path}: ${error.message}`, { path }, error));
+      };
+      this.#server.once('error', fail);
+      const umask = process.umask(0o177);
+      this.#server.listen(path, () => {
+        this.#server.off('error', fail);
+        const refused = new RefusedConnections(this.#components.runtime, 'control socket');
+        this.#server.on('error', (error) => refused.note(error));
+        this.#server.on('drop', () => refused.note(`${this.#init.connections} connections are open`));
+        resolve();
+      });
+      process.umask(umask);
+    });
+  }
+
+  /** Takes no more connections or calls; those under way may still finish. The socket file goes now. */
+  refuse(): void {
+    this.#refusing = true;
+    if (this.#server.listening) this.#server.close();
+  }
+
+  /** Ends every connection. */
+  async close(): Promise<void> {
+    this.refuse();
+    const closed = [...this.#connections].map((socket) => new Promise((resolve) => socket.once('close', resolve)));
+    for (const socket of this.#connections) socket.end();
+    const timer = this.#components.runtime.setTimer(() => {
+      for (const socket of this.#connections) socket.destroy();
+    }, CLOSE_MS);
+    await Promise.all(closed);
+    timer.cancel();
+  }
+
+  #accept(socket: Socket): void {
+    const gone = new AbortController();
+    const { runtime, identity } = this.#components;
+    this.#connections.add(socket);
+    let greeted = false;
+    let ended = false;
+    let calls = 0;
+    const disconnect = (error: EclipticError) => {
+      ended = true;
+      writeFrame(socket, { id: -1, error });
+      socket.end();
+      runtime.setTimer(() => socket.destroy(), CLOSE_MS);
+    };
+    const late = runtime.setTimer(() => {
+      disconnect(new EclipticError('INVALID_FRAME', 'no hello came in time'));
+    }, this.#init.helloMs);
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => {
+      late.cancel();
+      gone.abort();
+      this.#connections.delete(socket);
+    });
+    readFrames(socket, {
+      onFault: disconnect,
+      onFrame: (frame) => {
+        if (ended) return;
+        try {
+          if (greeted) {
+            const request = checkRequest(frame);
+            if (calls >= this.#init.callsPerConnection) throw tooManyCalls();
+            calls++;
+            void this.#call(socket, request, gone.signal).finally(() => calls--);
+          } else {
+            negotiate(frame);
+            greeted = true;
+            late.cancel();
+          }
+        } catch (error) {
+          disconnect(error as EclipticError);
+        }
+      },
+    });
+    writeFrame(socket, { hello: PROTOCOL, ...identity });
+  }
+
+  async #call(socket: Socket, request: RequestFrame, signal: AbortSignal): Promise<void> {
+    const { id, method, params } = request;
+    const write = (frame: object) => {
+      writeFrame(socket, frame);
+      if (socket.writableLength > this.#init.backlogBytes) socket.destroy();
+    };
+    const emit = (event: unknown) => write({ id, event });
+    const drained = () => drain(socket, signal);
+    try {
+      const { methods } = this.#components;
+      if (this.#refusing) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
+      if (!Object.hasOwn(methods, method))
+        throw new EclipticError('METHOD_NOT_FOUND', `there is no method "${method}"`);
+      const result = await methods[method]!(params, { emit, drained, signal });
+      write({ id, result: result ?? null });
+    } catch (error) {
+      const { code, message, details } = toEclipticError(error, 'HANDLER_FAILED');
+      write({ id, error: { code, message, details: typeof weighJson(details) === 'number' ? details : {} } });
+    }
+  }
+}
+
+function drain(socket: Socket, signal: AbortSignal): Promise<void> {
+  if (!socket.writableNeedDrain || signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = () => {
+      socket.off('drain', end);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    socket.on('drain', end);
+    signal.addEventListener('abort', end);
+  });
+}
+
+function tooManyCalls(): EclipticError {
+  return new EclipticError('QUEUE_FULL', 'too many calls at once on this connection');
+}

@@ -1,0 +1,205 @@
+import { weighJson } from '../mesh/json-value.js';
+import { EclipticError } from '../runtime/errors.js';
+import { type Plan, PlanSchema, WORKERS } from './plan-schema.js';
+import { type Fault, type Path, PlanText } from './plan-text.js';
+
+/** What a plan may count on. Each answers with what is wrong, or with nothing. */
+export interface PlanWorld {
+  /** May that agent be given a task by the one that hands them out? */
+  worker(agent: string, as: string | undefined): string | undefined;
+  /** May that agent be asked something by it? */
+  adviser(agent: string, as: string | undefined): string | undefined;
+  /** Is there an agent that has all of these? */
+  capable(capabilities: readonly string[], as: string | undefined): string | undefined;
+  /** May tasks be handed out under that name? */
+  dispatcher(agent: string): string | undefined;
+  /** Can a result be checked with that JSON Schema? */
+  schema(schema: object): Promise<string | undefined>;
+}
+
+/** Characters of a plan's text. */
+const MAX_CHARS = 1_048_576;
+
+/**
+ * Reads a plan, and refuses it with everything that is wrong with it, each with its line: nothing of it runs before.
+ */
+export async function readPlan(text: string, file: string, world: PlanWorld, as?: string): Promise<Plan> {
+  if (text.length > MAX_CHARS) {
+    throw new EclipticError('PAYLOAD_TOO_LARGE', `${file} has more than ${MAX_CHARS} characters`, { file });
+  }
+  const placed = new PlanText(text.replace(/^\ufeff/, ''));
+  if (placed.syntaxFaults.length > 0) throw invalid(file, placed.syntaxFaults);
+  const parsed = PlanSchema.safeParse(placed.value);
+  const check = new PlanCheck(placed, world, as);
+  await check.run();
+  const faults = [...placed.schemaFaults(parsed.error?.issues ?? []), ...check.faults];
+  if (parsed.success && faults.length === 0) return parsed.data;
+  throw invalid(file, faults);
+}
+
+function invalid(file: string, faults: readonly Fault[]): EclipticError {
+  const sorted = faults.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const lines = sorted.map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`);
+  return new EclipticError('INVALID_PLAN', `the plan has faults:\n  ${lines.join('\n  ')}`, { file, faults: lines });
+}
+
+/** A task or a sub-task, as far as it is one. */
+interface Step {
+  readonly at: Path;
+  readonly id: string | undefined;
+  readonly dependsOn: readonly unknown[];
+}
+
+/** What a schema cannot tell. It looks at whatever is there, so that one fault does not hide another. */
+class PlanCheck {
+  readonly faults: Fault[] = [];
+  readonly #text: PlanText;
+  readonly #world: PlanWorld;
+  readonly #as: string | undefined;
+
+  constructor(text: PlanText, world: PlanWorld, as: string | undefined) {
+    this.#text = text;
+    this.#world = world;
+    this.#as = as ?? textOf(record(text.value).as);
+    if (as === undefined && this.#as !== undefined) this.#note(['as'], world.dispatcher(this.#as));
+  }
+
+  async run(): Promise<void> {
+    const tasks = list(record(this.#text.value).tasks);
+    this.#graph(tasks, ['tasks'], 'task');
+    for (const [index, task] of tasks.entries()) {
+      if (isRecord(task)) await this.#task(task, ['tasks', index]);
+    }
+  }
+
+  async #task(task: Readonly<Record<string, unknown>>, at: Path): Promise<void> {
+    if (WORKERS.filter((key) => task[key] !== undefined).length !== 1) {
+      this.#note(at, 'needs one of "agent", "capabilities" and "swarm"');
+    }
+    this.#worker(task.agent, [...at, 'agent']);
+    this.#ableTogether(task.capabilities, [...at, 'capabilities']);
+    this.#swarm(task.swarm, [...at, 'swarm']);
+    await this.#validator(task.validate, [...at, 'validate']);
+    this.#json(task.input, [...at, 'input']);
+  }
+
+  #swarm(swarm: unknown, at: Path): void {
+    if (!isRecord(swarm)) return;
+    for (const [index, capability] of list(swarm.capabilities).entries()) {
+      this.#capable([capability], [...at, 'capabilities', index]);
+    }
+    this.#adviser(swarm.planner, [...at, 'planner']);
+    this.#worker(swarm.aggregator, [...at, 'aggregator']);
+    const subTasks = list(swarm.subTasks);
+    this.#graph(subTasks, [...at, 'subTasks'], 'sub-task');
+    for (const [index, subTask] of subTasks.entries()) {
+      const { requiredCapabilities, input } = record(subTask);
+      this.#capable(requiredCapabilities, [...at, 'subTasks', index, 'requiredCapabilities']);
+      this.#json(input, [...at, 'subTasks', index, 'input']);
+    }
+  }
+
+  async #validator(validator: unknown, at: Path): Promise<void> {
+    if (!isRecord(validator)) return;
+    if (Object.keys(validator).length === 0) this.#note(at, 'needs a "schema", a "command" or an "agent"');
+    this.#adviser(validator.agent, [...at, 'agent']);
+    if (isRecord(validator.schema)) this.#note([...at, 'schema'], await this.#world.schema(validator.schema));
+  }
+
+  #worker(agent: unknown, at: Path): void {
+    if (typeof agent === 'string' && agent !== '') this.#note(at, this.#world.worker(agent, this.#as));
+  }
+
+  #adviser(agent: unknown, at: Path): void {
+    if (typeof agent === 'string' && agent !== '') this.#note(at, this.#world.adviser(agent, this.#as));
+  }
+
+  #capable(capabilities: unknown, at: Path): void {
+    const wanted = list(capabilities).filter((one) => typeof one === 'string');
+    if (wanted.length > 0) this.#note(at, this.#world.capable(wanted, this.#as));
+  }
+
+  /** One agent that has all of them will do, and else several that have them between them: they form a swarm. */
+  #ableTogether(capabilities: unknown, at: Path): void {
+    const wanted = list(capabilities);
+    const all = wanted.filter((one) => typeof one === 'string');
+    if (all.length < 2) this.#capable(capabilities, at);
+    else if (this.#world.capable(all, this.#as) !== undefined) {
+      for (const [index, one] of wanted.entries()) this.#capable([one], [...at, index]);
+    }
+  }
+
+  #json(value: unknown, at: Path): void {
+    const weight = value === undefined ? 0 : weighJson(value);
+    if (typeof weight !== 'number') this.#note(at, `${weight.path ? `${weight.path} ` : ''}${weight.problem}`);
+  }
+
+  /** Ids that are taken, tasks that are not there, and circles. */
+  #graph(items: readonly unknown[], at: Path, kind: string): void {
+    const steps = items.map((item, index): Step => {
+      const { id, dependsOn } = record(item);
+      return { at: [...at, index], id: textOf(id), dependsOn: list(dependsOn) };
+    });
+    const known = new Map<string, Step>();
+    for (const step of steps) {
+      if (step.id === undefined) continue;
+      if (known.has(step.id)) this.#note([...step.at, 'id'], `there is another ${kind} "${step.id}"`);
+      else known.set(step.id, step);
+    }
+    for (const step of steps) {
+      for (const [index, id] of step.dependsOn.entries()) {
+        if (typeof id === 'string' && !known.has(id)) {
+          this.#note([...step.at, 'dependsOn', index], `there is no ${kind} "${id}"`);
+        }
+      }
+    }
+    for (const circle of findCircles(known)) {
+      const path = [...circle, circle[0]!].join(' → ');
+      this.#note([...known.get(circle[0]!)!.at, 'dependsOn'], `goes in a circle: ${path}`);
+    }
+  }
+
+  #note(path: Path, message: string | undefined): void {
+    if (message !== undefined) this.faults.push(this.#text.fault(path, message));
+  }
+}
+
+/** Circles of dependencies: each that is met on a walk through all of them, once. Each task names what it waits for. */
+function findCircles(steps: ReadonlyMap<string, Step>): string[][] {
+  const circles: string[][] = [];
+  const done = new Set<string>();
+  for (const start of steps.keys()) {
+    const trail: { id: string; rest: Iterator<unknown> }[] = [];
+    const enter = (id: string) => trail.push({ id, rest: steps.get(id)!.dependsOn[Symbol.iterator]() });
+    if (!done.has(start)) enter(start);
+    while (trail.length > 0) {
+      const { id, rest } = trail.at(-1)!;
+      const { value: next, done: over } = rest.next();
+      if (over) {
+        done.add(id);
+        trail.pop();
+      } else if (typeof next === 'string' && steps.has(next) && !done.has(next)) {
+        const from = trail.findIndex((step) => step.id === next);
+        if (from < 0) enter(next);
+        else circles.push(trail.slice(from).map((step) => step.id));
+      }
+    }
+  }
+  return circles;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function record(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {};
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import { LIMITS } from '../mesh/limits.js';
+
+/**
+ * A plan as it is written, in YAML or JSON. The published JSON Schema is made from this. What it cannot tell, such as
+ * whether a task is there that another depends on, `plan-check` does.
+ */
+
+/** Tasks of one plan. */
+const MAX_TASKS = 1_000;
+
+/** Who does a task: one of these is said. */
+export const WORKERS = ['agent', 'capabilities', 'swarm'] as const;
+
+const positive = z.int().positive();
+const taskId = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'must be up to 64 letters, digits, "_", "-" and "."')
+  .describe('Names the task within its plan.');
+const agent = z.string().min(1).max(LIMITS.nameChars);
+const capabilities = z.array(z.string().min(1).max(LIMITS.idChars)).min(1).max(LIMITS.cardListEntries);
+const description = z.string().min(1).max(LIMITS.textChars);
+
+const ValidatorSchema = z
+  .strictObject({
+    schema: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema that the result must fit.'),
+    command: z
+      .array(z.string())
+      .min(1)
+      .optional()
+      .describe(
+        'A program and its arguments, started in the plan’s folder. It reads the result as JSON; with exit code 0 it approves, otherwise what it prints is the feedback.',
+      ),
+    agent: agent
+      .optional()
+      .describe(
+        'An agent that is asked. It answers { verdict: "approved" | "needs-revision" | "rejected", feedback }.',
+      ),
+  })
+  .meta({ minProperties: 1 })
+  .describe('What must approve the result: each that is given, in this order.');
+
+const SwarmSchema = z
+  .strictObject({
+    capabilities: capabilities.describe('What its members can do: each must have one of these.'),
+    subTasks: z
+      .array(
+        z.strictObject({
+          id: taskId,
+          description: description.optional().describe('Default: that of the task.'),
+          requiredCapabilities: capabilities.optional().describe('Whoever works on it has all of these.'),
+          dependsOn: z.array(taskId).max(MAX_TASKS).optional(),
+          input: z.unknown().optional(),
+        }),
+      )
+      .min(1)
+      .max(MAX_TASKS)
+      .optional()
+      .describe('How the work is split. Default: as the planner says, else one for each capability.'),
+    planner: agent.optional().describe('An agent that splits the task.'),
+    aggregator: agent.optional().describe('An agent that makes one of all results.'),
+  })
+  .describe('Several agents work on it together.');
+
+const TaskSchema = z
+  .strictObject({
+    id: taskId,
+    description: description.describe('What is to be done, for the agent that does it.'),
+    agent: agent.optional().describe('The agent to do it: an id, or id@node.'),
+    capabilities: capabilities
+      .optional()
+      .describe('What the agent that does it must have; where no agent has all, a swarm of several does it.'),
+    swarm: SwarmSchema.optional(),
+    dependsOn: z
+      .array(taskId)
+      .max(MAX_TASKS)
+      .optional()
+      .describe('Tasks that must be done first; it gets their results.'),
+    input: z.unknown().optional().describe('Any JSON, for the agent that does it.'),
+    validate: ValidatorSchema.optional(),
+    retries: z.int().min(0).max(100).optional().describe('Default: what the hierarchy says for the agent’s tier.'),
+    timeoutMs: positive.optional().describe('For one attempt. Default: what the hierarchy says for the agent’s tier.'),
+    complexity: z.enum(['simple', 'medium', 'complex']).optional().describe('Default: medium.'),
+  })
+  .meta({ oneOf: WORKERS.map((key) => ({ required: [key] })) });
+
+export const PlanSchema = z
+  .strictObject({
+    $schema: z.string().optional(),
+    name: z
+      .string()
+      .min(1)
+      .max(LIMITS.idChars)
+      .optional()
+      .describe('By which it is known when it is run again. Default: the file’s path.'),
+    description: description.optional(),
+    as: agent
+      .optional()
+      .describe('The agent of this node that hands out the tasks. Default: sun, or another L0 agent.'),
+    concurrency: positive.optional().describe('Tasks under way at once. Default: what the hierarchy says.'),
+    tasks: z.array(TaskSchema).min(1).max(MAX_TASKS),
+  })
+  .describe('A plan for the Ralph loop of an Ecliptic node');
+
+export type Plan = z.output<typeof PlanSchema>;
+export type PlanTask = z.output<typeof TaskSchema>;
+export type Validator = z.output<typeof ValidatorSchema>;
+
+/** The JSON Schema that editors use. */
+export function planJsonSchema(): object {
+  return z.toJSONSchema(PlanSchema, { io: 'input' });
+}

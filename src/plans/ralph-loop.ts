@@ -1,0 +1,274 @@
+import { basename, dirname, extname } from 'node:path';
+import type { AgentRegistry } from '../mesh/registry.js';
+import type { A2ARouter } from '../mesh/router.js';
+import { vacancyFor } from '../mesh/staffing.js';
+import { guarded, logCallback } from '../runtime/callbacks.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Store } from '../store/store.js';
+import type { Children } from '../system/process/children.js';
+import { AgentDispatcher } from './agent-dispatcher.js';
+import { untilSomebodyCan } from './arrival.js';
+import type { Dispatcher } from './dispatcher.js';
+import { fingerprintsOf } from './fingerprint.js';
+import { completeHierarchy, type Hierarchy, type HierarchyConfig } from './hierarchy.js';
+import { Judge } from './judge.js';
+import type { AgentById } from './loop-agent.js';
+import { replay, step } from './loop-machine.js';
+import type { Carried, LoopEvent, LoopSettings } from './loop-state.js';
+import { readPlan } from './plan-check.js';
+import type { Plan } from './plan-schema.js';
+import { forSwarm, MeshWorld } from './plan-world.js';
+import { RalphRun } from './ralph-run.js';
+import { countsOf, type RunNews, type RunView, viewOf } from './run-news.js';
+import { type RunRecord, RunRecords, type RunSummary } from './run-records.js';
+import { SwarmDispatcher } from './swarm-dispatcher.js';
+
+export interface RalphLoopComponents {
+  readonly runtime: Runtime;
+  readonly store: Store;
+  readonly registry: AgentRegistry;
+  readonly router: A2ARouter;
+  /** An agent of this node. */
+  readonly agent: AgentById;
+  /** For plans whose results are checked by commands. */
+  readonly children?: Children | undefined;
+}
+
+export interface RunInit {
+  /** The plan, as YAML or JSON. */
+  readonly text: string;
+  /** Where it came from: what faults are reported with, and what commands are started beside. */
+  readonly file: string;
+  /** Begin anew, whatever of it is done. */
+  readonly fresh?: boolean | undefined;
+  /** The agent of this node that hands out the tasks. Default: whom the plan names, else sun, else an L0 agent. */
+  readonly as?: string | undefined;
+}
+
+/** Runs of one node that may be under way at once. */
+const MAX_ACTIVE = 32;
+
+/**
+ * The Ralph loop of one node: it works through plans. Ready tasks are handed out, results judged, what fails tried
+ * again with feedback, and what nobody manages escalated. A run outlives its node: what is done stays done.
+ */
+export class RalphLoop {
+  readonly #components: RalphLoopComponents;
+  readonly #hierarchy: Hierarchy;
+  readonly #records: RunRecords;
+  readonly #world: MeshWorld;
+  readonly #dispatcher: Dispatcher;
+  readonly #runs = new Map<string, RalphRun>();
+  /** One plan begins at a time, or two would be one run. */
+  #starting: Promise<unknown> = Promise.resolve();
+  #closed = false;
+
+  constructor(components: RalphLoopComponents, hierarchy: HierarchyConfig = {}) {
+    this.#components = components;
+    this.#hierarchy = completeHierarchy(hierarchy);
+    this.#records = new RunRecords(components.store);
+    this.#world = new MeshWorld(components);
+    const toOne = new AgentDispatcher(components);
+    const toSwarm = new SwarmDispatcher(components.agent);
+    const { runtime, registry } = components;
+    this.#dispatcher = {
+      dispatch: async (work) => {
+        await untilSomebodyCan({ runtime, registry, world: this.#world }, work);
+        const task = toSwarm.isUnderWay(work) ? forSwarm(work.task) : this.#world.handedOut(work.task, work.run.agent);
+        return (task.swarm ? toSwarm : toOne).dispatch({ ...work, task });
+      },
+    };
+  }
+
+  /** Goes on with what was under way when the node stopped. Comes after the agents. */
+  async resume(): Promise<void> {
+    await this.#records.prune();
+    for (const record of await this.#records.active()) {
+      await this.#resume(record).catch((error: unknown) => {
+        this.#components.runtime.logger.error({ run: record.id, err: error }, 'a run cannot go on');
+      });
+    }
+  }
+
+  /**
+   * Runs a plan, or goes on with it: what is done already, and has not been changed since, is not done again. Rejects
+   * with `INVALID_PLAN` and every fault before anything of it begins.
+   */
+  start(init: RunInit): Promise<RunView> {
+    const started = this.#starting.then(() => this.#start(init));
+    this.#starting = started.catch(() => {});
+    return started;
+  }
+
+  /** The latest runs, the latest first. */
+  list(limit: number): Promise<RunSummary[]> {
+    return this.#records.list(limit);
+  }
+
+  /** Ids of runs that begin with this, and are longer. */
+  idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    return this.#records.idsBeginning(prefix, limit);
+  }
+
+  async view(id: string): Promise<RunView> {
+    const live = this.#runs.get(id);
+    if (live) return live.view;
+    const record = await this.#records.find(id);
+    if (!record) throw new EclipticError('RUN_NOT_FOUND', `there is no run "${id}"`, { run: id });
+    const { status: _, updatedAt, ...rest } = record;
+    return viewOf(rest, replay(await this.#records.events(id)), updatedAt);
+  }
+
+  /** Tells of the run as it is, and then of what happens to it; resolves when it has ended, or the signal aborts. */
+  async follow(id: string, follower: (news: RunNews) => void, signal: AbortSignal): Promise<void> {
+    const tell = guarded(follower, `follow of run ${id}`, logCallback(this.#components.runtime.logger));
+    const live = this.#runs.get(id);
+    if (!live) {
+      const view = await this.view(id);
+      tell({ event: 'run', ...view });
+      tell({ event: 'ended', run: id, status: view.status, counts: countsOf(view.tasks) });
+      return;
+    }
+    await new Promise<void>((resolve) => {
+      const end = () => {
+        stop();
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      const stop = live.follow((news) => {
+        tell(news);
+        if (news.event === 'ended') end();
+      });
+      signal.addEventListener('abort', end, { once: true });
+      tell({ event: 'run', ...live.view });
+      if (signal.aborted) end();
+    });
+  }
+
+  /** Stops a run: what is under way is taken back. Running its plan again goes on with it. */
+  async stop(id: string): Promise<RunView> {
+    const live = this.#runs.get(id);
+    await live?.take({ type: 'stopped', at: this.#components.runtime.now() });
+    return live?.view ?? this.view(id);
+  }
+
+  /** Lets go of all runs, as a node does that stops. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#starting;
+    await Promise.all([...this.#runs.values()].map((run) => run.close()));
+    this.#runs.clear();
+  }
+
+  async #resume(record: RunRecord): Promise<void> {
+    const events = await this.#records.events(record.id);
+    const event: LoopEvent = { type: 'resumed', at: this.#components.runtime.now() };
+    const taken = step(replay(events), event);
+    await this.#records.append(record.id, events.length, [event], taken.state.status);
+    const at = { state: taken.state, sequence: events.length + 1, updatedAt: event.at };
+    this.#own(new RalphRun(this.#parts(), record, at)).begin(taken);
+  }
+
+  async #start({ text, file, fresh = false, as }: RunInit): Promise<RunView> {
+    if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
+    if (as !== undefined) this.#components.agent(as);
+    const plan = await readPlan(text, file, this.#world, as);
+    const agent = as ?? plan.as ?? this.#world.usualDispatcher;
+    if (agent === undefined) throw new EclipticError('USAGE', 'say which agent hands out the tasks: --as AGENT');
+    const key = plan.name === undefined ? `file:${file}` : `name:${plan.name}`;
+    const settings = this.#settings(plan, agent);
+    const before = await this.#records.latestOf(key);
+    const same = before !== undefined && JSON.stringify(before.plan) === JSON.stringify(plan);
+    const live = before && this.#runs.get(before.id);
+    if (live) {
+      if (same && !fresh) return live.view;
+      const why = fresh ? 'it cannot begin anew' : 'it cannot be changed';
+      throw new EclipticError('RUN_ACTIVE', `"${before.name}" is being run (${before.id}): ${why} meanwhile`, {
+        run: before.id,
+      });
+    }
+    if (before?.status === 'done' && same && !fresh) return this.view(before.id);
+    if (this.#runs.size >= MAX_ACTIVE) {
+      throw new EclipticError('QUEUE_FULL', `${MAX_ACTIVE} plans are being run already`);
+    }
+    if (before && same && !fresh) return this.#reopen({ ...before, agent }, settings);
+    const carried = before && !fresh ? await this.#carried(before, plan) : [];
+    const { runtime } = this.#components;
+    const at = runtime.now();
+    const name = plan.name ?? basename(file, extname(file));
+    const record: RunRecord = { id: runtime.id(), key, name, agent, createdAt: at, plan, folder: dirname(file) };
+    return this.#begin(record, [], { type: 'opened', at, settings, carried });
+  }
+
+  async #reopen({ status: _, updatedAt: __, ...record }: RunRecord & RunSummary, settings: LoopSettings) {
+    const events = await this.#records.events(record.id);
+    return this.#begin(record, events, { type: 'reopened', at: this.#components.runtime.now(), settings });
+  }
+
+  /** On disk first, then anything else. */
+  async #begin(record: RunRecord, events: readonly LoopEvent[], event: LoopEvent): Promise<RunView> {
+    const taken = step(replay(events), event);
+    await this.#records.save(record, taken.state.status, event.at, events.length, event);
+    const at = { state: taken.state, sequence: events.length + 1, updatedAt: event.at };
+    const run = this.#own(new RalphRun(this.#parts(), record, at));
+    run.begin(taken);
+    return run.view;
+  }
+
+  /** What of an earlier run of a plan still holds, now that the plan was changed. */
+  async #carried(before: RunRecord, plan: Plan): Promise<Carried[]> {
+    const { tasks } = replay(await this.#records.events(before.id));
+    const old = fingerprintsOf(before.plan);
+    return [...fingerprintsOf(plan)].flatMap(([task, fingerprint]) => {
+      const known = tasks.get(task);
+      if (old.get(task) !== fingerprint || known?.phase !== 'done') return [];
+      return [{ task, result: known.result, by: known.by }];
+    });
+  }
+
+  #settings(plan: Plan, agent: string): LoopSettings {
+    const { concurrency, retryDelayMs, tiers, escalation } = this.#hierarchy;
+    const { policy, successRate, afterTasks } = escalation;
+    return {
+      concurrency: plan.concurrency ?? concurrency,
+      tierConcurrency: {
+        0: tiers[0].concurrency,
+        1: tiers[1].concurrency,
+        2: tiers[2].concurrency,
+        3: tiers[3].concurrency,
+      },
+      retryDelayMs,
+      escalation: { policy, successRate, afterTasks },
+      tasks: plan.tasks.map((task) => {
+        const tier = this.#world.tierOf(task, agent);
+        const { id, dependsOn = [], validate, retries = tiers[tier].retries } = task;
+        const timeoutMs = task.timeoutMs ?? tiers[tier].timeoutMs;
+        return { id, dependsOn, tier, retries, timeoutMs, validated: validate !== undefined };
+      }),
+    };
+  }
+
+  #own(run: RalphRun): RalphRun {
+    this.#runs.set(run.record.id, run);
+    return run;
+  }
+
+  #parts() {
+    const { runtime, agent, children, registry } = this.#components;
+    const { escalation, tiers } = this.#hierarchy;
+    const sun = registry.getById('sun');
+    const adviser = escalation.agent ?? (sun && !vacancyFor(sun, 'request') ? 'sun' : undefined);
+    return {
+      runtime,
+      records: this.#records,
+      dispatcher: this.#dispatcher,
+      judge: new Judge({ agent, children }),
+      agent,
+      adviser: { agent: adviser, timeoutMs: tiers[0].timeoutMs },
+      onEnd: (run: RalphRun) => {
+        this.#runs.delete(run.record.id);
+      },
+    };
+  }
+}

@@ -1,0 +1,282 @@
+import { Callbacks, logCallback } from '../runtime/callbacks.js';
+import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
+import { cutText } from '../runtime/text.js';
+import { askAdviser } from './adviser.js';
+import type { Assignment, Dispatcher, TaskInput } from './dispatcher.js';
+import type { Judge } from './judge.js';
+import type { AgentById } from './loop-agent.js';
+import { step } from './loop-machine.js';
+import type { LoopEffect, LoopEvent, LoopState, LoopStep, Reason } from './loop-state.js';
+import { countsOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
+import type { RunRecord, RunRecords } from './run-records.js';
+
+export interface RalphRunComponents {
+  readonly runtime: Runtime;
+  readonly records: RunRecords;
+  readonly dispatcher: Dispatcher;
+  readonly judge: Judge;
+  readonly agent: AgentById;
+  /** Whom to ask about tasks that nobody managed, and how long to wait. */
+  readonly adviser: { readonly agent: string | undefined; readonly timeoutMs: number };
+  /** The run has come to its end, or was stopped. */
+  readonly onEnd: (run: RalphRun) => void;
+}
+
+/** Characters of what is remembered of one failure or piece of advice. */
+const MAX_REASON_CHARS = 8_192;
+const MIN_WRITE_PAUSE_MS = 1_000;
+const MAX_WRITE_PAUSE_MS = 30_000;
+
+/** What one run has under way: an attempt, a judgement, a pause or a question. */
+interface Work {
+  readonly controller: AbortController;
+  timer?: Timer;
+}
+
+/**
+ * One run: carries out what the machine decides, and tells it what came of it. Whatever happens is on disk before
+ * anything follows from it or anybody is shown it.
+ */
+export class RalphRun {
+  readonly record: RunRecord;
+  readonly #components: RalphRunComponents;
+  readonly #followers: Callbacks<[news: RunNews]>;
+  readonly #work = new Map<string, Work>();
+  #waiting: LoopEvent[] = [];
+  #writing = false;
+  #written: Promise<void> = Promise.resolve();
+  #state: LoopState;
+  #sequence: number;
+  #updatedAt: number;
+  #closed = false;
+  /** Ends the wait for a disk. */
+  #endPause: (() => void) | undefined;
+
+  /** With the state that its events so far made. */
+  constructor(
+    components: RalphRunComponents,
+    record: RunRecord,
+    at: { state: LoopState; sequence: number; updatedAt: number },
+  ) {
+    this.#components = components;
+    this.record = record;
+    this.#followers = new Callbacks(`follow of run ${record.id}`, logCallback(components.runtime.logger));
+    this.#state = at.state;
+    this.#sequence = at.sequence;
+    this.#updatedAt = at.updatedAt;
+  }
+
+  get view(): RunView {
+    return viewOf(this.record, this.#state, this.#updatedAt);
+  }
+
+  get over(): boolean {
+    return this.#state.status !== 'running';
+  }
+
+  /** Tells what happens from now on. Returns the way to stop. */
+  follow(follower: (news: RunNews) => void): () => void {
+    return this.#followers.add(follower);
+  }
+
+  /** Begins, or begins again, with what was put on record by whoever made it. */
+  begin({ state, effects }: LoopStep): void {
+    this.#state = state;
+    this.#perform(effects);
+    if (this.over) this.#end();
+  }
+
+  /** Takes what happened; resolves when it is on disk. */
+  take(event: LoopEvent): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    this.#waiting.push(event);
+    if (!this.#writing) this.#written = this.#write();
+    return this.#written;
+  }
+
+  /** Lets go of everything, as a node does that stops. It goes on when the node is there again. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#waiting = [];
+    this.#cancelAll(new EclipticError('NODE_STOPPED', 'the node stops'));
+    this.#endPause?.();
+    await this.#written;
+  }
+
+  /** Until nothing waits any more; whatever comes meanwhile goes along. */
+  async #write(): Promise<void> {
+    this.#writing = true;
+    while (this.#waiting.length > 0 && !this.#closed) await this.#writeWaiting();
+    this.#writing = false;
+  }
+
+  async #writeWaiting(): Promise<void> {
+    const steps: { event: LoopEvent; step: LoopStep }[] = [];
+    let state = this.#state;
+    for (const event of this.#waiting.splice(0)) {
+      const taken = step(state, event);
+      // One that came too late changes nothing, and is forgotten.
+      if (taken.changed.length === 0 && taken.effects.length === 0) continue;
+      steps.push({ event, step: taken });
+      state = taken.state;
+    }
+    const events = steps.map(({ event }) => event);
+    if (events.length === 0 || !(await this.#keep(events, state))) return;
+    this.#sequence += events.length;
+    this.#updatedAt = events.at(-1)!.at;
+    this.#state = state;
+    for (const { step: taken } of steps) this.#tellOf(taken);
+    for (const { step: taken } of steps) this.#perform(taken.effects);
+    if (this.over) this.#end();
+  }
+
+  /** A disk that takes nothing is waited for: nothing happens that is not on record. */
+  async #keep(events: readonly LoopEvent[], { status }: LoopState): Promise<boolean> {
+    const { records, runtime } = this.#components;
+    for (let pause = MIN_WRITE_PAUSE_MS; !this.#closed; pause = Math.min(2 * pause, MAX_WRITE_PAUSE_MS)) {
+      try {
+        await records.append(this.record.id, this.#sequence, events, status);
+        return true;
+      } catch (error) {
+        runtime.logger.error({ run: this.record.id, err: error }, 'a run could not be put on record; it waits');
+        await new Promise<void>((resolve) => {
+          const timer = runtime.setTimer(resolve, pause);
+          this.#endPause = () => {
+            timer.cancel();
+            resolve();
+          };
+        });
+      }
+    }
+    return false;
+  }
+
+  #tellOf({ state, changed }: LoopStep): void {
+    for (const id of new Set(changed)) {
+      this.#tell({ event: 'task', run: this.record.id, ...taskView(id, state.tasks.get(id)!) });
+    }
+  }
+
+  #end(): void {
+    this.#cancelAll();
+    const { status } = this.#state;
+    this.#tell({ event: 'ended', run: this.record.id, status, counts: countsOf(this.#state.tasks.values()) });
+    this.#components.onEnd(this);
+  }
+
+  #tell(news: RunNews): void {
+    this.#followers.call(news);
+  }
+
+  #perform(effects: readonly LoopEffect[]): void {
+    for (const effect of effects) {
+      if (this.#closed) return;
+      if (effect.do === 'cancel') this.#cancelAll();
+      else if (effect.do === 'pause') this.#pause(effect);
+      else this.#begin(effect);
+    }
+  }
+
+  #pause({ task, attempt, ms }: Extract<LoopEffect, { do: 'pause' }>): void {
+    const work = this.#newWork(task);
+    work.timer = this.#components.runtime.setTimer(() => {
+      void this.take({ type: 'due', at: this.#components.runtime.now(), task, attempt });
+    }, ms);
+  }
+
+  /** Begins something that ends with an event, within the task's time. */
+  #begin({ do: what, task, attempt }: Extract<LoopEffect, { do: 'dispatch' | 'validate' | 'escalate' }>): void {
+    const { runtime, adviser } = this.#components;
+    const work = this.#newWork(task);
+    const { signal } = work.controller;
+    const settings = this.#state.settings.tasks.find(({ id }) => id === task)!;
+    const timeoutMs = what === 'escalate' ? adviser.timeoutMs : settings.timeoutMs;
+    const over = (outcome: object) => {
+      if (this.#work.get(task) !== work) return;
+      this.#work.delete(task);
+      work.timer?.cancel();
+      void this.take({ at: runtime.now(), task, attempt, ...outcome } as LoopEvent);
+    };
+    const failed = (error: unknown) => over(this.#failure(what, error));
+    work.timer = runtime.setTimer(() => {
+      const late = new EclipticError('REQUEST_TIMEOUT', `it was not done within ${timeoutMs} ms`);
+      failed(late);
+      work.controller.abort(late);
+    }, timeoutMs);
+    const { plan } = this.record;
+    const planned = plan.tasks.find(({ id }) => id === task)!;
+    const { lostFrom = attempt } = this.#state.tasks.get(task)!;
+    const lost = Array.from({ length: attempt - lostFrom }, (_, index) => attempt - 1 - index);
+    const assignment = { run: this.record, task: planned, settings, input: this.#input(task), lost, signal };
+    this.#do(what, assignment).then(over, failed);
+  }
+
+  /** What is done, and the event that its end is. */
+  async #do(what: 'dispatch' | 'validate' | 'escalate', assignment: Omit<Assignment, 'onProgress'>): Promise<object> {
+    const { dispatcher, judge, agent, adviser } = this.#components;
+    const { id } = assignment.task;
+    const state = this.#state.tasks.get(id)!;
+    switch (what) {
+      case 'dispatch': {
+        const onProgress = (value: unknown, by?: string) => {
+          if (assignment.signal.aborted) return;
+          this.#tell({ event: 'progress', run: this.record.id, id, by: by ?? null, value });
+        };
+        const { result, by } = await dispatcher.dispatch({ ...assignment, onProgress });
+        return { type: 'finished', result: result ?? null, ...(by !== undefined && { by }) };
+      }
+      case 'validate': {
+        const { verdict, feedback } = await judge.judge(assignment, state.result);
+        return { type: 'judged', verdict, ...(feedback && { feedback: cutText(feedback, MAX_REASON_CHARS) }) };
+      }
+      case 'escalate': {
+        const { run, task, signal } = assignment;
+        return { type: 'answered', answer: await askAdviser(agent, { run, task, state, signal, ...adviser }) };
+      }
+    }
+  }
+
+  #failure(what: 'dispatch' | 'validate' | 'escalate', error: unknown): object {
+    if (what === 'escalate') {
+      this.#components.runtime.logger.warn({ run: this.record.id, err: error }, 'nobody could be asked about a task');
+      return { type: 'answered', answer: { action: 'operator' } };
+    }
+    const { code, message } = toEclipticError(error, 'HANDLER_FAILED');
+    const reason: Reason = { code, message: cutText(describeError(message), MAX_REASON_CHARS) };
+    return { type: what === 'dispatch' ? 'failed' : 'unjudged', error: reason };
+  }
+
+  #input(id: string): TaskInput {
+    const { input, dependsOn = [] } = this.record.plan.tasks.find((task) => task.id === id)!;
+    const { attempt, feedback } = this.#state.tasks.get(id)!;
+    const results = dependsOn.map((other) => [other, this.#state.tasks.get(other)!.result ?? null]);
+    return {
+      run: this.record.id,
+      task: id,
+      attempt,
+      ...(input !== undefined && { input }),
+      results: Object.fromEntries(results),
+      ...(feedback.length > 0 && { feedback }),
+    };
+  }
+
+  /** A task has one thing under way at a time. */
+  #newWork(task: string): Work {
+    this.#cancel(task);
+    const work: Work = { controller: new AbortController() };
+    this.#work.set(task, work);
+    return work;
+  }
+
+  #cancel(task: string, reason = new EclipticError('CANCELLED', 'nobody waits for it any more')): void {
+    const work = this.#work.get(task);
+    this.#work.delete(task);
+    work?.timer?.cancel();
+    work?.controller.abort(reason);
+  }
+
+  #cancelAll(reason?: EclipticError): void {
+    for (const task of [...this.#work.keys()]) this.#cancel(task, reason);
+  }
+}

@@ -1,0 +1,113 @@
+import { beginningWith, type Store, type Write } from '../store/store.js';
+import type { RunRow } from '../store/tables.js';
+import type { LoopEvent, RunStatus } from './loop-state.js';
+import type { Plan } from './plan-schema.js';
+
+/** A run, but for what happened to it. */
+export interface RunRecord {
+  readonly id: string;
+  readonly key: string;
+  /** What people call it. */
+  readonly name: string;
+  /** The agent that hands out its tasks. */
+  readonly agent: string;
+  readonly createdAt: number;
+  readonly plan: Plan;
+  /** Where commands of the plan are started. */
+  readonly folder: string;
+}
+
+/** A run with where it is now. */
+export interface RunSummary extends Omit<RunRecord, 'plan' | 'folder'> {
+  readonly status: RunStatus;
+  readonly updatedAt: number;
+}
+
+/** Runs that are kept. */
+const MAX_KEPT = 1_000;
+const STEP_ROWS = 100;
+
+/** The runs in the store. */
+export class RunRecords {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Puts a run on record, or changes one, with what has just happened to it; all of it or nothing. */
+  async save(record: RunRecord, status: RunStatus, at: number, sequence: number, event: LoopEvent): Promise<void> {
+    const { plan, folder, ...rest } = record;
+    const row: RunRow = { ...rest, status, updatedAt: at, document: JSON.stringify([plan, folder]) };
+    await this.#store.write([{ put: 'runs', row }, insertion(record.id, sequence, event)]);
+  }
+
+  /** Puts what happened on record, with what the run became by it. */
+  async append(run: string, sequence: number, events: readonly LoopEvent[], status: RunStatus): Promise<void> {
+    await this.#store.write([
+      ...events.map((event, index) => insertion(run, sequence + index, event)),
+      { update: 'runs', where: { id: run }, set: { status, updatedAt: events.at(-1)!.at } },
+    ]);
+  }
+
+  async events(run: string): Promise<LoopEvent[]> {
+    const rows = await this.#store.read({ from: 'runEvents', where: { run }, orderBy: 'sequence' });
+    return rows.map(({ event }) => JSON.parse(event) as LoopEvent);
+  }
+
+  async find(id: string): Promise<(RunRecord & RunSummary) | undefined> {
+    const [row] = await this.#store.read({ from: 'runs', where: { id } });
+    return row && fromRow(row);
+  }
+
+  /** Ids of runs that begin with this, and are longer. */
+  async idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    const rows = await this.#store.read({ from: 'runs', ...beginningWith('id', prefix), orderBy: 'id', limit });
+    return rows.map(({ id }) => id);
+  }
+
+  /** The latest run of a plan. */
+  async latestOf(key: string): Promise<(RunRecord & RunSummary) | undefined> {
+    const query = { from: 'runs', where: { key }, orderBy: 'id', descending: true, limit: 1 } as const;
+    const [row] = await this.#store.read(query);
+    return row && fromRow(row);
+  }
+
+  async active(): Promise<(RunRecord & RunSummary)[]> {
+    return (await this.#store.read({ from: 'runs', where: { status: 'running' } })).map(fromRow);
+  }
+
+  /** The latest runs, the latest first. */
+  async list(limit: number): Promise<RunSummary[]> {
+    const rows = await this.#store.read({ from: 'runs', orderBy: 'id', descending: true, limit });
+    return rows.map((row) => {
+      const { plan: _, folder: __, ...summary } = fromRow(row);
+      return summary;
+    });
+  }
+
+  /** Forgets the oldest runs beyond those that are kept; not those that are under way. */
+  async prune(): Promise<void> {
+    for (let surplus = (await this.#store.count({ from: 'runs' })) - MAX_KEPT; surplus > 0; ) {
+      const limit = Math.min(STEP_ROWS, surplus);
+      const status = ['stopped', 'done', 'failed', 'escalated'];
+      const oldest = await this.#store.read({ from: 'runs', where: { status }, orderBy: 'id', limit });
+      if (oldest.length === 0) return;
+      const ids = oldest.map(({ id }) => id);
+      await this.#store.write([
+        { delete: 'runs', where: { id: ids } },
+        { delete: 'runEvents', where: { run: ids } },
+      ]);
+      surplus -= ids.length;
+    }
+  }
+}
+
+function insertion(run: string, sequence: number, event: LoopEvent): Write {
+  return { insert: 'runEvents', row: { run, sequence, event: JSON.stringify(event) } };
+}
+
+function fromRow({ document, status, ...row }: RunRow): RunRecord & RunSummary {
+  const [plan, folder] = JSON.parse(document) as [Plan, string];
+  return { ...row, status: status as RunStatus, plan, folder };
+}

@@ -1,0 +1,128 @@
+import { createHash } from 'node:crypto';
+import { EclipticError } from '../runtime/errors.js';
+import { planByCapability, readPlan, type SwarmPlan } from '../work/swarm/swarm-plan.js';
+import type { SwarmOutcome } from '../work/swarm/swarm-records.js';
+import type { SwarmSession } from '../work/swarm/swarm-session.js';
+import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
+import { type AgentById, isForNow, type LoopAgent, reasonOf } from './loop-agent.js';
+
+/** Hands tasks out to swarms: several agents do them between them. What a swarm cannot mend comes back to the loop. */
+export class SwarmDispatcher implements Dispatcher {
+  readonly #agent: AgentById;
+
+  constructor(agent: AgentById) {
+    this.#agent = agent;
+  }
+
+  /** Is a swarm at work on it that was formed, before the node stopped, for a task that names no swarm? */
+  isUnderWay(assignment: Assignment): boolean {
+    if (assignment.task.capabilities === undefined || assignment.lost.length === 0) return false;
+    return leftOver(this.#agent(assignment.run.agent), assignment) !== undefined;
+  }
+
+  async dispatch(assignment: Assignment): Promise<Dispatched> {
+    const { run, task, signal, onProgress } = assignment;
+    const agent = this.#agent(run.agent);
+    const id = leftOver(agent, assignment) ?? (await this.#form(agent, assignment));
+    const { swarms } = agent;
+    const stops = [
+      swarms.watch(id, (session) => onProgress(boardOf(session))),
+      swarms.onEscalation((escalation) => {
+        if (escalation.swarmId === id) onProgress({ escalation });
+      }),
+    ];
+    try {
+      const outcome = await untilAborted(ending(swarms, id), signal);
+      if (outcome.status === 'failed') throw failureOf(task.id, outcome);
+      const by = swarms.getSwarm(id)?.participants.join(', ');
+      return { result: task.swarm!.aggregator === undefined ? outcome.results : outcome.aggregate, by };
+    } catch (error) {
+      if (signal.aborted && !isForNow(signal)) swarms.cancelSwarm(id, reasonOf(signal).message);
+      throw error;
+    } finally {
+      for (const stop of stops) stop();
+    }
+  }
+
+  async #form(agent: LoopAgent, assignment: Assignment): Promise<string> {
+    const { run, task, input, signal } = assignment;
+    const { capabilities, aggregator } = task.swarm!;
+    const swarm = agent.swarm(task.description, {
+      id: swarmId(assignment, input.attempt),
+      capabilities,
+      plan: await this.#split(agent, assignment),
+      ...(aggregator !== undefined && { aggregator }),
+      justification: `task "${task.id}" of the plan "${run.name}"`,
+    });
+    try {
+      await untilAborted(swarm.active, signal);
+    } catch (error) {
+      // It may yet come together, for nobody.
+      if (signal.aborted) swarm.active.then(() => swarm.cancel(reasonOf(signal).message)).catch(() => {});
+      throw error;
+    }
+    return swarm.id;
+  }
+
+  /** How the work is split; each part gets what the task as a whole was given. */
+  async #split(agent: LoopAgent, { task, settings, input, signal }: Assignment): Promise<SwarmPlan> {
+    const { capabilities, planner, subTasks } = task.swarm!;
+    const ask = (to: string) => {
+      const question = { task: task.description, requiredCapabilities: capabilities, input };
+      return agent.request(to, question, { timeoutMs: settings.timeoutMs, signal });
+    };
+    const said = subTasks ?? (planner === undefined ? undefined : await ask(planner));
+    const { description: whole } = task;
+    const parts = said === undefined ? planByCapability(whole, capabilities) : readPlan(said, whole);
+    return parts.map(({ id, description, requiredCapabilities, dependsOn, input: own }) => ({
+      id,
+      description,
+      requiredCapabilities: [...requiredCapabilities],
+      dependsOn: [...dependsOn],
+      input: { ...input, ...(own !== undefined && { input: own }) },
+    }));
+  }
+}
+
+/** The swarm of an attempt that was under way when this node stopped: its members may have gone on without it. */
+function leftOver({ swarms }: LoopAgent, assignment: Assignment): string | undefined {
+  const ids = assignment.lost.map((attempt) => swarmId(assignment, attempt));
+  return ids.find((id) => swarms.getSwarm(id) !== undefined);
+}
+
+/** Short, for it is part of a document's name. */
+function swarmId({ run, task }: Assignment, attempt: number): string {
+  return `${run.id}-${createHash('sha256').update(task.id).digest('hex').slice(0, 12)}-${attempt}`;
+}
+
+/** However long nothing can be settled: the task's own time is the limit. */
+async function ending(swarms: LoopAgent['swarms'], id: string): Promise<SwarmOutcome> {
+  for (;;) {
+    try {
+      return await swarms.finished(id);
+    } catch (error) {
+      if (!(error instanceof EclipticError) || error.code !== 'SWARM_STALLED') throw error;
+    }
+  }
+}
+
+/** Where it is, in few words: each change is told. */
+function boardOf({ id, status, subTasks }: SwarmSession): object {
+  const done = subTasks.filter((one) => one.status === 'completed').length;
+  return { swarm: id, status, done, of: subTasks.length };
+}
+
+function failureOf(task: string, { reason, escalations, swarmId: swarm }: SwarmOutcome): EclipticError {
+  const named = escalations.map(({ subTask, kind, reason: why }) => `${subTask ?? 'the swarm'}: ${kind}: ${why}`);
+  const what = [reason ?? `the swarm for "${task}" failed`, ...named].join('; ');
+  return new EclipticError('SWARM_FAILED', what, { swarm, escalations });
+}
+
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const give = () => reject(reasonOf(signal));
+    signal.addEventListener('abort', give, { once: true });
+    if (signal.aborted) give();
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', give));
+  });
+}

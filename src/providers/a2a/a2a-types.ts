@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import { NormalizedProviderError, type ProviderErrorCode } from '../adapter/provider-errors.js';
+
+export interface A2AEndpoint {
+  readonly id: string;
+  /** An agent's base URL, or that of its card; `mesh:ADDRESS` for an agent of another node of this mesh. */
+  readonly url: string;
+  /** The smallest is the first choice. */
+  readonly priority: number;
+  /** What it is known to be able to, besides what its card says. */
+  readonly capabilities: readonly string[];
+}
+
+export interface A2AConfig {
+  readonly endpoints: readonly A2AEndpoint[];
+  /** How long one delegation may take in all. Default: as long as there is news of it within an hour. */
+  readonly timeoutMs?: number | undefined;
+  /** Does the next call go elsewhere while an endpoint is down? One in flight never does. */
+  readonly failoverEnabled: boolean;
+}
+
+export interface A2AResult {
+  readonly endpointId: string;
+  readonly result: unknown;
+  readonly correlationId: string;
+  readonly duration: number;
+}
+
+/** What is handed on to a remote agent. */
+export interface A2ADelegation {
+  readonly taskDescription: string;
+  readonly requiredCapabilities: readonly string[];
+  readonly context: Readonly<Record<string, unknown>>;
+}
+
+/** The scheme of agents of this mesh. */
+export const MESH = 'mesh:';
+/** Endpoints that one adapter knows at a time, configured and found. */
+export const MAX_ENDPOINTS = 100;
+
+const EndpointSchema = z.object({
+  id: z.string().min(1).max(128),
+  url: z.union([
+    z.url({ protocol: /^https?$/ }),
+    z
+      .string()
+      .startsWith(MESH)
+      .min(MESH.length + 1),
+  ]),
+  priority: z.number(),
+  capabilities: z.array(z.string().min(1)),
+});
+
+const ConfigSchema = z.object({
+  endpoints: z
+    .array(EndpointSchema)
+    .max(MAX_ENDPOINTS)
+    .refine((list) => new Set(list.map(({ id }) => id)).size === list.length, 'two endpoints have the same id'),
+  timeoutMs: z.number().positive().optional(),
+  failoverEnabled: z.boolean(),
+});
+
+const DelegationSchema = z.object({
+  taskDescription: z.string().min(1),
+  requiredCapabilities: z.array(z.string()).default([]),
+  context: z.record(z.string(), z.unknown()).default({}),
+});
+
+export function checkConfig(config: A2AConfig): A2AConfig {
+  return check(ConfigSchema, config, 'PROVIDER_INIT_FAILED', 'the A2A endpoints cannot be used');
+}
+
+export function checkDelegation(input: A2ADelegation): A2ADelegation {
+  return check(DelegationSchema, input, 'PROVIDER_INVALID_INPUT', 'that is no delegation');
+}
+
+export function isEndpoint(value: unknown): value is A2AEndpoint {
+  return EndpointSchema.safeParse(value).success;
+}
+
+function check<T>(schema: z.ZodType<T>, value: unknown, code: ProviderErrorCode, what: string): T {
+  const { success, data, error } = schema.safeParse(value);
+  if (success) return data;
+  const faults = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  throw new NormalizedProviderError(code, `${what}: ${faults.join('; ')}`, 'a2a', { details: { faults } });
+}

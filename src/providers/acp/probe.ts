@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { ActionGate } from '../../system/approvals/action-gate.js';
+import { Approvals } from '../../system/approvals/approvals.js';
+import type { Children, Program } from '../../system/process/children.js';
+import { wait } from '../../system/process/wait.js';
+import { AcpAgent } from './acp-agent.js';
+import type { AcpDescription } from './description.js';
+import { Terminals } from './terminals.js';
+import { Workspace } from './workspace.js';
+
+export type ProbeResult =
+  | { readonly state: 'ready' | 'needs-login'; readonly description: AcpDescription }
+  | { readonly state: 'failed'; readonly reason: string };
+
+/** Real agents take seconds to start. */
+const PROBE_MS = 30_000;
+/** From a program's closed input to its exit. */
+const EXIT_MS = 1_000;
+
+/** Starts an agent for a moment, in an empty folder where it may do nothing, to see whether it answers and how it is. */
+export async function probeAgent(runtime: Runtime, children: Children, program: Program): Promise<ProbeResult> {
+  const folder = mkdtempSync(join(tmpdir(), 'ecliptic-probe-'));
+  const approvals = new Approvals(runtime);
+  const child = await children.start({ cwd: folder, ...program }).catch((error: EclipticError) => error);
+  /** A write may fail before the exit is seen, and only the exit tells why. */
+  const causeOf = async (error: unknown) => {
+    if (child instanceof EclipticError || (error instanceof EclipticError && error.code !== 'PROCESS_ENDED'))
+      return error;
+    const gone = await Promise.race([child.exited.then(() => true), wait(runtime, EXIT_MS).then(() => false)]);
+    return gone ? child.failure() : error;
+  };
+  try {
+    if (child instanceof EclipticError) return { state: 'failed', reason: child.message };
+    const workspace = new Workspace(folder);
+    const terminals = new Terminals(runtime, children, workspace);
+    const gate = new ActionGate({ approvals, report: () => {} });
+    const about = { agent: program.name ?? program.command, workspace, terminals, gate, mcpServers: () => [] };
+    const late = wait(runtime, PROBE_MS).then(() => {
+      throw new EclipticError('REQUEST_TIMEOUT', `it did not answer within ${PROBE_MS} ms`);
+    });
+    const gone = child.exited.then(() => {
+      throw child.failure();
+    });
+    return await Promise.race([look(AcpAgent.open(runtime, child, about)), late, gone]);
+  } catch (error) {
+    return { state: 'failed', reason: describeError(await causeOf(error)) };
+  } finally {
+    if (!(child instanceof EclipticError)) await child.stop({ graceMs: 500 });
+    approvals.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function look(opening: Promise<AcpAgent>): Promise<ProbeResult> {
+  const agent = await opening;
+  const { description } = agent;
+  try {
+    await agent.prepare();
+    return { state: 'ready', description };
+  } catch (error) {
+    if (agent.needsLogin) return { state: 'needs-login', description };
+    throw error;
+  }
+}

@@ -1,0 +1,49 @@
+import { EclipticError } from '../../runtime/errors.js';
+import type { AcpDescription } from './description.js';
+import type { PromptRequest } from './sdk.js';
+
+/** A file that comes with a prompt: its content in base64, or where it is. */
+export interface PromptFile {
+  readonly raw?: string | undefined;
+  readonly url?: string | undefined;
+  readonly filename?: string | undefined;
+  readonly mediaType?: string | undefined;
+}
+
+type Block = PromptRequest['prompt'][number];
+
+const TEXT = /^(text\/|application\/(json|xml|yaml|toml|javascript|x-sh)\b)|\+(json|xml)\b/;
+
+/** A prompt in the blocks that this agent takes. Links are for every agent; content is, as far as its capabilities go. */
+export function promptBlocks(
+  text: string,
+  files: readonly PromptFile[],
+  takes: AcpDescription['prompts'],
+  agent: string,
+): Block[] {
+  const words: Block[] = text === '' ? [] : [{ type: 'text', text }];
+  return [...words, ...files.map((file) => blockOf(file, takes, agent))];
+}
+
+function blockOf(file: PromptFile, takes: AcpDescription['prompts'], agent: string): Block {
+  const { raw, url, filename, mediaType: mimeType } = file;
+  const type = mimeType === undefined ? {} : { mimeType };
+  if (url !== undefined) return { type: 'resource_link', uri: url, name: filename ?? nameIn(url), ...type };
+  const data = raw ?? '';
+  if (mimeType?.startsWith('image/') && takes.image) return { type: 'image', data, mimeType };
+  if (mimeType?.startsWith('audio/') && takes.audio) return { type: 'audio', data, mimeType };
+  const name = filename ?? 'attachment';
+  const text = mimeType !== undefined && TEXT.test(mimeType) ? Buffer.from(data, 'base64').toString('utf8') : undefined;
+  if (takes.embedded) {
+    const content = text === undefined ? { blob: data } : { text };
+    return { type: 'resource', resource: { uri: `attachment:///${encodeURIComponent(name)}`, ...type, ...content } };
+  }
+  if (text !== undefined) return { type: 'text', text: `${name}:\n\n${text}` };
+  const what = mimeType ?? 'of an unknown type';
+  throw new EclipticError('CONTENT_TYPE_NOT_SUPPORTED', `${agent} takes no files ${what}; give it a URL`, { mimeType });
+}
+
+function nameIn(url: string): string {
+  const { pathname, hostname } = URL.canParse(url) ? new URL(url) : { pathname: url, hostname: url };
+  return pathname.split('/').filter(Boolean).at(-1) ?? hostname;
+}

@@ -1,0 +1,102 @@
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { ActionGate } from '../../system/approvals/action-gate.js';
+import type { Conversation } from './conversation.js';
+import { answerPermission, CANCELLED, permissionAction } from './permission.js';
+import type { AcpSdk, RequestPermissionRequest, RequestPermissionResponse } from './sdk.js';
+import { commandLine, type Terminals } from './terminals.js';
+import type { Turn } from './turn.js';
+import type { Workspace } from './workspace.js';
+
+export interface RequestsInit {
+  readonly agent: string;
+  readonly workspace: Workspace;
+  readonly terminals: Terminals;
+  readonly gate: ActionGate;
+  readonly find: (session: string) => Conversation | undefined;
+}
+
+/** What an agent may ask of its client: permission, files and commands, each of which passes the gate. */
+export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk['client']> {
+  const { workspace, terminals } = init;
+  const { client } = sdk.methods;
+  const turnOf = (session: string) => init.find(session)?.turn;
+  const allow = (session: string, action: string, subject: string) => {
+    const turn = requireTurn(turnOf(session), session);
+    const { agent, gate } = init;
+    return turn.decided(gate.require({ agent, provider: agent, action, subject }, optionsOf(turn)));
+  };
+  const handle = async <T>(work: () => T | Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw refusal(sdk, error);
+    }
+  };
+  return sdk
+    .client({ name: 'ecliptic' })
+    .onNotification(client.session.update, ({ params }) => turnOf(params.sessionId)?.take(params.update))
+    .onRequest(client.session.requestPermission, ({ params }) => handle(() => decide(init, params)))
+    .onRequest(client.fs.readTextFile, ({ params }) =>
+      handle(async () => {
+        const { sessionId, path, line, limit } = params;
+        await allow(sessionId, 'fs.read', workspace.shown(await workspace.locate(path)));
+        return { content: await workspace.read(path, line, limit) };
+      }),
+    )
+    .onRequest(client.fs.writeTextFile, ({ params }) =>
+      handle(async () => {
+        const { sessionId, path, content } = params;
+        await allow(sessionId, 'fs.write', workspace.shown(await workspace.locate(path)));
+        await workspace.write(path, content);
+      }),
+    )
+    .onRequest(client.terminal.create, ({ params }) =>
+      handle(async () => {
+        await workspace.locate(params.cwd ?? '.');
+        await allow(params.sessionId, 'terminal.run', commandLine(params));
+        return { terminalId: await terminals.create(params) };
+      }),
+    )
+    .onRequest(client.terminal.output, ({ params }) => handle(() => terminals.output(params.terminalId)))
+    .onRequest(client.terminal.waitForExit, ({ params }) => handle(() => terminals.waitForExit(params.terminalId)))
+    .onRequest(client.terminal.kill, ({ params }) => handle(() => terminals.kill(params.terminalId)))
+    .onRequest(client.terminal.release, ({ params }) => handle(() => terminals.release(params.terminalId)));
+}
+
+/** A turn that is cancelled takes its questions back. */
+async function decide(
+  { agent, gate, find }: RequestsInit,
+  request: RequestPermissionRequest,
+): Promise<RequestPermissionResponse> {
+  const turn = find(request.sessionId)?.turn;
+  if (!turn || turn.signal.aborted) return CANCELLED;
+  const { action, subject } = permissionAction(request);
+  const { rawInput, locations } = request.toolCall;
+  const details = { ...(rawInput !== undefined && { input: rawInput }), ...(locations && { locations }) };
+  const summary = `${agent} asks: ${subject}`;
+  try {
+    const options = { summary, details, ...optionsOf(turn) };
+    const ruling = await turn.decided(gate.check({ agent, provider: agent, action, subject }, options));
+    return answerPermission(ruling, request.options);
+  } catch (error) {
+    if (error instanceof EclipticError && error.code === 'CANCELLED') return CANCELLED;
+    throw error;
+  }
+}
+
+function optionsOf({ correlationId, signal }: Turn): { correlationId: string | undefined; signal: AbortSignal } {
+  return { correlationId, signal };
+}
+
+function requireTurn(turn: Turn | undefined, session: string): Turn {
+  if (turn) return turn;
+  throw new EclipticError('PROVIDER_POLICY_DENIED', 'nobody has asked for anything in that session', { session });
+}
+
+/** An error as the protocol puts it. */
+function refusal(sdk: AcpSdk, error: unknown): InstanceType<AcpSdk['RequestError']> {
+  const { code, details } = error instanceof EclipticError ? error : { code: undefined, details: {} };
+  if (code === 'RESOURCE_NOT_FOUND') return sdk.RequestError.resourceNotFound(String(details.path ?? ''));
+  if (code === 'CANCELLED') return sdk.RequestError.requestCancelled();
+  return sdk.RequestError.invalidParams({ code: code ?? 'HANDLER_FAILED' }, describeError(error));
+}

@@ -1,0 +1,135 @@
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Child } from '../../system/process/child.js';
+import type { Children } from '../../system/process/children.js';
+import type { CreateTerminalRequest, TerminalOutputResponse, WaitForTerminalExitResponse } from './sdk.js';
+import type { Workspace } from './workspace.js';
+
+/** Commands of one agent that may be kept, running or not. */
+const MAX_TERMINALS = 16;
+const MAX_OUTPUT_BYTES = 1_048_576;
+
+/** What a shell would take for more than a word. */
+const SPECIAL = /[^\w@%+=:,./-]/;
+
+/**
+ * What a command is called where it is asked about, so that a rule for one lets through nothing else: what goes to a shell
+ * says so, and what is set for it comes first.
+ */
+export function commandLine({ command, args = [], env = [] }: Omit<CreateTerminalRequest, 'sessionId'>): string {
+  const word = (text: string) => (text !== '' && !SPECIAL.test(text) ? text : JSON.stringify(text));
+  const settings = env.map(({ name, value }) => `${name}=${word(value)}`);
+  if (args.length > 0) return [...settings, ...[command, ...args].map(word)].join(' ');
+  const simple = command.split(' ').every((part) => !SPECIAL.test(part));
+  return [...settings, ...(simple ? [] : ['sh -c']), command].join(' ');
+}
+
+/** The commands that an agent runs, each in a process group that ends with the agent. */
+export class Terminals {
+  readonly #runtime: Runtime;
+  readonly #children: Children;
+  readonly #workspace: Workspace;
+  readonly #terminals = new Map<string, Terminal>();
+
+  constructor(runtime: Runtime, children: Children, workspace: Workspace) {
+    this.#runtime = runtime;
+    this.#children = children;
+    this.#workspace = workspace;
+  }
+
+  async create(request: CreateTerminalRequest): Promise<string> {
+    if (this.#terminals.size >= MAX_TERMINALS) {
+      throw new EclipticError('QUEUE_FULL', `${MAX_TERMINALS} terminals are open already; release one`);
+    }
+    const { command, args, env = [], cwd, outputByteLimit } = request;
+    const program = {
+      command: '/bin/sh',
+      // Both outputs in one, in the order of their writing. Without arguments it is a line for the shell.
+      args: args?.length ? ['-c', 'exec "$0" "$@" 2>&1', command, ...args] : ['-c', 'exec 2>&1; eval "$0"', command],
+      cwd: await this.#workspace.locate(cwd ?? '.'),
+      env: Object.fromEntries(env.map(({ name, value }) => [name, value])),
+      name: command,
+    };
+    const terminal = new Terminal(await this.#children.start(program), outputByteLimit ?? MAX_OUTPUT_BYTES);
+    const id = this.#runtime.id();
+    this.#terminals.set(id, terminal);
+    return id;
+  }
+
+  output(id: string): TerminalOutputResponse {
+    return this.#require(id).output;
+  }
+
+  waitForExit(id: string): Promise<WaitForTerminalExitResponse> {
+    return this.#require(id).exited;
+  }
+
+  async kill(id: string): Promise<void> {
+    await this.#require(id).kill();
+  }
+
+  async release(id: string): Promise<void> {
+    const terminal = this.#require(id);
+    this.#terminals.delete(id);
+    await terminal.kill();
+  }
+
+  /** Ends all of them. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#terminals.values()].map((terminal) => terminal.kill()));
+    this.#terminals.clear();
+  }
+
+  #require(id: string): Terminal {
+    const terminal = this.#terminals.get(id);
+    if (terminal) return terminal;
+    throw new EclipticError('RESOURCE_NOT_FOUND', `there is no terminal "${id}"`, { terminal: id });
+  }
+}
+
+class Terminal {
+  readonly exited: Promise<WaitForTerminalExitResponse>;
+  readonly #child: Child;
+  readonly #limit: number;
+  #kept: Buffer[] = [];
+  #bytes = 0;
+  #truncated = false;
+  #status: WaitForTerminalExitResponse | undefined;
+
+  constructor(child: Child, limit: number) {
+    this.#child = child;
+    this.#limit = Math.max(0, Math.min(limit, MAX_OUTPUT_BYTES));
+    child.stdout.on('data', (chunk: Buffer) => this.#take(chunk));
+    this.exited = child.exited.then((exit) => {
+      this.#status = exit.kind === 'code' ? { exitCode: exit.code } : { signal: exit.signal };
+      return this.#status;
+    });
+  }
+
+  get output(): TerminalOutputResponse {
+    const output = wholeCharacters(Buffer.concat(this.#kept).subarray(-this.#limit || undefined));
+    return { output: this.#limit === 0 ? '' : output, truncated: this.#truncated, exitStatus: this.#status ?? null };
+  }
+
+  async kill(): Promise<void> {
+    await this.#child.stop({ graceMs: 500 });
+  }
+
+  /** The end of the output is what is wanted. */
+  #take(chunk: Buffer): void {
+    this.#kept.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes <= this.#limit) return;
+    this.#truncated = true;
+    while (this.#kept.length > 1 && this.#bytes - this.#kept[0]!.length >= this.#limit) {
+      this.#bytes -= this.#kept.shift()!.length;
+    }
+  }
+}
+
+/** Text that may begin in the middle of a character. */
+function wholeCharacters(bytes: Buffer): string {
+  let from = 0;
+  while (from < Math.min(3, bytes.length) && (bytes[from]! & 0xc0) === 0x80) from++;
+  return bytes.toString('utf8', from);
+}

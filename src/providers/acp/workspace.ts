@@ -1,0 +1,97 @@
+import { constants, realpathSync } from 'node:fs';
+import { type FileHandle, mkdir, open, readlink, realpath } from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { EclipticError } from '../../runtime/errors.js';
+
+/** Larger files do not fit into a message. */
+const MAX_FILE_BYTES = 8 * 1_048_576;
+
+/** The folder that an agent works in. It reads and writes nothing outside, whatever links lead there. */
+export class Workspace {
+  readonly folder: string;
+
+  constructor(folder: string) {
+    this.folder = realpathSync(folder);
+  }
+
+  /** Where a path leads, links followed; refused where that is outside. */
+  async locate(path: string): Promise<string> {
+    const real = await whereItIs(resolve(this.folder, path));
+    if (this.#holds(real)) return real;
+    throw new EclipticError('PROVIDER_POLICY_DENIED', `${path} is outside ${this.folder}`, { path });
+  }
+
+  /** A path as people see it: from the folder on. */
+  shown(path: string): string {
+    return relative(this.folder, path) || '.';
+  }
+
+  /** A text file, or that many of its lines from one on; the first is 1. */
+  async read(path: string, line?: number | null, limit?: number | null): Promise<string> {
+    const text = await this.#open(path, constants.O_RDONLY, async (file) => {
+      const { size } = await file.stat();
+      if (size > MAX_FILE_BYTES) {
+        throw new EclipticError('PAYLOAD_TOO_LARGE', `${path} has ${size} bytes, more than ${MAX_FILE_BYTES}`, {
+          path,
+        });
+      }
+      return file.readFile('utf8');
+    });
+    if (line == null && limit == null) return text;
+    const from = Math.max(0, (line ?? 1) - 1);
+    return text
+      .split('\n')
+      .slice(from, limit == null ? undefined : from + limit)
+      .join('\n');
+  }
+
+  async write(path: string, content: string): Promise<void> {
+    if (Buffer.byteLength(content) > MAX_FILE_BYTES) {
+      throw new EclipticError('PAYLOAD_TOO_LARGE', `more than ${MAX_FILE_BYTES} bytes for ${path}`, { path });
+    }
+    await mkdir(dirname(await this.locate(path)), { recursive: true });
+    await this.#open(path, constants.O_WRONLY | constants.O_CREAT, async (file) => {
+      await file.truncate(0);
+      await file.writeFile(content);
+    });
+  }
+
+  /** Opens what a path leads to, and looks again at what is open: a link may have been put there meanwhile. */
+  async #open<T>(path: string, flags: number, work: (file: FileHandle) => Promise<T>): Promise<T> {
+    const real = await this.locate(path);
+    // What is no file must not make anybody wait.
+    const file = await open(real, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, 0o600).catch((error) => {
+      throw new EclipticError('RESOURCE_NOT_FOUND', `${path} cannot be opened: ${error.code}`, { path }, error);
+    });
+    try {
+      const opened = process.platform === 'linux' ? await readlink(`/proc/self/fd/${file.fd}`) : real;
+      if (!this.#holds(opened) || !(await file.stat()).isFile()) {
+        throw new EclipticError('PROVIDER_POLICY_DENIED', `${path} is no file in ${this.folder}`, { path });
+      }
+      return await work(file);
+    } finally {
+      await file.close();
+    }
+  }
+
+  #holds(real: string): boolean {
+    return real === this.folder || real.startsWith(this.folder.endsWith(sep) ? this.folder : this.folder + sep);
+  }
+}
+
+/** Where a path leads; of one that does not exist yet, where it would be. */
+async function whereItIs(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const above = dirname(path);
+    if (code !== 'ENOENT' || above === path) {
+      throw new EclipticError('RESOURCE_NOT_FOUND', `${path} cannot be used: ${code}`, { path }, error);
+    }
+    // A link to nothing would be followed when something is written there.
+    const target = await readlink(path).catch(() => undefined);
+    if (target !== undefined) return whereItIs(resolve(above, target));
+    return join(await whereItIs(above), basename(path));
+  }
+}

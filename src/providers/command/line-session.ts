@@ -1,0 +1,164 @@
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { Allowance } from '../../system/process/allowance.js';
+import type { Child } from '../../system/process/child.js';
+import { readLines } from '../../system/process/lines.js';
+import { stillThere } from '../../system/process/still-there.js';
+import type { ProviderState, ProviderUpdate } from '../adapter/provider-adapter.js';
+import type { HostedSession } from '../host/hosted.js';
+import type { Flight } from '../host/run.js';
+import { type Hello, LINE_PROTOCOL, type ProgramLine, type Ready, readLine } from './line-protocol.js';
+
+/** Lines that are not of the protocol, such as a banner, are skipped; a program that writes nothing else is broken. */
+const MAX_RUBBISH = 1_000;
+
+interface Pending {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: EclipticError) => void;
+  readonly onUpdate: ((update: ProviderUpdate) => void) | undefined;
+}
+
+type Health = Extract<ProgramLine, { type: 'health' }>;
+
+/** The line protocol with one program. */
+export class LineSession implements HostedSession {
+  readonly broken: Promise<EclipticError>;
+  readonly #name: string;
+  readonly #child: Child;
+  readonly #allowance: Allowance;
+  readonly #work = new Map<number, Pending>();
+  readonly #checks = new Map<number, (health: Health) => void>();
+  #ready: Ready | undefined;
+  #onReady: ((line: Extract<ProgramLine, { type: 'ready' }>) => void) | undefined;
+  #break!: (reason: EclipticError) => void;
+  #heard: () => void = () => {};
+  #unsaid = '';
+  #rubbish = 0;
+  #last = 0;
+
+  private constructor(runtime: Runtime, name: string, child: Child) {
+    this.#name = name;
+    this.#child = child;
+    this.#allowance = new Allowance(runtime);
+    this.broken = new Promise((resolve) => {
+      this.#break = resolve;
+    });
+    void child.inputClosed.then(() => this.#closed(runtime, 'it takes no more input'));
+    void this.#read(runtime);
+  }
+
+  /** Says hello, and resolves when the program has said that it is ready. */
+  static async open(runtime: Runtime, child: Child, hello: Omit<Hello, 'protocol'>): Promise<LineSession> {
+    const session = new LineSession(runtime, hello.agent, child);
+    const ready = new Promise<Extract<ProgramLine, { type: 'ready' }>>((resolve) => {
+      session.#onReady = resolve;
+    });
+    session.#write({ type: 'hello', protocol: LINE_PROTOCOL, ...hello });
+    const answer = await Promise.race([ready, session.broken]);
+    if (answer instanceof EclipticError) throw answer;
+    if (answer.protocol !== LINE_PROTOCOL) {
+      const message = `${hello.agent} speaks version ${JSON.stringify(answer.protocol)} of the line protocol, not ${LINE_PROTOCOL}`;
+      throw new EclipticError('PROVIDER_PROTOCOL_MISMATCH', message, { ours: LINE_PROTOCOL, theirs: answer.protocol });
+    }
+    session.#ready = answer.ready;
+    return session;
+  }
+
+  /** What the program said of itself. */
+  get ready(): Ready {
+    return this.#ready ?? { heartbeat: true };
+  }
+
+  execute(input: unknown, correlationId: string, onUpdate?: (update: ProviderUpdate) => void): Flight<unknown> {
+    const id = ++this.#last;
+    const done = new Promise<unknown>((resolve, reject) => {
+      this.#work.set(id, { resolve, reject, onUpdate });
+    });
+    this.#write({ type: 'execute', id, correlationId, input });
+    return { done, cancel: () => this.#write({ type: 'cancel', id }) };
+  }
+
+  /** Asks the program how it is. One that cannot answer while it works has the time of its work to do so. */
+  health(): Promise<{ state: ProviderState; message?: string }> {
+    if (!this.ready.heartbeat && this.#work.size > 0) return Promise.resolve({ state: 'healthy', message: 'at work' });
+    const id = ++this.#last;
+    return new Promise((resolve) => {
+      this.#checks.set(id, resolve);
+      this.#write({ type: 'health', id });
+    });
+  }
+
+  /** An answer shows that it lives, and so does anything else that it says: much of that may come before the answer. */
+  ping(): Promise<unknown> {
+    const said = new Promise<void>((resolve) => {
+      this.#heard = resolve;
+    });
+    return Promise.race([said, this.health()]);
+  }
+
+  /** What is said in one turn goes out in one piece. */
+  #write(message: object): void {
+    if (this.#unsaid === '') process.nextTick(() => this.#flush());
+    this.#unsaid += `${JSON.stringify(message)}\n`;
+  }
+
+  #flush(): void {
+    const lines = this.#unsaid;
+    this.#unsaid = '';
+    // One that is gone, or does not read, is told of by its end or its silence.
+    this.#child.write(lines).catch(() => {});
+  }
+
+  async #read(runtime: Runtime): Promise<void> {
+    try {
+      await readLines(this.#child.stdout, (line) => {
+        const said = readLine(line);
+        if (!said) this.#skip(line);
+        else this.#take(said);
+        return this.#allowance.spend(line.length, said?.type === 'result' || said?.type === 'error' ? 0 : 1);
+      });
+      await this.#closed(runtime, 'it closed its output');
+    } catch (error) {
+      this.#break(error instanceof EclipticError && error.code === 'PROVIDER_CRASHED' ? error : this.#fault(error));
+    }
+  }
+
+  async #closed(runtime: Runtime, what: string): Promise<void> {
+    if (await stillThere(runtime, this.#child)) this.#break(this.#fault(what));
+  }
+
+  #take(line: ProgramLine): void {
+    this.#heard();
+    switch (line.type) {
+      case 'ready':
+        this.#onReady?.(line);
+        return;
+      case 'health': {
+        const answer = this.#checks.get(line.id);
+        this.#checks.delete(line.id);
+        answer?.(line);
+        return;
+      }
+      case 'progress':
+        this.#work.get(line.id)?.onUpdate?.(line.update);
+        return;
+      default: {
+        const pending = this.#work.get(line.id);
+        this.#work.delete(line.id);
+        if (line.type === 'result') pending?.resolve(line.result);
+        else pending?.reject(new EclipticError(line.code, line.message, { provider: this.#name }));
+      }
+    }
+  }
+
+  #skip(line: string): void {
+    if (line.trim() !== '' && ++this.#rubbish > MAX_RUBBISH) {
+      throw this.#fault(`it wrote more than ${MAX_RUBBISH} lines that are not of the line protocol`);
+    }
+  }
+
+  #fault(reason: unknown): EclipticError {
+    const message = `${this.#name} broke the line protocol: ${describeError(reason)}`;
+    return new EclipticError('PROVIDER_CRASHED', message, { provider: this.#name, reason: 'protocol' });
+  }
+}

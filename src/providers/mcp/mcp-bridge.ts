@@ -1,0 +1,319 @@
+import { needsInput } from '../../mcp/call.js';
+import type { Offer } from '../../mcp/catalogue.js';
+import type { ToolDefinition } from '../../mcp/definitions.js';
+import type { RelayedCall } from '../../mcp/upstream/relay.js';
+import type { Upstream, UpstreamNews } from '../../mcp/upstream/upstream.js';
+import { Callbacks } from '../../runtime/callbacks.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { SupervisedState } from '../../system/process/supervision.js';
+import { guardedTerms } from '../adapter/guarded-terms.js';
+import type {
+  ExecuteTerms,
+  ProviderAdapter,
+  ProviderCrash,
+  ProviderHealthStatus,
+} from '../adapter/provider-adapter.js';
+import { NormalizedProviderError, normalizeAbort, normalizeError } from '../adapter/provider-errors.js';
+import type { ProviderEvents } from '../adapter/provider-events.js';
+import { callTerms, failureIn, ToolFailure, whatOf } from './mcp-call.js';
+
+export interface MCPConfig {
+  /** The server, by its name in the configuration. */
+  readonly server: string;
+  /** How long a call may take. Default 60,000. */
+  readonly timeoutMs?: number | undefined;
+  /** Is a server that cannot be reached yet no failure, because it is tried again all the time? Default false. */
+  readonly keepTrying?: boolean | undefined;
+}
+
+export interface MCPToolInvocation {
+  readonly toolName: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+  /** In milliseconds. Default: the server's. */
+  readonly timeout?: number | undefined;
+}
+
+export interface MCPToolResult {
+  readonly toolName: string;
+  readonly result: unknown;
+  readonly duration: number;
+  readonly correlationId: string;
+}
+
+export interface MCPBridgeComponents {
+  runtime: Runtime;
+  events: ProviderEvents;
+  /** The server of that name. */
+  open: (server: string) => Upstream;
+}
+
+const CALL_MS = 60_000;
+const HEALTH_MS = 4_500;
+/** Whoever has a provider made ready waits for 5 s. */
+const PATIENCE_MS = 4_500;
+
+/**
+ * An MCP server as a provider: its health, calls of its tools by name, and calls of whatever it has in the catalogue,
+ * which are relayed as they are.
+ */
+export class MCPBridgeAdapter
+  implements ProviderAdapter<MCPConfig, MCPToolInvocation | RelayedCall, MCPToolResult | unknown>
+{
+  readonly type = 'mcp';
+  readonly #id: string;
+  readonly #components: MCPBridgeComponents;
+  readonly #crashed: Callbacks<[crash: ProviderCrash]>;
+  readonly #ready: Callbacks<[]>;
+  readonly #inFlight = new Set<AbortController>();
+  #config: MCPConfig | undefined;
+  #upstream: Upstream | undefined;
+  #stopWatching: (() => void) | undefined;
+  /** Was it there, and is gone? */
+  #lost = false;
+  #running = false;
+  #tools: readonly string[] | undefined;
+
+  constructor(id: string, components: MCPBridgeComponents) {
+    this.#id = id;
+    this.#components = components;
+    const { callbackFailed } = components.events;
+    this.#crashed = new Callbacks(`onCrash of provider ${id}`, callbackFailed);
+    this.#ready = new Callbacks(`onReady of provider ${id}`, callbackFailed);
+  }
+
+  async init(config: MCPConfig): Promise<void> {
+    await this.terminate();
+    try {
+      const upstream = this.#components.open(config.server);
+      this.#config = config;
+      this.#upstream = upstream;
+      this.#running = upstream.state.kind === 'running';
+      this.#stopWatching = upstream.watch((news) => this.#hear(news));
+      upstream.start();
+      await this.#settled(upstream, config);
+    } catch (error) {
+      await this.terminate();
+      throw normalizeError(error, 'mcp');
+    }
+  }
+
+  async health(): Promise<ProviderHealthStatus> {
+    const absence = this.#upstream?.absence;
+    // It is known not to be there: nobody has to ask three times.
+    if (absence) this.#crashed.call({ error: normalizeError(absence, 'mcp') });
+    try {
+      await this.#inTime(HEALTH_MS, undefined, (signal) => this.#require().ask(signal));
+      return { state: 'healthy', lastCheck: new Date(this.#components.runtime.now()), failureCount: 0 };
+    } catch (error) {
+      throw normalizeError(error, 'mcp');
+    }
+  }
+
+  execute(input: RelayedCall, correlationId: string, terms?: ExecuteTerms): Promise<unknown>;
+  execute(input: MCPToolInvocation, correlationId: string, terms?: ExecuteTerms): Promise<MCPToolResult>;
+  async execute(
+    input: MCPToolInvocation | RelayedCall,
+    correlationId: string,
+    terms: ExecuteTerms = {},
+  ): Promise<unknown> {
+    const { runtime, events } = this.#components;
+    const began = runtime.stopwatch();
+    const { kind, details } = whatOf(input);
+    const tell = (success: boolean, code?: string, reason?: string) => {
+      const duration = runtime.stopwatch() - began;
+      events.emit(success ? `provider.mcp.${kind}.completed` : `provider.mcp.${kind}.failed`, {
+        provider: this.#id,
+        providerType: 'mcp',
+        correlationId,
+        agent: terms.caller,
+        duration,
+        details,
+        success,
+        code,
+        reason,
+      });
+      return duration;
+    };
+    try {
+      if ('relay' in input) {
+        const result = await this.#relay(input, correlationId);
+        tell(true);
+        return result;
+      }
+      const result = await this.#invoke(input, correlationId, terms);
+      return { toolName: input.toolName, result, duration: tell(true), correlationId };
+    } catch (error) {
+      const failure = normalizeError(error, 'mcp', correlationId);
+      tell(false, failure.code, failure.message);
+      throw failure;
+    }
+  }
+
+  async terminate(): Promise<void> {
+    const upstream = this.#upstream;
+    this.#upstream = undefined;
+    this.#config = undefined;
+    this.#tools = undefined;
+    this.#lost = false;
+    this.#stopWatching?.();
+    const reason = new NormalizedProviderError('PROVIDER_TERMINATED', `${this.#id} was ended`, 'mcp');
+    for (const flight of this.#inFlight) flight.abort(reason);
+    await upstream?.stop();
+  }
+
+  onCrash(listener: (crash: ProviderCrash) => void): () => void {
+    return this.#crashed.add(listener);
+  }
+
+  onReady(listener: () => void): () => void {
+    return this.#ready.add(listener);
+  }
+
+  describe(): Readonly<Record<string, unknown>> {
+    const upstream = this.#upstream;
+    return upstream ? { ...upstream.status, tools: this.listTools() } : {};
+  }
+
+  listTools(): string[] {
+    return this.#upstream?.tools.map(({ definition }) => definition.name) ?? [];
+  }
+
+  getToolSchema(toolName: string): Pick<ToolDefinition, 'description' | 'inputSchema' | 'outputSchema'> {
+    const { description, inputSchema, outputSchema } = this.#tool(toolName).definition;
+    return { description, inputSchema, outputSchema };
+  }
+
+  /** Its caller keeps the time, and ends it; when the server ends, so does what is under way with it. */
+  async #relay({ ask, terms, relay }: RelayedCall, correlationId: string): Promise<unknown> {
+    this.#require();
+    try {
+      const result = await relay();
+      const said = ask.kind === 'tool' ? failureIn(result, ask.name) : undefined;
+      if (said === undefined) return result;
+      throw new ToolFailure(said, correlationId, result);
+    } catch (error) {
+      throw terms.signal.aborted ? normalizeAbort(terms.signal, 'mcp', correlationId) : error;
+    }
+  }
+
+  async #invoke(input: MCPToolInvocation, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+    const { toolName, timeout = this.#config?.timeoutMs ?? CALL_MS } = input;
+    const offer = this.#tool(toolName);
+    const args = input.arguments ?? {};
+    const result = await this.#inTime(timeout, terms.signal, (signal) =>
+      offer.answer(
+        { kind: 'tool', name: toolName, arguments: args },
+        callTerms(guardedTerms(terms, this.#id, this.#components.events.callbackFailed), signal),
+      ),
+    );
+    if (needsInput(result)) {
+      const message = `tool "${toolName}" asks for more; call it as an agent or an MCP client`;
+      throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'mcp');
+    }
+    const said = failureIn(result, toolName);
+    if (said === undefined) return result;
+    throw new ToolFailure(said, correlationId, result);
+  }
+
+  #require(): Upstream {
+    if (this.#upstream) return this.#upstream;
+    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', `${this.#id} has not been started`, 'mcp');
+  }
+
+  #tool(name: string): Offer<ToolDefinition> {
+    const offer = this.#require().tools.find(({ definition }) => definition.name === name);
+    if (offer) return offer;
+    const message = `MCP server "${this.#config?.server}" has no tool "${name}" that may be used`;
+    throw new NormalizedProviderError('PROVIDER_TOOL_NOT_FOUND', message, 'mcp', { details: { toolName: name } });
+  }
+
+  /** Waits until it runs, or until it is known that it does not; for one that is tried for ever only a while. */
+  #settled(upstream: Upstream, { keepTrying = false }: MCPConfig): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = (state: SupervisedState) => {
+        if (state.kind === 'starting' || state.kind === 'stopping') return;
+        stop();
+        if (state.kind === 'running' || keepTrying) resolve();
+        else reject('reason' in state ? state.reason : this.#ended());
+      };
+      const timer = keepTrying ? this.#components.runtime.setTimer(() => settle(), PATIENCE_MS) : undefined;
+      const watching = upstream.watch((news) => {
+        if (news.type === 'state') look(news.state);
+      });
+      const stop = () => {
+        timer?.cancel();
+        watching();
+      };
+      const settle = () => {
+        stop();
+        resolve();
+      };
+      look(upstream.state);
+    });
+  }
+
+  #ended(): NormalizedProviderError {
+    return new NormalizedProviderError('PROVIDER_TERMINATED', `${this.#id} was ended while it started`, 'mcp');
+  }
+
+  #hear(news: UpstreamNews): void {
+    if (news.type === 'tools') this.#discovered(news.tools);
+    else this.#changed(news.state);
+  }
+
+  #changed(state: SupervisedState): void {
+    const { events } = this.#components;
+    const about = { provider: this.#id, providerType: 'mcp' } as const;
+    if (state.kind === 'running') {
+      if (this.#lost) events.emit('provider.mcp.reconnected', about);
+      this.#lost = false;
+      this.#running = true;
+      this.#ready.call();
+    } else if (state.kind === 'backing-off' || state.kind === 'failed') {
+      const error = normalizeError(state.reason, 'mcp');
+      if (this.#running)
+        events.emit('provider.mcp.disconnected', { ...about, code: error.code, reason: error.message });
+      this.#lost ||= this.#running;
+      this.#running = false;
+      this.#crashed.call({ error });
+    }
+  }
+
+  #discovered(tools: readonly string[]): void {
+    const before = this.#tools;
+    this.#tools = tools;
+    const { events } = this.#components;
+    const about = { provider: this.#id, providerType: 'mcp' } as const;
+    if (!before) events.emit('provider.mcp.tools.discovered', { ...about, details: { tools } });
+    else {
+      const added = tools.filter((name) => !before.includes(name));
+      const removed = before.filter((name) => !tools.includes(name));
+      if (added.length + removed.length === 0) return;
+      const unchanged = tools.length - added.length;
+      events.emit('provider.mcp.tools.refreshed', { ...about, details: { added, removed, unchanged } });
+    }
+  }
+
+  /** Does something that ends with its time, with its caller's patience, and with this adapter. */
+  async #inTime<T>(ms: number, caller: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const flight = new AbortController();
+    const { signal } = flight;
+    this.#inFlight.add(flight);
+    const timer = this.#components.runtime.setTimer(() => {
+      flight.abort(new NormalizedProviderError('PROVIDER_TIMEOUT', `${this.#id} took longer than ${ms} ms`, 'mcp'));
+    }, ms);
+    const cancel = () => flight.abort(caller?.reason);
+    if (caller?.aborted) cancel();
+    else caller?.addEventListener('abort', cancel, { once: true });
+    try {
+      signal.throwIfAborted();
+      return await work(signal);
+    } catch (error) {
+      throw signal.aborted ? normalizeAbort(signal, 'mcp') : error;
+    } finally {
+      timer.cancel();
+      caller?.removeEventListener('abort', cancel);
+      this.#inFlight.delete(flight);
+    }
+  }
+}

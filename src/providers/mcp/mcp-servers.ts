@@ -1,0 +1,157 @@
+import type { Agent } from '../../agent/agent.js';
+import { markFailure } from '../../mcp/failure.js';
+import type { CallWay } from '../../mcp/upstream/relay.js';
+import type { UpstreamInit } from '../../mcp/upstream/upstream.js';
+import type { Upstreams } from '../../mcp/upstream/upstreams.js';
+import { LIMITS } from '../../mesh/limits.js';
+import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
+import { NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
+import type { ProviderEvents } from '../adapter/provider-events.js';
+import type { HostComponents } from '../host/isolated-provider-host.js';
+import type { Lanes } from '../host/lanes.js';
+import type { CredentialConsent } from '../registry/credential-consent.js';
+import { DEFAULT_WORKSPACE } from '../registry/failover.js';
+import type { ProviderRegistry } from '../registry/provider-registry.js';
+import { MCPBridgeAdapter } from './mcp-bridge.js';
+import { ToolFailure } from './mcp-call.js';
+import { MCPProcess, type MCPProcessInit } from './mcp-process.js';
+
+export interface MCPServersComponents extends HostComponents {
+  providers: ProviderRegistry;
+  events: ProviderEvents;
+  lanes: Lanes;
+  upstreams: Upstreams;
+  /** The agent of this node that owns what a server offers. */
+  agent: (id: string) => Agent | undefined;
+  /** Asked before another person's agent uses the credentials of a server. */
+  consent: CredentialConsent;
+}
+
+/** An MCP server of the configuration. */
+export interface MCPServerInit extends UpstreamInit {
+  /** The lane that its program runs in. Default: one named after the server. */
+  readonly lane?: string | undefined;
+  /** What its program may take. */
+  readonly limits?: MCPProcessInit['limits'];
+}
+
+/** Calls that one server may have under way. */
+const CONCURRENCY = 100;
+
+/**
+ * The upstream MCP servers of a node, each a provider: its program runs in a lane, and every call of what it offers goes
+ * through the registry, whoever makes it.
+ */
+export class MCPServers {
+  readonly #components: MCPServersComponents;
+  readonly #ids = new Set<string>();
+  /** The agent that owns what a server offers, by the provider's id. */
+  readonly #owners = new Map<string, string>();
+
+  constructor(components: MCPServersComponents) {
+    this.#components = components;
+    const { providers, agent } = components;
+    providers.onChange(({ id, capabilities }) => {
+      const owner = this.#owners.get(id);
+      const health = owner && providers.healthOf(capabilities[0]!);
+      if (health) agent(owner)?.setServerHealth(id, health);
+    });
+  }
+
+  /** Wants a server to be connected. Returns at once: nobody waits for it. */
+  add({ lane: laneId, limits, ...init }: MCPServerInit): void {
+    const { lanes, upstreams } = this.#components;
+    const { name: server } = init;
+    const id = this.#idFor(server);
+    this.#owners.set(id, init.agent);
+    const lane = init.endpoint.kind === 'stdio' ? lanes.open(laneId ?? laneFor(id)).id : undefined;
+    upstreams.add({
+      ...init,
+      through: this.#way(id, server, lane),
+      ...(lane !== undefined && {
+        keep: (kept) => new MCPProcess(this.#components, { provider: id, lane: lanes.open(lane), limits }, kept),
+      }),
+    });
+    this.#register(id, server, lane);
+    if (lane === undefined) return;
+    lanes.onReopen(lane, async () => {
+      await upstreams.get(server).revive();
+      this.#register(id, server, lane);
+    });
+  }
+
+  #register(id: string, server: string, laneId: string | undefined): void {
+    const { providers, events, upstreams, runtime } = this.#components;
+    const adapter = new MCPBridgeAdapter(id, { runtime, events, open: (name) => upstreams.get(name) });
+    const about = { type: 'mcp', workspaceId: DEFAULT_WORKSPACE, concurrencyLimit: CONCURRENCY } as const;
+    const config = { server, keepTrying: true };
+    const capabilities = [capabilityOf(server)];
+    providers
+      .register({ id, config, ...about, capabilities, ...(laneId !== undefined && { laneId }) }, adapter)
+      .catch((error) => runtime.logger.warn({ server, error: describeError(error) }, 'an MCP server is not there yet'));
+  }
+
+  /** One that goes by its server's name, as far as that may stand in an id. */
+  #idFor(server: string): string {
+    const plain = `mcp/${server.replace(/[^\w./-]+/g, '-')}`.slice(0, MAX_ID_CHARS);
+    let id = plain;
+    for (let number = 2; this.#ids.has(id); number++) id = `${plain}-${number}`;
+    this.#ids.add(id);
+    return id;
+  }
+
+  /** Gives calls to the server's provider. What comes of one is what the server said, or why it said nothing. */
+  #way(id: string, server: string, laneId: string | undefined): CallWay {
+    const { providers, runtime, upstreams, consent } = this.#components;
+    const route = { type: 'mcp', capabilities: [capabilityOf(server)] };
+    return async (call) => {
+      const { caller, signal, thread = runtime.id() } = call.terms;
+      if (caller.node !== undefined) consent.require(caller, server, upstreams.get(server).credentials);
+      try {
+        return await providers.execute(route, call, thread, { caller: caller.address, signal, wait: false, laneId });
+      } catch (error) {
+        if (error instanceof ToolFailure) return markFailure(error.result, error);
+        throw this.#explain(id, server, error as NormalizedProviderError);
+      }
+    };
+  }
+
+  /** Why a call has no result, in the providers' terms; what is wrong with the request itself stays as it is. */
+  #explain(id: string, server: string, error: NormalizedProviderError): EclipticError {
+    const { originalError: original, code, message } = error;
+    if (original instanceof EclipticError && !(original instanceof NormalizedProviderError)) {
+      return PASSED_ON.has(original.code) ? original : error;
+    }
+    if (code !== 'PROVIDER_UNAVAILABLE' && code !== 'PROVIDER_NO_CAPABLE_ENDPOINT') return error;
+    const absence = this.#components.upstreams.get(server).absence;
+    if (absence) return normalizeError(absence, 'mcp', error.correlationId);
+    const away = `MCP server "${server}" takes no calls at present: ${message}. See: ecliptic provider show ${id}`;
+    const { correlationId } = error;
+    const details = { server, outcome: 'not-delivered' };
+    return new NormalizedProviderError('PROVIDER_UNAVAILABLE', away, 'mcp', {
+      correlationId,
+      details,
+      originalError: error,
+    });
+  }
+}
+
+/** Errors about the request or the answer itself, which the providers' codes would say less exactly. */
+const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
+  'CANCELLED',
+  'CAPABILITY_REQUIRED',
+  'INVALID_REQUEST_STATE',
+  'PAYLOAD_TOO_LARGE',
+  'RESOURCE_NOT_FOUND',
+]);
+
+/** A registry takes ids of 128 characters; a number may follow. */
+const MAX_ID_CHARS = 120;
+
+function capabilityOf(server: string): string {
+  return `server:${server}`;
+}
+
+function laneFor(id: string): string {
+  return id.replaceAll('/', '-').slice(0, LIMITS.agentIdChars);
+}

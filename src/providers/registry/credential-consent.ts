@@ -1,0 +1,74 @@
+import type { Party } from '../../mesh/policy.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Approval } from '../../system/approvals/approval.js';
+import type { Approvals } from '../../system/approvals/approvals.js';
+
+export interface CredentialConsentComponents {
+  approvals: Pick<Approvals, 'items' | 'request'>;
+  /** Does that node belong to another person? */
+  isForeign: (node: string) => boolean;
+}
+
+/** The kind of its questions. */
+const CONSENT_APPROVAL = 'credential-use';
+/** Questions about the agents of one node that may wait. */
+const MAX_QUESTIONS = 20;
+const QUESTION_MS = 7 * 86_400_000;
+
+/**
+ * Another person's agent that calls a tool uses the credentials of the tool's server. The operator is asked at the first
+ * use for each agent and server; until then the call is refused, so that no caller waits for a person.
+ */
+export class CredentialConsent {
+  readonly #components: CredentialConsentComponents;
+  /** Subjects that are allowed for good. */
+  readonly #lasting = new Set<string>();
+  /** Approvals for one use that were used. */
+  readonly #used = new Set<string>();
+
+  constructor(components: CredentialConsentComponents) {
+    this.#components = components;
+  }
+
+  /** Throws `PROVIDER_POLICY_DENIED` where the operator has not allowed it. */
+  require({ address, node }: Party, server: string, credentials: readonly string[]): void {
+    if (node === undefined || credentials.length === 0 || !this.#components.isForeign(node)) return;
+    const subject = JSON.stringify([address, server, ...credentials]);
+    if (this.#lasting.has(subject)) return;
+    const last = this.#questions.findLast((item) => item.subject === subject);
+    const question = last && !this.#isSpent(last) ? last : this.#ask(subject, address, node, server, credentials);
+    const verdict = question.decision?.verdict;
+    if (verdict === 'allow-always') this.#lasting.add(subject);
+    else if (verdict === 'allow-once') this.#used.add(question.id);
+    else throw refused(address, server, verdict === 'deny' ? 'denied it' : 'has to approve it first; try again then');
+  }
+
+  get #questions(): readonly Approval[] {
+    return this.#components.approvals.items.filter(({ kind }) => kind === CONSENT_APPROVAL);
+  }
+
+  /** Is another question in place: was its answer used up, or did it have none in time? */
+  #isSpent({ id, decision }: Approval): boolean {
+    return this.#used.has(id) || decision?.by === 'timeout';
+  }
+
+  #ask(subject: string, agent: string, node: string, server: string, credentials: readonly string[]): Approval {
+    const waiting = this.#questions.filter(({ decision, details }) => !decision && details.node === node);
+    if (waiting.length >= MAX_QUESTIONS) throw refused(agent, server, 'has too many questions of its node to answer');
+    const kept = new Set(this.#components.approvals.items.map(({ id }) => id));
+    for (const id of this.#used) if (!kept.has(id)) this.#used.delete(id);
+    const [question] = this.#components.approvals.request({
+      kind: CONSENT_APPROVAL,
+      subject,
+      summary: `${agent}, of another person’s node, wants to use MCP server "${server}" with your credentials (${credentials.join(', ')})`,
+      details: { agent, node, server, credentials: [...credentials] },
+      timeoutMs: QUESTION_MS,
+    });
+    return question!;
+  }
+}
+
+function refused(agent: string, server: string, why: string): EclipticError {
+  const message = `${agent} may not use the credentials of MCP server "${server}": its owner ${why}`;
+  return new EclipticError('PROVIDER_POLICY_DENIED', message, { agent, server });
+}

@@ -1,0 +1,163 @@
+import type { ProviderState, ProviderType } from '../adapter/provider-adapter.js';
+
+/** A provider as routing sees it. */
+export interface Candidate {
+  readonly id: string;
+  readonly type: ProviderType;
+  readonly workspaceId: string;
+  readonly capabilities: readonly string[];
+  /** The smallest is the first choice; of equals, the one whose id comes first. */
+  readonly priority: number;
+  readonly state: ProviderState;
+  readonly phase: RoutingPhase;
+}
+
+/** Only one that is ready gets work; one that starts is waited for without alarm; one that is held gets none. */
+export type RoutingPhase = 'starting' | 'ready' | 'held';
+
+/** The providers of one type in one workspace. */
+interface Group {
+  /** Best first, whatever their state. */
+  readonly all: readonly Candidate[];
+  /** Of those, the ones that get work. */
+  readonly routable: readonly Candidate[];
+  /** Who was last chosen for each capability; `''` is the type itself. */
+  readonly chosen: ReadonlyMap<string, string>;
+  /** Capabilities that nobody offers at present, though somebody should. */
+  readonly missing: ReadonlySet<string>;
+}
+
+export interface RoutingTable {
+  readonly groups: ReadonlyMap<string, Group>;
+}
+
+export type RoutingEvent =
+  | { readonly type: 'added'; readonly candidate: Candidate }
+  | { readonly type: 'removed'; readonly id: string }
+  | { readonly type: 'changed'; readonly id: string; readonly state?: ProviderState; readonly phase?: RoutingPhase };
+
+interface Affected {
+  readonly type: ProviderType;
+  readonly workspaceId: string;
+  /** Capabilities that it is about, besides the type itself. */
+  readonly capabilities: readonly string[];
+  /** Is it about everything that the type is for? */
+  readonly wholeType: boolean;
+}
+
+export type RoutingEffect =
+  | ({ readonly effect: 'failover'; readonly from: string; readonly to: string } & Affected)
+  | ({ readonly effect: 'unavailable' } & Affected)
+  | ({ readonly effect: 'available' } & Affected);
+
+export interface RoutingStep {
+  readonly next: RoutingTable;
+  readonly effects: readonly RoutingEffect[];
+}
+
+export const EMPTY_TABLE: RoutingTable = { groups: new Map() };
+
+/** The next table, and what of it has to be told. Called on transitions only. */
+export function stepRouting(now: RoutingTable, event: RoutingEvent): RoutingStep {
+  const key = event.type === 'added' ? groupKey(event.candidate) : keyOf(now, event.id);
+  if (key === undefined) return { next: now, effects: [] };
+  const before = now.groups.get(key) ?? NO_GROUP;
+  const all = candidatesAfter(before.all, event);
+  const groups = new Map(now.groups);
+  if (all.length === 0) {
+    groups.delete(key);
+    return { next: { groups }, effects: [] };
+  }
+  const { group, effects } = regroup(before, all);
+  groups.set(key, group);
+  return { next: { groups }, effects };
+}
+
+/** The provider that gets work of that type and with those capabilities now, or null. */
+export function select(
+  table: RoutingTable,
+  type: string,
+  required: readonly string[],
+  workspaceId: string,
+): string | null {
+  const group = table.groups.get(`${workspaceId} ${type}`);
+  return group?.routable.find((candidate) => hasAll(candidate, required))?.id ?? null;
+}
+
+/** Is there a provider with those capabilities at all, be it well or not? */
+export function isServed(table: RoutingTable, type: string, required: readonly string[], workspaceId: string): boolean {
+  const group = table.groups.get(`${workspaceId} ${type}`);
+  return group?.all.some((candidate) => hasAll(candidate, required)) ?? false;
+}
+
+const NO_GROUP: Group = { all: [], routable: [], chosen: new Map(), missing: new Set() };
+
+function candidatesAfter(before: readonly Candidate[], event: RoutingEvent): readonly Candidate[] {
+  if (event.type === 'removed') return before.filter(({ id }) => id !== event.id);
+  if (event.type === 'added') {
+    return [...before.filter(({ id }) => id !== event.candidate.id), event.candidate].sort(byPriority);
+  }
+  const { state, phase } = event;
+  const changes = { ...(state !== undefined && { state }), ...(phase !== undefined && { phase }) };
+  return before.map((candidate) => (candidate.id === event.id ? { ...candidate, ...changes } : candidate));
+}
+
+function regroup(before: Group, all: readonly Candidate[]): { group: Group; effects: RoutingEffect[] } {
+  const routable = all.filter(({ state, phase }) => phase === 'ready' && state === 'healthy');
+  const capabilities = ['', ...new Set(all.flatMap((candidate) => candidate.capabilities))];
+  const chosen = new Map<string, string>();
+  const missing = new Set<string>();
+  const moved = new Map<string, string[]>();
+  const lost: string[] = [];
+  const back: string[] = [];
+  for (const capability of capabilities) {
+    const last = before.chosen.get(capability);
+    const now = routable.find((candidate) => offers(candidate, capability))?.id;
+    if (now === undefined) {
+      if (last !== undefined) chosen.set(capability, last);
+      const hope = all.some((candidate) => candidate.phase === 'starting' && offers(candidate, capability));
+      if (before.missing.has(capability) || !hope) missing.add(capability);
+      if (missing.has(capability) && !before.missing.has(capability)) lost.push(capability);
+      continue;
+    }
+    chosen.set(capability, now);
+    if (before.missing.has(capability)) back.push(capability);
+    if (last === undefined || last === now) continue;
+    const move = `${last} ${now}`;
+    moved.set(move, [...(moved.get(move) ?? []), capability]);
+  }
+  const about = { type: all[0]!.type, workspaceId: all[0]!.workspaceId };
+  const affected = (some: readonly string[]) => ({
+    ...about,
+    capabilities: some.filter((one) => one !== ''),
+    wholeType: some.includes(''),
+  });
+  const effects: RoutingEffect[] = [...moved].map(([move, some]) => {
+    const [from, to] = move.split(' ') as [string, string];
+    return { effect: 'failover', from, to, ...affected(some) };
+  });
+  if (lost.length > 0) effects.push({ effect: 'unavailable', ...affected(lost) });
+  if (back.length > 0) effects.push({ effect: 'available', ...affected(back) });
+  return { group: { all, routable, chosen, missing }, effects };
+}
+
+function byPriority(a: Candidate, b: Candidate): number {
+  return a.priority - b.priority || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+}
+
+function offers({ capabilities }: Candidate, capability: string): boolean {
+  return capability === '' || capabilities.includes(capability);
+}
+
+function hasAll({ capabilities }: Candidate, required: readonly string[]): boolean {
+  return required.every((capability) => capabilities.includes(capability));
+}
+
+function groupKey({ workspaceId, type }: Candidate): string {
+  return `${workspaceId} ${type}`;
+}
+
+function keyOf({ groups }: RoutingTable, id: string): string | undefined {
+  for (const [key, { all }] of groups) if (all.some((candidate) => candidate.id === id)) return key;
+  return undefined;
+}

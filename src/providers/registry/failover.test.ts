@@ -1,0 +1,126 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ProviderState } from '../adapter/provider-adapter.js';
+import {
+  type Candidate,
+  EMPTY_TABLE,
+  isServed,
+  type RoutingEffect,
+  type RoutingEvent,
+  type RoutingTable,
+  select,
+  stepRouting,
+} from './failover-machine.js';
+
+const STATES: readonly ProviderState[] = ['healthy', 'degraded', 'unavailable'];
+
+function candidate(id: string, more: Partial<Candidate> = {}): Candidate {
+  const base = { id, type: 'a2a', workspaceId: 'w', capabilities: [], priority: 1, state: 'healthy', phase: 'ready' };
+  return { ...base, ...more } as Candidate;
+}
+
+function run(...events: RoutingEvent[]): { table: RoutingTable; effects: RoutingEffect[] } {
+  const effects: RoutingEffect[] = [];
+  const table = events.reduce((now, event) => {
+    const step = stepRouting(now, event);
+    effects.push(...step.effects);
+    return step.next;
+  }, EMPTY_TABLE);
+  return { table, effects };
+}
+
+const added = (...candidates: Candidate[]) =>
+  candidates.map((one): RoutingEvent => ({ type: 'added', candidate: one }));
+const becomes = (id: string, state: ProviderState): RoutingEvent => ({ type: 'changed', id, state });
+
+describe('the failover machine', () => {
+  it('chooses by priority, then id, among the healthy ones of the type and workspace that can [T018.1a T018.1b]', () => {
+    const { table } = run(
+      ...added(
+        candidate('c', { capabilities: ['dig', 'fly'] }),
+        candidate('b', { capabilities: ['dig'] }),
+        candidate('a', { priority: 2 }),
+        candidate('other', { type: 'mcp', priority: 0 }),
+        candidate('elsewhere', { workspaceId: 'v', priority: 0 }),
+      ),
+    );
+    expect(select(table, 'a2a', [], 'w')).toBe('b');
+    expect(select(table, 'a2a', ['dig', 'fly'], 'w')).toBe('c');
+    expect(select(table, 'a2a', ['swim'], 'w')).toBeNull();
+    expect(select(table, 'mcp', [], 'w')).toBe('other');
+    expect(select(table, 'a2a', [], 'v')).toBe('elsewhere');
+    expect(select(table, 'acp', [], 'w')).toBeNull();
+    expect([isServed(table, 'a2a', ['dig'], 'w'), isServed(table, 'a2a', ['swim'], 'w')]).toEqual([true, false]);
+  });
+
+  it('goes to the next when the first is degraded, back when it recovers, and says so [T018.1c T018.2b T018.V1 T018.V2]', () => {
+    const start = added(candidate('a', { capabilities: ['x'] }), candidate('b', { priority: 2, capabilities: ['x'] }));
+    const { table, effects } = run(...start, becomes('a', 'degraded'));
+    expect(select(table, 'a2a', ['x'], 'w')).toBe('b');
+    expect(effects).toEqual([
+      { effect: 'failover', from: 'a', to: 'b', type: 'a2a', workspaceId: 'w', capabilities: ['x'], wholeType: true },
+    ]);
+    const back = run(...start, becomes('a', 'degraded'), becomes('a', 'healthy'));
+    expect(select(back.table, 'a2a', [], 'w')).toBe('a');
+    expect(back.effects.at(-1)).toMatchObject({ effect: 'failover', from: 'b', to: 'a' });
+  });
+
+  it('has nobody when all are down, and alarms once [T018.1d T017.5a]', () => {
+    const { table, effects } = run(
+      ...added(candidate('a', { capabilities: ['x'] }), candidate('b', { priority: 2 })),
+      becomes('a', 'degraded'),
+      becomes('b', 'degraded'),
+      becomes('a', 'unavailable'),
+    );
+    expect(select(table, 'a2a', [], 'w')).toBeNull();
+    expect(isServed(table, 'a2a', ['x'], 'w')).toBe(true);
+    expect(effects.map(({ effect, capabilities, wholeType }) => [effect, capabilities, wholeType])).toEqual([
+      ['failover', [], true],
+      ['unavailable', ['x'], false],
+      ['unavailable', [], true],
+    ]);
+    expect(stepRouting(table, becomes('a', 'healthy')).effects).toMatchObject([
+      { effect: 'failover', from: 'b', to: 'a', wholeType: true },
+      { effect: 'available', capabilities: ['x'], wholeType: true },
+    ]);
+  });
+
+  it('is not alarmed by one that is only starting, and gives nothing to one that is held', () => {
+    const { table, effects } = run(...added(candidate('a', { phase: 'starting' })));
+    expect([select(table, 'a2a', [], 'w'), effects]).toEqual([null, []]);
+    expect(stepRouting(table, { type: 'changed', id: 'a', phase: 'ready' }).effects).toEqual([]);
+    expect(stepRouting(table, { type: 'changed', id: 'a', phase: 'held' }).effects).toMatchObject([
+      { effect: 'unavailable' },
+    ]);
+    expect(stepRouting(table, { type: 'removed', id: 'a' }).next.groups.size).toBe(0);
+    expect(stepRouting(table, { type: 'removed', id: 'nobody' }).next).toBe(table);
+  });
+
+  it('never chooses one that is not healthy, and tells of every change of the choice [T017.4a]', () => {
+    const step = fc.record({ who: fc.integer({ min: 0, max: 4 }), state: fc.constantFrom(...STATES) });
+    const priorities = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 5 });
+    fc.assert(
+      fc.property(priorities, fc.array(step, { maxLength: 40 }), (list, steps) => {
+        const all = list.map((priority, index) => candidate(`p${index}`, { priority }));
+        let { table } = run(...added(...all));
+        const states = new Map<string, ProviderState>(all.map(({ id }) => [id, 'healthy']));
+        let last = select(table, 'a2a', [], 'w')!;
+        for (const { who, state } of steps) {
+          const id = `p${who % all.length}`;
+          states.set(id, state);
+          const taken = stepRouting(table, becomes(id, state));
+          table = taken.next;
+          const now = select(table, 'a2a', [], 'w');
+          const best = all
+            .filter((one) => states.get(one.id) === 'healthy')
+            .sort((a, b) => a.priority - b.priority || (a.id < b.id ? -1 : 1))[0];
+          expect(now).toBe(best?.id ?? null);
+          const moves = taken.effects.filter(({ effect }) => effect === 'failover');
+          if (now !== null && now !== last) expect(moves).toMatchObject([{ from: last, to: now }]);
+          else expect(moves).toEqual([]);
+          last = now ?? last;
+        }
+      }),
+    );
+  });
+});

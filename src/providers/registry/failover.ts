@@ -1,0 +1,111 @@
+import { Callbacks } from '../../runtime/callbacks.js';
+import type { ProviderEvents } from '../adapter/provider-events.js';
+import type { HealthCoordinator } from '../health/health.js';
+import {
+  type Candidate,
+  EMPTY_TABLE,
+  isServed,
+  type RoutingEffect,
+  type RoutingEvent,
+  type RoutingPhase,
+  select,
+  stepRouting,
+} from './failover-machine.js';
+
+export const DEFAULT_WORKSPACE = 'default';
+
+export interface FailoverComponents {
+  events: ProviderEvents;
+  health: HealthCoordinator;
+}
+
+/**
+ * Knows which provider gets the next piece of work. Its table changes when a provider comes, goes or changes its
+ * health, never for a request; what is in flight stays where it is.
+ */
+export class FailoverRouter {
+  readonly #events: ProviderEvents;
+  readonly #stopListening: () => void;
+  readonly #watchers: Callbacks<[]>;
+  #table = EMPTY_TABLE;
+
+  constructor({ events, health }: FailoverComponents) {
+    this.#events = events;
+    this.#watchers = new Callbacks('failover.onChange', events.callbackFailed);
+    this.#stopListening = health.onTransition((id, { to }) => this.#step({ type: 'changed', id, state: to }));
+  }
+
+  /** The healthy provider of that type, with all those capabilities, that comes first; null where there is none. */
+  selectProvider(
+    type: string,
+    requiredCapabilities: readonly string[] = [],
+    workspaceId = DEFAULT_WORKSPACE,
+  ): string | null {
+    return select(this.#table, type, requiredCapabilities, workspaceId);
+  }
+
+  /** Is there one at all, be it well or not? */
+  isServed(type: string, requiredCapabilities: readonly string[] = [], workspaceId = DEFAULT_WORKSPACE): boolean {
+    return isServed(this.#table, type, requiredCapabilities, workspaceId);
+  }
+
+  add(candidate: Candidate): void {
+    this.#step({ type: 'added', candidate });
+  }
+
+  remove(id: string): void {
+    this.#step({ type: 'removed', id });
+  }
+
+  setPhase(id: string, phase: RoutingPhase): void {
+    this.#step({ type: 'changed', id, phase });
+  }
+
+  /** Calls back after the table has changed. */
+  onChange(watcher: () => void): void {
+    this.#watchers.add(watcher);
+  }
+
+  close(): void {
+    this.#stopListening();
+    this.#watchers.clear();
+  }
+
+  #step(event: RoutingEvent): void {
+    const { next, effects } = stepRouting(this.#table, event);
+    this.#table = next;
+    for (const effect of effects) this.#tell(effect);
+    this.#watchers.call();
+  }
+
+  #tell(effect: RoutingEffect): void {
+    const { type: providerType, workspaceId, capabilities, wholeType } = effect;
+    const details = { workspaceId, capabilities, wholeType };
+    const what = wholeType ? `providers of type ${providerType}` : `providers for ${capabilities.join(', ')}`;
+    switch (effect.effect) {
+      case 'failover': {
+        const { from, to } = effect;
+        const reason = `work goes to ${to} instead of ${from} from now on`;
+        this.#events.emit('provider.failover.activated', {
+          provider: to,
+          providerType,
+          reason,
+          details: { ...details, from, to },
+        });
+        return;
+      }
+      case 'unavailable': {
+        const reason = `all ${what} are down; work for them waits. See: ecliptic providers`;
+        this.#events.emit('provider.capability.unavailable', {
+          providerType,
+          code: 'PROVIDER_UNAVAILABLE',
+          reason,
+          details,
+        });
+        return;
+      }
+      case 'available':
+        this.#events.emit('provider.capability.available', { providerType, details });
+    }
+  }
+}

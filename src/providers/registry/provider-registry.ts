@@ -1,0 +1,412 @@
+import type { WorkerHealth } from '../../agent/staffing.js';
+import { Callbacks } from '../../runtime/callbacks.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { guardedTerms } from '../adapter/guarded-terms.js';
+import type {
+  ExecuteTerms,
+  ProviderAdapter,
+  ProviderHealthStatus,
+  ProviderRegistration,
+} from '../adapter/provider-adapter.js';
+import { NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
+import type { ProviderEvents } from '../adapter/provider-events.js';
+import { HealthCoordinator } from '../health/health.js';
+import type { HealthPolicy } from '../health/health-machine.js';
+import { DEFAULT_WORKSPACE, FailoverRouter } from './failover.js';
+import { type ProviderRow, rowOf, WORSE, workerHealthOf } from './provider-row.js';
+import { RegisteredProvider } from './registered-provider.js';
+import { checkRegistration } from './registration.js';
+import { type WaitingLimits, WaitingWork, type WorkRoute } from './waiting-work.js';
+
+export interface ProviderRegistryComponents {
+  runtime: Runtime;
+  events: ProviderEvents;
+}
+
+export interface ProviderRegistryInit {
+  health?: Partial<HealthPolicy>;
+  waiting?: Partial<WaitingLimits>;
+}
+
+/** Providers that a node may have. */
+const MAX_PROVIDERS = 1_000;
+
+/** What work needs of the provider that gets it. */
+export interface ExecuteRoute {
+  readonly type: string;
+  readonly capabilities?: readonly string[] | undefined;
+  readonly workspaceId?: string | undefined;
+}
+
+/** The providers of a node: who they are, how they are, and the one way to give them work. */
+export class ProviderRegistry {
+  readonly health: HealthCoordinator;
+  readonly failover: FailoverRouter;
+  readonly #runtime: Runtime;
+  readonly #events: ProviderEvents;
+  readonly #waiting: WaitingWork<RegisteredProvider>;
+  readonly #providers = new Map<string, RegisteredProvider>();
+  readonly #lanes = new Map<string, string>();
+  readonly #watchers: Callbacks<[row: ProviderRow]>;
+  #closed = false;
+
+  constructor({ runtime, events }: ProviderRegistryComponents, init: ProviderRegistryInit = {}) {
+    this.#runtime = runtime;
+    this.#events = events;
+    this.#watchers = new Callbacks('providers.onChange', events.callbackFailed);
+    this.health = new HealthCoordinator({ runtime, events }, init.health);
+    this.failover = new FailoverRouter({ events, health: this.health });
+    this.#waiting = new WaitingWork(runtime, init.waiting);
+    this.failover.onChange(() => this.#release());
+    this.health.onTransition((id) => this.#changed(id));
+  }
+
+  /**
+   * Takes a provider in, and makes it ready. One that cannot be stays registered, out of routing, and is tried again at
+   * its interval; the rejection says why.
+   */
+  async register(registration: ProviderRegistration, adapter: ProviderAdapter): Promise<void> {
+    const { laneId, ...checked } = checkRegistration(registration);
+    this.#admit(checked.id);
+    const provider = new RegisteredProvider(this.#runtime, checked, adapter, {
+      onPhase: (one) => this.#phased(one),
+      onRoom: () => this.#release(),
+    });
+    const { id, type, workspaceId, capabilities, priority, healthCheckIntervalMs } = checked;
+    this.#providers.set(id, provider);
+    if (laneId !== undefined) this.#lanes.set(id, laneId);
+    this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'healthy', phase: 'starting' });
+    try {
+      await this.#start(provider, () => provider.init());
+    } catch (error) {
+      if (this.#providers.get(id) !== provider) throw error;
+      const unavailable = (error as NormalizedProviderError).message;
+      this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'unavailable', phase: 'held' });
+      this.health.register(id, this.#checked(provider), healthCheckIntervalMs, { type, unavailable });
+      this.#changed(id);
+      throw error;
+    }
+    this.#events.emit('provider.registered', { provider: id, providerType: type, details: { workspaceId, priority } });
+    this.health.register(id, this.#checked(provider), healthCheckIntervalMs, { type });
+  }
+
+  /** Ends a provider and forgets it. What it had in flight fails with `PROVIDER_TERMINATED`. */
+  async unregister(id: string): Promise<void> {
+    const provider = this.#require(id);
+    this.#providers.delete(id);
+    this.#lanes.delete(id);
+    this.health.unregister(id);
+    this.failover.remove(id);
+    await provider.terminate();
+    this.#events.emit('provider.unregistered', { provider: id, providerType: provider.registration.type });
+  }
+
+  get(id: string): ProviderRow {
+    return this.#row(this.#require(id));
+  }
+
+  /** What its adapter tells of it. */
+  describe(id: string): Readonly<Record<string, unknown>> {
+    return this.#require(id).adapter.describe?.() ?? {};
+  }
+
+  list(): ProviderRow[] {
+    return [...this.#providers.values()].map((one) => this.#row(one)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  listByType(type: string): ProviderRow[] {
+    return this.list().filter((row) => row.type === type);
+  }
+
+  listByWorkspace(workspaceId: string): ProviderRow[] {
+    return this.list().filter((row) => row.workspaceId === workspaceId);
+  }
+
+  /** From now on the provider ends with that lane. */
+  bindToLane(id: string, laneId: string): void {
+    this.#require(id);
+    this.#lanes.set(id, laneId);
+  }
+
+  unbindFromLane(id: string): void {
+    this.#lanes.delete(id);
+  }
+
+  getProvidersForLane(laneId: string): string[] {
+    return [...this.#lanes].filter(([, lane]) => lane === laneId).map(([id]) => id);
+  }
+
+  /** Ends the providers of one lane, and nobody else's. */
+  async closeLane(laneId: string): Promise<void> {
+    await Promise.all(this.getProvidersForLane(laneId).map((id) => this.unregister(id)));
+  }
+
+  getHealthStatus(id: string): ProviderHealthStatus {
+    return this.health.getStatus(id);
+  }
+
+  /** Calls back when a provider's phase or health changes. */
+  onChange(watcher: (row: ProviderRow) => void): void {
+    this.#watchers.add(watcher);
+  }
+
+  /** How those are that have that capability: as the best of them is. Undefined where there is none. */
+  healthOf(capability: string): WorkerHealth | undefined {
+    const able = [...this.#providers.values()].filter(({ registration }) =>
+      (registration.capabilities as readonly string[]).includes(capability),
+    );
+    const all = able.map((one) => workerHealthOf(this.#row(one), this.#impedimentOf(one)?.message));
+    return all.sort((a, b) => WORSE[a.state] - WORSE[b.state])[0];
+  }
+
+  /** Pieces of work that wait for a provider. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /**
+   * Gives work to the provider that the router chooses, once. Where all that could do it are down or have no room, it
+   * waits for the first that has, or is refused, as its terms say.
+   */
+  async execute<TOutput = unknown>(
+    route: ExecuteRoute,
+    input: unknown,
+    correlationId: string,
+    terms: ExecuteTerms = {},
+  ): Promise<TOutput> {
+    const { type, capabilities = [], workspaceId = DEFAULT_WORKSPACE } = route;
+    const work: WorkRoute = { type, capabilities, workspaceId };
+    const began = this.#runtime.stopwatch();
+    let chosen: RegisteredProvider | undefined;
+    try {
+      chosen = this.#take(work, correlationId) ?? (await this.#later(work, correlationId, terms));
+      const output = await chosen.execute(
+        input,
+        correlationId,
+        guardedTerms(terms, chosen.id, this.#events.callbackFailed),
+      );
+      this.#report(chosen, correlationId, terms, began);
+      return output as TOutput;
+    } catch (error) {
+      const failure = normalizeError(error, 'internal', correlationId);
+      // A login that is missing shows at the work; health must say so before more work comes.
+      if (chosen && failure.code === 'PROVIDER_CREDENTIAL_MISSING') this.health.checkNow(chosen.id);
+      this.#report(chosen, correlationId, terms, began, failure, type);
+      throw failure;
+    } finally {
+      this.#release();
+    }
+  }
+
+  /** Gives it no more work, and resolves when what it had is done. `restart` brings it back. */
+  async drain(id: string): Promise<ProviderRow> {
+    const provider = this.#require(id);
+    await provider.drain();
+    return this.#row(provider);
+  }
+
+  /** Lets it use its credentials as they are now; what it works on goes on. Where that fails, it stays as it is. */
+  async renew(id: string): Promise<void> {
+    const { adapter, registration } = this.#require(id);
+    const about = { provider: id, providerType: registration.type };
+    try {
+      await adapter.renew?.();
+      this.#events.emit('provider.renewed', about);
+    } catch (error) {
+      const failure = normalizeError(error, registration.type);
+      this.#events.emit('provider.renew.failed', { ...about, code: failure.code, reason: failure.message });
+      throw failure;
+    }
+  }
+
+  /** Ends it and makes it ready again. What it had in flight fails with `PROVIDER_TERMINATED`. */
+  async restart(id: string): Promise<ProviderRow> {
+    const provider = this.#require(id);
+    try {
+      await this.#start(provider, () => provider.restart());
+    } catch (error) {
+      this.health.crashed(id, { error: error as NormalizedProviderError, looping: true });
+      throw error;
+    }
+    this.health.checkNow(id);
+    return this.#row(provider);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#waiting.close(new NormalizedProviderError('PROVIDER_TERMINATED', 'the node is being stopped', 'internal'));
+    await Promise.all([...this.#providers.keys()].map((id) => this.unregister(id)));
+    this.health.close();
+    this.failover.close();
+  }
+
+  async #start(provider: RegisteredProvider, begin: () => Promise<void>): Promise<void> {
+    try {
+      await begin();
+    } catch (error) {
+      const { id, registration } = provider;
+      const { code, message } = error as NormalizedProviderError;
+      this.#events.emit('provider.init.failed', {
+        provider: id,
+        providerType: registration.type,
+        code,
+        reason: message,
+      });
+      throw error;
+    }
+  }
+
+  #admit(id: string): void {
+    const refuse = (code: 'PROVIDER_TERMINATED' | 'PROVIDER_EXISTS' | 'PROVIDER_QUEUE_FULL', message: string) =>
+      new NormalizedProviderError(code, message, 'internal', { details: { providerId: id } });
+    if (this.#closed) throw refuse('PROVIDER_TERMINATED', 'the node is being stopped');
+    if (this.#providers.has(id)) throw refuse('PROVIDER_EXISTS', `there is a provider "${id}" already`);
+    if (this.#providers.size >= MAX_PROVIDERS) {
+      throw refuse('PROVIDER_QUEUE_FULL', `a node has at most ${MAX_PROVIDERS} providers`);
+    }
+  }
+
+  /** The provider for a piece of work; undefined where it has to wait. */
+  #take(work: WorkRoute, correlationId: string): RegisteredProvider | undefined {
+    const { type, capabilities, workspaceId } = work;
+    const id = this.failover.selectProvider(type, capabilities, workspaceId);
+    if (id !== null && !this.#waiting.isWaiting(work)) {
+      const provider = this.#require(id);
+      return provider.reserve() ? provider : undefined;
+    }
+    if (id === null && !this.failover.isServed(type, capabilities, workspaceId)) {
+      const needs = capabilities.length > 0 ? ` with ${capabilities.join(', ')}` : '';
+      const message = `there is no provider of type ${type}${needs}`;
+      const details = { required: capabilities };
+      throw new NormalizedProviderError('PROVIDER_NO_CAPABLE_ENDPOINT', message, 'internal', {
+        correlationId,
+        details,
+      });
+    }
+    return undefined;
+  }
+
+  /** The provider for work that cannot begin now. */
+  async #later(work: WorkRoute, correlationId: string, { signal, wait = true }: ExecuteTerms) {
+    const { type, capabilities, workspaceId } = work;
+    const select = () => this.failover.selectProvider(type, capabilities, workspaceId);
+    const impediment = wait ? this.#impediment(work) : undefined;
+    if (impediment) throw normalizeError(impediment, 'internal', correlationId);
+    if (wait) return this.#waiting.wait(work, correlationId, signal, () => select() !== null);
+    const busy = select();
+    if (busy !== null) throw this.#full(busy, correlationId);
+    const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
+    // What a check is about to say of one that has just come back is worth the moment that it takes.
+    await Promise.all(able.map(({ id }) => this.health.checkUnderWay(id)));
+    const provider = this.#take(work, correlationId);
+    if (provider) return provider;
+    const why = able
+      .map((one) => this.#row(one))
+      .map(({ id, phase, state, message }) => {
+        return `provider "${id}" is ${phase === 'ready' ? state : phase}${message === null ? '' : `: ${message}`}`;
+      });
+    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', why.join('; '), 'internal', { correlationId });
+  }
+
+  #full(id: string, correlationId: string): NormalizedProviderError {
+    const { concurrencyLimit } = this.#require(id).registration;
+    const message = `provider "${id}" works on ${concurrencyLimit} things already`;
+    return new NormalizedProviderError('PROVIDER_CONCURRENCY_EXCEEDED', message, 'internal', { correlationId });
+  }
+
+  /** Lets work that waits go to providers that are back, as far as they have room. */
+  #release(): void {
+    if (this.#waiting.size === 0) return;
+    this.#waiting.giveUp((work) => this.#impediment(work));
+    this.#waiting.release(({ type, capabilities, workspaceId }) => {
+      const id = this.failover.selectProvider(type, capabilities, workspaceId);
+      const provider = id === null ? undefined : this.#providers.get(id);
+      return provider?.reserve() ? provider : undefined;
+    });
+  }
+
+  #report(
+    provider: RegisteredProvider | undefined,
+    correlationId: string,
+    { caller: agent, laneId }: ExecuteTerms,
+    began: number,
+    failure?: NormalizedProviderError,
+    type?: string,
+  ): void {
+    const outcome = !failure ? 'completed' : failure.code === 'PROVIDER_CANCELLED' ? 'cancelled' : 'failed';
+    const { id, type: providerType } = provider?.registration ?? { id: undefined, type };
+    this.#events.emit(`provider.execute.${outcome}`, {
+      provider: id,
+      providerType: providerType as ProviderRegistration['type'],
+      correlationId,
+      agent,
+      success: !failure,
+      duration: this.#runtime.stopwatch() - began,
+      code: failure?.code,
+      reason: failure?.message,
+      details: laneId === undefined ? undefined : { laneId },
+    });
+  }
+
+  #phased({ id, phase }: RegisteredProvider): void {
+    this.failover.setPhase(id, phase === 'ready' || phase === 'starting' ? phase : 'held');
+    this.#changed(id);
+  }
+
+  /** What the coordinator checks: the provider's own word, and that of one that could not be started yet. */
+  #checked(provider: RegisteredProvider) {
+    const { adapter } = provider;
+    return {
+      health: () => provider.health(),
+      isStarting: () => provider.phase === 'starting',
+      ...(adapter.onCrash && { onCrash: adapter.onCrash.bind(adapter) }),
+      ...(adapter.onReady && { onReady: adapter.onReady.bind(adapter) }),
+    };
+  }
+
+  /** Why no provider takes that work until an owner does something. */
+  #impediment(work: WorkRoute): NormalizedProviderError | undefined {
+    const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
+    const impediments = able.map((one) => this.#impedimentOf(one));
+    const [first, ...others] = impediments;
+    if (!first || others.some((one) => one === undefined)) return undefined;
+    if (others.length === 0) return first;
+    const message = impediments.map((one) => one!.message).join('; ');
+    return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, 'internal');
+  }
+
+  #impedimentOf(provider: RegisteredProvider): NormalizedProviderError | undefined {
+    if (provider.impediment) return provider.impediment;
+    const { id, registration } = provider;
+    const { needsOwner, message, state } = this.health.getAllStatuses().get(id) ?? {};
+    if (!needsOwner || provider.phase === 'starting') return undefined;
+    return new NormalizedProviderError(
+      'PROVIDER_UNAVAILABLE',
+      `provider "${id}" is ${state}: ${message}; then: ecliptic provider restart ${id}`,
+      registration.type,
+    );
+  }
+
+  #changed(id: string): void {
+    const provider = this.#providers.get(id);
+    if (!provider) return;
+    if (this.#watchers.size > 0) this.#watchers.call(this.#row(provider));
+  }
+
+  #row(provider: RegisteredProvider): ProviderRow {
+    const { id } = provider;
+    return rowOf(provider, this.#lanes.get(id), this.health.getAllStatuses().get(id));
+  }
+
+  #require(id: string): RegisteredProvider {
+    const provider = this.#providers.get(id);
+    if (provider) return provider;
+    const message = `there is no provider "${id}"`;
+    throw new NormalizedProviderError('PROVIDER_NOT_FOUND', message, 'internal', { details: { providerId: id } });
+  }
+}
+
+function fits({ type, workspaceId, capabilities }: RegisteredProvider['registration'], work: WorkRoute): boolean {
+  const own: readonly string[] = capabilities;
+  return type === work.type && workspaceId === work.workspaceId && work.capabilities.every((one) => own.includes(one));
+}

@@ -1,0 +1,243 @@
+import { describeError } from '../../runtime/errors.js';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type {
+  ExecuteTerms,
+  ProviderAdapter,
+  ProviderHealthStatus,
+  ProviderRegistration,
+} from '../adapter/provider-adapter.js';
+import { NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
+
+/** What a provider is to be ready within. */
+export const INIT_MS = 5_000;
+
+/** What the registry does with it: starting it, using it, letting it finish, having let it finish, having given it up. */
+export type ProviderPhase = 'starting' | 'ready' | 'failed' | 'draining' | 'drained' | 'terminated';
+
+export interface RegisteredProviderEvents {
+  readonly onPhase: (provider: RegisteredProvider) => void;
+  /** It takes work again after a rate limit. */
+  readonly onRoom: () => void;
+}
+
+/** After a rate limit a program gets no work for this long, twice as long each further time, up to the most. */
+const BACK_OFF_MS = 5_000;
+const MAX_BACK_OFF_MS = 300_000;
+/** Providers whose rate limit holds for all of their work. */
+const LIMITED_AS_A_WHOLE: ReadonlySet<string> = new Set(['acp', 'command']);
+
+/** A provider of a registry: the adapter, and how far along it is. */
+export class RegisteredProvider {
+  readonly registration: Required<Omit<ProviderRegistration, 'laneId'>>;
+  readonly adapter: ProviderAdapter;
+  readonly #runtime: Runtime;
+  readonly #events: RegisteredProviderEvents;
+  readonly #idle: (() => void)[] = [];
+  /** Changes with each start and end; what an earlier start comes to is then no matter. */
+  #generation = 0;
+  #phase: ProviderPhase = 'starting';
+  /** Why it could not be started. */
+  #failure: NormalizedProviderError | undefined;
+  #stopAwaiting: (() => void) | undefined;
+  /** Starting it again, by whoever wants that, is done one after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #over = false;
+  #inFlight = 0;
+  #completed = 0;
+  #failed = 0;
+  #backOff: Timer | undefined;
+  #rateLimits = 0;
+
+  constructor(
+    runtime: Runtime,
+    registration: RegisteredProvider['registration'],
+    adapter: ProviderAdapter,
+    events: RegisteredProviderEvents,
+  ) {
+    this.#runtime = runtime;
+    this.registration = registration;
+    this.adapter = adapter;
+    this.#events = events;
+  }
+
+  get id(): string {
+    return this.registration.id;
+  }
+
+  get phase(): ProviderPhase {
+    return this.#phase;
+  }
+
+  /** What it works on, and what came of what it has worked on. */
+  get work(): { readonly inFlight: number; readonly completed: number; readonly failed: number } {
+    return { inFlight: this.#inFlight, completed: this.#completed, failed: this.#failed };
+  }
+
+  /** Makes it ready, within its time; rejects with `PROVIDER_INIT_FAILED` when it cannot be. */
+  async init(): Promise<void> {
+    const generation = ++this.#generation;
+    this.#stopAwaiting?.();
+    this.#become('starting');
+    try {
+      await this.#inTime(this.adapter.init(this.registration.config));
+    } catch (error) {
+      const failure = this.#initFailure(error);
+      // Whatever it has begun ends; nobody waits for one that does not even do that.
+      void this.adapter.terminate().catch((late) => this.#runtime.logger.warn({ err: late }, 'a provider did not end'));
+      if (generation === this.#generation) this.#fail(failure);
+      throw failure;
+    }
+    if (generation === this.#generation) return this.adapter.starting ? this.#await() : this.#become('ready');
+    // It was ended while it started.
+    await this.adapter.terminate();
+    throw this.#unavailable('it was ended while it started');
+  }
+
+  /** Why it takes no work until its owner does something, if that is so: waiting for it would be in vain. */
+  get impediment(): NormalizedProviderError | undefined {
+    const { id, type } = this.registration;
+    if (this.#phase === 'draining' || this.#phase === 'drained') {
+      const message = `provider "${id}" is drained; ecliptic provider restart ${id} brings it back`;
+      return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, type);
+    }
+    // Remote agents come and go; a program that cannot be started is not there, or lacks something.
+    return this.#phase === 'failed' && type !== 'a2a' ? this.#failure : undefined;
+  }
+
+  /** Ends it, and makes it ready again. */
+  restart(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.#over) await this.#end();
+      if (this.#over) throw this.#unavailable('it was ended for good');
+      await this.init();
+    });
+  }
+
+  /** Asks it how it is. One that could not be started is tried again. */
+  async health(): Promise<ProviderHealthStatus> {
+    if (this.#phase === 'failed') await this.#inTurn(async () => this.#phase === 'failed' && this.init());
+    if (this.#phase === 'starting') throw this.#unavailable('it is being started');
+    return this.adapter.health();
+  }
+
+  /** Takes a place for one piece of work, if there is one; `execute` uses it up. */
+  reserve(): boolean {
+    if (this.#backOff || this.#inFlight >= this.registration.concurrencyLimit) return false;
+    this.#inFlight++;
+    return true;
+  }
+
+  /** Does a piece of work that a place was taken for. */
+  async execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
+    const { type } = this.registration;
+    try {
+      if (this.#phase !== 'ready' && this.#phase !== 'draining') throw this.#unavailable(`it is ${this.#phase}`);
+      const output = await this.adapter.execute(input, correlationId, terms);
+      this.#completed++;
+      this.#rateLimits = 0;
+      return output;
+    } catch (error) {
+      this.#failed++;
+      const failure = normalizeError(error, type, correlationId);
+      if (failure.code === 'PROVIDER_RATE_LIMITED' && LIMITED_AS_A_WHOLE.has(type)) this.#wait(failure.details);
+      throw failure;
+    } finally {
+      this.#inFlight--;
+      if (this.#inFlight === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    }
+  }
+
+  /** Lets it finish what it has, and gives it no more. */
+  async drain(): Promise<void> {
+    if (this.#phase === 'ready') this.#become('draining');
+    while (this.#inFlight > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#phase === 'draining') this.#become('drained');
+  }
+
+  /** Ends it for good. */
+  terminate(): Promise<void> {
+    this.#over = true;
+    this.#backOff?.cancel();
+    return this.#end();
+  }
+
+  /** Work waits while the provider is told to slow down; as long as it says, else longer each time. */
+  #wait({ retryAfterMs }: Readonly<Record<string, unknown>>): void {
+    if (this.#backOff) return;
+    const usual = BACK_OFF_MS * 2 ** Math.min(this.#rateLimits++, 10);
+    const ms = Math.min(typeof retryAfterMs === 'number' ? retryAfterMs : usual, MAX_BACK_OFF_MS);
+    this.#backOff = this.#runtime.setTimer(() => {
+      this.#backOff = undefined;
+      this.#events.onRoom();
+    }, ms);
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(work, work);
+    this.#turn = turn;
+    return turn;
+  }
+
+  async #end(): Promise<void> {
+    this.#generation++;
+    this.#stopAwaiting?.();
+    this.#become('terminated');
+    try {
+      await this.adapter.terminate();
+    } catch (error) {
+      this.#runtime.logger.error({ provider: this.id, error: describeError(error) }, 'a provider did not end in peace');
+    }
+  }
+
+  #inTime(work: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#runtime.setTimer(() => {
+        const message = `provider "${this.id}" was not ready within ${INIT_MS} ms`;
+        reject(new NormalizedProviderError('PROVIDER_INIT_FAILED', message, this.registration.type));
+      }, INIT_MS);
+      work.finally(() => timer.cancel()).then(resolve, reject);
+    });
+  }
+
+  /** Why it could not be started: always the one code, with what it was in its details. */
+  #initFailure(error: unknown): NormalizedProviderError {
+    const { type } = this.registration;
+    const normal = normalizeError(error, type);
+    if (normal.code === 'PROVIDER_INIT_FAILED') return normal;
+    const details = { ...normal.details, providerId: this.id, reason: normal.code };
+    const message = `provider "${this.id}" could not be started: ${normal.message}`;
+    return new NormalizedProviderError('PROVIDER_INIT_FAILED', message, type, { originalError: error, details });
+  }
+
+  /** It goes on starting after `init` has resolved, within its own time. */
+  #await(): void {
+    const { adapter } = this;
+    const stops = [
+      adapter.onReady?.(() => {
+        this.#stopAwaiting?.();
+        this.#become('ready');
+      }),
+      // Its supervisor may yet succeed with another attempt.
+      adapter.onCrash?.(({ error }) => this.#fail(this.#initFailure(error))),
+    ];
+    this.#stopAwaiting = () => {
+      this.#stopAwaiting = undefined;
+      for (const stop of stops) stop?.();
+    };
+  }
+
+  #fail(failure: NormalizedProviderError): void {
+    this.#failure = failure;
+    this.#become('failed');
+  }
+
+  #unavailable(why: string): NormalizedProviderError {
+    const message = `provider "${this.id}" takes no work: ${why}`;
+    return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, this.registration.type);
+  }
+
+  #become(phase: ProviderPhase): void {
+    this.#phase = phase;
+    this.#events.onPhase(this);
+  }
+}

@@ -1,0 +1,132 @@
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import { NormalizedProviderError } from '../adapter/provider-errors.js';
+
+/** What somebody wants done, of whichever provider can. */
+export interface WorkRoute {
+  readonly type: string;
+  readonly capabilities: readonly string[];
+  readonly workspaceId: string;
+}
+
+export interface WaitingLimits {
+  /** Pieces of work that may wait for one capability. Default 100. */
+  readonly queueLimit: number;
+  /** How long a piece of work waits at most while its providers are down. Default 300,000. */
+  readonly queueMs: number;
+}
+
+export const WAITING_LIMITS: WaitingLimits = { queueLimit: 100, queueMs: 300_000 };
+
+/** All lines together hold this many times what one may. */
+const LINES = 10;
+
+interface Line<Provider> {
+  readonly route: WorkRoute;
+  /** Tell whoever waits that it is its turn; the first that came is the first here. */
+  readonly waiting: Set<(provider: Provider) => void>;
+  /** End the wait of each. */
+  readonly fail: Set<(error: NormalizedProviderError) => void>;
+}
+
+/** Work whose providers are all down or have no room: a line for each capability, in the order in which it came. */
+export class WaitingWork<Provider> {
+  readonly #runtime: Runtime;
+  readonly #limits: WaitingLimits;
+  readonly #lines = new Map<string, Line<Provider>>();
+  readonly #ends = new Set<(error: NormalizedProviderError) => void>();
+
+  constructor(runtime: Runtime, limits: Partial<WaitingLimits> = {}) {
+    this.#runtime = runtime;
+    this.#limits = { ...WAITING_LIMITS, ...limits };
+  }
+
+  get size(): number {
+    return this.#ends.size;
+  }
+
+  /** Does anybody wait in that line? Whoever comes now has to wait behind. */
+  isWaiting(route: WorkRoute): boolean {
+    return this.#lines.size > 0 && this.#lines.has(keyOf(route));
+  }
+
+  /** Waits for its turn, and gives the provider whose it is. */
+  wait(
+    route: WorkRoute,
+    correlationId: string,
+    signal: AbortSignal | undefined,
+    isBusy: () => boolean = () => false,
+  ): Promise<Provider> {
+    const key = keyOf(route);
+    const line = this.#lines.get(key) ?? { route, waiting: new Set(), fail: new Set() };
+    const { queueLimit, queueMs } = this.#limits;
+    const failure = (code: 'PROVIDER_QUEUE_FULL' | 'PROVIDER_UNAVAILABLE' | 'PROVIDER_CANCELLED', message: string) =>
+      new NormalizedProviderError(code, message, 'internal', { correlationId, details: { ...route } });
+    if (line.waiting.size >= queueLimit || this.size >= LINES * queueLimit) {
+      const message = `${this.size} pieces of work wait already, ${line.waiting.size} of them for ${describe(route)}`;
+      return Promise.reject(failure('PROVIDER_QUEUE_FULL', message));
+    }
+    return new Promise((resolve, reject) => {
+      const settle = () => {
+        timer.cancel();
+        signal?.removeEventListener('abort', cancel);
+        this.#ends.delete(fail);
+        line.waiting.delete(go);
+        line.fail.delete(fail);
+        if (line.waiting.size === 0) this.#lines.delete(key);
+      };
+      const go = (provider: Provider) => {
+        settle();
+        resolve(provider);
+      };
+      const fail = (error: NormalizedProviderError) => {
+        settle();
+        reject(error);
+      };
+      const cancel = () => fail(failure('PROVIDER_CANCELLED', 'the caller cancelled the work while it waited'));
+      // A provider that is at work has room when it is done; how long that may take, its own limits and the caller say.
+      const expire = () => {
+        if (isBusy()) timer = this.#runtime.setTimer(expire, queueMs);
+        else fail(failure('PROVIDER_UNAVAILABLE', `${describe(route)} did not come back within ${queueMs} ms`));
+      };
+      let timer: Timer = this.#runtime.setTimer(expire, queueMs);
+      line.waiting.add(go);
+      line.fail.add(fail);
+      this.#lines.set(key, line);
+      this.#ends.add(fail);
+      if (signal?.aborted) cancel();
+      else signal?.addEventListener('abort', cancel, { once: true });
+    });
+  }
+
+  /** Lets as much go, in order, as `take` finds a provider for; it is asked once for each piece. */
+  release(take: (route: WorkRoute) => Provider | undefined): void {
+    for (const { route, waiting } of [...this.#lines.values()]) {
+      for (const go of waiting) {
+        const provider = take(route);
+        if (provider === undefined) break;
+        go(provider);
+      }
+    }
+  }
+
+  /** Ends the wait for providers that will not come back, each with the reason. */
+  giveUp(why: (route: WorkRoute) => NormalizedProviderError | undefined): void {
+    for (const { route, waiting, fail } of [...this.#lines.values()]) {
+      const reason = waiting.size > 0 ? why(route) : undefined;
+      if (reason) for (const end of [...fail]) end(reason);
+    }
+  }
+
+  /** Nothing will come of it. */
+  close(error: NormalizedProviderError): void {
+    for (const fail of [...this.#ends]) fail(error);
+  }
+}
+
+function keyOf({ type, capabilities, workspaceId }: WorkRoute): string {
+  return JSON.stringify([workspaceId, type, [...capabilities].sort()]);
+}
+
+function describe({ type, capabilities }: WorkRoute): string {
+  return capabilities.length === 0 ? `providers of type ${type}` : `a provider for ${capabilities.join(', ')}`;
+}

@@ -1,0 +1,14 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** The package's folder: the built code is one folder below it, this source file two. */
+const FOLDER = new URL(/\.ts$/.test(import.meta.url) ? '../..' : '..', import.meta.url);
+
+/** This package's version. */
+export const VERSION: string = JSON.parse(readFileSync(new URL('package.json', FOLDER), 'utf8')).version;
+
+/** The command-line program, for those who start it. */
+export const PROGRAM = fileURLToPath(new URL('bin/ecliptic', FOLDER));
+
+/** The definitions of gRPC's messages. */
+export const PROTO_FOLDER = fileURLToPath(new URL('proto', FOLDER));

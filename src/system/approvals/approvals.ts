@@ -1,0 +1,169 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import { JsonFile } from '../../store/json-file.js';
+import { type Approval, ApprovalSchema, StandingSchema, type Verdict } from './approval.js';
+import { advance, EMPTY, isDecided, nextDue, type Queue, type QueueEvent } from './queue.js';
+
+export interface ApprovalsInit {
+  /** The data folder. Without one, the queue ends with the process. */
+  folder?: string;
+}
+
+export interface ApprovalRequest extends Pick<Approval, 'kind' | 'subject' | 'summary'> {
+  readonly details?: Readonly<Record<string, unknown>>;
+  /** Denied when nobody has decided within this time. Default: it waits for as long as it takes. */
+  readonly timeoutMs?: number;
+}
+
+const FileSchema = z.strictObject({
+  version: z.literal(1),
+  items: z.array(ApprovalSchema),
+  standing: z.array(StandingSchema),
+});
+
+/** What may wait for a decision. */
+const MAX_WAITING = 20_000;
+/** What may be allowed for good: each is compared with every question. */
+const MAX_STANDING = 10_000;
+const MIN_PAUSE_MS = 20;
+
+/** The operator's queue: what waits for a decision, across restarts, and what was decided of late. */
+export class Approvals {
+  readonly #runtime: Runtime;
+  readonly #file: JsonFile<z.infer<typeof FileSchema>> | undefined;
+  readonly #listeners = new Set<(approval: Approval) => void>();
+  #queue: Queue;
+  #timer: Timer | undefined;
+
+  constructor(runtime: Runtime, { folder }: ApprovalsInit = {}) {
+    this.#runtime = runtime;
+    this.#file = folder === undefined ? undefined : new JsonFile(join(folder, 'approvals.json'), FileSchema);
+    const { items, standing } = this.#file?.load() ?? EMPTY;
+    this.#queue = { items, standing };
+    this.#expire();
+  }
+
+  /** Everything that is not forgotten yet, oldest first. */
+  get items(): readonly Approval[] {
+    return this.#queue.items;
+  }
+
+  /** What waits for a decision. */
+  get waiting(): readonly Approval[] {
+    return this.items.filter((item) => !isDecided(item));
+  }
+
+  /** Calls back with everything that is decided from now on, when the decision is on disk. */
+  onDecision(listener: (approval: Approval) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  /** Puts questions to the operator, all of them or none. What was allowed for good comes back decided. */
+  request(...requests: readonly ApprovalRequest[]): Approval[] {
+    if (this.waiting.length + requests.length > MAX_WAITING) {
+      throw new EclipticError('QUEUE_FULL', `${this.waiting.length} questions wait for the operator already`);
+    }
+    const now = this.#runtime.now();
+    const items = requests.map(({ timeoutMs, details = {}, ...rest }): Approval => {
+      const expires = timeoutMs === undefined ? {} : { expiresAt: now + timeoutMs };
+      return { id: this.#runtime.id(), ...rest, details, createdAt: now, ...expires };
+    });
+    const ids = new Set(items.map(({ id }) => id));
+    this.#handle({ type: 'requested', items });
+    return this.items.filter(({ id }) => ids.has(id));
+  }
+
+  /** Asks, and waits for the verdict. Whoever waits no longer withdraws the question. */
+  async ask(request: ApprovalRequest, signal?: AbortSignal): Promise<Verdict> {
+    return (await this.settle(request, signal)).decision!.verdict;
+  }
+
+  /** As `ask`, with everything about the decision. */
+  settle(request: ApprovalRequest, signal?: AbortSignal): Promise<Approval> {
+    return new Promise((resolve, reject) => {
+      let id: string | undefined;
+      const finish = () => {
+        stop();
+        signal?.removeEventListener('abort', withdraw);
+      };
+      const stop = this.onDecision((approval) => {
+        if (approval.id !== id) return;
+        finish();
+        resolve(approval);
+      });
+      const withdraw = () => {
+        finish();
+        if (id !== undefined) this.withdraw(id);
+        reject(new EclipticError('CANCELLED', `nobody waits for the answer to "${request.summary}" any more`));
+      };
+      if (signal?.aborted) return withdraw();
+      try {
+        const [asked] = this.request(request);
+        id = asked!.id;
+        if (!asked!.decision) return signal?.addEventListener('abort', withdraw);
+        finish();
+        resolve(asked!);
+      } catch (error) {
+        finish();
+        reject(error);
+      }
+    });
+  }
+
+  /** Answers questions, all of them or, if one does not wait, none. */
+  decide(verdict: Verdict, by: string, ...ids: readonly string[]): readonly Approval[] {
+    const waiting = new Set(this.waiting.map(({ id }) => id));
+    const unknown = ids.find((id) => !waiting.has(id));
+    if (unknown !== undefined) {
+      const message = `nothing with the id "${unknown}" waits for a decision`;
+      throw new EclipticError('APPROVAL_NOT_FOUND', message, { id: unknown });
+    }
+    if (verdict === 'allow-always' && this.#queue.standing.length + ids.length > MAX_STANDING) {
+      const message = `${this.#queue.standing.length} things are allowed for good already; allow it once, or write a rule`;
+      throw new EclipticError('QUEUE_FULL', message, { limit: MAX_STANDING });
+    }
+    return this.#handle({ type: 'decided', ids, verdict, by, at: this.#runtime.now() });
+  }
+
+  /** Takes questions back that need no answer any more. */
+  withdraw(...ids: readonly string[]): void {
+    if (ids.length > 0) this.#handle({ type: 'withdrawn', ids });
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#listeners.clear();
+  }
+
+  #handle(event: QueueEvent): readonly Approval[] {
+    const { next, decided } = advance(this.#queue, event);
+    if (next === this.#queue) return decided;
+    this.#file?.save({ version: 1, items: [...next.items], standing: [...next.standing] });
+    this.#queue = next;
+    this.#setTimer();
+    for (const approval of decided) for (const listener of [...this.#listeners]) listener(approval);
+    return decided;
+  }
+
+  #setTimer(): void {
+    this.#timer?.cancel();
+    const due = nextDue(this.#queue);
+    if (due === undefined) return;
+    // A disk that takes nothing must not make this run in circles.
+    this.#timer = this.#runtime.setTimer(() => this.#expire(), Math.max(MIN_PAUSE_MS, due - this.#runtime.now()));
+  }
+
+  #expire(): void {
+    try {
+      this.#handle({ type: 'due', at: this.#runtime.now() });
+    } catch (error) {
+      this.#runtime.logger.error({ error: describeError(error) }, 'the end of a question’s time could not be kept');
+    }
+    this.#setTimer();
+  }
+}

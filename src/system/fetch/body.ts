@@ -1,0 +1,46 @@
+import type { IncomingMessage } from 'node:http';
+import { EclipticError } from '../../runtime/errors.js';
+import { causeOf, failed, tooLarge } from './fetch-errors.js';
+import type { Lifeline } from './lifeline.js';
+
+export interface BodyLimits {
+  readonly origin: string;
+  readonly maxBytes: number;
+  /** How long the other side may be silent while somebody waits for it. */
+  readonly idleMs: number;
+}
+
+/**
+ * The body in chunks, read no faster than it is taken. Whoever stops taking closes the connection; so does the lifeline,
+ * taken or not.
+ */
+export function bodyOf(response: IncomingMessage, init: BodyLimits, lifeline: Lifeline): AsyncGenerator<Buffer, void> {
+  const what = `the answer of ${init.origin}`;
+  // Nobody may be reading when it breaks; the next to read is told.
+  response.on('error', () => {});
+  lifeline.onEnd(() => response.destroy());
+  response.once('close', () => lifeline.release());
+  if (Number(response.headers['content-length'] ?? 0) > init.maxBytes) lifeline.end(tooLarge(what, init.maxBytes));
+  return chunks();
+
+  async function* chunks(): AsyncGenerator<Buffer, void, undefined> {
+    let length = 0;
+    try {
+      if (lifeline.reason) throw lifeline.reason;
+      lifeline.listen(init.idleMs);
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        lifeline.heard();
+        length += chunk.length;
+        if (length > init.maxBytes) throw tooLarge(what, init.maxBytes);
+        yield chunk;
+        lifeline.listen(init.idleMs);
+      }
+    } catch (error) {
+      if (error instanceof EclipticError) throw error;
+      throw lifeline.reason ?? failed({ origin: init.origin, cause: causeOf(error), sent: true });
+    } finally {
+      lifeline.heard();
+    }
+    if (lifeline.reason) throw lifeline.reason;
+  }
+}

@@ -1,0 +1,58 @@
+import { EclipticError } from '../../runtime/errors.js';
+import { type AddressKind, addressKind } from './address-kind.js';
+import { parseIpAddress } from './ip-address.js';
+import { type Resolve, systemResolve } from './resolve.js';
+import { parseTarget } from './target.js';
+
+/** Kinds of addresses that belong together: a network that uses one of them may use all. */
+const NETWORKS: readonly (readonly AddressKind[])[] = [
+  ['loopback'],
+  ['private', 'shared', 'unique-local'],
+  ['link-local'],
+];
+
+/** The kinds of inside addresses that these `ws://` addresses, which the owner gave, show to be in use. */
+export function kindsOf(addresses: readonly string[]): ReadonlySet<AddressKind> {
+  const kinds = new Set<AddressKind>();
+  for (const address of addresses) {
+    for (const kind of NETWORKS.find((network) => network.includes(kindOf(address)!)) ?? []) kinds.add(kind);
+  }
+  return kinds;
+}
+
+/**
+ * The addresses to dial for a `ws://` address that another node named. An inside address is dialled only if the owner's
+ * own addresses show that the mesh uses such ones. Throws `PEER_UNREACHABLE`.
+ */
+export async function dialable(
+  address: string,
+  allowed: ReadonlySet<AddressKind>,
+  resolve: Resolve = systemResolve,
+): Promise<readonly string[]> {
+  const target = targetOf(address);
+  const found = target.isAddress ? [target.host] : await resolve(target.host);
+  for (const text of found) {
+    const ip = parseIpAddress(text);
+    const kind = ip && addressKind(ip);
+    if (ip && (kind === undefined || allowed.has(kind))) continue;
+    throw new EclipticError('PEER_UNREACHABLE', `${address} is not dialled: another node named it, and it is ${kind}`, {
+      address,
+      kind,
+    });
+  }
+  return found;
+}
+
+function kindOf(address: string): AddressKind | undefined {
+  // An address that cannot be read is not dialled either.
+  if (!URL.canParse(address)) return undefined;
+  const { host, isAddress, isLocalName } = targetOf(address);
+  if (isLocalName) return host === 'localhost' || host.endsWith('.localhost') ? 'loopback' : 'private';
+  const ip = isAddress ? parseIpAddress(host) : undefined;
+  return ip && addressKind(ip);
+}
+
+function targetOf(address: string) {
+  const { hostname } = new URL(address);
+  return parseTarget(`http://${hostname}`);
+}

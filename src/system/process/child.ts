@@ -1,0 +1,213 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { killAll } from './kill-all.js';
+import { findProcesses, signalGroup } from './process-table.js';
+import { lastWords, StderrTail } from './stderr-tail.js';
+import { wait } from './wait.js';
+
+export type ChildExit =
+  | { readonly kind: 'code'; readonly code: number }
+  | { readonly kind: 'signal'; readonly signal: NodeJS.Signals };
+
+export interface StopOptions {
+  /** Time to end in peace before everything is killed. Default 2,000. */
+  graceMs?: number;
+}
+
+export interface ChildInit {
+  /** For logs and errors. */
+  readonly name: string;
+  /** A running process that leads a group of its own. */
+  readonly process: ChildProcessWithoutNullStreams;
+  /** What its descendants are known by. */
+  readonly mark: string;
+  /** Takes secrets out of a line of its stderr. */
+  readonly redact?: ((line: string) => string) | undefined;
+  /** The child and everything that it started are gone. */
+  readonly onGone: () => void;
+}
+
+const GRACE_MS = 2_000;
+/** The part of the grace in which a child that is told nothing but the end of its input may leave by itself. */
+const QUIET_PART = 1 / 8;
+/** How long the last words of a child that is gone are waited for. */
+const LAST_WORDS_MS = 100;
+/** How long whoever reads may take for the rest of the output. */
+const DRAIN_MS = 500;
+const MAX_PAUSE_MS = 25;
+/** What may wait for a child that does not read. */
+const MAX_UNREAD_BYTES = 16 * 1_048_576;
+
+/** A child process, and whatever it starts: they end together. */
+export class Child {
+  readonly pid: number;
+  /** Its output: whoever wants it reads from the start, and at a pace that makes the child wait. */
+  readonly stdout: Readable;
+  /** How it ended; never rejects. What it started may still be on its way out. */
+  readonly exited: Promise<ChildExit>;
+  /** Nothing can be written to it any more, be it that it has ended or that it closed its input. */
+  readonly inputClosed: Promise<void>;
+  readonly #runtime: Runtime;
+  readonly #init: ChildInit;
+  readonly #process: ChildProcessWithoutNullStreams;
+  readonly #stderr: StderrTail;
+  readonly #closed: Promise<void>;
+  #exit: ChildExit | undefined;
+  #drained: Promise<void> | undefined;
+  #killAt = Number.POSITIVE_INFINITY;
+  #stopping: Promise<ChildExit> | undefined;
+
+  constructor(runtime: Runtime, init: ChildInit) {
+    this.#runtime = runtime;
+    this.#init = init;
+    this.#process = init.process;
+    this.pid = init.process.pid!;
+    this.stdout = init.process.stdout;
+    this.#stderr = new StderrTail(runtime, init.name, init.process.stderr, init.redact);
+    // A child that stops reading or is gone; its end tells.
+    init.process.stdin.on('error', () => {});
+    this.inputClosed = new Promise((resolve) => init.process.stdin.once('close', () => resolve()));
+    this.#closed = new Promise((resolve) => init.process.once('close', () => resolve()));
+    this.exited = new Promise((resolve) => {
+      init.process.once('exit', (code, signal) => {
+        const exit: ChildExit = signal ? { kind: 'signal', signal } : { kind: 'code', code: code ?? 0 };
+        this.#exit = exit;
+        void this.stop();
+        void this.#lastWords().then(() => resolve(exit));
+      });
+    });
+  }
+
+  /** The last lines that it wrote to stderr. */
+  get stderr(): readonly string[] {
+    return this.#stderr.lines;
+  }
+
+  /**
+   * Writes to its input; resolves when there is room for more. Rejects with `PROCESS_ENDED` when it is gone or going,
+   * and with `QUEUE_FULL` when too much waits unread.
+   */
+  async write(data: string | Uint8Array): Promise<void> {
+    const { stdin } = this.#process;
+    if (!stdin.writable || stdin.destroyed) throw this.failure();
+    if (stdin.writableLength > MAX_UNREAD_BYTES) {
+      throw new EclipticError('QUEUE_FULL', `${this.#init.name} does not read what it is sent`, {
+        process: this.#init.name,
+        waitingBytes: stdin.writableLength,
+      });
+    }
+    if (stdin.write(data)) return;
+    this.#drained ??= this.#drain();
+    await this.#drained;
+  }
+
+  /** Tells it that nothing more comes. */
+  endInput(): void {
+    this.#process.stdin.end();
+  }
+
+  /** Why there is nothing more to expect from it, with its last words. */
+  failure(): EclipticError {
+    const { name } = this.#init;
+    const said = lastWords(this.stderr);
+    const how = this.#exit ? describeExit(this.#exit) : 'is being stopped, or has closed its input';
+    return new EclipticError('PROCESS_ENDED', `${name} ${how}${said ? `; it said: ${said}` : ''}`, {
+      process: name,
+      ...(this.#exit && { exit: this.#exit }),
+      stderr: this.stderr,
+    });
+  }
+
+  /**
+   * Ends it and all that it started: its input is closed, then its group told to terminate, then everything killed.
+   * Resolves when they are gone and the pipes closed. May be called again, also to shorten the grace.
+   */
+  stop(options: StopOptions = {}): Promise<ChildExit> {
+    const graceMs = options.graceMs ?? GRACE_MS;
+    const now = this.#runtime.stopwatch();
+    this.#killAt = Math.min(this.#killAt, now + graceMs);
+    this.#stopping ??= this.#end(now + graceMs * QUIET_PART);
+    return this.#stopping;
+  }
+
+  async #end(terminateAt: number): Promise<ChildExit> {
+    // Timers alone do not keep this process alive, and it must not leave others behind.
+    const hold = this.#runtime.hold();
+    this.#process.stdin.end();
+    const left = !this.#exit && (await this.#emptyBy(() => Math.min(terminateAt, this.#killAt)));
+    if (!left && signalGroup(this.pid, 'SIGTERM')) {
+      // One that was stopped hears it only when it goes on.
+      signalGroup(this.pid, 'SIGCONT');
+      if (!(await this.#emptyBy(() => this.#killAt))) signalGroup(this.pid, 'SIGKILL');
+    }
+    const wanted = { groups: this.#exit ? [] : [this.pid], mark: { is: this.#init.mark } };
+    if (!(await killAll(this.#runtime, wanted))) {
+      this.#runtime.logger.warn({ child: this.#init.name }, 'some processes that it started would not end');
+    }
+    const exit = await this.exited;
+    await this.#closePipes();
+    hold.cancel();
+    this.#init.onGone();
+    return exit;
+  }
+
+  /** Is its group empty before that time? */
+  async #emptyBy(deadline: () => number): Promise<boolean> {
+    for (let pause = 2; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+      if (!(await this.#groupLives())) return true;
+      const left = deadline() - this.#runtime.stopwatch();
+      if (left <= 0) return false;
+      await wait(this.#runtime, Math.min(pause, left));
+    }
+  }
+
+  async #groupLives(): Promise<boolean> {
+    if (!this.#exit) return true;
+    if (!signalGroup(this.pid, 0)) return false;
+    // Where nobody collects orphans, the dead stay in their group for ever.
+    return process.platform !== 'linux' || (await findProcesses(this.#runtime, { groups: [this.pid] })).length > 0;
+  }
+
+  async #closePipes(): Promise<void> {
+    const { stdin, stdout, stderr } = this.#process;
+    if (stdout.readableFlowing === null) stdout.resume();
+    const timer = this.#runtime.setTimer(() => {
+      for (const pipe of [stdin, stdout, stderr]) pipe.destroy();
+    }, DRAIN_MS);
+    await this.#closed;
+    timer.cancel();
+  }
+
+  #lastWords(): Promise<void> {
+    const { stderr } = this.#process;
+    return new Promise((resolve) => {
+      if (stderr.closed) return resolve();
+      const timer = this.#runtime.setTimer(resolve, LAST_WORDS_MS);
+      stderr.once('close', () => {
+        timer.cancel();
+        resolve();
+      });
+    });
+  }
+
+  #drain(): Promise<void> {
+    const { stdin } = this.#process;
+    return new Promise((resolve, reject) => {
+      const settle = () => {
+        stdin.off('drain', settle);
+        stdin.off('close', settle);
+        this.#drained = undefined;
+        if (stdin.destroyed) reject(this.failure());
+        else resolve();
+      };
+      stdin.on('drain', settle);
+      stdin.on('close', settle);
+    });
+  }
+}
+
+function describeExit(exit: ChildExit): string {
+  return exit.kind === 'code' ? `ended with code ${exit.code}` : `was ended by ${exit.signal}`;
+}

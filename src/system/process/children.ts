@@ -1,0 +1,181 @@
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { Child, type StopOptions } from './child.js';
+import { childEnvironment, type Environment } from './environment.js';
+import { Guard } from './guard.js';
+import { withMark } from './process-table.js';
+import { childRecord, namesIn, sweep } from './sweep.js';
+
+export interface ChildrenInit {
+  /**
+   * Where children are on record while they run, so that the next node can end those that this one could not. Nobody
+   * else may use it at the same time. Default: a temporary folder, and no next node.
+   */
+  folder?: string;
+}
+
+export interface Program {
+  readonly command: string;
+  readonly args?: readonly string[];
+  readonly cwd?: string;
+  /** What it finds in its environment besides the few variables that every child gets. */
+  readonly env?: Environment;
+  /** For logs and errors. Default: the command. */
+  readonly name?: string;
+  /** Takes secrets out of a line of its stderr before anybody sees it. */
+  readonly redact?: (line: string) => string;
+}
+
+/**
+ * The child processes of one node. They end with it, however it ends: each is on record and carries a mark, by which a
+ * guard, or else the next node on the same folder, finds what is left.
+ */
+export class Children {
+  readonly #runtime: Runtime;
+  readonly #init: ChildrenInit;
+  /** Unlike any other node's. */
+  readonly #session: string;
+  readonly #running = new Set<Child>();
+  #parent: string | undefined;
+  #guard: Guard | undefined;
+  #count = 0;
+  #closing: Promise<void> | undefined;
+
+  private constructor(runtime: Runtime, init: ChildrenInit) {
+    this.#runtime = runtime;
+    this.#init = init;
+    this.#session = runtime.id();
+  }
+
+  /** Ends what an earlier node on that folder left behind. */
+  static async open(runtime: Runtime, init: ChildrenInit = {}): Promise<Children> {
+    if (init.folder !== undefined) {
+      for (const session of namesIn(init.folder)) await sweep(runtime, join(init.folder, session));
+    }
+    return new Children(runtime, init);
+  }
+
+  /** How many run, or are on their way out. */
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Starts a program; rejects with `PROCESS_START_FAILED` when that cannot be done. */
+  async start(program: Program): Promise<Child> {
+    if (this.#closing) throw new EclipticError('NODE_STOPPED', 'no more programs are started');
+    const folder = this.#prepare();
+    const mark = `${this.#session}.${++this.#count}`;
+    const process = launch(program, mark);
+    if (process.pid === undefined) throw await failureOf(program, process);
+    const record = join(folder, String(process.pid));
+    this.#attempt('put on record', () => writeFileSync(record, childRecord(process.pid!), { mode: 0o600 }));
+    const child = new Child(this.#runtime, {
+      name: program.name ?? program.command,
+      process,
+      mark,
+      redact: program.redact,
+      onGone: () => {
+        this.#running.delete(child);
+        this.#attempt('taken off record', () => rmSync(record, { force: true }));
+      },
+    });
+    this.#running.add(child);
+    return child;
+  }
+
+  /** Ends all children, and takes no more. */
+  close(options: StopOptions = {}): Promise<void> {
+    const stopping = [...this.#running].map((child) => child.stop(options));
+    this.#closing ??= Promise.all(stopping).then(() => this.#tidy());
+    return this.#closing;
+  }
+
+  async #tidy(): Promise<void> {
+    if (this.#parent === undefined) return;
+    await this.#guard?.dismiss();
+    rmSync(join(this.#parent, this.#session), { recursive: true, force: true });
+    try {
+      rmdirSync(this.#parent);
+    } catch {
+      // Something else is in it.
+    }
+  }
+
+  /** The records' folder and the guard, which a node without children does without. */
+  #prepare(): string {
+    if (this.#parent === undefined) {
+      const parent = resolve(this.#init.folder ?? mkdtempSync(join(tmpdir(), 'ecliptic-children-')));
+      const folder = join(parent, this.#session);
+      try {
+        mkdirSync(folder, { recursive: true, mode: 0o700 });
+      } catch (error) {
+        throw new EclipticError(
+          'DATA_FOLDER',
+          `cannot use ${folder}: ${describeError(error)}`,
+          { path: folder },
+          error,
+        );
+      }
+      this.#parent = parent;
+      // There is no shell to be one on Windows.
+      if (process.platform !== 'win32') this.#guard = new Guard(this.#runtime, folder);
+    }
+    return join(this.#parent, this.#session);
+  }
+
+  /** A record that cannot be kept is no reason to fail: where processes can be looked at, a child's mark will do. */
+  #attempt(what: string, work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#runtime.logger.warn({ error: describeError(error) }, `a child process could not be ${what}`);
+    }
+  }
+}
+
+/** A process without a number did not start; it will say why. */
+function launch(program: Program, mark: string): ChildProcessWithoutNullStreams {
+  const { command, args = [], cwd, env } = program;
+  try {
+    return spawn(command, args, {
+      cwd,
+      env: withMark(childEnvironment(process.env, env), mark),
+      // A group and session of its own: it can be ended as a whole, and a terminal's signals pass it by.
+      detached: true,
+      windowsHide: true,
+    });
+  } catch (error) {
+    throw startFailed(program, error);
+  }
+}
+
+function failureOf(program: Program, process: ChildProcess): Promise<EclipticError> {
+  return new Promise((resolve) => process.once('error', (error) => resolve(startFailed(program, error))));
+}
+
+function startFailed(program: Program, error: unknown): EclipticError {
+  const { command, cwd } = program;
+  const details = { command, ...(cwd !== undefined && { cwd }), reason: (error as NodeJS.ErrnoException).code };
+  return new EclipticError(
+    'PROCESS_START_FAILED',
+    `cannot start ${command}: ${reason(program, error)}`,
+    details,
+    error,
+  );
+}
+
+function reason({ cwd }: Program, error: unknown): string {
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+      // The system does not say which of the two is missing.
+      return cwd !== undefined && !existsSync(cwd) ? `there is no folder ${cwd}` : 'there is no such program';
+    case 'EACCES':
+      return 'it may not be executed';
+    default:
+      return describeError(error);
+  }
+}

@@ -1,0 +1,181 @@
+import { describeError, EclipticError, toEclipticError } from '../../runtime/errors.js';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
+import {
+  IDLE,
+  RESTART_POLICY,
+  type RestartPolicy,
+  type SupervisedState,
+  type SupervisionEffect,
+  type SupervisionEvent,
+  supervise,
+} from './supervision.js';
+
+/** What can be kept running: a child process, or a connection to one. */
+export interface Running {
+  /** Settles when it has ended, however. */
+  readonly exited: Promise<unknown>;
+  /** Why it ended. */
+  failure(): EclipticError;
+  /** Ends it, and resolves when nothing of it is left; also called when it ended by itself. */
+  stop(): Promise<unknown>;
+}
+
+export interface SupervisorInit<Subject extends Running> {
+  /** For logs and errors. */
+  name: string;
+  /**
+   * Resolves when it is ready for work; rejects, with nothing left behind, when it cannot be. When the signal aborts,
+   * nobody wants it any more.
+   */
+  start: (signal: AbortSignal) => Promise<Subject>;
+  onState?: (state: SupervisedState) => void;
+  /** After what it makes no sense to start again, until somebody says so. */
+  isFinal?: (reason: EclipticError) => boolean;
+  restart?: Partial<RestartPolicy>;
+}
+
+interface Attempt<Subject> {
+  readonly abort: AbortController;
+  /** Everything about it is over. */
+  over: Promise<void>;
+  subject: Subject | undefined;
+}
+
+/** Keeps one thing running: starts it, starts it again when it ends by itself, and gives up when that does not help. */
+export class Supervisor<Subject extends Running> {
+  readonly #runtime: Runtime;
+  readonly #init: SupervisorInit<Subject>;
+  readonly #policy: RestartPolicy;
+  #supervision = IDLE;
+  #attempt: Attempt<Subject> | undefined;
+  #timer: Timer | undefined;
+  #waiting: (() => void)[] = [];
+
+  constructor(runtime: Runtime, init: SupervisorInit<Subject>) {
+    this.#runtime = runtime;
+    this.#init = init;
+    this.#policy = { ...RESTART_POLICY, ...init.restart };
+  }
+
+  get state(): SupervisedState {
+    return this.#supervision.state;
+  }
+
+  /** What runs, while it does. */
+  get subject(): Subject | undefined {
+    return this.state.kind === 'running' ? this.#attempt?.subject : undefined;
+  }
+
+  /** Wants it to run. */
+  start(): void {
+    this.#handle({ type: 'start' });
+  }
+
+  /** Ends it if it runs, and starts it without delay, also when it was given up. */
+  restart(): void {
+    this.#handle({ type: 'restart' });
+  }
+
+  /** Wants it no more; resolves when nothing of it is left. */
+  async stop(): Promise<void> {
+    this.#handle({ type: 'stop' });
+    while (this.state.kind === 'stopping') await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.state.kind === 'idle') await this.#attempt?.over;
+  }
+
+  #handle(event: SupervisionEvent): void {
+    const before = this.state;
+    const { next, effects } = supervise(this.#supervision, event, this.#policy);
+    this.#supervision = next;
+    for (const effect of effects) this.#perform(effect);
+    if (next.state === before) return;
+    for (const resolve of this.#waiting.splice(0)) resolve();
+    try {
+      this.#init.onState?.(next.state);
+    } catch (error) {
+      this.#runtime.logger.error(
+        { name: this.#init.name, error: describeError(error) },
+        'a listener to its state failed',
+      );
+    }
+  }
+
+  #perform(effect: SupervisionEffect): void {
+    switch (effect.type) {
+      case 'launch': {
+        const attempt: Attempt<Subject> = {
+          abort: new AbortController(),
+          over: Promise.resolve(),
+          subject: undefined,
+        };
+        attempt.over = this.#run(attempt, this.#attempt?.over);
+        this.#attempt = attempt;
+        return;
+      }
+      case 'halt': {
+        const { abort, subject, over } = this.#attempt!;
+        abort.abort(new EclipticError('CANCELLED', `${this.#init.name} is being stopped`));
+        if (subject) void this.#end(subject);
+        void over.then(() => this.#handle({ type: 'stopped' }));
+        return;
+      }
+      case 'set-timer':
+        this.#timer = this.#runtime.setTimer(() => this.#handle({ type: 'due' }), effect.ms);
+        return;
+      case 'cancel-timer':
+        this.#timer?.cancel();
+    }
+  }
+
+  async #run(attempt: Attempt<Subject>, earlier: Promise<void> | undefined): Promise<void> {
+    // Never two at once.
+    await earlier;
+    const { signal } = attempt.abort;
+    if (signal.aborted) return;
+    const subject = await this.#start(attempt);
+    if (!subject) return;
+    if (signal.aborted) {
+      // It came too late.
+      this.#crashed(signal.reason);
+    } else {
+      attempt.subject = subject;
+      this.#handle({ type: 'started', at: this.#runtime.now() });
+      await subject.exited.catch(() => {});
+      this.#crashed(subject.failure());
+    }
+    await this.#end(subject);
+  }
+
+  async #start({ abort }: Attempt<Subject>): Promise<Subject | undefined> {
+    const { startMs } = this.#policy;
+    const timer = this.#runtime.setTimer(
+      () => abort.abort(new EclipticError('REQUEST_TIMEOUT', `${this.#init.name} was not ready within ${startMs} ms`)),
+      startMs,
+    );
+    try {
+      return await this.#init.start(abort.signal);
+    } catch (error) {
+      this.#crashed(abort.signal.aborted ? abort.signal.reason : error);
+      return undefined;
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #crashed(error: unknown): void {
+    // It did what it was told.
+    if (this.state.kind === 'stopping') return;
+    const reason = toEclipticError(error, 'PROCESS_START_FAILED');
+    this.#runtime.logger.warn({ name: this.#init.name, reason: reason.message }, 'it ended by itself');
+    const final = this.#init.isFinal?.(reason) ?? false;
+    this.#handle({ type: 'crashed', at: this.#runtime.now(), reason, jitter: this.#runtime.random(), final });
+  }
+
+  async #end(subject: Subject): Promise<void> {
+    try {
+      await subject.stop();
+    } catch (error) {
+      this.#runtime.logger.error({ name: this.#init.name, error: describeError(error) }, 'it could not be stopped');
+    }
+  }
+}

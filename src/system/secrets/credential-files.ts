@@ -1,0 +1,194 @@
+import { createHash } from 'node:crypto';
+import { type Dirent, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { createPrivately } from '../../store/private-file.js';
+import { CredentialNameSchema } from './credential-source.js';
+import type { Place } from './sealing.js';
+
+const StoredSchema = z.strictObject({
+  version: z.literal(1),
+  /** What the key that seals it is called. */
+  key: z.string().min(1),
+  provider: CredentialNameSchema,
+  workspace: CredentialNameSchema,
+  name: CredentialNameSchema,
+  /** Unlike any other value's. */
+  id: z.string().min(1),
+  /** The id of the value that was set last; those that it was rotated to since have it too. */
+  lineage: z.string().min(1),
+  at: z.number(),
+  /** How long the value before it may still be used by what had it. */
+  graceMs: z.number().nonnegative(),
+  state: z.enum(['set', 'revoked']),
+  /** Of a revoked one, nothing. */
+  sealed: z.string(),
+});
+
+/** A credential as it is on disk. */
+export type Stored = Readonly<z.infer<typeof StoredSchema>>;
+
+/** One that was read, and how often it was written before. */
+export interface Revision {
+  readonly revision: number;
+  readonly file: string;
+  readonly stored: Stored;
+}
+
+/** Credentials that are kept, the revoked ones too. */
+const MAX_PLACES = 10_000;
+/** Numbers before the latest that stay taken, so that whoever writes late notices that others came first. */
+const KEPT_NUMBERS = 100;
+/** How old a draft is that nobody is writing any more. */
+const DRAFT_MS = 60_000;
+const REVISION = /^(\d+)\.json$/;
+
+/**
+ * The files of a folder of credentials: a folder for each, in it its revisions by number, all but the latest empty.
+ * Several processes may read and write at once: the latest revision is there as a whole, and follows the one before it.
+ */
+export class CredentialFiles {
+  readonly #runtime: Runtime;
+  readonly #folder: string;
+
+  constructor(runtime: Runtime, folder: string) {
+    this.#runtime = runtime;
+    this.#folder = folder;
+  }
+
+  /** Undefined where there is none; one that is not what it should be is refused, never taken for none. */
+  read(place: Place): Revision | undefined {
+    return this.#readIn(this.#folderOf(place));
+  }
+
+  /** Everything that is kept; what cannot be read as the error that says so. */
+  all(): (Revision | EclipticError)[] {
+    return this.#places().flatMap((name) => {
+      try {
+        return this.#readIn(join(this.#folder, name)) ?? [];
+      } catch (error) {
+        return error as EclipticError;
+      }
+    });
+  }
+
+  /** Replaces what is there by what `next` makes of it; `next` is asked again where another process was faster. */
+  write(place: Place, next: (now: Revision | undefined) => Stored): Revision {
+    const folder = this.#folderOf(place);
+    for (;;) {
+      const now = this.#readIn(folder);
+      const stored = next(now);
+      const revision = (now?.revision ?? 0) + 1;
+      const file = join(folder, `${revision}.json`);
+      try {
+        if (!existsSync(folder)) this.#add(folder);
+        if (!createPrivately(file, `${JSON.stringify(stored)}\n`, this.#runtime.id())) continue;
+      } catch (error) {
+        if (error instanceof EclipticError) throw error;
+        throw new EclipticError('DATA_FOLDER', `cannot write ${file}: ${describeError(error)}`, { file }, error);
+      }
+      const latest = revisionsIn(folder)[0] ?? revision;
+      if (latest - revision < KEPT_NUMBERS) {
+        this.#tidy(folder, latest);
+        return { revision, file, stored };
+      }
+      // The number was free because it had been used and forgotten.
+      rmSync(file, { force: true });
+    }
+  }
+
+  #add(folder: string): void {
+    const { length } = this.#places();
+    if (length >= MAX_PLACES) throw new EclipticError('QUEUE_FULL', `${length} credentials are kept already`);
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  }
+
+  #places(): string[] {
+    return entriesOf(this.#folder)
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => name);
+  }
+
+  #readIn(folder: string): Revision | undefined {
+    for (;;) {
+      const revision = revisionsIn(folder)[0];
+      if (revision === undefined) return undefined;
+      const file = join(folder, `${revision}.json`);
+      const stored = parse(textOf(file));
+      // Another process has replaced it meanwhile.
+      if (!stored && revisionsIn(folder)[0] !== revision) continue;
+      if (!stored) throw unreadable(file, 'is damaged, or of a newer release');
+      if (this.#folderOf(stored) !== folder) throw unreadable(file, 'belongs to another credential');
+      return { revision, file, stored };
+    }
+  }
+
+  /** Empties earlier revisions, and removes what a crash left of others. */
+  #tidy(folder: string, latest: number): void {
+    try {
+      for (const revision of revisionsIn(folder)) {
+        const file = join(folder, `${revision}.json`);
+        if (revision <= latest - KEPT_NUMBERS) rmSync(file, { force: true });
+        else if (revision < latest && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0) truncateSync(file);
+      }
+      const drafts = entriesOf(folder).filter(({ name }) => name.endsWith('.new'));
+      for (const draft of drafts.map(({ name }) => join(folder, name))) {
+        const { mtimeMs } = statSync(draft, { throwIfNoEntry: false }) ?? {};
+        if (mtimeMs !== undefined && this.#runtime.now() - mtimeMs > DRAFT_MS) rmSync(draft, { force: true });
+      }
+    } catch (error) {
+      this.#runtime.logger.warn({ folder, error: describeError(error) }, 'earlier credentials could not be removed');
+    }
+  }
+
+  #folderOf({ provider, workspace, name }: Place): string {
+    const slot = createHash('sha256')
+      .update(JSON.stringify([provider, workspace, name]))
+      .digest('hex');
+    return join(this.#folder, slot.slice(0, 32));
+  }
+}
+
+/** What is wrong with a file, and what to do. */
+export function unreadable(file: string, what: string, cause?: unknown): EclipticError {
+  const message = `${file} ${what}. Put back a copy, or move it away and set the credential anew`;
+  return new EclipticError('CREDENTIAL_UNREADABLE', message, { file }, cause);
+}
+
+/** What is in a folder; nothing where there is none. */
+export function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw new EclipticError('DATA_FOLDER', `cannot read ${folder}: ${describeError(error)}`, { path: folder }, error);
+  }
+}
+
+/** Latest first. */
+function revisionsIn(folder: string): number[] {
+  return entriesOf(folder)
+    .map(({ name }) => Number(REVISION.exec(name)?.[1] ?? Number.NaN))
+    .filter((revision) => !Number.isNaN(revision))
+    .sort((a, b) => b - a);
+}
+
+/** Nothing where there is no such file. */
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw unreadable(file, `cannot be read (${describeError(error)})`, error);
+  }
+}
+
+function parse(text: string): Stored | undefined {
+  try {
+    return StoredSchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,161 @@
+import { ValidEnvelope } from '../../mesh/envelope.js';
+import type { Desk } from './desk.js';
+import type { ProposalTable } from './proposal-table.js';
+import {
+  isFault,
+  PROPOSAL,
+  proposalIn,
+  readAccept,
+  readError,
+  readNotice,
+  readProposal,
+  readReject,
+} from './proposal-wire.js';
+import type { ReceivedTerms } from './received-task.js';
+import type { SentProposal } from './sent-proposal.js';
+
+export interface InboundComponents {
+  desk: Desk;
+  table: ProposalTable;
+  /** Takes a proposal that is new; returns the reason where it cannot. */
+  arrived: (terms: ReceivedTerms, weight: number) => string | undefined;
+}
+
+/** What comes in for one agent's proposals: read, checked for who may say it, and given to the proposal it is about. */
+export class Inbound {
+  readonly #desk: Desk;
+  readonly #table: ProposalTable;
+  readonly #arrived: InboundComponents['arrived'];
+
+  constructor({ desk, table, arrived }: InboundComponents) {
+    this.#desk = desk;
+    this.#table = table;
+    this.#arrived = arrived;
+  }
+
+  /** Takes an envelope that belongs to a proposal; false when it belongs to none. */
+  take(envelope: ValidEnvelope): boolean {
+    switch (envelope.type) {
+      case 'task-proposal':
+        return this.#takeProposal(envelope);
+      case 'task-accept':
+        return this.#takeAccept(envelope);
+      case 'task-reject':
+        return this.#takeReject(envelope);
+      default: {
+        const id = proposalIn(envelope.payload);
+        if (id === undefined) return false;
+        this.#takeOther(id, envelope);
+        return true;
+      }
+    }
+  }
+
+  #takeProposal(envelope: ValidEnvelope): boolean {
+    const payload = readProposal(envelope);
+    if (payload === undefined) return false;
+    const { sender: from, correlationId: thread = '' } = envelope;
+    if (isFault(payload)) {
+      this.#answerError(envelope, payload.proposalId!, 'INVALID_ENVELOPE', payload.fault);
+      return true;
+    }
+    const known = this.#table.receivedFrom(from, payload.proposalId);
+    if (known) {
+      if (known.thread === thread) known.hear({ type: 'proposal' });
+      return true;
+    }
+    const refusal = this.#arrived({ envelope, payload, from, thread }, ValidEnvelope.weightOf(envelope));
+    if (refusal !== undefined) {
+      const said = { proposalId: payload.proposalId, rejectionReason: refusal };
+      this.#desk.post({ peer: from, thread }, 'task-reject', said);
+    }
+    return true;
+  }
+
+  #takeAccept(envelope: ValidEnvelope): boolean {
+    const said = readAccept(envelope.payload);
+    if (said === undefined) return false;
+    const sent = this.#answerFor(said.proposalId!, envelope);
+    if (!sent) return true;
+    if (isFault(said)) {
+      sent.step({ type: 'failure', error: { code: 'INVALID_ENVELOPE', message: said.fault, details: {} } });
+    } else if (this.#desk.localName(said.acceptedBy) !== envelope.sender) {
+      this.#desk.refused(sent, 'forged', envelope.sender);
+    } else {
+      const { estimatedCompletionMs, load, again } = said;
+      sent.step({ type: 'accept', offer: { estimatedCompletionMs, load }, again: again === true });
+    }
+    return true;
+  }
+
+  #takeReject(envelope: ValidEnvelope): boolean {
+    const said = readReject(envelope.payload);
+    if (said === undefined) return false;
+    const sent = this.#answerFor(said.proposalId!, envelope);
+    if (!sent) return true;
+    if (isFault(said)) sent.step({ type: 'reject', reason: 'unspecified', alternative: undefined });
+    else {
+      const { rejectionReason: reason, alternativeSuggestion } = said;
+      const alternative = alternativeSuggestion && this.#desk.localName(alternativeSuggestion);
+      sent.step({ type: 'reject', reason, alternative });
+    }
+    return true;
+  }
+
+  /** The proposal that is answered, if its addressee does so, in its thread. Any other answer is refused. */
+  #answerFor(id: string, envelope: ValidEnvelope): SentProposal | undefined {
+    const sent = this.#table.sentBy(id);
+    const { sender: from, correlationId: thread = '' } = envelope;
+    if (!sent) {
+      this.#desk.refused({ id, peer: from, thread }, 'late', from);
+      this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', 'this proposal is not known here any more');
+      return undefined;
+    }
+    if (sent.peer === from && sent.thread === thread) return sent;
+    this.#desk.refused(sent, 'forged', from);
+    return undefined;
+  }
+
+  /** Progress, results and errors of work; confirmations and refusals of the proposer. */
+  #takeOther(id: string, envelope: ValidEnvelope): void {
+    const { sender, correlationId, type, payload } = envelope;
+    const sent = this.#table.sentBy(id);
+    if (sent?.peer === sender) {
+      if (sent.thread === correlationId) this.#hearOfWork(sent, envelope);
+      return;
+    }
+    const notice = type === 'notification' ? readNotice(payload) : undefined;
+    const task = this.#table.receivedFrom(sender, id);
+    if (task) {
+      if (task.thread !== correlationId) return;
+      if (notice === 'confirm') task.hear({ type: 'confirm' });
+      else if (notice === 'received') task.settle();
+      else if (type === 'error') task.hear({ type: 'refuse', error: readError(payload) });
+    } else if (sent) this.#desk.refused(sent, 'forged', sender);
+    else if (type === 'response' || type === 'stream-data' || notice === 'confirm') {
+      // Whoever counts on something that is not known here must hear of that; an error is never answered with one.
+      this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', 'this proposal is not known here any more');
+    }
+  }
+
+  #hearOfWork(sent: SentProposal, envelope: ValidEnvelope): void {
+    const { type, payload } = envelope;
+    const said = payload as { progress?: unknown; result?: unknown; query?: unknown };
+    if (type === 'stream-data' && said.query === true) sent.step({ type: 'query' });
+    else if (type === 'stream-data') sent.step({ type: 'progress', value: said.progress });
+    else if (type === 'response') {
+      sent.weight += ValidEnvelope.weightOf(envelope);
+      sent.step({ type: 'result', value: said.result });
+    } else if (type === 'error') sent.step({ type: 'failure', error: readError(payload) });
+  }
+
+  #answerError(
+    { sender: peer, correlationId: thread = '' }: ValidEnvelope,
+    id: string,
+    code: 'INVALID_ENVELOPE' | 'PROPOSAL_NOT_FOUND',
+    message: string,
+  ): void {
+    this.#desk.post({ peer, thread }, 'error', { [PROPOSAL]: id, code, message, details: {} });
+    this.#desk.released(this.#desk.agentId, peer, thread);
+  }
+}

@@ -1,0 +1,284 @@
+import type { WireError } from '../../mesh/wire-error.js';
+import type { ProposalStatus, RefusedAnswer } from './proposal.js';
+
+/** What an addressee offers when it accepts. */
+export interface Offer {
+  readonly estimatedCompletionMs: number;
+  readonly load: number;
+}
+
+/** Work that belongs to an accepted proposal. */
+export type WorkState = 'none' | 'open' | 'done' | 'failed';
+
+/** How one side ended, or stands; `result` and `error` are those of the work. */
+interface Standing {
+  readonly status: ProposalStatus;
+  readonly work: WorkState;
+  /** What the addressee offered, once it did; binding for nobody before the proposer confirms. */
+  readonly offer: Offer | undefined;
+  readonly result: unknown;
+  readonly reason?: string;
+  readonly alternative?: string;
+  readonly error?: WireError;
+}
+
+export interface ProposerState extends Standing {
+  /** Is it one of several, of which one will be chosen? An acceptance is a bid until then. */
+  readonly competing: boolean;
+  /** Was it the proposer who ended it? */
+  readonly own?: true;
+}
+
+export type AddresseeState = Standing;
+
+export type ProposerInput =
+  | { readonly type: 'accept'; readonly offer: Offer; readonly again: boolean }
+  | { readonly type: 'reject'; readonly reason: string; readonly alternative: string | undefined }
+  | { readonly type: 'progress'; readonly value: unknown }
+  | { readonly type: 'result'; readonly value: unknown }
+  | { readonly type: 'failure'; readonly error: WireError }
+  /** `query`: the addressee wants to know whether it is still open. */
+  | { readonly type: 'deadline' | 'query' }
+  | { readonly type: 'withdraw'; readonly reason: string }
+  | { readonly type: 'award' }
+  /** It could not be made at all, or nothing is heard of the work any more. */
+  | { readonly type: 'lost'; readonly error: WireError };
+
+export type ProposerEffect =
+  | { readonly effect: 'confirm' | 'acknowledge' | 'bid' | 'answered' | 'finished' }
+  | { readonly effect: 'refuse'; readonly error: WireError }
+  | { readonly effect: 'progress'; readonly value: unknown }
+  | { readonly effect: 'count'; readonly kind: RefusedAnswer };
+
+export type AddresseeInput =
+  | { readonly type: 'proposal' | 'confirm' | 'lapse' }
+  | { readonly type: 'accept'; readonly offer: Offer }
+  | { readonly type: 'reject'; readonly reason: string; readonly alternative: string | undefined }
+  | { readonly type: 'refuse'; readonly error: WireError }
+  | { readonly type: 'result'; readonly value: unknown }
+  | { readonly type: 'failure'; readonly error: WireError };
+
+export type AddresseeEffect =
+  | { readonly effect: 'accept'; readonly again: boolean }
+  | { readonly effect: 'reject' | 'deliver' | 'engaged' | 'over' | 'cancelled' }
+  /** The proposer believes what is not so. */
+  | { readonly effect: 'deny'; readonly error: WireError };
+
+export interface Step<State, Effect> {
+  readonly state: State;
+  readonly effects: readonly Effect[];
+}
+
+type ProposerStep = Step<ProposerState, ProposerEffect>;
+type AddresseeStep = Step<AddresseeState, AddresseeEffect>;
+
+export function newProposer(competing: boolean): ProposerState {
+  return competing ? NEW_BIDDING : NEW_PROPOSER;
+}
+
+export function newAddressee(): AddresseeState {
+  return NEW_ADDRESSEE;
+}
+
+const NEW_PROPOSER: ProposerState = proposer('pending', 'none', undefined, undefined, false);
+const NEW_BIDDING: ProposerState = proposer('pending', 'none', undefined, undefined, true);
+const NEW_ADDRESSEE: AddresseeState = addressee('pending', 'none', undefined, undefined);
+const NOTHING: readonly never[] = [];
+const CONFIRMED: readonly ProposerEffect[] = [{ effect: 'answered' }, { effect: 'confirm' }];
+const FINISHED: readonly ProposerEffect[] = [{ effect: 'finished' }, { effect: 'acknowledge' }];
+const OFFERED: readonly AddresseeEffect[] = [{ effect: 'accept', again: false }];
+const ENGAGED: readonly AddresseeEffect[] = [{ effect: 'engaged' }];
+const DELIVERED: readonly AddresseeEffect[] = [{ effect: 'deliver' }];
+const TIMEOUT: WireError = {
+  code: 'PROPOSAL_TIMEOUT',
+  message: 'the proposal was not answered within its deadline',
+  details: {},
+};
+
+/** The proposer's side. The deadline runs here; what this side has decided is what both end with. */
+export function proposerStep(state: ProposerState, input: ProposerInput): ProposerStep {
+  switch (input.type) {
+    case 'accept':
+      return hearAcceptance(state, input.offer, input.again);
+    case 'reject':
+      if (state.status !== 'pending' || state.offer) return counted(state, refusedAs(state, 'reject'));
+      return answered({ ...state, status: 'rejected', reason: input.reason, alternative: input.alternative });
+    case 'progress':
+      return state.work === 'open' ? { state, effects: [{ effect: 'progress', value: input.value }] } : same(state);
+    case 'result':
+      if (state.work !== 'open') return heardAgain(state);
+      return { state: proposer('accepted', 'done', state.offer, input.value, state.competing), effects: FINISHED };
+    case 'failure':
+      return hearFailure(state, input.error);
+    case 'deadline':
+      // Among bids, somebody else chooses.
+      if (state.status !== 'pending' || (state.competing && state.offer)) return same(state);
+      return answered({ ...state, status: 'timed-out' }, TIMEOUT);
+    case 'query':
+      if (state.status === 'pending' || state.status === 'accepted') return same(state);
+      return { state, effects: [{ effect: 'refuse', error: refusal(state) }] };
+    case 'withdraw':
+      return withdraw(state, input.reason);
+    case 'award':
+      if (state.status !== 'pending' || !state.offer) return same(state);
+      return { state: accepted(state, state.offer), effects: CONFIRMED };
+    case 'lost':
+      if (state.status === 'pending') {
+        return answered({ ...state, status: 'rejected', reason: input.error.code, error: input.error, own: true });
+      }
+      if (state.work !== 'open') return same(state);
+      return { state: { ...state, work: 'failed', error: input.error }, effects: [{ effect: 'finished' }] };
+  }
+}
+
+function hearAcceptance(state: ProposerState, offer: Offer, again: boolean): ProposerStep {
+  if (state.status === 'pending' && !state.offer) {
+    if (state.competing) return { state: { ...state, offer }, effects: [{ effect: 'bid' }] };
+    return { state: accepted(state, offer), effects: CONFIRMED };
+  }
+  // The addressee may ask again for what it has not heard; it gets the same answer.
+  const effects: ProposerEffect[] = again ? [] : [{ effect: 'count', kind: refusedAs(state, 'accept') }];
+  if (state.status === 'accepted') {
+    if (state.work === 'open') effects.push({ effect: 'confirm' });
+    else if (state.work === 'failed') effects.push({ effect: 'refuse', error: cancelled(state.error!.message) });
+  } else if (state.status !== 'pending') effects.push({ effect: 'refuse', error: refusal(state) });
+  return { state, effects };
+}
+
+// The steps that every proposal takes make their states without copying, which costs much more.
+
+function accepted({ competing }: ProposerState, offer: Offer): ProposerState {
+  return proposer('accepted', 'open', offer, undefined, competing);
+}
+
+function proposer(
+  status: ProposalStatus,
+  work: WorkState,
+  offer: Offer | undefined,
+  result: unknown,
+  competing: boolean,
+): ProposerState {
+  return { status, work, offer, result, competing };
+}
+
+function addressee(status: ProposalStatus, work: WorkState, offer: Offer | undefined, result: unknown): AddresseeState {
+  return { status, work, offer, result };
+}
+
+/** What is wrong with an answer that comes when none is wanted any more. */
+function refusedAs(state: ProposerState, answer: 'accept' | 'reject'): RefusedAnswer {
+  if (state.status === 'timed-out') return 'late';
+  if (state.own) return 'crossed';
+  const first = state.offer ? 'accept' : 'reject';
+  return first === answer ? 'duplicate' : 'crossed';
+}
+
+function refusal(state: ProposerState): WireError {
+  if (state.status === 'timed-out') return TIMEOUT;
+  return { code: 'PROPOSAL_REJECTED', message: state.reason ?? 'the proposal is over', details: {} };
+}
+
+function hearFailure(state: ProposerState, error: WireError): ProposerStep {
+  if (state.work === 'open') return { state: { ...state, work: 'failed', error }, effects: FINISHED };
+  // One that cannot even answer has declined.
+  if (state.status === 'pending') return answered({ ...state, status: 'rejected', reason: error.code });
+  return heardAgain(state);
+}
+
+/** A result that was heard is acknowledged as often as it comes; one that nobody waits for is dropped and counted. */
+function heardAgain(state: ProposerState): ProposerStep {
+  if (state.status === 'accepted') return { state, effects: [{ effect: 'acknowledge' }] };
+  return counted(state, state.status === 'timed-out' ? 'late' : 'crossed');
+}
+
+function withdraw(state: ProposerState, reason: string): ProposerStep {
+  if (state.status === 'pending') {
+    const error: WireError = { code: 'PROPOSAL_REJECTED', message: reason, details: {} };
+    return answered({ ...state, status: 'rejected', reason, own: true }, error);
+  }
+  if (state.work !== 'open') return same(state);
+  const error = cancelled(reason);
+  return { state: { ...state, work: 'failed', error }, effects: [{ effect: 'finished' }, { effect: 'refuse', error }] };
+}
+
+function cancelled(message: string): WireError {
+  return { code: 'CANCELLED', message, details: {} };
+}
+
+function answered(state: ProposerState, tell?: WireError): ProposerStep {
+  return {
+    state,
+    effects: tell ? [{ effect: 'answered' }, { effect: 'refuse', error: tell }] : [{ effect: 'answered' }],
+  };
+}
+
+function counted(state: ProposerState, kind: RefusedAnswer): ProposerStep {
+  return { state, effects: [{ effect: 'count', kind }] };
+}
+
+/** The addressee's side. Its acceptance is an offer until the proposer confirms it; its rejection is final at once. */
+export function addresseeStep(state: AddresseeState, input: AddresseeInput): AddresseeStep {
+  switch (input.type) {
+    case 'proposal':
+      return { state, effects: repeated(state) };
+    case 'accept':
+      if (state.status !== 'pending' || state.offer) return same(state);
+      return { state: addressee('pending', 'none', input.offer, undefined), effects: OFFERED };
+    case 'reject':
+      if (state.status !== 'pending' || state.offer) return same(state);
+      return {
+        state: { ...state, status: 'rejected', reason: input.reason, alternative: input.alternative },
+        effects: [{ effect: 'reject' }],
+      };
+    case 'confirm':
+      return hearConfirmation(state);
+    case 'refuse':
+      return hearRefusal(state, input.error);
+    case 'lapse':
+      if (state.status !== 'pending') return same(state);
+      return { state: { ...state, status: 'timed-out' }, effects: [{ effect: 'over' }] };
+    case 'result':
+      if (state.work !== 'open') return same(state);
+      return { state: addressee('accepted', 'done', state.offer, input.value), effects: DELIVERED };
+    case 'failure':
+      if (state.work !== 'open') return same(state);
+      return { state: { ...state, work: 'failed', error: input.error }, effects: DELIVERED };
+  }
+}
+
+/** The proposer asks once more: it has not heard what was said. */
+function repeated(state: AddresseeState): readonly AddresseeEffect[] {
+  if (state.status === 'pending') return state.offer ? [{ effect: 'accept', again: true }] : NOTHING;
+  return state.status === 'rejected' && state.offer === undefined ? [{ effect: 'reject' }] : NOTHING;
+}
+
+function hearConfirmation(state: AddresseeState): AddresseeStep {
+  if (state.status === 'accepted') {
+    return state.work === 'open' ? same(state) : { state, effects: DELIVERED };
+  }
+  if (state.status === 'pending' && state.offer) {
+    return { state: addressee('accepted', 'open', state.offer, undefined), effects: ENGAGED };
+  }
+  if (state.status === 'pending') return same(state);
+  return { state, effects: [{ effect: 'deny', error: TIMEOUT }] };
+}
+
+function hearRefusal(state: AddresseeState, error: WireError): AddresseeStep {
+  if (state.status === 'pending' && state.offer && error.code === 'CANCELLED') {
+    // Only work is cancelled: the confirmation, which was not heard, came before.
+    return { state: { ...state, status: 'accepted', work: 'failed', error }, effects: [{ effect: 'cancelled' }] };
+  }
+  if (state.status === 'pending') {
+    const timedOut = error.code === 'PROPOSAL_TIMEOUT' || error.code === 'PROPOSAL_NOT_FOUND';
+    const ended: AddresseeState = timedOut
+      ? { ...state, status: 'timed-out' }
+      : { ...state, status: 'rejected', reason: error.message };
+    return { state: ended, effects: [{ effect: 'over' }] };
+  }
+  if (state.work !== 'open') return same(state);
+  return { state: { ...state, work: 'failed', error }, effects: [{ effect: 'cancelled' }] };
+}
+
+function same<State>(state: State): Step<State, never> {
+  return { state, effects: NOTHING };
+}

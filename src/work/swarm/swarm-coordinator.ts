@@ -1,0 +1,367 @@
+import type { SharedDocument } from '../../documents/document.js';
+import type { AgentRegistry } from '../../mesh/registry.js';
+import { Callbacks, callGuarded } from '../../runtime/callbacks.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
+import type { Bid, Engagement, Negotiation, ProposalInit } from '../proposals/proposal.js';
+import { assignPlan } from './assignment.js';
+import { invitationIn } from './invitation.js';
+import type { KeptMembership } from './membership-records.js';
+import { candidates, recruit, seatsOf } from './recruiting.js';
+import type { WorkInHand } from './swarm-member.js';
+import { Membership, type MembershipComponents, toFinding } from './swarm-membership.js';
+import { capabilitiesOf, planByCapability, planRecords, readPlan, type SwarmPlan } from './swarm-plan.js';
+import type { SubTaskPlan, SwarmEscalation, SwarmOpening, SwarmOutcome } from './swarm-records.js';
+import type { SwarmSession } from './swarm-session.js';
+
+/** What a swarm needs of an agent that takes part, or creates one. */
+export interface SwarmAgent {
+  /** The agent's id on this node, and its address in full. */
+  readonly agentId: string;
+  readonly address: string;
+  capabilities(): readonly string[];
+  /** What it has to do besides swarms. */
+  load(): number;
+  /** Does the work of a sub-task by its handler; undefined where it has none. */
+  work(work: WorkInHand): Promise<unknown> | undefined;
+  propose(init: ProposalInit): Negotiation;
+  ask(to: string, payload: unknown, timeoutMs: number): Promise<unknown>;
+}
+
+export interface SwarmOptions {
+  /** Sub-tasks with what each depends on and takes. Default: what the planner says, else one for each capability. */
+  plan?: SwarmPlan;
+  /** An agent that is asked for the plan. */
+  planner?: string;
+  /** An agent that is given all results at the end, and makes one of them. */
+  aggregator?: string;
+  /** How long agents have to say whether they take part. Default 5 s. */
+  recruitMs?: number;
+  /** Whoever is silent for this long holds nothing any more. Default 10 s. */
+  leaseMs?: number;
+  /** How often a sub-task is given to somebody before it counts as failed. Default 4. */
+  attempts?: number;
+  /** How long a sub-task waits for somebody capable, when nobody is there. Default: three leases. */
+  patienceMs?: number;
+  /** How long the planner has. Default 60 s. */
+  planMs?: number;
+  /** Why this goes over the rank of those who are asked. Default: the task. */
+  justification?: string;
+  /** The swarm's id. Default: a fresh one. */
+  id?: string;
+}
+
+/** The specification's coordinator, of one agent. */
+export interface SwarmCoordinator {
+  /** Resolves when the swarm is active, which a majority of its seats has on record. */
+  createSwarm(
+    taskDescription: string,
+    requiredCapabilities: readonly string[],
+    options?: SwarmOptions,
+  ): Promise<SwarmSession>;
+  /** Takes part in a swarm later. `via` is one of its members; default: one on this node. */
+  joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void>;
+  completeSubTask(swarmId: string, subTaskId: string, result: unknown): Promise<void>;
+  failSubTask(swarmId: string, subTaskId: string, error: string): Promise<void>;
+  getSwarm(swarmId: string): SwarmSession | undefined;
+  listActiveSwarms(): SwarmSession[];
+  /** Ends a swarm that this agent created, as failed for that reason. Work under way is aborted. */
+  cancelSwarm(swarmId: string, reason: string): void;
+  /** Resolves when it has completed or failed; rejects with `SWARM_STALLED` while nothing can be settled. */
+  finished(swarmId: string): Promise<SwarmOutcome>;
+  /** Calls back with the swarm as it is now, and whenever it has changed. Returns the way to stop. */
+  watch(swarmId: string, handler: (session: SwarmSession) => void): () => void;
+  /** What swarms of this agent cannot mend by themselves. */
+  onEscalation(handler: (escalation: SwarmEscalation) => void): () => void;
+  /** The document that the members share, for what they have to tell each other: its map `shared` is theirs. */
+  document(swarmId: string): SharedDocument | undefined;
+  /** How many sub-tasks this agent takes at once, in swarms that it joins from now on. */
+  capacity: number;
+}
+
+export interface CoordinatorComponents
+  extends Omit<
+    MembershipComponents,
+    'send' | 'load' | 'work' | 'agentId' | 'openDocument' | 'onAbandoned' | 'onEscalation'
+  > {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  agent: SwarmAgent;
+  /** Says something to another member, in the swarm's thread. */
+  send: (swarmId: string, ...message: Parameters<MembershipComponents['send']>) => void;
+  openDocument: MembershipComponents['openDocument'];
+  /** The address of an agent of this node that takes part. */
+  memberOf: (swarmId: string) => string | undefined;
+  /** Is there room for another? Throws if not. */
+  assertRoom: () => void;
+}
+
+/** How long nothing may be settled before whoever waits is told. */
+const STALL_MS = 60_000;
+/** Swarms that are over and remembered. */
+const MAX_OVER = 100;
+
+/** One agent's swarms: those it created, and those it takes part in. */
+export class Coordinator implements SwarmCoordinator {
+  capacity = 1;
+  readonly #components: CoordinatorComponents;
+  readonly #memberships = new Map<string, Membership>();
+  /** Those that are being put on disk. */
+  readonly #entering = new Map<string, Promise<Membership>>();
+  readonly #escalationHandlers: Callbacks<[escalation: SwarmEscalation]>;
+
+  constructor(components: CoordinatorComponents, kept: readonly KeptMembership[]) {
+    this.#components = components;
+    const { agentId } = components.agent;
+    this.#escalationHandlers = new Callbacks(`swarm.onEscalation of ${agentId}`, components.callbackFailed);
+    for (const { swarmId, sponsor, seat, memory } of kept) this.#add(swarmId, sponsor, seat, memory);
+  }
+
+  /** The agent's address in full. */
+  get address(): string {
+    return this.#components.agent.address;
+  }
+
+  /** In how many it takes part that are not over. */
+  get open(): number {
+    let count = this.#entering.size;
+    for (const { isOver } of this.#memberships.values()) if (!isOver) count++;
+    return count;
+  }
+
+  get memberships(): ReadonlyMap<string, Membership> {
+    return this.#memberships;
+  }
+
+  async createSwarm(
+    taskDescription: string,
+    requiredCapabilities: readonly string[],
+    options: SwarmOptions = {},
+  ): Promise<SwarmSession> {
+    const { runtime, registry, agent, inFull } = this.#components;
+    const plan = await this.#plan(taskDescription, requiredCapabilities, options);
+    const capabilities = [...new Set([...requiredCapabilities, ...capabilitiesOf(plan)])];
+    const { recruitMs = 5_000, leaseMs = 10_000, attempts = 4, aggregator, id = runtime.id() } = options;
+    const { patienceMs = 3 * leaseMs, justification = cutText(taskDescription, 1_000) } = options;
+    if (this.#memberships.has(id)) throw new EclipticError('SWARM_EXISTS', `there is a swarm ${id} already`);
+    const invited = candidates(registry, agent.agentId, capabilities, inFull);
+    if (aggregator !== undefined) this.#inviteToo(invited, aggregator, plan);
+    const about = { id, task: taskDescription, capabilities, recruitMs, justification };
+    const { members, refusals } = await recruit(runtime, (init) => agent.propose(init), invited, about);
+    const assigned = assignPlan(plan, members);
+    const unserved = plan.filter((subTask) => assigned.get(subTask) === undefined);
+    if (unserved.length > 0) throw nobodyFor(id, unserved, refusals);
+    const busy = new Set(assigned.values());
+    const participants = members.map(({ address }) => address).filter((address) => busy.has(address));
+    const standby = members.map(({ address }) => address).filter((address) => !busy.has(address));
+    const swarm: SwarmOpening = {
+      id,
+      task: taskDescription,
+      capabilities,
+      creator: agent.address,
+      createdAt: runtime.now(),
+      rules: { leaseMs, attempts, patienceMs },
+      members,
+      seats: seatsOf(agent.address, participants, standby),
+      ...(aggregator !== undefined && { aggregate: AGGREGATE }),
+    };
+    const membership = await this.#enter(id, agent.address, true);
+    membership.found(swarm, planRecords(plan.map((subTask) => ({ ...subTask, assigned: assigned.get(subTask)! }))));
+    return membership.reached(() => (membership.machine.board.begun ? membership.session : undefined));
+  }
+
+  async joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void> {
+    const { agent, inFull, memberOf } = this.#components;
+    if (agentId !== agent.agentId && agentId !== agent.address)
+      throw new EclipticError('SENDER_REFUSED', `${agent.agentId} does not join swarms for ${agentId}`);
+    const known = this.#memberships.get(swarmId);
+    const sponsor = via ?? memberOf(swarmId);
+    if (!known && sponsor === undefined) throw notFound(swarmId);
+    const membership = known ?? (await this.#enter(swarmId, inFull(sponsor!), false));
+    const { address } = agent;
+    membership.join({ address, capabilities: agent.capabilities(), load: agent.load(), capacity: this.capacity });
+    await membership.reached(() => (membership.includes(address) || membership.isOver ? true : undefined));
+  }
+
+  async completeSubTask(swarmId: string, subTaskId: string, result: unknown): Promise<void> {
+    this.#finish(swarmId, subTaskId, { value: result });
+    await this.#settled(swarmId, subTaskId);
+  }
+
+  async failSubTask(swarmId: string, subTaskId: string, error: string): Promise<void> {
+    this.#finish(swarmId, subTaskId, { error });
+  }
+
+  getSwarm(swarmId: string): SwarmSession | undefined {
+    return this.#memberships.get(swarmId)?.session;
+  }
+
+  listActiveSwarms(): SwarmSession[] {
+    const open = [...this.#memberships.values()].filter(({ isOver }) => !isOver);
+    return open.flatMap(({ session }) => session ?? []);
+  }
+
+  cancelSwarm(swarmId: string, reason: string): void {
+    const { member, machine } = this.#require(swarmId);
+    const { agent } = this.#components;
+    if (machine.swarm?.creator !== agent.address)
+      throw new EclipticError('SENDER_REFUSED', `${agent.agentId} did not create the swarm ${swarmId}`);
+    member.step({ type: 'cancel', reason: cutText(reason, 1_000) });
+  }
+
+  finished(swarmId: string): Promise<SwarmOutcome> {
+    const membership = this.#memberships.get(swarmId);
+    if (!membership) return Promise.reject(notFound(swarmId));
+    return membership.reached(() => membership.outcome);
+  }
+
+  watch(swarmId: string, handler: (session: SwarmSession) => void): () => void {
+    const membership = this.#require(swarmId);
+    const tell = () => {
+      const { session } = membership;
+      return session && handler(session);
+    };
+    callGuarded(tell, [], (error) => this.#components.callbackFailed(`watch of swarm ${swarmId}`, error));
+    return membership.watch(tell);
+  }
+
+  onEscalation(handler: (escalation: SwarmEscalation) => void): () => void {
+    return this.#escalationHandlers.add(handler);
+  }
+
+  document(swarmId: string): SharedDocument | undefined {
+    return this.#memberships.get(swarmId)?.document;
+  }
+
+  /** Work that was proposed and accepted: true if it is to take part in a swarm, which begins with this. */
+  enter(engagement: Engagement, from: string, bid: Bid = {}): boolean {
+    const invitation = invitationIn(engagement.input);
+    if (!invitation) return false;
+    const { agent, inFull } = this.#components;
+    const load = bid.load ?? agent.load();
+    this.#enter(invitation.id, inFull(from), true)
+      .then(() => engagement.complete({ load, capacity: this.capacity }))
+      .catch((error: unknown) => engagement.fail(error).catch(() => {}));
+    return true;
+  }
+
+  /** Closes everything here; what is kept goes on when the agent is back. */
+  async end(error: EclipticError): Promise<void> {
+    await Promise.all([...this.#memberships.values()].map((membership) => membership.close(error)));
+    this.#memberships.clear();
+  }
+
+  async #plan(task: string, capabilities: readonly string[], options: SwarmOptions): Promise<SubTaskPlan[]> {
+    const { agent, inFull } = this.#components;
+    const { planner, planMs = 60_000, aggregator } = options;
+    const said =
+      options.plan ??
+      (planner === undefined
+        ? undefined
+        : await agent.ask(planner, { task, requiredCapabilities: capabilities }, planMs));
+    const plan = said === undefined ? planByCapability(task, capabilities) : readPlan(said, task);
+    if (plan.length === 0) throw new EclipticError('INVALID_PLAN', 'a swarm needs a plan, or capabilities');
+    if (aggregator === undefined) return plan;
+    if (plan.some(({ id }) => id === AGGREGATE))
+      throw new EclipticError('INVALID_PLAN', `"${AGGREGATE}" is the name of what the aggregator does`);
+    const last = { id: AGGREGATE, description: cutText(`Make one of all results: ${task}`, 4_096) };
+    const who = this.#components.registry.requireById(aggregator, agent.agentId);
+    const only = inFull(who.node === undefined ? who.id : `${who.id}@${who.node}`);
+    return [...plan, { ...last, requiredCapabilities: [], dependsOn: [], only }];
+  }
+
+  /** The aggregator takes part too, whatever it can do. */
+  #inviteToo(invited: ReturnType<typeof candidates>, name: string, plan: readonly SubTaskPlan[]): void {
+    const { only } = plan.at(-1)!;
+    if (invited.some(({ address }) => address === only)) return;
+    const { capabilities } = this.#components.registry.requireById(name, this.#components.agent.agentId);
+    invited.push({ name, address: only!, capabilities: capabilities.map(({ id }) => id) });
+  }
+
+  /** Begins a membership, on disk first. */
+  async #enter(swarmId: string, sponsor: string, seat: boolean): Promise<Membership> {
+    const known = this.#memberships.get(swarmId) ?? this.#entering.get(swarmId);
+    if (known) return known;
+    this.#components.assertRoom();
+    const entering = this.#begin(swarmId, sponsor, seat);
+    this.#entering.set(swarmId, entering);
+    return entering.finally(() => this.#entering.delete(swarmId));
+  }
+
+  async #begin(swarmId: string, sponsor: string, seat: boolean): Promise<Membership> {
+    const { agent, records } = this.#components;
+    await records?.begin(agent.agentId, swarmId, sponsor, seat);
+    this.#forgetOld();
+    return this.#add(swarmId, sponsor, seat);
+  }
+
+  #add(swarmId: string, sponsor: string, seat: boolean, memory?: KeptMembership['memory']): Membership {
+    const { agent, send, ...rest } = this.#components;
+    const { agentId, address } = agent;
+    const parts = {
+      ...rest,
+      agentId,
+      send: (to: string, message: Parameters<MembershipComponents['send']>[1]) => send(swarmId, to, message),
+      load: () => agent.load(),
+      onAbandoned: (id: string, error: EclipticError) => this.#forget(id, error),
+      work: (work: WorkInHand) => agent.work(work),
+      onEscalation: (escalation: SwarmEscalation) => this.#escalationHandlers.call(escalation),
+    };
+    const about = { swarmId, address, sponsor, seat, stallMs: STALL_MS };
+    const membership = new Membership(parts, { ...about, ...(memory && { memory }) });
+    this.#memberships.set(swarmId, membership);
+    return membership;
+  }
+
+  #forgetOld(): void {
+    const over = [...this.#memberships].filter(([, { isOver }]) => isOver);
+    for (const [swarmId] of over.slice(0, Math.max(0, over.length - MAX_OVER)))
+      this.#forget(swarmId, notFound(swarmId));
+  }
+
+  #forget(swarmId: string, error: EclipticError): void {
+    const { agent, records, runtime } = this.#components;
+    const failed = (err: unknown) => runtime.logger.warn({ swarm: swarmId, err }, 'a swarm was not forgotten');
+    void this.#memberships.get(swarmId)?.close(error).catch(failed);
+    this.#memberships.delete(swarmId);
+    void records?.forget(agent.agentId, swarmId).catch(failed);
+  }
+
+  #finish(swarmId: string, subTaskId: string, outcome: Parameters<typeof toFinding>[0]): void {
+    if (this.#require(swarmId).member.finish(subTaskId, toFinding(outcome))) return;
+    const { agentId } = this.#components.agent;
+    throw new EclipticError('SUB_TASK_NOT_HELD', `${agentId} does not hold "${subTaskId}"`, { swarmId, subTaskId });
+  }
+
+  /** Resolves when what this agent found is settled. */
+  async #settled(swarmId: string, subTaskId: string): Promise<void> {
+    const membership = this.#require(swarmId);
+    await membership.reached(() => {
+      const row = membership.session?.subTasks.find(({ id }) => id === subTaskId);
+      return row?.status === 'completed' || membership.isOver ? true : undefined;
+    });
+  }
+
+  #require(swarmId: string): Membership {
+    const membership = this.#memberships.get(swarmId);
+    if (membership) return membership;
+    throw notFound(swarmId);
+  }
+}
+
+/** The sub-task that makes one of all results. */
+const AGGREGATE = 'aggregate';
+
+function notFound(swarmId: string): EclipticError {
+  return new EclipticError('SWARM_NOT_FOUND', `there is no swarm ${swarmId} here`, { swarmId });
+}
+
+function nobodyFor(swarmId: string, unserved: readonly SubTaskPlan[], refusals: readonly string[]): EclipticError {
+  const [{ id, requiredCapabilities, only }] = unserved as [SubTaskPlan, ...SubTaskPlan[]];
+  const needs = only ?? requiredCapabilities.join(', ');
+  const why = refusals.length > 0 ? `; ${refusals.slice(0, 3).join('; ')}` : '';
+  const text = `nobody takes part who can do "${id}" (it takes ${needs})${why}`;
+  const subTasks = unserved.map((subTask) => subTask.id).slice(0, 20);
+  return new EclipticError('CAPABILITY_NOT_FOUND', text, { swarmId, subTasks, refusals: refusals.slice(0, 20) });
+}

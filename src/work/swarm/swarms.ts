@@ -1,0 +1,190 @@
+import type { Documents } from '../../documents/documents.js';
+import { joinAddress, splitAddress } from '../../mesh/address.js';
+import type { ValidEnvelope } from '../../mesh/envelope.js';
+import { type A2AObservability, callbackReport } from '../../mesh/observability.js';
+import type { Party } from '../../mesh/policy.js';
+import type { SharedThreads } from '../../mesh/ports.js';
+import type { AgentRegistry } from '../../mesh/registry.js';
+import type { Voice } from '../../mesh/voice.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Store } from '../../store/store.js';
+import { type KeptMembership, MembershipRecords } from './membership-records.js';
+import { Coordinator, type SwarmAgent } from './swarm-coordinator.js';
+import type { SwarmNews } from './swarm-membership.js';
+import type { SwarmSession } from './swarm-session.js';
+import { readSwarmMessage, type SwarmMessage } from './swarm-wire.js';
+
+export interface SwarmsComponents {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  observability: A2AObservability;
+  documents: Documents;
+  nodeKey: string;
+}
+
+/** Parts in swarms that the agents of one node may have. */
+const MAX_MEMBERSHIPS = 2_000;
+const THREAD = 'swarm:';
+
+/** The swarms of one node: brings what members say to each other to the right one, and opens their threads. */
+export class Swarms implements SharedThreads {
+  readonly #components: SwarmsComponents;
+  readonly #coordinators = new Map<string, Coordinator>();
+  readonly #closing = new Set<Promise<void>>();
+  #records: MembershipRecords | undefined;
+  #left = new Map<string, readonly KeptMembership[]>();
+
+  constructor(components: SwarmsComponents) {
+    this.#components = components;
+  }
+
+  /** Goes on where the store says that it was. */
+  async useStore(store: Store): Promise<void> {
+    this.#records = new MembershipRecords(this.#components.runtime, store);
+    for (const agent of await this.#records.agents()) this.#left.set(agent, await this.#records.of(agent));
+  }
+
+  /** Was that agent in a swarm when its node stopped? */
+  has(agentId: string): boolean {
+    return this.#left.has(agentId);
+  }
+
+  /** An agent's swarms; those that it was in when its node stopped go on. */
+  coordinator(voice: Voice, agent: Omit<SwarmAgent, 'agentId' | 'address'>): Coordinator {
+    const { agentId, address } = voice;
+    const known = this.#coordinators.get(agentId);
+    if (known) return known;
+    const { runtime, registry, documents, observability } = this.#components;
+    const kept = this.#left.get(agentId) ?? [];
+    this.#left.delete(agentId);
+    const coordinator = new Coordinator(
+      {
+        runtime,
+        registry,
+        records: this.#records,
+        agent: { ...agent, agentId, address },
+        inFull: (name) => this.#inFull(name),
+        send: (swarmId, to, message) => this.#send(voice, swarmId, to, message),
+        openDocument: (name, admits) => documents.open(voice, name, { admits }),
+        onNews: (news) => this.#report(agentId, news),
+        memberOf: (swarmId) => this.memberOf(swarmId),
+        assertRoom: () => this.#assertRoom(),
+        callbackFailed: callbackReport(runtime, observability),
+      },
+      kept,
+    );
+    this.#coordinators.set(agentId, coordinator);
+    return coordinator;
+  }
+
+  /** The agents of this node that are in swarms. */
+  get coordinators(): ReadonlyMap<string, Coordinator> {
+    return this.#coordinators;
+  }
+
+  /** Whoever of this node's agents knows that swarm best: one with a seat, if there is one. */
+  find(swarmId: string): Coordinator | undefined {
+    const having = [...this.#coordinators.values()].filter(({ memberships }) => memberships.has(swarmId));
+    const creator = having.find(({ memberships, address }) => memberships.get(swarmId)!.sponsor === address);
+    const seated = having.find(({ memberships }) => memberships.get(swarmId)!.machine.seated);
+    return creator ?? seated ?? having[0];
+  }
+
+  /** An agent of this node that takes part. */
+  memberOf(swarmId: string): string | undefined {
+    return this.find(swarmId)?.address;
+  }
+
+  /** The swarms that agents of this node take part in, each once. */
+  get sessions(): SwarmSession[] {
+    const ids = new Set([...this.#coordinators.values()].flatMap(({ memberships }) => [...memberships.keys()]));
+    return [...ids].flatMap((id) => this.find(id)!.getSwarm(id) ?? []);
+  }
+
+  /** Takes an envelope for an agent of this node, if it is about a swarm. */
+  take(agentId: string, { correlationId, sender, payload }: ValidEnvelope): boolean {
+    if (!correlationId?.startsWith(THREAD)) return false;
+    const membership = this.#coordinators.get(agentId)?.memberships.get(correlationId.slice(THREAD.length));
+    const message = membership && this.#read(sender, payload);
+    if (message) membership.member.step({ type: 'message', from: this.#inFull(sender), message });
+    return true;
+  }
+
+  /** What was said, if it can be; what a newcomer can do is what its card says. */
+  #read(sender: string, payload: unknown): SwarmMessage | undefined {
+    const message = readSwarmMessage(payload);
+    if (message?.type !== 'join') return message;
+    const card = this.#components.registry.entry(sender)?.card;
+    return card && { ...message, member: { ...message.member, capabilities: card.capabilities.map(({ id }) => id) } };
+  }
+
+  /** Are both in that swarm, as far as this node knows? Then its thread is open between them. */
+  admits(thread: string, source: Party, target: Party): boolean {
+    if (!thread.startsWith(THREAD)) return false;
+    const [own, other] = source.node === undefined ? [source, target] : [target, source];
+    const membership = this.#coordinators.get(own.address)?.memberships.get(thread.slice(THREAD.length));
+    if (!membership) return false;
+    return membership.includes(this.#inFull(other.address)) || membership.sponsor === this.#inFull(other.address);
+  }
+
+  /** An agent leaves. */
+  leave(agentId: string): void {
+    const coordinator = this.#coordinators.get(agentId);
+    this.#coordinators.delete(agentId);
+    const closed = coordinator?.end(new EclipticError('NODE_STOPPED', `agent "${agentId}" has left`));
+    if (!closed) return;
+    this.#closing.add(closed);
+    const forget = () => this.#closing.delete(closed);
+    closed.then(forget, forget);
+  }
+
+  async close(): Promise<void> {
+    for (const agentId of [...this.#coordinators.keys()]) this.leave(agentId);
+    await Promise.allSettled([...this.#closing]);
+    await this.#records?.flush();
+  }
+
+  #send(voice: Voice, swarmId: string, to: string, message: SwarmMessage): void {
+    if (to === voice.address) {
+      // To itself a member speaks on the next turn, as if it were another.
+      this.#components.runtime.defer(() => {
+        const membership = this.#coordinators.get(voice.agentId)?.memberships.get(swarmId);
+        membership?.member.step({ type: 'message', from: to, message });
+      });
+      return;
+    }
+    try {
+      const routed = voice.post(this.#localName(to), 'stream-data', message, { thread: `${THREAD}${swarmId}` });
+      // What does not arrive is said again with the next beat, or its recipient counts as gone.
+      if (routed instanceof Promise) routed.catch(() => {});
+    } catch {
+      // The agent has left.
+    }
+  }
+
+  #assertRoom(): void {
+    const count = [...this.#coordinators.values()].reduce((sum, { open }) => sum + open, 0);
+    if (count >= MAX_MEMBERSHIPS)
+      throw new EclipticError('SWARMS_FULL', `the agents of this node take part ${MAX_MEMBERSHIPS} times already`);
+  }
+
+  #report(agentId: string, { swarmId, status, escalation }: SwarmNews): void {
+    const { runtime, observability } = this.#components;
+    const about = { swarmId, swarmStatus: status, recipient: agentId, timestamp: runtime.now() };
+    observability.emit({ type: 'swarm', ...about, ...(escalation && { reason: escalationText(escalation) }) });
+  }
+
+  #inFull(name: string): string {
+    return name.includes('@') ? name : joinAddress(name, this.#components.nodeKey);
+  }
+
+  #localName(address: string): string {
+    const { id, node } = splitAddress(address);
+    return node === this.#components.nodeKey ? id : address;
+  }
+}
+
+function escalationText({ kind, subTask, reason }: NonNullable<SwarmNews['escalation']>): string {
+  return `${kind}${subTask === undefined ? '' : ` (${subTask})`}: ${reason}`;
+}
