@@ -20,7 +20,7 @@ const SUITES = [
   'test/providers',
   'test/credentials',
   'src/coding-agents',
-  'test/onramp',
+  'test/coding-agents',
   'test/memory',
 ];
 

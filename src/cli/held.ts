@@ -1,4 +1,4 @@
-import type { HeldRow } from '../coding-agents/onramp.js';
+import type { HeldRow } from '../coding-agents/coding-agents.js';
 import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
+import { bodiesIn, Client, idsIn, startCodingAgents, stateOf } from '../../test/coding-agents-fixture.js';
 import { type NetworkedNode, Nodes } from '../../test/nodes-fixture.js';
-import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../test/onramp-fixture.js';
 import { MemoryStore } from '../store/memory-store.js';
-import type { Onramp } from './onramp.js';
+import type { CodingAgents } from './coding-agents.js';
 
 interface Place {
   readonly node: NetworkedNode;
-  readonly onramp: Onramp;
+  readonly codingAgents: CodingAgents;
 }
 
 async function mesh(names: readonly string[], tiers?: readonly (0 | 1 | 2 | 3)[]) {
   const nodes = new Nodes();
   const places: Place[] = [];
-  for (const name of names) places.push(await startOnramp(nodes, { network: { name } }));
+  for (const name of names) places.push(await startCodingAgents(nodes, { network: { name } }));
   const [first, ...others] = places;
   for (const { node } of others) await nodes.join(node, first!.node, tiers ? { tiers: [...tiers] } : {});
   return { nodes, places };
@@ -23,8 +23,8 @@ const OWN: readonly (0 | 1 | 2 | 3)[] = [0, 1, 2, 3];
 describe('members on several nodes', () => {
   it('hold a conversation of twenty turns: every message is read, in order [ON1]', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop'], OWN);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
-    const bob = await Client.join(nodes, places[1]!.onramp, 'bob');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const bob = await Client.join(nodes, places[1]!.codingAgents, 'bob');
     await nodes.until(() => places[0]!.node.registry.listAll().some(({ id }) => id === 'bob'));
     const sent: string[] = [];
     const heard: string[] = [];
@@ -50,8 +50,8 @@ describe('members on several nodes', () => {
 
   it('of the same name are told apart, and a name that means several is refused with them [ON11]', async () => {
     const { nodes, places } = await mesh(['north', 'east', 'west'], OWN);
-    const here = await Client.join(nodes, places[0]!.onramp, 'me-here');
-    for (const { onramp } of places.slice(1)) await Client.join(nodes, onramp, 'mars');
+    const here = await Client.join(nodes, places[0]!.codingAgents, 'me-here');
+    for (const { codingAgents } of places.slice(1)) await Client.join(nodes, codingAgents, 'mars');
     await nodes.until(() => places[0]!.node.registry.listAll().filter(({ id }) => id === 'mars').length === 2);
     await expect(here.send('mars', 'which one?')).rejects.toMatchObject({
       code: 'AMBIGUOUS_AGENT',
@@ -62,17 +62,17 @@ describe('members on several nodes', () => {
 
   it('of another owner are held at first contact; both sides see it, and a person lets them in', async () => {
     const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
-    const stranger = await Client.join(nodes, places[1]!.onramp, 'stranger');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const stranger = await Client.join(nodes, places[1]!.codingAgents, 'stranger');
     await nodes.until(() => places[1]!.node.registry.listAll().some(({ id }) => id === 'alice'));
     const [id] = idsIn(await stranger.send('alice', 'let me in', { needs: 'reply' }));
     await nodes.runtime.advance(3_000);
     expect(await stateOf(nodes, places[1]!.node, id!)).toBe('held');
     expect(await stranger.call('mesh_lookup', { id })).toContain('first contact');
     expect(await alice.inbox()).toBe('No new mail.');
-    const [held] = await nodes.settled(places[0]!.onramp.held());
+    const [held] = await nodes.settled(places[0]!.codingAgents.held());
     expect(held).toMatchObject({ id, to: 'alice', text: 'let me in' });
-    await nodes.settled(places[0]!.onramp.letIn(id!));
+    await nodes.settled(places[0]!.codingAgents.letIn(id!));
     const inbox = await alice.inbox();
     expect(inbox).toContain('paired');
     expect(bodiesIn(inbox)).toEqual(['let me in']);
@@ -85,12 +85,12 @@ describe('members on several nodes', () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
     const [mine, theirs] = [
-      await startOnramp(nodes, { network: { name: 'mine' }, store }),
-      await startOnramp(nodes, { network: { name: 'theirs' } }),
+      await startCodingAgents(nodes, { network: { name: 'mine' }, store }),
+      await startCodingAgents(nodes, { network: { name: 'theirs' } }),
     ];
     await nodes.join(theirs.node, mine.node, { tiers: [2, 3] });
-    const alice = await Client.join(nodes, mine.onramp, 'alice');
-    await Client.join(nodes, theirs.onramp, 'other');
+    const alice = await Client.join(nodes, mine.codingAgents, 'alice');
+    await Client.join(nodes, theirs.codingAgents, 'other');
     await nodes.until(() => mine.node.registry.listAll().some(({ id }) => id === 'other'));
     await alice.send('other', 'hello');
     const stored = () => nodes.settled(store.read({ from: 'acquaintances' }));
@@ -102,13 +102,13 @@ describe('members on several nodes', () => {
 
   it('may be written back to without asking, once somebody here wrote to them', async () => {
     const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
-    const other = await Client.join(nodes, places[1]!.onramp, 'other');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const other = await Client.join(nodes, places[1]!.codingAgents, 'other');
     await nodes.until(() => places[0]!.node.registry.listAll().some(({ id }) => id === 'other'));
     await alice.send('other', 'hello', { needs: 'reply' });
     await nodes.runtime.advance(3_000);
-    const [held] = await nodes.settled(places[1]!.onramp.held());
-    await nodes.settled(places[1]!.onramp.letIn(held!.id));
+    const [held] = await nodes.settled(places[1]!.codingAgents.held());
+    await nodes.settled(places[1]!.codingAgents.letIn(held!.id));
     const [id] = idsIn(await other.inbox());
     await other.call('mesh_send', { reply_to: id, text: 'hello yourself' });
     await nodes.runtime.advance(3_000);
@@ -117,27 +117,27 @@ describe('members on several nodes', () => {
 
   it('that a person turns away hear of it', async () => {
     const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
-    await Client.join(nodes, places[0]!.onramp, 'alice');
-    const stranger = await Client.join(nodes, places[1]!.onramp, 'stranger');
+    await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const stranger = await Client.join(nodes, places[1]!.codingAgents, 'stranger');
     await nodes.until(() => places[1]!.node.registry.listAll().some(({ id }) => id === 'alice'));
     const [id] = idsIn(await stranger.send('alice', 'let me in'));
     await nodes.runtime.advance(3_000);
-    await nodes.settled(places[0]!.onramp.turnAway(id!));
+    await nodes.settled(places[0]!.codingAgents.turnAway(id!));
     await nodes.runtime.advance(3_000);
     expect(await stateOf(nodes, places[1]!.node, id!)).toBe('declined');
   });
 
   it('are away as soon as their process is, and what is sent to them is kept', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop'], OWN);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
-    const bob = await Client.join(nodes, places[1]!.onramp, 'bob');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const bob = await Client.join(nodes, places[1]!.codingAgents, 'bob');
     await nodes.until(() => places[0]!.node.registry.listAll().some(({ id }) => id === 'bob'));
     expect(await alice.call('mesh_peers', { match: 'bob' })).toContain('bob@laptop [polls]');
     bob.leave();
     await nodes.until(() => !places[0]!.node.registry.listAll().some(({ id }) => id === 'bob'));
     expect(await alice.call('mesh_peers', { match: 'bob' })).toContain('bob@laptop [offline]');
     await alice.send('bob@laptop', 'for later');
-    const again = await Client.join(nodes, places[1]!.onramp, 'bob');
+    const again = await Client.join(nodes, places[1]!.codingAgents, 'bob');
     expect(bodiesIn(await again.inbox({ wait_s: 20 }))).toEqual(['for later']);
   });
 });
@@ -145,10 +145,10 @@ describe('members on several nodes', () => {
 describe('a member in a sandbox', () => {
   it('sees and reaches nobody outside it', async () => {
     const nodes = new Nodes();
-    const { onramp } = await startOnramp(nodes);
-    await Client.join(nodes, onramp, 'outside');
-    const inside = await Client.join(nodes, onramp, 'inside', { sandbox: 'box' });
-    await Client.join(nodes, onramp, 'neighbour', { sandbox: 'box' });
+    const { codingAgents } = await startCodingAgents(nodes);
+    await Client.join(nodes, codingAgents, 'outside');
+    const inside = await Client.join(nodes, codingAgents, 'inside', { sandbox: 'box' });
+    await Client.join(nodes, codingAgents, 'neighbour', { sandbox: 'box' });
     expect(await inside.call('mesh_peers')).not.toContain('outside');
     expect(await inside.call('mesh_peers')).toContain('neighbour');
     await expect(inside.send('outside', 'hello')).rejects.toMatchObject({ code: 'AGENT_NOT_FOUND' });

@@ -1,7 +1,7 @@
 import type { AgentRegistry } from '../mesh/registry.js';
+import type { CodingAgents, TaskLine } from './coding-agents.js';
 import { oneLine } from './mailbox/fence.js';
 import { seesMailOf } from './mailbox/sees-mail.js';
-import type { Onramp, TaskLine } from './onramp.js';
 
 /** One name that has a mailbox here, or another agent that can be written to. */
 interface AgentLine {
@@ -40,9 +40,9 @@ const SUMMARY_CHARS = 60;
 const MOST_FOR_YOU = 50;
 const TEXT_CHARS = 200;
 
-export async function overview(onramp: Onramp, registry: AgentRegistry): Promise<Overview> {
-  const present = new Map(onramp.present.map((member) => [member.name, member]));
-  const members = [...onramp.mailboxes].map(async ([name, box]): Promise<AgentLine> => {
+export async function overview(codingAgents: CodingAgents, registry: AgentRegistry): Promise<Overview> {
+  const present = new Map(codingAgents.present.map((member) => [member.name, member]));
+  const members = [...codingAgents.mailboxes].map(async ([name, box]): Promise<AgentLine> => {
     const member = present.get(name);
     const unread = (await box.unread(MOST_UNREAD)).length;
     const about = { unread, open: box.unclosed.length, summary: member ? member.agent.card.description : '' };
@@ -53,7 +53,7 @@ export async function overview(onramp: Onramp, registry: AgentRegistry): Promise
     const about = { unread: 0, open: 0, summary: oneLine(description, SUMMARY_CHARS) };
     return { name: `${id}@${node!.slice(0, 8)}`, state: 'remote', seesMail: seesMailOf(card), ...about };
   });
-  const given = onramp.present.flatMap(({ name, tasks: own, names }): TaskLine[] =>
+  const given = codingAgents.present.flatMap(({ name, tasks: own, names }): TaskLine[] =>
     [...own.given].map(([id, { negotiation, outcome }]) => ({
       id,
       from: name,
@@ -63,15 +63,15 @@ export async function overview(onramp: Onramp, registry: AgentRegistry): Promise
     })),
   );
   const known = new Set(given.map(({ id }) => id));
-  const tasks = [...given, ...(await onramp.storedTasks()).filter(({ id }) => !known.has(id))];
-  const held = (await onramp.held()).map(({ id, from, to }) => ({ id, from, to }));
-  const leases = (await onramp.leases.list()).map(({ holder, glob, repository, label }) => {
-    const repositoryName = onramp.leases.nameOf(repository);
-    return { name: onramp.names.display(holder), glob, repositoryName, label };
+  const tasks = [...given, ...(await codingAgents.storedTasks()).filter(({ id }) => !known.has(id))];
+  const held = (await codingAgents.held()).map(({ id, from, to }) => ({ id, from, to }));
+  const leases = (await codingAgents.leases.list()).map(({ holder, glob, repository, label }) => {
+    const repositoryName = codingAgents.leases.nameOf(repository);
+    return { name: codingAgents.names.display(holder), glob, repositoryName, label };
   });
-  const forYou = (await onramp.forOwner(MOST_FOR_YOU)).map(({ held: mail, from, letter }) => {
+  const forYou = (await codingAgents.forOwner(MOST_FOR_YOU)).map(({ held: mail, from, letter }) => {
     const text = oneLine(letter.text, TEXT_CHARS);
-    return { id: mail.envelope.id, from: onramp.names.display(from), needs: letter.needs, text };
+    return { id: mail.envelope.id, from: codingAgents.names.display(from), needs: letter.needs, text };
   });
   return { agents: [...(await Promise.all(members)), ...remote], tasks, leases, held, forYou };
 }

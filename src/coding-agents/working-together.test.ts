@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
+import { bodiesIn, Client, startCodingAgents } from '../../test/coding-agents-fixture.js';
 import { Nodes } from '../../test/nodes-fixture.js';
-import { bodiesIn, Client, startOnramp } from '../../test/onramp-fixture.js';
 import { stateMethods } from '../node/control/state-methods.js';
 import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
 import { vacancyOf } from '../roster/self-description.js';
 
 async function pair() {
   const nodes = new Nodes();
-  const here = await startOnramp(nodes, { network: { name: 'desk' } });
-  const there = await startOnramp(nodes, { network: { name: 'laptop' } });
+  const here = await startCodingAgents(nodes, { network: { name: 'desk' } });
+  const there = await startCodingAgents(nodes, { network: { name: 'laptop' } });
   await nodes.join(there.node, here.node, { tiers: [0, 1, 2, 3] });
-  const alice = await Client.join(nodes, here.onramp, 'alice');
-  const bob = await Client.join(nodes, there.onramp, 'bob', { capabilities: ['review'] });
+  const alice = await Client.join(nodes, here.codingAgents, 'alice');
+  const bob = await Client.join(nodes, there.codingAgents, 'bob', { capabilities: ['review'] });
   await nodes.until(() => here.node.registry.listAll().some(({ id }) => id === 'bob'));
   return { nodes, here, there, alice, bob };
 }
@@ -56,7 +56,7 @@ describe('tasks between members', () => {
 
   it('are looked up by their id, open and over, by both sides and by no other agent [T-A5]', async () => {
     const { nodes, here, alice, bob } = await pair();
-    const carol = await Client.join(nodes, here.onramp, 'carol');
+    const carol = await Client.join(nodes, here.codingAgents, 'carol');
     const id = idIn(await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it', detail: 'all' }));
     await nodes.runtime.advance(2_000);
     expect(await alice.call('mesh_lookup', { id })).toBe(`Task ${id} to bob@laptop: pending: Review it`);

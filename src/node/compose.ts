@@ -5,9 +5,9 @@ import { StoreProfiles } from '../a2a/server/store-profiles.js';
 import { StoreTaskRecords } from '../a2a/server/store-task-records.js';
 import { Agent, type AgentComponents } from '../agent/agent.js';
 import type { AgentInit } from '../agent/agent-init.js';
+import { CodingAgents, type CodingAgentsInit } from '../coding-agents/coding-agents.js';
 import { OWNER } from '../coding-agents/mailbox/human.js';
 import { mailProtocol } from '../coding-agents/mailbox/sees-mail.js';
-import { Onramp, type OnrampInit } from '../coding-agents/onramp.js';
 import { Documents } from '../documents/documents.js';
 import { Gateway, type GatewayInit } from '../http/gateway.js';
 import { gaugesOf } from '../http/node-gauges.js';
@@ -114,7 +114,7 @@ export class EclipticNode {
   readonly #exchange: McpExchange | undefined;
   readonly #identity: Identity;
   #gateway: Gateway | undefined;
-  #onramp: Onramp | undefined;
+  #codingAgents: CodingAgents | undefined;
   readonly #store: Store | undefined;
   readonly #upkeep: Upkeep | undefined;
   readonly #retention: MailInit | undefined;
@@ -276,7 +276,7 @@ export class EclipticNode {
   }
 
   /** Lets coding agents in, each with a mailbox of its own. Needs a store; the owner's key is in `folder`. */
-  async openOnramp(folder: string, init: OnrampInit = {}): Promise<Onramp> {
+  async openCodingAgents(folder: string, init: CodingAgentsInit = {}): Promise<CodingAgents> {
     if (!this.#store || !this.#mail) throw new EclipticError('STORE_REQUIRED', 'mailboxes need a node with a store');
     const { registry, network } = this;
     const runtime = this.#runtime;
@@ -284,8 +284,8 @@ export class EclipticNode {
     const person = () => Identity.keptIn(folder, runtime, 'person.key');
     const agent = (about: AgentInit) => this.agent(about);
     const owner = () => this.#callerAgent(OWNER, undefined);
-    this.#onramp = await Onramp.open({ ...parts, person, agent, owner }, init);
-    return this.#onramp;
+    this.#codingAgents = await CodingAgents.open({ ...parts, person, agent, owner }, init);
+    return this.#codingAgents;
   }
 
   /** Of a node with a store, those it keeps: the first agent gets the project that tasks belong to by default. */
@@ -375,7 +375,7 @@ export class EclipticNode {
     if (this.#stopped) return;
     this.#stopped = true;
     if (this.#gateway) await this.#gateway.close();
-    this.#onramp?.close();
+    this.#codingAgents?.close();
     if (drainMs > 0) await this.#drain(drainMs);
     // While their agents are there: what they changed last still goes out.
     await this.swarms.close();

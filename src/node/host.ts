@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { AgentAbout } from '../a2a/server/profiles.js';
 import type { Agent } from '../agent/agent.js';
+import type { CodingAgents } from '../coding-agents/coding-agents.js';
 import { gitIdentity } from '../coding-agents/leases/repository.js';
-import type { Onramp } from '../coding-agents/onramp.js';
 import { clientAdapters } from '../coding-agents/wake/adapter-for.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
 import type { Gateway } from '../http/gateway.js';
@@ -98,7 +98,7 @@ export class Host {
   readonly #processAgents: ProcessAgents;
   readonly #mcpServers: MCPServers;
   readonly #server: ControlServer;
-  #onramp: Onramp | undefined;
+  #codingAgents: CodingAgents | undefined;
   #wakes: Wakes | undefined;
   readonly #failures = new Map<string, EclipticError>();
   readonly #runtime: Runtime;
@@ -169,7 +169,7 @@ export class Host {
     const gateway = () => this.gateway;
     const findAgents = () => agentFindings({ runtime, children, env });
     const loop = () => this.loop;
-    const onramp = () => this.onramp;
+    const codingAgents = () => this.codingAgents;
     const wakes = () => this.wakes;
     const parts = {
       node,
@@ -179,7 +179,7 @@ export class Host {
       credentials,
       approvals,
       lanes,
-      onramp,
+      codingAgents,
       loop,
       wakes,
     };
@@ -221,7 +221,7 @@ export class Host {
       await host.node.openStore();
       await host.#startAgents(loaded);
       const identify = gitIdentity(runtime, children, host.node.key);
-      host.#onramp = await host.node.openOnramp(dataFolder, { ...loaded.config.onramp, identify });
+      host.#codingAgents = await host.node.openCodingAgents(dataFolder, { ...loaded.config.onramp, identify });
       const adapterFor = clientAdapters(runtime, children);
       host.#wakes = new Wakes({ runtime, adapterFor }, loaded.config.onramp?.wake);
       host.#startServers(loaded, env);
@@ -263,8 +263,8 @@ export class Host {
   }
 
   /** Where coding agents come in. */
-  get onramp(): Onramp {
-    if (this.#onramp) return this.#onramp;
+  get codingAgents(): CodingAgents {
+    if (this.#codingAgents) return this.#codingAgents;
     throw new EclipticError('NODE_STOPPED', 'the node is only starting; try again');
   }
 

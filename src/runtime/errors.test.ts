@@ -455,7 +455,7 @@ const triggers: Record<Met, () => unknown> = {
     limiter.take('alice');
   },
   LOOP_STOPPED: () => new LoopGuard(systemRuntime(), { hops: 8 }).pass('alice', 'bob', 9),
-  LEASE_NOT_FOUND: async () => (await startHost(temporaryFolder())).onramp.leases.revoke('none'),
+  LEASE_NOT_FOUND: async () => (await startHost(temporaryFolder())).codingAgents.leases.revoke('none'),
   HOST_REFUSED: async () => httpCode(await startHost(temporaryFolder()), { origin: 'http://evil.example' }),
   PROPOSAL_TIMEOUT: async () => {
     const { alice, bob, runtime } = await start();

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { CodingAgent } from '../coding-agents/coding-agent.js';
+import { idsIn } from '../coding-agents-fixture.js';
 import { type Cluster, inCluster, type ProcessNode } from '../nodes/cluster.js';
-import { CodingAgent } from '../onramp/coding-agent.js';
-import { idsIn } from '../onramp-fixture.js';
 import { CLIENT_IDS, RealClient } from './coding-clients.js';
 import { type Received, ScriptedModel } from './scripted-model.js';
 

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { bodiesIn, Client, startCodingAgents, temporaryFolder } from '../../../test/coding-agents-fixture.js';
 import { type NetworkedNode, Nodes, type NodesInit } from '../../../test/nodes-fixture.js';
-import { bodiesIn, Client, startOnramp, temporaryFolder } from '../../../test/onramp-fixture.js';
 import { MemoryStore } from '../../store/memory-store.js';
-import type { Onramp } from '../onramp.js';
+import type { CodingAgents } from '../coding-agents.js';
 import { overlaps } from './glob.js';
 import type { LeaseView } from './leases.js';
 
 interface Place {
   readonly node: NetworkedNode;
-  readonly onramp: Onramp;
+  readonly codingAgents: CodingAgents;
 }
 
 /** All who say nothing else work in one repository. */
@@ -18,7 +18,7 @@ const OWN = { tiers: [0, 1, 2, 3] as (0 | 1 | 2 | 3)[] };
 async function mesh(names: readonly string[], init: NodesInit = {}): Promise<{ nodes: Nodes; places: Place[] }> {
   const nodes = new Nodes(init);
   const places: Place[] = [];
-  for (const name of names) places.push(await startOnramp(nodes, { network: { name } }, { identify }));
+  for (const name of names) places.push(await startCodingAgents(nodes, { network: { name } }, { identify }));
   for (const { node } of places.slice(1)) await nodes.join(node, places[0]!.node, OWN);
   await nodes.runtime.advance(2_000);
   return { nodes, places };
@@ -27,7 +27,7 @@ async function mesh(names: readonly string[], init: NodesInit = {}): Promise<{ n
 /** Those who hold something for certain now, and are there. */
 function holders(places: readonly Place[]): LeaseView[] {
   return places
-    .flatMap(({ onramp }) => onramp.leases.held)
+    .flatMap(({ codingAgents }) => codingAgents.leases.held)
     .filter(({ label, alive }) => label !== 'unconfirmed' && alive);
 }
 
@@ -43,16 +43,16 @@ function expectExclusive(places: readonly Place[]): void {
   }
 }
 
-const keeperOf = ({ onramp }: Place, places: readonly Place[]) => {
-  const key = onramp.leases.keeperOf('repository');
+const keeperOf = ({ codingAgents }: Place, places: readonly Place[]) => {
+  const key = codingAgents.leases.keeperOf('repository');
   return places.findIndex(({ node }) => node.key === key);
 };
 
 describe('a lease', () => {
   it('is all of what was asked for, or nothing, and says who holds the rest', async () => {
     const { nodes, places } = await mesh(['desk']);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
-    const bob = await Client.join(nodes, places[0]!.onramp, 'bob');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const bob = await Client.join(nodes, places[0]!.codingAgents, 'bob');
     expect(await alice.call('mesh_lease', { action: 'take', paths: ['src/a/**'], why: 'rename' })).toContain('token 1');
     const refused = await bob.call('mesh_lease', { action: 'take', paths: ['docs', 'src/**/x.ts'] });
     expect(refused).toContain('Not taken, none of it:');
@@ -72,7 +72,7 @@ describe('a lease', () => {
 
   it('is shown to its holder as the holder’s own when it checks a path [T-A17]', async () => {
     const { nodes, places } = await mesh(['desk']);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src/a/**'] });
     const checked = await alice.call('mesh_lease', { action: 'check', paths: ['src/a/b.ts', 'docs'] });
     expect(checked).toMatch(/^src\/a\/b\.ts: yours, src\/a until \S+ \(advisory\)\ndocs: free \(advisory\)$/);
@@ -80,8 +80,8 @@ describe('a lease', () => {
 
   it('has a holder who is told when it ends soon, and when it has lapsed, here or away [ON13.2]', async () => {
     const { nodes, places } = await mesh(['desk']);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
-    const away = await Client.join(nodes, places[0]!.onramp, 'away');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const away = await Client.join(nodes, places[0]!.codingAgents, 'away');
     await alice.call('mesh_lease', { action: 'take', paths: ['a'], ttl_s: 100 });
     await away.call('mesh_lease', { action: 'take', paths: ['b'], ttl_s: 100 });
     away.leave();
@@ -94,7 +94,7 @@ describe('a lease', () => {
     const notices = bodiesIn(await alice.inbox());
     expect(notices).toHaveLength(2);
     expect(notices[1]).toBe('Your lease on a has lapsed. Take it again before you edit there.');
-    const back = await Client.join(nodes, places[0]!.onramp, 'away');
+    const back = await Client.join(nodes, places[0]!.codingAgents, 'away');
     expect(bodiesIn(await back.inbox()).map((text) => /ends in|has lapsed/.exec(text)?.[0])).toEqual([
       'ends in',
       'has lapsed',
@@ -104,8 +104,8 @@ describe('a lease', () => {
 
   it('of one whose process is gone goes to whoever wants it, and both are told [ON13.3]', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
-    const bob = await Client.join(nodes, places[1]!.onramp, 'bob');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
+    const bob = await Client.join(nodes, places[1]!.codingAgents, 'bob');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
     await nodes.runtime.advance(11_000);
     expect(await bob.call('mesh_lease', { action: 'take', paths: ['src/x'] })).toContain('alice');
@@ -113,7 +113,7 @@ describe('a lease', () => {
     await nodes.runtime.advance(1_000);
     expect(await bob.call('mesh_lease', { action: 'take', paths: ['src/x'] })).toContain('Reclaimed');
     await nodes.runtime.advance(1_000);
-    const again = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const again = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await nodes.runtime.advance(1_000);
     expect(bodiesIn(await again.inbox())[0]).toContain('You no longer hold src');
     expect(bodiesIn(await bob.inbox())[0]).toContain('You took src from alice');
@@ -122,13 +122,13 @@ describe('a lease', () => {
 
   it('comes back to a holder whose process was gone and whom nobody followed', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
     await nodes.runtime.advance(11_000);
     alice.leave();
     await nodes.runtime.advance(1_000);
     expect(holders(places)).toEqual([]);
-    const again = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const again = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await nodes.runtime.advance(1_000);
     expect(holders(places).map(({ glob }) => glob)).toEqual(['src']);
     expect(bodiesIn(await again.inbox())).toEqual([]);
@@ -136,38 +136,38 @@ describe('a lease', () => {
 
   it('is taken back by the owner, and its holder is told', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
-    for (const { onramp } of places) {
-      const list = await nodes.settled(onramp.leases.list());
+    for (const { codingAgents } of places) {
+      const list = await nodes.settled(codingAgents.leases.list());
       expect(list.map(({ glob, holder }) => [glob, holder.split('@')[0]])).toEqual([['src', 'alice']]);
     }
-    const [lease] = await nodes.settled(places[1]!.onramp.leases.list());
-    await nodes.settled(places[1]!.onramp.leases.revoke(lease!.id));
+    const [lease] = await nodes.settled(places[1]!.codingAgents.leases.list());
+    await nodes.settled(places[1]!.codingAgents.leases.revoke(lease!.id));
     await nodes.runtime.advance(1_000);
     expect(bodiesIn(await alice.inbox())).toEqual(['You no longer hold src: your user took it back. Stop editing it.']);
     expect(holders(places)).toEqual([]);
-    await expect(nodes.settled(places[0]!.onramp.leases.revoke('none'))).rejects.toMatchObject({
+    await expect(nodes.settled(places[0]!.codingAgents.leases.revoke('none'))).rejects.toMatchObject({
       code: 'LEASE_NOT_FOUND',
     });
   });
 
   it('is guarded only while the guards of all who work there have spoken', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
-    const alice = await Client.join(nodes, places[0]!.onramp, 'alice');
+    const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const label = async () =>
       /It is (\w+)/.exec(await alice.call('mesh_lease', { action: 'take', paths: ['src'] }))?.[1];
     expect(await label()).toBe('advisory');
-    places[0]!.onramp.leases.proveGuard('alice');
+    places[0]!.codingAgents.leases.proveGuard('alice');
     expect(await label()).toBe('guarded');
-    const bob = await Client.join(nodes, places[1]!.onramp, 'bob');
+    const bob = await Client.join(nodes, places[1]!.codingAgents, 'bob');
     await nodes.runtime.advance(1_000);
     expect(await label()).toBe('advisory');
-    places[1]!.onramp.leases.proveGuard('bob');
+    places[1]!.codingAgents.leases.proveGuard('bob');
     await nodes.runtime.advance(1_000);
     expect(await label()).toBe('guarded');
     bob.leave();
-    await Client.join(nodes, places[1]!.onramp, 'bob');
+    await Client.join(nodes, places[1]!.codingAgents, 'bob');
     await nodes.runtime.advance(1_000);
     expect(await label()).toBe('advisory');
   });
@@ -178,10 +178,10 @@ describe('a lease', () => {
     const folder = temporaryFolder();
     const start = async () => {
       const node = await nodes.settled(nodes.start({ store: keptOpen(store), network: { name: 'desk', folder } }));
-      return { node, onramp: await nodes.settled(node.openOnramp(folder, { identify })) };
+      return { node, codingAgents: await nodes.settled(node.openCodingAgents(folder, { identify })) };
     };
     const first = await start();
-    const alice = await Client.join(nodes, first.onramp, 'alice');
+    const alice = await Client.join(nodes, first.codingAgents, 'alice');
     expect(await alice.call('mesh_lease', { action: 'take', paths: ['a'], ttl_s: 600 })).toContain('token 1');
     await alice.call('mesh_lease', { action: 'take', paths: ['b'], ttl_s: 10 });
     await alice.call('mesh_lease', { action: 'take', paths: ['c'], ttl_s: 600 });
@@ -189,11 +189,11 @@ describe('a lease', () => {
     await nodes.settled(first.node.stop());
     await nodes.runtime.advance(20_000);
     const second = await start();
-    const bob = await Client.join(nodes, second.onramp, 'bob');
+    const bob = await Client.join(nodes, second.codingAgents, 'bob');
     // Alice's process gets some time to come back.
     expect(await bob.call('mesh_lease', { action: 'take', paths: ['a/x'] })).toContain('alice holds a');
     expect(await bob.call('mesh_lease', { action: 'take', paths: ['b', 'c'] })).toContain('token 4');
-    const again = await Client.join(nodes, second.onramp, 'alice');
+    const again = await Client.join(nodes, second.codingAgents, 'alice');
     await nodes.runtime.advance(1_000);
     expect(bodiesIn(await again.inbox())).toEqual(['Your lease on b has lapsed. Take it again before you edit there.']);
     await nodes.runtime.advance(15_000);
@@ -207,8 +207,8 @@ describe('devices that lose sight of each other', () => {
   it('grant what nobody settles as unconfirmed; later it is confirmed or refused, and its holder is told', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop'], { faults: {} });
     const clients = [
-      await Client.join(nodes, places[0]!.onramp, 'zero'),
-      await Client.join(nodes, places[1]!.onramp, 'one'),
+      await Client.join(nodes, places[0]!.codingAgents, 'zero'),
+      await Client.join(nodes, places[1]!.codingAgents, 'one'),
     ];
     await clients[0]!.call('mesh_lease', { action: 'take', paths: ['first'] });
     await clients[1]!.call('mesh_lease', { action: 'take', paths: ['second'] });
@@ -233,7 +233,8 @@ describe('devices that lose sight of each other', () => {
   it('lose what they hold to others after ten seconds, and not before their own holders know [ON13.5]', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop', 'tower'], { faults: {} });
     const clients = [];
-    for (const [at, { onramp }] of places.entries()) clients.push(await Client.join(nodes, onramp, `agent-${at}`));
+    for (const [at, { codingAgents }] of places.entries())
+      clients.push(await Client.join(nodes, codingAgents, `agent-${at}`));
     await clients[0]!.call('mesh_lease', { action: 'take', paths: ['other'] });
     const keeper = keeperOf(places[0]!, places);
     const [gone, left] = [0, 1, 2].filter((at) => at !== keeper);
@@ -265,13 +266,13 @@ describe('devices that lose sight of each other', () => {
       for (const client of clients) client.leave();
       clients = [];
       repository = `/repository-${n}`;
-      for (const [at, { onramp }] of places.entries()) {
-        clients.push(await Client.join(nodes, onramp, `agent-${at}`, { checkout: repository }));
+      for (const [at, { codingAgents }] of places.entries()) {
+        clients.push(await Client.join(nodes, codingAgents, `agent-${at}`, { checkout: repository }));
       }
       for (const [at, client] of clients.entries()) {
         await client.call('mesh_lease', { action: 'take', paths: [`file-${at}`] });
       }
-      const key = places[0]!.onramp.leases.keeperOf(repository);
+      const key = places[0]!.codingAgents.leases.keeperOf(repository);
       keeper = places.findIndex(({ node }) => node.key === key);
     }
     const highest = Math.max(...holders(places).map(({ token }) => token));
@@ -284,18 +285,19 @@ describe('devices that lose sight of each other', () => {
     const taken = await clients[0]!.call('mesh_lease', { action: 'take', paths: ['more'] });
     expect(Number(/token (\d+)/.exec(taken)?.[1])).toBeGreaterThan(highest);
     expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: [`file-${other}`] })).toContain('Not taken');
-    expect(new Set(left.map(({ onramp }) => onramp.leases.keeperOf(repository))).size).toBe(1);
+    expect(new Set(left.map(({ codingAgents }) => codingAgents.leases.keeperOf(repository))).size).toBe(1);
   });
 
   it('do not wait for the word of nodes that take no part, nor share with those of another owner', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
     const plain = await nodes.settled(nodes.start({ network: { name: 'plain' } }));
     await nodes.join(plain, places[0]!.node, OWN);
-    const foreign = await startOnramp(nodes, { network: { name: 'foreign' } }, { identify });
+    const foreign = await startCodingAgents(nodes, { network: { name: 'foreign' } }, { identify });
     await nodes.join(foreign.node, places[0]!.node, { tiers: [2, 3] });
     await nodes.runtime.advance(3_000);
     const clients = [];
-    for (const { onramp } of [...places, foreign]) clients.push(await Client.join(nodes, onramp, 'someone'));
+    for (const { codingAgents } of [...places, foreign])
+      clients.push(await Client.join(nodes, codingAgents, 'someone'));
     const takes = [];
     for (const client of clients) takes.push(await client.call('mesh_lease', { action: 'take', paths: ['src'] }));
     expect(takes[0]).toContain('token 1');
@@ -308,15 +310,18 @@ describe('devices that lose sight of each other', () => {
   it('and that settled the same repository before they met agree on one of them', async () => {
     const nodes = new Nodes();
     const places = [];
-    for (const name of ['desk', 'laptop']) places.push(await startOnramp(nodes, { network: { name } }, { identify }));
+    for (const name of ['desk', 'laptop'])
+      places.push(await startCodingAgents(nodes, { network: { name } }, { identify }));
     const clients = [];
-    for (const { onramp } of places) clients.push(await Client.join(nodes, onramp, 'same'));
+    for (const { codingAgents } of places) clients.push(await Client.join(nodes, codingAgents, 'same'));
     for (const client of clients)
       expect(await client.call('mesh_lease', { action: 'take', paths: ['src'] })).toContain('token');
     await nodes.join(places[1]!.node, places[0]!.node, OWN);
     await nodes.runtime.advance(5_000);
     expect(holders(places)).toHaveLength(1);
-    expect(places[0]!.onramp.leases.keeperOf('repository')).toBe(places[1]!.onramp.leases.keeperOf('repository'));
+    expect(places[0]!.codingAgents.leases.keeperOf('repository')).toBe(
+      places[1]!.codingAgents.leases.keeperOf('repository'),
+    );
     const told = await Promise.all(clients.map((client) => client.inbox()));
     expect(told.filter((text) => text.includes('You no longer hold src'))).toHaveLength(1);
   });
@@ -331,7 +336,7 @@ describe('a race for leases', () => {
     async (seed) => {
       const faults = { latencyMs: [1, 30] as const, loss: 0.02, duplication: 0.02 };
       const { nodes, places } = await mesh(['desk', 'laptop'], { seed, faults });
-      const join = (at: number) => Client.join(nodes, places[at % 2]!.onramp, `agent-${at}`);
+      const join = (at: number) => Client.join(nodes, places[at % 2]!.codingAgents, `agent-${at}`);
       const clients: Client[] = [];
       for (let at = 0; at < 4; at++) clients.push(await join(at));
       let won = 0;
@@ -370,9 +375,9 @@ describe('a race for leases', () => {
         expectExclusive(places);
       }
       // What is left was settled.
-      expect(places.flatMap(({ onramp }) => onramp.leases.held).filter(({ label }) => label === 'unconfirmed')).toEqual(
-        [],
-      );
+      expect(
+        places.flatMap(({ codingAgents }) => codingAgents.leases.held).filter(({ label }) => label === 'unconfirmed'),
+      ).toEqual([]);
     },
     60_000,
   );

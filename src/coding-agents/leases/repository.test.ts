@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { temporaryFolder } from '../../../test/onramp-fixture.js';
+import { temporaryFolder } from '../../../test/coding-agents-fixture.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { Children } from '../../system/process/children.js';
 import { gitIdentity, normalRemote } from './repository.js';

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { temporaryFolder } from '../../../test/onramp-fixture.js';
+import { temporaryFolder } from '../../../test/coding-agents-fixture.js';
 import { readHookCall } from '../wake/hook-contracts.js';
 import { CLIENTS } from './clients.js';
 import { Setup } from './setup.js';

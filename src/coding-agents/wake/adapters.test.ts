@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { FakeClaude, FakeCodex, FakeOpencode } from '../../../test/onramp/fake-clients.js';
-import { temporaryFolder } from '../../../test/onramp-fixture.js';
+import { FakeClaude, FakeCodex, FakeOpencode } from '../../../test/coding-agents/fake-clients.js';
+import { temporaryFolder } from '../../../test/coding-agents-fixture.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { Children } from '../../system/process/children.js';
 import { clientAdapters } from './adapter-for.js';

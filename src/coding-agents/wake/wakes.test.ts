@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { bodiesIn, Client, idsIn, startCodingAgents, stateOf } from '../../../test/coding-agents-fixture.js';
 import { Nodes } from '../../../test/nodes-fixture.js';
-import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../../test/onramp-fixture.js';
 import { hookAnswer, readHookCall } from './hook-contracts.js';
 import { SUBMITTED, type WakeAdapter } from './wake-adapter.js';
 import type { WakeInit } from './wake-settings.js';
@@ -39,9 +39,9 @@ const SESSION = { client: 'codex-mcp-client', version: '0.153.4', checkout: '/wo
 
 async function scene(init: WakeInit = {}) {
   const nodes = new Nodes();
-  const { node, onramp } = await startOnramp(nodes);
-  const alice = await Client.join(nodes, onramp, 'alice');
-  const bob = await Client.join(nodes, onramp, 'bob');
+  const { node, codingAgents } = await startCodingAgents(nodes);
+  const alice = await Client.join(nodes, codingAgents, 'alice');
+  const bob = await Client.join(nodes, codingAgents, 'bob');
   const agent = new IdleAgent();
   agent.client = bob;
   const wakes = new Wakes({ runtime: nodes.runtime, adapterFor: () => agent }, init);
@@ -49,7 +49,7 @@ async function scene(init: WakeInit = {}) {
   await nodes.runtime.advance(50);
   const says = async () => /^bob \[(\w+)\]/m.exec(await alice.call('mesh_peers'))?.[1];
   const ask = async (text: string) => idsIn(await alice.send('bob', text, { needs: 'reply' }))[0]!;
-  return { nodes, node, onramp, wakes, alice, bob, agent, says, ask };
+  return { nodes, node, codingAgents, wakes, alice, bob, agent, says, ask };
 }
 
 describe('an idle agent', () => {
@@ -78,7 +78,7 @@ describe('an idle agent', () => {
   });
 
   it('is woken by an answer to its own question, by a task that it is offered, and by the person [T-A10]', async () => {
-    const { nodes, onramp, alice, bob, agent } = await scene();
+    const { nodes, codingAgents, alice, bob, agent } = await scene();
     const [question] = idsIn(await bob.send('alice', 'which branch?', { needs: 'reply' }));
     await alice.inbox();
     await alice.call('mesh_send', { reply_to: question, text: 'main', needs: 'none' });
@@ -90,7 +90,7 @@ describe('an idle agent', () => {
     expect(agent.pointers[1]).toContain(`alice offers you a task (${id})`);
     expect(agent.pointers[1]).not.toContain('fortytwo');
     expect(agent.pointers[1]!.length).toBeLessThanOrEqual(300);
-    await nodes.settled(onramp.tell('bob', 'stop at the next commit'));
+    await nodes.settled(codingAgents.tell('bob', 'stop at the next commit'));
     await nodes.until(() => agent.bodies.length === 2, 2_000);
     expect(agent.bodies[1]).toBe('stop at the next commit');
     expect(agent.pointers).toHaveLength(3);
@@ -120,12 +120,12 @@ describe('an idle agent', () => {
   });
 
   it('is left alone by an answer to what was no question, and by one that another agent makes up', async () => {
-    const { nodes, onramp, alice, bob, agent } = await scene();
+    const { nodes, codingAgents, alice, bob, agent } = await scene();
     const [note] = idsIn(await bob.send('alice', 'I am done'));
     await alice.inbox();
     await alice.call('mesh_send', { reply_to: note, text: 'thanks' });
     const [question] = idsIn(await bob.send('alice', 'which branch?', { needs: 'reply' }));
-    const carol = await Client.join(nodes, onramp, 'carol');
+    const carol = await Client.join(nodes, codingAgents, 'carol');
     const payload = { text: 'mine', mesh: { needs: 'none', hops: 0, inReplyTo: question } };
     await nodes.settled(carol.member.agent.send('bob', payload, { durable: true }));
     await nodes.runtime.advance(600_000);
@@ -211,11 +211,11 @@ describe('what is said of an agent', () => {
   });
 
   it('is forgotten with its session', async () => {
-    const { nodes, onramp, wakes, alice, bob, agent } = await scene();
+    const { nodes, codingAgents, wakes, alice, bob, agent } = await scene();
     await nodes.settled(wakes.test(['bob']));
     wakes.detach(bob.member);
     bob.leave();
-    await Client.join(nodes, onramp, 'bob');
+    await Client.join(nodes, codingAgents, 'bob');
     expect(await alice.call('mesh_peers', { match: 'bob' })).toContain('bob [polls]');
     await alice.send('bob', 'hello', { needs: 'reply' });
     await nodes.runtime.advance(5_000);
@@ -260,9 +260,9 @@ describe('the end of a turn', () => {
   });
 
   it('belongs to the one agent that it can mean, by session, by process, by folder', async () => {
-    const { nodes, onramp, wakes, ask } = await scene();
+    const { nodes, codingAgents, wakes, ask } = await scene();
     wakes.use('bob', 'no way in');
-    const carol = await Client.join(nodes, onramp, 'carol');
+    const carol = await Client.join(nodes, codingAgents, 'carol');
     wakes.attach(carol.member, { ...SESSION, parent: 77, session: 'thread-c' });
     wakes.use('carol', 'no way in');
     await ask('for bob');
@@ -271,7 +271,7 @@ describe('the end of a turn', () => {
     expect(wakes.rows.map(({ turns }) => turns)).toEqual(['unseen', 'works']);
     wakes.heardCall(carol.member, undefined);
     expect(await nodes.settled(wakes.heardHook(stop({ client: 'gemini' })))).toBeUndefined();
-    wakes.heardCall([...onramp.present].find(({ name }) => name === 'bob')!, 'thread-b');
+    wakes.heardCall([...codingAgents.present].find(({ name }) => name === 'bob')!, 'thread-b');
     wakes.use('bob', 'no way in');
     expect(await nodes.settled(wakes.heardHook(stop({ session: 'thread-b' })))).toContain('alice');
   });

@@ -1,6 +1,6 @@
+import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import { askGuard } from '../../coding-agents/leases/guard-question.js';
 import type { LeaseView } from '../../coding-agents/leases/leases.js';
-import type { Onramp } from '../../coding-agents/onramp.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
 
@@ -12,17 +12,17 @@ export interface LeaseLine extends LeaseView {
 }
 
 /** What guards and the owner's commands about leases ask of the node. */
-export function leaseMethods(onramp: () => Onramp): Readonly<Record<string, ControlMethod>> {
+export function leaseMethods(codingAgents: () => CodingAgents): Readonly<Record<string, ControlMethod>> {
   const line = (lease: LeaseView): LeaseLine => {
-    const { leases, names } = onramp();
+    const { leases, names } = codingAgents();
     return { ...lease, name: names.display(lease.holder), repositoryName: leases.nameOf(lease.repository) };
   };
   return {
     async leases() {
-      return (await onramp().leases.list()).map(line);
+      return (await codingAgents().leases.list()).map(line);
     },
     async 'leases.release'(params) {
-      return line(await onramp().leases.revoke(new Params(params).string('id')));
+      return line(await codingAgents().leases.revoke(new Params(params).string('id')));
     },
     async 'guard.ask'(params) {
       const read = new Params(params);
@@ -30,8 +30,8 @@ export function leaseMethods(onramp: () => Onramp): Readonly<Record<string, Cont
       const paths = read.listOf('paths', (value) => typeof value === 'string', 'a list of paths') ?? [];
       const ancestors = read.listOf('ancestors', (value) => typeof value === 'number', 'a list of processes') ?? [];
       const about = { client: read.string('client'), folder: read.string('folder') };
-      const denials = await askGuard(onramp().leases, { ...about, paths, ancestors, proves });
-      return denials.map((denial) => ({ ...denial, holder: onramp().names.display(denial.holder) }));
+      const denials = await askGuard(codingAgents().leases, { ...about, paths, ancestors, proves });
+      return denials.map((denial) => ({ ...denial, holder: codingAgents().names.display(denial.holder) }));
     },
   };
 }

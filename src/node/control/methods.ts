@@ -1,6 +1,6 @@
 import type { Agent } from '../../agent/agent.js';
 import type { Recipient } from '../../agent/outbox.js';
-import type { Onramp } from '../../coding-agents/onramp.js';
+import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
 import type { Documents } from '../../documents/documents.js';
 import type { Gateway } from '../../http/gateway.js';
@@ -32,6 +32,7 @@ import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
 import type { Swarms } from '../../work/swarm/swarms.js';
 import { approvalMethods } from './approval-methods.js';
+import { codingAgentMethods } from './coding-agent-methods.js';
 import { connectionFindings } from './connection-findings.js';
 import { credentialMethods } from './credential-methods.js';
 import { laneMethods } from './lane-methods.js';
@@ -41,7 +42,6 @@ import { mcpMethods } from './mcp-methods.js';
 import { mcpSessionMethods } from './mcp-session-methods.js';
 import { negotiationMethods } from './negotiation-methods.js';
 import { networkMethods } from './network-methods.js';
-import { onrampMethods } from './onramp-methods.js';
 import { Params } from './params.js';
 import { providerFindings, providerMethods, staffingFindings } from './provider-methods.js';
 import { type RecordsOf, recordMethods } from './record-methods.js';
@@ -87,7 +87,7 @@ export interface ControlMethodsComponents {
   agentFindings: () => readonly Promise<Finding>[];
   credentials: Credentials;
   /** Where coding agents come in. */
-  onramp: () => Onramp;
+  codingAgents: () => CodingAgents;
   /** What works through plans, once it is there. */
   loop: () => RalphLoop;
   /** What wakes them. */
@@ -114,7 +114,7 @@ export interface AgentRow {
 
 /** The operations of the owner, who may act as any agent of this node. */
 export function controlMethods(components: ControlMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const { node, failures, gateway, upstreams, credentials, onramp, wakes, loop, shutDown } = components;
+  const { node, failures, gateway, upstreams, credentials, codingAgents, wakes, loop, shutDown } = components;
   const { registry, router, observability } = node;
   return {
     agents(params) {
@@ -195,15 +195,15 @@ export function controlMethods(components: ControlMethodsComponents): Readonly<R
     ...swarmMethods(node),
     ...recordMethods(
       () => node.records,
-      (id) => onramp().ownerWords(id),
+      (id) => codingAgents().ownerWords(id),
     ),
     ...upstreamMethods(upstreams),
     ...approvalMethods(components.approvals),
     ...laneMethods(components.lanes, node.providers),
     ...providerMethods(node),
     ...credentialMethods(credentials),
-    ...onrampMethods(onramp, wakes, registry),
-    ...leaseMethods(onramp),
+    ...codingAgentMethods(codingAgents, wakes, registry),
+    ...leaseMethods(codingAgents),
     ...wakeMethods(wakes),
     ...networkMethods(
       () => {

@@ -1,5 +1,5 @@
+import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Member } from '../../coding-agents/member.js';
-import type { Onramp } from '../../coding-agents/onramp.js';
 import { overview } from '../../coding-agents/overview.js';
 import { readClientSession } from '../../coding-agents/wake/read-session.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
@@ -15,8 +15,8 @@ interface Session {
 }
 
 /** What `ecliptic mcp`, and the owner's commands about mail between agents, ask of the node. */
-export function onrampMethods(
-  onramp: () => Onramp,
+export function codingAgentMethods(
+  codingAgents: () => CodingAgents,
   wakes: () => Wakes,
   registry: AgentRegistry,
 ): Readonly<Record<string, ControlMethod>> {
@@ -37,7 +37,7 @@ export function onrampMethods(
       const about = { client: read.string('client'), checkout: read.string('checkout') };
       const place = { ...(tier !== undefined && { tier: tier as 0 }), ...(sandbox !== undefined && { sandbox }) };
       const ancestors = read.listOf('ancestors', (pid) => typeof pid === 'number', 'a list of processes');
-      const member = await onramp().attach({ as, ...about, capabilities, ancestors, ...place });
+      const member = await codingAgents().attach({ as, ...about, capabilities, ancestors, ...place });
       await member.box.restore(textList(read, 'shown'));
       wakes().attach(member, readClientSession(params.wake, about));
       sessions.set(session, { member, calls: new Map() });
@@ -46,7 +46,7 @@ export function onrampMethods(
       for (const call of sessions.get(session)!.calls.values()) call.abort();
       sessions.delete(session);
       wakes().detach(member);
-      onramp().detach(member);
+      codingAgents().detach(member);
     },
     async 'onramp.call'(params) {
       const read = new Params(params);
@@ -79,14 +79,14 @@ export function onrampMethods(
     },
     /** What is going on among coding agents, at one glance. */
     overview() {
-      return overview(onramp(), registry);
+      return overview(codingAgents(), registry);
     },
     async tell(params) {
       const read = new Params(params);
       const to = read.string('to');
       const { replyTo } = read.optional({ replyTo: 'string' });
       try {
-        return await onramp().tell(to, read.string('text'), replyTo);
+        return await codingAgents().tell(to, read.string('text'), replyTo);
       } catch (error) {
         if (!(error instanceof EclipticError) || error.code !== 'AGENT_NOT_FOUND') throw error;
         // The error is worded for agents, and names a tool that a person does not have.
@@ -94,19 +94,19 @@ export function onrampMethods(
       }
     },
     'owner.shown'(params) {
-      onramp().showOwner(textList(new Params(params), 'ids'));
+      codingAgents().showOwner(textList(new Params(params), 'ids'));
     },
     'owner.done'(params) {
-      return onramp().closeForOwner(textList(new Params(params), 'ids'));
+      return codingAgents().closeForOwner(textList(new Params(params), 'ids'));
     },
     held() {
-      return onramp().held();
+      return codingAgents().held();
     },
     'held.letIn'(params) {
-      return onramp().letIn(new Params(params).string('id'));
+      return codingAgents().letIn(new Params(params).string('id'));
     },
     'held.turnAway'(params) {
-      return onramp().turnAway(new Params(params).string('id'));
+      return codingAgents().turnAway(new Params(params).string('id'));
     },
   };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { bodiesIn, Client, idsIn, startCodingAgents, stateOf } from '../../test/coding-agents-fixture.js';
 import { Nodes } from '../../test/nodes-fixture.js';
-import { bodiesIn, Client, idsIn, startOnramp, stateOf } from '../../test/onramp-fixture.js';
 import { recordMethods } from '../node/control/record-methods.js';
 import { type MemorySnapshot, MemoryStore } from '../store/memory-store.js';
 import type { Query } from '../store/store.js';
@@ -9,10 +9,10 @@ import { overview } from './overview.js';
 
 async function pair(init = {}) {
   const nodes = new Nodes();
-  const { node, onramp } = await startOnramp(nodes, {}, init);
-  const alice = await Client.join(nodes, onramp, 'alice');
-  const bob = await Client.join(nodes, onramp, 'bob');
-  return { nodes, node, onramp, alice, bob };
+  const { node, codingAgents } = await startCodingAgents(nodes, {}, init);
+  const alice = await Client.join(nodes, codingAgents, 'alice');
+  const bob = await Client.join(nodes, codingAgents, 'bob');
+  return { nodes, node, codingAgents, alice, bob };
 }
 
 describe('mail between members', () => {
@@ -27,11 +27,11 @@ describe('mail between members', () => {
   });
 
   it('is shown again to the next session when the one that was shown it went away [ON4]', async () => {
-    const { nodes, onramp, node, alice, bob } = await pair();
+    const { nodes, codingAgents, node, alice, bob } = await pair();
     const [id] = idsIn(await alice.send('bob', 'hello'));
     await bob.inbox();
     bob.leave();
-    const again = await Client.join(nodes, onramp, 'bob');
+    const again = await Client.join(nodes, codingAgents, 'bob');
     const text = await again.inbox();
     expect(idsIn(text)).toEqual([id]);
     expect(text).toContain('shown before');
@@ -77,9 +77,9 @@ describe('mail between members', () => {
   it('is unread again when the answer that brought it failed', async () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
-    const { onramp } = await startOnramp(nodes, { store });
-    const alice = await Client.join(nodes, onramp, 'alice');
-    const bob = await Client.join(nodes, onramp, 'bob');
+    const { codingAgents } = await startCodingAgents(nodes, { store });
+    const alice = await Client.join(nodes, codingAgents, 'alice');
+    const bob = await Client.join(nodes, codingAgents, 'bob');
     await alice.send('bob', 'hello');
     store.failWith('the disk is full');
     await expect(bob.inbox()).rejects.toThrow('the disk is full');
@@ -91,15 +91,15 @@ describe('mail between members', () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
     const limits = { perPair: 10_000 };
-    const first = await startOnramp(nodes, { store }, limits);
-    const alice = await Client.join(nodes, first.onramp, 'alice');
-    (await Client.join(nodes, first.onramp, 'bob')).leave();
+    const first = await startCodingAgents(nodes, { store }, limits);
+    const alice = await Client.join(nodes, first.codingAgents, 'alice');
+    (await Client.join(nodes, first.codingAgents, 'bob')).leave();
     for (let n = 0; n < 600; n++) await alice.send('bob', `message ${n}`);
     const kept = store.snapshot();
     await nodes.settled(first.node.stop());
-    const second = await startOnramp(nodes, { store: new SlowStore(nodes, kept) }, limits);
-    const sender = await Client.join(nodes, second.onramp, 'alice');
-    const bob = await Client.join(nodes, second.onramp, 'bob');
+    const second = await startCodingAgents(nodes, { store: new SlowStore(nodes, kept) }, limits);
+    const sender = await Client.join(nodes, second.codingAgents, 'alice');
+    const bob = await Client.join(nodes, second.codingAgents, 'bob');
     const begun = bob.begin('mesh_inbox', { limit: 50 });
     await sender.send('bob', 'message 600');
     let shown = await nodes.settled(begun);
@@ -111,15 +111,15 @@ describe('mail between members', () => {
   it('waits for one who is away, and outlives the node [ON2]', async () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
-    const first = await startOnramp(nodes, { store });
-    const alice = await Client.join(nodes, first.onramp, 'alice');
-    (await Client.join(nodes, first.onramp, 'bob')).leave();
+    const first = await startCodingAgents(nodes, { store });
+    const alice = await Client.join(nodes, first.codingAgents, 'alice');
+    (await Client.join(nodes, first.codingAgents, 'bob')).leave();
     const told = await alice.send('bob', 'for later');
     expect(told).toContain('away');
     const kept = store.snapshot();
     await nodes.settled(first.node.stop());
-    const second = await startOnramp(nodes, { store: new MemoryStore(kept) });
-    const bob = await Client.join(nodes, second.onramp, 'bob');
+    const second = await startCodingAgents(nodes, { store: new MemoryStore(kept) });
+    const bob = await Client.join(nodes, second.codingAgents, 'bob');
     const text = await bob.inbox();
     expect(idsIn(text)).toEqual(idsIn(told));
     await bob.inbox();
@@ -190,8 +190,8 @@ describe('mail between members', () => {
 
 describe('members', () => {
   it('of the same name at the same time are two, each with a mailbox of its own [ON10]', async () => {
-    const { nodes, onramp, alice, bob } = await pair();
-    const second = await Client.join(nodes, onramp, 'bob');
+    const { nodes, codingAgents, alice, bob } = await pair();
+    const second = await Client.join(nodes, codingAgents, 'bob');
     expect(second.name).toBe('bob-2');
     await alice.send('bob', 'for the first');
     expect(await second.inbox()).toBe('No new mail.');
@@ -199,34 +199,34 @@ describe('members', () => {
   });
 
   it('come back under their name and find their mail', async () => {
-    const { nodes, onramp, alice, bob } = await pair();
+    const { nodes, codingAgents, alice, bob } = await pair();
     bob.leave();
     await alice.send('bob', 'while you were away');
-    const again = await Client.join(nodes, onramp, 'bob');
+    const again = await Client.join(nodes, codingAgents, 'bob');
     expect(again.name).toBe('bob');
     expect(bodiesIn(await again.inbox())).toEqual(['while you were away']);
   });
 
   it('cannot take the names of people and of the system', async () => {
-    const { nodes, onramp } = await pair();
+    const { nodes, codingAgents } = await pair();
     for (const name of ['operator', 'Human', 'system', 'a b', 'ünder', '']) {
-      await expect(Client.join(nodes, onramp, name)).rejects.toMatchObject({ code: 'USAGE' });
+      await expect(Client.join(nodes, codingAgents, name)).rejects.toMatchObject({ code: 'USAGE' });
     }
   });
 
   it('without a name get one that stays the same for their client and checkout', async () => {
-    const { nodes, onramp } = await pair();
+    const { nodes, codingAgents } = await pair();
     const about = { as: undefined, client: 'Claude Code', checkout: '/home/me/My Project' };
-    const first = await Client.join(nodes, onramp, '', about);
+    const first = await Client.join(nodes, codingAgents, '', about);
     expect(first.name).toMatch(/^claude-code-my-project-[0-9a-f]{2}$/);
     first.leave();
-    expect((await Client.join(nodes, onramp, '', about)).name).toBe(first.name);
+    expect((await Client.join(nodes, codingAgents, '', about)).name).toBe(first.name);
   });
 
   it('without a name get one of whole words [T-A17]', async () => {
-    const { nodes, onramp } = await pair();
+    const { nodes, codingAgents } = await pair();
     const join = async (client: string, checkout: string) =>
-      (await Client.join(nodes, onramp, '', { as: undefined, client, checkout })).name;
+      (await Client.join(nodes, codingAgents, '', { as: undefined, client, checkout })).name;
     expect(await join('gemini-cli-mcp-client', '/a')).toMatch(/^gemini-cli-mcp-client-a-[0-9a-f]{2}$/);
     const long = await join('x', '/the-quite-extraordinarily-long-project-of-mine');
     expect(long).toMatch(/^x-the-quite-extraordinarily-long-[0-9a-f]{2}$/);
@@ -255,8 +255,8 @@ describe('a call with a fault in it', () => {
   });
 
   it('may name the recipient beside the message that it answers, and no other agent [T-A14]', async () => {
-    const { nodes, onramp, alice, bob } = await pair();
-    await Client.join(nodes, onramp, 'carol');
+    const { nodes, codingAgents, alice, bob } = await pair();
+    await Client.join(nodes, codingAgents, 'carol');
     const [question] = idsIn(await alice.send('bob', 'ready?', { needs: 'reply' }));
     await bob.inbox();
     const answer = { text: 'yes', reply_to: question };
@@ -272,10 +272,10 @@ describe('a call with a fault in it', () => {
 
 describe('a person', () => {
   it('gets what agents write and ask, and answers it; watching shows it, and offers between agents that are away [T-A3 T-A17]', async () => {
-    const { nodes, node, onramp, alice, bob } = await pair();
-    const watch = () => nodes.settled(overview(onramp, node.registry));
+    const { nodes, node, codingAgents, alice, bob } = await pair();
+    const watch = () => nodes.settled(overview(codingAgents, node.registry));
     expect((await watch()).forYou).toEqual([]);
-    const told = await nodes.settled(onramp.tell('alice', 'Use the release branch.'));
+    const told = await nodes.settled(codingAgents.tell('alice', 'Use the release branch.'));
     await alice.inbox();
     await alice.call('mesh_send', { reply_to: told.id, text: 'Which one?', needs: 'reply' });
     await bob.send('human', 'I am done.');
@@ -283,15 +283,15 @@ describe('a person', () => {
     expect(question).toMatchObject({ from: 'alice', needs: 'reply', text: 'Which one?' });
     expect(note).toMatchObject({ from: 'bob', needs: 'none', text: 'I am done.' });
     expect(await stateOf(nodes, node, question!.id)).toBe('arrived');
-    onramp.showOwner([question!.id, note!.id]);
+    codingAgents.showOwner([question!.id, note!.id]);
     await nodes.runtime.advance(10);
     expect(await stateOf(nodes, node, question!.id)).toBe('surfaced');
-    await expect(onramp.tell('bob', '1.2', question!.id)).rejects.toMatchObject({ code: 'USAGE' });
-    const answer = await nodes.settled(onramp.tell('alice', '1.2', question!.id));
+    await expect(codingAgents.tell('bob', '1.2', question!.id)).rejects.toMatchObject({ code: 'USAGE' });
+    const answer = await nodes.settled(codingAgents.tell('alice', '1.2', question!.id));
     expect(answer.thread).toBe(told.thread);
     expect(bodiesIn(await alice.inbox())).toEqual(['1.2']);
     expect(await stateOf(nodes, node, question!.id)).toBe('replied');
-    await nodes.settled(onramp.closeForOwner([note!.id]));
+    await nodes.settled(codingAgents.closeForOwner([note!.id]));
     expect(await stateOf(nodes, node, note!.id)).toBe('done');
     expect((await watch()).forYou).toEqual([]);
     const exported: { text?: string }[] = [];
@@ -299,7 +299,7 @@ describe('a person', () => {
     const context = { emit: (row: unknown) => void exported.push(row as object), drained: async () => {}, signal };
     const methods = recordMethods(
       () => node.records,
-      (id) => onramp.ownerWords(id),
+      (id) => codingAgents.ownerWords(id),
     );
     await nodes.settled(Promise.resolve(methods.export!({}, context)));
     const words = ['Use the release branch.', 'Which one?', 'I am done.', '1.2'];
@@ -312,14 +312,14 @@ describe('a person', () => {
   });
 
   it('speaks with a seal that says so', async () => {
-    const { nodes, onramp, bob } = await pair();
-    await nodes.settled(onramp.tell('bob', 'stop, please'));
+    const { nodes, codingAgents, bob } = await pair();
+    await nodes.settled(codingAgents.tell('bob', 'stop, please'));
     expect(await bob.inbox()).toContain('from operator');
   });
 
   it('cannot be played by an agent, also not by repeating what the person said [ON10]', async () => {
-    const { nodes, onramp, alice, bob } = await pair();
-    await nodes.settled(onramp.tell('bob', 'stop, please'));
+    const { nodes, codingAgents, alice, bob } = await pair();
+    await nodes.settled(codingAgents.tell('bob', 'stop, please'));
     const text = await bob.inbox();
     expect(text).toContain('origin: human');
     const human = { key: '0'.repeat(64), vouch: 'x', at: 0, signature: 'x' };

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
+import { bodiesIn, idsIn } from '../coding-agents-fixture.js';
 import { type Cluster, inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
 import { type FaultyWay, onlyThroughProxy } from '../nodes/faulty-way.js';
-import { bodiesIn, idsIn } from '../onramp-fixture.js';
 import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 180_000 });

@@ -1,8 +1,8 @@
 import { basename } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
+import { bodiesIn, idsIn } from '../coding-agents-fixture.js';
 import { inCluster, until } from '../nodes/cluster.js';
 import { onlyThroughProxy } from '../nodes/faulty-way.js';
-import { bodiesIn, idsIn } from '../onramp-fixture.js';
 import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 60_000 });

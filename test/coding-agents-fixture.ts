@@ -2,45 +2,50 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import type { AttachInit, CodingAgents, CodingAgentsInit } from '../src/coding-agents/coding-agents.js';
 import type { Member } from '../src/coding-agents/member.js';
-import type { AttachInit, Onramp, OnrampInit } from '../src/coding-agents/onramp.js';
 import type { EclipticNode, NodeInit } from '../src/node/compose.js';
 import { MemoryStore } from '../src/store/memory-store.js';
 import type { NetworkedNode, Nodes } from './nodes-fixture.js';
 
 export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'ecliptic-onramp-'));
+  const folder = mkdtempSync(join(tmpdir(), 'ecliptic-codingAgents-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
 /** A node with mailboxes, on the fixture's clock. */
-export async function startOnramp(
+export async function startCodingAgents(
   nodes: Nodes,
   init: Omit<NodeInit, 'runtime'> = {},
-  onrampInit: OnrampInit = {},
-): Promise<{ node: NetworkedNode; onramp: Onramp }> {
+  codingAgentsInit: CodingAgentsInit = {},
+): Promise<{ node: NetworkedNode; codingAgents: CodingAgents }> {
   const node = await nodes.settled(nodes.start({ store: new MemoryStore(), ...init }));
-  return { node, onramp: await nodes.settled(node.openOnramp(temporaryFolder(), onrampInit)) };
+  return { node, codingAgents: await nodes.settled(node.openCodingAgents(temporaryFolder(), codingAgentsInit)) };
 }
 
 /** A scripted client: what it was shown counts as taken in with its next call, as with a real one. */
 export class Client {
   readonly member: Member;
-  readonly #onramp: Onramp;
+  readonly #codingAgents: CodingAgents;
   readonly #nodes: Nodes;
   #number = 0;
   #seen: string[] = [];
 
-  private constructor(nodes: Nodes, onramp: Onramp, member: Member) {
+  private constructor(nodes: Nodes, codingAgents: CodingAgents, member: Member) {
     this.#nodes = nodes;
-    this.#onramp = onramp;
+    this.#codingAgents = codingAgents;
     this.member = member;
   }
 
-  static async join(nodes: Nodes, onramp: Onramp, as: string, init: Partial<AttachInit> = {}): Promise<Client> {
+  static async join(
+    nodes: Nodes,
+    codingAgents: CodingAgents,
+    as: string,
+    init: Partial<AttachInit> = {},
+  ): Promise<Client> {
     const about = { as, client: 'scripted', checkout: '/work', ...init };
-    return new Client(nodes, onramp, await nodes.settled(onramp.attach(about)));
+    return new Client(nodes, codingAgents, await nodes.settled(codingAgents.attach(about)));
   }
 
   get name(): string {
@@ -75,7 +80,7 @@ export class Client {
   }
 
   leave(): void {
-    this.#onramp.detach(this.member);
+    this.#codingAgents.detach(this.member);
   }
 }
 

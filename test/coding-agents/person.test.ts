@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
+import { idsIn } from '../coding-agents-fixture.js';
 import { inCluster } from '../nodes/cluster.js';
-import { idsIn } from '../onramp-fixture.js';
 import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -22,7 +22,7 @@ import { Strangers } from './mailbox/strangers.js';
 import { Member } from './member.js';
 import { checkedName, nameFor, numbered } from './names.js';
 
-export interface OnrampComponents {
+export interface CodingAgentsComponents {
   runtime: Runtime;
   registry: AgentRegistry;
   network: Network | undefined;
@@ -38,7 +38,7 @@ export interface OnrampComponents {
   owner: () => Agent;
 }
 
-export interface OnrampInit extends LoopLimits {
+export interface CodingAgentsInit extends LoopLimits {
   /** Finds out which repository a folder belongs to. Default: each folder is one of its own. */
   identify?: Identify;
 }
@@ -80,8 +80,8 @@ const MAX_MEMBERS = 1_000;
 const TITLE_CHARS = 60;
 
 /** Where coding agents become members of the mesh: each under its name, with a mailbox that outlives its process. */
-export class Onramp {
-  readonly #components: OnrampComponents;
+export class CodingAgents {
+  readonly #components: CodingAgentsComponents;
   readonly #strangers: Strangers;
   /** What agents are called here. */
   readonly names: PeerNames;
@@ -94,7 +94,12 @@ export class Onramp {
   readonly #boxes = new Map<string, MemberMail>();
   readonly #members = new Map<string, Member>();
 
-  private constructor(components: OnrampComponents, strangers: Strangers, leases: Leases, init: OnrampInit) {
+  private constructor(
+    components: CodingAgentsComponents,
+    strangers: Strangers,
+    leases: Leases,
+    init: CodingAgentsInit,
+  ) {
     this.#components = components;
     this.#strangers = strangers;
     this.leases = leases;
@@ -103,17 +108,17 @@ export class Onramp {
     this.#loops = new LoopGuard(components.runtime, init);
   }
 
-  static async open(components: OnrampComponents, init: OnrampInit = {}): Promise<Onramp> {
+  static async open(components: CodingAgentsComponents, init: CodingAgentsInit = {}): Promise<CodingAgents> {
     const { runtime, store, network } = components;
     const nodeKey = components.registry.nodeKey ?? '';
     const { identify = async (folder) => plainFolder(nodeKey, folder) } = init;
     const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail: components.mail });
-    const onramp = new Onramp(components, await Strangers.open(runtime, store, network), leases, init);
-    for (const { name } of await store.read({ from: 'members' })) onramp.#box(name);
-    const owners = onramp.#box(OWNER);
-    owners.onArrival = (open) => void onramp.#noteForOwner(open);
-    await onramp.#log.retain();
-    return onramp;
+    const codingAgents = new CodingAgents(components, await Strangers.open(runtime, store, network), leases, init);
+    for (const { name } of await store.read({ from: 'members' })) codingAgents.#box(name);
+    const owners = codingAgents.#box(OWNER);
+    owners.onArrival = (open) => void codingAgents.#noteForOwner(open);
+    await codingAgents.#log.retain();
+    return codingAgents;
   }
 
   /** Who is here now. */

@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { ALL_TOOLS } from '../../src/coding-agents/tools/tool-list.js';
+import { bodiesIn, idsIn } from '../coding-agents-fixture.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
-import { bodiesIn, idsIn } from '../onramp-fixture.js';
 import { BIN } from '../source-files.js';
 import { CodingAgent } from './coding-agent.js';
 
