@@ -7,7 +7,7 @@ import { localImports, sourceFiles } from './source-files.js';
  */
 const FLOORS: readonly (readonly string[])[] = [
   ['runtime'],
-  ['store', 'system'],
+  ['system', 'store'],
   ['mesh'],
   ['network'],
   ['mail', 'mcp', 'documents', 'a2a/protocol', 'a2a/v03', 'a2a/client'],

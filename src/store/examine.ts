@@ -1,7 +1,8 @@
 import { chmodSync, existsSync, fsyncSync, linkSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { EclipticError } from '../runtime/errors.js';
+import { syncFolder, withFile } from '../system/files/private-file.js';
 import { storeDamaged } from './faults.js';
-import { PAGE_BYTES, readAt, type StoreFiles, sizeOf, syncFolder, withFile } from './files.js';
+import { PAGE_BYTES, readAt, type StoreFiles, sizeOf } from './files.js';
 import { Mark } from './mark.js';
 import { readWalPage, scanWal, type WalScan, walEnd } from './wal.js';
 

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fsyncSync, openSync, readSync, statSync } from 'node:fs';
+import { existsSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const PAGE_BYTES = 4096;
@@ -33,22 +33,6 @@ export function storeFiles(folder: string): StoreFiles {
 export function lacksMark(folder: string): boolean {
   const { database, mark, journal } = storeFiles(folder);
   return existsSync(database) && !existsSync(mark) && !existsSync(journal);
-}
-
-/** Makes sure that the names in a folder survive a power cut. */
-export function syncFolder(folder: string): void {
-  // Windows cannot open folders, and needs no such thing.
-  if (process.platform === 'win32') return;
-  withFile(folder, 'r', (handle) => fsyncSync(handle));
-}
-
-export function withFile<Result>(path: string, flags: string, use: (handle: number) => Result): Result {
-  const handle = openSync(path, flags, 0o600);
-  try {
-    return use(handle);
-  } finally {
-    closeSync(handle);
-  }
 }
 
 /** The size of a file; 0 when there is none. */

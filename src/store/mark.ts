@@ -1,7 +1,8 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { readAt, syncFolder, withFile } from './files.js';
+import { syncFolder, withFile } from '../system/files/private-file.js';
+import { readAt } from './files.js';
 import { PageSums } from './page-sums.js';
 import type { WalPosition } from './wal.js';
 

@@ -1,7 +1,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { endianness } from 'node:os';
+import { withFile } from '../system/files/private-file.js';
 import { storeFailed } from './faults.js';
-import { PAGE_BYTES, readAt, sizeOf, withFile } from './files.js';
+import { PAGE_BYTES, readAt, sizeOf } from './files.js';
 
 /**
  * SQLite's write-ahead log, as far as we read it ourselves (https://sqlite.org/fileformat2.html#walformat). SQLite

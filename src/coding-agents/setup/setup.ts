@@ -13,7 +13,7 @@ import {
 import { dirname, join, sep } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import { JsonFile } from '../../store/json-file.js';
+import { JsonFile } from '../../system/files/private-file.js';
 import type { Client, Machine, ServerCommand } from './client.js';
 import { CLIENTS } from './clients.js';
 

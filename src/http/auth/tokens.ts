@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { LIMITS } from '../../mesh/limits.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { writePrivately } from '../../store/private-file.js';
+import { writePrivately } from '../../system/files/private-file.js';
 import { SCOPES } from './scopes.js';
 import { JWT_NAME_PREFIX } from './token-verifier.js';
 

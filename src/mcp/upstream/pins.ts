@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { statement } from '../../network/membership/statement.js';
-import { JsonFile } from '../../store/json-file.js';
+import { JsonFile } from '../../system/files/private-file.js';
 import { type Definition, DefinitionSchema, keyOf } from '../definitions.js';
 
 const PinSchema = z.strictObject({

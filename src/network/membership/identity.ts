@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { writePrivately } from '../../store/private-file.js';
+import { writePrivately } from '../../system/files/private-file.js';
 import { statement } from './statement.js';
 
 /** What a node's key looks like in addresses and files: 32 bytes as lower-case hex. */

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import { removePrivately, writePrivately } from '../../store/private-file.js';
+import { removePrivately, writePrivately } from '../../system/files/private-file.js';
 import { ChainSchema, GrantSchema, NodeKeySchema } from './certificate.js';
 import { RemovalSchema } from './removal.js';
 

@@ -5,8 +5,8 @@ import type { Child } from '../../system/process/child.js';
 import { readLines } from '../../system/process/lines.js';
 import { stillThere } from '../../system/process/still-there.js';
 import type { ProviderState, ProviderUpdate } from '../adapter/provider-adapter.js';
-import type { HostedSession } from '../host/hosted.js';
-import type { Flight } from '../host/run.js';
+import type { WorkHandle } from '../host/pending-work.js';
+import type { ProcessSession } from '../host/watched-process.js';
 import { type Hello, LINE_PROTOCOL, type ProgramLine, type Ready, readLine } from './line-protocol.js';
 
 /** Lines that are not of the protocol, such as a banner, are skipped; a program that writes nothing else is broken. */
@@ -21,7 +21,7 @@ interface Pending {
 type Health = Extract<ProgramLine, { type: 'health' }>;
 
 /** The line protocol with one program. */
-export class LineSession implements HostedSession {
+export class LineSession implements ProcessSession {
   readonly broken: Promise<EclipticError>;
   readonly #name: string;
   readonly #child: Child;
@@ -69,7 +69,7 @@ export class LineSession implements HostedSession {
     return this.#ready ?? { heartbeat: true };
   }
 
-  execute(input: unknown, correlationId: string, onUpdate?: (update: ProviderUpdate) => void): Flight<unknown> {
+  execute(input: unknown, correlationId: string, onUpdate?: (update: ProviderUpdate) => void): WorkHandle<unknown> {
     const id = ++this.#last;
     const done = new Promise<unknown>((resolve, reject) => {
       this.#work.set(id, { resolve, reject, onUpdate });

@@ -8,9 +8,9 @@ import type { RestartPolicy, SupervisedState } from '../../system/process/superv
 import { Supervisor } from '../../system/process/supervisor.js';
 import { wait } from '../../system/process/wait.js';
 import type { ProviderCrash } from '../adapter/provider-adapter.js';
-import { crashed, Hosted, type HostedSession, watchMemory } from './hosted.js';
 import { HOST_LIMITS, type HostLimits } from './limits.js';
-import { type Activity, type Flight, Run, type RunEvents, type RunTerms } from './run.js';
+import { type Activity, PendingWork, type PendingWorkEvents, type WorkHandle, type WorkTerms } from './pending-work.js';
+import { crashed, type ProcessSession, WatchedProcess, watchMemory } from './watched-process.js';
 
 export interface HostComponents {
   runtime: Runtime;
@@ -18,7 +18,7 @@ export interface HostComponents {
   memory: MemoryWatch;
 }
 
-export interface HostInit<Session extends HostedSession> {
+export interface HostInit<Session extends ProcessSession> {
   readonly provider: string;
   readonly lane: string;
   /** What to start; asked for each start, so that each has what was set last. */
@@ -55,18 +55,18 @@ const PATIENCE_MS = 4_500;
  * One provider's process in one lane: started, watched, started again with growing delay when it ends by itself, and
  * ended with everything that it started. What goes wrong with it is told to whoever waits for it, and to nobody else.
  */
-export class IsolatedProviderHost<Session extends HostedSession> {
+export class IsolatedProviderHost<Session extends ProcessSession> {
   readonly provider: string;
   readonly lane: string;
   readonly limits: HostLimits;
   readonly #components: HostComponents;
   readonly #init: HostInit<Session>;
-  readonly #supervisor: Supervisor<Hosted<Session>>;
+  readonly #supervisor: Supervisor<WatchedProcess<Session>>;
   readonly #deadlines: DeadlineQueue;
-  readonly #runs = new Set<Run<unknown>>();
+  readonly #runs = new Set<PendingWork<unknown>>();
   readonly #onCrash: (crash: ProviderCrash) => void;
   readonly #onReady: () => void;
-  readonly #runEvents: RunEvents;
+  readonly #runEvents: PendingWorkEvents;
   readonly #idle: (() => void)[] = [];
   #crashes = 0;
   #settle: ((failure?: EclipticError) => void) | undefined;
@@ -152,22 +152,22 @@ export class IsolatedProviderHost<Session extends HostedSession> {
   }
 
   /** Gives the program a piece of work. It is given once, and whatever happens to the program happens to the work. */
-  run<T>(begin: (session: Session, activity: Activity) => Flight<T>, terms: RunTerms): Promise<T> {
+  run<T>(begin: (session: Session, activity: Activity) => WorkHandle<T>, terms: WorkTerms): Promise<T> {
     const { signal, timeoutMs } = terms;
     if (signal?.aborted) return Promise.reject(signal.reason);
-    let run: Run<T>;
+    let run: PendingWork<T>;
     try {
       const { session } = this;
-      run = new Run((activity) => begin(session, activity), terms, this.#runEvents);
+      run = new PendingWork((activity) => begin(session, activity), terms, this.#runEvents);
     } catch (error) {
       return Promise.reject(error);
     }
-    this.#runs.add(run as Run<unknown>);
+    this.#runs.add(run as PendingWork<unknown>);
     this.#deadlines.add(run, timeoutMs);
     const abort = signal && (() => run.giveUp(signal.reason));
     if (abort) signal.addEventListener('abort', abort);
     const over = () => {
-      this.#runs.delete(run as Run<unknown>);
+      this.#runs.delete(run as PendingWork<unknown>);
       this.#deadlines.remove(run);
       if (abort) signal.removeEventListener('abort', abort);
       if (this.#runs.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
@@ -189,7 +189,7 @@ export class IsolatedProviderHost<Session extends HostedSession> {
     this.#deadlines.clear();
   }
 
-  async #launch(signal: AbortSignal): Promise<Hosted<Session>> {
+  async #launch(signal: AbortSignal): Promise<WatchedProcess<Session>> {
     const { children } = this.#components;
     const { program, connect } = this.#init;
     const child = await children.start({ name: this.provider, ...(await program()) });
@@ -200,7 +200,7 @@ export class IsolatedProviderHost<Session extends HostedSession> {
     });
     try {
       const session = await connect(child, signal);
-      return new Hosted(this.provider, child, session, this.#components, this.limits);
+      return new WatchedProcess(this.provider, child, session, this.#components, this.limits);
     } catch (error) {
       await child.stop({ graceMs: 0 });
       throw tooLarge ?? error;
@@ -245,7 +245,7 @@ export class IsolatedProviderHost<Session extends HostedSession> {
     const late = wait(this.#components.runtime, cancelMs).then(() => 'late' as const);
     if ((await Promise.race([landed, late])) !== 'late') return;
     const message = `${this.provider} did not stop its work within ${cancelMs} ms`;
-    hosted?.condemn(new EclipticError('PROVIDER_CRASHED', message, { reason: 'stuck', cancelMs }));
+    hosted?.kill(new EclipticError('PROVIDER_CRASHED', message, { reason: 'stuck', cancelMs }));
   }
 }
 

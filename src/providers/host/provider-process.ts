@@ -7,11 +7,11 @@ import { Redactor } from '../../system/secrets/redactor.js';
 import type { ExecuteTerms, ProviderCrash, ProviderType } from '../adapter/provider-adapter.js';
 import { type NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
 import { redactedError } from '../adapter/redacted-error.js';
-import type { HostedSession } from './hosted.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';
 import type { Lane } from './lanes.js';
 import type { HostLimits } from './limits.js';
-import type { Activity, Flight } from './run.js';
+import type { Activity, WorkHandle } from './pending-work.js';
+import type { ProcessSession } from './watched-process.js';
 
 /** A program, and what it may take. */
 export interface ProcessConfig {
@@ -44,7 +44,7 @@ export interface ProcessInit<Session> {
 }
 
 /** What the adapters of programs have in common: a process in a lane, and errors in the providers' terms. */
-export class ProviderProcess<Session extends HostedSession> {
+export class ProviderProcess<Session extends ProcessSession> {
   readonly #components: ProcessComponents;
   readonly #init: ProcessInit<Session>;
   readonly #crashed: Callbacks<[crash: ProviderCrash]>;
@@ -168,7 +168,7 @@ export class ProviderProcess<Session extends HostedSession> {
   }
 
   async work<T>(
-    begin: (session: Session, activity: Activity) => Flight<T>,
+    begin: (session: Session, activity: Activity) => WorkHandle<T>,
     correlationId: string,
     { signal }: Pick<ExecuteTerms, 'signal'>,
   ): Promise<T> {

@@ -3,10 +3,10 @@ import type { Keeper, KeptProgram } from '../../mcp/upstream/keeper.js';
 import { describeError, type EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { RESTART_POLICY, type SupervisedState } from '../../system/process/supervision.js';
-import type { HostedSession } from '../host/hosted.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from '../host/isolated-provider-host.js';
 import type { Lane, LaneMember } from '../host/lanes.js';
 import type { HostLimits } from '../host/limits.js';
+import type { ProcessSession } from '../host/watched-process.js';
 
 export interface MCPProcessInit {
   readonly provider: string;
@@ -111,7 +111,7 @@ export class MCPProcess implements Keeper {
  * A conversation over MCP. It is asked for no sign of life: a server may be busy for as long as it likes with a call, and
  * many answer nothing else then. Whether it can be asked at all, the health checks say.
  */
-class Session implements HostedSession {
+class Session implements ProcessSession {
   readonly connection: Connection;
   readonly broken: Promise<EclipticError>;
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import { JsonFile } from '../../store/json-file.js';
+import { JsonFile } from '../files/private-file.js';
 import { type Approval, ApprovalSchema, StandingSchema, type Verdict } from './approval.js';
 import { advance, EMPTY, isDecided, nextDue, type Queue, type QueueEvent } from './queue.js';
 

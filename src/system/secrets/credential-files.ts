@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { createPrivately } from '../../store/private-file.js';
+import { createPrivately } from '../files/private-file.js';
 import { CredentialNameSchema } from './credential-source.js';
 import type { Place } from './sealing.js';
 

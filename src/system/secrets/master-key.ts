@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { createPrivately } from '../../store/private-file.js';
+import { createPrivately } from '../files/private-file.js';
 import { entriesOf } from './credential-files.js';
 import type { Keychain } from './keychain.js';
 import { KEY_BYTES, keyId } from './sealing.js';

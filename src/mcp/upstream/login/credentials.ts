@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client';
 import { z } from 'zod';
-import { JsonFile } from '../../../store/json-file.js';
+import { JsonFile } from '../../../system/files/private-file.js';
 
 const ClientSchema = z.strictObject({
   /** Where the authorization server was told to send the user back to. */

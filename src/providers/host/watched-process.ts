@@ -6,7 +6,7 @@ import type { Running } from '../../system/process/supervisor.js';
 import type { HostLimits } from './limits.js';
 
 /** A conversation with a program, in whatever protocol it speaks. */
-export interface HostedSession {
+export interface ProcessSession {
   /** Resolves when the program has shown that it lives. Where there is no way to ask that, it is not asked. */
   ping?(): Promise<unknown>;
   /** Settles, with the reason, when the program breaks the protocol: there is nothing more to be had from it. */
@@ -17,7 +17,7 @@ export interface HostedSession {
   end?(reason: EclipticError): void;
 }
 
-export interface HostedComponents {
+export interface WatchComponents {
   runtime: Runtime;
   memory: MemoryWatch;
 }
@@ -25,12 +25,12 @@ export interface HostedComponents {
 const MB = 1_048_576;
 
 /** A provider's process while it runs, watched: it may not grow, hang or babble. */
-export class Hosted<Session extends HostedSession> implements Running {
+export class WatchedProcess<Session extends ProcessSession> implements Running {
   readonly session: Session;
   readonly exited: Promise<void>;
   readonly #provider: string;
   readonly #child: Child;
-  readonly #components: HostedComponents;
+  readonly #components: WatchComponents;
   readonly #limits: HostLimits;
   readonly #stopWatching: () => void;
   #verdict: EclipticError | undefined;
@@ -38,18 +38,18 @@ export class Hosted<Session extends HostedSession> implements Running {
   #heartbeat: Timer | undefined;
   #over = false;
 
-  constructor(provider: string, child: Child, session: Session, components: HostedComponents, limits: HostLimits) {
+  constructor(provider: string, child: Child, session: Session, components: WatchComponents, limits: HostLimits) {
     this.#provider = provider;
     this.#child = child;
     this.session = session;
     this.#components = components;
     this.#limits = limits;
-    this.#stopWatching = watchMemory(provider, child, components, limits, (reason) => this.condemn(reason));
+    this.#stopWatching = watchMemory(provider, child, components, limits, (reason) => this.kill(reason));
     const condemned = new Promise<void>((resolve) => {
       this.#condemned = resolve;
     });
     this.exited = Promise.race([child.exited.then(() => this.#end()), condemned]);
-    void session.broken.then((reason) => this.condemn(reason));
+    void session.broken.then((reason) => this.kill(reason));
     this.#beat();
   }
 
@@ -63,7 +63,7 @@ export class Hosted<Session extends HostedSession> implements Running {
   }
 
   /** Ends it at once and without mercy, for that reason. */
-  condemn(reason: EclipticError): void {
+  kill(reason: EclipticError): void {
     if (this.#over) return;
     this.#verdict ??= reason;
     this.#end();
@@ -93,7 +93,7 @@ export class Hosted<Session extends HostedSession> implements Running {
       const { silenceMs } = this.#limits;
       const message = `${this.#provider} gave no sign of life for ${silenceMs} ms`;
       this.#heartbeat = this.#components.runtime.setTimer(
-        () => this.condemn(new EclipticError('PROVIDER_TIMEOUT', message, { reason: 'silence', silenceMs })),
+        () => this.kill(new EclipticError('PROVIDER_TIMEOUT', message, { reason: 'silence', silenceMs })),
         silenceMs,
       );
       // One that cannot be asked is broken or gone, and told of as such.
@@ -114,7 +114,7 @@ export class Hosted<Session extends HostedSession> implements Running {
 export function watchMemory(
   provider: string,
   { pid }: Child,
-  { memory }: HostedComponents,
+  { memory }: WatchComponents,
   { memoryMb }: HostLimits,
   onExceeded: (reason: EclipticError) => void,
 ): () => void {

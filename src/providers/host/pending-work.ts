@@ -2,13 +2,13 @@ import { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError } from '../../runtime/errors.js';
 
 /** Work that a program has been given. */
-export interface Flight<T> {
+export interface WorkHandle<T> {
   readonly done: Promise<T>;
   /** Tells the program that nobody wants the result any more; `done` settles when it has heard. */
   cancel(): void;
 }
 
-export interface RunTerms {
+export interface WorkTerms {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -21,24 +21,24 @@ export interface Activity {
   hold(): () => void;
 }
 
-export interface RunEvents {
+export interface PendingWorkEvents {
   readonly now: () => number;
   readonly rearm: (run: Deadline, ms: number) => void;
   readonly onGivenUp: (landed: Promise<unknown>) => void;
 }
 
 /** One piece of work under way: it ends once, with the program's answer or with the first thing that goes wrong. */
-export class Run<T> extends Deadline implements Activity {
+export class PendingWork<T> extends Deadline implements Activity {
   readonly settled: Promise<T>;
-  readonly #flight: Flight<T>;
-  readonly #events: RunEvents;
+  readonly #flight: WorkHandle<T>;
+  readonly #events: PendingWorkEvents;
   readonly #timeoutMs: number;
   #activeAt: number;
   #holds = 0;
   #reject!: (error: unknown) => void;
   #over = false;
 
-  constructor(begin: (activity: Activity) => Flight<T>, { timeoutMs }: RunTerms, events: RunEvents) {
+  constructor(begin: (activity: Activity) => WorkHandle<T>, { timeoutMs }: WorkTerms, events: PendingWorkEvents) {
     super();
     this.#timeoutMs = timeoutMs;
     this.#events = events;
