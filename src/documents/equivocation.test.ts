@@ -151,7 +151,7 @@ describe('an author that signs two segments under one number', () => {
   );
 
   it('is quarantined at the same number by every replica, which all have the same content [T-F13]', {
-    timeout: 60_000,
+    timeout: 600_000,
   }, async () => {
     let proven = 0;
     await fc.assert(
