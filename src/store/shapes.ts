@@ -1,10 +1,11 @@
-import { TABLES, type TableName, type Value } from './tables.js';
+import type { TableSchema } from './tables/schema.js';
+import { type ColumnType, TABLES, type TableName, type Value } from './tables.js';
 
 /** A table as the stores handle it: a row is the list of its values in the order of the columns. */
 export interface Shape {
   readonly name: TableName;
   readonly columns: readonly string[];
-  readonly types: readonly ('text' | 'integer' | 'real')[];
+  readonly types: readonly ColumnType[];
   /** Where the key's columns are. */
   readonly key: readonly number[];
   /** Does the store number its rows? Then the key is the one column at `key[0]`. */
@@ -19,16 +20,12 @@ export const SHAPES = Object.fromEntries(TABLE_NAMES.map((name) => [name, shapeO
 >;
 
 function shapeOf(name: TableName): Shape {
-  const schema: {
-    readonly columns: Readonly<Record<string, 'text' | 'integer' | 'real'>>;
-    readonly key: readonly string[];
-    readonly indexes?: readonly (readonly string[])[];
-  } = TABLES[name];
+  const schema: TableSchema = TABLES[name];
   const columns = Object.keys(schema.columns);
   return {
     name,
     columns,
-    types: Object.values(schema.columns),
+    types: Object.values(schema.columns).map((type) => type.replace('?', '') as ColumnType),
     key: schema.key.map((column) => columns.indexOf(column)),
     numbered: schema.key.length === 1 && schema.columns[schema.key[0]!] === 'integer',
     indexes: schema.indexes ?? [],
