@@ -1,12 +1,12 @@
 import { GrpcBinding, type GrpcInit } from '../a2a/grpc/grpc-binding.js';
 import type { ServedCard } from '../a2a/protocol/card.js';
-import { A2AEdge } from '../a2a/server/a2a-edge.js';
+import { A2AServer } from '../a2a/server/a2a-server.js';
 import type { A2AOfferInit } from '../a2a/server/offer.js';
 import type { OperatorTasks } from '../a2a/server/operator-tasks.js';
 import type { AgentAbout, Profiles } from '../a2a/server/profiles.js';
+import type { TaskTimeLimits } from '../a2a/server/task-execution.js';
 import type { A2ATaskDeps } from '../a2a/server/task-handler.js';
 import type { TaskRecords } from '../a2a/server/task-records.js';
-import type { TaskTimeLimits } from '../a2a/server/task-work.js';
 import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';
@@ -17,13 +17,13 @@ import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import { VERSION } from '../runtime/package.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { Admission } from './auth/admission.js';
+import { CallerAuth } from './auth/caller-auth.js';
 import { Principals } from './auth/principals.js';
 import { type JwtInit, TokenVerifier } from './auth/token-verifier.js';
 import { type TokenRow, Tokens } from './auth/tokens.js';
 import { McpEndpoint } from './mcp/mcp-endpoint.js';
 import { frontPage } from './server/front-page.js';
-import { HttpEdge, isLoopback, type Route, sendJson } from './server/http-edge.js';
+import { HttpServer, isLoopback, type Route, sendJson } from './server/http-server.js';
 import { metricsRoute } from './server/metrics-route.js';
 
 export interface GatewayComponents {
@@ -78,12 +78,12 @@ const REQUESTS_PER_MINUTE = 6_000;
 export class Gateway {
   readonly tokens: Tokens;
   readonly style: NameStyle;
-  readonly #admission: Admission;
+  readonly #callerAuth: CallerAuth;
   readonly #host: string;
   #grpc: GrpcBinding | undefined;
-  readonly #edge: HttpEdge;
+  readonly #edge: HttpServer;
   readonly #mcp: McpEndpoint;
-  readonly #a2a: A2AEdge;
+  readonly #a2a: A2AServer;
 
   private constructor(components: GatewayComponents, init: GatewayInit) {
     const { runtime, registry, mcp } = components;
@@ -111,7 +111,7 @@ export class Gateway {
       serve: ({ response }) => sendJson(response, 200, healthOf(registry.getLocalCards())),
     };
     const callerAgent = (name: string) => components.callerAgent(name, this.tokens.sandboxOf(name));
-    this.#a2a = new A2AEdge(
+    this.#a2a = new A2AServer(
       { ...components, callerAgent },
       {
         baseUrl: () => this.url,
@@ -131,8 +131,8 @@ export class Gateway {
       ...metrics,
       frontPage(() => this.url),
     ];
-    this.#admission = new Admission({ runtime, principals }, init.requestsPerMinute ?? REQUESTS_PER_MINUTE);
-    this.#edge = new HttpEdge({ runtime, admission: this.#admission }, { port, host, hosts }, routes);
+    this.#callerAuth = new CallerAuth({ runtime, principals }, init.requestsPerMinute ?? REQUESTS_PER_MINUTE);
+    this.#edge = new HttpServer({ runtime, callerAuth: this.#callerAuth }, { port, host, hosts }, routes);
   }
 
   static async start(components: GatewayComponents, init: GatewayInit): Promise<Gateway> {
@@ -151,7 +151,7 @@ export class Gateway {
   }
 
   async #serveGrpc(init: GrpcInit): Promise<void> {
-    const components = { ...this.#a2a.binding, admission: this.#admission };
+    const components = { ...this.#a2a.binding, callerAuth: this.#callerAuth };
     this.#grpc = await GrpcBinding.serve(components, this.#host, init);
   }
 
@@ -172,13 +172,13 @@ export class Gateway {
   /** Ends a token, and whatever its bearer has open. */
   revoke(idOrName: string): TokenRow {
     const row = this.tokens.revoke(idOrName);
-    this.#admission.dismiss(row.id);
+    this.#callerAuth.dismiss(row.id);
     return row;
   }
 
   /** Replaces the owner's token; what its bearer has open ends. */
   rotateOwners(): string {
-    this.#admission.dismiss(this.tokens.rotateOwners());
+    this.#callerAuth.dismiss(this.tokens.rotateOwners());
     return this.tokens.owners;
   }
 
@@ -198,7 +198,7 @@ export class Gateway {
   }
 
   /** How many HTTP connections may be open at once, and how many were refused because as many were. */
-  get connections(): HttpEdge['connections'] {
+  get connections(): HttpServer['connections'] {
     return this.#edge.connections;
   }
 

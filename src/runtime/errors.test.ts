@@ -21,7 +21,7 @@ import { createTask, stepTask } from '../a2a/protocol/task-machine.js';
 import { negotiateVersion } from '../a2a/protocol/version.js';
 import type { SwarmInit } from '../agent/agent-swarms.js';
 import { LoopGuard } from '../coding-agents/mailbox/loop-guard.js';
-import { requireScope } from '../http/auth/admission.js';
+import { requireScope } from '../http/auth/caller-auth.js';
 import { RateLimiter } from '../http/auth/rate-limiter.js';
 import { requireJsonBody } from '../http/server/request-body.js';
 import { CRDTSyncChannel, createNode, deserializeEnvelope, type NodeInit } from '../index.js';

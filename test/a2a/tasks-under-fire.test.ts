@@ -4,8 +4,8 @@ import type { TaskEvent } from '../../src/a2a/protocol/task-machine.js';
 import { isTerminal } from '../../src/a2a/protocol/task-states.js';
 import type { StreamResponse, TaskState } from '../../src/a2a/protocol/types.js';
 import { MemoryTaskRecords } from '../../src/a2a/server/memory-task-records.js';
-import { TaskDesk } from '../../src/a2a/server/task-desk.js';
 import type { TaskRecord } from '../../src/a2a/server/task-records.js';
+import { TaskService } from '../../src/a2a/server/task-service.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { DeadlineQueue } from '../../src/runtime/deadlines.js';
@@ -67,7 +67,7 @@ interface Reader {
 class Scene {
   readonly runtime: SimulatedRuntime;
   readonly records: SlowRecords;
-  readonly desk: TaskDesk;
+  readonly service: TaskService;
   readonly puppets: Puppet[] = [];
   readonly readers: Reader[] = [];
   readonly tasks: string[] = [];
@@ -82,7 +82,7 @@ class Scene {
     this.#node = node;
     this.records = new SlowRecords(runtime);
     const caller = node.agent({ id: OWNER, tier: 0 }).onMessage(() => {});
-    this.desk = new TaskDesk({
+    this.service = new TaskService({
       nodeKey: undefined,
       runtime,
       deadlines: new DeadlineQueue(runtime),
@@ -134,13 +134,14 @@ class Scene {
     const timeoutMs = this.pick([undefined, undefined, 1_000, 5_000]);
     const request = { message, configuration: { returnImmediately: this.runtime.random() < 0.5 } };
     const terms = { agent: this.pick(AGENTS)!, timeoutMs };
-    const sent = this.desk.send(OWNER, request, terms);
+    const sent = this.service.send(OWNER, request, terms);
     // The same send, sooner or later, is the same task.
     this.runtime.setTimer(() => {
-      const again = this.desk.send(OWNER, request, terms);
+      const again = this.service.send(OWNER, request, terms);
       void Promise.all([sent, again]).then(
         ([one, two]) => {
-          if ('live' in one && (!('live' in two) || two.live.id !== one.live.id)) this.twice.push(one.live.id);
+          if ('stored' in one && (!('stored' in two) || two.stored.id !== one.stored.id))
+            this.twice.push(one.stored.id);
         },
         () => {},
       );
@@ -148,8 +149,8 @@ class Scene {
     sent.then(
       (what) => {
         if ('message' in what) return;
-        this.tasks.push(what.live.id);
-        what.live.settled().catch(() => {});
+        this.tasks.push(what.stored.id);
+        what.stored.settled().catch(() => {});
       },
       () => {},
     );
@@ -174,11 +175,11 @@ class Scene {
   say(id: string): void {
     const text = `s-${this.#messages++}`;
     const message = { messageId: text, role: 'ROLE_USER' as const, parts: [{ text }], taskId: id };
-    for (let i = 0; i < 2; i++) void this.desk.send(OWNER, { message }).catch(() => {});
+    for (let i = 0; i < 2; i++) void this.service.send(OWNER, { message }).catch(() => {});
   }
 
   cancel(id: string): void {
-    void this.desk.cancel(OWNER, id).then(
+    void this.service.cancel(OWNER, id).then(
       () => this.canceled.add(id),
       () => {},
     );
@@ -191,11 +192,11 @@ class Scene {
   }
 
   async #follow(reader: Reader): Promise<void> {
-    const { runtime, desk } = this;
+    const { runtime, service } = this;
     for (;;) {
       try {
         const after = reader.seen.at(-1)?.sequence;
-        const events = await desk.subscribe(OWNER, reader.id, after);
+        const events = await service.subscribe(OWNER, reader.id, after);
         for (;;) {
           const next = await events.next();
           if (next.done) break;
@@ -238,7 +239,7 @@ const ORDER = ['submitted', 'working', 'completed', 'failed'];
 
 async function play(seed: number): Promise<void> {
   const scene = await Scene.open(seed);
-  const { runtime, desk, records, puppets, readers, tasks } = scene;
+  const { runtime, service, records, puppets, readers, tasks } = scene;
   await runtime.advance(100);
   const idle = runtime.pending;
   for (let step = 0; step < STEPS; step++) {
@@ -255,7 +256,7 @@ async function play(seed: number): Promise<void> {
   // Whatever still waits for its caller is over a day later.
   await runtime.advance(60 * 60_000);
   await runtime.advance(25 * 60 * 60_000);
-  expect(desk.size).toBe(0);
+  expect(service.size).toBe(0);
   expect(scene.twice).toEqual([]);
   const ends = new Map<string, TaskState>();
   for (const [id, events] of records.log) {

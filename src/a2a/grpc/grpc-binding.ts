@@ -6,7 +6,7 @@ import type {
   sendUnaryData,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import type { Admission } from '../../http/auth/admission.js';
+import type { CallerAuth } from '../../http/auth/caller-auth.js';
 import { MAX_BODY_BYTES } from '../../http/server/request-body.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { EXTENSIONS_HEADER, writeExtensions } from '../protocol/extensions.js';
@@ -27,7 +27,7 @@ export interface GrpcInit {
 }
 
 export interface GrpcBindingComponents extends BindingComponents {
-  admission: Admission;
+  callerAuth: CallerAuth;
 }
 
 type UnaryCall = ServerUnaryCall<object, object>;
@@ -126,9 +126,9 @@ export class GrpcBinding {
   }
 
   async #perform(method: Method, call: Call): Promise<Outcome> {
-    const { operations, extensions, admission } = this.#components;
+    const { operations, extensions, callerAuth } = this.#components;
     const header = (name: string) => call.metadata.get(name)[0]?.toString();
-    const { principal, token } = await admission.admit(header('authorization'), 'tasks');
+    const { principal, token } = await callerAuth.admit(header('authorization'), 'tasks');
     if (token !== undefined) this.#endWith(token, call);
     requireVersion(header(VERSION));
     const onGone = (callback: () => void) => {
@@ -146,7 +146,7 @@ export class GrpcBinding {
   /** A call does not outlive the token that it was let in with. */
   #endWith(token: string, call: Call): void {
     const revoked = new EclipticError('TOKEN_REQUIRED', 'the token was revoked');
-    const stop = this.#components.admission.note(token, () => {
+    const stop = this.#components.callerAuth.note(token, () => {
       if ('write' in call) call.emit('error', this.#definition.errorOf(revoked));
       call.emit('cancelled', revoked.message);
     });

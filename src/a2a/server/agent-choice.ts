@@ -8,7 +8,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import { NotFoundError } from '../protocol/service-errors.js';
 import type { Profiles } from './profiles.js';
-import type { Wanted } from './task-desk.js';
+import type { Wanted } from './task-service.js';
 
 export interface AgentChoiceComponents {
   registry: AgentRegistry;

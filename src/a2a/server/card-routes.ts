@@ -1,4 +1,4 @@
-import { type Exchange, type Route, sendJson } from '../../http/server/http-edge.js';
+import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { matchesEtag } from '../protocol/card.js';
 import { VERSION_HEADER } from '../protocol/version.js';

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Exchange, Route } from '../../http/server/http-edge.js';
+import type { Exchange, Route } from '../../http/server/http-server.js';
 import { readBody, requireJsonBody } from '../../http/server/request-body.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';

@@ -1,4 +1,4 @@
-import { type Exchange, type Route, sendJson } from '../../http/server/http-edge.js';
+import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
 import { readBody, requireJsonBody } from '../../http/server/request-body.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';

@@ -22,9 +22,9 @@ import type { AgentCard, SendMessageRequest, TaskPushNotificationConfig } from '
 import type { EventStream } from './event-stream.js';
 import type { A2AOffer } from './offer.js';
 import type { PushSender } from './push-sender.js';
-import type { TaskDesk } from './task-desk.js';
+import type { Sent } from './task-execution.js';
 import type { TaskRecords } from './task-records.js';
-import type { Sent } from './task-work.js';
+import type { TaskService } from './task-service.js';
 
 /** Who asks, and what comes with every request. */
 export interface RequestTerms {
@@ -41,7 +41,7 @@ export type Outcome = { readonly result: unknown } | { readonly stream: EventStr
 
 export interface OperationsComponents {
   runtime: Runtime;
-  desk: TaskDesk;
+  tasks: TaskService;
   records: TaskRecords;
   pushes: PushSender;
   /** The card of the node or of one agent, as one who has proven who it is may see it. */
@@ -68,7 +68,7 @@ export class Operations {
   }
 
   async perform(method: Method, asked: unknown, terms: RequestTerms): Promise<Outcome> {
-    const { desk, offer } = this.#components;
+    const { tasks, offer } = this.#components;
     if (STREAMING.has(method)) requireStreaming(offer);
     if (PUSH.has(method)) requirePush(offer);
     const params = withJsonNames(asked);
@@ -80,16 +80,16 @@ export class Operations {
         return { stream: await this.#sendStreaming(readSendMessageRequest(params), terms) };
       case 'GetTask': {
         const { id, historyLength } = readGetTaskRequest(params);
-        const { model } = await desk.get(owner, id);
+        const { model } = await tasks.get(owner, id);
         return { result: viewTask(model.task, { ...(historyLength !== undefined && { historyLength }) }) };
       }
       case 'ListTasks':
-        return { result: await desk.list(owner, readListTasksRequest(params)) };
+        return { result: await tasks.list(owner, readListTasksRequest(params)) };
       case 'CancelTask':
-        return { result: await desk.cancel(owner, readCancelTaskRequest(params).id) };
+        return { result: await tasks.cancel(owner, readCancelTaskRequest(params).id) };
       case 'SubscribeToTask': {
         const { id } = readSubscribeToTaskRequest(params);
-        return { stream: { taskId: id, events: await desk.subscribe(owner, id, terms.after?.(id)) } };
+        return { stream: { taskId: id, events: await tasks.subscribe(owner, id, terms.after?.(id)) } };
       }
       case 'CreateTaskPushNotificationConfig':
         return { result: await this.#createPush(owner, readCreatePushConfigRequest(params)) };
@@ -105,7 +105,7 @@ export class Operations {
       }
       case 'DeleteTaskPushNotificationConfig': {
         const { taskId, id } = readPushConfigRequest(params);
-        await desk.get(owner, taskId);
+        await tasks.get(owner, taskId);
         await this.#components.pushes.remove(taskId, id);
         return { result: {} };
       }
@@ -120,18 +120,18 @@ export class Operations {
     const sent = await this.#give(request, terms);
     if ('message' in sent) return sent;
     const { returnImmediately, historyLength } = request.configuration ?? {};
-    const task = returnImmediately ? sent.live.task : await sent.live.settled(terms.onGone);
+    const task = returnImmediately ? sent.stored.task : await sent.stored.settled(terms.onGone);
     return { task: viewTask(task, { ...(historyLength !== undefined && { historyLength }) }) };
   }
 
   async #sendStreaming(request: SendMessageRequest, terms: RequestTerms): Promise<EventStream> {
     const sent = await this.#give(request, terms);
     if ('message' in sent) return { events: only({ event: sent }) };
-    return { taskId: sent.live.id, events: await this.#components.desk.follow(sent) };
+    return { taskId: sent.stored.id, events: await this.#components.tasks.follow(sent) };
   }
 
   async #give(request: SendMessageRequest, terms: RequestTerms): Promise<Sent> {
-    const { desk, pushes, offer } = this.#components;
+    const { tasks, pushes, offer } = this.#components;
     const { principal, key, chain } = terms;
     const { configuration, tenant } = request;
     requireInputModes(request.message.parts, offer.inputModes);
@@ -141,7 +141,7 @@ export class Operations {
     // A webhook that will not be called is refused before anything begins, and one that will misses nothing.
     if (push) await pushes.check(push.url);
     const prepare = push && ((taskId: string) => this.#addPush({ ...push, taskId }).then(() => {}));
-    const sent = await desk.send(principal.address, request, { agent: tenant, key, prepare, ...(chain && { chain }) });
+    const sent = await tasks.send(principal.address, request, { agent: tenant, key, prepare, ...(chain && { chain }) });
     const { taskId } = request.message;
     if (push && taskId !== undefined) await this.#createPush(principal.address, { ...push, taskId });
     return sent;
@@ -167,7 +167,7 @@ export class Operations {
   }
 
   async #pushes(owner: string, taskId: string): Promise<(TaskPushNotificationConfig & { id: string })[]> {
-    await this.#components.desk.get(owner, taskId);
+    await this.#components.tasks.get(owner, taskId);
     return (await this.#components.records.pushes(taskId)).map(({ config }) => config);
   }
 }

@@ -1,11 +1,11 @@
 import { taskNotFound } from '../protocol/task-access.js';
 import type { Task, TaskState } from '../protocol/types.js';
 import type { Subscription } from './subscription.js';
-import type { TaskDesk } from './task-desk.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
+import type { TaskService } from './task-service.js';
 
 export interface OperatorTasksComponents {
-  desk: TaskDesk;
+  tasks: TaskService;
   records: TaskRecords;
 }
 
@@ -34,16 +34,16 @@ export class OperatorTasks {
   }
 
   async get(id: string): Promise<TaskRecord> {
-    return this.#components.desk.get(await this.#ownerOf(id), id);
+    return this.#components.tasks.get(await this.#ownerOf(id), id);
   }
 
   async cancel(id: string): Promise<Task> {
-    return this.#components.desk.cancel(await this.#ownerOf(id), id);
+    return this.#components.tasks.cancel(await this.#ownerOf(id), id);
   }
 
   /** What happens to a task after that event. */
   async follow(id: string, after: number): Promise<Subscription> {
-    return this.#components.desk.subscribe(await this.#ownerOf(id), id, after);
+    return this.#components.tasks.subscribe(await this.#ownerOf(id), id, after);
   }
 
   /** Nobody hears of a task before it is kept, so that its record can be found. */

@@ -3,7 +3,7 @@ import { callGuarded, logCallback } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { textOf } from '../protocol/simple.js';
 import type { TaskInput } from '../protocol/task-machine.js';
-import { TaskRun } from './task-runner.js';
+import { TaskCall } from './task-call.js';
 
 /** What a session's process tells of itself. */
 export type ProcessEvent =
@@ -40,7 +40,7 @@ export class AgentProcesses implements ProcessManager {
   readonly #runtime: Runtime;
   readonly #operator: () => Agent;
   readonly #listeners = new Map<string, Set<ProcessListener>>();
-  readonly #runs = new Map<string, TaskRun>();
+  readonly #runs = new Map<string, TaskCall>();
 
   constructor(runtime: Runtime, operator: () => Agent) {
     this.#runtime = runtime;
@@ -59,7 +59,7 @@ export class AgentProcesses implements ProcessManager {
   startProcess({ id, agentId }: Session, prompt: string): void {
     const message = { messageId: this.#runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: prompt }] };
     const opening = { id, contextId: id, message };
-    const run = new TaskRun(this.#runtime, this.#operator(), agentId, opening, {
+    const run = new TaskCall(this.#runtime, this.#operator(), agentId, opening, {
       accepted: () => {},
       begun: () => {},
       took: () => {},

@@ -7,8 +7,8 @@ import { parseTarget } from '../../system/fetch/target.js';
 import { refuse } from '../protocol/reading.js';
 import type { TaskEvent } from '../protocol/task-machine.js';
 import { isTerminal } from '../protocol/task-states.js';
-import type { LiveTask } from './live-task.js';
 import { PushDelivery } from './push-delivery.js';
+import type { StoredTask } from './stored-task.js';
 import type { PushConfig, TaskRecords } from './task-records.js';
 
 export interface PushSenderComponents {
@@ -31,7 +31,7 @@ export class PushSender {
   readonly #components: PushSenderComponents;
   readonly #allowPrivate: AllowPrivate;
   /** Tasks that go on. */
-  readonly #followed = new Map<string, LiveTask>();
+  readonly #followed = new Map<string, StoredTask>();
   /** Of those, the ones that have webhooks: by task and configuration. */
   readonly #deliveries = new Map<string, Map<string, PushDelivery>>();
   /** Of tasks that have ended, while something is still to be sent. */
@@ -56,10 +56,10 @@ export class PushSender {
   }
 
   /** Listens to a task; one that goes on after a restart has its webhooks already. */
-  async follow(live: LiveTask, resumed: boolean): Promise<void> {
-    const { id } = live;
-    this.#followed.set(id, live);
-    live.watch({
+  async follow(stored: StoredTask, resumed: boolean): Promise<void> {
+    const { id } = stored;
+    this.#followed.set(id, stored);
+    stored.watch({
       happened: (events, task) => {
         for (const delivery of this.#deliveries.get(id)?.values() ?? []) delivery.push(events);
         if (isTerminal(task.status.state)) this.#end(id);
@@ -69,7 +69,7 @@ export class PushSender {
     if (!resumed) return;
     const { records } = this.#components;
     for (const { config, told } of await records.pushes(id)) {
-      this.#put(id, config).push(await records.eventsAfter(id, told ?? live.record.model.sequence));
+      this.#put(id, config).push(await records.eventsAfter(id, told ?? stored.record.model.sequence));
     }
   }
 
@@ -85,11 +85,11 @@ export class PushSender {
   }
 
   async add(taskId: string, config: PushConfig): Promise<void> {
-    const live = this.#followed.get(taskId);
+    const stored = this.#followed.get(taskId);
     // It hears of everything from here on, while it is saved too.
-    if (live) this.#put(taskId, config);
+    if (stored) this.#put(taskId, config);
     try {
-      await this.#components.records.savePush(taskId, config, live?.record.model.sequence);
+      await this.#components.records.savePush(taskId, config, stored?.record.model.sequence);
     } catch (error) {
       this.#drop(taskId, config.id);
       throw error;

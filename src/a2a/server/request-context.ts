@@ -1,4 +1,4 @@
-import type { Exchange } from '../../http/server/http-edge.js';
+import type { Exchange } from '../../http/server/http-server.js';
 import { DELEGATION_HEADER, readDelegation } from '../protocol/delegation.js';
 import {
   activateExtensions,

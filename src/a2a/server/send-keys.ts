@@ -1,6 +1,6 @@
 import type { SendFacts } from '../protocol/same-send.js';
 import type { Message } from '../protocol/types.js';
-import type { Sent } from './task-work.js';
+import type { Sent } from './task-execution.js';
 
 /** How many sends are remembered at least, and at most twice as many; who tries again does so soon. */
 export const REMEMBERED_SENDS = 5_000;

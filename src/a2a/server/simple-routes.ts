@@ -1,4 +1,4 @@
-import { type Exchange, type Route, sendJson } from '../../http/server/http-edge.js';
+import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
 import { readBody } from '../../http/server/request-body.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -7,19 +7,19 @@ import { readTaskSend } from '../protocol/read-simple.js';
 import { projectTask } from '../protocol/simple.js';
 import { writeTimestamp } from '../protocol/timestamp.js';
 import { contextOf } from './request-context.js';
-import type { TaskDesk } from './task-desk.js';
 import type { TaskRecord } from './task-records.js';
+import type { TaskService } from './task-service.js';
 
 /** `POST /a2a/tasks/send` and `GET /a2a/tasks/ID`: four states, text, and a task that is asked about until it is done. */
 export class SimpleRoutes implements Route {
   readonly path = '/a2a/tasks';
   readonly scope = 'tasks';
   readonly #runtime: Runtime;
-  readonly #desk: TaskDesk;
+  readonly #tasks: TaskService;
 
-  constructor(runtime: Runtime, desk: TaskDesk) {
+  constructor(runtime: Runtime, tasks: TaskService) {
     this.#runtime = runtime;
-    this.#desk = desk;
+    this.#tasks = tasks;
   }
 
   async serve(exchange: Exchange): Promise<void> {
@@ -30,7 +30,7 @@ export class SimpleRoutes implements Route {
       throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${request.method} ${path}`);
     }
     try {
-      sendJson(response, 200, simple(await this.#desk.get(principal.address, id)));
+      sendJson(response, 200, simple(await this.#tasks.get(principal.address, id)));
     } catch (error) {
       if (!(error instanceof EclipticError) || error.code !== 'TASK_NOT_FOUND') throw error;
       sendJson(response, 404, { error: 'Task not found', code: error.code });
@@ -48,9 +48,9 @@ export class SimpleRoutes implements Route {
       ...(skill !== undefined && { metadata: { skill } }),
     };
     const { principal, key, chain } = terms;
-    const sent = await this.#desk.send(principal.address, request, { key, timeoutMs, ...(chain && { chain }) });
+    const sent = await this.#tasks.send(principal.address, request, { key, timeoutMs, ...(chain && { chain }) });
     if ('message' in sent) throw new EclipticError('HANDLER_FAILED', 'the agent made no task');
-    sendJson(exchange.response, 200, simple(sent.live.record));
+    sendJson(exchange.response, 200, simple(sent.stored.record));
   }
 }
 

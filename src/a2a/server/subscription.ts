@@ -3,7 +3,7 @@ import { Fifo } from '../../runtime/fifo.js';
 import type { TaskEvent } from '../protocol/task-machine.js';
 import { endsStream } from '../protocol/task-states.js';
 import type { Task } from '../protocol/types.js';
-import type { LiveTask, TaskWatcher } from './live-task.js';
+import type { StoredTask, TaskWatcher } from './stored-task.js';
 
 /** Live events that may wait for one reader. One that falls further behind is cut off, and can go on from where it was. */
 const MAX_WAITING = 4_096;
@@ -21,9 +21,9 @@ export class Subscription implements AsyncIterator<TaskEvent, undefined>, TaskWa
   #error: EclipticError | undefined;
   #wake: (() => void) | undefined;
 
-  constructor(live: LiveTask | undefined) {
-    this.#over = live === undefined || live.told;
-    this.#stop = this.#over ? () => {} : live!.watch(this);
+  constructor(stored: StoredTask | undefined) {
+    this.#over = stored === undefined || stored.told;
+    this.#stop = this.#over ? () => {} : stored!.watch(this);
   }
 
   /** What comes before the live events; those among them that it holds already are left out. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { describeError } from '../../runtime/errors.js';
-import type { Route } from '../server/http-edge.js';
+import type { Route } from '../server/http-server.js';
 
 const PATH = '/oauth/callback';
 

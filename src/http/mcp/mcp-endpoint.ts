@@ -6,7 +6,7 @@ import type { NameStyle } from '../../mcp/wire-names.js';
 import type { Party } from '../../mesh/policy.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import type { Exchange, Route } from '../server/http-edge.js';
+import type { Exchange, Route } from '../server/http-server.js';
 import { readBody } from '../server/request-body.js';
 import { answerWith, toWebRequest } from '../server/web-exchange.js';
 import { serveQuickly } from './quick-call.js';

@@ -13,7 +13,7 @@ import { withWordsSeen } from '../../mcp/result-text.js';
 import type { McpService } from '../../mcp/service.js';
 import type { NameStyle } from '../../mcp/wire-names.js';
 import { type EclipticError, toEclipticError } from '../../runtime/errors.js';
-import { type Exchange, sendJson } from '../server/http-edge.js';
+import { type Exchange, sendJson } from '../server/http-server.js';
 
 export interface QuickCallInit {
   service: McpService;

@@ -1,4 +1,4 @@
-import type { Exchange, Route } from './http-edge.js';
+import type { Exchange, Route } from './http-server.js';
 
 /** Tells a person who opens the node's address in a browser what this is, and where to go on. */
 export function frontPage(url: () => string): Route {

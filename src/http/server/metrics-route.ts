@@ -1,5 +1,5 @@
 import { EclipticError } from '../../runtime/errors.js';
-import type { Exchange, Route } from './http-edge.js';
+import type { Exchange, Route } from './http-server.js';
 
 /** The node's metrics for Prometheus. They tell of every agent, so callers in a sandbox do not get them. */
 export function metricsRoute(text: () => Promise<string>): Route {

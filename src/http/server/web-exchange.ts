@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { drained } from './drained.js';
-import type { Exchange } from './http-edge.js';
+import type { Exchange } from './http-server.js';
 
 /** A request as web APIs know it; its signal aborts when the caller goes away. */
 export function toWebRequest({ request, response }: Exchange, body: Buffer | undefined): Request {

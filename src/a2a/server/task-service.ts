@@ -8,18 +8,18 @@ import { pageOf } from '../protocol/task-list.js';
 import { createTask, type TaskEvent } from '../protocol/task-machine.js';
 import { isTerminal } from '../protocol/task-states.js';
 import type { ListTasksRequest, ListTasksResponse, Message, SendMessageRequest, Task } from '../protocol/types.js';
-import { LiveTask } from './live-task.js';
 import { REMEMBERED_SENDS, SendKeys } from './send-keys.js';
+import { StoredTask } from './stored-task.js';
 import { Subscription } from './subscription.js';
+import { type Sent, TaskExecution, type TaskExecutionComponents } from './task-execution.js';
 import type { TaskRecord } from './task-records.js';
-import { type Sent, TaskWork, type TaskWorkComponents } from './task-work.js';
 
-export interface TaskDeskComponents extends TaskWorkComponents {
+export interface TaskServiceComponents extends TaskExecutionComponents {
   nodeKey: string | undefined;
   /** Who works on a task: by name, by skill, or by default. */
   chooseAgent: (wanted: Wanted) => string;
   /** Told of every task that is made, and awaited for one that goes on after a restart. */
-  onTask: (live: LiveTask, resumed: boolean) => void | Promise<void>;
+  onTask: (stored: StoredTask, resumed: boolean) => void | Promise<void>;
 }
 
 export interface Wanted {
@@ -39,23 +39,23 @@ export interface SendTerms {
 }
 
 /** Tasks that may be worked on at once. */
-const MAX_LIVE = 10_000;
+const MAX_RUNNING = 10_000;
 const SECRET_BYTES = 16;
 
 /** Takes tasks in, gives them to agents, and answers for them. Every binding asks here. */
-export class TaskDesk {
-  readonly #components: TaskDeskComponents;
-  readonly #live = new Map<string, TaskWork>();
+export class TaskService {
+  readonly #components: TaskServiceComponents;
+  readonly #running = new Map<string, TaskExecution>();
   readonly #keys = new SendKeys();
   #closed = false;
 
-  constructor(components: TaskDeskComponents) {
+  constructor(components: TaskServiceComponents) {
     this.#components = components;
   }
 
   /** How many tasks are under way. */
   get size(): number {
-    return this.#live.size;
+    return this.#running.size;
   }
 
   /** Goes on with what was under way when the node stopped, where the agent can; the rest has failed. */
@@ -65,18 +65,18 @@ export class TaskDesk {
       this.#keys.remember(`${owner} ${sendKey}`, id);
     }
     for (const record of await records.unfinished()) {
-      const work = this.#workOn(record);
-      this.#live.set(work.live.id, work);
-      await this.#components.onTask(work.live, true);
-      await work.resume();
+      const execution = this.#executionOf(record);
+      this.#running.set(execution.stored.id, execution);
+      await this.#components.onTask(execution.stored, true);
+      await execution.resume();
     }
   }
 
   /** Ends every run; what was under way is found so at the next start. */
   close(): void {
     this.#closed = true;
-    for (const work of this.#live.values()) work.abandon();
-    this.#live.clear();
+    for (const execution of this.#running.values()) execution.abandon();
+    this.#running.clear();
   }
 
   /** Throws at once where nothing can come of it. */
@@ -101,8 +101,8 @@ export class TaskDesk {
 
   /** The same send as before, of which that task came. */
   async #again(owner: string, request: SendMessageRequest, terms: SendTerms, key: string, id: string): Promise<Sent> {
-    const work = this.#live.get(id);
-    const record = work?.live.record ?? (await this.#components.records.load(id));
+    const execution = this.#running.get(id);
+    const record = execution?.stored.record ?? (await this.#components.records.load(id));
     if (!record) {
       this.#keys.forget(key, id);
       return this.send(owner, request, terms);
@@ -110,12 +110,12 @@ export class TaskDesk {
     const { message } = request;
     const first = { message: record.model.task.history![0]!, facts: record.asked };
     requireSameSend(first, { message, facts: sendFacts(request, terms.agent) });
-    return { live: work?.live ?? new LiveTask(this.#components.records, record, [], () => {}) };
+    return { stored: execution?.stored ?? new StoredTask(this.#components.records, record, [], () => {}) };
   }
 
   async get(owner: string, id: string): Promise<TaskRecord> {
-    const live = this.#live.get(id)?.live;
-    return requireOwn(live?.record ?? (await this.#components.records.load(id)), owner, id);
+    const stored = this.#running.get(id)?.stored;
+    return requireOwn(stored?.record ?? (await this.#components.records.load(id)), owner, id);
   }
 
   /** Which of the guests' tasks are whose, nobody knows: a guest finds its own by their ids, and lists none. */
@@ -134,29 +134,29 @@ export class TaskDesk {
     if (isTerminal(task.status.state)) {
       throw new EclipticError('TASK_NOT_CANCELABLE', `the task has ended as ${task.status.state}`, { taskId: id });
     }
-    // Nobody may be at work on it any more; that it is canceled can be kept all the same.
-    const work = this.#live.get(id) ?? this.#workOn(record);
-    await work.take({ type: 'cancel', at: this.#components.runtime.now() });
-    return work.live.task;
+    // A task that no agent works on any more can still be recorded as canceled.
+    const execution = this.#running.get(id) ?? this.#executionOf(record);
+    await execution.take({ type: 'cancel', at: this.#components.runtime.now() });
+    return execution.stored.task;
   }
 
   /** The events of a task: the task as it is, then what happens; or, after a number, everything since. */
   async subscribe(owner: string, id: string, after?: number): Promise<Subscription> {
     const record = await this.get(owner, id);
     if (after === undefined) requireSubscribable(record.model.task);
-    const live = this.#live.get(id)?.live;
-    return this.#follow(id, live, after ?? snapshot(live?.record ?? record));
+    const stored = this.#running.get(id)?.stored;
+    return this.#follow(id, stored, after ?? snapshot(stored?.record ?? record));
   }
 
   /** The events that come of a message: the task as it took the message, then what happens. */
-  follow({ live, since }: Extract<Sent, { live: LiveTask }>): Promise<Subscription> {
-    return this.#follow(live.id, live, since ?? 0);
+  follow({ stored, since }: Extract<Sent, { stored: StoredTask }>): Promise<Subscription> {
+    return this.#follow(stored.id, stored, since ?? 0);
   }
 
-  async #follow(id: string, live: LiveTask | undefined, from: TaskEvent | number): Promise<Subscription> {
+  async #follow(id: string, stored: StoredTask | undefined, from: TaskEvent | number): Promise<Subscription> {
     const { records } = this.#components;
     // Whoever listens from now on misses nothing of what is read meanwhile.
-    const subscription = new Subscription(live);
+    const subscription = new Subscription(stored);
     if (typeof from === 'number') subscription.begin(await records.eventsAfter(id, from));
     else subscription.begin([from, ...(await records.eventsAfter(id, from.sequence))]);
     return subscription;
@@ -166,8 +166,8 @@ export class TaskDesk {
     const id = message.taskId!;
     const { model } = await this.get(owner, id);
     requireContinuable(message, model.task);
-    const work = this.#live.get(id);
-    if (work) return work.say(message);
+    const execution = this.#running.get(id);
+    if (execution) return execution.say(message);
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'nobody works on the task any longer', { taskId: id });
   }
 
@@ -185,7 +185,8 @@ export class TaskDesk {
     sendKey?: string,
   ): Promise<Sent> {
     const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
-    if (this.#live.size >= MAX_LIVE) throw new EclipticError('QUEUE_FULL', `${MAX_LIVE} tasks are under way already`);
+    if (this.#running.size >= MAX_RUNNING)
+      throw new EclipticError('QUEUE_FULL', `${MAX_RUNNING} tasks are under way already`);
     const { message, configuration } = request;
     const { timeoutMs, prepare, chain = [] } = terms;
     const { skill } = asked;
@@ -200,24 +201,24 @@ export class TaskDesk {
     const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey: sendKey ?? id, asked };
     const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
-      made: (work: TaskWork) => {
-        this.#live.set(id, work);
-        void onTask(work.live, false);
+      made: (execution: TaskExecution) => {
+        this.#running.set(id, execution);
+        void onTask(execution.stored, false);
       },
       over: () => {
-        this.#live.delete(id);
+        this.#running.delete(id);
         if (sendKey !== undefined) this.#keys.end(`${owner} ${sendKey}`, id);
       },
     };
-    const work = new TaskWork(this.#components, record, listener, events);
+    const execution = new TaskExecution(this.#components, record, listener, events);
     const eager = configuration?.returnImmediately === true || prepare !== undefined;
-    return work.begin({ skill, timeoutMs, eager, prepare });
+    return execution.begin({ skill, timeoutMs, eager, prepare });
   }
 
   /** A task that was made before. */
-  #workOn(record: TaskRecord): TaskWork {
+  #executionOf(record: TaskRecord): TaskExecution {
     const { id } = record.model.task;
-    return new TaskWork(this.#components, record, { made: () => {}, over: () => this.#live.delete(id) });
+    return new TaskExecution(this.#components, record, { made: () => {}, over: () => this.#running.delete(id) });
   }
 }
 

@@ -10,7 +10,7 @@ export interface AdmissionComponents {
 }
 
 /** Lets callers in, whatever they speak: who they are, whether they come too often, and what their tokens are for. */
-export class Admission {
+export class CallerAuth {
   readonly #principals: Principals;
   readonly #limiter: RateLimiter;
   /** How to end what is under way, by the token that it is for. */

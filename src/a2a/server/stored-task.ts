@@ -16,7 +16,7 @@ const KEPT = Promise.resolve();
  * A task in the hands of this process. Whatever happens to it goes through its machine, is kept, and is only then told
  * to anyone: what somebody has seen is never lost, and comes in the order in which it is kept.
  */
-export class LiveTask {
+export class StoredTask {
   readonly #records: TaskRecords;
   readonly #watchers = new Set<TaskWatcher>();
   readonly #stopAgent: () => void;

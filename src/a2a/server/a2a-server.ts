@@ -1,5 +1,5 @@
 import type { Agent } from '../../agent/agent.js';
-import type { Route } from '../../http/server/http-edge.js';
+import type { Route } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
@@ -21,12 +21,12 @@ import { AgentProcesses } from './process-manager.js';
 import type { Profiles } from './profiles.js';
 import { PushSender } from './push-sender.js';
 import { SimpleRoutes } from './simple-routes.js';
-import { TaskDesk } from './task-desk.js';
+import type { TaskTimeLimits } from './task-execution.js';
 import type { A2ATaskDeps } from './task-handler.js';
 import type { TaskRecords } from './task-records.js';
-import type { TaskTimeLimits } from './task-work.js';
+import { TaskService } from './task-service.js';
 
-export interface A2AEdgeComponents {
+export interface A2AServerComponents {
   runtime: Runtime;
   deadlines: DeadlineQueue;
   registry: AgentRegistry;
@@ -37,7 +37,7 @@ export interface A2AEdgeComponents {
   callerAgent: (owner: string) => Agent;
 }
 
-export interface A2AEdgeInit {
+export interface A2AServerInit {
   /** Where this node is reached. */
   baseUrl: () => string;
   /** Where it is reached over gRPC, if it is. */
@@ -51,9 +51,9 @@ export interface A2AEdgeInit {
   offer?: A2AOfferInit | undefined;
 }
 
-/** Tasks for A2A clients: every binding over one desk. */
-export class A2AEdge {
-  readonly desk: TaskDesk;
+/** Tasks for A2A clients: every binding over one tasks. */
+export class A2AServer {
+  readonly tasks: TaskService;
   readonly cards: Cards;
   readonly operatorTasks: OperatorTasks;
   readonly routes: readonly Route[];
@@ -66,7 +66,7 @@ export class A2AEdge {
   /** What `handleTaskSend` needs to give tasks to this node's agents. */
   readonly taskDeps: A2ATaskDeps;
 
-  constructor(components: A2AEdgeComponents, init: A2AEdgeInit) {
+  constructor(components: A2AServerComponents, init: A2AServerInit) {
     const { baseUrl, grpcAddress, allowPrivate, issuer, limits } = init;
     const { runtime, records } = components;
     const offer = offerOf(init.offer);
@@ -77,22 +77,29 @@ export class A2AEdge {
     this.#stopCards = serveCards(this.cards);
     this.taskDeps = taskDeps(components);
     const choice = new AgentChoice(components);
-    this.desk = new TaskDesk({
+    this.tasks = new TaskService({
       ...components,
       nodeKey: components.registry.nodeKey,
       limits,
       chooseAgent: (wanted) => choice.choose(wanted),
-      onTask: (live, resumed) =>
-        offer.capabilities.pushNotifications ? this.#pushes.follow(live, resumed) : undefined,
+      onTask: (stored, resumed) =>
+        offer.capabilities.pushNotifications ? this.#pushes.follow(stored, resumed) : undefined,
     });
-    this.operatorTasks = new OperatorTasks({ desk: this.desk, records });
+    this.operatorTasks = new OperatorTasks({ tasks: this.tasks, records });
     const extendedCard = (agent: string | undefined, viewer: Party) => this.cards.extended(agent, viewer, baseUrl());
-    const operations = new Operations({ runtime, desk: this.desk, records, pushes: this.#pushes, extendedCard, offer });
+    const operations = new Operations({
+      runtime,
+      tasks: this.tasks,
+      records,
+      pushes: this.#pushes,
+      extendedCard,
+      offer,
+    });
     this.binding = { runtime, operations, extensions: offer.capabilities.extensions };
     this.routes = [
       new JsonRpcBinding(this.binding),
       new HttpBinding(this.binding),
-      new SimpleRoutes(runtime, this.desk),
+      new SimpleRoutes(runtime, this.tasks),
       ...cardRoutes(this.cards, baseUrl),
     ];
   }
@@ -100,18 +107,18 @@ export class A2AEdge {
   /** Goes on with the tasks and webhooks of an earlier run. */
   async recover(): Promise<void> {
     if (this.#offer.capabilities.pushNotifications) await this.#pushes.recover();
-    await this.desk.recover();
+    await this.tasks.recover();
   }
 
   close(): void {
     this.#stopCards();
-    this.desk.close();
+    this.tasks.close();
     this.#pushes.close();
     this.#connections.close();
   }
 }
 
-function taskDeps({ runtime, records, profiles, callerAgent }: A2AEdgeComponents): A2ATaskDeps {
+function taskDeps({ runtime, records, profiles, callerAgent }: A2AServerComponents): A2ATaskDeps {
   return {
     runtime,
     processManager: new AgentProcesses(runtime, () => callerAgent('operator')),

@@ -5,7 +5,7 @@ import { EclipticError, ERRORS, toEclipticError } from '../../runtime/errors.js'
 import type { Runtime } from '../../runtime/runtime.js';
 import { descriptorLimit } from '../../system/process/descriptors.js';
 import { RefusedConnections } from '../../system/process/refused-connections.js';
-import type { Admission } from '../auth/admission.js';
+import type { CallerAuth } from '../auth/caller-auth.js';
 import type { Scope } from '../auth/scopes.js';
 import { EdgeResponse } from './edge-response.js';
 
@@ -32,16 +32,16 @@ export interface Route {
   refuse?(response: ServerResponse, error: unknown): void;
 }
 
-export interface HttpEdgeInit {
+export interface HttpServerInit {
   port: number;
   host: string;
   /** Names under which browsers and clients may know this node, besides the address it listens at. */
   hosts?: readonly string[];
 }
 
-export interface HttpEdgeComponents {
+export interface HttpServerComponents {
   runtime: Runtime;
-  admission: Admission;
+  callerAuth: CallerAuth;
 }
 
 /** Ports that are tried after the wanted one. */
@@ -64,9 +64,9 @@ export function isLoopback(host: string): boolean {
  * The node's HTTP server. Whoever comes must name the node by a name it has, so that no web page reaches it under a
  * name of its own, and bring a token, unless the route is public or the node is open.
  */
-export class HttpEdge {
-  readonly #components: HttpEdgeComponents;
-  readonly #init: HttpEdgeInit;
+export class HttpServer {
+  readonly #components: HttpServerComponents;
+  readonly #init: HttpServerInit;
   readonly #hosts: ReadonlySet<string>;
   readonly #server: Server<typeof IncomingMessage, typeof EdgeResponse>;
   readonly #routes: readonly Route[];
@@ -74,7 +74,7 @@ export class HttpEdge {
   #goodHost: string | undefined;
   readonly #refused: RefusedConnections;
 
-  constructor(components: HttpEdgeComponents, init: HttpEdgeInit, routes: readonly Route[]) {
+  constructor(components: HttpServerComponents, init: HttpServerInit, routes: readonly Route[]) {
     this.#components = components;
     this.#init = init;
     this.#routes = routes;
@@ -175,14 +175,14 @@ export class HttpEdge {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
     }
     if (route?.public) return route.serve({ ...exchange, principal: NOBODY });
-    const { admission } = this.#components;
-    const admitted = admission.admit(request.headers.authorization, route?.scope);
+    const { callerAuth } = this.#components;
+    const admitted = callerAuth.admit(request.headers.authorization, route?.scope);
     const { principal, token } = admitted instanceof Promise ? await admitted : admitted;
     if (!route) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${path}`);
     if (token !== undefined) {
       response.on(
         'close',
-        admission.note(token, () => response.destroy()),
+        callerAuth.note(token, () => response.destroy()),
       );
     }
     await route.serve({ ...exchange, principal });

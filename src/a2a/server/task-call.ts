@@ -8,7 +8,7 @@ import type { Fields } from '../protocol/reading.js';
 import type { TaskInput } from '../protocol/task-machine.js';
 import type { Message, Part } from '../protocol/types.js';
 
-/** What a run tells of a task: inputs for its machine, and what only the desk needs to know. */
+/** What a run tells of a task: inputs for its machine, and what only the tasks needs to know. */
 export interface RunListener {
   accepted(resumable: boolean): void;
   /** The agent has begun. It may say nothing for a while. */
@@ -20,14 +20,14 @@ export interface RunListener {
   input(input: TaskInput): void;
 }
 
-/** The desk says how long a task may take. */
+/** The tasks says how long a task may take. */
 const UNLIMITED = { timeoutMs: Number.POSITIVE_INFINITY };
 
 /** An input without the time it came at. */
 type Untimed = TaskInput extends infer I ? (I extends { at: number } ? Omit<I, 'at'> : never) : never;
 
 /** One agent at work on one task, as an ordinary conversation between the caller and that agent. */
-export class TaskRun {
+export class TaskCall {
   readonly #runtime: Runtime;
   readonly #caller: Agent;
   readonly #target: string;

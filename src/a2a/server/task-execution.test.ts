@@ -4,12 +4,12 @@ import { createNode } from '../../node/compose.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { MemoryTaskRecords } from './memory-task-records.js';
-import { TaskDesk } from './task-desk.js';
-import type { TaskTimeLimits } from './task-work.js';
+import type { TaskTimeLimits } from './task-execution.js';
+import { TaskService } from './task-service.js';
 
 const MINUTE = 60_000;
 
-/** A desk on a simulated clock, and the task that the agent `mars` was given last. */
+/** A tasks on a simulated clock, and the task that the agent `mars` was given last. */
 async function start(limits?: TaskTimeLimits) {
   const runtime = new SimulatedRuntime();
   const node = await createNode({ runtime });
@@ -19,7 +19,7 @@ async function start(limits?: TaskTimeLimits) {
     given.push(task);
     return new Promise(() => {});
   });
-  const desk = new TaskDesk({
+  const tasks = new TaskService({
     nodeKey: undefined,
     runtime,
     deadlines: new DeadlineQueue(runtime),
@@ -31,11 +31,11 @@ async function start(limits?: TaskTimeLimits) {
   });
   const send = async (timeoutMs?: number) => {
     const message = { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: 'go' }] };
-    const sent = desk.send('sun', { message, configuration: { returnImmediately: true } }, { timeoutMs });
+    const sent = tasks.send('sun', { message, configuration: { returnImmediately: true } }, { timeoutMs });
     await runtime.advance(1_000);
     const taken = await sent;
     if ('message' in taken) throw new Error('there is no task');
-    return taken.live;
+    return taken.stored;
   };
   return { runtime, send, given };
 }
@@ -43,17 +43,17 @@ async function start(limits?: TaskTimeLimits) {
 describe('a task', () => {
   it('lives as long as its agent makes progress, and fails when it makes none for five minutes [T-D5]', async () => {
     const { runtime, send, given } = await start();
-    const live = await send();
+    const stored = await send();
     for (let round = 0; round < 20; round++) {
       await runtime.advance(4 * MINUTE);
       if (round % 2 === 0) given[0]!.progress(`${round}`);
       else given[0]!.artifact(`${round}`);
     }
     await runtime.advance(4 * MINUTE);
-    expect(live.state).toBe('TASK_STATE_WORKING');
+    expect(stored.state).toBe('TASK_STATE_WORKING');
     await runtime.advance(2 * MINUTE);
-    expect(live.state).toBe('TASK_STATE_FAILED');
-    expect(live.task.status.message?.parts).toEqual([{ text: 'Task timed out' }]);
+    expect(stored.state).toBe('TASK_STATE_FAILED');
+    expect(stored.task.status.message?.parts).toEqual([{ text: 'Task timed out' }]);
     expect(given[0]!.signal.aborted).toBe(true);
   });
 
@@ -74,11 +74,11 @@ describe('a task', () => {
 
   it('ends in the time that its caller sets, progress or not [T-D5 GI6]', async () => {
     const { runtime, send, given } = await start();
-    const live = await send(2 * MINUTE);
+    const stored = await send(2 * MINUTE);
     for (let round = 0; round < 5; round++) {
       await runtime.advance(MINUTE / 2);
       given[0]!.progress(`${round}`);
     }
-    expect(live.state).toBe('TASK_STATE_FAILED');
+    expect(stored.state).toBe('TASK_STATE_FAILED');
   });
 });

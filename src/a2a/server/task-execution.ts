@@ -10,11 +10,11 @@ import { requireSameMessage } from '../protocol/same-send.js';
 import type { TaskEvent, TaskInput } from '../protocol/task-machine.js';
 import { isInterrupted } from '../protocol/task-states.js';
 import type { Message, Part } from '../protocol/types.js';
-import { LiveTask } from './live-task.js';
+import { StoredTask } from './stored-task.js';
+import { TaskCall } from './task-call.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
-import { TaskRun } from './task-runner.js';
 
-export interface TaskWorkComponents {
+export interface TaskExecutionComponents {
   runtime: Runtime;
   deadlines: DeadlineQueue;
   records: TaskRecords;
@@ -31,9 +31,9 @@ export interface TaskTimeLimits {
 }
 
 /** Told when there is a task, and when there is nothing more to come of it. */
-export interface TaskWorkListener {
-  made(work: TaskWork): void;
-  over(work: TaskWork): void;
+export interface TaskExecutionListener {
+  made(work: TaskExecution): void;
+  over(work: TaskExecution): void;
 }
 
 export interface TaskTerms {
@@ -50,7 +50,7 @@ export interface TaskBeginning extends TaskTerms {
 }
 
 /** What comes of a message: a task, with how it was when it had taken the message, or the agent's answer alone. */
-export type Sent = { readonly live: LiveTask; readonly since?: TaskEvent } | { readonly message: Message };
+export type Sent = { readonly stored: StoredTask; readonly since?: TaskEvent } | { readonly message: Message };
 
 const IDLE_MS = 5 * 60_000;
 const QUESTION_MS = 24 * 60 * 60_000;
@@ -63,12 +63,12 @@ const SILENT_MS = 50;
 const MAX_UNHEARD = 100;
 
 /** One task and the agent at work on it. */
-export class TaskWork extends Deadline {
-  readonly live: LiveTask;
-  readonly #components: TaskWorkComponents;
-  readonly #listener: TaskWorkListener;
+export class TaskExecution extends Deadline {
+  readonly stored: StoredTask;
+  readonly #components: TaskExecutionComponents;
+  readonly #listener: TaskExecutionListener;
   readonly #record: TaskRecord;
-  #run: TaskRun | undefined;
+  #call: TaskCall | undefined;
   #idleMs: number;
   #questionMs: number;
   /** The caller set a time for the whole task: progress does not extend it. */
@@ -89,9 +89,9 @@ export class TaskWork extends Deadline {
   #tell: ((sent: Sent | Promise<Sent>) => void) | undefined;
 
   constructor(
-    components: TaskWorkComponents,
+    components: TaskExecutionComponents,
     record: TaskRecord,
-    listener: TaskWorkListener,
+    listener: TaskExecutionListener,
     events: readonly TaskEvent[] = [],
   ) {
     super();
@@ -101,7 +101,7 @@ export class TaskWork extends Deadline {
     const { idleMs = IDLE_MS, questionMs = QUESTION_MS } = components.limits ?? {};
     this.#idleMs = idleMs;
     this.#questionMs = questionMs;
-    this.live = new LiveTask(components.records, record, events, () => this.#run?.stop());
+    this.stored = new StoredTask(components.records, record, events, () => this.#call?.stop());
   }
 
   /** Gives it to the agent. Throws at once what cannot be given to any. */
@@ -119,13 +119,13 @@ export class TaskWork extends Deadline {
 
   async #beginEagerly(opening: TaskOpening, prepare: TaskBeginning['prepare']): Promise<Sent> {
     this.#make();
-    await this.live.saved();
+    await this.stored.saved();
     await this.#prepare(prepare);
-    if (this.live.over) return { live: this.live };
+    if (this.stored.over) return { stored: this.stored };
     this.#start(opening);
     this.#components.deadlines.remove(this);
     this.#components.deadlines.add(this, SILENT_MS);
-    return { live: this.live };
+    return { stored: this.stored };
   }
 
   /** After a restart: the agent goes on with it if it can, else it has failed. */
@@ -138,59 +138,61 @@ export class TaskWork extends Deadline {
       return this.take({ type: 'crash', at: runtime.now(), reason });
     }
     // A question goes on waiting for its answer, and the agent with it.
-    if (isInterrupted(this.live.state)) this.#limit(this.#questionMs, this.#record.model.at);
+    if (isInterrupted(this.stored.state)) this.#limit(this.#questionMs, this.#record.model.at);
     else this.#startAgain();
   }
 
   /** Gives the agent the task again, with the answers to its questions and the messages that came besides. */
   #startAgain(): void {
-    const { model, asked } = this.live.record;
+    const { model, asked } = this.stored.record;
     const { answers, others } = exchangesOf(model);
     const { runtime } = this.#components;
     this.#limit(this.#idleMs, runtime.now());
     this.#start({ ...this.#opening(this.#firstMessage, { skill: asked?.skill, resumed: true }), answers });
     this.#unheard.push(...others);
-    for (const message of others) void this.#run!.say(message).catch(() => {});
+    for (const message of others) void this.#call!.say(message).catch(() => {});
   }
 
   /** Something happens to the task from outside. Rejects where it may not. */
   async take(input: TaskInput): Promise<void> {
     try {
-      await this.live.take(input);
+      await this.stored.take(input);
     } finally {
-      if (this.live.told) this.#end();
+      if (this.stored.told) this.#end();
     }
   }
 
   /** Its caller says something more. What it said already is not said twice. */
   async say(message: Message): Promise<Sent> {
-    const { live } = this;
+    const { stored } = this;
     const { runtime } = this.#components;
     const opening = this.#opening(message, {});
     requireRoom(opening);
     const key = message.messageId;
-    const answers = isInterrupted(live.state);
+    const answers = isInterrupted(stored.state);
     if (!answers && this.#unheard.length >= MAX_UNHEARD) {
-      throw new EclipticError('QUEUE_FULL', `${MAX_UNHEARD} messages wait for the agent already`, { taskId: live.id });
+      throw new EclipticError('QUEUE_FULL', `${MAX_UNHEARD} messages wait for the agent already`, {
+        taskId: stored.id,
+      });
     }
-    const again = live.knows(key);
-    const known = live.messageOf(key);
+    const again = stored.knows(key);
+    const known = stored.messageOf(key);
     if (known) requireSameMessage(known, message);
     const kept = this.take({ type: 'user-message', at: runtime.now(), message, key });
     // Before anything else happens: an agent that ends its turn meanwhile has another one.
     if (!answers && !again) this.#unheard.push(message);
     await kept;
-    const { model } = live.record;
+    const { model } = stored.record;
     const since: TaskEvent = { sequence: model.sequence, event: { task: model.task } };
-    if (again || live.over) return { live, since };
+    if (again || stored.over) return { stored, since };
     this.#limit(this.#idleMs, runtime.now());
     if (answers) {
-      if (this.#run?.busy) await this.#run.say(message);
-      else if (this.#restarted && !this.#run) this.#startAgain();
+      if (this.#call?.busy) await this.#call.say(message);
+      else if (this.#restarted && !this.#call) this.#startAgain();
       // An agent that ended its turn with a question takes the answer as a new turn.
       else this.#start(opening);
-    } else if (this.#unheard.includes(message)) await this.#run?.say(message);
-    return { live, since };
+    } else if (this.#unheard.includes(message)) await this.#call?.say(message);
+    return { stored, since };
   }
 
   override expire(): void {
@@ -200,9 +202,9 @@ export class TaskWork extends Deadline {
       this.#showWork();
     }
     // The answer is given, yet the agent goes on and on.
-    else if (this.#made === 'message' || this.live.over) this.#run?.stop();
+    else if (this.#made === 'message' || this.stored.over) this.#call?.stop();
     else if (this.#silent && runtime.now() - this.#since >= this.#limitMs) {
-      this.#keep(this.live.take({ type: 'timeout', at: runtime.now() }));
+      this.#keep(this.stored.take({ type: 'timeout', at: runtime.now() }));
     } else {
       this.#showWork();
       this.#limit(this.#limitMs, this.#since);
@@ -221,19 +223,19 @@ export class TaskWork extends Deadline {
   /** From here on the task shows that its agent works, although the agent says nothing. */
   #showWork(): void {
     this.#silent = true;
-    if (!this.#begun || this.live.state !== 'TASK_STATE_SUBMITTED') return;
-    this.#keep(this.live.take({ type: 'started', at: this.#components.runtime.now() }));
+    if (!this.#begun || this.stored.state !== 'TASK_STATE_SUBMITTED') return;
+    this.#keep(this.stored.take({ type: 'started', at: this.#components.runtime.now() }));
   }
 
   /** The node stops: the agent is told, and the task stays as it is. */
   abandon(): void {
     this.#components.deadlines.remove(this);
-    this.#run?.stop();
+    this.#call?.stop();
   }
 
   async #prepare(prepare: TaskBeginning['prepare']): Promise<void> {
     try {
-      await prepare?.(this.live.id);
+      await prepare?.(this.stored.id);
     } catch (error) {
       await this.take({ type: 'crash', at: this.#components.runtime.now(), reason: describeError(error) });
       throw error;
@@ -252,18 +254,18 @@ export class TaskWork extends Deadline {
     this.#made = 'task';
     this.#limit(this.#idleMs, this.#components.runtime.now());
     this.#listener.made(this);
-    const kept = this.live.saved();
+    const kept = this.stored.saved();
     this.#keep(kept);
-    this.#tell?.(kept.then(() => ({ live: this.live })));
+    this.#tell?.(kept.then(() => ({ stored: this.stored })));
   }
 
   get #firstMessage(): Message {
-    return this.live.task.history![0]!;
+    return this.stored.task.history![0]!;
   }
 
   /** What the agent gets to begin with. */
   #opening(message: Message, { skill, resumed }: { skill?: string | undefined; resumed?: boolean }): TaskOpening {
-    const { id, contextId, metadata } = this.live.task;
+    const { id, contextId, metadata } = this.stored.task;
     return {
       id,
       contextId,
@@ -276,23 +278,23 @@ export class TaskWork extends Deadline {
 
   #start(opening: TaskOpening): void {
     const { runtime, callerAgent, deadlines } = this.#components;
-    const run = new TaskRun(runtime, callerAgent(this.#record.owner), this.#record.agent, opening, {
+    const call = new TaskCall(runtime, callerAgent(this.#record.owner), this.#record.agent, opening, {
       accepted: (resumable) => this.#accepted(resumable),
       begun: () => this.#workBegun(),
       took: (messageId) => this.#took(messageId),
       message: (parts) => this.#answered(parts),
       input: (input) => this.#hear(input),
     });
-    this.#run = run;
-    void run.work().then(() => {
-      if (this.#made === 'message' || this.live.over) deadlines.remove(this);
+    this.#call = call;
+    void call.work().then(() => {
+      if (this.#made === 'message' || this.stored.over) deadlines.remove(this);
     });
   }
 
   #accepted(resumable: boolean): void {
     if (!resumable || this.#record.resumable) return;
-    this.live.setResumable();
-    if (this.#made === 'task') this.#keep(this.live.saved());
+    this.stored.setResumable();
+    if (this.#made === 'task') this.#keep(this.stored.saved());
   }
 
   #workBegun(): void {
@@ -314,7 +316,7 @@ export class TaskWork extends Deadline {
 
   #answered(parts: readonly Part[]): void {
     const { runtime } = this.#components;
-    const { contextId } = this.live.task;
+    const { contextId } = this.stored.task;
     const message: Message = { messageId: runtime.id(), role: 'ROLE_AGENT', parts, contextId };
     if (this.#made === 'not yet') {
       this.#made = 'message';
@@ -327,40 +329,40 @@ export class TaskWork extends Deadline {
   #hear(input: TaskInput): void {
     if (this.#made === 'message') return;
     if (this.#made === 'not yet') this.#make();
-    const { live } = this;
-    if (input.type === 'exit' && input.code === 0 && this.#unheard.length > 0 && !isInterrupted(live.state)) {
-      if (!live.over) this.#nextTurn();
+    const { stored } = this;
+    if (input.type === 'exit' && input.code === 0 && this.#unheard.length > 0 && !isInterrupted(stored.state)) {
+      if (!stored.over) this.#nextTurn();
       return;
     }
-    const waited = isInterrupted(live.state);
+    const waited = isInterrupted(stored.state);
     if (!this.#fixed && !waited) this.#since = input.at;
     let kept: Promise<void>;
     try {
-      kept = live.take(input);
+      kept = stored.take(input);
     } catch (error) {
       // The agent brought more than a task may hold.
-      this.#run?.stop();
-      kept = live.take({ type: 'crash', at: input.at, reason: describeError(error) });
+      this.#call?.stop();
+      kept = stored.take({ type: 'crash', at: input.at, reason: describeError(error) });
     }
-    if (isInterrupted(live.state)) this.#limit(this.#questionMs, input.at);
-    else if (waited && !live.over) this.#limit(this.#idleMs, input.at);
+    if (isInterrupted(stored.state)) this.#limit(this.#questionMs, input.at);
+    else if (waited && !stored.over) this.#limit(this.#idleMs, input.at);
     this.#keep(kept);
   }
 
   #keep(kept: Promise<void>): void {
     kept.then(
       () => {
-        if (this.live.told) this.#end();
+        if (this.stored.told) this.#end();
       },
       (err) => {
-        this.#components.runtime.logger.error({ task: this.live.id, err }, 'a task could not be kept');
+        this.#components.runtime.logger.error({ task: this.stored.id, err }, 'a task could not be kept');
         this.#end();
       },
     );
   }
 
   #end(): void {
-    if (!this.#run?.busy) this.#components.deadlines.remove(this);
+    if (!this.#call?.busy) this.#components.deadlines.remove(this);
     this.#listener.over(this);
   }
 }
