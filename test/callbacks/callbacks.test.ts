@@ -17,6 +17,7 @@ const SAME: Readonly<Record<string, string>> = {
   'ProviderAdapter.onReady': 'CommandAdapter.onReady',
   'Coordinator.onEscalation': 'SwarmCoordinator.onEscalation',
   'Coordinator.watch': 'SwarmCoordinator.watch',
+  'Membership.watch': 'SwarmCoordinator.watch',
   'Letterbox.onArrival': 'Mail.letterbox',
   'LiveDocument.onChange': 'SharedDocument.onChange',
   'LiveDocument.onMember': 'SharedDocument.onMember',

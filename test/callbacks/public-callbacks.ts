@@ -1,6 +1,9 @@
-import { sourceFiles } from '../source-files.js';
+import { posix } from 'node:path';
+import { type SourceFile, sourceFiles } from '../source-files.js';
 
 interface Declared {
+  readonly name: string;
+  readonly file: SourceFile;
   /** The members that a user of the type can see, one text each. */
   readonly members: readonly string[];
 }
@@ -13,48 +16,62 @@ const CALLBACK_NAME = /^(?:on[A-Z]\w*|subscribe\w*|watch\w*|follow\w*|letterbox)
  * mention.
  */
 export function publicCallbacks(): string[] {
-  const { types, exported, values } = declarations();
-  const seen = new Set<string>();
-  const open = [...exported];
+  const files = new Map(sourceFiles('src').map((file) => [file.path, file]));
+  const index = files.get('src/index.ts')!;
+  const seen = new Set<Declared>();
+  const open = exportedNames(index.text).map(({ name, value }) => ({ type: find(files, index, name), value }));
   const found = new Set<string>();
-  for (let name = open.pop(); name !== undefined; name = open.pop()) {
-    const type = types.get(name);
-    if (!type || seen.has(name)) continue;
-    seen.add(name);
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { type, value } = next;
+    if (!type || seen.has(type)) continue;
+    seen.add(type);
     for (const member of type.members) {
-      if (member.startsWith('constructor') && !values.has(name)) continue;
+      if (member.startsWith('constructor') && !value) continue;
       const own = /^(?:readonly |async |get |static )*(\w+)\??\s*(?:<[^(]*>)?\s*[(:]/.exec(member)?.[1];
-      if (own !== undefined && CALLBACK_NAME.test(own)) found.add(`${name}.${own}`);
-      for (const [mentioned] of member.matchAll(/\b[A-Z]\w+/g)) open.push(mentioned);
+      if (own !== undefined && CALLBACK_NAME.test(own)) found.add(`${type.name}.${own}`);
+      for (const [mentioned] of member.matchAll(/\b[A-Z]\w+/g)) {
+        open.push({ type: find(files, type.file, mentioned), value: false });
+      }
     }
   }
   return [...found].sort();
 }
 
-/** Reads what the formatter makes regular: a type begins at the margin, its members two characters further in. */
-function declarations() {
+const declarations = new Map<SourceFile, Map<string, Declared>>();
+
+/** The type that a name stands for in a file: declared there, or in the file that the name is imported from. */
+function find(files: ReadonlyMap<string, SourceFile>, file: SourceFile, name: string): Declared | undefined {
+  const own = declarations.get(file) ?? read(file);
+  declarations.set(file, own);
+  if (own.has(name)) return own.get(name);
+  for (const [, names, specifier] of file.text.matchAll(/(?:import|export) (?:type )?\{([^}]*)\} from '(\.[^']+)'/g)) {
+    if (!new RegExp(`\\b${name}\\b`).test(names!)) continue;
+    const target = files.get(posix.join(posix.dirname(file.path), specifier!.replace(/\.js$/, '.ts')));
+    return target && find(files, target, name);
+  }
+  return undefined;
+}
+
+/** Relies on the formatter: a type begins at the margin, its members two characters further in. */
+function read(file: SourceFile): Map<string, Declared> {
   const types = new Map<string, Declared>();
-  for (const { path, text } of sourceFiles('src')) {
-    if (path.endsWith('.test.ts')) continue;
-    for (const [, name, body] of text.matchAll(/^(?:export )?(?:abstract )?(?:class|interface) (\w+)(.*?)^\}/gms)) {
-      types.set(name!, { members: [body!.split('\n')[0]!, ...membersOf(body!)] });
-    }
-    for (const [alias, name] of text.matchAll(/^(?:export )?type (\w+)\b.*?;\n(?=\n|\S|$)/gms)) {
-      types.set(name!, { members: [alias] });
-    }
+  for (const [, name, body] of file.text.matchAll(/^(?:export )?(?:abstract )?(?:class|interface) (\w+)(.*?)^\}/gms)) {
+    types.set(name!, { name: name!, file, members: [body!.split('\n')[0]!, ...membersOf(body!)] });
   }
-  const index = sourceFiles('src').find(({ path }) => path === 'src/index.ts')!.text;
-  const exported = new Set<string>();
-  const values = new Set<string>();
-  for (const [, typesOnly, names] of index.matchAll(/export (type )?\{([^}]*)\}/g)) {
-    for (const name of names!.split(',').map((one) => one.trim())) {
-      const plain = name.replace(/^type /, '');
-      if (plain === '') continue;
-      exported.add(plain);
-      if (!typesOnly && !name.startsWith('type ')) values.add(plain);
-    }
+  for (const [alias, name] of file.text.matchAll(/^(?:export )?type (\w+)\b.*?;\n(?=\n|\S|$)/gms)) {
+    types.set(name!, { name: name!, file, members: [alias] });
   }
-  return { types, exported, values };
+  return types;
+}
+
+function exportedNames(text: string): { name: string; value: boolean }[] {
+  return [...text.matchAll(/export (type )?\{([^}]*)\}/g)].flatMap(([, typesOnly, names]) =>
+    names!
+      .split(',')
+      .map((one) => one.trim())
+      .filter((one) => one !== '')
+      .map((one) => ({ name: one.replace(/^type /, ''), value: !typesOnly && !one.startsWith('type ') })),
+  );
 }
 
 function membersOf(body: string): string[] {

@@ -670,8 +670,9 @@ async function inTerminal(node: ProcessNode, answer: string, ...args: readonly s
   return shown;
 }
 
+/** The shortest beginning of a key that names its node: four characters or more. */
 function shortest(key: string, others: readonly string[]): string {
-  const lengths = Array.from(key, (_, index) => index + 1);
+  const lengths = Array.from(key.slice(3), (_, index) => index + 4);
   return key.slice(
     0,
     lengths.find((length) => !others.some((other) => other.startsWith(key.slice(0, length)))),

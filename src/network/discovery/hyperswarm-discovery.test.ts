@@ -11,7 +11,7 @@ import type { Meeting } from './discovery.js';
 import { HyperswarmDiscovery } from './hyperswarm-discovery.js';
 import { PrivateDht } from './private-dht.js';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const run = promisify(execFile);
 const runtime = systemRuntime();
 let dht: PrivateDht;

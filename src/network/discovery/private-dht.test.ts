@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
 import { LEAST_NODES, PrivateDht } from './private-dht.js';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const run = promisify(execFile);
 
 let cleanUps: (() => unknown)[] = [];

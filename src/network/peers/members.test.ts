@@ -59,6 +59,26 @@ describe('a member that is switched off', () => {
   });
 });
 
+describe('a node that people name', () => {
+  it('is found by its own name although another node’s key begins with that text [T-B4]', () => {
+    const { network } = owner.node;
+    const [keyed, named] = [device.station.key, network.peers.get(other.station.key)!];
+    for (const length of [1, 2, 3]) {
+      named.name = keyed.slice(0, length);
+      expect(network.find(named.name).node).toBe(other.station.key);
+    }
+    named.name = keyed.slice(0, 4);
+    expect(network.matching(named.name).sort()).toEqual([device.station.key, other.station.key].sort());
+    expect(() => network.find(named.name)).toThrow(expect.objectContaining({ code: 'PEER_NOT_FOUND' }));
+  });
+
+  it('is found by four characters of its key, and never by fewer [T-B4]', () => {
+    const { network } = owner.node;
+    expect(network.find(device.station.key.slice(0, 4)).node).toBe(device.station.key);
+    expect(network.matching(device.station.key.slice(0, 3))).toEqual([]);
+  });
+});
+
 describe('the removal of a member', () => {
   it('gives back the share of its agents in the requests that wait for an answer [T-F1]', async () => {
     const ann = owner.node.agent({ id: 'ann', tier: 0 });

@@ -91,6 +91,8 @@ const JOIN_MS = 30_000;
 /** How long an invite waits to learn whether the DHT can be reached. */
 const SETTLED_MS = 3_000;
 const SKEW_MS = 5_000;
+/** A shorter text is never taken for the beginning of a key: any name of a few hexadecimal digits would be ambiguous. */
+export const MIN_KEY_PREFIX = 4;
 const EXPIRES_SOON_MS = 30 * 86_400_000;
 
 /** This node's place among others: founding, inviting, joining and leaving a mesh, and what keeps it in touch. */
@@ -278,14 +280,24 @@ export class Network implements CardDiscovery {
     return [...nodes].filter((node) => !membership.member(node));
   }
 
-  /** The peer whose key begins like this, or that has this name. Names are the peers' own choice, so two of one name match neither. */
-  find(prefix: string): Peer {
-    const found = this.peers.all.filter(({ node, name }) => node.startsWith(prefix) || name === prefix);
-    if (found.length === 1) return found[0]!;
-    const reason = found.length === 0 ? 'no known node has' : 'several nodes have';
-    throw new EclipticError('PEER_NOT_FOUND', `${reason} the name "${prefix}", or a key that begins with it`, {
-      candidates: found.map(({ node }) => node),
+  /** The peer with this name, or whose key begins with it. */
+  find(text: string): Peer {
+    const [key, ...others] = this.matching(text);
+    if (key !== undefined && others.length === 0 && key !== this.#components.identity.key) return this.peers.get(key)!;
+    const reason = others.length === 0 ? 'no other known node has' : 'several nodes have';
+    throw new EclipticError('PEER_NOT_FOUND', `${reason} the name "${text}", or a key that begins with it`, {
+      candidates: this.matching(text),
     });
+  }
+
+  /**
+   * The keys of the peers that have this name, and of the nodes, this one included, whose key begins with it. Nodes choose
+   * their own names, so one node's name may be the beginning of another's key: several keys mean that the text is ambiguous.
+   */
+  matching(text: string): string[] {
+    const keys = [this.#components.identity.key, ...this.peers.all.map(({ node }) => node)];
+    const isPrefix = text.length >= MIN_KEY_PREFIX;
+    return keys.filter((key) => (isPrefix && key.startsWith(text)) || this.peers.get(key)?.name === text);
   }
 
   list(): PeerRow[] {

@@ -342,7 +342,7 @@ describe('the lock', () => {
       script,
       `import { existsSync } from 'node:fs';
        import { NodeLock } from ${source('./node-lock.ts')};
-       import { systemRuntime } from ${source('../runtime/system-runtime.ts')};
+       import { systemRuntime } from ${source('../../runtime/system-runtime.ts')};
        const runtime = systemRuntime();
        let lock;
        process.on('message', ({ contend, release }) => {

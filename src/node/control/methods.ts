@@ -22,7 +22,7 @@ import {
   type AgentTier,
 } from '../../mesh/schemas.js';
 import { NODE_KEY } from '../../network/membership/identity.js';
-import type { Finding, Network } from '../../network/peers/network.js';
+import { type Finding, MIN_KEY_PREFIX, type Network } from '../../network/peers/network.js';
 import type { RalphLoop } from '../../plans/ralph-loop.js';
 import type { ProviderEvents } from '../../providers/adapter/provider-events.js';
 import type { Lanes } from '../../providers/host/lanes.js';
@@ -252,12 +252,15 @@ function recipient(params: Params, node: ControlledNode): Recipient {
   return capability === undefined ? inFull(params.string('to'), node) : { capability };
 }
 
-/** People may shorten a node's key to what tells it from the others. */
+/** Completes `agent@NODE`, where NODE is a node's name or the beginning of its key. */
 function inFull(address: string, { network, mail, registry }: ControlledNode): string {
   const { id, node } = splitAddress(address);
   if (node === undefined || NODE_KEY.test(node) || !network) return address;
-  if (registry.nodeKey?.startsWith(node)) return id;
-  return mail?.complete(address) ?? joinAddress(id, network.find(node).node);
+  const found = network.matching(node);
+  if (found.length === 1 && found[0] === registry.nodeKey) return id;
+  // A node that is no longer a peer may still have mail addressed to it.
+  if (found.length === 0 && node.length >= MIN_KEY_PREFIX) return mail?.complete(address) ?? address;
+  return joinAddress(id, network.find(node).node);
 }
 
 function messageType(params: Params, type: string): A2AMessageType {
