@@ -3,6 +3,7 @@ import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { ControlClient } from '../node/control/client.js';
 import { controlPath, prepareDataFolder, stoppedAt } from '../node/control/data-folder.js';
+import { wait } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import { PROGRAM } from '../runtime/package.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -36,7 +37,7 @@ export async function connectOrStart(
   let deadline = runtime.now() + START_MS;
   let waning = false;
   while (runtime.now() < deadline) {
-    await new Promise<void>((resolve) => void runtime.setTimer(resolve, POLL_MS));
+    await wait(runtime, POLL_MS);
     const client = await connect(path, runtime);
     if (client) return client;
     // It failed, or another process was faster: then that one's node will answer in a moment.

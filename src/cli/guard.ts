@@ -12,6 +12,7 @@ import {
   type WritingCall,
 } from '../coding-agents/leases/hook-contracts.js';
 import { ancestors } from '../coding-agents/wake/client-process.js';
+import { within } from '../runtime/async.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
@@ -83,10 +84,8 @@ async function whoHolds(
 }
 
 function inTime(runtime: Runtime, asked: Promise<Denial[]>): Promise<Denial[]> {
-  return new Promise((resolve) => {
-    runtime.setTimer(() => resolve([]), LIMIT_MS);
-    asked.then(resolve, () => resolve([]));
-  });
+  const denials = asked.catch(() => []);
+  return within(runtime, denials, LIMIT_MS, () => []);
 }
 
 /** Ends at once, whatever still waits. */

@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline';
 import { Relay } from '../coding-agents/mailbox/relay.js';
 import { StdioServer } from '../coding-agents/stdio-server.js';
 import { ALL_TOOLS, CORE_TOOLS, INSTRUCTIONS } from '../coding-agents/tools/tool-list.js';
+import { within } from '../runtime/async.js';
 import { VERSION } from '../runtime/package.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
@@ -102,8 +103,7 @@ async function serve(invocation: Invocation, { tools, instructions, everything, 
   const lines = createInterface({ input: process.stdin });
   lines.on('line', (line) => server.take(line));
   await Promise.race([once(lines, 'close'), orphaned(runtime)]);
-  const late = new Promise<void>((resolve) => void runtime.setTimer(resolve, LAST_CALLS_MS));
-  await Promise.race([server.idle(), late]);
+  await within(runtime, server.idle(), LAST_CALLS_MS, () => undefined);
   connection?.close();
   process.exit(0);
 }

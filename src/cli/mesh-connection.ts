@@ -2,6 +2,8 @@ import type { Answer } from '../coding-agents/mailbox/member-context.js';
 import type { Relay, RpcMessage } from '../coding-agents/mailbox/relay.js';
 import type { Backend, Evidence } from '../coding-agents/stdio-server.js';
 import type { ControlClient } from '../node/control/client.js';
+import { wait, within } from '../runtime/async.js';
+import { Backoff } from '../runtime/backoff.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 
@@ -33,7 +35,7 @@ export class MeshConnection implements Backend {
   readonly #init: MeshConnectionInit;
   #joined: Promise<Joined> | undefined;
   #closed = false;
-  #retryMs = FIRST_RETRY_MS;
+  readonly #backoff = new Backoff(FIRST_RETRY_MS, LONGEST_RETRY_MS);
 
   constructor(runtime: Runtime, init: MeshConnectionInit) {
     this.#runtime = runtime;
@@ -63,12 +65,12 @@ export class MeshConnection implements Backend {
   }
 
   /** Joins, and joins again after each end, a little later each time that it fails. */
-  #keepJoined(delayMs = 0): void {
-    const joining = this.#pause(delayMs).then(() => this.#join());
+  #keepJoined(delay = Promise.resolve()): void {
+    const joining = delay.then(() => this.#join());
     this.#joined = joining;
     joining.then(
       ({ client }) => {
-        this.#retryMs = FIRST_RETRY_MS;
+        this.#backoff.reset();
         void client.closed.then(() => {
           this.#init.relay?.lost();
           this.#again();
@@ -83,13 +85,7 @@ export class MeshConnection implements Backend {
 
   #again(): void {
     if (this.#closed) return;
-    this.#keepJoined(this.#retryMs);
-    this.#retryMs = Math.min(LONGEST_RETRY_MS, 2 * this.#retryMs);
-  }
-
-  #pause(ms: number): Promise<void> {
-    if (ms === 0) return Promise.resolve();
-    return new Promise((resolve) => void this.#runtime.setTimer(resolve, ms));
+    this.#keepJoined(wait(this.#runtime, this.#backoff.next()));
   }
 
   async #join(): Promise<Joined> {
@@ -147,13 +143,8 @@ export class MeshConnection implements Backend {
   }
 
   #within(joined: Promise<Joined>, ms: number): Promise<Joined> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#runtime.setTimer(() => {
-        reject(
-          new EclipticError('NO_NODE', 'the mesh cannot be reached at present; nothing was done; try again later'),
-        );
-      }, ms);
-      joined.finally(() => timer.cancel()).then(resolve, reject);
+    return within(this.#runtime, joined, ms, () => {
+      throw new EclipticError('NO_NODE', 'the mesh cannot be reached at present; nothing was done; try again later');
     });
   }
 }

@@ -1,6 +1,7 @@
 import { ancestors } from '../coding-agents/wake/client-process.js';
 import { passedOn } from '../coding-agents/wake/client-session.js';
 import { hookAnswer, isHook } from '../coding-agents/wake/hook-contracts.js';
+import { within } from '../runtime/async.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
 import { usage } from './output.js';
@@ -43,10 +44,8 @@ async function answerOf(invocation: Invocation, client: string, event: string): 
 }
 
 function withinTime(answer: Promise<object>): Promise<object> {
-  return new Promise((resolve) => {
-    systemRuntime().setTimer(() => resolve({}), PATIENCE_MS);
-    answer.then(resolve, () => resolve({}));
-  });
+  const given = answer.catch(() => ({}));
+  return within(systemRuntime(), given, PATIENCE_MS, () => ({}));
 }
 
 async function input(): Promise<string> {

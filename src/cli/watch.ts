@@ -1,4 +1,5 @@
 import type { Overview } from '../coding-agents/overview.js';
+import { wait } from '../runtime/async.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command } from './command.js';
 import { LiveArea } from './live-area.js';
@@ -21,7 +22,7 @@ export const command: Command = {
       else if (text !== shown) output.value(view, () => rows(view).join('\n'));
       shown = text;
       if (values.once) return;
-      await new Promise<void>((resolve) => void runtime.setTimer(resolve, EVERY_MS));
+      await wait(runtime, EVERY_MS);
     }
   },
 };

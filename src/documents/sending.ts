@@ -1,4 +1,5 @@
 import type { RoutingResult } from '../mesh/schemas.js';
+import { backoffMs } from '../runtime/backoff.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { LiveMember, Members } from './members.js';
 import type { SyncMessage } from './sync-message.js';
@@ -21,7 +22,7 @@ const MAX_RETRY_MS = 30_000;
 
 /** Whoever did something wrong has to wait, longer each time. */
 export function patience(times: number): number {
-  return Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** times);
+  return backoffMs(times, RETRY_MS, MAX_RETRY_MS);
 }
 
 /** What is on its way to the members: never more than a slow link bears; who missed something is told so, and asks. */

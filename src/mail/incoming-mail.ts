@@ -1,5 +1,6 @@
 import { envelopeText, unpackEnvelope } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
+import { backoffMs } from '../runtime/backoff.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
@@ -241,16 +242,19 @@ export class IncomingMail {
   }
 
   /** As `end`, but it is tried until it works, or the node stops. */
-  endSurely(held: HeldMail, end: End, retryMs = FIRST_RETRY_MS): void {
+  endSurely(held: HeldMail, end: End, failures = 0): void {
     if (held.ending) return;
     const { runtime, writer } = this.#components;
     const failed = (error: unknown) => {
       runtime.logger.error({ message: held.envelope.id, err: error }, 'the end of a message was not kept');
-      const timer = runtime.setTimer(() => {
-        this.#retries.delete(timer);
-        held.ending = false;
-        this.endSurely(held, end, Math.min(LONGEST_RETRY_MS, 2 * retryMs));
-      }, retryMs);
+      const timer = runtime.setTimer(
+        () => {
+          this.#retries.delete(timer);
+          held.ending = false;
+          this.endSurely(held, end, failures + 1);
+        },
+        backoffMs(failures, FIRST_RETRY_MS, LONGEST_RETRY_MS),
+      );
       this.#retries.add(timer);
     };
     const prepared = this.#prepareAnyhow(held, end);

@@ -1,4 +1,5 @@
 import { ValidEnvelope } from '../mesh/envelope.js';
+import { backoffMs } from '../runtime/backoff.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
@@ -208,7 +209,7 @@ export class Readers {
     if (await this.#attempt(held, first, result)) return;
     let failures = isStoreFault(first.failure) ? 0 : 1;
     for (let pauses = 0; ; pauses++) {
-      await this.#pause(Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** pauses));
+      await this.#pause(backoffMs(pauses, FIRST_RETRY_MS, LONGEST_RETRY_MS));
       if (!reader.open || this.#stopping || held.ending || held.hasExpired(this.#runtime.now())) break;
       const delivery = this.#deliver(held, failures + 1 >= MAX_ATTEMPTS);
       const again = new Promise<void>((resolve) => resolve(reader.handler(held.envelope, delivery)));

@@ -1,3 +1,5 @@
+import { backoffMs } from '../runtime/backoff.js';
+
 /**
  * The decisions of a channel, apart from everything that acts: state and event in, next state and effects out.
  * Envelopes themselves stay with the shell; the machine only knows how many wait, and speaks of "the first".
@@ -96,7 +98,7 @@ function accept(state: ChannelState, rules: ChannelRules): ChannelStep {
 
 function failed(state: ChannelState, rules: ChannelRules): ChannelStep {
   if (state.failures === rules.retries) return settleFirst(state, false);
-  const ms = rules.retryDelayMs * 2 ** state.failures;
+  const ms = backoffMs(state.failures, rules.retryDelayMs);
   return {
     ok: true,
     state: { ...state, failures: state.failures + 1, first: 'backing-off' },

@@ -37,6 +37,7 @@ import { Network, type NetworkInit } from '../network/peers/network.js';
 import { ProviderEvents } from '../providers/adapter/provider-events.js';
 import { reportHealth } from '../providers/registry/provider-agent.js';
 import { ProviderRegistry, type ProviderRegistryInit } from '../providers/registry/provider-registry.js';
+import { within } from '../runtime/async.js';
 import { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import { VERSION } from '../runtime/package.js';
@@ -398,12 +399,8 @@ export class EclipticNode {
   }
 
   async #drain(ms: number): Promise<void> {
-    let timer: Timer | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = this.#runtime.setTimer(resolve, ms);
-    });
-    await Promise.race([Promise.all([this.router.drain(), this.#mail?.drain(), this.mcp.drain()]), late]);
-    timer?.cancel();
+    const drained = Promise.all([this.router.drain(), this.#mail?.drain(), this.mcp.drain()]);
+    await within(this.#runtime, drained, ms, () => undefined);
   }
 }
 

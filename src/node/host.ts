@@ -25,6 +25,7 @@ import type { ProviderRegistry } from '../providers/registry/provider-registry.j
 import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
 import { offerRemoteAgents } from '../roster/remote-agent-tools.js';
 import { describeItself, vacancyOf } from '../roster/self-description.js';
+import { within } from '../runtime/async.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { PROGRAM, VERSION } from '../runtime/package.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -395,11 +396,8 @@ export class Host {
   }
 
   #inTime(setUp: Promise<void>, module: string): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#runtime.setTimer(() => {
-        reject(new EclipticError('MODULE_FAILED', `setup in ${module} did not finish within ${SETUP_MS} ms`));
-      }, SETUP_MS);
-      setUp.finally(() => timer.cancel()).then(resolve, reject);
+    return within(this.#runtime, setUp, SETUP_MS, () => {
+      throw new EclipticError('MODULE_FAILED', `setup in ${module} did not finish within ${SETUP_MS} ms`);
     });
   }
 }

@@ -1,4 +1,5 @@
 import type { AgentTier } from '../mesh/schemas.js';
+import { backoffMs } from '../runtime/backoff.js';
 import type { ErrorCode } from '../runtime/errors.js';
 import {
   type Answer,
@@ -196,7 +197,7 @@ class Turn {
     if (!hopeful || this.#failing || failures > this.#plan(id).retries) this.#settle(id, reason);
     else if (pauseMs === 0) this.#set(id, { phase: 'waiting' });
     else {
-      const ms = Math.min(MAX_PAUSE_MS, this.#settings.retryDelayMs * 2 ** Math.min(20, failures - 1));
+      const ms = backoffMs(failures - 1, this.#settings.retryDelayMs, MAX_PAUSE_MS);
       this.#set(id, { phase: 'pausing' });
       this.#effects.push({ do: 'pause', task: id, attempt: before.attempt, ms });
     }

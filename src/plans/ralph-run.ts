@@ -1,3 +1,5 @@
+import { wait } from '../runtime/async.js';
+import { backoffMs } from '../runtime/backoff.js';
 import { Callbacks, logCallback } from '../runtime/callbacks.js';
 import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
@@ -49,9 +51,7 @@ export class RalphRun {
   #state: LoopState;
   #sequence: number;
   #updatedAt: number;
-  #closed = false;
-  /** Ends the wait for a disk. */
-  #endPause: (() => void) | undefined;
+  readonly #closed = new AbortController();
 
   /** With the state that its events so far made. */
   constructor(
@@ -89,7 +89,7 @@ export class RalphRun {
 
   /** Takes what happened; resolves when it is on disk. */
   take(event: LoopEvent): Promise<void> {
-    if (this.#closed) return Promise.resolve();
+    if (this.#closed.signal.aborted) return Promise.resolve();
     this.#waiting.push(event);
     if (!this.#writing) this.#written = this.#write();
     return this.#written;
@@ -97,17 +97,16 @@ export class RalphRun {
 
   /** Lets go of everything, as a node does that stops. It goes on when the node is there again. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closed.abort();
     this.#waiting = [];
     this.#cancelAll(new EclipticError('NODE_STOPPED', 'the node stops'));
-    this.#endPause?.();
     await this.#written;
   }
 
   /** Until nothing waits any more; whatever comes meanwhile goes along. */
   async #write(): Promise<void> {
     this.#writing = true;
-    while (this.#waiting.length > 0 && !this.#closed) await this.#writeWaiting();
+    while (this.#waiting.length > 0 && !this.#closed.signal.aborted) await this.#writeWaiting();
     this.#writing = false;
   }
 
@@ -134,19 +133,13 @@ export class RalphRun {
   /** A disk that takes nothing is waited for: nothing happens that is not on record. */
   async #keep(events: readonly LoopEvent[], { status }: LoopState): Promise<boolean> {
     const { records, runtime } = this.#components;
-    for (let pause = MIN_WRITE_PAUSE_MS; !this.#closed; pause = Math.min(2 * pause, MAX_WRITE_PAUSE_MS)) {
+    for (let failures = 0; !this.#closed.signal.aborted; failures++) {
       try {
         await records.append(this.record.id, this.#sequence, events, status);
         return true;
       } catch (error) {
         runtime.logger.error({ run: this.record.id, err: error }, 'a run could not be put on record; it waits');
-        await new Promise<void>((resolve) => {
-          const timer = runtime.setTimer(resolve, pause);
-          this.#endPause = () => {
-            timer.cancel();
-            resolve();
-          };
-        });
+        await wait(runtime, backoffMs(failures, MIN_WRITE_PAUSE_MS, MAX_WRITE_PAUSE_MS), this.#closed.signal);
       }
     }
     return false;
@@ -171,7 +164,7 @@ export class RalphRun {
 
   #perform(effects: readonly LoopEffect[]): void {
     for (const effect of effects) {
-      if (this.#closed) return;
+      if (this.#closed.signal.aborted) return;
       if (effect.do === 'cancel') this.#cancelAll();
       else if (effect.do === 'pause') this.#pause(effect);
       else this.#begin(effect);

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { untilAborted } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import { planByCapability, readPlan, type SwarmPlan } from '../work/swarm/swarm-plan.js';
 import type { SwarmOutcome } from '../work/swarm/swarm-records.js';
@@ -116,13 +117,4 @@ function failureOf(task: string, { reason, escalations, swarmId: swarm }: SwarmO
   const named = escalations.map(({ subTask, kind, reason: why }) => `${subTask ?? 'the swarm'}: ${kind}: ${why}`);
   const what = [reason ?? `the swarm for "${task}" failed`, ...named].join('; ');
   return new EclipticError('SWARM_FAILED', what, { swarm, escalations });
-}
-
-function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const give = () => reject(reasonOf(signal));
-    signal.addEventListener('abort', give, { once: true });
-    if (signal.aborted) give();
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', give));
-  });
 }

@@ -1,3 +1,4 @@
+import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { Connections } from '../../system/fetch/connections.js';
@@ -368,7 +369,7 @@ export class A2AClient {
         if (begun || attempt === ATTEMPTS || !this.#mayRepeat('SendStreamingMessage', error)) {
           throw sent ? mayHaveArrived(error) : error;
         }
-        await limits.pause(pauseAfter(attempt));
+        await limits.pause(backoffMs(attempt - 1, FIRST_PAUSE_MS));
       }
     }
   }
@@ -407,7 +408,7 @@ export class A2AClient {
         if (limits.reason) throw limits.reason;
         sent ||= !wasNotSent(error);
         if (attempt === ATTEMPTS || !this.#mayRepeat(method, error)) throw sent ? mayHaveArrived(error) : error;
-        await limits.pause(pauseAfter(attempt));
+        await limits.pause(backoffMs(attempt - 1, FIRST_PAUSE_MS));
       }
     }
   }
@@ -466,10 +467,6 @@ function toMessage(
   message: readonly Part[] | Omit<Message, 'role' | 'messageId'>,
 ): Omit<Message, 'role' | 'messageId'> {
   return 'parts' in message ? message : { parts: message };
-}
-
-function pauseAfter(attempt: number): number {
-  return FIRST_PAUSE_MS * 2 ** (attempt - 1);
 }
 
 async function* one(event: SendMessageResponse): AsyncGenerator<StreamedEvent> {

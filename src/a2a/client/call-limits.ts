@@ -1,3 +1,4 @@
+import { wait } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 
@@ -57,21 +58,12 @@ export class CallLimits {
   }
 
   /** Lets that much time pass, or throws what ended the call. */
-  pause(ms: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#reason) return reject(this.#reason);
-      // Timers let the process end; whoever waits for an answer wants it to live.
-      const hold = this.#runtime.hold();
-      const done = () => {
-        hold.cancel();
-        timer.cancel();
-        this.signal.removeEventListener('abort', done);
-        if (this.#reason) reject(this.#reason);
-        else resolve();
-      };
-      const timer = this.#runtime.setTimer(done, ms);
-      this.signal.addEventListener('abort', done);
-    });
+  async pause(ms: number): Promise<void> {
+    // A timer does not keep the process alive; a caller that waits for an answer wants it alive.
+    const hold = this.#runtime.hold();
+    await wait(this.#runtime, ms, this.signal);
+    hold.cancel();
+    if (this.#reason) throw this.#reason;
   }
 
   /** There is news of the task: its silence begins again. */

@@ -1,3 +1,4 @@
+import { backoffMs } from '../../runtime/backoff.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { takeTask } from '../protocol/read-responses.js';
 import { ExternalServiceError } from '../protocol/service-errors.js';
@@ -79,7 +80,7 @@ export class TaskFollower {
         if (this.#gaveUp || this.#taskId === undefined || !(isBroken(error) || isBusy(error))) throw error;
       }
       const { limits } = this.#init.terms;
-      if (resumes > 0) await limits.pause(FIRST_PAUSE_MS * 2 ** Math.min(resumes - 1, MAX_RESUMES));
+      if (resumes > 0) await limits.pause(backoffMs(Math.min(resumes - 1, MAX_RESUMES), FIRST_PAUSE_MS));
       events = this.#init.streams && resumes < MAX_RESUMES ? this.#resume() : this.#poll();
     }
   }

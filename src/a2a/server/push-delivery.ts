@@ -1,4 +1,6 @@
 import { createHmac } from 'node:crypto';
+import { wait } from '../../runtime/async.js';
+import { backoffMs } from '../../runtime/backoff.js';
 import { describeError } from '../../runtime/errors.js';
 import { Fifo } from '../../runtime/fifo.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -100,7 +102,7 @@ export class PushDelivery {
         const fields = { task: this.taskId, attempt, reason: describeError(error) };
         runtime.logger.debug(fields, 'a webhook was not reached');
       }
-      if (attempt < ATTEMPTS) await this.#pause(FIRST_DELAY_MS * 2 ** (attempt - 1));
+      if (attempt < ATTEMPTS) await wait(runtime, backoffMs(attempt - 1, FIRST_DELAY_MS), signal);
     }
     return false;
   }
@@ -124,18 +126,5 @@ export class PushDelivery {
   #giveUp({ sequence }: TaskEvent): void {
     const fields = { task: this.taskId, config: this.#config.id, sequence };
     this.#components.runtime.logger.warn(fields, 'a webhook was not told of an event');
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const { signal } = this.#ended;
-      const end = () => {
-        timer.cancel();
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const timer = this.#components.runtime.setTimer(end, ms);
-      signal.addEventListener('abort', end);
-    });
   }
 }

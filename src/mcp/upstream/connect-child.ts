@@ -1,7 +1,7 @@
 import type { Client } from '@modelcontextprotocol/client';
+import { untilAborted } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { untilAborted } from '../../runtime/until-aborted.js';
 import type { Child } from '../../system/process/child.js';
 import type { Children, Program } from '../../system/process/children.js';
 import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';

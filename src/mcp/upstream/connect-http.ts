@@ -1,7 +1,7 @@
 import type { Transport } from '@modelcontextprotocol/client';
+import { untilAborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { untilAborted } from '../../runtime/until-aborted.js';
 import {
   type CredentialOwner,
   parted,

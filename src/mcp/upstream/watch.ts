@@ -1,7 +1,7 @@
 import type { McpSubscription, SubscriptionFilter } from '@modelcontextprotocol/client';
+import { wait } from '../../runtime/async.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { wait } from '../../system/process/wait.js';
 import { LogEntrySchema } from '../call.js';
 import type { Connection } from './connection.js';
 

@@ -3,6 +3,7 @@ import type { A2AObservability } from '../../mesh/observability.js';
 import type { CardDiscovery } from '../../mesh/ports.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentTier } from '../../mesh/schemas.js';
+import { within } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { kindsOf } from '../../system/fetch/dial-guard.js';
@@ -171,13 +172,7 @@ export class Network implements CardDiscovery {
   async #obstacles(addresses: readonly string[]): Promise<string[]> {
     const { runtime } = this.#components;
     const settling = Promise.all(this.#discoveries.map((discovery) => discovery.settled?.()));
-    const settled = await new Promise<boolean>((resolve) => {
-      const late = runtime.setTimer(() => resolve(false), SETTLED_MS);
-      void settling.then(() => {
-        late.cancel();
-        resolve(true);
-      });
-    });
+    const settled = await within(runtime, settling, SETTLED_MS, () => undefined);
     const dht = this.#discoveries.map((discovery) => discovery.status()).find(({ kind }) => kind === 'hyperswarm');
     const listens = addresses.length > 0 ? `; the code also names ${addresses.join(', ')}` : '';
     const problem = settled ? dht?.detail : 'has not reached the DHT yet; see: ecliptic doctor';

@@ -4,6 +4,7 @@ import { overview } from '../../coding-agents/overview.js';
 import { readClientSession } from '../../coding-agents/wake/read-session.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
+import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
@@ -42,7 +43,7 @@ export function codingAgentMethods(
       wakes().attach(member, readClientSession(params.wake, about));
       sessions.set(session, { member, calls: new Map() });
       emit({ name: member.name });
-      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      await aborted(signal);
       for (const call of sessions.get(session)!.calls.values()) call.abort();
       sessions.delete(session);
       wakes().detach(member);

@@ -1,5 +1,6 @@
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server';
 import { createProtocolServer, loadSdk } from '../../mcp/protocol-server.js';
+import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
 import { type McpMethodsComponents, principalOf } from './mcp-methods.js';
@@ -50,7 +51,7 @@ export function mcpSessionMethods({
       const server = { service: mcp, principal, style, name: 'ecliptic', version: VERSION };
       const handle = serveStdio(({ era }) => createProtocolServer(sdk, { ...server, tell: era }), { transport });
       emit(null);
-      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      await aborted(signal);
       sessions.delete(session);
       await handle.close();
     },

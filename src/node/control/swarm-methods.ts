@@ -1,4 +1,5 @@
 import type { Agent } from '../../agent/agent.js';
+import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Coordinator } from '../../work/swarm/swarm-coordinator.js';
 import type { SwarmPlan } from '../../work/swarm/swarm-plan.js';
@@ -142,7 +143,7 @@ export function swarmMethods(node: SwarmNode): Readonly<Record<string, ControlMe
         }),
       ];
       try {
-        const outcome = await untilAborted(signal, () => finished(coordinator, id, signal));
+        const outcome = await Promise.race([finished(coordinator, id, signal), aborted(signal)]);
         await busy;
         if (!outcome) return;
         const session = coordinator.getSwarm(id);
@@ -188,13 +189,6 @@ async function finished(coordinator: Coordinator, id: string, signal: AbortSigna
       if (signal.aborted) return undefined;
     }
   }
-}
-
-function untilAborted<T>(signal: AbortSignal, wait: () => Promise<T>): Promise<T | undefined> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => resolve(undefined), { once: true });
-    wait().then(resolve, reject);
-  });
 }
 
 function readPlanText(text: string): SwarmPlan {

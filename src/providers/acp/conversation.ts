@@ -1,5 +1,5 @@
+import { untilAborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { untilAborted } from '../../runtime/until-aborted.js';
 import type { PromptRequest, StopReason } from './sdk.js';
 import type { AcpAnswer, Turn } from './turn.js';
 

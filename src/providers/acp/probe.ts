@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { wait } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import type { Children, Program } from '../../system/process/children.js';
-import { wait } from '../../system/process/wait.js';
 import { AcpAgent } from './acp-agent.js';
 import type { AcpDescription } from './description.js';
 import { Terminals } from './terminals.js';

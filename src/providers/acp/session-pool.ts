@@ -1,5 +1,5 @@
+import { untilAborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { untilAborted } from '../../runtime/until-aborted.js';
 import type { Conversation } from './conversation.js';
 
 /** How much memory an agent's processes use, and how much they may; unknown where the system does not tell. */

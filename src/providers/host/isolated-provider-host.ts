@@ -1,3 +1,4 @@
+import { wait } from '../../runtime/async.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -6,7 +7,6 @@ import type { Children, Program } from '../../system/process/children.js';
 import type { MemoryWatch } from '../../system/process/memory-watch.js';
 import type { RestartPolicy, SupervisedState } from '../../system/process/supervision.js';
 import { Supervisor } from '../../system/process/supervisor.js';
-import { wait } from '../../system/process/wait.js';
 import type { ProviderCrash } from '../adapter/provider-adapter.js';
 import { HOST_LIMITS, type HostLimits } from './limits.js';
 import { type Activity, PendingWork, type PendingWorkEvents, type WorkHandle, type WorkTerms } from './pending-work.js';

@@ -1,5 +1,5 @@
+import { wait } from '../../runtime/async.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { wait } from './wait.js';
 
 /** What one server may say in a second before it is slowed down. */
 export interface Rates {

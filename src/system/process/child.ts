@@ -1,11 +1,11 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { wait } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { killAll } from './kill-all.js';
 import { findProcesses, signalGroup } from './process-table.js';
 import { lastWords, StderrTail } from './stderr-tail.js';
-import { wait } from './wait.js';
 
 export type ChildExit =
   | { readonly kind: 'code'; readonly code: number }

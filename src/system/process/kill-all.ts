@@ -1,6 +1,6 @@
+import { wait } from '../../runtime/async.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { findProcesses, signalProcess, type Wanted } from './process-table.js';
-import { wait } from './wait.js';
 
 /** Rounds and pauses come to about a second: only a process that hangs in the kernel lives longer. */
 const ROUNDS = 50;

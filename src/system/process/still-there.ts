@@ -1,6 +1,6 @@
+import { wait } from '../../runtime/async.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Child } from './child.js';
-import { wait } from './wait.js';
 
 /** A little longer than the last words of a process that has ended are waited for. */
 const LAST_WORDS_MS = 150;

@@ -1,3 +1,4 @@
+import { backoffMs } from '../../runtime/backoff.js';
 import type { EclipticError } from '../../runtime/errors.js';
 
 /** When to start again what ended by itself, and when to give up. */
@@ -112,7 +113,7 @@ function crash(
   const crashes = [...now.crashes.filter((earlier) => at - earlier < policy.withinMs), at];
   if (final || crashes.length >= policy.maxCrashes) return to({ ...now, crashes }, { kind: 'failed', reason });
   const streak = state.kind === 'running' && at - state.since >= policy.wellMs ? 0 : now.streak;
-  const delayMs = Math.min(policy.maxDelayMs, policy.firstDelayMs * 2 ** streak) * (0.5 + jitter / 2);
+  const delayMs = backoffMs(streak, policy.firstDelayMs, policy.maxDelayMs) * (0.5 + jitter / 2);
   const next: Supervision = { state: { kind: 'backing-off', delayMs, reason }, crashes, streak: streak + 1 };
   return { next, effects: [{ type: 'set-timer', ms: delayMs }] };
 }

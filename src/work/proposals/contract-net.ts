@@ -1,7 +1,7 @@
+import { Deferred } from '../../runtime/async.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Desk } from './desk.js';
-import { Later } from './later.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import type { SentProposal } from './sent-proposal.js';
 
@@ -11,8 +11,8 @@ export class ContractNet implements Negotiation {
   readonly #sides: readonly SentProposal[];
   #winner: SentProposal | undefined;
   #decided = false;
-  readonly #answered = new Later<TaskProposal>();
-  readonly #result = new Later<unknown>();
+  readonly #answered = new Deferred<TaskProposal>();
+  readonly #result = new Deferred<unknown>();
   readonly #listeners: Callbacks<[value: unknown]>;
 
   constructor({ callbackFailed }: Pick<Desk, 'callbackFailed'>, id: string, sides: readonly SentProposal[]) {

@@ -1,11 +1,12 @@
 import type { ValidEnvelope } from '../../mesh/envelope.js';
 import { weighJson } from '../../mesh/json-value.js';
 import { toWireError, type WireError } from '../../mesh/wire-error.js';
+import { Deferred } from '../../runtime/async.js';
+import { backoffMs } from '../../runtime/backoff.js';
 import { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ProposalRow } from '../../store/tables.js';
 import { type Desk, FIRST_CHECK_MS, isPromise, LONGEST_CHECK_MS, type Side } from './desk.js';
-import { Later } from './later.js';
 import {
   type AddresseeEffect,
   type AddresseeInput,
@@ -52,14 +53,14 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
   #state: AddresseeState;
   #shown: AddresseeState;
   readonly #receivedAt: number;
-  #accepted: Later<Engagement> | undefined;
+  #accepted: Deferred<Engagement> | undefined;
   #onEngaged: ((engagement: ReceivedTask) => void) | undefined;
   #controller: AbortController | undefined;
   #aborted: EclipticError | undefined;
   #settled = false;
   #heardAt: number;
   #nextCheck = 0;
-  #checkMs = FIRST_CHECK_MS;
+  #checks = 0;
   weight = 0;
   /** @internal Nothing more happens to it. */
   over = false;
@@ -150,7 +151,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
 
   accept(bid: Bid = {}): Promise<Engagement> {
     try {
-      this.#accepted ??= new Later();
+      this.#accepted ??= new Deferred();
       this.engage(bid);
       return this.#accepted.promise;
     } catch (error) {
@@ -247,8 +248,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
 
   check(now: number): void {
     if (now < this.#nextCheck) return;
-    this.#nextCheck = now + this.#checkMs;
-    this.#checkMs = Math.min(LONGEST_CHECK_MS, this.#checkMs * 2);
+    this.#nextCheck = now + backoffMs(this.#checks++, FIRST_CHECK_MS, LONGEST_CHECK_MS);
     const { status, offer, work } = this.#shown;
     if (status === 'pending') {
       if (offer) this.#sayAccept(true);
@@ -399,7 +399,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
         ? this.#desk.post(this, 'response', { [PROPOSAL]: this.id, result: result ?? null })
         : this.#post('error', error!);
     const heard = (delivered: boolean) => {
-      if (!delivered) this.#checkMs = FIRST_CHECK_MS;
+      if (!delivered) this.#checks = 0;
     };
     if (isPromise(routed)) void routed.then(({ delivered }) => heard(delivered));
     else heard(routed.delivered);

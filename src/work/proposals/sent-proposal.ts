@@ -1,11 +1,12 @@
 import type { RoutingResult } from '../../mesh/schemas.js';
 import { toWireError, type WireError } from '../../mesh/wire-error.js';
+import { Deferred } from '../../runtime/async.js';
+import { backoffMs } from '../../runtime/backoff.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
 import type { ProposalRow } from '../../store/tables.js';
 import { type Desk, FIRST_CHECK_MS, isPromise, LONGEST_CHECK_MS, type Side } from './desk.js';
-import { Later } from './later.js';
 import { newProposer, type ProposerEffect, type ProposerInput, type ProposerState, proposerStep } from './machine.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import { PROPOSAL, type ProposalPayload } from './proposal-wire.js';
@@ -40,14 +41,14 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   #state: ProposerState;
   #shown: ProposerState;
   #deadlineAt: number;
-  #sent: Later<void> | undefined;
-  #answered: Later<TaskProposal> | undefined;
-  #result: Later<unknown> | undefined;
+  #sent: Deferred<void> | undefined;
+  #answered: Deferred<TaskProposal> | undefined;
+  #result: Deferred<unknown> | undefined;
   #listeners: Callbacks<[value: unknown]> | undefined;
   #failure: EclipticError | undefined;
   #isSent = false;
   #nextCheck = 0;
-  #checkMs = FIRST_CHECK_MS;
+  #checks = 0;
   #silentSince: number | undefined;
   weight = 0;
   /** @internal Nothing more happens to it. */
@@ -117,19 +118,19 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   get sent(): Promise<void> {
-    this.#sent ??= new Later();
+    this.#sent ??= new Deferred();
     this.#settle();
     return this.#sent.promise;
   }
 
   get answered(): Promise<TaskProposal> {
-    this.#answered ??= new Later();
+    this.#answered ??= new Deferred();
     this.#settle();
     return this.#answered.promise;
   }
 
   get result(): Promise<unknown> {
-    this.#result ??= new Later();
+    this.#result ??= new Deferred();
     this.#settle();
     return this.#result.promise;
   }
@@ -192,8 +193,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
 
   check(now: number): void {
     if (now < this.#nextCheck || !this.open) return;
-    this.#nextCheck = now + this.#checkMs;
-    this.#checkMs = Math.min(LONGEST_CHECK_MS, this.#checkMs * 2);
+    this.#nextCheck = now + backoffMs(this.#checks++, FIRST_CHECK_MS, LONGEST_CHECK_MS);
     const { status, offer, work } = this.#shown;
     if (status === 'pending' && !offer && this.durable) this.#propose();
     if (work !== 'open') return;
@@ -276,7 +276,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
       return;
     }
     const code = result.error as ErrorCode;
-    this.#checkMs = FIRST_CHECK_MS;
+    this.#checks = 0;
     if (this.durable && (ERRORS[code].retryable || (AWAY.has(code) && this.#desk.knows(this.peer)))) return;
     const details = result.candidates ? { candidates: result.candidates } : {};
     this.step({ type: 'lost', error: { code, message: result.reason ?? 'the proposal was not delivered', details } });
@@ -299,7 +299,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
       return;
     }
     this.#silentSince ??= this.#desk.runtime.now();
-    this.#checkMs = FIRST_CHECK_MS;
+    this.#checks = 0;
     if (this.durable || this.#desk.isRemote(this.peer)) return;
     const error: WireError = { code: result.error as ErrorCode, message: result.reason ?? 'it has left', details: {} };
     this.step({ type: 'lost', error });
