@@ -41,7 +41,6 @@ export type {
 export type { AgentTools, Offered, ToolCallOptions } from './agent/agent-tools.js';
 export type { RequestOptions } from './agent/conversations.js';
 export type { Message } from './agent/message.js';
-export type { Recipient, SendOptions } from './agent/outbox.js';
 export type { StreamReader } from './agent/streams.js';
 export { CRDTSyncChannel, type CRDTUpdate } from './documents/crdt-sync.js';
 export type {
@@ -84,6 +83,7 @@ export type { ChannelStatus } from './mesh/channel-machine.js';
 export type { ChannelAcceptor, ChannelManager, ChannelManagerInit } from './mesh/channel-manager.js';
 export { deserializeEnvelope, serializeEnvelope } from './mesh/codec.js';
 export { BROADCAST, EnvelopeFactory, type EnvelopeInit } from './mesh/envelope.js';
+export type { Recipient, SendOptions } from './mesh/message-sender.js';
 export { type A2AMetrics, A2AObservability } from './mesh/observability.js';
 export type { Carrier } from './mesh/ports.js';
 export { toPrometheus } from './mesh/prometheus.js';

@@ -1,10 +1,10 @@
 import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
 import type { AgentCard } from '../mesh/schemas.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import { FailedNegotiation } from '../work/proposals/failed-negotiation.js';
 import type { Bid, Engagement, Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
 import type { ReceivedTask } from '../work/proposals/received-task.js';
 import { Negotiator, type NegotiatorComponents } from '../work/proposals/task-negotiator.js';
-import { UnmadeProposal } from '../work/proposals/unmade-proposal.js';
 import { asInvitation } from '../work/swarm/invitation.js';
 import { type AgentTasks, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
 import { contentOf, JobResult } from './job-result.js';
@@ -85,8 +85,8 @@ export class AgentProposals {
     try {
       return make();
     } catch (error) {
-      const { runtime, voice } = this.#components;
-      return new UnmadeProposal(runtime.id(), voice.agentId, init, toEclipticError(error, 'HANDLER_FAILED'));
+      const { runtime, sender } = this.#components;
+      return new FailedNegotiation(runtime.id(), sender.agentId, init, toEclipticError(error, 'HANDLER_FAILED'));
     }
   }
 
@@ -206,9 +206,9 @@ export class AgentProposals {
   }
 
   #message(task: Job, said?: unknown): Message {
-    const { voice, factory } = this.#components;
+    const { sender, factory } = this.#components;
     const { envelope, payload, from, thread } = task.terms;
-    const made = envelope ?? factory.createFrom(from, voice.agentId, 'task-proposal', payload, thread);
+    const made = envelope ?? factory.createFrom(from, sender.agentId, 'task-proposal', payload, thread);
     return new Message(made, undefined, said);
   }
 }

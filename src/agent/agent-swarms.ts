@@ -1,6 +1,6 @@
 import type { SharedDocument } from '../documents/document.js';
+import type { Sender } from '../mesh/message-sender.js';
 import type { AgentCard } from '../mesh/schemas.js';
-import type { Voice } from '../mesh/voice.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Coordinator, SwarmOptions } from '../work/swarm/swarm-coordinator.js';
@@ -39,7 +39,7 @@ export interface SwarmRun {
 export interface AgentSwarmsComponents {
   runtime: Runtime;
   swarms: Swarms;
-  voice: Voice;
+  sender: Sender;
   card: () => AgentCard;
   proposals: () => AgentProposals;
   ask: (to: string, payload: unknown, timeoutMs: number) => Promise<unknown>;
@@ -63,8 +63,8 @@ export class AgentSwarms {
 
   constructor(components: AgentSwarmsComponents) {
     this.#components = components;
-    const { swarms, voice, card, proposals, ask } = components;
-    this.coordinator = swarms.coordinator(voice, {
+    const { swarms, sender, card, proposals, ask } = components;
+    this.coordinator = swarms.coordinator(sender, {
       capabilities: () => card().capabilities.map(({ id }) => id),
       load: () => proposals().negotiator.load,
       work: (work) => this.#work(work),
@@ -107,8 +107,8 @@ export class AgentSwarms {
       ...(input !== undefined && { input }),
       results: dependencies,
     };
-    const { runtime, voice } = this.#components;
-    const from = voice.agentId;
+    const { runtime, sender } = this.#components;
+    const from = sender.agentId;
     const thread = `swarm:${swarmId}`;
     const terms = { requiredCapabilities, estimatedComplexity: 'medium', deadlineMs: 1 } as const;
     const payload = { proposalId: runtime.id(), taskDescription: description, input: given, ...terms };

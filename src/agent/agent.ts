@@ -24,6 +24,7 @@ import { fullAddress } from '../mesh/address.js';
 import type { A2AChannel } from '../mesh/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../mesh/channel-manager.js';
 import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../mesh/envelope.js';
+import { assertDelivered, isPromise, MessageSender, type Recipient, type SendOptions } from '../mesh/message-sender.js';
 import type { A2AObservability } from '../mesh/observability.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { A2ARouter } from '../mesh/router.js';
@@ -54,10 +55,8 @@ import {
   taskIn,
 } from './agent-tasks.js';
 import { AgentTools } from './agent-tools.js';
-import { AgentVoice } from './agent-voice.js';
 import { Conversations, type RequestOptions } from './conversations.js';
 import { Message } from './message.js';
-import { assertDelivered, isPromise, Outbox, type Recipient, type SendOptions } from './outbox.js';
 import { Staffing, type WorkerHealth } from './staffing.js';
 import type { StreamReader } from './streams.js';
 
@@ -88,9 +87,8 @@ export type StreamHandler = (stream: StreamReader, message: Message) => void | P
 export class Agent {
   readonly id: string;
   readonly #components: AgentComponents;
-  readonly #outbox: Outbox;
+  readonly #sender: MessageSender;
   readonly #conversations: Conversations;
-  readonly #voice: AgentVoice;
   readonly #onLeave: (agent: Agent) => void;
   readonly #staffing: Staffing;
   #init: AgentInit;
@@ -114,9 +112,8 @@ export class Agent {
     this.#onLeave = onLeave;
     this.id = registry.register(buildCard(init, runtime.now())).id;
     this.#staffing = new Staffing(runtime, registry, this.id, init.vacancy);
-    this.#outbox = new Outbox(registry.entry(this.id)!, factory, router);
-    this.#conversations = new Conversations(this.id, components, this.#outbox);
-    this.#voice = new AgentVoice(this.id, registry.nodeKey, this.#outbox);
+    this.#sender = new MessageSender(registry.entry(this.id)!, registry.nodeKey, factory, router);
+    this.#conversations = new Conversations(this.id, components, this.#sender);
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
     if (components.proposals()?.has(this.id)) this.#negotiating();
     if (components.swarms.has(this.id)) this.#swarming();
@@ -187,7 +184,7 @@ export class Agent {
       if (type !== undefined && !isMessageType(type)) {
         throw new EclipticError('INVALID_ENVELOPE', `there is no message type "${type}"`);
       }
-      const result = this.#outbox.route(to, type ?? 'notification', payload, options);
+      const result = this.#sender.route(to, type ?? 'notification', payload, options);
       return isPromise(result) ? result.then(assertDelivered) : Promise.resolve(assertDelivered(result));
     } catch (error) {
       return Promise.reject(error);
@@ -324,7 +321,7 @@ export class Agent {
   /** This agent's replica of a document that it shares with every agent that opens the same name and may. */
   state(name: string, options?: DocumentOptions): SharedDocument {
     if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
-    return this.#components.documents.open(this.#voice, name, options);
+    return this.#components.documents.open(this.#sender, name, options);
   }
 
   /** The shared documents that this agent has open. */
@@ -353,7 +350,7 @@ export class Agent {
 
   /** @internal An answer to a durable message, to be sent together with the message's end; undefined if it has none. */
   answerTo(envelope: ValidEnvelope, payload: unknown): ValidEnvelope | undefined {
-    return this.#outbox.answerTo(envelope, 'response', payload);
+    return this.#sender.answerTo(envelope, 'response', payload);
   }
 
   /** Takes the agent off the mesh. Requests that wait are rejected; messages that wait are reported undelivered. */
@@ -369,7 +366,7 @@ export class Agent {
     this.#components.documents.leave(this.id);
     this.#components.channels.leave(this.id);
     this.#components.mcp.catalogue.removeOwner(this.id);
-    this.#outbox.close();
+    this.#sender.close();
     this.#stopMail?.();
     this.#stopUnread?.();
     this.#components.router.withdraw(this.id);
@@ -393,7 +390,7 @@ export class Agent {
     this.#proposals = new AgentProposals({
       ...rest,
       registry,
-      voice: this.#voice,
+      sender: this.#sender,
       records: proposals(),
       knows: (address) => registry.entry(address) !== undefined || mail()?.find(address) !== undefined,
       card: () => this.card,
@@ -411,7 +408,7 @@ export class Agent {
     this.#swarms = new AgentSwarms({
       runtime: this.#components.runtime,
       swarms: this.#components.swarms,
-      voice: this.#voice,
+      sender: this.#sender,
       card: () => this.card,
       proposals: () => this.#negotiating(),
       ask: (to, payload, timeoutMs) => this.request(to, payload, { timeoutMs }),
@@ -519,7 +516,7 @@ export class Agent {
 
   /** Whoever asked durably is answered by one transaction with the end of the question. */
   #reply(envelope: ValidEnvelope, type: 'response' | 'error', payload: unknown, delivery?: Delivery): void {
-    const answer = this.#outbox.answerTo(envelope, type, payload);
-    if (answer && !delivery?.answerWith(answer)) this.#outbox.post(answer);
+    const answer = this.#sender.answerTo(envelope, type, payload);
+    if (answer && !delivery?.answerWith(answer)) this.#sender.post(answer);
   }
 }

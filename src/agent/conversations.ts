@@ -1,12 +1,12 @@
 import { joinAddress } from '../mesh/address.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
+import { assertDelivered, isPromise, type MessageSender, type Recipient } from '../mesh/message-sender.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { ThreadTable } from '../mesh/thread-table.js';
 import { fromWireError, toWireError } from '../mesh/wire-error.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { assertDelivered, isPromise, type Outbox, type Recipient } from './outbox.js';
 import { PendingRequest, type Requester } from './pending.js';
 import { type StreamPort, StreamReader, StreamWriter } from './streams.js';
 
@@ -38,17 +38,17 @@ interface OpenStream<End> {
 export class Conversations implements Requester {
   readonly agentId: string;
   readonly #components: ConversationsComponents;
-  readonly #outbox: Outbox;
+  readonly #sender: MessageSender;
   /** The latest request that waits; the others hang on it. */
   #pending: PendingRequest | undefined;
   /** Made when the first stream is: most agents never have one, and there may be very many agents. */
   #readers: Map<string, OpenStream<StreamReader>> | undefined;
   #writers: Map<string, OpenStream<StreamWriter>> | undefined;
 
-  constructor(agentId: string, components: ConversationsComponents, outbox: Outbox) {
+  constructor(agentId: string, components: ConversationsComponents, sender: MessageSender) {
     this.agentId = agentId;
     this.#components = components;
-    this.#outbox = outbox;
+    this.#sender = sender;
   }
 
   request(to: Recipient, payload: unknown, options: RequestOptions): Promise<unknown> {
@@ -122,7 +122,7 @@ export class Conversations implements Requester {
     if (!reader || !this.#isFrom(reader, envelope)) return false;
     if (!reader.left) return feed(reader.end, envelope);
     this.#readers?.delete(thread);
-    if (envelope.type === 'stream-start') this.#outbox.reply(envelope, 'stream-end', null);
+    if (envelope.type === 'stream-start') this.#sender.reply(envelope, 'stream-end', null);
     return true;
   }
 
@@ -132,7 +132,7 @@ export class Conversations implements Requester {
     for (const { end } of [...(this.#readers?.values() ?? [])]) end.fail(error);
     for (const [thread, { end, peer }] of [...(this.#writers ?? [])]) {
       end.stop(error);
-      this.#outbox.deliver(peer!, 'error', toWireError(error), { thread }).catch(() => {});
+      this.#sender.deliver(peer!, 'error', toWireError(error), { thread }).catch(() => {});
     }
   }
 
@@ -152,7 +152,7 @@ export class Conversations implements Requester {
   /** Sends the request that opens a thread; a failure to send it ends the wait for its answer. */
   #open(to: Recipient, payload: unknown, thread: string, waiting: { fail(error: EclipticError): void }): void {
     try {
-      const result = this.#outbox.ask(to, payload, thread);
+      const result = this.#sender.ask(to, payload, thread);
       if (isPromise(result)) result.then(assertDelivered).catch((error) => waiting.fail(error));
       else assertDelivered(result);
     } catch (error) {
@@ -163,7 +163,7 @@ export class Conversations implements Requester {
   #answer(pending: PendingRequest, envelope: ValidEnvelope): boolean {
     if (!pending.open || !pending.takes(envelope.type) || !this.#isAnswer(envelope, pending.to)) return false;
     pending.answer(envelope);
-    if (envelope.type === 'stream-start') this.#outbox.reply(envelope, 'stream-end', null);
+    if (envelope.type === 'stream-start') this.#sender.reply(envelope, 'stream-end', null);
     return true;
   }
 
@@ -206,7 +206,11 @@ export class Conversations implements Requester {
       send: async (type, payload) => {
         const opening = type === 'stream-start' ? opensTo : undefined;
         if (stream.peer === undefined) stream.left = type === 'stream-end';
-        else await this.#outbox.deliver(opening ?? stream.peer, type, payload, { thread }, opening !== undefined);
+        else
+          await this.#sender.deliver(opening ?? stream.peer, type, payload, {
+            thread,
+            needsAnswer: opening !== undefined,
+          });
       },
       finished: () => {
         if (!stream.left) table.delete(thread);

@@ -1,10 +1,10 @@
 import type { ValidEnvelope } from '../mesh/envelope.js';
+import type { Recipient } from '../mesh/message-sender.js';
 import type { A2AMessageType } from '../mesh/schemas.js';
 import type { Thread, Waiter } from '../mesh/thread.js';
 import { fromWireError } from '../mesh/wire-error.js';
 import { Deadline } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
-import type { Recipient } from './outbox.js';
 
 /** Whose request it is. */
 export interface Requester {

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { joinAddress, splitAddress } from '../mesh/address.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
+import type { Sender } from '../mesh/message-sender.js';
 import { type A2AObservability, callbackReport } from '../mesh/observability.js';
 import type { Decision, Party, Policy } from '../mesh/policy.js';
 import type { SharedThreads } from '../mesh/ports.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { RoutingResult } from '../mesh/schemas.js';
-import type { Voice } from '../mesh/voice.js';
 import type { Peers } from '../network/peers/peers.js';
 import type { CallbackFailed } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -82,8 +82,8 @@ export class Documents implements SharedThreads {
   }
 
   /** An agent's replica of a document; the same one for as long as it is open. */
-  open(voice: Voice, name: string, options: DocumentOptions = {}): LiveDocument {
-    const { agentId } = voice;
+  open(sender: Sender, name: string, options: DocumentOptions = {}): LiveDocument {
+    const { agentId } = sender;
     const { runtime, registry, policy } = this.#components;
     if (typeof name !== 'string' || name.length === 0 || name.length > MAX_NAME || /[\p{Cc}\p{Cs}]/u.test(name)) {
       throw new EclipticError('INVALID_ARGUMENTS', `a document's name has 1 to ${MAX_NAME} printable characters`);
@@ -105,7 +105,7 @@ export class Documents implements SharedThreads {
         runtime,
         agentId,
         records: durable ? this.#records : undefined,
-        link: this.#linkOf(voice, thread, place),
+        link: this.#linkOf(sender, thread, place),
         assertMayWrite: () => {
           const own = registry.ownEntry(agentId);
           if (own) assertAllowed(policy.judgeState(own, 'state-write', place));
@@ -242,7 +242,7 @@ export class Documents implements SharedThreads {
     });
   }
 
-  #linkOf(voice: Voice, thread: string, place: Party): SyncLink {
+  #linkOf(sender: Sender, thread: string, place: Party): SyncLink {
     const { registry, policy, nodeKey, signer } = this.#components;
     const partyOf = (address: string) => registry.entry(this.#localName(address));
     const isLocal = (address: string) => splitAddress(address).node === nodeKey;
@@ -251,12 +251,12 @@ export class Documents implements SharedThreads {
       return party !== undefined && policy.judgeState(party, 'state-write', place).allowed;
     };
     return {
-      self: voice.address,
+      self: sender.address,
       isLocal,
       post: (to, message) => {
         // An agent that has just left says nothing more.
-        if (!registry.ownEntry(voice.agentId)) return GONE;
-        return voice.post(this.#localName(to), 'stream-data', message, { thread });
+        if (!registry.ownEntry(sender.agentId)) return GONE;
+        return sender.route(this.#localName(to), 'stream-data', message, { thread });
       },
       mayRead: (address) => {
         const party = partyOf(address);

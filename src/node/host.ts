@@ -24,7 +24,7 @@ import { watchCredentials } from '../providers/registry/credential-watch.js';
 import type { ProviderRegistry } from '../providers/registry/provider-registry.js';
 import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
 import { offerRemoteAgents } from '../roster/remote-agent-tools.js';
-import { describeItself, vacancyOf } from '../roster/self-description.js';
+import { addDefaultBehaviour, vacancyOf } from '../roster/self-description.js';
 import { within } from '../runtime/async.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { PROGRAM, VERSION } from '../runtime/package.js';
@@ -315,7 +315,7 @@ export class Host {
     for (const planet of roster.values()) {
       if (Object.hasOwn(own, planet.id)) continue;
       const agent = this.node.agent({ ...planet, vacancy: vacancyOf(planet.id) });
-      describeItself(agent);
+      addDefaultBehaviour(agent);
       if (agent.id === 'sun')
         offerRemoteAgents(agent, { runtime: this.#runtime, allowPrivate: config.http?.allowPrivate });
     }
@@ -379,7 +379,7 @@ export class Host {
 
   /** A module that fails takes down its own agent's behaviour, never the node. */
   async #setUp(agent: Agent, module: AgentConfig['module']): Promise<void> {
-    if (module === undefined) return describeItself(agent);
+    if (module === undefined) return addDefaultBehaviour(agent);
     try {
       await this.#inTime(runAgentModule(agent, module), module);
     } catch (error) {

@@ -2,7 +2,7 @@ import type { AgentRegistry } from '../mesh/registry.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Negotiation } from '../work/proposals/proposal.js';
 import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
-import { type AgentById, isForNow, type LoopAgent } from './loop-agent.js';
+import { type AgentById, isNodeStopping, type LoopAgent } from './loop-agent.js';
 import { planThreads } from './plan-threads.js';
 
 export interface AgentDispatcherComponents {
@@ -32,7 +32,7 @@ export class AgentDispatcher implements Dispatcher {
     const negotiation = leftOver(agent, assignment) ?? this.#propose(agent, assignment);
     const stop = negotiation.onProgress((value) => onProgress(value, negotiation.to));
     const withdraw = () => {
-      if (isForNow(signal) && this.#isElsewhere(task.agent)) return;
+      if (isNodeStopping(signal) && this.#isElsewhere(task.agent)) return;
       negotiation.withdraw(`the task "${task.id}" is not waited for any more`);
     };
     signal.addEventListener('abort', withdraw, { once: true });

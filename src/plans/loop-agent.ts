@@ -7,7 +7,7 @@ export type LoopAgent = Pick<Agent, 'id' | 'propose' | 'negotiations' | 'request
 export type AgentById = (id: string) => LoopAgent;
 
 /** Is nobody waiting because the node stops? Then whoever can goes on with the work, until the node is there again. */
-export function isForNow(signal: AbortSignal): boolean {
+export function isNodeStopping(signal: AbortSignal): boolean {
   return reasonOf(signal).code === 'NODE_STOPPED';
 }
 

@@ -68,11 +68,11 @@ describe('the Ralph loop’s decisions', () => {
   it('hand out what is ready, and the next when its dependencies are done [RL1]', () => {
     const loop = new Loop([task('c', { dependsOn: ['a', 'b'] }), task('a'), task('b')]);
     expect(loop.effects).toEqual([
-      { do: 'dispatch', task: 'a', attempt: 1 },
-      { do: 'dispatch', task: 'b', attempt: 1 },
+      { type: 'dispatch', task: 'a', attempt: 1 },
+      { type: 'dispatch', task: 'b', attempt: 1 },
     ]);
     expect(loop.tell('finished', 'a').effects).toEqual([]);
-    expect(loop.tell('finished', 'b').effects).toEqual([{ do: 'dispatch', task: 'c', attempt: 1 }]);
+    expect(loop.tell('finished', 'b').effects).toEqual([{ type: 'dispatch', task: 'c', attempt: 1 }]);
     loop.tell('finished', 'c');
     expect(loop.state.status).toBe('done');
     expect(loop.state.tasks.get('c')).toMatchObject({ phase: 'done', result: "c's", since: 3 });
@@ -88,7 +88,7 @@ describe('the Ralph loop’s decisions', () => {
 
   it('let a result count when it is approved, and not before [RL3]', () => {
     const loop = new Loop([task('a', { validated: true }), task('b', { dependsOn: ['a'] })]);
-    expect(loop.tell('finished', 'a').effects).toEqual([{ do: 'validate', task: 'a', attempt: 1 }]);
+    expect(loop.tell('finished', 'a').effects).toEqual([{ type: 'validate', task: 'a', attempt: 1 }]);
     expect(loop.phases).toEqual({ a: 'validating', b: 'waiting' });
     expect(loop.tell('judged', 'a', { verdict: 'approved' }).phases).toEqual({ a: 'done', b: 'running' });
   });
@@ -96,10 +96,10 @@ describe('the Ralph loop’s decisions', () => {
   it('try again with the feedback, at once, until there are no retries left [RL4]', () => {
     const loop = new Loop([task('a', { validated: true })]);
     loop.tell('finished', 'a').tell('judged', 'a', { verdict: 'needs-revision', feedback: 'shorter' });
-    expect(loop.effects).toEqual([{ do: 'dispatch', task: 'a', attempt: 2 }]);
+    expect(loop.effects).toEqual([{ type: 'dispatch', task: 'a', attempt: 2 }]);
     expect(loop.state.tasks.get('a')).toMatchObject({ feedback: ['shorter'], unjudged: false });
     loop.tell('finished', 'a').tell('judged', 'a', { verdict: 'needs-revision', feedback: 'still too long' });
-    expect(loop.effects).toEqual([{ do: 'escalate', task: 'a', attempt: 2 }]);
+    expect(loop.effects).toEqual([{ type: 'escalate', task: 'a', attempt: 2 }]);
     expect(loop.state.tasks.get('a')).toMatchObject({
       phase: 'escalating',
       reason: { code: 'RESULT_REFUSED', message: 'still too long' },
@@ -122,16 +122,16 @@ describe('the Ralph loop’s decisions', () => {
   it('do not try again what was rejected, or would be refused again', () => {
     const loop = new Loop([task('a', { validated: true, retries: 5 }), task('b', { retries: 5 })]);
     loop.tell('finished', 'a').tell('judged', 'a', { verdict: 'rejected', feedback: 'wrong' });
-    expect(loop.effects).toEqual([{ do: 'escalate', task: 'a', attempt: 1 }]);
+    expect(loop.effects).toEqual([{ type: 'escalate', task: 'a', attempt: 1 }]);
     loop.tell('failed', 'b', { error: { code: 'TIER_VIOLATION', message: 'no' } });
-    expect(loop.effects).toEqual([{ do: 'escalate', task: 'b', attempt: 1 }]);
+    expect(loop.effects).toEqual([{ type: 'escalate', task: 'b', attempt: 1 }]);
   });
 
   it('judge again what nobody could judge, without doing it again', () => {
     const loop = new Loop([task('a', { validated: true })]);
     loop.tell('finished', 'a').tell('unjudged', 'a', { error: ERROR });
     expect(loop.phases).toEqual({ a: 'pausing' });
-    expect(loop.tell('due', 'a').effects).toEqual([{ do: 'validate', task: 'a', attempt: 1 }]);
+    expect(loop.tell('due', 'a').effects).toEqual([{ type: 'validate', task: 'a', attempt: 1 }]);
   });
 
   describe('about what nobody managed [RL5]', () => {
@@ -144,9 +144,9 @@ describe('the Ralph loop’s decisions', () => {
 
     it('ask L0, which may want one more attempt', () => {
       const loop = stuck();
-      expect(loop.effects).toEqual([{ do: 'escalate', task: 'a', attempt: 1 }]);
+      expect(loop.effects).toEqual([{ type: 'escalate', task: 'a', attempt: 1 }]);
       answer(loop, { action: 'retry', feedback: 'take the other door' });
-      expect(loop.effects).toEqual([{ do: 'dispatch', task: 'a', attempt: 2 }]);
+      expect(loop.effects).toEqual([{ type: 'dispatch', task: 'a', attempt: 2 }]);
       expect(loop.state.tasks.get('a')!.feedback).toEqual(['it broke', 'take the other door']);
     });
 
@@ -199,8 +199,8 @@ describe('the Ralph loop’s decisions', () => {
     const loop = new Loop([task('a'), task('b', { validated: true }), task('c')], { concurrency: 2 });
     loop.tell('finished', 'b').take({ type: 'resumed', at: 9 });
     expect(loop.effects).toEqual([
-      { do: 'dispatch', task: 'a', attempt: 2 },
-      { do: 'validate', task: 'b', attempt: 1 },
+      { type: 'dispatch', task: 'a', attempt: 2 },
+      { type: 'validate', task: 'b', attempt: 1 },
     ]);
     // Whoever hands it out may ask what became of the first attempt, and of the second if that is lost too.
     expect(loop.state.tasks.get('a')).toMatchObject({ attempt: 2, lostFrom: 1 });
@@ -222,13 +222,13 @@ describe('the Ralph loop’s decisions', () => {
       escalation: { policy: 'manual', successRate: 0, afterTasks: 1 },
     });
     loop.tell('finished', 'a').tell('failed', 'b').take({ type: 'stopped', at: 9 });
-    expect(loop.effects).toEqual([{ do: 'cancel' }]);
+    expect(loop.effects).toEqual([{ type: 'cancel' }]);
     expect(loop.state.status).toBe('stopped');
     expect(loop.take({ type: 'resumed', at: 10 }).effects).toEqual([]);
     loop.take({ type: 'reopened', at: 11, settings: loop.state.settings });
     expect(loop.effects).toEqual([
-      { do: 'dispatch', task: 'b', attempt: 2 },
-      { do: 'dispatch', task: 'c', attempt: 2 },
+      { type: 'dispatch', task: 'b', attempt: 2 },
+      { type: 'dispatch', task: 'c', attempt: 2 },
     ]);
   });
 
@@ -335,7 +335,7 @@ describe('the Ralph loop, whatever happens', () => {
         const wrong: unknown[] = [];
         go(world, (state, effects) => {
           for (const effect of effects) {
-            if (effect.do !== 'dispatch') continue;
+            if (effect.type !== 'dispatch') continue;
             const missing = plan.get(effect.task)!.dependsOn.filter((id) => state.tasks.get(id)!.phase !== 'done');
             if (missing.length > 0) wrong.push({ begun: effect.task, missing });
           }

@@ -117,7 +117,7 @@ class Turn {
       case 'stopped':
         if (this.#status !== 'running') return;
         this.#status = 'stopped';
-        this.#effects.push({ do: 'cancel' });
+        this.#effects.push({ type: 'cancel' });
         for (const [id, { phase }] of this.#tasks) {
           if (!ENDS.has(phase)) this.#set(id, { phase: 'waiting', lostFrom: undefined });
         }
@@ -199,7 +199,7 @@ class Turn {
     else {
       const ms = backoffMs(failures - 1, this.#settings.retryDelayMs, MAX_PAUSE_MS);
       this.#set(id, { phase: 'pausing' });
-      this.#effects.push({ do: 'pause', task: id, attempt: before.attempt, ms });
+      this.#effects.push({ type: 'pause', task: id, attempt: before.attempt, ms });
     }
   }
 
@@ -279,7 +279,7 @@ class Turn {
       } else {
         const attempt = task.attempt + 1;
         this.#set(id, { phase: 'running', attempt });
-        this.#effects.push({ do: 'dispatch', task: id, attempt });
+        this.#effects.push({ type: 'dispatch', task: id, attempt });
       }
     }
   }
@@ -292,7 +292,7 @@ class Turn {
   }
 
   #do(what: 'dispatch' | 'validate' | 'escalate', task: string, { attempt }: TaskState): void {
-    this.#effects.push({ do: what, task, attempt });
+    this.#effects.push({ type: what, task, attempt });
   }
 
   #plan(id: string): LoopTask {

@@ -1,5 +1,6 @@
 import type { AgentTier } from '../mesh/schemas.js';
 import type { ErrorCode } from '../runtime/errors.js';
+import type { Step } from '../runtime/machine.js';
 
 /** What the loop knows of one task before it begins. */
 export interface LoopTask {
@@ -132,14 +133,12 @@ export interface Carried {
 
 /** What is to be done now. */
 export type LoopEffect =
-  | { readonly do: 'dispatch' | 'validate' | 'escalate'; readonly task: string; readonly attempt: number }
-  | { readonly do: 'pause'; readonly task: string; readonly attempt: number; readonly ms: number }
+  | { readonly type: 'dispatch' | 'validate' | 'escalate'; readonly task: string; readonly attempt: number }
+  | { readonly type: 'pause'; readonly task: string; readonly attempt: number; readonly ms: number }
   /** Whatever is under way is not waited for any more. */
-  | { readonly do: 'cancel' };
+  | { readonly type: 'cancel' };
 
-export interface LoopStep {
-  readonly state: LoopState;
-  readonly effects: readonly LoopEffect[];
+export interface LoopStep extends Step<LoopState, LoopEffect> {
   /** The tasks that are in another phase or attempt than before, in the order in which they came there. */
   readonly changed: readonly string[];
 }

@@ -165,13 +165,13 @@ export class RalphRun {
   #perform(effects: readonly LoopEffect[]): void {
     for (const effect of effects) {
       if (this.#closed.signal.aborted) return;
-      if (effect.do === 'cancel') this.#cancelAll();
-      else if (effect.do === 'pause') this.#pause(effect);
+      if (effect.type === 'cancel') this.#cancelAll();
+      else if (effect.type === 'pause') this.#pause(effect);
       else this.#begin(effect);
     }
   }
 
-  #pause({ task, attempt, ms }: Extract<LoopEffect, { do: 'pause' }>): void {
+  #pause({ task, attempt, ms }: Extract<LoopEffect, { type: 'pause' }>): void {
     const work = this.#newWork(task);
     work.timer = this.#components.runtime.setTimer(() => {
       void this.take({ type: 'due', at: this.#components.runtime.now(), task, attempt });
@@ -179,7 +179,7 @@ export class RalphRun {
   }
 
   /** Begins something that ends with an event, within the task's time. */
-  #begin({ do: what, task, attempt }: Extract<LoopEffect, { do: 'dispatch' | 'validate' | 'escalate' }>): void {
+  #begin({ type: what, task, attempt }: Extract<LoopEffect, { type: 'dispatch' | 'validate' | 'escalate' }>): void {
     const { runtime, adviser } = this.#components;
     const work = this.#newWork(task);
     const { signal } = work.controller;

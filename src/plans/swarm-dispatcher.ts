@@ -5,7 +5,7 @@ import { planByCapability, readPlan, type SwarmPlan } from '../work/swarm/swarm-
 import type { SwarmOutcome } from '../work/swarm/swarm-records.js';
 import type { SwarmSession } from '../work/swarm/swarm-session.js';
 import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
-import { type AgentById, isForNow, type LoopAgent, reasonOf } from './loop-agent.js';
+import { type AgentById, isNodeStopping, type LoopAgent, reasonOf } from './loop-agent.js';
 
 /** Hands tasks out to swarms: several agents do them between them. What a swarm cannot mend comes back to the loop. */
 export class SwarmDispatcher implements Dispatcher {
@@ -38,7 +38,7 @@ export class SwarmDispatcher implements Dispatcher {
       const by = swarms.getSwarm(id)?.participants.join(', ');
       return { result: task.swarm!.aggregator === undefined ? outcome.results : outcome.aggregate, by };
     } catch (error) {
-      if (signal.aborted && !isForNow(signal)) swarms.cancelSwarm(id, reasonOf(signal).message);
+      if (signal.aborted && !isNodeStopping(signal)) swarms.cancelSwarm(id, reasonOf(signal).message);
       throw error;
     } finally {
       for (const stop of stops) stop();

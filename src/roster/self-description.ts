@@ -2,7 +2,7 @@ import type { Agent } from '../agent/agent.js';
 import { SELF_DESCRIPTION } from '../agent/staffing.js';
 
 /** Offers a tool that tells what is on the agent's card, for an agent without a module of its own. */
-export function describeItself(agent: Agent): void {
+export function addDefaultBehaviour(agent: Agent): void {
   const describe = () => {
     const { id, name, tier, description, capabilities, status } = agent.card;
     const state = status?.state ?? 'ready';

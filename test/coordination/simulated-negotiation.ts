@@ -1,10 +1,10 @@
 import { buildCard } from '../../src/agent/agent-init.js';
 import { EnvelopeFactory, type ValidEnvelope } from '../../src/mesh/envelope.js';
+import type { RouteOptions } from '../../src/mesh/message-sender.js';
 import { A2AObservability } from '../../src/mesh/observability.js';
 import { AgentRegistry } from '../../src/mesh/registry.js';
 import type { A2AMessageType, RoutingResult } from '../../src/mesh/schemas.js';
 import { ThreadTable } from '../../src/mesh/thread-table.js';
-import type { VoiceOptions } from '../../src/mesh/voice.js';
 import { DeadlineQueue } from '../../src/runtime/deadlines.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
@@ -82,8 +82,6 @@ class Life {
       ...bound(runtime),
       setTimer: (task, ms) => runtime.setTimer(() => this.do(task), ms),
     });
-    const post = (to: string, type: A2AMessageType, payload: unknown, options?: VoiceOptions) =>
-      world.post(this, role, to, type, payload, options);
     this.negotiator = new Negotiator(
       {
         runtime: { ...bound(runtime), setTimer: (task, ms) => runtime.setTimer(() => this.do(task), ms) },
@@ -92,11 +90,10 @@ class Life {
         threads: new ThreadTable(runtime),
         observability,
         router: { capable: () => ({ found: [], refusal: undefined }), explain: () => ({ allowed: true }) as never },
-        voice: {
+        sender: {
           agentId: role,
           address: `${role}@${NODES[role]}`,
-          post,
-          send: async (to, type, payload, options) => post(to, type, payload, options),
+          route: (to, type, payload, options) => world.post(this, role, String(to), type, payload, options),
         },
         records,
         knows: () => true,
@@ -196,7 +193,7 @@ class World {
     to: string,
     type: A2AMessageType,
     payload: unknown,
-    options: VoiceOptions = {},
+    options: RouteOptions = {},
   ): Promise<RoutingResult> {
     const { runtime, plan } = this;
     const other = role === 'proposer' ? 'addressee' : 'proposer';

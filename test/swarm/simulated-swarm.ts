@@ -160,7 +160,7 @@ class SwarmSimulation {
     return this.world.stations.flatMap(({ life }) => {
       if (!life) return [];
       const coordinators = [...life.node.swarms.coordinators.values()];
-      const found = coordinators.flatMap(({ memberships }) => memberships.get(SWARM_ID) ?? []);
+      const found = coordinators.flatMap(({ participations }) => participations.get(SWARM_ID) ?? []);
       return found.map(({ machine }) => ({ life, machine }));
     });
   }

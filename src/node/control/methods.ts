@@ -1,5 +1,4 @@
 import type { Agent } from '../../agent/agent.js';
-import type { Recipient } from '../../agent/outbox.js';
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
 import type { Wakes } from '../../coding-agents/wake/wakes.js';
 import type { Documents } from '../../documents/documents.js';
@@ -8,6 +7,7 @@ import type { Mail } from '../../mail/mail.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Upstreams } from '../../mcp/upstream/upstreams.js';
 import { joinAddress, splitAddress } from '../../mesh/address.js';
+import type { Recipient } from '../../mesh/message-sender.js';
 import type { A2AObservability } from '../../mesh/observability.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { A2ARouter } from '../../mesh/router.js';

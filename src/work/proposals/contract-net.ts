@@ -1,7 +1,7 @@
 import { Deferred } from '../../runtime/async.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Desk } from './desk.js';
+import type { NegotiationContext } from './negotiation-context.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import type { SentProposal } from './sent-proposal.js';
 
@@ -15,7 +15,11 @@ export class ContractNet implements Negotiation {
   readonly #result = new Deferred<unknown>();
   readonly #listeners: Callbacks<[value: unknown]>;
 
-  constructor({ callbackFailed }: Pick<Desk, 'callbackFailed'>, id: string, sides: readonly SentProposal[]) {
+  constructor(
+    { callbackFailed }: Pick<NegotiationContext, 'callbackFailed'>,
+    id: string,
+    sides: readonly SentProposal[],
+  ) {
     this.#listeners = new Callbacks(`onProgress of proposal ${id}`, callbackFailed);
     this.#id = id;
     this.#sides = sides;

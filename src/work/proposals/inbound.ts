@@ -1,5 +1,5 @@
 import { ValidEnvelope } from '../../mesh/envelope.js';
-import type { Desk } from './desk.js';
+import type { NegotiationContext } from './negotiation-context.js';
 import type { ProposalTable } from './proposal-table.js';
 import {
   isFault,
@@ -15,7 +15,7 @@ import type { ReceivedTerms } from './received-task.js';
 import type { SentProposal } from './sent-proposal.js';
 
 export interface InboundComponents {
-  desk: Desk;
+  context: NegotiationContext;
   table: ProposalTable;
   /** Takes a proposal that is new; returns the reason where it cannot. */
   arrived: (terms: ReceivedTerms, weight: number) => string | undefined;
@@ -23,12 +23,12 @@ export interface InboundComponents {
 
 /** What comes in for one agent's proposals: read, checked for who may say it, and given to the proposal it is about. */
 export class Inbound {
-  readonly #desk: Desk;
+  readonly #context: NegotiationContext;
   readonly #table: ProposalTable;
   readonly #arrived: InboundComponents['arrived'];
 
-  constructor({ desk, table, arrived }: InboundComponents) {
-    this.#desk = desk;
+  constructor({ context, table, arrived }: InboundComponents) {
+    this.#context = context;
     this.#table = table;
     this.#arrived = arrived;
   }
@@ -67,7 +67,7 @@ export class Inbound {
     const refusal = this.#arrived({ envelope, payload, from, thread }, ValidEnvelope.weightOf(envelope));
     if (refusal !== undefined) {
       const said = { proposalId: payload.proposalId, rejectionReason: refusal };
-      this.#desk.post({ peer: from, thread }, 'task-reject', said);
+      this.#context.post({ peer: from, thread }, 'task-reject', said);
     }
     return true;
   }
@@ -79,8 +79,8 @@ export class Inbound {
     if (!sent) return true;
     if (isFault(said)) {
       sent.step({ type: 'failure', error: { code: 'INVALID_ENVELOPE', message: said.fault, details: {} } });
-    } else if (this.#desk.localName(said.acceptedBy) !== envelope.sender) {
-      this.#desk.refused(sent, 'forged', envelope.sender);
+    } else if (this.#context.localName(said.acceptedBy) !== envelope.sender) {
+      this.#context.refused(sent, 'forged', envelope.sender);
     } else {
       const { estimatedCompletionMs, load, again } = said;
       sent.step({ type: 'accept', offer: { estimatedCompletionMs, load }, again: again === true });
@@ -96,7 +96,7 @@ export class Inbound {
     if (isFault(said)) sent.step({ type: 'reject', reason: 'unspecified', alternative: undefined });
     else {
       const { rejectionReason: reason, alternativeSuggestion } = said;
-      const alternative = alternativeSuggestion && this.#desk.localName(alternativeSuggestion);
+      const alternative = alternativeSuggestion && this.#context.localName(alternativeSuggestion);
       sent.step({ type: 'reject', reason, alternative });
     }
     return true;
@@ -107,12 +107,12 @@ export class Inbound {
     const sent = this.#table.sentBy(id);
     const { sender: from, correlationId: thread = '' } = envelope;
     if (!sent) {
-      this.#desk.refused({ id, peer: from, thread }, 'late', from);
+      this.#context.refused({ id, peer: from, thread }, 'late', from);
       this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', 'this proposal is not known here any more');
       return undefined;
     }
     if (sent.peer === from && sent.thread === thread) return sent;
-    this.#desk.refused(sent, 'forged', from);
+    this.#context.refused(sent, 'forged', from);
     return undefined;
   }
 
@@ -131,7 +131,7 @@ export class Inbound {
       if (notice === 'confirm') task.hear({ type: 'confirm' });
       else if (notice === 'received') task.settle();
       else if (type === 'error') task.hear({ type: 'refuse', error: readError(payload) });
-    } else if (sent) this.#desk.refused(sent, 'forged', sender);
+    } else if (sent) this.#context.refused(sent, 'forged', sender);
     else if (type === 'response' || type === 'stream-data' || notice === 'confirm') {
       // Whoever counts on something that is not known here must hear of that; an error is never answered with one.
       this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', 'this proposal is not known here any more');
@@ -155,7 +155,7 @@ export class Inbound {
     code: 'INVALID_ENVELOPE' | 'PROPOSAL_NOT_FOUND',
     message: string,
   ): void {
-    this.#desk.post({ peer, thread }, 'error', { [PROPOSAL]: id, code, message, details: {} });
-    this.#desk.released(this.#desk.agentId, peer, thread);
+    this.#context.post({ peer, thread }, 'error', { [PROPOSAL]: id, code, message, details: {} });
+    this.#context.released(this.#context.agentId, peer, thread);
   }
 }

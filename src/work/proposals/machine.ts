@@ -1,4 +1,5 @@
 import type { WireError } from '../../mesh/wire-error.js';
+import type { Step } from '../../runtime/machine.js';
 import type { ProposalStatus, RefusedAnswer } from './proposal.js';
 
 /** What an addressee offers when it accepts. */
@@ -45,10 +46,10 @@ export type ProposerInput =
   | { readonly type: 'lost'; readonly error: WireError };
 
 export type ProposerEffect =
-  | { readonly effect: 'confirm' | 'acknowledge' | 'bid' | 'answered' | 'finished' }
-  | { readonly effect: 'refuse'; readonly error: WireError }
-  | { readonly effect: 'progress'; readonly value: unknown }
-  | { readonly effect: 'count'; readonly kind: RefusedAnswer };
+  | { readonly type: 'confirm' | 'acknowledge' | 'bid' | 'answered' | 'finished' }
+  | { readonly type: 'refuse'; readonly error: WireError }
+  | { readonly type: 'progress'; readonly value: unknown }
+  | { readonly type: 'count'; readonly kind: RefusedAnswer };
 
 export type AddresseeInput =
   | { readonly type: 'proposal' | 'confirm' | 'lapse' }
@@ -59,15 +60,10 @@ export type AddresseeInput =
   | { readonly type: 'failure'; readonly error: WireError };
 
 export type AddresseeEffect =
-  | { readonly effect: 'accept'; readonly again: boolean }
-  | { readonly effect: 'reject' | 'deliver' | 'engaged' | 'over' | 'cancelled' }
+  | { readonly type: 'accept'; readonly again: boolean }
+  | { readonly type: 'reject' | 'deliver' | 'engaged' | 'over' | 'cancelled' }
   /** The proposer believes what is not so. */
-  | { readonly effect: 'deny'; readonly error: WireError };
-
-export interface Step<State, Effect> {
-  readonly state: State;
-  readonly effects: readonly Effect[];
-}
+  | { readonly type: 'deny'; readonly error: WireError };
 
 type ProposerStep = Step<ProposerState, ProposerEffect>;
 type AddresseeStep = Step<AddresseeState, AddresseeEffect>;
@@ -84,11 +80,11 @@ const NEW_PROPOSER: ProposerState = proposer('pending', 'none', undefined, undef
 const NEW_BIDDING: ProposerState = proposer('pending', 'none', undefined, undefined, true);
 const NEW_ADDRESSEE: AddresseeState = addressee('pending', 'none', undefined, undefined);
 const NOTHING: readonly never[] = [];
-const CONFIRMED: readonly ProposerEffect[] = [{ effect: 'answered' }, { effect: 'confirm' }];
-const FINISHED: readonly ProposerEffect[] = [{ effect: 'finished' }, { effect: 'acknowledge' }];
-const OFFERED: readonly AddresseeEffect[] = [{ effect: 'accept', again: false }];
-const ENGAGED: readonly AddresseeEffect[] = [{ effect: 'engaged' }];
-const DELIVERED: readonly AddresseeEffect[] = [{ effect: 'deliver' }];
+const CONFIRMED: readonly ProposerEffect[] = [{ type: 'answered' }, { type: 'confirm' }];
+const FINISHED: readonly ProposerEffect[] = [{ type: 'finished' }, { type: 'acknowledge' }];
+const OFFERED: readonly AddresseeEffect[] = [{ type: 'accept', again: false }];
+const ENGAGED: readonly AddresseeEffect[] = [{ type: 'engaged' }];
+const DELIVERED: readonly AddresseeEffect[] = [{ type: 'deliver' }];
 const TIMEOUT: WireError = {
   code: 'PROPOSAL_TIMEOUT',
   message: 'the proposal was not answered within its deadline',
@@ -104,7 +100,7 @@ export function proposerStep(state: ProposerState, input: ProposerInput): Propos
       if (state.status !== 'pending' || state.offer) return counted(state, refusedAs(state, 'reject'));
       return answered({ ...state, status: 'rejected', reason: input.reason, alternative: input.alternative });
     case 'progress':
-      return state.work === 'open' ? { state, effects: [{ effect: 'progress', value: input.value }] } : same(state);
+      return state.work === 'open' ? { state, effects: [{ type: 'progress', value: input.value }] } : same(state);
     case 'result':
       if (state.work !== 'open') return heardAgain(state);
       return { state: proposer('accepted', 'done', state.offer, input.value, state.competing), effects: FINISHED };
@@ -116,7 +112,7 @@ export function proposerStep(state: ProposerState, input: ProposerInput): Propos
       return answered({ ...state, status: 'timed-out' }, TIMEOUT);
     case 'query':
       if (state.status === 'pending' || state.status === 'accepted') return same(state);
-      return { state, effects: [{ effect: 'refuse', error: refusal(state) }] };
+      return { state, effects: [{ type: 'refuse', error: refusal(state) }] };
     case 'withdraw':
       return withdraw(state, input.reason);
     case 'award':
@@ -127,21 +123,21 @@ export function proposerStep(state: ProposerState, input: ProposerInput): Propos
         return answered({ ...state, status: 'rejected', reason: input.error.code, error: input.error, own: true });
       }
       if (state.work !== 'open') return same(state);
-      return { state: { ...state, work: 'failed', error: input.error }, effects: [{ effect: 'finished' }] };
+      return { state: { ...state, work: 'failed', error: input.error }, effects: [{ type: 'finished' }] };
   }
 }
 
 function hearAcceptance(state: ProposerState, offer: Offer, again: boolean): ProposerStep {
   if (state.status === 'pending' && !state.offer) {
-    if (state.competing) return { state: { ...state, offer }, effects: [{ effect: 'bid' }] };
+    if (state.competing) return { state: { ...state, offer }, effects: [{ type: 'bid' }] };
     return { state: accepted(state, offer), effects: CONFIRMED };
   }
   // The addressee may ask again for what it has not heard; it gets the same answer.
-  const effects: ProposerEffect[] = again ? [] : [{ effect: 'count', kind: refusedAs(state, 'accept') }];
+  const effects: ProposerEffect[] = again ? [] : [{ type: 'count', kind: refusedAs(state, 'accept') }];
   if (state.status === 'accepted') {
-    if (state.work === 'open') effects.push({ effect: 'confirm' });
-    else if (state.work === 'failed') effects.push({ effect: 'refuse', error: cancelled(state.error!.message) });
-  } else if (state.status !== 'pending') effects.push({ effect: 'refuse', error: refusal(state) });
+    if (state.work === 'open') effects.push({ type: 'confirm' });
+    else if (state.work === 'failed') effects.push({ type: 'refuse', error: cancelled(state.error!.message) });
+  } else if (state.status !== 'pending') effects.push({ type: 'refuse', error: refusal(state) });
   return { state, effects };
 }
 
@@ -187,7 +183,7 @@ function hearFailure(state: ProposerState, error: WireError): ProposerStep {
 
 /** A result that was heard is acknowledged as often as it comes; one that nobody waits for is dropped and counted. */
 function heardAgain(state: ProposerState): ProposerStep {
-  if (state.status === 'accepted') return { state, effects: [{ effect: 'acknowledge' }] };
+  if (state.status === 'accepted') return { state, effects: [{ type: 'acknowledge' }] };
   return counted(state, state.status === 'timed-out' ? 'late' : 'crossed');
 }
 
@@ -198,7 +194,7 @@ function withdraw(state: ProposerState, reason: string): ProposerStep {
   }
   if (state.work !== 'open') return same(state);
   const error = cancelled(reason);
-  return { state: { ...state, work: 'failed', error }, effects: [{ effect: 'finished' }, { effect: 'refuse', error }] };
+  return { state: { ...state, work: 'failed', error }, effects: [{ type: 'finished' }, { type: 'refuse', error }] };
 }
 
 function cancelled(message: string): WireError {
@@ -208,12 +204,12 @@ function cancelled(message: string): WireError {
 function answered(state: ProposerState, tell?: WireError): ProposerStep {
   return {
     state,
-    effects: tell ? [{ effect: 'answered' }, { effect: 'refuse', error: tell }] : [{ effect: 'answered' }],
+    effects: tell ? [{ type: 'answered' }, { type: 'refuse', error: tell }] : [{ type: 'answered' }],
   };
 }
 
 function counted(state: ProposerState, kind: RefusedAnswer): ProposerStep {
-  return { state, effects: [{ effect: 'count', kind }] };
+  return { state, effects: [{ type: 'count', kind }] };
 }
 
 /** The addressee's side. Its acceptance is an offer until the proposer confirms it; its rejection is final at once. */
@@ -228,7 +224,7 @@ export function addresseeStep(state: AddresseeState, input: AddresseeInput): Add
       if (state.status !== 'pending' || state.offer) return same(state);
       return {
         state: { ...state, status: 'rejected', reason: input.reason, alternative: input.alternative },
-        effects: [{ effect: 'reject' }],
+        effects: [{ type: 'reject' }],
       };
     case 'confirm':
       return hearConfirmation(state);
@@ -236,7 +232,7 @@ export function addresseeStep(state: AddresseeState, input: AddresseeInput): Add
       return hearRefusal(state, input.error);
     case 'lapse':
       if (state.status !== 'pending') return same(state);
-      return { state: { ...state, status: 'timed-out' }, effects: [{ effect: 'over' }] };
+      return { state: { ...state, status: 'timed-out' }, effects: [{ type: 'over' }] };
     case 'result':
       if (state.work !== 'open') return same(state);
       return { state: addressee('accepted', 'done', state.offer, input.value), effects: DELIVERED };
@@ -248,8 +244,8 @@ export function addresseeStep(state: AddresseeState, input: AddresseeInput): Add
 
 /** The proposer asks once more: it has not heard what was said. */
 function repeated(state: AddresseeState): readonly AddresseeEffect[] {
-  if (state.status === 'pending') return state.offer ? [{ effect: 'accept', again: true }] : NOTHING;
-  return state.status === 'rejected' && state.offer === undefined ? [{ effect: 'reject' }] : NOTHING;
+  if (state.status === 'pending') return state.offer ? [{ type: 'accept', again: true }] : NOTHING;
+  return state.status === 'rejected' && state.offer === undefined ? [{ type: 'reject' }] : NOTHING;
 }
 
 function hearConfirmation(state: AddresseeState): AddresseeStep {
@@ -260,23 +256,23 @@ function hearConfirmation(state: AddresseeState): AddresseeStep {
     return { state: addressee('accepted', 'open', state.offer, undefined), effects: ENGAGED };
   }
   if (state.status === 'pending') return same(state);
-  return { state, effects: [{ effect: 'deny', error: TIMEOUT }] };
+  return { state, effects: [{ type: 'deny', error: TIMEOUT }] };
 }
 
 function hearRefusal(state: AddresseeState, error: WireError): AddresseeStep {
   if (state.status === 'pending' && state.offer && error.code === 'CANCELLED') {
     // Only work is cancelled: the confirmation, which was not heard, came before.
-    return { state: { ...state, status: 'accepted', work: 'failed', error }, effects: [{ effect: 'cancelled' }] };
+    return { state: { ...state, status: 'accepted', work: 'failed', error }, effects: [{ type: 'cancelled' }] };
   }
   if (state.status === 'pending') {
     const timedOut = error.code === 'PROPOSAL_TIMEOUT' || error.code === 'PROPOSAL_NOT_FOUND';
     const ended: AddresseeState = timedOut
       ? { ...state, status: 'timed-out' }
       : { ...state, status: 'rejected', reason: error.message };
-    return { state: ended, effects: [{ effect: 'over' }] };
+    return { state: ended, effects: [{ type: 'over' }] };
   }
   if (state.work !== 'open') return same(state);
-  return { state: { ...state, work: 'failed', error }, effects: [{ effect: 'cancelled' }] };
+  return { state: { ...state, work: 'failed', error }, effects: [{ type: 'cancelled' }] };
 }
 
 function same<State>(state: State): Step<State, never> {

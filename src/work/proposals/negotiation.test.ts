@@ -293,7 +293,7 @@ describe('a proposal', () => {
         ...{ runtime: new SimulatedRuntime(), registry: node.registry, threads: node.threads, router: node.router },
         ...{ observability: node.observability, records: undefined, knows: () => true },
         deadlines: { add() {}, remove() {}, clear() {} } as never,
-        voice: { agentId: 'asker', address: 'asker@here', post: () => ROUTED, send: async () => ROUTED },
+        sender: { agentId: 'asker', address: 'asker@here', route: () => ROUTED },
       },
       { onReceived: () => {}, maxOpen: 2 },
     );
@@ -307,9 +307,9 @@ describe('a proposal', () => {
         ...{ runtime: new SimulatedRuntime(), registry: node.registry, threads: node.threads, router: node.router },
         ...{ observability: node.observability, records: undefined, knows: () => true },
         deadlines: { add() {}, remove() {}, clear() {} } as never,
-        voice: {
-          ...{ agentId: 'worker', address: 'worker@here', send: async () => ROUTED },
-          post: (_to, type, said) => {
+        sender: {
+          ...{ agentId: 'worker', address: 'worker@here' },
+          route: (_to, type, said) => {
             posted.push([type, said]);
             return ROUTED;
           },

@@ -1,12 +1,12 @@
 import type { ValidEnvelope } from '../../mesh/envelope.js';
 import { weighJson } from '../../mesh/json-value.js';
+import { isPromise } from '../../mesh/message-sender.js';
 import { toWireError, type WireError } from '../../mesh/wire-error.js';
 import { Deferred } from '../../runtime/async.js';
 import { backoffMs } from '../../runtime/backoff.js';
 import { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ProposalRow } from '../../store/tables.js';
-import { type Desk, FIRST_CHECK_MS, isPromise, LONGEST_CHECK_MS, type Side } from './desk.js';
 import {
   type AddresseeEffect,
   type AddresseeInput,
@@ -15,6 +15,7 @@ import {
   newAddressee,
   type Offer,
 } from './machine.js';
+import { FIRST_CHECK_MS, LONGEST_CHECK_MS, type NegotiationContext, type Side } from './negotiation-context.js';
 import type { Bid, Complexity, Engagement, ReceivedProposal, TaskProposal } from './proposal.js';
 import { type AcceptPayload, isName, PROPOSAL, type ProposalPayload, type RejectPayload } from './proposal-wire.js';
 import { proposalRow, shownProposal } from './shown-proposal.js';
@@ -48,7 +49,7 @@ const DURABLE_GRACE_MS = 7 * 86_400_000;
 export class ReceivedTask extends Deadline implements ReceivedProposal, Engagement, Side {
   readonly terms: ReceivedTerms;
   readonly resumed: boolean;
-  readonly #desk: Desk;
+  readonly #context: NegotiationContext;
   /** What was decided, and what of that is on disk, where it must be before anybody hears of it. */
   #state: AddresseeState;
   #shown: AddresseeState;
@@ -67,25 +68,25 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
   /** Of another proposer, with the same id. */
   namesake: ReceivedTask | undefined;
 
-  constructor(desk: Desk, terms: ReceivedTerms, kept?: Kept) {
+  constructor(context: NegotiationContext, terms: ReceivedTerms, kept?: Kept) {
     super();
-    this.#desk = desk;
+    this.#context = context;
     this.terms = terms;
     this.namesake = undefined;
     this.resumed = kept !== undefined;
     this.#state = kept?.state ?? newAddressee();
     this.#shown = this.#state;
     this.#settled = kept?.settled ?? false;
-    const now = desk.runtime.now();
+    const now = context.runtime.now();
     this.#receivedAt = kept?.receivedAt ?? now;
     this.#heardAt = now;
-    if (this.#state.work === 'open') desk.burden(1);
-    if (this.#state.status === 'pending') desk.deadlines.add(this, this.#patience - (now - this.#receivedAt));
+    if (this.#state.work === 'open') context.burden(1);
+    if (this.#state.status === 'pending') context.deadlines.add(this, this.#patience - (now - this.#receivedAt));
   }
 
-  static restore(desk: Desk, row: ProposalRow): ReceivedTask {
+  static restore(context: NegotiationContext, row: ProposalRow): ReceivedTask {
     const kept = JSON.parse(row.document) as Kept;
-    return new ReceivedTask(desk, { payload: kept.payload, thread: kept.thread, from: row.peer }, kept);
+    return new ReceivedTask(context, { payload: kept.payload, thread: kept.thread, from: row.peer }, kept);
   }
 
   get side(): 'received' {
@@ -128,7 +129,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
 
   get proposal(): TaskProposal {
     const { payload, thread } = this.terms;
-    return shownProposal(payload, this.#shown, { proposer: this.terms.from, addressee: this.#desk.agentId, thread });
+    return shownProposal(payload, this.#shown, { proposer: this.terms.from, addressee: this.#context.agentId, thread });
   }
 
   get signal(): AbortSignal {
@@ -146,7 +147,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
       settled: this.#settled,
       receivedAt: this.#receivedAt,
     };
-    return proposalRow(this.#desk, this, this.#state.status, document);
+    return proposalRow(this.#context, this, this.#state.status, document);
   }
 
   accept(bid: Bid = {}): Promise<Engagement> {
@@ -184,7 +185,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
 
   progress(value: unknown): void {
     if (this.#shown.work === 'open') {
-      this.#desk.post(this, 'stream-data', { [PROPOSAL]: this.id, progress: value ?? null });
+      this.#context.post(this, 'stream-data', { [PROPOSAL]: this.id, progress: value ?? null });
     }
   }
 
@@ -218,12 +219,12 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
       return;
     }
     // Not kept, it is not there: the proposer asks again.
-    this.#desk.keep(this, arrived, () => this.#desk.closed(this));
+    this.#context.keep(this, arrived, () => this.#context.closed(this));
   }
 
   /** The proposer asks again, confirms, or takes back. */
   hear(input: ProposerWord): void {
-    this.#heardAt = this.#desk.runtime.now();
+    this.#heardAt = this.#context.runtime.now();
     // One that knows nothing of the work waits for no result either.
     if (input.type === 'refuse' && input.error.code === 'PROPOSAL_NOT_FOUND' && this.#state.work !== 'none') {
       this.settle();
@@ -236,14 +237,14 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
     const { work } = this.#state;
     if (this.#settled || (work !== 'done' && work !== 'failed')) return;
     this.#settled = true;
-    this.#desk.released(this.peer, this.#desk.agentId, this.thread);
+    this.#context.released(this.peer, this.#context.agentId, this.thread);
     if (this.durable)
-      this.#desk.keep(
+      this.#context.keep(
         this,
         () => {},
         () => {},
       );
-    this.#desk.closed(this);
+    this.#context.closed(this);
   }
 
   check(now: number): void {
@@ -254,7 +255,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
       if (offer) this.#sayAccept(true);
       // Its deadline has passed, and nobody said what became of it.
       else if (now > this.#receivedAt + this.terms.payload.deadlineMs) this.#ask();
-    } else if (work === 'open' && !this.durable && now - this.#heardAt > this.#desk.graceMs) {
+    } else if (work === 'open' && !this.durable && now - this.#heardAt > this.#context.graceMs) {
       const message = `nothing is heard of ${this.peer}, who wanted the work`;
       this.#step({ type: 'refuse', error: { code: 'AGENT_UNAVAILABLE', message, details: {} } });
     } else if (this.durable && !this.#settled && (work === 'done' || work === 'failed')) this.#deliver();
@@ -269,16 +270,16 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
     this.#abort(error);
     if (this.durable) return;
     if (this.#state.status === 'pending' && !this.#state.offer) return void this.reject('left').catch(() => {});
-    if (this.open) this.#desk.post(this, 'error', { [PROPOSAL]: this.id, ...toWireError(error) });
+    if (this.open) this.#context.post(this, 'error', { [PROPOSAL]: this.id, ...toWireError(error) });
   }
 
   get #patience(): number {
-    return this.terms.payload.deadlineMs + (this.durable ? DURABLE_GRACE_MS : this.#desk.graceMs);
+    return this.terms.payload.deadlineMs + (this.durable ? DURABLE_GRACE_MS : this.#context.graceMs);
   }
 
   #offer({ estimatedCompletionMs, load }: Bid): Offer {
     const estimate = estimatedCompletionMs ?? ESTIMATES[this.terms.payload.estimatedComplexity];
-    const burden = load ?? this.#desk.load;
+    const burden = load ?? this.#context.load;
     if (!Number.isFinite(estimate) || estimate <= 0 || !Number.isFinite(burden) || burden < 0) {
       throw new EclipticError('INVALID_ENVELOPE', 'an estimate is a finite number above 0, and a load one not below 0');
     }
@@ -303,14 +304,14 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
       done?.();
       return;
     }
-    this.#desk.keep(
+    this.#context.keep(
       this,
       () => {
         this.#perform(state, effects);
         done?.();
       },
       (error) => {
-        this.#desk.runtime.logger.error({ proposal: this.id, err: error }, 'a step of a proposal was not kept');
+        this.#context.runtime.logger.error({ proposal: this.id, err: error }, 'a step of a proposal was not kept');
         if (this.#state === state) this.#state = before;
         if (input.type === 'accept') this.#accepted?.reject(error);
         notKept?.(error);
@@ -321,41 +322,41 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
   #perform(state: AddresseeState, effects: readonly AddresseeEffect[]): void {
     const before = this.#shown.work;
     this.#shown = state;
-    if (before !== 'open' && state.work === 'open') this.#desk.burden(1);
-    else if (before === 'open' && state.work !== 'open') this.#desk.burden(-1);
+    if (before !== 'open' && state.work === 'open') this.#context.burden(1);
+    else if (before === 'open' && state.work !== 'open') this.#context.burden(-1);
     for (const effect of effects) this.#do(effect);
   }
 
   #do(effect: AddresseeEffect): void {
-    const desk = this.#desk;
-    switch (effect.effect) {
+    const context = this.#context;
+    switch (effect.type) {
       case 'accept':
         this.#sayAccept(effect.again);
         break;
       case 'reject':
-        desk.deadlines.remove(this);
+        context.deadlines.remove(this);
         this.#sayReject();
-        desk.closed(this);
+        context.closed(this);
         break;
       case 'engaged':
-        desk.deadlines.remove(this);
+        context.deadlines.remove(this);
         this.#engaged();
         break;
       case 'deliver':
         this.#deliver();
-        if (!this.durable) desk.closed(this);
+        if (!this.durable) context.closed(this);
         break;
       case 'over':
-        desk.deadlines.remove(this);
+        context.deadlines.remove(this);
         this.#abort(this.#over());
-        desk.closed(this);
+        context.closed(this);
         break;
       case 'cancelled': {
         const { code, message, details } = this.#shown.error!;
-        desk.deadlines.remove(this);
+        context.deadlines.remove(this);
         this.#abort(new EclipticError(code, message, details));
         this.settle();
-        if (!this.durable) desk.closed(this);
+        if (!this.durable) context.closed(this);
         break;
       }
       case 'deny':
@@ -372,31 +373,31 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
   }
 
   #sayAccept(again: boolean): void {
-    const acceptedBy = this.#desk.address;
+    const acceptedBy = this.#context.address;
     const said: AcceptPayload = { proposalId: this.id, acceptedBy, ...this.#state.offer!, ...(again && { again }) };
-    this.#desk.post(this, 'task-accept', said);
+    this.#context.post(this, 'task-accept', said);
   }
 
   #sayReject(): void {
     const { reason, alternative } = this.#state;
-    const alternativeSuggestion = alternative && this.#desk.inFull(alternative);
+    const alternativeSuggestion = alternative && this.#context.inFull(alternative);
     const said: RejectPayload = {
       proposalId: this.id,
       rejectionReason: reason!,
       ...(alternativeSuggestion !== undefined && { alternativeSuggestion }),
     };
-    this.#desk.post(this, 'task-reject', said);
+    this.#context.post(this, 'task-reject', said);
   }
 
   #ask(): void {
-    this.#desk.post(this, 'stream-data', { [PROPOSAL]: this.id, query: true });
+    this.#context.post(this, 'stream-data', { [PROPOSAL]: this.id, query: true });
   }
 
   #deliver(): void {
     const { work, result, error } = this.#shown;
     const routed =
       work === 'done'
-        ? this.#desk.post(this, 'response', { [PROPOSAL]: this.id, result: result ?? null })
+        ? this.#context.post(this, 'response', { [PROPOSAL]: this.id, result: result ?? null })
         : this.#post('error', error!);
     const heard = (delivered: boolean) => {
       if (!delivered) this.#checks = 0;
@@ -406,7 +407,7 @@ export class ReceivedTask extends Deadline implements ReceivedProposal, Engageme
   }
 
   #post(type: 'error', error: WireError) {
-    return this.#desk.post(this, type, { [PROPOSAL]: this.id, ...error });
+    return this.#context.post(this, type, { [PROPOSAL]: this.id, ...error });
   }
 
   #abort(error: EclipticError): void {

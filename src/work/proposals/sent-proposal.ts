@@ -1,3 +1,4 @@
+import { isPromise } from '../../mesh/message-sender.js';
 import type { RoutingResult } from '../../mesh/schemas.js';
 import { toWireError, type WireError } from '../../mesh/wire-error.js';
 import { Deferred } from '../../runtime/async.js';
@@ -6,8 +7,8 @@ import { Callbacks } from '../../runtime/callbacks.js';
 import { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
 import type { ProposalRow } from '../../store/tables.js';
-import { type Desk, FIRST_CHECK_MS, isPromise, LONGEST_CHECK_MS, type Side } from './desk.js';
 import { newProposer, type ProposerEffect, type ProposerInput, type ProposerState, proposerStep } from './machine.js';
+import { FIRST_CHECK_MS, LONGEST_CHECK_MS, type NegotiationContext, type Side } from './negotiation-context.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import { PROPOSAL, type ProposalPayload } from './proposal-wire.js';
 import { proposalRow, shownProposal } from './shown-proposal.js';
@@ -36,7 +37,7 @@ const WRITE_AGAIN_MS = 1_000;
 /** A proposal at its proposer: performs what the machine decides, and asks again for what was not heard. */
 export class SentProposal extends Deadline implements Negotiation, Side {
   readonly terms: SentTerms;
-  readonly #desk: Desk;
+  readonly #context: NegotiationContext;
   /** What was decided, and what of that is on disk, where it must be before anybody hears of it. */
   #state: ProposerState;
   #shown: ProposerState;
@@ -56,20 +57,20 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   /** Called with every change of what the addressee says. */
   onTurn: (() => void) | undefined;
 
-  constructor(desk: Desk, terms: SentTerms, kept?: Kept) {
+  constructor(context: NegotiationContext, terms: SentTerms, kept?: Kept) {
     super();
-    this.#desk = desk;
+    this.#context = context;
     this.terms = terms;
     this.#state = kept?.state ?? newProposer(terms.group !== undefined);
     this.#shown = this.#state;
-    this.#deadlineAt = kept?.deadlineAt ?? desk.runtime.now() + terms.payload.deadlineMs;
+    this.#deadlineAt = kept?.deadlineAt ?? context.runtime.now() + terms.payload.deadlineMs;
     this.#isSent = kept !== undefined;
     this.onTurn = undefined;
   }
 
-  static restore(desk: Desk, row: ProposalRow): SentProposal {
+  static restore(context: NegotiationContext, row: ProposalRow): SentProposal {
     const kept = JSON.parse(row.document) as Kept;
-    const sent = new SentProposal(desk, kept.terms, kept);
+    const sent = new SentProposal(context, kept.terms, kept);
     if (sent.open) sent.#arm();
     else sent.#settle();
     return sent;
@@ -114,7 +115,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
 
   get proposal(): TaskProposal {
     const { payload, thread } = this.terms;
-    return shownProposal(payload, this.#shown, { proposer: this.#desk.agentId, addressee: this.terms.to, thread });
+    return shownProposal(payload, this.#shown, { proposer: this.#context.agentId, addressee: this.terms.to, thread });
   }
 
   get sent(): Promise<void> {
@@ -136,7 +137,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   onProgress(handler: (value: unknown) => void): () => void {
-    this.#listeners ??= new Callbacks(`onProgress of proposal ${this.id}`, this.#desk.callbackFailed);
+    this.#listeners ??= new Callbacks(`onProgress of proposal ${this.id}`, this.#context.callbackFailed);
     return this.#listeners.add(handler);
   }
 
@@ -146,7 +147,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
 
   get row(): ProposalRow {
     const document: Kept = { terms: this.terms, state: this.#state, deadlineAt: this.#deadlineAt };
-    return proposalRow(this.#desk, this, this.#state.status, document);
+    return proposalRow(this.#context, this, this.#state.status, document);
   }
 
   /** Puts the proposal on its way; a durable one when it is on disk. */
@@ -156,7 +157,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
       this.#propose();
       return;
     }
-    this.#desk.keep(
+    this.#context.keep(
       this,
       () => {
         this.#markSent();
@@ -171,18 +172,18 @@ export class SentProposal extends Deadline implements Negotiation, Side {
     const { state, effects } = proposerStep(before, input);
     if (effects.length === 0) return;
     this.#state = state;
-    if (!this.durable || effects[0]!.effect === 'progress') {
+    if (!this.durable || effects[0]!.type === 'progress') {
       this.#perform(state, effects);
       return;
     }
-    this.#desk.keep(
+    this.#context.keep(
       this,
       () => this.#perform(state, effects),
       (error) => {
-        this.#desk.runtime.logger.error({ proposal: this.id, err: error }, 'a step of a proposal was not kept');
+        this.#context.runtime.logger.error({ proposal: this.id, err: error }, 'a step of a proposal was not kept');
         if (this.#state !== state) return;
         this.#state = before;
-        if (before.status === 'pending') this.#desk.deadlines.add(this, WRITE_AGAIN_MS);
+        if (before.status === 'pending') this.#context.deadlines.add(this, WRITE_AGAIN_MS);
       },
     );
   }
@@ -197,7 +198,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
     const { status, offer, work } = this.#shown;
     if (status === 'pending' && !offer && this.durable) this.#propose();
     if (work !== 'open') return;
-    if (!this.durable && this.#silentSince !== undefined && now - this.#silentSince > this.#desk.graceMs) {
+    if (!this.durable && this.#silentSince !== undefined && now - this.#silentSince > this.#context.graceMs) {
       const message = `nothing is heard of ${this.peer}, which was at work`;
       const error: WireError = { code: 'DELIVERY_FAILED', message, details: { outcome: 'unknown' } };
       this.step({ type: 'lost', error });
@@ -214,7 +215,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   #arm(): void {
-    const { runtime, deadlines } = this.#desk;
+    const { runtime, deadlines } = this.#context;
     const now = runtime.now();
     this.#nextCheck = now;
     if (this.#state.status === 'pending') deadlines.add(this, Math.max(0, this.#deadlineAt - now));
@@ -226,30 +227,30 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   #do(effect: ProposerEffect): void {
-    const desk = this.#desk;
-    switch (effect.effect) {
+    const context = this.#context;
+    switch (effect.type) {
       case 'confirm':
         this.#confirm();
         break;
       case 'acknowledge':
         if (this.durable) this.#notify('received');
-        desk.released(desk.agentId, this.peer, this.thread);
+        context.released(context.agentId, this.peer, this.thread);
         break;
       case 'refuse':
-        desk.post(this, 'error', { [PROPOSAL]: this.id, ...effect.error });
+        context.post(this, 'error', { [PROPOSAL]: this.id, ...effect.error });
         break;
       case 'bid':
         this.onTurn?.();
         break;
       case 'answered':
-        desk.deadlines.remove(this);
-        desk.changed(this, this.#shown.status);
-        if (this.#shown.status !== 'accepted') desk.closed(this);
+        context.deadlines.remove(this);
+        context.changed(this, this.#shown.status);
+        if (this.#shown.status !== 'accepted') context.closed(this);
         this.#settle();
         this.onTurn?.();
         break;
       case 'finished':
-        desk.closed(this);
+        context.closed(this);
         this.#settle();
         this.onTurn?.();
         break;
@@ -257,7 +258,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
         this.#listeners?.call(effect.value);
         break;
       case 'count':
-        desk.refused(this, effect.kind, this.peer);
+        context.refused(this, effect.kind, this.peer);
         break;
     }
   }
@@ -265,7 +266,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   #propose(): void {
     const { payload, thread, justification } = this.terms;
     const options = { thread, needsAnswer: true, ...(justification !== undefined && { justification }) };
-    const result = this.#desk.post(this, 'task-proposal', payload, options);
+    const result = this.#context.post(this, 'task-proposal', payload, options);
     if (isPromise(result)) void result.then((routed) => this.#proposed(routed));
     else this.#proposed(result);
   }
@@ -277,7 +278,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
     }
     const code = result.error as ErrorCode;
     this.#checks = 0;
-    if (this.durable && (ERRORS[code].retryable || (AWAY.has(code) && this.#desk.knows(this.peer)))) return;
+    if (this.durable && (ERRORS[code].retryable || (AWAY.has(code) && this.#context.knows(this.peer)))) return;
     const details = result.candidates ? { candidates: result.candidates } : {};
     this.step({ type: 'lost', error: { code, message: result.reason ?? 'the proposal was not delivered', details } });
   }
@@ -298,15 +299,15 @@ export class SentProposal extends Deadline implements Negotiation, Side {
       this.#silentSince = undefined;
       return;
     }
-    this.#silentSince ??= this.#desk.runtime.now();
+    this.#silentSince ??= this.#context.runtime.now();
     this.#checks = 0;
-    if (this.durable || this.#desk.isRemote(this.peer)) return;
+    if (this.durable || this.#context.isRemote(this.peer)) return;
     const error: WireError = { code: result.error as ErrorCode, message: result.reason ?? 'it has left', details: {} };
     this.step({ type: 'lost', error });
   }
 
   #notify(notice: 'confirm' | 'received'): RoutingResult | Promise<RoutingResult> {
-    return this.#desk.post(this, 'notification', { [PROPOSAL]: this.id, notice });
+    return this.#context.post(this, 'notification', { [PROPOSAL]: this.id, notice });
   }
 
   /** Tells whoever waits, as far as there is something to tell. */

@@ -1,5 +1,5 @@
 import type { ProposalRow } from '../../store/tables.js';
-import type { Desk } from './desk.js';
+import type { NegotiationContext } from './negotiation-context.js';
 import type { ProposalStatus, TaskProposal } from './proposal.js';
 import type { ProposalPayload } from './proposal-wire.js';
 
@@ -34,7 +34,7 @@ export function shownProposal(
 
 /** A side of a proposal as the disk keeps it. */
 export function proposalRow(
-  { agentId, runtime }: Desk,
+  { agentId, runtime }: NegotiationContext,
   { side, peer, id, open }: { side: ProposalRow['side']; peer: string; id: string; open: boolean },
   status: ProposalStatus,
   document: object,

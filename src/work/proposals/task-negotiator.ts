@@ -1,4 +1,5 @@
 import { BROADCAST, type ValidEnvelope } from '../../mesh/envelope.js';
+import type { RouteOptions, Sender } from '../../mesh/message-sender.js';
 import { type A2AObservability, callbackReport } from '../../mesh/observability.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { RegistryEntry } from '../../mesh/registry-index.js';
@@ -6,14 +7,13 @@ import type { A2ARouter } from '../../mesh/router.js';
 import type { A2AMessageType, RoutingResult } from '../../mesh/schemas.js';
 import { vacancyFor } from '../../mesh/staffing.js';
 import type { ThreadTable } from '../../mesh/thread-table.js';
-import type { Voice, VoiceOptions } from '../../mesh/voice.js';
 import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
 import { EclipticError, type ErrorCode, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ContractNet } from './contract-net.js';
-import type { About, Desk, Side } from './desk.js';
 import { Inbound } from './inbound.js';
+import type { About, NegotiationContext, Side } from './negotiation-context.js';
 import type {
   Negotiation,
   ProposalInit,
@@ -26,7 +26,7 @@ import type { ProposalRecords } from './proposal-records.js';
 import { ProposalTable } from './proposal-table.js';
 import { termsOf } from './proposal-terms.js';
 import { ReceivedTask, type ReceivedTerms } from './received-task.js';
-import { Rounds } from './rounds.js';
+import { RecheckTimer } from './recheck-timer.js';
 import { SentProposal } from './sent-proposal.js';
 
 /** One end of a proposal, as the owner of the node may see it. */
@@ -40,7 +40,7 @@ export interface NegotiatorComponents {
   observability: A2AObservability;
   /** Finds who has all the capabilities that a proposal needs. */
   router: Pick<A2ARouter, 'capable' | 'explain'>;
-  voice: Voice;
+  sender: Sender;
   /** Where durable proposals are kept, if the node keeps any. */
   records: ProposalRecords | undefined;
   /** Is there, or was there, an agent of that address? */
@@ -59,7 +59,7 @@ export interface NegotiatorInit {
 }
 
 /** One agent's proposals: those it made, and those made to it. Everything of a proposal stays in its thread. */
-export class Negotiator implements TaskNegotiator, Desk {
+export class Negotiator implements TaskNegotiator, NegotiationContext {
   readonly runtime: Runtime;
   readonly deadlines: DeadlineQueue;
   readonly agentId: string;
@@ -70,7 +70,7 @@ export class Negotiator implements TaskNegotiator, Desk {
   readonly #onObserved: (() => void) | undefined;
   readonly #maxOpen: number;
   readonly #table = new ProposalTable();
-  readonly #rounds: Rounds;
+  readonly #rechecks: RecheckTimer;
   readonly #inbound: Inbound;
   readonly callbackFailed: CallbackFailed;
   readonly #observers: Callbacks<[proposal: TaskProposal]>;
@@ -84,17 +84,17 @@ export class Negotiator implements TaskNegotiator, Desk {
     this.#components = components;
     this.runtime = components.runtime;
     this.deadlines = components.deadlines;
-    this.agentId = components.voice.agentId;
-    this.address = components.voice.address;
+    this.agentId = components.sender.agentId;
+    this.address = components.sender.address;
     this.graceMs = init.graceMs ?? 60_000;
     this.#onReceived = init.onReceived;
     this.#onObserved = init.onObserved;
     this.#maxOpen = init.maxOpen ?? 10_000;
-    this.#rounds = new Rounds(components.runtime);
+    this.#rechecks = new RecheckTimer(components.runtime);
     this.callbackFailed = callbackReport(components.runtime, components.observability);
     this.#observers = new Callbacks(`onProposalReceived of ${this.agentId}`, this.callbackFailed);
     const arrived = (terms: ReceivedTerms, weight: number) => this.#arrive(terms, weight);
-    this.#inbound = new Inbound({ desk: this, table: this.#table, arrived });
+    this.#inbound = new Inbound({ context: this, table: this.#table, arrived });
     this.#restore();
   }
 
@@ -210,7 +210,7 @@ export class Negotiator implements TaskNegotiator, Desk {
     for (const sent of this.#table.sent) if (!sent.durable) sent.withdraw(`${this.agentId} has left`);
     for (const task of this.#table.received) task.leave(error);
     this.#ended = true;
-    this.#rounds.stop();
+    this.#rechecks.stop();
     const open = this.#table.open;
     for (const side of open) this.deadlines.remove(side);
     const durable = open.filter((side) => side.durable);
@@ -234,10 +234,10 @@ export class Negotiator implements TaskNegotiator, Desk {
     { peer, thread }: Pick<Side, 'peer' | 'thread'>,
     type: A2AMessageType,
     payload: unknown,
-    options: VoiceOptions = { thread },
+    options: RouteOptions = { thread },
   ): RoutingResult | Promise<RoutingResult> {
     try {
-      return this.#components.voice.post(peer, type, payload, options);
+      return this.#components.sender.route(peer, type, payload, options);
     } catch (error) {
       const { code, message: reason } = toEclipticError(error, 'DELIVERY_FAILED');
       return { delivered: false, path: 'local', targetAgentId: peer, latencyMs: 0, error: code, reason };
@@ -258,7 +258,7 @@ export class Negotiator implements TaskNegotiator, Desk {
   }
 
   closed(side: SentProposal | ReceivedTask): void {
-    if (this.#table.close(side)) this.#rounds.remove(side);
+    if (this.#table.close(side)) this.#rechecks.remove(side);
   }
 
   released(opener: string, responder: string, thread: string): void {
@@ -375,7 +375,7 @@ export class Negotiator implements TaskNegotiator, Desk {
 
   #add(side: SentProposal | ReceivedTask): void {
     this.#table.add(side);
-    if (side.durable || this.isRemote(side.peer)) this.#rounds.add(side);
+    if (side.durable || this.isRemote(side.peer)) this.#rechecks.add(side);
   }
 
   #restore(): void {

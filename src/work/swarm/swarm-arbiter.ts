@@ -1,6 +1,6 @@
 import { cutText } from '../../runtime/text.js';
 import { leases } from './assignment.js';
-import type { Settlement } from './settlement.js';
+import type { RaftLog } from './raft-log.js';
 import { capableOf, SwarmBoard } from './swarm-board.js';
 import type { Emit } from './swarm-effects.js';
 import type { Member, SwarmOpening, SwarmRecord } from './swarm-records.js';
@@ -19,7 +19,7 @@ export class SwarmArbiter {
   late = 0;
   readonly #me: string;
   readonly #swarm: SwarmOpening;
-  readonly #settlement: Settlement;
+  readonly #raft: RaftLog;
   /** What is settled. */
   readonly #board: SwarmBoard;
   readonly #emit: Emit;
@@ -29,14 +29,14 @@ export class SwarmArbiter {
   readonly #unserved = new Map<string, number>();
   #now: number;
 
-  constructor(swarm: SwarmOpening, settlement: Settlement, board: SwarmBoard, emit: Emit, now: number) {
-    this.#me = settlement.me;
+  constructor(swarm: SwarmOpening, raft: RaftLog, board: SwarmBoard, emit: Emit, now: number) {
+    this.#me = raft.me;
     this.#swarm = swarm;
-    this.#settlement = settlement;
+    this.#raft = raft;
     this.#board = board;
     this.#emit = emit;
     this.#now = now;
-    for (const [at, { record }] of settlement.log.entries()) this.tentative.apply(at + 1, record);
+    for (const [at, { record }] of raft.log.entries()) this.tentative.apply(at + 1, record);
     for (const address of this.#audience()) this.#heard.set(address, now);
   }
 
@@ -59,8 +59,8 @@ export class SwarmArbiter {
 
   propose(records: readonly SwarmRecord[]): void {
     if (records.length === 0) return;
-    const first = this.#settlement.log.length + 1;
-    this.#settlement.propose(records);
+    const first = this.#raft.log.length + 1;
+    this.#raft.propose(records);
     for (const [at, record] of records.entries()) this.tentative.apply(first + at, record);
     if (!records.some(({ type }) => type === 'open' || type === 'join')) return;
     // Whoever came in is there to begin with.
@@ -117,7 +117,7 @@ export class SwarmArbiter {
     }
     const settled = this.#board.subTasks.get(id);
     // Only what is settled says that it is too late: what is not may yet turn out otherwise.
-    if (lease > this.#settlement.settled || (settled?.status === 'running' && settled.lease === lease)) return;
+    if (lease > this.#raft.settled || (settled?.status === 'running' && settled.lease === lease)) return;
     if (settled?.status !== 'completed' || settled.lease !== lease) this.late++;
     this.#send(from, { type: 'taken', leases: [lease] });
   }
@@ -154,7 +154,7 @@ export class SwarmArbiter {
       const { status, assigned } = this.#board.subTasks.get(record.subTask)!;
       if (status === 'running' && assigned === record.holder) this.#giveWork(record.subTask);
     } else if (record.type === 'result' || record.type === 'failure') {
-      const lease = this.#settlement.log[record.lease - 1]?.record;
+      const lease = this.#raft.log[record.lease - 1]?.record;
       if (lease?.type === 'lease') this.#send(lease.holder, { type: 'taken', leases: [record.lease] });
     }
   }
@@ -207,7 +207,7 @@ export class SwarmArbiter {
   #beat(address: string): void {
     if (address === this.#me) return;
     const { end, members } = this.#board;
-    const { epoch, settled, heardMajorityAt } = this.#settlement;
+    const { epoch, settled, heardMajorityAt } = this.#raft;
     const firm = this.#now - heardMajorityAt <= this.#swarm.rules.leaseMs;
     const holds = this.leasesOf(address);
     // What the swarm is goes along until the member says that it knows it.
@@ -230,7 +230,7 @@ export class SwarmArbiter {
     }
     const about = { subTask: id, description, requiredCapabilities, task: this.#swarm.task, dependencies };
     const work = { ...about, ...(input !== undefined && { input }) };
-    this.#send(assigned, { type: 'work', epoch: this.#settlement.epoch, lease, work });
+    this.#send(assigned, { type: 'work', epoch: this.#raft.epoch, lease, work });
   }
 
   #send(to: string, message: SwarmMessage): void {

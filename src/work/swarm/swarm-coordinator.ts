@@ -7,10 +7,10 @@ import { cutText } from '../../runtime/text.js';
 import type { Bid, Engagement, Negotiation, ProposalInit } from '../proposals/proposal.js';
 import { assignPlan } from './assignment.js';
 import { invitationIn } from './invitation.js';
-import type { KeptMembership } from './membership-records.js';
+import type { StoredParticipation } from './participation-records.js';
 import { candidates, recruit, seatsOf } from './recruiting.js';
 import type { WorkInHand } from './swarm-member.js';
-import { Membership, type MembershipComponents, toFinding } from './swarm-membership.js';
+import { type ParticipationComponents, SwarmParticipation, toFinding } from './swarm-participation.js';
 import { capabilitiesOf, planByCapability, planRecords, readPlan, type SwarmPlan } from './swarm-plan.js';
 import type { SubTaskPlan, SwarmEscalation, SwarmOpening, SwarmOutcome } from './swarm-records.js';
 import type { SwarmSession } from './swarm-session.js';
@@ -82,15 +82,15 @@ export interface SwarmCoordinator {
 
 export interface CoordinatorComponents
   extends Omit<
-    MembershipComponents,
+    ParticipationComponents,
     'send' | 'load' | 'work' | 'agentId' | 'openDocument' | 'onAbandoned' | 'onEscalation'
   > {
   runtime: Runtime;
   registry: AgentRegistry;
   agent: SwarmAgent;
   /** Says something to another member, in the swarm's thread. */
-  send: (swarmId: string, ...message: Parameters<MembershipComponents['send']>) => void;
-  openDocument: MembershipComponents['openDocument'];
+  send: (swarmId: string, ...message: Parameters<ParticipationComponents['send']>) => void;
+  openDocument: ParticipationComponents['openDocument'];
   /** The address of an agent of this node that takes part. */
   memberOf: (swarmId: string) => string | undefined;
   /** Is there room for another? Throws if not. */
@@ -106,12 +106,12 @@ const MAX_OVER = 100;
 export class Coordinator implements SwarmCoordinator {
   capacity = 1;
   readonly #components: CoordinatorComponents;
-  readonly #memberships = new Map<string, Membership>();
+  readonly #participations = new Map<string, SwarmParticipation>();
   /** Those that are being put on disk. */
-  readonly #entering = new Map<string, Promise<Membership>>();
+  readonly #entering = new Map<string, Promise<SwarmParticipation>>();
   readonly #escalationHandlers: Callbacks<[escalation: SwarmEscalation]>;
 
-  constructor(components: CoordinatorComponents, kept: readonly KeptMembership[]) {
+  constructor(components: CoordinatorComponents, kept: readonly StoredParticipation[]) {
     this.#components = components;
     const { agentId } = components.agent;
     this.#escalationHandlers = new Callbacks(`swarm.onEscalation of ${agentId}`, components.callbackFailed);
@@ -126,12 +126,12 @@ export class Coordinator implements SwarmCoordinator {
   /** In how many it takes part that are not over. */
   get open(): number {
     let count = this.#entering.size;
-    for (const { isOver } of this.#memberships.values()) if (!isOver) count++;
+    for (const { isOver } of this.#participations.values()) if (!isOver) count++;
     return count;
   }
 
-  get memberships(): ReadonlyMap<string, Membership> {
-    return this.#memberships;
+  get participations(): ReadonlyMap<string, SwarmParticipation> {
+    return this.#participations;
   }
 
   async createSwarm(
@@ -144,7 +144,7 @@ export class Coordinator implements SwarmCoordinator {
     const capabilities = [...new Set([...requiredCapabilities, ...capabilitiesOf(plan)])];
     const { recruitMs = 5_000, leaseMs = 10_000, attempts = 4, aggregator, id = runtime.id() } = options;
     const { patienceMs = 3 * leaseMs, justification = cutText(taskDescription, 1_000) } = options;
-    if (this.#memberships.has(id)) throw new EclipticError('SWARM_EXISTS', `there is a swarm ${id} already`);
+    if (this.#participations.has(id)) throw new EclipticError('SWARM_EXISTS', `there is a swarm ${id} already`);
     const invited = candidates(registry, agent.agentId, capabilities, inFull);
     if (aggregator !== undefined) this.#inviteToo(invited, aggregator, plan);
     const about = { id, task: taskDescription, capabilities, recruitMs, justification };
@@ -166,22 +166,22 @@ export class Coordinator implements SwarmCoordinator {
       seats: seatsOf(agent.address, participants, standby),
       ...(aggregator !== undefined && { aggregate: AGGREGATE }),
     };
-    const membership = await this.#enter(id, agent.address, true);
-    membership.found(swarm, planRecords(plan.map((subTask) => ({ ...subTask, assigned: assigned.get(subTask)! }))));
-    return membership.reached(() => (membership.machine.board.begun ? membership.session : undefined));
+    const participation = await this.#enter(id, agent.address, true);
+    participation.create(swarm, planRecords(plan.map((subTask) => ({ ...subTask, assigned: assigned.get(subTask)! }))));
+    return participation.reached(() => (participation.machine.board.begun ? participation.session : undefined));
   }
 
   async joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void> {
     const { agent, inFull, memberOf } = this.#components;
     if (agentId !== agent.agentId && agentId !== agent.address)
       throw new EclipticError('SENDER_REFUSED', `${agent.agentId} does not join swarms for ${agentId}`);
-    const known = this.#memberships.get(swarmId);
+    const known = this.#participations.get(swarmId);
     const sponsor = via ?? memberOf(swarmId);
     if (!known && sponsor === undefined) throw notFound(swarmId);
-    const membership = known ?? (await this.#enter(swarmId, inFull(sponsor!), false));
+    const participation = known ?? (await this.#enter(swarmId, inFull(sponsor!), false));
     const { address } = agent;
-    membership.join({ address, capabilities: agent.capabilities(), load: agent.load(), capacity: this.capacity });
-    await membership.reached(() => (membership.includes(address) || membership.isOver ? true : undefined));
+    participation.join({ address, capabilities: agent.capabilities(), load: agent.load(), capacity: this.capacity });
+    await participation.reached(() => (participation.includes(address) || participation.isOver ? true : undefined));
   }
 
   async completeSubTask(swarmId: string, subTaskId: string, result: unknown): Promise<void> {
@@ -194,11 +194,11 @@ export class Coordinator implements SwarmCoordinator {
   }
 
   getSwarm(swarmId: string): SwarmSession | undefined {
-    return this.#memberships.get(swarmId)?.session;
+    return this.#participations.get(swarmId)?.session;
   }
 
   listActiveSwarms(): SwarmSession[] {
-    const open = [...this.#memberships.values()].filter(({ isOver }) => !isOver);
+    const open = [...this.#participations.values()].filter(({ isOver }) => !isOver);
     return open.flatMap(({ session }) => session ?? []);
   }
 
@@ -211,19 +211,19 @@ export class Coordinator implements SwarmCoordinator {
   }
 
   finished(swarmId: string): Promise<SwarmOutcome> {
-    const membership = this.#memberships.get(swarmId);
-    if (!membership) return Promise.reject(notFound(swarmId));
-    return membership.reached(() => membership.outcome);
+    const participation = this.#participations.get(swarmId);
+    if (!participation) return Promise.reject(notFound(swarmId));
+    return participation.reached(() => participation.outcome);
   }
 
   watch(swarmId: string, handler: (session: SwarmSession) => void): () => void {
-    const membership = this.#require(swarmId);
+    const participation = this.#require(swarmId);
     const tell = () => {
-      const { session } = membership;
+      const { session } = participation;
       return session && handler(session);
     };
     callGuarded(tell, [], (error) => this.#components.callbackFailed(`watch of swarm ${swarmId}`, error));
-    return membership.watch(tell);
+    return participation.watch(tell);
   }
 
   onEscalation(handler: (escalation: SwarmEscalation) => void): () => void {
@@ -231,7 +231,7 @@ export class Coordinator implements SwarmCoordinator {
   }
 
   document(swarmId: string): SharedDocument | undefined {
-    return this.#memberships.get(swarmId)?.document;
+    return this.#participations.get(swarmId)?.document;
   }
 
   /** Work that was proposed and accepted: true if it is to take part in a swarm, which begins with this. */
@@ -248,8 +248,8 @@ export class Coordinator implements SwarmCoordinator {
 
   /** Closes everything here; what is kept goes on when the agent is back. */
   async end(error: EclipticError): Promise<void> {
-    await Promise.all([...this.#memberships.values()].map((membership) => membership.close(error)));
-    this.#memberships.clear();
+    await Promise.all([...this.#participations.values()].map((participation) => participation.close(error)));
+    this.#participations.clear();
   }
 
   async #plan(task: string, capabilities: readonly string[], options: SwarmOptions): Promise<SubTaskPlan[]> {
@@ -279,9 +279,9 @@ export class Coordinator implements SwarmCoordinator {
     invited.push({ name, address: only!, capabilities: capabilities.map(({ id }) => id) });
   }
 
-  /** Begins a membership, on disk first. */
-  async #enter(swarmId: string, sponsor: string, seat: boolean): Promise<Membership> {
-    const known = this.#memberships.get(swarmId) ?? this.#entering.get(swarmId);
+  /** Begins a participation, on disk first. */
+  async #enter(swarmId: string, sponsor: string, seat: boolean): Promise<SwarmParticipation> {
+    const known = this.#participations.get(swarmId) ?? this.#entering.get(swarmId);
     if (known) return known;
     this.#components.assertRoom();
     const entering = this.#begin(swarmId, sponsor, seat);
@@ -289,33 +289,33 @@ export class Coordinator implements SwarmCoordinator {
     return entering.finally(() => this.#entering.delete(swarmId));
   }
 
-  async #begin(swarmId: string, sponsor: string, seat: boolean): Promise<Membership> {
+  async #begin(swarmId: string, sponsor: string, seat: boolean): Promise<SwarmParticipation> {
     const { agent, records } = this.#components;
     await records?.begin(agent.agentId, swarmId, sponsor, seat);
     this.#forgetOld();
     return this.#add(swarmId, sponsor, seat);
   }
 
-  #add(swarmId: string, sponsor: string, seat: boolean, memory?: KeptMembership['memory']): Membership {
+  #add(swarmId: string, sponsor: string, seat: boolean, memory?: StoredParticipation['memory']): SwarmParticipation {
     const { agent, send, ...rest } = this.#components;
     const { agentId, address } = agent;
     const parts = {
       ...rest,
       agentId,
-      send: (to: string, message: Parameters<MembershipComponents['send']>[1]) => send(swarmId, to, message),
+      send: (to: string, message: Parameters<ParticipationComponents['send']>[1]) => send(swarmId, to, message),
       load: () => agent.load(),
       onAbandoned: (id: string, error: EclipticError) => this.#forget(id, error),
       work: (work: WorkInHand) => agent.work(work),
       onEscalation: (escalation: SwarmEscalation) => this.#escalationHandlers.call(escalation),
     };
     const about = { swarmId, address, sponsor, seat, stallMs: STALL_MS };
-    const membership = new Membership(parts, { ...about, ...(memory && { memory }) });
-    this.#memberships.set(swarmId, membership);
-    return membership;
+    const participation = new SwarmParticipation(parts, { ...about, ...(memory && { memory }) });
+    this.#participations.set(swarmId, participation);
+    return participation;
   }
 
   #forgetOld(): void {
-    const over = [...this.#memberships].filter(([, { isOver }]) => isOver);
+    const over = [...this.#participations].filter(([, { isOver }]) => isOver);
     for (const [swarmId] of over.slice(0, Math.max(0, over.length - MAX_OVER)))
       this.#forget(swarmId, notFound(swarmId));
   }
@@ -323,8 +323,8 @@ export class Coordinator implements SwarmCoordinator {
   #forget(swarmId: string, error: EclipticError): void {
     const { agent, records, runtime } = this.#components;
     const failed = (err: unknown) => runtime.logger.warn({ swarm: swarmId, err }, 'a swarm was not forgotten');
-    void this.#memberships.get(swarmId)?.close(error).catch(failed);
-    this.#memberships.delete(swarmId);
+    void this.#participations.get(swarmId)?.close(error).catch(failed);
+    this.#participations.delete(swarmId);
     void records?.forget(agent.agentId, swarmId).catch(failed);
   }
 
@@ -336,16 +336,16 @@ export class Coordinator implements SwarmCoordinator {
 
   /** Resolves when what this agent found is settled. */
   async #settled(swarmId: string, subTaskId: string): Promise<void> {
-    const membership = this.#require(swarmId);
-    await membership.reached(() => {
-      const row = membership.session?.subTasks.find(({ id }) => id === subTaskId);
-      return row?.status === 'completed' || membership.isOver ? true : undefined;
+    const participation = this.#require(swarmId);
+    await participation.reached(() => {
+      const row = participation.session?.subTasks.find(({ id }) => id === subTaskId);
+      return row?.status === 'completed' || participation.isOver ? true : undefined;
     });
   }
 
-  #require(swarmId: string): Membership {
-    const membership = this.#memberships.get(swarmId);
-    if (membership) return membership;
+  #require(swarmId: string): SwarmParticipation {
+    const participation = this.#participations.get(swarmId);
+    if (participation) return participation;
     throw notFound(swarmId);
   }
 }

@@ -1,11 +1,11 @@
-import type { SettlementKeep } from './settlement.js';
+import type { RaftWrite } from './raft-log.js';
 import type { SwarmEscalation, SwarmOpening } from './swarm-records.js';
 import type { Finding, SwarmMessage, Work } from './swarm-wire.js';
 
 /** What a member's machine wants done, in this order: what is to be kept is on disk before anything behind it leaves. */
 export type SwarmEffect =
   | { readonly type: 'send'; readonly to: string; readonly message: SwarmMessage }
-  | { readonly type: 'keep'; readonly keep: SettlementKeep }
+  | { readonly type: 'keep'; readonly keep: RaftWrite }
   | { readonly type: 'keep-opening'; readonly swarm: SwarmOpening }
   | { readonly type: 'keep-finding'; readonly lease: number; readonly subTask: string; readonly finding: Finding }
   | { readonly type: 'drop-finding'; readonly lease: number }

@@ -63,7 +63,7 @@ class World {
 
   found(address: string, swarm: SwarmOpening, plan: readonly SwarmRecord[]): void {
     const { process } = this.places.get(address)!;
-    this.#perform(address, process!, process!.machine.found(swarm, plan, this.runtime.now()));
+    this.#perform(address, process!, process!.machine.create(swarm, plan, this.runtime.now()));
   }
 
   crash(address: string): void {

@@ -1,4 +1,4 @@
-import { Settlement, type SettlementMemory } from './settlement.js';
+import { RaftLog, type RaftMemory } from './raft-log.js';
 import { SwarmArbiter } from './swarm-arbiter.js';
 import { SwarmBoard } from './swarm-board.js';
 import type { SwarmEffect } from './swarm-effects.js';
@@ -19,7 +19,7 @@ export type SwarmEvent =
   | { readonly type: 'cancel'; readonly reason: string };
 
 /** What a member kept of a swarm, from before its node stopped. */
-export interface SwarmMemory extends SettlementMemory {
+export interface SwarmMemory extends RaftMemory {
   /** Of a member without a seat. */
   readonly opening: SwarmOpening | undefined;
   readonly findings: ReadonlyMap<number, { readonly subTask: string; readonly finding: Finding }>;
@@ -57,8 +57,8 @@ export class SwarmMachine {
   stalled: string | undefined;
   endedAs: { readonly status: 'completed' | 'failed'; readonly reason?: string } | undefined;
   readonly #init: SwarmMachineInit;
-  #settlement: Settlement | undefined;
-  #office: SwarmArbiter | undefined;
+  #raft: RaftLog | undefined;
+  #arbiterRole: SwarmArbiter | undefined;
   #worker: SwarmWorker;
   #applied = 0;
   #load = 0;
@@ -84,17 +84,17 @@ export class SwarmMachine {
   }
 
   get isArbiter(): boolean {
-    return this.#office !== undefined;
+    return this.#arbiterRole !== undefined;
   }
 
   /** Does its word count when records are settled? */
   get seated(): boolean {
-    return this.#settlement !== undefined;
+    return this.#raft !== undefined;
   }
 
   /** Is there nothing to do until somebody says something? */
   get resting(): boolean {
-    return this.endedAs !== undefined && (this.#now > this.#awakeUntil || this.#office?.everybodyKnows === true);
+    return this.endedAs !== undefined && (this.#now > this.#awakeUntil || this.#arbiterRole?.everybodyKnows === true);
   }
 
   /** Is what the board says what a majority knows? Not while this member is out of touch. */
@@ -104,24 +104,24 @@ export class SwarmMachine {
 
   /** Has the arbiter written of this sub-task what is not settled yet? */
   unconfirmed(subTask: string): boolean {
-    const written = this.#office?.tentative.subTasks.get(subTask);
+    const written = this.#arbiterRole?.tentative.subTasks.get(subTask);
     const settled = this.board.subTasks.get(subTask);
     return written !== undefined && (written.status !== settled?.status || written.lease !== settled.lease);
   }
 
   /** Results that this member dropped as arbiter: another one was first, or their lease was over. */
   get late(): number {
-    return this.#late + (this.#office?.late ?? 0);
+    return this.#late + (this.#arbiterRole?.late ?? 0);
   }
 
   /** Begins a swarm, as its creator. */
-  found(swarm: SwarmOpening, plan: readonly SwarmRecord[], now: number): readonly SwarmEffect[] {
+  create(swarm: SwarmOpening, plan: readonly SwarmRecord[], now: number): readonly SwarmEffect[] {
     this.#now = now;
     this.#adopt(swarm, { epoch: 0, vote: null, log: [] });
-    this.#settlement!.found(now);
-    this.#takeOffice();
-    this.#office!.propose([{ type: 'open', swarm }, ...plan, { type: 'begin' }]);
-    this.#office!.decide();
+    this.#raft!.create(now);
+    this.#becomeArbiter();
+    this.#arbiterRole!.propose([{ type: 'open', swarm }, ...plan, { type: 'begin' }]);
+    this.#arbiterRole!.decide();
     return this.#finish();
   }
 
@@ -135,7 +135,7 @@ export class SwarmMachine {
         this.#receive(event.from, event.message);
         break;
       case 'kept':
-        this.#settlement?.kept(event.epoch, event.n);
+        this.#raft?.kept(event.epoch, event.n);
         break;
       case 'worked':
         this.#worker.worked(event.lease, event.finding, this.arbiter);
@@ -144,7 +144,7 @@ export class SwarmMachine {
         this.#load = event.load;
         break;
       case 'join':
-        if (this.#office) this.#office.join(event.member);
+        if (this.#arbiterRole) this.#arbiterRole.join(event.member);
         this.#joining = event.member;
         this.#join();
         break;
@@ -156,12 +156,12 @@ export class SwarmMachine {
   }
 
   #tick(): void {
-    this.#settlement?.tick(this.#now);
-    this.#office?.tick(this.#now);
-    if (this.#office) {
+    this.#raft?.tick(this.#now);
+    this.#arbiterRole?.tick(this.#now);
+    if (this.#arbiterRole) {
       // As a worker the arbiter follows itself, and sends itself no beats.
-      this.#worker.comply(this.me, this.#applied, this.#office.leasesOf(this.me));
-      this.#office.remind(this.me, this.#worker.leases);
+      this.#worker.comply(this.me, this.#applied, this.#arbiterRole.leasesOf(this.me));
+      this.#arbiterRole.remind(this.me, this.#worker.leases);
     }
     this.#cancel();
     this.#join();
@@ -169,7 +169,7 @@ export class SwarmMachine {
   }
 
   #inTouchAt(): number {
-    return this.#office ? this.#settlement!.heardMajorityAt : this.#firmAt;
+    return this.#arbiterRole ? this.#raft!.heardMajorityAt : this.#firmAt;
   }
 
   #judgeStall(): void {
@@ -182,12 +182,12 @@ export class SwarmMachine {
 
   #whyStalled(): string {
     if (!this.swarm) return 'nothing was heard of the swarm';
-    if (this.#office) return `no majority of the swarm’s ${this.swarm.seats.length} seats can be reached`;
+    if (this.#arbiterRole) return `no majority of the swarm’s ${this.swarm.seats.length} seats can be reached`;
     return 'the swarm’s arbiter cannot be reached, and no other has been agreed on';
   }
 
   #receive(from: string, message: SwarmMessage): void {
-    this.#office?.heard(from, this.#now);
+    this.#arbiterRole?.heard(from, this.#now);
     switch (message.type) {
       case 'append':
         this.#onAppend(from, message);
@@ -195,11 +195,11 @@ export class SwarmMachine {
       case 'ask':
         // Somebody was away when the swarm ended, and must hear of it.
         if (this.endedAs) this.#awakeUntil = this.#now + LINGER_MS;
-        this.#settlement?.receive(from, message, this.#now);
+        this.#raft?.receive(from, message, this.#now);
         return;
       case 'ack':
       case 'vote':
-        this.#settlement?.receive(from, message, this.#now);
+        this.#raft?.receive(from, message, this.#now);
         return;
       case 'beat':
         this.#onBeat(from, message);
@@ -213,14 +213,14 @@ export class SwarmMachine {
         if (this.swarm?.seats.includes(from)) this.#worker.letGo(message.leases);
         return;
       case 'pulse':
-        this.#office?.pulse(from, message);
+        this.#arbiterRole?.pulse(from, message);
         return;
       case 'found':
-        this.#office?.found(from, message);
+        this.#arbiterRole?.found(from, message);
         return;
       case 'join':
         if (message.member.address !== from) return;
-        if (this.#office) this.#office.join(message.member);
+        if (this.#arbiterRole) this.#arbiterRole.join(message.member);
         else if (this.arbiter !== undefined)
           this.#emit({ type: 'send', to: from, message: { type: 'refer', arbiter: this.arbiter } });
         return;
@@ -231,22 +231,22 @@ export class SwarmMachine {
         this.#join();
         return;
       case 'cancel':
-        if (from === this.swarm?.creator) this.#office?.cancel(message.reason);
+        if (from === this.swarm?.creator) this.#arbiterRole?.cancel(message.reason);
     }
   }
 
   /** A seat learns what the swarm is from the first record, and that from nobody but the creator. */
   #onAppend(from: string, message: Extract<SwarmMessage, { type: 'append' }>): void {
     const first = message.prior === 0 ? message.entries[0]?.record : undefined;
-    if (!this.#settlement && this.#init.seat && first?.type === 'open' && this.#believes(from, first.swarm))
+    if (!this.#raft && this.#init.seat && first?.type === 'open' && this.#believes(from, first.swarm))
       this.#adopt(first.swarm, { epoch: 0, vote: null, log: [] });
-    if (!this.#settlement) return;
-    this.#settlement.receive(from, message, this.#now);
-    if (this.#settlement.arbiter === from) this.#follow(from, this.#settlement.epoch);
+    if (!this.#raft) return;
+    this.#raft.receive(from, message, this.#now);
+    if (this.#raft.arbiter === from) this.#follow(from, this.#raft.epoch);
   }
 
   #onBeat(from: string, { epoch, settled, holds, firm, ended, swarm }: Extract<SwarmMessage, { type: 'beat' }>): void {
-    if (swarm && !this.#settlement && this.#believes(from, swarm)) {
+    if (swarm && !this.#raft && this.#believes(from, swarm)) {
       this.swarm = swarm;
       this.#emit({ type: 'keep-opening', swarm });
       this.#emit({ type: 'changed', subTasks: [] });
@@ -256,8 +256,8 @@ export class SwarmMachine {
     if (firm) this.#firmAt = this.#now;
     this.#worker.comply(from, settled, holds);
     // A seat hears of the end by the records, so that it has the results too.
-    if (ended && !this.#settlement) this.#end(ended);
-    const members = this.#settlement ? this.board.members.size : (this.swarm?.members.length ?? 0);
+    if (ended && !this.#raft) this.#end(ended);
+    const members = this.#raft ? this.board.members.size : (this.swarm?.members.length ?? 0);
     const about = { epoch, load: this.#load, holding: this.#worker.leases, members };
     this.#emit({ type: 'send', to: from, message: { type: 'pulse', ...about, ended: this.endedAs !== undefined } });
   }
@@ -285,7 +285,7 @@ export class SwarmMachine {
   #join(): void {
     const member = this.#joining;
     const known = this.swarm?.members.some(({ address }) => address === this.me) || this.board.members.has(this.me);
-    if (!member || known || this.#office || this.endedAs) return;
+    if (!member || known || this.#arbiterRole || this.endedAs) return;
     this.#emit({ type: 'send', to: this.arbiter ?? this.#sponsor, message: { type: 'join', member } });
   }
 
@@ -293,15 +293,15 @@ export class SwarmMachine {
   #cancel(): void {
     if (this.#cancelled === undefined || this.endedAs) return;
     const reason = this.#cancelled;
-    if (this.#office) this.#office.cancel(reason);
+    if (this.#arbiterRole) this.#arbiterRole.cancel(reason);
     else if (this.arbiter) this.#emit({ type: 'send', to: this.arbiter, message: { type: 'cancel', reason } });
   }
 
-  #adopt(swarm: SwarmOpening, memory: SettlementMemory): void {
+  #adopt(swarm: SwarmOpening, memory: RaftMemory): void {
     this.swarm = swarm;
     if (!swarm.seats.includes(this.me)) return;
     const { leaseMs } = swarm.rules;
-    this.#settlement = new Settlement(
+    this.#raft = new RaftLog(
       this.me,
       swarm.seats,
       memory,
@@ -320,7 +320,7 @@ export class SwarmMachine {
     if (first?.type === 'open') this.#adopt(first.swarm, { epoch, vote, log });
     else this.swarm = opening;
     if (!ended) return;
-    if (this.#settlement) this.#settlement.settled = log.length;
+    if (this.#raft) this.#raft.settled = log.length;
     this.#apply();
     this.endedAs ??= this.board.end ?? { status: 'failed', reason: 'nothing is known of its end' };
     this.#effects = [];
@@ -329,49 +329,49 @@ export class SwarmMachine {
   #end(ended: { readonly status: 'completed' | 'failed'; readonly reason?: string }): void {
     if (this.endedAs) return;
     this.endedAs = ended;
-    if (this.#office) this.#awakeUntil = this.#now + LINGER_MS;
+    if (this.#arbiterRole) this.#awakeUntil = this.#now + LINGER_MS;
     this.#worker.end();
     this.#emit({ type: 'ended' });
   }
 
-  #takeOffice(): void {
-    const settlement = this.#settlement!;
-    this.#office = new SwarmArbiter(this.swarm!, settlement, this.board, this.#emit, this.#now);
-    this.#follow(this.me, settlement.epoch);
+  #becomeArbiter(): void {
+    const raft = this.#raft!;
+    this.#arbiterRole = new SwarmArbiter(this.swarm!, raft, this.board, this.#emit, this.#now);
+    this.#follow(this.me, raft.epoch);
   }
 
   /** Takes and leaves office as the seats decided, sends what was written, and applies what was settled. */
   #finish(): readonly SwarmEffect[] {
-    const settlement = this.#settlement;
-    if (settlement) {
-      if (settlement.role !== 'arbiter') this.#leaveOffice();
-      else if (!this.#office) this.#takeOffice();
+    const raft = this.#raft;
+    if (raft) {
+      if (raft.role !== 'arbiter') this.#resignAsArbiter();
+      else if (!this.#arbiterRole) this.#becomeArbiter();
       this.#apply();
-      settlement.flush();
+      raft.flush();
     }
     const effects = this.#effects;
     this.#effects = [];
     return effects;
   }
 
-  #leaveOffice(): void {
+  #resignAsArbiter(): void {
     this.#late = this.late;
-    this.#office = undefined;
+    this.#arbiterRole = undefined;
   }
 
   #apply(): void {
-    const settlement = this.#settlement;
-    if (!settlement || this.#applied >= settlement.settled) return;
+    const raft = this.#raft;
+    if (!raft || this.#applied >= raft.settled) return;
     const changed = new Set<string>();
     const escalated = this.board.escalations.length;
     const from = this.#applied;
-    while (this.#applied < settlement.settled) {
-      const { record } = settlement.log[this.#applied]!;
+    while (this.#applied < raft.settled) {
+      const { record } = raft.log[this.#applied]!;
       this.board.apply(++this.#applied, record);
       if ('subTask' in record) changed.add(record.subTask);
       else if (record.type === 'plan') for (const { id } of record.subTasks) changed.add(id);
     }
-    for (let at = from; this.#office && at < this.#applied; at++) this.#office.tell(settlement.log[at]!.record);
+    for (let at = from; this.#arbiterRole && at < this.#applied; at++) this.#arbiterRole.tell(raft.log[at]!.record);
     this.#emit({ type: 'changed', subTasks: [...changed] });
     for (const escalation of this.board.escalations.slice(escalated)) this.#emit({ type: 'escalated', escalation });
     if (this.board.end) this.#end(this.board.end);

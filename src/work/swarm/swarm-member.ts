@@ -1,6 +1,6 @@
 import { Fifo } from '../../runtime/fifo.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import type { KeepingEffect, MembershipRecords } from './membership-records.js';
+import type { KeepingEffect, ParticipationRecords } from './participation-records.js';
 import type { SwarmEffect } from './swarm-effects.js';
 import { beatMs, type SwarmEvent, SwarmMachine, type SwarmMemory } from './swarm-machine.js';
 import type { SwarmEscalation, SwarmOpening, SwarmRecord } from './swarm-records.js';
@@ -17,7 +17,7 @@ export interface WorkInHand extends Work {
 export interface SwarmMemberComponents {
   runtime: Runtime;
   /** Where it is kept; undefined on a node without a store. */
-  records: MembershipRecords | undefined;
+  records: ParticipationRecords | undefined;
   /** The agent's id on this node. */
   agentId: string;
   send: (to: string, message: SwarmMessage) => void;
@@ -71,8 +71,8 @@ export class SwarmMember {
     this.#schedule();
   }
 
-  found(swarm: SwarmOpening, plan: readonly SwarmRecord[]): void {
-    this.#perform(this.machine.found(swarm, plan, this.#components.runtime.now()));
+  create(swarm: SwarmOpening, plan: readonly SwarmRecord[]): void {
+    this.#perform(this.machine.create(swarm, plan, this.#components.runtime.now()));
   }
 
   step(event: SwarmEvent): void {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { SettlementMessage } from './settlement.js';
+import type { RaftMessage } from './raft-log.js';
 import type { Member, SwarmOpening } from './swarm-records.js';
 
 /** What a worker is given. */
@@ -19,7 +19,7 @@ export type Finding = { readonly result: unknown } | { readonly error: string };
 
 /** What the members of a swarm say to each other. */
 export type SwarmMessage =
-  | SettlementMessage
+  | RaftMessage
   /** From the arbiter: it is there; the leases that the member has; and, until it has answered, what the swarm is. */
   | {
       readonly type: 'beat';

@@ -1,17 +1,17 @@
 import type { Documents } from '../../documents/documents.js';
 import { joinAddress, splitAddress } from '../../mesh/address.js';
 import type { ValidEnvelope } from '../../mesh/envelope.js';
+import type { Sender } from '../../mesh/message-sender.js';
 import { type A2AObservability, callbackReport } from '../../mesh/observability.js';
 import type { Party } from '../../mesh/policy.js';
 import type { SharedThreads } from '../../mesh/ports.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
-import type { Voice } from '../../mesh/voice.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
-import { type KeptMembership, MembershipRecords } from './membership-records.js';
+import { ParticipationRecords, type StoredParticipation } from './participation-records.js';
 import { Coordinator, type SwarmAgent } from './swarm-coordinator.js';
-import type { SwarmNews } from './swarm-membership.js';
+import type { SwarmNews } from './swarm-participation.js';
 import type { SwarmSession } from './swarm-session.js';
 import { readSwarmMessage, type SwarmMessage } from './swarm-wire.js';
 
@@ -24,7 +24,7 @@ export interface SwarmsComponents {
 }
 
 /** Parts in swarms that the agents of one node may have. */
-const MAX_MEMBERSHIPS = 2_000;
+const MAX_PARTICIPATIONS = 2_000;
 const THREAD = 'swarm:';
 
 /** The swarms of one node: brings what members say to each other to the right one, and opens their threads. */
@@ -32,8 +32,8 @@ export class Swarms implements SharedThreads {
   readonly #components: SwarmsComponents;
   readonly #coordinators = new Map<string, Coordinator>();
   readonly #closing = new Set<Promise<void>>();
-  #records: MembershipRecords | undefined;
-  #left = new Map<string, readonly KeptMembership[]>();
+  #records: ParticipationRecords | undefined;
+  #left = new Map<string, readonly StoredParticipation[]>();
 
   constructor(components: SwarmsComponents) {
     this.#components = components;
@@ -41,7 +41,7 @@ export class Swarms implements SharedThreads {
 
   /** Goes on where the store says that it was. */
   async useStore(store: Store): Promise<void> {
-    this.#records = new MembershipRecords(this.#components.runtime, store);
+    this.#records = new ParticipationRecords(this.#components.runtime, store);
     for (const agent of await this.#records.agents()) this.#left.set(agent, await this.#records.of(agent));
   }
 
@@ -51,8 +51,8 @@ export class Swarms implements SharedThreads {
   }
 
   /** An agent's swarms; those that it was in when its node stopped go on. */
-  coordinator(voice: Voice, agent: Omit<SwarmAgent, 'agentId' | 'address'>): Coordinator {
-    const { agentId, address } = voice;
+  coordinator(sender: Sender, agent: Omit<SwarmAgent, 'agentId' | 'address'>): Coordinator {
+    const { agentId, address } = sender;
     const known = this.#coordinators.get(agentId);
     if (known) return known;
     const { runtime, registry, documents, observability } = this.#components;
@@ -65,8 +65,8 @@ export class Swarms implements SharedThreads {
         records: this.#records,
         agent: { ...agent, agentId, address },
         inFull: (name) => this.#inFull(name),
-        send: (swarmId, to, message) => this.#send(voice, swarmId, to, message),
-        openDocument: (name, admits) => documents.open(voice, name, { admits }),
+        send: (swarmId, to, message) => this.#send(sender, swarmId, to, message),
+        openDocument: (name, admits) => documents.open(sender, name, { admits }),
         onNews: (news) => this.#report(agentId, news),
         memberOf: (swarmId) => this.memberOf(swarmId),
         assertRoom: () => this.#assertRoom(),
@@ -85,9 +85,9 @@ export class Swarms implements SharedThreads {
 
   /** Whoever of this node's agents knows that swarm best: one with a seat, if there is one. */
   find(swarmId: string): Coordinator | undefined {
-    const having = [...this.#coordinators.values()].filter(({ memberships }) => memberships.has(swarmId));
-    const creator = having.find(({ memberships, address }) => memberships.get(swarmId)!.sponsor === address);
-    const seated = having.find(({ memberships }) => memberships.get(swarmId)!.machine.seated);
+    const having = [...this.#coordinators.values()].filter(({ participations }) => participations.has(swarmId));
+    const creator = having.find(({ participations, address }) => participations.get(swarmId)!.sponsor === address);
+    const seated = having.find(({ participations }) => participations.get(swarmId)!.machine.seated);
     return creator ?? seated ?? having[0];
   }
 
@@ -98,16 +98,16 @@ export class Swarms implements SharedThreads {
 
   /** The swarms that agents of this node take part in, each once. */
   get sessions(): SwarmSession[] {
-    const ids = new Set([...this.#coordinators.values()].flatMap(({ memberships }) => [...memberships.keys()]));
+    const ids = new Set([...this.#coordinators.values()].flatMap(({ participations }) => [...participations.keys()]));
     return [...ids].flatMap((id) => this.find(id)!.getSwarm(id) ?? []);
   }
 
   /** Takes an envelope for an agent of this node, if it is about a swarm. */
   take(agentId: string, { correlationId, sender, payload }: ValidEnvelope): boolean {
     if (!correlationId?.startsWith(THREAD)) return false;
-    const membership = this.#coordinators.get(agentId)?.memberships.get(correlationId.slice(THREAD.length));
-    const message = membership && this.#read(sender, payload);
-    if (message) membership.member.step({ type: 'message', from: this.#inFull(sender), message });
+    const participation = this.#coordinators.get(agentId)?.participations.get(correlationId.slice(THREAD.length));
+    const message = participation && this.#read(sender, payload);
+    if (message) participation.member.step({ type: 'message', from: this.#inFull(sender), message });
     return true;
   }
 
@@ -123,9 +123,9 @@ export class Swarms implements SharedThreads {
   admits(thread: string, source: Party, target: Party): boolean {
     if (!thread.startsWith(THREAD)) return false;
     const [own, other] = source.node === undefined ? [source, target] : [target, source];
-    const membership = this.#coordinators.get(own.address)?.memberships.get(thread.slice(THREAD.length));
-    if (!membership) return false;
-    return membership.includes(this.#inFull(other.address)) || membership.sponsor === this.#inFull(other.address);
+    const participation = this.#coordinators.get(own.address)?.participations.get(thread.slice(THREAD.length));
+    if (!participation) return false;
+    return participation.includes(this.#inFull(other.address)) || participation.sponsor === this.#inFull(other.address);
   }
 
   /** An agent leaves. */
@@ -145,17 +145,17 @@ export class Swarms implements SharedThreads {
     await this.#records?.flush();
   }
 
-  #send(voice: Voice, swarmId: string, to: string, message: SwarmMessage): void {
-    if (to === voice.address) {
+  #send(sender: Sender, swarmId: string, to: string, message: SwarmMessage): void {
+    if (to === sender.address) {
       // To itself a member speaks on the next turn, as if it were another.
       this.#components.runtime.defer(() => {
-        const membership = this.#coordinators.get(voice.agentId)?.memberships.get(swarmId);
-        membership?.member.step({ type: 'message', from: to, message });
+        const participation = this.#coordinators.get(sender.agentId)?.participations.get(swarmId);
+        participation?.member.step({ type: 'message', from: to, message });
       });
       return;
     }
     try {
-      const routed = voice.post(this.#localName(to), 'stream-data', message, { thread: `${THREAD}${swarmId}` });
+      const routed = sender.route(this.#localName(to), 'stream-data', message, { thread: `${THREAD}${swarmId}` });
       // What does not arrive is said again with the next beat, or its recipient counts as gone.
       if (routed instanceof Promise) routed.catch(() => {});
     } catch {
@@ -165,8 +165,8 @@ export class Swarms implements SharedThreads {
 
   #assertRoom(): void {
     const count = [...this.#coordinators.values()].reduce((sum, { open }) => sum + open, 0);
-    if (count >= MAX_MEMBERSHIPS)
-      throw new EclipticError('SWARMS_FULL', `the agents of this node take part ${MAX_MEMBERSHIPS} times already`);
+    if (count >= MAX_PARTICIPATIONS)
+      throw new EclipticError('SWARMS_FULL', `the agents of this node take part ${MAX_PARTICIPATIONS} times already`);
   }
 
   #report(agentId: string, { swarmId, status, escalation }: SwarmNews): void {

@@ -2,7 +2,7 @@ import type { EclipticError } from '../../runtime/errors.js';
 import type { Negotiation, ProposalInit, TaskProposal } from './proposal.js';
 
 /** A proposal that could not be made: whoever holds it is told why, in the same way as of any other. */
-export class UnmadeProposal implements Negotiation {
+export class FailedNegotiation implements Negotiation {
   readonly proposal: TaskProposal;
   readonly to = undefined;
   readonly durable = false;

@@ -1,7 +1,7 @@
 import type { Entry, SwarmRecord } from './swarm-records.js';
 
 /** What seats say to each other. */
-export type SettlementMessage =
+export type RaftMessage =
   /** The arbiter's records behind `prior`, and how far they are settled; without records, that it is there. */
   | {
       readonly type: 'append';
@@ -24,7 +24,7 @@ export type SettlementMessage =
   | { readonly type: 'vote'; readonly epoch: number; readonly granted: boolean; readonly trial: boolean };
 
 /** What must be on disk before anything is said that relies on it. */
-export interface SettlementKeep {
+export interface RaftWrite {
   readonly epoch: number;
   readonly vote: string | null;
   /** Entries from that number on are these; what was there goes. */
@@ -32,19 +32,19 @@ export interface SettlementKeep {
   readonly entries?: readonly Entry[];
 }
 
-export interface SettlementEffects {
-  send(to: string, message: SettlementMessage): void;
-  keep(keep: SettlementKeep): void;
+export interface RaftEffects {
+  send(to: string, message: RaftMessage): void;
+  keep(keep: RaftWrite): void;
 }
 
 /** What a seat knows when it begins, or begins again. */
-export interface SettlementMemory {
+export interface RaftMemory {
   readonly epoch: number;
   readonly vote: string | null;
   readonly log: Entry[];
 }
 
-export interface SettlementRules {
+export interface RaftTiming {
   readonly leaseMs: number;
   readonly beatMs: number;
 }
@@ -59,7 +59,7 @@ const APPEND_CHARS = 262_144;
  * is settled when a majority has it under the epoch of the present arbiter. So a settled record is in every later
  * arbiter's log. Deterministic: time comes in with the events, and what it wants done goes to `effects`.
  */
-export class Settlement {
+export class RaftLog {
   readonly me: string;
   readonly seats: readonly string[];
   readonly log: Entry[];
@@ -71,8 +71,8 @@ export class Settlement {
   settled = 0;
   /** Of the arbiter: when a majority was last in touch. */
   heardMajorityAt: number;
-  readonly #rules: SettlementRules;
-  readonly #effects: SettlementEffects;
+  readonly #rules: RaftTiming;
+  readonly #effects: RaftEffects;
   readonly #others: readonly string[];
   readonly #followers = new Map<string, Follower>();
   readonly #votes = new Set<string>();
@@ -85,9 +85,9 @@ export class Settlement {
   constructor(
     me: string,
     seats: readonly string[],
-    memory: SettlementMemory,
-    rules: SettlementRules,
-    effects: SettlementEffects,
+    memory: RaftMemory,
+    rules: RaftTiming,
+    effects: RaftEffects,
     now: number,
   ) {
     this.me = me;
@@ -108,7 +108,7 @@ export class Settlement {
   }
 
   /** Takes the first epoch, without asking: only the creator does so, and only when nobody else knows of the swarm. */
-  found(now: number): void {
+  create(now: number): void {
     this.epoch = 1;
     this.vote = this.me;
     this.#effects.keep({ epoch: 1, vote: this.me });
@@ -151,7 +151,7 @@ export class Settlement {
     this.#stand(now);
   }
 
-  receive(from: string, message: SettlementMessage, now: number): void {
+  receive(from: string, message: RaftMessage, now: number): void {
     if (!this.#others.includes(from)) return;
     switch (message.type) {
       case 'append':
@@ -211,11 +211,7 @@ export class Settlement {
       this.#effects.send(seat, { type: 'ask', epoch, last, lastEpoch: this.#epochAt(last), trial });
   }
 
-  #onAsk(
-    from: string,
-    { epoch, last, lastEpoch, trial }: Extract<SettlementMessage, { type: 'ask' }>,
-    now: number,
-  ): void {
+  #onAsk(from: string, { epoch, last, lastEpoch, trial }: Extract<RaftMessage, { type: 'ask' }>, now: number): void {
     const mine = this.log.length;
     const behind = lastEpoch < this.#epochAt(mine) || (lastEpoch === this.#epochAt(mine) && last < mine);
     const content = this.role === 'arbiter' || now - this.#heardAt < this.#rules.leaseMs;
@@ -235,7 +231,7 @@ export class Settlement {
     this.#effects.send(from, { type: 'vote', epoch: this.epoch, granted, trial });
   }
 
-  #onVote(from: string, { epoch, granted, trial }: Extract<SettlementMessage, { type: 'vote' }>, now: number): void {
+  #onVote(from: string, { epoch, granted, trial }: Extract<RaftMessage, { type: 'vote' }>, now: number): void {
     if (!trial && epoch > this.epoch) {
       this.#follow(epoch, undefined);
       return;
@@ -291,7 +287,7 @@ export class Settlement {
     this.#effects.send(seat, { type: 'append', epoch, prior, priorEpoch: this.#epochAt(prior), entries, settled });
   }
 
-  #onAppend(from: string, message: Extract<SettlementMessage, { type: 'append' }>, now: number): void {
+  #onAppend(from: string, message: Extract<RaftMessage, { type: 'append' }>, now: number): void {
     const { epoch, prior, priorEpoch, entries, settled } = message;
     if (epoch < this.epoch) {
       this.#effects.send(from, { type: 'ack', epoch: this.epoch, n: 0, taken: false });
@@ -320,7 +316,7 @@ export class Settlement {
     this.#effects.send(from, { type: 'ack', epoch, n, taken: true });
   }
 
-  #onAck(from: string, { epoch, n, taken }: Extract<SettlementMessage, { type: 'ack' }>, now: number): void {
+  #onAck(from: string, { epoch, n, taken }: Extract<RaftMessage, { type: 'ack' }>, now: number): void {
     if (epoch > this.epoch) {
       this.#follow(epoch, undefined);
       return;

@@ -16,7 +16,7 @@ const MAX_REASON = 2_048;
 /** Changes are told to watchers together: each looks at the whole board. */
 const WATCH_MS = 100;
 
-export interface MembershipComponents
+export interface ParticipationComponents
   extends Pick<SwarmMemberComponents, 'runtime' | 'records' | 'agentId' | 'send' | 'load' | 'work'> {
   openDocument: (name: string, admits: NonNullable<DocumentOptions['admits']>) => SharedDocument;
   /** An agent's name in full, as members are known by. */
@@ -38,19 +38,19 @@ export interface SwarmNews {
 }
 
 /** One agent's part in one swarm, with everything around it: the shared document, and who watches. */
-export class Membership {
+export class SwarmParticipation {
   readonly swarmId: string;
   /** Who brought this member in. */
   readonly sponsor: string;
   readonly member: SwarmMember;
-  readonly #components: MembershipComponents;
+  readonly #components: ParticipationComponents;
   #board: BoardDocument | undefined;
   readonly #watchers: Callbacks<[]>;
   readonly #waiters = new Set<Waiter>();
   #telling: Timer | undefined;
   #status: SwarmStatus = 'recruiting';
 
-  constructor(components: MembershipComponents, init: SwarmMemberInit) {
+  constructor(components: ParticipationComponents, init: SwarmMemberInit) {
     this.#components = components;
     this.swarmId = init.swarmId;
     this.sponsor = init.sponsor;
@@ -80,8 +80,8 @@ export class Membership {
     return this.member.machine;
   }
 
-  found(swarm: SwarmOpening, plan: readonly SwarmRecord[]): void {
-    this.member.found(swarm, plan);
+  create(swarm: SwarmOpening, plan: readonly SwarmRecord[]): void {
+    this.member.create(swarm, plan);
   }
 
   /** Asks the swarm to take this member in. */

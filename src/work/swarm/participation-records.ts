@@ -15,8 +15,8 @@ export type KeepingEffect = Extract<
   { type: 'keep' | 'keep-opening' | 'keep-finding' | 'drop-finding' | 'ended' }
 >;
 
-/** What is kept of one membership: an agent's part in a swarm. */
-export interface KeptMembership {
+/** What is kept of one participation: an agent's part in a swarm. */
+export interface StoredParticipation {
   readonly swarmId: string;
   readonly sponsor: string;
   readonly seat: boolean;
@@ -24,7 +24,7 @@ export interface KeptMembership {
 }
 
 /** What the agents of one node keep of the swarms that they are in, on disk. */
-export class MembershipRecords {
+export class ParticipationRecords {
   readonly #runtime: Runtime;
   readonly #store: Store;
   readonly #writer: GroupWriter;
@@ -41,7 +41,7 @@ export class MembershipRecords {
   }
 
   /** What an agent kept, those first that it joined first. */
-  async of(agent: string): Promise<KeptMembership[]> {
+  async of(agent: string): Promise<StoredParticipation[]> {
     const rows = await this.#store.read({ from: 'swarms', where: { agent }, orderBy: 'swarm' });
     const over = rows.filter(({ endedAt }) => endedAt !== null).sort((a, b) => b.endedAt! - a.endedAt!);
     for (const { swarm } of over.slice(MAX_ENDED)) await this.forget(agent, swarm);
@@ -49,7 +49,7 @@ export class MembershipRecords {
     return Promise.all(rows.filter((row) => !gone.has(row)).map((row) => this.#load(row)));
   }
 
-  /** A new membership. Resolves when it is on disk. */
+  /** A new participation. Resolves when it is on disk. */
   begin(agent: string, swarm: string, sponsor: string, seat: boolean): Promise<void> {
     const fresh = { epoch: 0, vote: null, opening: null, endedAt: null };
     const row = { agent, swarm, sponsor, seat: seat ? 1 : 0, ...fresh };
@@ -110,7 +110,7 @@ export class MembershipRecords {
     return this.#writer.flush();
   }
 
-  async #load({ agent, swarm, sponsor, seat, epoch, vote, opening, endedAt }: SwarmRow): Promise<KeptMembership> {
+  async #load({ agent, swarm, sponsor, seat, epoch, vote, opening, endedAt }: SwarmRow): Promise<StoredParticipation> {
     const where = { agent, swarm };
     const rows = await this.#store.read({ from: 'swarmLog', where, orderBy: 'n' });
     const log = rows.map(({ epoch: of, record }): Entry => ({ epoch: of, record: JSON.parse(record) }));

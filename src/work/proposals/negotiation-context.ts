@@ -1,5 +1,5 @@
+import type { RouteOptions } from '../../mesh/message-sender.js';
 import type { A2AMessageType, RoutingResult } from '../../mesh/schemas.js';
-import type { VoiceOptions } from '../../mesh/voice.js';
 import type { CallbackFailed } from '../../runtime/callbacks.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -29,7 +29,7 @@ export interface Side {
 }
 
 /** What one side of a proposal needs of the negotiator that it belongs to. */
-export interface Desk {
+export interface NegotiationContext {
   readonly runtime: Runtime;
   readonly callbackFailed: CallbackFailed;
   readonly deadlines: DeadlineQueue;
@@ -45,7 +45,7 @@ export interface Desk {
     side: Pick<Side, 'peer' | 'thread'>,
     type: A2AMessageType,
     payload: unknown,
-    options?: VoiceOptions,
+    options?: RouteOptions,
   ): RoutingResult | Promise<RoutingResult>;
   /** Calls `written` when the side as it is now is on disk. */
   keep(side: Side, written: () => void, failed: (error: unknown) => void): void;
@@ -63,10 +63,6 @@ export interface Desk {
   knows(peer: string): boolean;
   changed(about: About, status: ProposalStatus): void;
   refused(about: About, kind: RefusedAnswer, from: string): void;
-}
-
-export function isPromise(result: RoutingResult | Promise<RoutingResult>): result is Promise<RoutingResult> {
-  return (result as RoutingResult).delivered === undefined;
 }
 
 /** Waits between two times of asking: the first, and as it doubles, the longest. */

@@ -1,10 +1,11 @@
-import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
-import type { RegistryEntry } from '../mesh/registry-index.js';
-import type { A2ARouter } from '../mesh/router.js';
-import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from '../mesh/schemas.js';
 import { EclipticError, type ErrorCode } from '../runtime/errors.js';
+import { joinAddress } from './address.js';
+import type { EnvelopeFactory, ValidEnvelope } from './envelope.js';
+import type { RegistryEntry } from './registry-index.js';
+import type { A2ARouter } from './router.js';
+import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from './schemas.js';
 
-/** An agent's id or address, or whoever offers a capability. */
+/** An agent's id or address, or any agent that offers a capability. */
 export type Recipient = string | { readonly capability: string };
 
 export interface SendOptions {
@@ -22,18 +23,30 @@ export interface SendOptions {
   readWithinMs?: number;
 }
 
-/** How one agent puts messages on the mesh: always under its own name, never after it left. */
-export class Outbox {
-  readonly #sender: string;
+export interface RouteOptions extends SendOptions {
+  /** Refuse at once if policy would not let the answer back. */
+  needsAnswer?: boolean;
+}
+
+/** How a feature sends under an agent's name. */
+export type Sender = Pick<MessageSender, 'agentId' | 'address' | 'route'>;
+
+/** Sends as one agent: always under its own name, never after it left. Stores nothing. */
+export class MessageSender {
+  /** The agent's id on this node. */
+  readonly agentId: string;
+  /** `id@node`. */
+  readonly address: string;
   readonly #entry: RegistryEntry;
   readonly #factory: EnvelopeFactory;
   readonly #router: A2ARouter;
   #closed = false;
-  /** The agent of this node that was addressed last: most messages go where the one before them went. */
+  /** The latest recipient on this node: most messages go where the one before them went. */
   #latest: RegistryEntry | undefined;
 
-  constructor(entry: RegistryEntry, factory: EnvelopeFactory, router: A2ARouter) {
-    this.#sender = entry.address;
+  constructor(entry: RegistryEntry, nodeKey: string | undefined, factory: EnvelopeFactory, router: A2ARouter) {
+    this.agentId = entry.address;
+    this.address = joinAddress(entry.address, nodeKey);
     this.#entry = entry;
     this.#factory = factory;
     this.#router = router;
@@ -43,19 +56,18 @@ export class Outbox {
     this.#closed = true;
   }
 
-  /** Routes one message. The result is there at once unless the recipient is on another node. */
+  /** Routes one message. The result is synchronous unless the recipient is on another node. */
   route(
     to: Recipient,
     type: A2AMessageType,
     payload: unknown,
-    options: SendOptions = {},
-    needsAnswer = false,
+    options: RouteOptions = {},
   ): RoutingResult | Promise<RoutingResult> {
     this.#assertOpen();
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = metadataFor(to, options);
-    const envelope = this.#factory.createFrom(this.#sender, recipient, type, payload, options.thread, metadata);
-    return this.#route(envelope, needsAnswer);
+    const envelope = this.#factory.createFrom(this.agentId, recipient, type, payload, options.thread, metadata);
+    return this.#route(envelope, options.needsAnswer === true);
   }
 
   /** Routes a request that opens a thread, named after its first message, and expects an answer in it. */
@@ -63,22 +75,16 @@ export class Outbox {
     this.#assertOpen();
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = typeof to === 'string' ? undefined : ({ routingHint: 'capability' } as const);
-    const envelope = this.#factory.createFrom(this.#sender, recipient, 'request', payload, thread, metadata, thread);
+    const envelope = this.#factory.createFrom(this.agentId, recipient, 'request', payload, thread, metadata, thread);
     return this.#route(envelope, true);
   }
 
   /** Routes one message and rejects unless it was delivered. */
-  async deliver(
-    to: Recipient,
-    type: A2AMessageType,
-    payload: unknown,
-    options: SendOptions,
-    needsAnswer = false,
-  ): Promise<void> {
-    assertDelivered(await this.route(to, type, payload, options, needsAnswer));
+  async deliver(to: Recipient, type: A2AMessageType, payload: unknown, options: RouteOptions): Promise<void> {
+    assertDelivered(await this.route(to, type, payload, options));
   }
 
-  /** Answers an envelope, if it can be answered. What becomes of the reply is on the event stream. */
+  /** Answers an envelope, if it can be answered. The event stream reports the outcome. */
   reply(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): void {
     const answer = this.answerTo(envelope, type, payload);
     if (answer) this.post(answer);
@@ -88,12 +94,12 @@ export class Outbox {
   answerTo(envelope: ValidEnvelope, type: A2AMessageType, payload: unknown): ValidEnvelope | undefined {
     if (envelope.correlationId === undefined || this.#closed || !this.#entry.registered) return undefined;
     const { correlationId: thread, sender } = envelope;
-    // Whoever asked durably is answered durably.
+    // A durable question gets a durable answer.
     const metadata = envelope.metadata?.durable ? { durable: true } : undefined;
-    return this.#factory.createFrom(this.#sender, sender, type, payload, thread, metadata);
+    return this.#factory.createFrom(this.agentId, sender, type, payload, thread, metadata);
   }
 
-  /** Routes an answer. What becomes of it is on the event stream. */
+  /** Routes an answer. The event stream reports the outcome. */
   post(answer: ValidEnvelope): void {
     const routed = this.#route(answer, false);
     if (isPromise(routed)) routed.catch(() => {});
@@ -109,19 +115,19 @@ export class Outbox {
   }
 
   #assertOpen(): void {
-    // Off the registry is off the mesh, even where the handle was not told.
+    // An agent off the registry is off the mesh, even if this sender was not closed.
     if (this.#closed || !this.#entry.registered) {
-      throw new EclipticError('NODE_STOPPED', `agent "${this.#sender}" has left`);
+      throw new EclipticError('NODE_STOPPED', `agent "${this.agentId}" has left`);
     }
   }
 }
 
-/** Is the result still to come? (Cheaper than `instanceof` on the path where it is there.) */
+/** Is the result still to come? (Cheaper than `instanceof` where it is synchronous.) */
 export function isPromise(result: RoutingResult | Promise<RoutingResult>): result is Promise<RoutingResult> {
   return (result as RoutingResult).delivered === undefined;
 }
 
-/** Turns a refusal into the typed error it is. */
+/** Throws a refusal as its typed error. */
 export function assertDelivered(result: RoutingResult): RoutingResult {
   if (result.delivered || result.stored) return result;
   const { error, reason, targetAgentId: recipient, candidates, outcome } = result;

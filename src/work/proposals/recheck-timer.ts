@@ -1,8 +1,8 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import { FIRST_CHECK_MS, type Side } from './desk.js';
+import { FIRST_CHECK_MS, type Side } from './negotiation-context.js';
 
 /** While anything is under way with another node, or across restarts, looks once a second who must ask again. */
-export class Rounds {
+export class RecheckTimer {
   readonly #runtime: Runtime;
   readonly #watched = new Set<Side>();
   #timer: Timer | undefined;
