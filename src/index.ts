@@ -7,7 +7,7 @@ export {
   type Outgoing,
 } from './a2a/client/a2a-client.js';
 export type { CallOptions } from './a2a/client/call-limits.js';
-export type { SignatureVerdict } from './a2a/client/card-keys.js';
+export type { SignatureVerdict } from './a2a/client/card-source.js';
 export { CardSource } from './a2a/client/card-source.js';
 export type { Credentials, CredentialsOf } from './a2a/client/credentials.js';
 export {
@@ -18,9 +18,9 @@ export {
   invokeRemoteAgent,
   type RemoteAgentOptions,
 } from './a2a/client/remote-agents.js';
-export { ExternalServiceError, NotFoundError, ValidationError } from './a2a/protocol/service-errors.js';
-export type { A2AAgentCard, RemoteInvocationResult } from './a2a/protocol/simple-types.js';
-export { buildAgentCard, buildAgentCardForAgent } from './a2a/server/instance-card.js';
+export { ExternalServiceError, NotFoundError, ValidationError } from './a2a/protocol/errors.js';
+export type { A2AAgentCard, RemoteInvocationResult } from './a2a/protocol/simple.js';
+export { buildAgentCard, buildAgentCardForAgent } from './a2a/server/cards.js';
 export type { ProcessEvent, ProcessManager, Session } from './a2a/server/process-manager.js';
 export {
   type A2ATaskDeps,

@@ -1,6 +1,6 @@
 import { type DelegationChain, readDelegation, withDelegation } from '../a2a/protocol/delegation.js';
-import type { AnsweredQuestion } from '../a2a/protocol/exchanges.js';
-import { isSameContent } from '../a2a/protocol/same-send.js';
+import type { AnsweredQuestion } from '../a2a/protocol/task-machine.js';
+import { isSameContent } from '../a2a/protocol/task-rules.js';
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a/protocol/types.js';
 import { callGuarded, logCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';

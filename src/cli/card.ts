@@ -1,4 +1,4 @@
-import type { SignatureVerdict } from '../a2a/client/card-keys.js';
+import type { SignatureVerdict } from '../a2a/client/card-source.js';
 import type { AgentCard } from '../a2a/protocol/types.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Command, Invocation } from './command.js';
@@ -24,7 +24,7 @@ export const command: Command = {
 async function showRemote(url: string, { values, env, output }: Invocation): Promise<void> {
   const [{ CardSource }, { checkSignatures }] = await Promise.all([
     import('../a2a/client/card-source.js'),
-    import('../a2a/client/card-keys.js'),
+    import('../a2a/client/card-source.js'),
   ]);
   const runtime = systemRuntime();
   const reach = { allowPrivate: reachOf(url, values) };

@@ -1,6 +1,5 @@
 import { A2AClient } from '../a2a/client/a2a-client.js';
-import { AnswerText, finalText } from '../a2a/client/answer-text.js';
-import { TaskView } from '../a2a/client/task-view.js';
+import { AnswerText, finalText, TaskView } from '../a2a/client/task-follower.js';
 import { textOf } from '../a2a/protocol/simple.js';
 import type { StreamResponse } from '../a2a/protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';

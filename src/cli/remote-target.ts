@@ -1,4 +1,4 @@
-import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a/client/loopback.js';
+import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a/client/credentials.js';
 import type { AllowPrivate } from '../system/fetch/allow-list.js';
 import type { Values } from './command.js';
 

@@ -7,7 +7,7 @@ import { gitIdentity } from '../coding-agents/leases/repository.js';
 import { clientAdapters } from '../coding-agents/wake/adapter-for.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
 import type { Gateway } from '../http/gateway.js';
-import { loginCallback, loginCallbackUrl } from '../http/mcp/login-callback.js';
+import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
 import { Logins } from '../mcp/upstream/login/logins.js';
 import { Pins } from '../mcp/upstream/pins.js';
 import { Upstreams } from '../mcp/upstream/upstreams.js';

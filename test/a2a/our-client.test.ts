@@ -2,7 +2,7 @@ import { text as bodyText } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { A2AClient, type A2AClientInit } from '../../src/a2a/client/a2a-client.js';
 import { invokeRemoteAgent } from '../../src/a2a/client/remote-agents.js';
-import { EXTENSION_URIS } from '../../src/a2a/protocol/extensions.js';
+import { EXTENSION_URIS } from '../../src/a2a/protocol/headers.js';
 import { textOf } from '../../src/a2a/protocol/simple.js';
 import type { AgentCard, StreamResponse } from '../../src/a2a/protocol/types.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';

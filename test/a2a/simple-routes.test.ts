@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { A2ATask } from '../../src/a2a/protocol/simple-types.js';
+import type { A2ATask } from '../../src/a2a/protocol/simple.js';
 import { createNode } from '../../src/node/compose.js';
 import { said, TaskNode } from './task-node.js';
 

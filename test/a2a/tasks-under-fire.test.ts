@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { projectState } from '../../src/a2a/protocol/simple.js';
 import type { TaskEvent } from '../../src/a2a/protocol/task-machine.js';
-import { isTerminal } from '../../src/a2a/protocol/task-states.js';
+import { isTerminal } from '../../src/a2a/protocol/task-rules.js';
 import type { StreamResponse, TaskState } from '../../src/a2a/protocol/types.js';
-import { MemoryTaskRecords } from '../../src/a2a/server/memory-task-records.js';
-import type { TaskRecord } from '../../src/a2a/server/task-records.js';
+import { MemoryTaskRecords, type TaskRecord } from '../../src/a2a/server/task-records.js';
 import { TaskService } from '../../src/a2a/server/task-service.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { OPERATOR } from '../../src/http/auth/principals.js';
+import { OPERATOR } from '../../src/http/auth/caller-auth.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import { loadConfig } from '../../src/node/config/load.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { CallToolResult } from '@modelcontextprotocol/server';
-import { OPERATOR } from '../../src/http/auth/principals.js';
+import { OPERATOR } from '../../src/http/auth/caller-auth.js';
 import type { CallOptions } from '../../src/mcp/service.js';
 import { Logins } from '../../src/mcp/upstream/login/logins.js';
 import { Pins } from '../../src/mcp/upstream/pins.js';

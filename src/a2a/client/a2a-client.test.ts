@@ -3,10 +3,10 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ForeignServer, ForeignServers } from '../../../test/foreign-servers.js';
 import { HurriedRuntime } from '../../../test/hurried-runtime.js';
-import { EXTENSION_URIS } from '../protocol/extensions.js';
-import { ExternalServiceError } from '../protocol/service-errors.js';
-import { encodeSse } from '../protocol/sse.js';
+import { ExternalServiceError } from '../protocol/errors.js';
+import { EXTENSION_URIS } from '../protocol/headers.js';
 import type { AgentCard, StreamResponse } from '../protocol/types.js';
+import { encodeSse } from '../server/event-stream.js';
 import { A2AClient, type A2AClientInit } from './a2a-client.js';
 import { CardSource } from './card-source.js';
 

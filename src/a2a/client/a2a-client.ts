@@ -13,10 +13,11 @@ import {
   EXTENSION_URIS,
   EXTENSIONS_HEADER,
   LEGACY_EXTENSIONS_HEADER,
+  VERSION_HEADER,
   writeExtensions,
-} from '../protocol/extensions.js';
+} from '../protocol/headers.js';
+import type { Method } from '../protocol/json-rpc.js';
 import type { JwkSet } from '../protocol/jws.js';
-import type { Method } from '../protocol/methods.js';
 import { takeAgentCard } from '../protocol/read-card.js';
 import {
   takeListPushConfigsResponse,
@@ -25,7 +26,7 @@ import {
   takeSendMessageResponse,
   takeTask,
 } from '../protocol/read-responses.js';
-import { settlesSend } from '../protocol/task-states.js';
+import { settlesSend } from '../protocol/task-rules.js';
 import type {
   AgentCard,
   ListPushConfigsResponse,
@@ -41,19 +42,23 @@ import type {
   Task,
   TaskPushNotificationConfig,
 } from '../protocol/types.js';
-import { VERSION_HEADER } from '../protocol/version.js';
 import { CallLimits, type CallOptions } from './call-limits.js';
-import { checkSignatures, type SignatureVerdict } from './card-keys.js';
-import { baseUrl, CardSource, type FetchedCard } from './card-source.js';
+import { baseUrl, CardSource, checkSignatures, type FetchedCard, type SignatureVerdict } from './card-source.js';
 import { type CredentialsOf, credentialsFor, currentCredentials } from './credentials.js';
-import { HttpTransport } from './http-transport.js';
-import { type ChosenInterface, chooseInterface, type InterfaceWish } from './interface-choice.js';
-import { JsonRpcTransport } from './json-rpc-transport.js';
-import { type Reach, RemoteEndpoint } from './remote-endpoint.js';
-import { isBroken, mayHaveArrived, wasNotSent } from './remote-errors.js';
-import { SimpleTransport } from './simple-transport.js';
+import { isBroken, mayHaveArrived, type Reach, RemoteEndpoint, wasNotSent } from './remote-endpoint.js';
 import { type FollowerInit, TaskFollower } from './task-follower.js';
-import { isSend, type StreamedEvent, type Terms, type Transport } from './transport.js';
+import {
+  type ChosenInterface,
+  chooseInterface,
+  HttpTransport,
+  type InterfaceWish,
+  isSend,
+  JsonRpcTransport,
+  SimpleTransport,
+  type StreamedEvent,
+  type Terms,
+  type Transport,
+} from './transports.js';
 
 /** For calls that the agent has no need to think about. */
 const QUICK_MS = 30_000;

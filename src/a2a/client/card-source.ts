@@ -1,12 +1,13 @@
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
+import { type CardVerdict, signatureHeaders, verifyCard } from '../protocol/card-signature.js';
+import { ExternalServiceError, ValidationError } from '../protocol/errors.js';
+import type { Jwk, JwkSet } from '../protocol/jws.js';
 import { takeAgentCard } from '../protocol/read-card.js';
-import { ExternalServiceError, ValidationError } from '../protocol/service-errors.js';
 import type { AgentCard } from '../protocol/types.js';
-import { type Credentials, credentialHeaders, credentialsKey } from './credentials.js';
-import type { Reach } from './remote-endpoint.js';
-import { remoteError } from './remote-errors.js';
+import { type Credentials, credentialHeaders, credentialsKey, isSamePlace } from './credentials.js';
+import { type Reach, remoteError } from './remote-endpoint.js';
 
 /** How long a card is taken as it was. */
 const FRESH_MS = 300_000;
@@ -154,4 +155,58 @@ function parse(text: string): Readonly<Record<string, unknown>> {
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   throw new ValidationError('Agent card is not a JSON object', { fields: ['name', 'version'] }, 'INVALID_CARD');
+}
+
+const KEYS_MS = 10_000;
+const MAX_KEYS_BYTES = 262_144;
+const MAX_KEYS = 64;
+
+/** What is to be thought of a card's signatures: it has none, one that holds, or none that does. */
+export type SignatureVerdict = CardVerdict & { readonly signed: boolean };
+
+/**
+ * Checks a card's signatures with the keys that the caller trusts, or else with those that the card's own place serves:
+ * that proves that whoever holds the place holds the key, and no more. Keys from elsewhere prove nothing.
+ */
+export async function checkSignatures(
+  runtime: Runtime,
+  { url, card }: FetchedCard,
+  reach: Reach,
+  trusted?: JwkSet,
+): Promise<SignatureVerdict> {
+  if (!card.signatures?.length) return { signed: false, verified: false, reasons: [] };
+  const keys = trusted ?? { keys: await keysAt(runtime, placesOfKeys(url, card), reach) };
+  return { signed: true, ...verifyCard(card, keys) };
+}
+
+function placesOfKeys(url: string, card: FetchedCard['card']): string[] {
+  const named = signatureHeaders(card).flatMap(({ jku }) => (jku !== undefined && isSamePlace(jku, url) ? [jku] : []));
+  return [...new Set([...named, new URL('/.well-known/jwks.json', url).href])].slice(0, 3);
+}
+
+async function keysAt(runtime: Runtime, places: readonly string[], reach: Reach): Promise<Jwk[]> {
+  const found: Jwk[] = [];
+  const { allowPrivate, ca, resolve } = reach;
+  for (const place of places) {
+    try {
+      const { status, body } = await guardedFetch(runtime, place, {
+        timeoutMs: KEYS_MS,
+        maxBytes: MAX_KEYS_BYTES,
+        // Another place's keys would be taken for this one's.
+        redirects: 0,
+        ...(allowPrivate === undefined ? {} : { allowPrivate }),
+        ...(ca === undefined ? {} : { ca }),
+        ...(resolve === undefined ? {} : { resolve }),
+      });
+      const { keys } = (status === 200 ? JSON.parse(body.toString()) : {}) as { keys?: unknown };
+      if (Array.isArray(keys)) found.push(...keys.filter(isKey).slice(0, MAX_KEYS));
+    } catch {
+      // Without keys the verdict says that they are not known.
+    }
+  }
+  return found;
+}
+
+function isKey(value: unknown): value is Jwk {
+  return typeof value === 'object' && value !== null;
 }

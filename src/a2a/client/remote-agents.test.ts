@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ForeignServer, ForeignServers } from '../../../test/foreign-servers.js';
 import { HurriedRuntime } from '../../../test/hurried-runtime.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { ExternalServiceError, ValidationError } from '../protocol/service-errors.js';
-import type { A2AAgentCard } from '../protocol/simple-types.js';
+import { ExternalServiceError, ValidationError } from '../protocol/errors.js';
+import type { A2AAgentCard } from '../protocol/simple.js';
 import { clearAgentCardCache, discoverAgent, fetchAgentCard, invokeRemoteAgent } from './remote-agents.js';
 
 const CARD: A2AAgentCard = {

@@ -5,16 +5,19 @@ import type { AllowPrivate } from '../../system/fetch/allow-list.js';
 import { parseTarget } from '../../system/fetch/target.js';
 import { toSimpleCard } from '../protocol/card.js';
 import type { DelegationChain } from '../protocol/delegation.js';
-import { SIMPLE_TIMEOUT } from '../protocol/read-simple.js';
-import { ExternalServiceError } from '../protocol/service-errors.js';
-import { textOf } from '../protocol/simple.js';
-import type { A2AAgentCard, A2AProtocolExtension, RemoteInvocationResult } from '../protocol/simple-types.js';
+import { ExternalServiceError } from '../protocol/errors.js';
+import {
+  type A2AAgentCard,
+  type A2AProtocolExtension,
+  type RemoteInvocationResult,
+  SIMPLE_TIMEOUT,
+  textOf,
+} from '../protocol/simple.js';
 import { A2AClient, type A2AClientInit } from './a2a-client.js';
-import { finalText } from './answer-text.js';
 import { CallLimits } from './call-limits.js';
 import { CardSource, type FetchedCard } from './card-source.js';
 import type { Reach } from './remote-endpoint.js';
-import { TaskView } from './task-view.js';
+import { finalText, TaskView } from './task-follower.js';
 
 /** The simple way to other agents: functions, one card cache for the process, results instead of errors. */
 

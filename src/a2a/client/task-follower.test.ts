@@ -4,7 +4,7 @@ import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import type { Task } from '../protocol/types.js';
 import { CallLimits } from './call-limits.js';
 import { TaskFollower } from './task-follower.js';
-import type { StreamedEvent, Transport } from './transport.js';
+import type { StreamedEvent, Transport } from './transports.js';
 
 const working: Task = { id: 't1', contextId: 'c1', status: { state: 'TASK_STATE_WORKING' } };
 const SILENCE_MS = 300_000;

@@ -1,12 +1,110 @@
 import { backoffMs } from '../../runtime/backoff.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
+import { ExternalServiceError } from '../protocol/errors.js';
+import { A2A_LIMITS } from '../protocol/limits.js';
 import { takeTask } from '../protocol/read-responses.js';
-import { ExternalServiceError } from '../protocol/service-errors.js';
-import { isTerminal } from '../protocol/task-states.js';
-import type { StreamResponse } from '../protocol/types.js';
-import { isBroken } from './remote-errors.js';
-import { TaskView } from './task-view.js';
-import type { StreamedEvent, Terms, Transport } from './transport.js';
+import { lastAgentText, messagesOf, projectTask, textOf } from '../protocol/simple.js';
+import { joined } from '../protocol/task-machine.js';
+import { isTerminal } from '../protocol/task-rules.js';
+import type {
+  Artifact,
+  Message,
+  StreamResponse,
+  Task,
+  TaskArtifactUpdateEvent,
+  TaskStatus,
+} from '../protocol/types.js';
+import { isBroken } from './remote-endpoint.js';
+import type { StreamedEvent, Terms, Transport } from './transports.js';
+
+/** A task as far as its events tell of it. */
+export class TaskView {
+  #task: Task | undefined;
+  #message: Message | undefined;
+
+  /** The task; undefined where the agent answered with a message alone, or with nothing yet. */
+  get task(): Task | undefined {
+    return this.#task;
+  }
+
+  get message(): Message | undefined {
+    return this.#message;
+  }
+
+  get id(): string | undefined {
+    return this.#task?.id;
+  }
+
+  /** Takes an event in; false when it tells nothing that was not known. */
+  add(event: StreamResponse): boolean {
+    if ('message' in event) {
+      this.#message = event.message;
+      return true;
+    }
+    const before = this.#task;
+    if ('task' in event) {
+      this.#task = event.task;
+      return before === undefined || JSON.stringify(before) !== JSON.stringify(event.task);
+    }
+    const { taskId, contextId } = 'statusUpdate' in event ? event.statusUpdate : event.artifactUpdate;
+    // Agents of older versions begin with an update.
+    const task = before ?? { id: taskId, contextId, status: { state: 'TASK_STATE_SUBMITTED' } };
+    this.#task =
+      'statusUpdate' in event
+        ? withStatus(task, event.statusUpdate.status)
+        : { ...task, artifacts: withArtifact(task.artifacts ?? [], event.artifactUpdate) };
+    return true;
+  }
+}
+
+/** What was said before stays in the history. */
+function withStatus(task: Task, status: TaskStatus): Task {
+  return { ...task, status, history: messagesOf(task).slice(-A2A_LIMITS.historyMessages) };
+}
+
+function withArtifact(
+  artifacts: readonly Artifact[],
+  { artifact, append }: TaskArtifactUpdateEvent,
+): readonly Artifact[] {
+  const index = artifacts.findIndex(({ artifactId }) => artifactId === artifact.artifactId);
+  if (index < 0) return [...artifacts, artifact];
+  return artifacts.with(index, append ? joined(artifacts[index]!, artifact) : artifact);
+}
+
+/** What a task came to, as text: the last thing that its agent said or made. */
+export function finalText(task: Task): string | undefined {
+  return lastAgentText(projectTask(task, { sessionId: null, createdAt: '' }).messages);
+}
+
+/** An agent's answer as text that grows: what of it is new with each event. */
+export class AnswerText {
+  /** What was told of each artifact. */
+  readonly #told = new Map<string, string>();
+
+  /** The text to go on with; empty where an event brings none. */
+  add(event: StreamResponse): string {
+    if ('message' in event) return textOf(event.message.parts);
+    if ('statusUpdate' in event) return '';
+    if ('task' in event) return this.#catchUp(event.task);
+    const { artifact, append } = event.artifactUpdate;
+    const text = textOf(artifact.parts);
+    const { artifactId } = artifact;
+    return append ? this.#tell(artifactId, (this.#told.get(artifactId) ?? '') + text) : this.#tell(artifactId, text);
+  }
+
+  /** A whole task may hold what was told before. */
+  #catchUp({ artifacts = [] }: Task): string {
+    return artifacts.map(({ artifactId, parts }) => this.#tell(artifactId, textOf(parts))).join('');
+  }
+
+  #tell(artifactId: string, text: string): string {
+    const before = this.#told.get(artifactId);
+    this.#told.set(artifactId, text);
+    if (before !== undefined && text.startsWith(before)) return text.slice(before.length);
+    // Another artifact, or one that was replaced, begins on a line of its own.
+    return before === undefined && this.#told.size === 1 ? text : `\n${text}`;
+  }
+}
 
 /** How often an agent is asked about a task that it does not stream. */
 export const POLL_MS = 3_000;

@@ -7,17 +7,14 @@ import type {
   UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import type { CallerAuth } from '../../http/auth/caller-auth.js';
-import { MAX_BODY_BYTES } from '../../http/server/request-body.js';
+import { MAX_BODY_BYTES } from '../../http/server/http-server.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import { EXTENSIONS_HEADER, writeExtensions } from '../protocol/extensions.js';
-import { isStreaming, METHODS, type Method } from '../protocol/methods.js';
-import { fromProto } from '../protocol/proto-values.js';
-import { negotiateVersion } from '../protocol/version.js';
+import { EXTENSIONS_HEADER, negotiateVersion, writeExtensions } from '../protocol/headers.js';
+import { isStreaming, METHODS, type Method } from '../protocol/json-rpc.js';
 import { type BindingComponents, metadataIn } from '../server/json-rpc-binding.js';
 import type { Outcome } from '../server/operations.js';
 import { readEnvelope, VERSION } from '../server/request-context.js';
-import { loadGrpc } from './grpc-packages.js';
-import { A2AServiceDefinition } from './service-definition.js';
+import { A2AServiceDefinition, fromProto, loadGrpc } from './service-definition.js';
 
 export interface GrpcInit {
   /** Where gRPC is served; 0 for any that is free. */

@@ -1,10 +1,127 @@
+import type * as Grpc from '@grpc/grpc-js';
 import type { Metadata, MethodDefinition, ServiceDefinition, StatusObject } from '@grpc/grpc-js';
+import type * as ProtoLoader from '@grpc/proto-loader';
 import type { MessageTypeDefinition, PackageDefinition } from '@grpc/proto-loader';
+import { EclipticError } from '../../runtime/errors.js';
 import { PROTO_FOLDER } from '../../runtime/package.js';
 import { type ErrorDetail, toGrpcError } from '../protocol/errors.js';
-import { METHODS } from '../protocol/methods.js';
-import { toProto } from '../protocol/proto-values.js';
-import type { GrpcPackages } from './grpc-packages.js';
+import { METHODS } from '../protocol/json-rpc.js';
+import { type Fields, refuse, writeTimestamp } from '../protocol/reading.js';
+
+export interface GrpcPackages {
+  readonly grpc: typeof Grpc;
+  readonly loader: typeof ProtoLoader;
+}
+
+/** The packages that speak gRPC, which who does not serve it need not have. `load` is how a package is had. */
+export async function loadGrpc(load = (name: string): Promise<unknown> => import(name)): Promise<GrpcPackages> {
+  try {
+    const [grpc, loader] = await Promise.all([load('@grpc/grpc-js'), load('@grpc/proto-loader')]);
+    return { grpc: grpc as typeof Grpc, loader: loader as typeof ProtoLoader };
+  } catch (error) {
+    const message = 'gRPC needs two packages more: npm install @grpc/grpc-js @grpc/proto-loader';
+    throw new EclipticError('PACKAGE_REQUIRED', message, { packages: ['@grpc/grpc-js', '@grpc/proto-loader'] }, error);
+  }
+}
+
+/**
+ * Between the JSON of 1.0 and what a protobuf library reads and writes. They differ in three of protobuf's own types:
+ * any JSON (`Value`), objects of it (`Struct`) and times. Everything else is the same by name.
+ */
+
+const STRUCTS: ReadonlySet<string> = new Set(['metadata', 'params', 'header']);
+const TIMES: ReadonlySet<string> = new Set(['timestamp', 'statusTimestampAfter']);
+/** Whose keys are somebody's names, not the protocol's. */
+const MAPS: ReadonlySet<string> = new Set(['securitySchemes', 'schemes', 'scopes']);
+
+/** The same place in either form, with what stands for a `Value`, a `Struct` and a time there. */
+interface Direction {
+  value(from: unknown): unknown;
+  struct(from: unknown): unknown;
+  time(from: unknown): unknown;
+}
+
+const TO_PROTO: Direction = { value: toValue, struct: toStruct, time: toTime };
+const FROM_PROTO: Direction = { value: fromValue, struct: fromStruct, time: fromTime };
+
+export function toProto(json: unknown): unknown {
+  return walk(json, TO_PROTO);
+}
+
+export function fromProto(message: unknown): unknown {
+  return walk(message, FROM_PROTO);
+}
+
+function walk(value: unknown, direction: Direction): unknown {
+  if (Array.isArray(value)) return value.map((entry) => walk(entry, direction));
+  if (!isFields(value)) return value;
+  return mapped(value, (member, name) => {
+    if (member === undefined) return undefined;
+    // `null` is data like any other.
+    if (name === 'data') return direction.value(member);
+    if (member === null) return undefined;
+    if (STRUCTS.has(name)) return direction.struct(member);
+    if (TIMES.has(name)) return direction.time(member);
+    if (MAPS.has(name) && isFields(member)) return mapped(member, (entry) => walk(entry, direction));
+    return walk(member, direction);
+  });
+}
+
+function toValue(json: unknown): Fields {
+  switch (typeof json) {
+    case 'string':
+      return { stringValue: json };
+    case 'number':
+      return { numberValue: json };
+    case 'boolean':
+      return { boolValue: json };
+    default:
+      if (Array.isArray(json)) return { listValue: { values: json.map(toValue) } };
+      return isFields(json) ? { structValue: toStruct(json) } : { nullValue: 'NULL_VALUE' };
+  }
+}
+
+function fromValue(value: unknown): unknown {
+  const { stringValue, numberValue, boolValue, listValue, structValue } = (value ?? {}) as Fields;
+  if (stringValue !== undefined) return stringValue;
+  if (numberValue !== undefined) return numberValue;
+  if (boolValue !== undefined) return boolValue;
+  if (structValue !== undefined) return fromStruct(structValue);
+  if (listValue === undefined) return null;
+  const { values } = (listValue ?? {}) as Fields;
+  return Array.isArray(values) ? values.map(fromValue) : [];
+}
+
+function toStruct(json: unknown): Fields {
+  return { fields: isFields(json) ? mapped(json, toValue) : {} };
+}
+
+function fromStruct(struct: unknown): Fields {
+  const { fields } = (struct ?? {}) as Fields;
+  return isFields(fields) ? mapped(fields, fromValue) : {};
+}
+
+function toTime(text: unknown): Fields {
+  const ms = Date.parse(String(text));
+  return { seconds: Math.floor(ms / 1_000), nanos: (((ms % 1_000) + 1_000) % 1_000) * 1_000_000 };
+}
+
+function fromTime(time: unknown): string {
+  const { seconds = 0, nanos = 0 } = (time ?? {}) as Fields;
+  const ms = Number(seconds) * 1_000 + Math.floor(Number(nanos) / 1_000_000);
+  // As far as dates go.
+  if (!(Math.abs(ms) <= 8.64e15)) refuse('timestamp', 'must be a time');
+  return writeTimestamp(ms);
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+}
+
+function mapped(from: Fields, map: (value: unknown, key: string) => unknown): Fields {
+  const entries = Object.entries(from).map(([key, value]): [string, unknown] => [key, map(value, key)]);
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+}
 
 type A2AMethod = MethodDefinition<object, object>;
 type Codec = MessageTypeDefinition<object, object>;

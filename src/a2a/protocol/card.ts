@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../network/membership/statement.js';
 import { compact } from './reading.js';
-import type { A2AAgentCard, A2AProtocolExtension } from './simple-types.js';
+import type { A2AAgentCard, A2AProtocolExtension } from './simple.js';
 import {
   type OfferedCapability,
   type OfferedTool,

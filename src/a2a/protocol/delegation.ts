@@ -1,5 +1,5 @@
 import { EclipticError } from '../../runtime/errors.js';
-import { EXTENSION_URIS } from './extensions.js';
+import { EXTENSION_URIS } from './headers.js';
 import { A2A_LIMITS } from './limits.js';
 import { refuse } from './reading.js';
 import type { Metadata } from './types.js';

@@ -1,8 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
 import { A2A_ERRORS, codeOfWireError, toGrpcError, toHttpError, toJsonRpcError, wireErrorOf } from './errors.js';
-import { idOf, jsonRpcError, jsonRpcResult, parseJson, readJsonRpcRequest } from './json-rpc.js';
-import { isStreaming, METHODS, methodName, methodOf } from './methods.js';
+import {
+  idOf,
+  isStreaming,
+  jsonRpcError,
+  jsonRpcResult,
+  METHODS,
+  methodName,
+  methodOf,
+  parseJson,
+  readJsonRpcRequest,
+} from './json-rpc.js';
 
 describe('the errors of the protocol', () => {
   it('have the numbers of 1.0.1 on every binding', () => {

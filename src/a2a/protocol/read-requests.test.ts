@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EclipticError } from '../../runtime/errors.js';
 import { A2A_LIMITS } from './limits.js';
-import { paramsOfQuery } from './query-params.js';
 import { takeAgentCard } from './read-card.js';
 import {
   readCancelTaskRequest,
@@ -21,8 +20,8 @@ import {
   takeStreamResponse,
   takeTask,
 } from './read-responses.js';
-import { readTaskSend } from './read-simple.js';
-import { messagesOf } from './simple.js';
+import { paramsOfQuery } from './reading.js';
+import { messagesOf, readTaskSend } from './simple.js';
 
 const message = { messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'hello' }] };
 

@@ -1,7 +1,6 @@
 import { EclipticError } from '../../runtime/errors.js';
 import { A2A_LIMITS } from './limits.js';
-import { readAgentMessage, readArtifact } from './read-message.js';
-import { readPushConfig } from './read-requests.js';
+import { readAgentMessage, readArtifact, readPushConfig } from './read-requests.js';
 import {
   compact,
   type Fields,
@@ -14,11 +13,11 @@ import {
   readObject,
   readOptionalId,
   readOptionalText,
+  readOptionalTimestamp,
   refuse,
   within,
 } from './reading.js';
-import { isTaskState, stateOf } from './task-states.js';
-import { readOptionalTimestamp } from './timestamp.js';
+import { isTaskState, stateOf } from './task-rules.js';
 import type {
   ListPushConfigsResponse,
   ListTasksResponse,

@@ -150,3 +150,85 @@ function isUnicode(value: unknown): boolean {
   for (const name in value) if (!isWellFormed(name) || !isUnicode((value as Fields)[name])) return false;
   return true;
 }
+
+/** RFC 3339, as ProtoJSON has it: a date, a time, and `Z` or an offset. */
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
+
+let lastMs = 0;
+let lastText = new Date(lastMs).toISOString();
+
+/** A time as it is sent: UTC with milliseconds and `Z`. Many are of the same moment, and writing one is not cheap. */
+export function writeTimestamp(ms: number): string {
+  if (ms !== lastMs) {
+    lastText = new Date(ms).toISOString();
+    lastMs = ms;
+  }
+  return lastText;
+}
+
+/** Takes any RFC 3339 time, and gives the same instant as it is sent by us. */
+export function readTimestamp(value: unknown, place: Place): string {
+  const ms = typeof value === 'string' && TIMESTAMP.test(value) ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(ms)) refuse(place, 'must be an RFC 3339 time, such as 2026-01-31T08:00:00.000Z');
+  return writeTimestamp(ms);
+}
+
+export function readOptionalTimestamp(value: unknown, place: Place): string | undefined {
+  return value === undefined || value === null || value === '' ? undefined : readTimestamp(value, place);
+}
+
+const INTEGERS: ReadonlySet<string> = new Set(['pageSize', 'historyLength']);
+const FLAGS: ReadonlySet<string> = new Set(['includeArtifacts']);
+/** Service parameters travel in the query too, and are no parameters of the operation. */
+const SERVICE_PARAMETER = /^a2a-/i;
+
+/**
+ * The query of an HTTP+JSON request as the parameters that its reader takes. What does not look like a number or a
+ * flag stays text, so that the reader says what is wrong with it.
+ */
+export function paramsOfQuery(query: URLSearchParams): Record<string, unknown> {
+  const params: Record<string, unknown> = {};
+  for (const [name, text] of query) {
+    if (SERVICE_PARAMETER.test(name)) continue;
+    if (INTEGERS.has(name)) params[name] = /^-?\d{1,15}$/.test(text) ? Number(text) : text;
+    else if (FLAGS.has(name)) params[name] = text === 'true' ? true : text === 'false' ? false : text;
+    else params[name] = text;
+  }
+  return params;
+}
+
+/** Objects whose keys are names given by users, not by the protocol. */
+const FOREIGN: ReadonlySet<string> = new Set(['metadata', 'data', 'params', 'header']);
+
+/** Requests nest no deeper, apart from foreign members. */
+const MAX_DEPTH = 8;
+
+/**
+ * ProtoJSON readers take a field by its JSON name and by its name in the proto file. Gives the JSON names everywhere; a
+ * value that has no others, as nearly all, is given back as it is. Where both are there, the JSON name counts.
+ */
+export function withJsonNames(value: unknown): unknown {
+  return hasProtoName(value) ? renamed(value) : value;
+}
+
+function hasProtoName(value: unknown, depth = 0): boolean {
+  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return false;
+  if (Array.isArray(value)) return value.some((entry) => hasProtoName(entry, depth + 1));
+  for (const name in value) {
+    if (name.includes('_')) return true;
+    if (!FOREIGN.has(name) && hasProtoName((value as Fields)[name], depth + 1)) return true;
+  }
+  return false;
+}
+
+function renamed(value: unknown, depth = 0): unknown {
+  if (Array.isArray(value)) return value.map((entry) => renamed(entry, depth + 1));
+  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
+  const result: Record<string, unknown> = {};
+  for (const [name, member] of Object.entries(value)) {
+    const json = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+    if (json !== name && json in value) continue;
+    result[json] = FOREIGN.has(name) ? member : renamed(member, depth + 1);
+  }
+  return result;
+}

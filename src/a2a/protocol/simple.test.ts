@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { lastAgentText, projectState, projectTask, textOf } from './simple.js';
-import { endsStream, settlesSend, TASK_STATES } from './task-states.js';
+import { endsStream, settlesSend, TASK_STATES } from './task-rules.js';
 import type { Message, Task } from './types.js';
 
 const user: Message = { messageId: 'u', role: 'ROLE_USER', parts: [{ text: 'question' }] };

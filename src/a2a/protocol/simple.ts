@@ -1,5 +1,77 @@
-import type { A2AMessage, A2ATask, A2ATaskState } from './simple-types.js';
+import { A2A_LIMITS } from './limits.js';
+import { compact, readInteger, readObject, readOptionalText, readText } from './reading.js';
 import type { Message, Part, Task, TaskState } from './types.js';
+
+/** The simple task interface: four states, text parts, ISO times. */
+
+export type A2ATaskState = 'submitted' | 'working' | 'completed' | 'failed';
+
+export interface A2AMessage {
+  readonly role: 'user' | 'agent';
+  readonly parts: readonly { readonly type: 'text'; readonly text: string }[];
+}
+
+export interface A2ATask {
+  readonly id: string;
+  readonly state: A2ATaskState;
+  readonly messages: readonly A2AMessage[];
+  readonly sessionId: string | null;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+/** What `tasks/send` gets; the members of `params` are also taken at the top level. */
+export interface A2ATaskSendRequest {
+  readonly method: 'tasks/send';
+  readonly params: A2ATaskSendParams;
+}
+
+export interface A2ATaskSendParams {
+  readonly message: string;
+  readonly skill?: string;
+  readonly timeoutMs?: number;
+}
+
+export interface RemoteInvocationResult {
+  readonly success: boolean;
+  readonly taskId: string;
+  readonly responseText?: string;
+  readonly error?: string;
+}
+
+export interface A2AAgentSkill {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string;
+  readonly tags: readonly string[];
+  readonly inputModes: readonly string[];
+  readonly outputModes: readonly string[];
+}
+
+export interface A2AProtocolExtension {
+  readonly protocol: string;
+  readonly description: string;
+  readonly endpoint?: string;
+}
+
+export interface A2AAgentCard {
+  readonly name: string;
+  readonly description: string;
+  readonly url: string;
+  readonly provider?: { readonly organization: string; readonly url: string };
+  readonly version: string;
+  readonly documentationUrl?: string;
+  readonly capabilities: {
+    readonly streaming?: boolean;
+    readonly pushNotifications?: boolean;
+    readonly stateTransitionHistory?: boolean;
+  };
+  readonly authentication: { readonly schemes: readonly string[]; readonly credentials?: string };
+  readonly defaultInputModes: readonly string[];
+  readonly defaultOutputModes: readonly string[];
+  readonly skills: readonly A2AAgentSkill[];
+  readonly supportedProtocols?: readonly A2AProtocolExtension[];
+}
 
 /** A2A's states seen as the four of the simple interface; each is one, and none ever goes back. */
 const PROJECTION: Readonly<Record<TaskState, A2ATaskState>> = {
@@ -69,4 +141,20 @@ function toSimpleMessage(role: A2AMessage['role'], parts: readonly Part[]): A2AM
 
 function simpleRole(role: Message['role']): A2AMessage['role'] {
   return role === 'ROLE_USER' ? 'user' : 'agent';
+}
+
+/** How long a simple task may take, in milliseconds. */
+export const SIMPLE_TIMEOUT = { smallest: 1_000, usual: 300_000, largest: 600_000 } as const;
+
+/** The body of `POST /a2a/tasks/send`: the parameters under `params`, or at the top level. */
+export function readTaskSend(body: unknown): A2ATaskSendParams {
+  const above = readObject(body, 'body');
+  const nested = above.params !== undefined;
+  const place = nested ? 'params' : '';
+  const from = nested ? readObject(above.params, place) : above;
+  return compact<A2ATaskSendParams>({
+    message: readText(from, 'message', place, A2A_LIMITS.contentChars),
+    skill: readOptionalText(from, 'skill', place, A2A_LIMITS.nameChars),
+    timeoutMs: readInteger(from, 'timeoutMs', place, SIMPLE_TIMEOUT.smallest, SIMPLE_TIMEOUT.largest),
+  });
 }

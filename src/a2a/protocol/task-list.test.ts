@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { writeTimestamp } from './reading.js';
 import { compareTasks, matchesFilter, pageOf, readPageToken, viewTask } from './task-list.js';
-import { writeTimestamp } from './timestamp.js';
 import type { Message, Task } from './types.js';
 
 function taskAt(ms: number, id: string): Task {

@@ -1,8 +1,8 @@
 import { EclipticError } from '../../runtime/errors.js';
+import { wireVersion } from './headers.js';
 import { compact, type Fields, readObject } from './reading.js';
 import type { AgentCard, AgentInterface, AgentSkill, SecurityRequirement, SecurityScheme } from './types.js';
 import type { V03Card, V03Security, V03SecurityScheme, V03Skill } from './v03-types.js';
-import { wireVersion } from './version.js';
 
 /** Cards between 0.3 and 1.0. */
 

@@ -1,22 +1,25 @@
 import type { Agent } from '../../agent/agent.js';
+import { OPERATOR } from '../../http/auth/caller-auth.js';
 import type { Route } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
+import type { Failure } from '../../mesh/admission.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
+import type { RegistryEntry } from '../../mesh/registry-index.js';
+import { vacancyFor } from '../../mesh/staffing.js';
 import type { Identity } from '../../network/membership/identity.js';
 import type { DeadlineQueue } from '../../runtime/deadlines.js';
+import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { cutText } from '../../runtime/text.js';
 import type { AllowPrivate } from '../../system/fetch/allow-list.js';
 import { Connections } from '../../system/fetch/connections.js';
-import { AgentChoice } from './agent-choice.js';
-import { cardRoutes } from './card-routes.js';
-import { Cards } from './cards.js';
+import { NotFoundError } from '../protocol/errors.js';
+import { Cards, cardRoutes, serveCards } from './cards.js';
 import { HttpBinding } from './http-binding.js';
-import { serveCards } from './instance-card.js';
 import { type BindingComponents, JsonRpcBinding } from './json-rpc-binding.js';
 import { type A2AOffer, type A2AOfferInit, offerOf } from './offer.js';
 import { Operations } from './operations.js';
-import { OperatorTasks } from './operator-tasks.js';
 import { AgentProcesses } from './process-manager.js';
 import type { Profiles } from './profiles.js';
 import { PushSender } from './push-sender.js';
@@ -24,7 +27,59 @@ import { SimpleRoutes } from './simple-routes.js';
 import type { TaskTimeLimits } from './task-execution.js';
 import type { A2ATaskDeps } from './task-handler.js';
 import type { TaskRecords } from './task-records.js';
-import { TaskService } from './task-service.js';
+import { OperatorTasks, TaskService, type Wanted } from './task-service.js';
+
+export interface AgentChoiceComponents {
+  registry: AgentRegistry;
+  mcp: McpService;
+  profiles: Profiles;
+}
+
+/** Who gets a task: the agent that it names, the one that has the skill, or the first with a project that takes tasks. */
+export class AgentChoice {
+  readonly #components: AgentChoiceComponents;
+
+  constructor(components: AgentChoiceComponents) {
+    this.#components = components;
+  }
+
+  choose({ agent, skill }: Wanted): string {
+    if (agent !== undefined) return this.#named(agent);
+    if (skill !== undefined) return this.#skilled(skill);
+    const { profiles, registry } = this.#components;
+    let vacancy: Failure | undefined;
+    for (const known of profiles.withProject) {
+      const entry = registry.ownEntry(known);
+      if (!entry) continue;
+      const refusal = vacancyFor(entry.card, 'task');
+      if (!refusal) return known;
+      vacancy ??= refusal;
+    }
+    if (vacancy) throw new EclipticError(vacancy.code, vacancy.reason);
+    throw new NotFoundError('Agent with default project');
+  }
+
+  #named(agent: string): string {
+    return staffed(this.#components.registry.candidate(agent));
+  }
+
+  /** A skill is a tool by its full name or its own, or a capability. */
+  #skilled(skill: string): string {
+    const { mcp, registry } = this.#components;
+    const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
+    const able = registry.entriesWithCapability(skill);
+    const owner = tool ? registry.entry(tool.owner) : (able.find(({ card }) => !vacancyFor(card, 'task')) ?? able[0]);
+    if (owner) return staffed(owner, tool && `"${tool.fullName}" is a tool, which is called over MCP; `);
+    throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
+  }
+}
+
+/** The address of an agent that takes tasks; throws `NO_WORKER` for one that has no worker for them. */
+function staffed({ address, card }: RegistryEntry, hint = ''): string {
+  const vacancy = vacancyFor(card, 'task');
+  if (vacancy) throw new EclipticError(vacancy.code, `${hint}${vacancy.reason}`, { agentId: address });
+  return address;
+}
 
 export interface A2AServerComponents {
   runtime: Runtime;

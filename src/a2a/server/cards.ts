@@ -1,5 +1,6 @@
 import { SELF_DESCRIPTION } from '../../agent/staffing.js';
-import type { Scope } from '../../http/auth/scopes.js';
+import type { Scope } from '../../http/auth/tokens.js';
+import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
@@ -12,19 +13,25 @@ import {
   buildCardOfAgent,
   buildNodeCard,
   type CardAgent,
+  type CardBundle,
   type CardPersona,
   type CardSubject,
   type CardSurroundings,
   etagOf,
+  matchesEtag,
   type ServedCard,
   toServedCard,
+  toSimpleCard,
 } from '../protocol/card.js';
 import { CardSigner } from '../protocol/card-signature.js';
+import { VERSION_HEADER } from '../protocol/headers.js';
 import type { JwkSet } from '../protocol/jws.js';
+import type { A2AAgentCard } from '../protocol/simple.js';
 import type { OfferedCapability } from '../protocol/skills.js';
 import type { AgentCard } from '../protocol/types.js';
 import { type A2AOffer, DEFAULT_OFFER } from './offer.js';
 import type { Profiles } from './profiles.js';
+import { speaksV03 } from './request-context.js';
 
 export interface CardsComponents {
   registry: AgentRegistry;
@@ -184,4 +191,119 @@ export class Cards {
     this.#made.set(key, published);
     return published;
   }
+}
+
+const MAX_AGE_S = 300;
+
+/** The node's card and the key it is signed with, which anyone may read, and `/api/agents/ID/agent-card`. */
+export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
+  return [
+    {
+      path: '/.well-known/agent-card.json',
+      exact: true,
+      public: true,
+      serve: (exchange) => answer(exchange, cards.ofNode(baseUrl())),
+    },
+    {
+      path: '/.well-known/jwks.json',
+      exact: true,
+      public: true,
+      serve: ({ response }) => sendJson(response, 200, cards.keys),
+    },
+    {
+      path: '/api/agents',
+      scope: 'tasks',
+      serve: (exchange) => {
+        const [, id] = /^\/api\/agents\/([\w-]+)\/agent-card$/.exec(exchange.path) ?? [];
+        if (id === undefined) throw new EclipticError('METHOD_NOT_FOUND', `there is nothing at ${exchange.path}`);
+        answer(exchange, cards.ofAgent(id, baseUrl()));
+      },
+    },
+  ];
+}
+
+/** In the version that the reader names; one that names none reads 0.3, as in every request. */
+function answer(exchange: Exchange, { signed, etag: ownEtag, merged, mergedEtag }: PublishedCard): void {
+  const { request, response } = exchange;
+  const old = speaksV03(exchange);
+  const [card, etag] = old ? [merged, mergedEtag] : [signed, ownEtag];
+  const headers = {
+    ETag: etag,
+    Vary: VERSION_HEADER,
+    'Cache-Control': `public, max-age=${MAX_AGE_S}`,
+    'Access-Control-Allow-Origin': '*',
+  };
+  if (matchesEtag(request.headers['if-none-match'], etag)) {
+    response.writeHead(304, headers);
+    response.end();
+    return;
+  }
+  const body = Buffer.from(JSON.stringify(card));
+  response.writeHead(200, { ...headers, 'Content-Type': 'application/json', 'Content-Length': body.length });
+  response.end(request.method === 'HEAD' ? undefined : body);
+}
+
+/** The cards of the node that this process serves; of several, the one that was served last. */
+let served: Cards | undefined;
+
+export function serveCards(cards: Cards): () => void {
+  served = cards;
+  return () => {
+    if (served === cards) served = undefined;
+  };
+}
+
+/** An agent as its owner's database has it. What it leaves out is taken from the node. */
+export interface CardAgentRow {
+  readonly id: string;
+  readonly name?: string | undefined;
+  readonly description?: string | undefined;
+  /** Tools that its card shows; null for its own. */
+  readonly mcpToolPermissions?: readonly string[] | null | undefined;
+}
+
+/** What a database knows of agents besides their rows. */
+export interface CardDatabase {
+  getPersona(agentId: string): CardPersona | null | undefined;
+  getAgentBundles(agentId: string): readonly CardBundle[];
+}
+
+/**
+ * The card of the node that this process serves: every tool that its agents offer is a skill. A process that serves none
+ * has no skills to show.
+ */
+export function buildAgentCard(baseUrl: string = defaultUrl()): A2AAgentCard {
+  const card = served?.ofNode(baseUrl).signed ?? buildNodeCard(NODE, surroundingsAt(baseUrl));
+  return toSimpleCard(card, baseUrl, protocols(baseUrl));
+}
+
+/**
+ * The card of one of its agents, with the tools that its permissions name, or its own. Permissions of `agent`, and the
+ * persona and bundles of `db`, go before what the node was told of the agent.
+ */
+export function buildAgentCardForAgent(
+  agent: CardAgentRow,
+  baseUrl: string = defaultUrl(),
+  db?: CardDatabase,
+): A2AAgentCard {
+  const facts: AgentFacts = {
+    ...agent,
+    ...(db && { persona: db.getPersona(agent.id) ?? null, skillBundles: db.getAgentBundles(agent.id) }),
+  };
+  const { id, name = id.toUpperCase(), description = '', persona, ...others } = facts;
+  const alone = { ...others, id, name, description, ...(persona && { persona }) };
+  const card = served?.describe(facts, baseUrl) ?? buildCardOfAgent(alone, surroundingsAt(baseUrl, id));
+  return toSimpleCard(card, `${baseUrl}/api/agents/${agent.id}`, protocols(baseUrl));
+}
+
+function protocols(baseUrl: string): A2AAgentCard['supportedProtocols'] {
+  return [
+    { protocol: 'A2A', description: 'Tasks', endpoint: `${baseUrl}/a2a/tasks/send` },
+    { protocol: 'MCP', description: 'Tools, resources and prompts', endpoint: `${baseUrl}/mcp` },
+  ];
+}
+
+function defaultUrl(): string {
+  const { PORT = '3000', BIND_HOST = '127.0.0.1' } = process.env;
+  return `http://${BIND_HOST}:${PORT}`;
 }

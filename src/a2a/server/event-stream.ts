@@ -1,9 +1,16 @@
 import type { ServerResponse } from 'node:http';
-import { drained } from '../../http/server/drained.js';
+import { drained } from '../../http/server/http-server.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import { encodeSse, SSE_HEARTBEAT } from '../protocol/sse.js';
-import { writeCursor } from '../protocol/stream-cursor.js';
+import { writeCursor } from '../protocol/headers.js';
 import type { StreamResponse } from '../protocol/types.js';
+
+/** One server-sent event; `data` is one line of JSON. */
+export function encodeSse(data: string, id?: string): string {
+  return id === undefined ? `data: ${data}\n\n` : `id: ${id}\ndata: ${data}\n\n`;
+}
+
+/** A line that readers skip, to keep a quiet connection open and to notice one that is gone. */
+export const SSE_HEARTBEAT = ': \n\n';
 
 const HEARTBEAT_MS = 15_000;
 

@@ -1,12 +1,10 @@
 import type { ServerResponse } from 'node:http';
-import type { Exchange, Route } from '../../http/server/http-server.js';
-import { readBody, requireJsonBody } from '../../http/server/request-body.js';
+import { type Exchange, type Route, readBody, requireJsonBody } from '../../http/server/http-server.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import { toHttpError } from '../protocol/errors.js';
-import { parseJson } from '../protocol/json-rpc.js';
-import type { Method } from '../protocol/methods.js';
-import { paramsOfQuery } from '../protocol/query-params.js';
+import { type Method, parseJson } from '../protocol/json-rpc.js';
+import { paramsOfQuery } from '../protocol/reading.js';
 import { fromV03RestParams, toV03RestError, toV03RestResult } from '../v03/rest.js';
 import { streamEvents } from './event-stream.js';
 import { type BindingComponents, metadataIn } from './json-rpc-binding.js';

@@ -1,5 +1,4 @@
-import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
-import { readBody, requireJsonBody } from '../../http/server/request-body.js';
+import { type Exchange, type Route, readBody, requireJsonBody, sendJson } from '../../http/server/http-server.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import {
@@ -8,10 +7,11 @@ import {
   type JsonRpcRequest,
   jsonRpcError,
   jsonRpcResult,
+  type Method,
+  methodOf,
   parseJson,
   readJsonRpcRequest,
 } from '../protocol/json-rpc.js';
-import { type Method, methodOf } from '../protocol/methods.js';
 import type { AgentExtension, Metadata } from '../protocol/types.js';
 import { fromV03Params, toV03Error, toV03Result } from '../v03/requests.js';
 import { streamEvents } from './event-stream.js';

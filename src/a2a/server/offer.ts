@@ -1,6 +1,6 @@
 import { EclipticError } from '../../runtime/errors.js';
-import { EXTENSION_URIS } from '../protocol/extensions.js';
-import type { AgentCapabilities, AgentExtension } from '../protocol/types.js';
+import { EXTENSION_URIS } from '../protocol/headers.js';
+import type { AgentCapabilities, AgentCard, AgentExtension, Part } from '../protocol/types.js';
 
 /** What A2A clients are offered, where the owner wants other than the defaults. */
 export interface A2AOfferInit {
@@ -62,3 +62,58 @@ export function offerOf(init: A2AOfferInit = {}): A2AOffer {
 }
 
 export const DEFAULT_OFFER: A2AOffer = offerOf();
+
+/** What a card promises is what may be asked of its agent. */
+
+type Promises = Pick<AgentCard, 'capabilities'>;
+
+export function requireStreaming({ capabilities }: Promises): void {
+  if (!capabilities.streaming) throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the agent does not stream');
+}
+
+export function requirePush({ capabilities }: Promises): void {
+  if (!capabilities.pushNotifications) {
+    throw new EclipticError('PUSH_NOT_SUPPORTED', 'the agent does not send push notifications');
+  }
+}
+
+/** A card that promises an extended one must have it. */
+export function requireExtendedCard({ capabilities }: AgentCard, extended: AgentCard | undefined): AgentCard {
+  if (!capabilities.extendedAgentCard) {
+    throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the agent has no extended card');
+  }
+  if (extended === undefined) {
+    throw new EclipticError('EXTENDED_CARD_NOT_CONFIGURED', 'the extended card is not configured');
+  }
+  return extended;
+}
+
+/** Throws `CONTENT_TYPE_NOT_SUPPORTED` for a part of a media type that is not taken. Parts without one are. */
+export function requireInputModes(parts: readonly Part[], accepted: readonly string[]): void {
+  for (const { mediaType } of parts) {
+    if (mediaType !== undefined && !accepted.some((mode) => covers(mode, mediaType))) {
+      throw new EclipticError('CONTENT_TYPE_NOT_SUPPORTED', `the agent does not take ${mediaType}`, {
+        mediaType,
+        accepted,
+      });
+    }
+  }
+}
+
+/** Throws `CONTENT_TYPE_NOT_SUPPORTED` when nothing that the agent makes is among what the client takes. */
+export function requireOutputModes(wanted: readonly string[] | undefined, made: readonly string[]): void {
+  if (!wanted?.length || wanted.some((mode) => made.some((other) => covers(mode, other)))) return;
+  throw new EclipticError('CONTENT_TYPE_NOT_SUPPORTED', `the agent makes ${made.join(', ')}`, { wanted, made });
+}
+
+/** Media types without their parameters; either half of `mode` may be `*`. */
+function covers(mode: string, mediaType: string): boolean {
+  const [type, subtype] = essence(mode);
+  const [otherType, otherSubtype] = essence(mediaType);
+  return (type === '*' || type === otherType) && (subtype === '*' || subtype === otherSubtype);
+}
+
+function essence(mediaType: string): [type: string, subtype: string] {
+  const [type = '', subtype = ''] = mediaType.split(';', 1)[0]!.trim().toLowerCase().split('/');
+  return [type, subtype];
+}

@@ -1,10 +1,8 @@
 import type { Party } from '../../mesh/policy.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { requireInputModes, requireOutputModes, requirePush, requireStreaming } from '../protocol/capability-gate.js';
 import type { DelegationChain } from '../protocol/delegation.js';
-import type { Method } from '../protocol/methods.js';
-import { withJsonNames } from '../protocol/proto-names.js';
+import type { Method } from '../protocol/json-rpc.js';
 import {
   readCancelTaskRequest,
   readCreatePushConfigRequest,
@@ -16,11 +14,12 @@ import {
   readSendMessageRequest,
   readSubscribeToTaskRequest,
 } from '../protocol/read-requests.js';
-import { taskNotFound } from '../protocol/task-access.js';
+import { withJsonNames } from '../protocol/reading.js';
 import { viewTask } from '../protocol/task-list.js';
+import { taskNotFound } from '../protocol/task-rules.js';
 import type { AgentCard, SendMessageRequest, TaskPushNotificationConfig } from '../protocol/types.js';
 import type { EventStream } from './event-stream.js';
-import type { A2AOffer } from './offer.js';
+import { type A2AOffer, requireInputModes, requireOutputModes, requirePush, requireStreaming } from './offer.js';
 import type { PushSender } from './push-sender.js';
 import type { Sent } from './task-execution.js';
 import type { TaskRecords } from './task-records.js';

@@ -1,3 +1,6 @@
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Store } from '../../store/store.js';
+import type { ProfileRow } from '../../store/tables.js';
 import type { CardBundle, CardPersona } from '../protocol/card.js';
 
 /** What is known of an agent besides its card: the project its tasks belong to, and what its own card tells. */
@@ -73,4 +76,87 @@ export class SharedProject implements Profiles {
     const own = Object.hasOwn(this.#about, agent) ? this.#about[agent] : undefined;
     return { ...NOTHING_KNOWN, agent, defaultProjectId: DEFAULT_PROJECT, createdAt: 0, ...own };
   }
+}
+
+/** Profiles of agents that are kept in the store. */
+export class StoreProfiles implements Profiles {
+  readonly #store: Store;
+  readonly #runtime: Runtime;
+  #all: readonly AgentProfile[];
+  #configured: readonly string[] = [];
+
+  private constructor(runtime: Runtime, store: Store, all: readonly AgentProfile[]) {
+    this.#runtime = runtime;
+    this.#store = store;
+    this.#all = all;
+  }
+
+  static async open(runtime: Runtime, store: Store): Promise<StoreProfiles> {
+    const rows = await store.read({ from: 'profiles', orderBy: 'createdAt' });
+    return new StoreProfiles(runtime, store, rows.map(fromRow));
+  }
+
+  get all(): readonly AgentProfile[] {
+    return this.#all;
+  }
+
+  get withProject(): readonly string[] {
+    const agents = new Set([...this.#configured, ...this.#all.map(({ agent }) => agent)]);
+    return [...agents].filter((agent) => this.of(agent)?.defaultProjectId != null);
+  }
+
+  of(agent: string): AgentProfile | undefined {
+    return this.#all.find((profile) => profile.agent === agent);
+  }
+
+  /** The project that tasks belong to which name nobody; its agent is made the first who has one. */
+  async seed(agent: string): Promise<void> {
+    if (this.#all.length > 0) return;
+    const createdAt = this.#runtime.now();
+    await this.#store.write([{ put: 'projects', row: { id: DEFAULT_PROJECT, name: 'Default', createdAt } }]);
+    await this.set({ agent, defaultProjectId: DEFAULT_PROJECT });
+  }
+
+  /** Stores what the configuration says of its agents: one without a project shares the default one. */
+  async configure(about: Readonly<Record<string, AgentAbout>>): Promise<void> {
+    for (const [agent, said] of Object.entries(about)) {
+      const defaultProjectId = this.of(agent)?.defaultProjectId ?? DEFAULT_PROJECT;
+      await this.set({ agent, defaultProjectId, ...said });
+    }
+    this.#configured = configuredAgents(about);
+  }
+
+  /** Makes or changes what is known of an agent. */
+  async set(changes: Partial<AgentProfile> & Pick<AgentProfile, 'agent'>): Promise<AgentProfile> {
+    const known = this.of(changes.agent) ?? { ...NOTHING_KNOWN, agent: changes.agent, createdAt: this.#runtime.now() };
+    const profile = { ...known, ...changes };
+    await this.#store.write([{ put: 'profiles', row: toRow(profile) }]);
+    const others = this.#all.filter((other) => other.agent !== profile.agent);
+    this.#all = [...others, profile].sort((a, b) => a.createdAt - b.createdAt);
+    return profile;
+  }
+}
+
+function toRow(profile: AgentProfile): ProfileRow {
+  const { agent, defaultProjectId, mcpToolPermissions, persona, skillBundles, createdAt } = profile;
+  return {
+    agent,
+    defaultProject: defaultProjectId,
+    toolPermissions: mcpToolPermissions && JSON.stringify(mcpToolPermissions),
+    persona: persona && JSON.stringify(persona),
+    skillBundles: JSON.stringify(skillBundles),
+    createdAt,
+  };
+}
+
+function fromRow(row: ProfileRow): AgentProfile {
+  const { agent, defaultProject, toolPermissions, persona, skillBundles, createdAt } = row;
+  return {
+    agent,
+    defaultProjectId: defaultProject,
+    mcpToolPermissions: toolPermissions === null ? null : JSON.parse(toolPermissions),
+    persona: persona === null ? null : JSON.parse(persona),
+    skillBundles: JSON.parse(skillBundles),
+    createdAt,
+  };
 }

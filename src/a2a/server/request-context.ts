@@ -4,12 +4,14 @@ import {
   activateExtensions,
   EXTENSIONS_HEADER,
   LEGACY_EXTENSIONS_HEADER,
+  negotiateVersion,
+  type ProtocolVersion,
   parseExtensions,
+  readCursor,
+  VERSION_HEADER,
   writeExtensions,
-} from '../protocol/extensions.js';
-import { readCursor } from '../protocol/stream-cursor.js';
+} from '../protocol/headers.js';
 import type { AgentExtension, Metadata } from '../protocol/types.js';
-import { negotiateVersion, type ProtocolVersion, VERSION_HEADER } from '../protocol/version.js';
 import type { RequestTerms } from './operations.js';
 
 /** As node has them. */

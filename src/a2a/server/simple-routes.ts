@@ -1,11 +1,9 @@
-import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
-import { readBody } from '../../http/server/request-body.js';
+import { type Exchange, type Route, readBody, sendJson } from '../../http/server/http-server.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { parseJson } from '../protocol/json-rpc.js';
-import { readTaskSend } from '../protocol/read-simple.js';
-import { projectTask } from '../protocol/simple.js';
-import { writeTimestamp } from '../protocol/timestamp.js';
+import { writeTimestamp } from '../protocol/reading.js';
+import { projectTask, readTaskSend } from '../protocol/simple.js';
 import { contextOf } from './request-context.js';
 import type { TaskRecord } from './task-records.js';
 import type { TaskService } from './task-service.js';

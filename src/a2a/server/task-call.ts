@@ -3,7 +3,7 @@ import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from '
 import type { StreamReader } from '../../agent/streams.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { readArtifact, readParts } from '../protocol/read-message.js';
+import { readArtifact, readParts } from '../protocol/read-requests.js';
 import type { Fields } from '../protocol/reading.js';
 import type { TaskInput } from '../protocol/task-machine.js';
 import type { Message, Part } from '../protocol/types.js';

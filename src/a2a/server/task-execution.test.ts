@@ -3,8 +3,8 @@ import type { AgentTask } from '../../agent/agent-tasks.js';
 import { createNode } from '../../node/compose.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
-import { MemoryTaskRecords } from './memory-task-records.js';
 import type { TaskTimeLimits } from './task-execution.js';
+import { MemoryTaskRecords } from './task-records.js';
 import { TaskService } from './task-service.js';
 
 const MINUTE = 60_000;

@@ -3,9 +3,9 @@ import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest';
 import { createNode } from '../../node/compose.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { MemoryStore } from '../../store/memory-store.js';
-import { NotFoundError, ValidationError } from '../protocol/service-errors.js';
-import type { A2AMessage, A2ATask, A2ATaskSendRequest, A2ATaskState } from '../protocol/simple-types.js';
-import { buildAgentCard, buildAgentCardForAgent } from './instance-card.js';
+import { NotFoundError, ValidationError } from '../protocol/errors.js';
+import type { A2AMessage, A2ATask, A2ATaskSendRequest, A2ATaskState } from '../protocol/simple.js';
+import { buildAgentCard, buildAgentCardForAgent } from './cards.js';
 import type { ProcessEvent, ProcessListener, ProcessManager, Session } from './process-manager.js';
 import { type A2ATaskDeps, clearTaskStore, handleTaskGet, handleTaskSend } from './task-handler.js';
 

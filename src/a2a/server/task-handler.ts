@@ -2,13 +2,11 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { cutText } from '../../runtime/text.js';
-import { readTaskSend } from '../protocol/read-simple.js';
-import { NotFoundError, ValidationError } from '../protocol/service-errors.js';
-import { projectTask } from '../protocol/simple.js';
-import type { A2ATask } from '../protocol/simple-types.js';
+import { NotFoundError, ValidationError } from '../protocol/errors.js';
+import { writeTimestamp } from '../protocol/reading.js';
+import { type A2ATask, projectTask, readTaskSend } from '../protocol/simple.js';
 import { createTask, stepTask, type TaskInput, type TaskModel } from '../protocol/task-machine.js';
-import { isTerminal } from '../protocol/task-states.js';
-import { writeTimestamp } from '../protocol/timestamp.js';
+import { isTerminal } from '../protocol/task-rules.js';
 import type { ProcessEvent, ProcessManager, Session } from './process-manager.js';
 
 /** Agents and sessions, as far as tasks need them. */

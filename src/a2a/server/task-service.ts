@@ -1,18 +1,82 @@
-import { GUEST } from '../../http/auth/principals.js';
+import { GUEST } from '../../http/auth/caller-auth.js';
 import { fullAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { admitDelegation, type DelegationChain, withDelegation } from '../protocol/delegation.js';
-import { requireSameSend, type SendFacts, sendFacts } from '../protocol/same-send.js';
-import { contextOf, requireContinuable, requireOwn, requireSubscribable } from '../protocol/task-access.js';
 import { pageOf } from '../protocol/task-list.js';
 import { createTask, type TaskEvent } from '../protocol/task-machine.js';
-import { isTerminal } from '../protocol/task-states.js';
-import type { ListTasksRequest, ListTasksResponse, Message, SendMessageRequest, Task } from '../protocol/types.js';
-import { REMEMBERED_SENDS, SendKeys } from './send-keys.js';
-import { StoredTask } from './stored-task.js';
-import { Subscription } from './subscription.js';
+import {
+  contextOf,
+  isTerminal,
+  requireContinuable,
+  requireOwn,
+  requireSameSend,
+  requireSubscribable,
+  type SendFacts,
+  sendFacts,
+  taskNotFound,
+} from '../protocol/task-rules.js';
+import type {
+  ListTasksRequest,
+  ListTasksResponse,
+  Message,
+  SendMessageRequest,
+  Task,
+  TaskState,
+} from '../protocol/types.js';
+import { StoredTask, Subscription } from './stored-task.js';
 import { type Sent, TaskExecution, type TaskExecutionComponents } from './task-execution.js';
-import type { TaskRecord } from './task-records.js';
+import type { TaskRecord, TaskRecords } from './task-records.js';
+
+/** How many sends are remembered at least, and at most twice as many; who tries again does so soon. */
+export const REMEMBERED_SENDS = 5_000;
+
+/** A send whose task goes on, as it was asked for. */
+export interface OpenSend {
+  readonly sent: Promise<Sent>;
+  readonly message: Message;
+  readonly facts: SendFacts;
+}
+
+type Outcome = OpenSend | string;
+
+/** Which task came of which send, so that the same send is the same task while it goes on and for a while after. */
+export class SendKeys {
+  /** What is under way, or the id of a task that has ended. When the younger are many, the older are forgotten. */
+  #younger = new Map<string, Outcome>();
+  #older = new Map<string, Outcome>();
+
+  find(key: string): Outcome | undefined {
+    return this.#younger.get(key) ?? this.#older.get(key);
+  }
+
+  /** A send of an earlier life, and its task. */
+  remember(key: string, taskId: string): void {
+    this.#put(key, taskId);
+  }
+
+  begin(key: string, send: OpenSend): void {
+    this.#put(key, send);
+    const forget = () => this.forget(key, send);
+    // What was no task, or nothing at all, may be tried again.
+    send.sent.then((what) => ('message' in what ? forget() : undefined), forget);
+  }
+
+  forget(key: string, what: Outcome): void {
+    for (const sends of [this.#younger, this.#older]) if (sends.get(key) === what) sends.delete(key);
+  }
+
+  end(key: string, taskId: string): void {
+    for (const sends of [this.#younger, this.#older]) if (sends.has(key)) sends.set(key, taskId);
+  }
+
+  #put(key: string, outcome: Outcome): void {
+    if (this.#younger.size >= REMEMBERED_SENDS) {
+      this.#older = this.#younger;
+      this.#younger = new Map();
+    }
+    this.#younger.set(key, outcome);
+  }
+}
 
 export interface TaskServiceComponents extends TaskExecutionComponents {
   nodeKey: string | undefined;
@@ -229,4 +293,54 @@ function keyOf(owner: string, { messageId }: Message, { key }: SendTerms): strin
 
 function snapshot({ model }: TaskRecord): TaskEvent {
   return { sequence: model.sequence, event: { task: model.task } };
+}
+
+export interface OperatorTasksComponents {
+  tasks: TaskService;
+  records: TaskRecords;
+}
+
+export interface TaskWish {
+  readonly state?: TaskState | undefined;
+  readonly caller?: string | undefined;
+  readonly limit: number;
+}
+
+/** Every caller's tasks, for the owner of the node. */
+export class OperatorTasks {
+  readonly #components: OperatorTasksComponents;
+
+  constructor(components: OperatorTasksComponents) {
+    this.#components = components;
+  }
+
+  /** The latest first. */
+  async list({ state, caller, limit }: TaskWish): Promise<TaskRecord[]> {
+    const found = await this.#components.records.list(caller, { ...(state && { status: state }) });
+    return found.slice(0, limit);
+  }
+
+  idsBeginning(prefix: string, limit: number): Promise<string[]> {
+    return this.#components.records.idsBeginning(prefix, limit);
+  }
+
+  async get(id: string): Promise<TaskRecord> {
+    return this.#components.tasks.get(await this.#ownerOf(id), id);
+  }
+
+  async cancel(id: string): Promise<Task> {
+    return this.#components.tasks.cancel(await this.#ownerOf(id), id);
+  }
+
+  /** What happens to a task after that event. */
+  async follow(id: string, after: number): Promise<Subscription> {
+    return this.#components.tasks.subscribe(await this.#ownerOf(id), id, after);
+  }
+
+  /** Nobody hears of a task before it is kept, so that its record can be found. */
+  async #ownerOf(id: string): Promise<string> {
+    const record = await this.#components.records.load(id);
+    if (!record) throw taskNotFound(id);
+    return record.owner;
+  }
 }

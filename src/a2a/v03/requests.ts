@@ -1,5 +1,5 @@
 import { toJsonRpcError } from '../protocol/errors.js';
-import type { Method } from '../protocol/methods.js';
+import type { Method } from '../protocol/json-rpc.js';
 import { compact, type Fields, readObject } from '../protocol/reading.js';
 import type {
   AgentCard,

@@ -1,5 +1,5 @@
 import { toJsonRpcError } from '../protocol/errors.js';
-import type { Method } from '../protocol/methods.js';
+import type { Method } from '../protocol/json-rpc.js';
 import { compact, type Fields, type Place, readObject, refuse, within } from '../protocol/reading.js';
 import type {
   AgentCard,

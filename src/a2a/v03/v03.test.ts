@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { EclipticError } from '../../runtime/errors.js';
 import { canonicalCard } from '../protocol/canonical-card.js';
-import type { METHODS } from '../protocol/methods.js';
+import type { METHODS } from '../protocol/json-rpc.js';
 import { takeAgentCard } from '../protocol/read-card.js';
 import {
   readCreatePushConfigRequest,

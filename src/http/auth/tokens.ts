@@ -6,8 +6,11 @@ import { LIMITS } from '../../mesh/limits.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { writePrivately } from '../../system/files/private-file.js';
-import { SCOPES } from './scopes.js';
-import { JWT_NAME_PREFIX } from './token-verifier.js';
+
+/** What a token may be used for: tasks of A2A clients, and everything that is offered over MCP. */
+export const SCOPES = ['tasks', 'tools'] as const;
+
+export type Scope = (typeof SCOPES)[number];
 
 const TokenSchema = z.strictObject({
   id: z.string().min(1),
@@ -34,6 +37,9 @@ export interface TokensComponents {
   /** Where the tokens are kept. Without one they end with the process. */
   folder: string | undefined;
 }
+
+/** Names of JWT callers begin with this, and names of tokens never do. */
+export const JWT_NAME_PREFIX = 'jwt-';
 
 const FILE = 'tokens.json';
 const OWNERS_FILE = 'owner.token';

@@ -1,4 +1,11 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type Server,
+  ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Party } from '../../mesh/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../../runtime/errors.js';
@@ -6,8 +13,20 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { descriptorLimit } from '../../system/process/descriptors.js';
 import { RefusedConnections } from '../../system/process/refused-connections.js';
 import type { CallerAuth } from '../auth/caller-auth.js';
-import type { Scope } from '../auth/scopes.js';
-import { EdgeResponse } from './edge-response.js';
+import type { Scope } from '../auth/tokens.js';
+
+/** An answer whose headers are written once, all together: setting them one by one costs as much as making the answer. */
+export class EdgeResponse extends ServerResponse<IncomingMessage> {
+  /** What goes out besides what its route says. */
+  readonly always: OutgoingHttpHeaders = { 'X-Content-Type-Options': 'nosniff' };
+
+  override writeHead(status: number, headers?: OutgoingHttpHeaders): this;
+  override writeHead(status: number, message?: string, headers?: OutgoingHttpHeaders): this;
+  override writeHead(status: number, first?: string | OutgoingHttpHeaders, second?: OutgoingHttpHeaders): this {
+    const headers = typeof first === 'object' ? first : second;
+    return super.writeHead(status, { ...this.always, ...headers });
+  }
+}
 
 /** One request, its caller known. */
 export interface Exchange {
@@ -256,4 +275,59 @@ export function sendJson(response: ServerResponse, status: number, value: unknow
   const body = JSON.stringify(value);
   response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) });
   response.end(body);
+}
+
+/** Resolves when a response takes more again, or is gone. */
+export function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const over = () => {
+      response.off('drain', over);
+      response.off('close', over);
+      resolve();
+    };
+    response.on('drain', over);
+    response.on('close', over);
+  });
+}
+
+/** Bytes of one request. */
+export const MAX_BODY_BYTES = 4 * 1_048_576;
+
+/** Reads a request to its end. One that is too large is refused before it is read on. */
+export function readBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const tooLarge = () => {
+      reject(new EclipticError('PAYLOAD_TOO_LARGE', `a request may have ${maxBytes} bytes`, { maxBytes }));
+      request.resume();
+    };
+    if (Number(request.headers['content-length'] ?? 0) > maxBytes) return tooLarge();
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > maxBytes) {
+        request.removeAllListeners('data');
+        return tooLarge();
+      }
+      chunks.push(chunk);
+    });
+    request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    request.on('error', (error) => reject(new EclipticError('CANCELLED', 'the caller went away', {}, error)));
+    request.on('close', () => {
+      if (!request.complete) reject(new EclipticError('CANCELLED', 'the caller went away'));
+    });
+  });
+}
+
+const JSON_TYPE = /^application\/([\w.-]+\+)?json\s*(;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i;
+
+/** Refuses a body that says that it is no plain JSON in UTF-8; one that says nothing is read. */
+export function requireJsonBody(headers: IncomingHttpHeaders): void {
+  const { 'content-type': type, 'content-encoding': encoding } = headers;
+  if (type !== undefined && type !== 'application/json' && !JSON_TYPE.test(type)) {
+    throw new EclipticError('UNSUPPORTED_MEDIA_TYPE', 'the body must be application/json in UTF-8', { type });
+  }
+  if (encoding !== undefined && encoding !== '' && encoding.toLowerCase() !== 'identity') {
+    throw new EclipticError('UNSUPPORTED_MEDIA_TYPE', 'the body must not be encoded', { encoding });
+  }
 }

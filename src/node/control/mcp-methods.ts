@@ -1,4 +1,4 @@
-import { OPERATOR } from '../../http/auth/principals.js';
+import { OPERATOR } from '../../http/auth/caller-auth.js';
 import type { Gateway } from '../../http/gateway.js';
 import { completed } from '../../mcp/call.js';
 import type { Entry } from '../../mcp/catalogue.js';

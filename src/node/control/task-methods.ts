@@ -1,4 +1,4 @@
-import { TASK_STATES } from '../../a2a/protocol/task-states.js';
+import { TASK_STATES } from '../../a2a/protocol/task-rules.js';
 import type { Task, TaskState } from '../../a2a/protocol/types.js';
 import type { TaskRecord } from '../../a2a/server/task-records.js';
 import type { Gateway } from '../../http/gateway.js';

@@ -1,5 +1,4 @@
-import { AnswerText } from '../../a2a/client/answer-text.js';
-import { TaskView } from '../../a2a/client/task-view.js';
+import { AnswerText, TaskView } from '../../a2a/client/task-follower.js';
 import { textOf } from '../../a2a/protocol/simple.js';
 import type { Message, Part, StreamResponse, Task } from '../../a2a/protocol/types.js';
 import type { ProviderUpdate } from '../adapter/provider-adapter.js';

@@ -1,10 +1,9 @@
 import { A2AClient, type Outgoing } from '../../a2a/client/a2a-client.js';
 import { CardSource } from '../../a2a/client/card-source.js';
 import type { CredentialsOf } from '../../a2a/client/credentials.js';
-import type { Reach } from '../../a2a/client/remote-endpoint.js';
-import { mayHaveArrived } from '../../a2a/client/remote-errors.js';
+import { mayHaveArrived, type Reach } from '../../a2a/client/remote-endpoint.js';
 import { type DelegationChain, extendDelegation, withDelegation } from '../../a2a/protocol/delegation.js';
-import { ExternalServiceError } from '../../a2a/protocol/service-errors.js';
+import { ExternalServiceError } from '../../a2a/protocol/errors.js';
 import type { Metadata, Part } from '../../a2a/protocol/types.js';
 import { untilAborted } from '../../runtime/async.js';
 import type { ErrorCode } from '../../runtime/errors.js';

@@ -1,5 +1,5 @@
 import { CallLimits } from '../../a2a/client/call-limits.js';
-import { readArtifact, readParts } from '../../a2a/protocol/read-message.js';
+import { readArtifact, readParts } from '../../a2a/protocol/read-requests.js';
 import type { Fields } from '../../a2a/protocol/reading.js';
 import { textOf } from '../../a2a/protocol/simple.js';
 import type { Message, Part } from '../../a2a/protocol/types.js';

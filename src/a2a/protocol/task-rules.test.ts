@@ -5,9 +5,9 @@ import {
   requireOutputModes,
   requirePush,
   requireStreaming,
-} from './capability-gate.js';
+} from '../server/offer.js';
 import { takeAgentCard } from './read-card.js';
-import { contextOf, requireContinuable, requireOwn, requireSubscribable } from './task-access.js';
+import { contextOf, requireContinuable, requireOwn, requireSubscribable } from './task-rules.js';
 import type { Message, Task } from './types.js';
 
 const message: Message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] };

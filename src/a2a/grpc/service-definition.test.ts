@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fromProto, toProto } from './proto-values.js';
+import { fromProto, toProto } from './service-definition.js';
 
 describe('JSON and protobuf', () => {
   it('hold the same data and metadata, whatever they are', () => {

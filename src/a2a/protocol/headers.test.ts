@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { activateExtensions, parseExtensions, writeExtensions } from './extensions.js';
-import { negotiateVersion } from './version.js';
+import { activateExtensions, negotiateVersion, parseExtensions, writeExtensions } from './headers.js';
 
 describe('the version of a request', () => {
   it('is 0.3 when none is sent [A2A-1.9.1]', () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SseReader } from '../../system/fetch/sse.js';
-import { encodeSse, SSE_HEARTBEAT } from './sse.js';
-import { readCursor, writeCursor } from './stream-cursor.js';
+import { readCursor, writeCursor } from '../protocol/headers.js';
+import { encodeSse, SSE_HEARTBEAT } from './event-stream.js';
 
 describe('server-sent events', () => {
   it('come out of the reader as they went in', async () => {

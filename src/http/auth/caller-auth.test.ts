@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { EclipticError } from '../../runtime/errors.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
-import { RateLimiter } from './rate-limiter.js';
+import { RateLimiter } from './caller-auth.js';
 
 it('lets each caller make so many requests, and says how long the next must wait', async () => {
   const runtime = new SimulatedRuntime();

@@ -1,0 +1,160 @@
+import { canonicalJson } from '../../network/membership/statement.js';
+import { EclipticError } from '../../runtime/errors.js';
+import { cutText } from '../../runtime/text.js';
+import { refuse } from './reading.js';
+import type { Message, SendMessageRequest, Task, TaskState } from './types.js';
+
+/** The order is that of the protocol's enum numbers. */
+export const TASK_STATES: readonly TaskState[] = [
+  'TASK_STATE_UNSPECIFIED',
+  'TASK_STATE_SUBMITTED',
+  'TASK_STATE_WORKING',
+  'TASK_STATE_COMPLETED',
+  'TASK_STATE_FAILED',
+  'TASK_STATE_CANCELED',
+  'TASK_STATE_INPUT_REQUIRED',
+  'TASK_STATE_REJECTED',
+  'TASK_STATE_AUTH_REQUIRED',
+];
+
+/** The state that an enum number means, as ProtoJSON readers take it; anything else as it is. */
+export function stateOf(value: unknown): unknown {
+  return typeof value === 'number' ? (TASK_STATES[value] ?? value) : value;
+}
+
+const known: ReadonlySet<string> = new Set(TASK_STATES);
+
+export function isTaskState(value: unknown): value is TaskState {
+  return typeof value === 'string' && known.has(value);
+}
+
+export type TerminalState =
+  | 'TASK_STATE_COMPLETED'
+  | 'TASK_STATE_FAILED'
+  | 'TASK_STATE_CANCELED'
+  | 'TASK_STATE_REJECTED';
+
+export type InterruptedState = 'TASK_STATE_INPUT_REQUIRED' | 'TASK_STATE_AUTH_REQUIRED';
+
+/** Has the task ended for good? */
+export function isTerminal(state: TaskState): state is TerminalState {
+  switch (state) {
+    case 'TASK_STATE_COMPLETED':
+    case 'TASK_STATE_FAILED':
+    case 'TASK_STATE_CANCELED':
+    case 'TASK_STATE_REJECTED':
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** Does the task wait for something from outside? */
+export function isInterrupted(state: TaskState): state is InterruptedState {
+  return state === 'TASK_STATE_INPUT_REQUIRED' || state === 'TASK_STATE_AUTH_REQUIRED';
+}
+
+/** A blocking send returns when the task has ended, and when it cannot go on without its caller. */
+export function settlesSend(state: TaskState): boolean {
+  return isTerminal(state) || isInterrupted(state);
+}
+
+/**
+ * A stream ends with its task only. The protocol's texts disagree about interrupted tasks; since work may go on after
+ * AUTH_REQUIRED without another message, a stream that closed there would lose its end.
+ */
+export function endsStream(state: TaskState): boolean {
+  return isTerminal(state);
+}
+
+/** Who may do what with which task: rules that every binding asks. */
+
+/** A task that is somebody else's is not found, just as one that never was. */
+export function requireOwn<T extends { readonly owner: string }>(found: T | undefined, caller: string, id: string): T {
+  if (found === undefined || found.owner !== caller) throw taskNotFound(id);
+  return found;
+}
+
+export function taskNotFound(id: string): EclipticError {
+  const shown = cutText(id, 64);
+  return new EclipticError('TASK_NOT_FOUND', `there is no task "${shown}"`, { taskId: shown });
+}
+
+/**
+ * The task that a message goes on with: undefined for a new one. `task` is what was found under the message's task id.
+ * Task ids are made here only, so that one nobody knows is no new task; a message must not contradict its task.
+ */
+export function requireContinuable(message: Message, task: Task | undefined): Task | undefined {
+  if (message.taskId === undefined) return undefined;
+  if (task === undefined) throw taskNotFound(message.taskId);
+  if (message.contextId !== undefined && message.contextId !== task.contextId) {
+    refuse('message.contextId', 'is not the context of the task');
+  }
+  if (isTerminal(task.status.state)) throw ended(task, 'takes no more messages');
+  return task;
+}
+
+/** What a new task's context is called: as its caller says, or as it is made. A caller's id is never replaced. */
+export function contextOf(message: Message, make: () => string): string {
+  return message.contextId ?? make();
+}
+
+export function requireSubscribable(task: Task): void {
+  if (isTerminal(task.status.state)) throw ended(task, 'has no more events');
+}
+
+function ended(task: Task, consequence: string): EclipticError {
+  const { state } = task.status;
+  return new EclipticError('OPERATION_NOT_SUPPORTED', `task ${task.id} has ended as ${state} and ${consequence}`, {
+    taskId: task.id,
+    state,
+  });
+}
+
+/** What a send asks for besides its message: recorded with its task, so that a repeated key can be compared. */
+export interface SendFacts {
+  readonly contextId?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly skill?: string | undefined;
+}
+
+export function sendFacts({ message, metadata }: SendMessageRequest, tenant: string | undefined): SendFacts {
+  return { contextId: message.contextId, tenant, skill: skillIn(metadata) ?? skillIn(message.metadata) };
+}
+
+/**
+ * A repeated key means the first task only if it repeats the request. Metadata may differ: a retry has trace ids of its
+ * own. Tasks of earlier releases have no facts; of those the message alone is compared.
+ */
+export function requireSameSend(
+  first: { readonly message: Message; readonly facts: SendFacts | undefined },
+  again: { readonly message: Message; readonly facts: SendFacts },
+): void {
+  const { facts } = first;
+  const differs = (['contextId', 'tenant', 'skill'] as const).find(
+    (name) => facts !== undefined && facts[name] !== again.facts[name],
+  );
+  if (differs !== undefined) throw conflict(differs);
+  requireSameMessage(first.message, again.message);
+}
+
+/** The same message again, be its own id the same or not. */
+export function requireSameMessage(first: Message, again: Message): void {
+  const differs = (['parts', 'referenceTaskIds'] as const).find((name) => !isSameContent(first[name], again[name]));
+  if (differs !== undefined) throw conflict(differs);
+}
+
+/** Is it the same JSON, in whatever order its members are? */
+export function isSameContent(one: unknown, other: unknown): boolean {
+  return canonicalJson(one ?? null) === canonicalJson(other ?? null);
+}
+
+function conflict(differs: string): EclipticError {
+  const text = `the message id or Idempotency-Key belongs to an earlier request; this one differs in its ${differs}`;
+  return new EclipticError('IDEMPOTENCY_CONFLICT', text, { differs });
+}
+
+function skillIn(metadata: Message['metadata']): string | undefined {
+  const skill = metadata?.skill ?? metadata?.skillId;
+  return typeof skill === 'string' && skill !== '' ? skill : undefined;
+}

@@ -1,0 +1,125 @@
+import type { ServerResponse } from 'node:http';
+import type { Gauges } from '../../mesh/prometheus.js';
+import type { AgentRegistry } from '../../mesh/registry.js';
+import type { Network } from '../../network/peers/network.js';
+import type { ProviderRegistry } from '../../providers/registry/provider-registry.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Store } from '../../store/store.js';
+import type { Exchange, Route } from './http-server.js';
+
+/** Tells a person who opens the node's address in a browser what this is, and where to go on. */
+export function frontPage(url: () => string): Route {
+  return {
+    path: '/',
+    public: true,
+    serve({ request, response }: Exchange) {
+      const text = pageText(url());
+      response.writeHead(200, {
+        'Content-Type': 'text/plain; charset=utf-8',
+        'Content-Length': Buffer.byteLength(text),
+        'Cache-Control': 'no-store',
+      });
+      response.end(request.method === 'HEAD' ? undefined : text);
+    },
+  };
+}
+
+function pageText(url: string): string {
+  return [
+    'This is an Ecliptic node: a place where AI agents find each other and work together.',
+    '',
+    `A2A card (public)       ${url}/.well-known/agent-card.json`,
+    `MCP endpoint            ${url}/mcp`,
+    `metrics (Prometheus)    ${url}/metrics`,
+    `health (public)         ${url}/health`,
+    '',
+    'Everything that is not public needs a bearer token. On the machine of this node:',
+    '',
+    '  ecliptic token create NAME    makes a token for somebody',
+    '  ecliptic agents               lists the agents',
+    '  ecliptic help                 lists what else there is',
+    '',
+  ].join('\n');
+}
+
+/** The node's metrics for Prometheus. They tell of every agent, so callers in a sandbox do not get them. */
+export function metricsRoute(text: () => Promise<string>): Route {
+  return {
+    path: '/metrics',
+    async serve({ response, principal }: Exchange) {
+      if (principal.sandboxId !== undefined) {
+        throw new EclipticError('SANDBOX_VIOLATION', 'metrics tell of agents outside your sandbox');
+      }
+      const body = await text();
+      response.writeHead(200, {
+        'Content-Type': 'text/plain; version=0.0.4; charset=utf-8',
+        'Content-Length': Buffer.byteLength(body),
+      });
+      response.end(body);
+    },
+  };
+}
+
+const PATH = '/oauth/callback';
+
+/** Where that is for a browser on this machine: authorization servers take loopback addresses without further ado. */
+export function loginCallbackUrl(edge: string): string {
+  const url = new URL(PATH, edge);
+  if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = '127.0.0.1';
+  return url.href;
+}
+
+/**
+ * Where a browser comes back to after a login at an authorization server. Anybody may come here; what counts is the
+ * number that only the browser of whoever began the login was given.
+ */
+export function loginCallback(finish: (query: URLSearchParams) => Promise<string>): Route {
+  return {
+    path: PATH,
+    public: true,
+    async serve({ request, response, query }) {
+      if (request.method !== 'GET') return say(response, 405, 'Only a browser that comes back from a login is served.');
+      try {
+        const server = await finish(query);
+        say(response, 200, `You are logged in to ${server}. You can close this page.`);
+      } catch (error) {
+        say(response, 400, describeError(error));
+      }
+    },
+  };
+}
+
+function say(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, {
+    'Content-Type': 'text/plain; charset=utf-8',
+    // The address holds a code, which is nobody else's.
+    'Referrer-Policy': 'no-referrer',
+    'Cache-Control': 'no-store',
+  });
+  response.end(`${text}\n`);
+}
+
+export interface GaugedNode {
+  readonly registry: AgentRegistry;
+  readonly network: Network | undefined;
+  readonly providers: ProviderRegistry;
+}
+
+/** How full the node's queues are, which peers it has, and the memory that it takes, at this moment. */
+export async function gaugesOf(node: GaugedNode, store: Store | undefined): Promise<Gauges> {
+  const { registry, network, providers } = node;
+  let mailboxes = 0;
+  for (const { mailbox } of registry.entries()) mailboxes += mailbox?.load ?? 0;
+  const peers: Record<string, number> = {};
+  for (const { state } of network?.list() ?? []) peers[state] = (peers[state] ?? 0) + 1;
+  const { rss, heapUsed, external } = process.memoryUsage();
+  const kept = store && {
+    outbox: await store.count({ from: 'outbox' }),
+    inbox: await store.count({ from: 'inbox' }),
+  };
+  return {
+    queues: { mailboxes, 'provider-work': providers.waiting, ...kept },
+    peers,
+    memory: { rss, 'heap-used': heapUsed, external },
+  };
+}
