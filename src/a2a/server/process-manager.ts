@@ -1,9 +1,10 @@
 import type { Agent } from '../../agent/agent.js';
+import { TaskCall } from '../../agent/task-call.js';
 import { callGuarded, logCallback } from '../../runtime/callbacks.js';
+import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { textOf } from '../protocol/simple.js';
 import type { TaskInput } from '../protocol/task-machine.js';
-import { TaskCall } from './task-call.js';
 
 /** What a session's process tells of itself. */
 export type ProcessEvent =
@@ -60,14 +61,14 @@ export class AgentProcesses implements ProcessManager {
     const message = { messageId: this.#runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: prompt }] };
     const opening = { id, contextId: id, message };
     const run = new TaskCall(this.#runtime, this.#operator(), agentId, opening, {
-      accepted: () => {},
-      begun: () => {},
-      took: () => {},
       message: (parts) => {
         this.#say(id, textOf(parts));
         this.#end(id, { type: 'session_exited' });
       },
       input: (input) => this.#hear(id, input),
+      ended: (error) => {
+        this.#end(id, error === undefined ? { type: 'session_exited' } : failed(describeError(error)));
+      },
     });
     this.#runs.set(id, run);
     this.#emit(id, { type: 'session_started' });
@@ -90,15 +91,6 @@ export class AgentProcesses implements ProcessManager {
         break;
       case 'artifact':
         this.#say(id, textOf(input.artifact.parts));
-        break;
-      case 'exit':
-        this.#end(id, input.code === 0 ? { type: 'session_exited' } : failed(`the agent ended with ${input.code}`));
-        break;
-      case 'crash':
-        this.#end(id, failed(input.reason));
-        break;
-      case 'timeout':
-        this.#end(id, failed('the agent did not answer in time'));
         break;
       case 'status':
         if (input.state === 'TASK_STATE_REJECTED') {

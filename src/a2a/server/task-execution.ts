@@ -1,5 +1,6 @@
 import type { Agent } from '../../agent/agent.js';
 import { TASK, type TaskOpening } from '../../agent/agent-tasks.js';
+import { TaskCall } from '../../agent/task-call.js';
 import { weighJson } from '../../mesh/json-value.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { Deadline, type DeadlineQueue } from '../../runtime/deadlines.js';
@@ -9,7 +10,6 @@ import { exchangesOf, type TaskEvent, type TaskInput } from '../protocol/task-ma
 import { isInterrupted, requireSameMessage } from '../protocol/task-rules.js';
 import type { Message, Part } from '../protocol/types.js';
 import { StoredTask } from './stored-task.js';
-import { TaskCall } from './task-call.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
 
 export interface TaskExecutionComponents {
@@ -282,6 +282,7 @@ export class TaskExecution extends Deadline {
       took: (messageId) => this.#took(messageId),
       message: (parts) => this.#answered(parts),
       input: (input) => this.#hear(input),
+      ended: (error) => this.#hear(endOf(error, runtime.now())),
     });
     this.#call = call;
     void call.work().then(() => {
@@ -363,6 +364,10 @@ export class TaskExecution extends Deadline {
     if (!this.#call?.busy) this.#components.deadlines.remove(this);
     this.#listener.over(this);
   }
+}
+
+function endOf(error: unknown, at: number): TaskInput {
+  return error === undefined ? { type: 'exit', at, code: 0 } : { type: 'crash', at, reason: describeError(error) };
 }
 
 /** An agent gets a message in one envelope; one that fits in none is refused while its caller can still be told. */

@@ -1,10 +1,9 @@
 import { CallLimits } from '../../a2a/client/call-limits.js';
-import { readArtifact, readParts } from '../../a2a/protocol/read-requests.js';
-import type { Fields } from '../../a2a/protocol/reading.js';
 import { textOf } from '../../a2a/protocol/simple.js';
-import type { Message, Part } from '../../a2a/protocol/types.js';
+import type { TaskInput } from '../../a2a/protocol/task-machine.js';
+import type { Message, Part, StreamResponse } from '../../a2a/protocol/types.js';
 import type { Agent } from '../../agent/agent.js';
-import { TASK, type TaskOpening, type TaskReport, taskIn } from '../../agent/agent-tasks.js';
+import { TaskCall } from '../../agent/task-call.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { RemoteAnswer } from './a2a-answer.js';
@@ -43,88 +42,91 @@ export class MeshWay implements EndpointWay {
 
   async delegate(delegation: A2ADelegation, correlationId: string, terms: DelegationTerms): Promise<unknown> {
     await this.probe();
-    const { agent, runtime } = this.#components;
-    const id = runtime.id();
+    const { runtime } = this.#components;
     const limits = new CallLimits(runtime, terms, { silenceMs: SILENCE_MS });
     const onUpdate: DelegationTerms['onUpdate'] = (update) => {
       limits.heard();
       terms.onUpdate?.(update);
     };
-    // The stream's end reaches an agent when it next says something; this, at once.
-    limits.signal.addEventListener('abort', () => {
-      void agent.send(this.#address, { [TASK]: { id, cancel: true } }, { thread: id }).catch(() => {});
-    });
     try {
-      return await limits.during(
-        this.#work(id, delegation, correlationId, { ...terms, onUpdate, signal: limits.signal }),
-      );
+      return await limits.during(this.#work(delegation, correlationId, { ...terms, onUpdate, signal: limits.signal }));
     } finally {
       limits.release();
     }
   }
 
-  async #work(
-    id: string,
+  #work(
     delegation: A2ADelegation,
     correlationId: string,
     { signal, onUpdate, onQuestion, self, chain }: DelegationTerms,
   ): Promise<unknown> {
     const { agent, runtime } = this.#components;
-    const opening: TaskOpening = {
-      id,
-      contextId: runtime.id(),
-      message: message(runtime.id(), partsOf(delegation), 'ROLE_USER'),
-      metadata: metadataOf(correlationId, self, chain),
-    };
+    const id = runtime.id();
+    const contextId = runtime.id();
+    const message = toMessage(runtime.id(), partsOf(delegation), 'ROLE_USER');
+    const opening = { id, contextId, message, metadata: metadataOf(correlationId, self, chain) };
+    const about = { taskId: id, contextId };
     const answer = new RemoteAnswer();
-    const hear = (event: Parameters<RemoteAnswer['add']>[0]) => {
+    const hear = (event: StreamResponse) => {
       for (const update of answer.add(event)) onUpdate?.(update);
     };
-    const about = { taskId: id, contextId: opening.contextId };
-    const artifactId = runtime.id();
-    let pieces = 0;
-    const timeoutMs = Number.POSITIVE_INFINITY;
-    const reports = agent.stream(this.#address, { [TASK]: opening }, { timeoutMs, signal });
-    for await (const item of reports) {
-      const report = taskIn<TaskReport>(item);
-      if (!report) {
-        // What is not reported as anything else is the result; one in pieces grows.
-        hear({ artifactUpdate: { ...about, artifact: { artifactId, parts: toParts(item) }, append: pieces++ > 0 } });
-      } else if (report.report === 'artifact') {
-        const artifact = readArtifact(report.artifact, 'artifact');
-        hear({ artifactUpdate: { ...about, artifact, append: report.append === true } });
-      } else if (report.report === 'message') {
-        hear({ message: message(runtime.id(), readParts(report as unknown as Fields, 'report'), 'ROLE_AGENT') });
-      } else if (report.report !== 'accepted' && report.report !== 'took' && report.parts) {
-        const words = message(runtime.id(), readParts(report as unknown as Fields, 'report'), 'ROLE_AGENT');
-        hear({ statusUpdate: { ...about, status: { state: STATES[report.report], message: words } } });
-        if (report.report === 'rejected') return answer.result();
-        if (report.report === 'working') continue;
-        if (report.report === 'auth-required' || !onQuestion) return answer.result();
-        const said = await onQuestion({ kind: 'question', text: textOf(words.parts), data: words });
-        const input = message(runtime.id(), [{ text: said }], 'ROLE_USER');
-        await agent.send(this.#address, { [TASK]: { id, input } }, { thread: id });
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown) => {
+        call.stop();
+        reject(error);
+      };
+      const finish = () => {
+        call.stop();
+        try {
+          resolve(answer.result());
+        } catch (error) {
+          reject(error);
+        }
+      };
+      const ask = async (words: Message) => {
+        const said = await onQuestion!({ kind: 'question', text: textOf(words.parts), data: words });
+        await call.say(toMessage(runtime.id(), [{ text: said }], 'ROLE_USER'));
         hear({ statusUpdate: { ...about, status: { state: 'TASK_STATE_WORKING' } } });
-      }
-    }
-    hear({ statusUpdate: { ...about, status: { state: 'TASK_STATE_COMPLETED' } } });
-    return answer.result();
+      };
+      const call = new TaskCall(runtime, agent, this.#address, opening, {
+        message: (parts) => hear({ message: toMessage(runtime.id(), parts, 'ROLE_AGENT') }),
+        input: (input) => {
+          hear(eventOf(input, about));
+          if (input.type === 'status' || input.type === 'auth-required') finish();
+          else if (input.type !== 'input-required') return;
+          else if (onQuestion) ask(input.message).catch(fail);
+          else finish();
+        },
+        ended: (error) => {
+          if (error !== undefined) return reject(error);
+          hear({ statusUpdate: { ...about, status: { state: 'TASK_STATE_COMPLETED' } } });
+          finish();
+        },
+      });
+      signal.addEventListener('abort', () => fail(signal.reason));
+      if (signal.aborted) fail(signal.reason);
+      else void call.work();
+    });
   }
 
   close(): void {}
 }
 
 const STATES = {
-  working: 'TASK_STATE_WORKING',
+  'agent-message': 'TASK_STATE_WORKING',
   'input-required': 'TASK_STATE_INPUT_REQUIRED',
   'auth-required': 'TASK_STATE_AUTH_REQUIRED',
-  rejected: 'TASK_STATE_REJECTED',
+  status: 'TASK_STATE_REJECTED',
 } as const;
 
-function message(messageId: string, parts: readonly Part[], role: Message['role']): Message {
-  return { messageId, role, parts };
+/** What the agent reports, as an A2A server would stream it. */
+function eventOf(input: TaskInput, about: { taskId: string; contextId: string }): StreamResponse {
+  if (input.type === 'artifact')
+    return { artifactUpdate: { ...about, artifact: input.artifact, append: input.append } };
+  const { type, message } = input as TaskInput & { type: keyof typeof STATES; message: Message };
+  return { statusUpdate: { ...about, status: { state: STATES[type], message } } };
 }
 
-function toParts(value: unknown): readonly Part[] {
-  return typeof value === 'string' ? [{ text: value }] : [{ data: value }];
+function toMessage(messageId: string, parts: readonly Part[], role: Message['role']): Message {
+  return { messageId, role, parts };
 }

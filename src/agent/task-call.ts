@@ -1,42 +1,45 @@
-import type { Agent } from '../../agent/agent.js';
-import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from '../../agent/agent-tasks.js';
-import type { StreamReader } from '../../agent/streams.js';
-import { describeError, EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
-import { readArtifact, readParts } from '../protocol/read-requests.js';
-import type { Fields } from '../protocol/reading.js';
-import type { TaskInput } from '../protocol/task-machine.js';
-import type { Message, Part } from '../protocol/types.js';
+import { readArtifact, readParts } from '../a2a/protocol/read-requests.js';
+import type { Fields } from '../a2a/protocol/reading.js';
+import type { TaskInput } from '../a2a/protocol/task-machine.js';
+import type { Message, Part } from '../a2a/protocol/types.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Agent } from './agent.js';
+import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
+import type { StreamReader } from './streams.js';
 
-/** What a run tells of a task: inputs for its machine, and what only the tasks needs to know. */
-export interface RunListener {
-  accepted(resumable: boolean): void;
+/** Hears what becomes of a task that was given to an agent. */
+export interface TaskCallListener {
+  accepted?(resumable: boolean): void;
   /** The agent has begun. It may say nothing for a while. */
-  begun(): void;
+  begun?(): void;
   /** The agent has the caller's message of that id. */
-  took(messageId: string): void;
+  took?(messageId: string): void;
   /** The agent answers with a message alone. */
   message(parts: readonly Part[]): void;
+  /** Everything else, as an input of the task's machine. */
   input(input: TaskInput): void;
+  /** Called last, unless the call was stopped: without an error when the agent is done. */
+  ended(error?: unknown): void;
 }
 
-/** The tasks says how long a task may take. */
+/** The caller limits the time of a task, not its stream. */
 const UNLIMITED = { timeoutMs: Number.POSITIVE_INFINITY };
 
 /** An input without the time it came at. */
 type Untimed = TaskInput extends infer I ? (I extends { at: number } ? Omit<I, 'at'> : never) : never;
 
-/** One agent at work on one task, as an ordinary conversation between the caller and that agent. */
+/** The caller's half of a task: one agent at work on it, as an ordinary conversation between caller and agent. */
 export class TaskCall {
   readonly #runtime: Runtime;
   readonly #caller: Agent;
   readonly #target: string;
   readonly #opening: TaskOpening;
-  readonly #listener: RunListener;
+  readonly #listener: TaskCallListener;
   #reports: StreamReader | undefined;
   #busy = true;
 
-  constructor(runtime: Runtime, caller: Agent, target: string, opening: TaskOpening, listener: RunListener) {
+  constructor(runtime: Runtime, caller: Agent, target: string, opening: TaskOpening, listener: TaskCallListener) {
     this.#runtime = runtime;
     this.#caller = caller;
     this.#target = target;
@@ -44,46 +47,45 @@ export class TaskCall {
     this.#listener = listener;
   }
 
-  /** Is the agent at work? */
   get busy(): boolean {
     return this.#busy;
   }
 
-  /** Works until the agent is done, or it is stopped. The listener hears of everything; this never rejects. */
+  /** Resolves when the agent is done, has failed, or the call was stopped. Never rejects. */
   async work(): Promise<void> {
     let chunks = 0;
     let artifactId = '';
     try {
       this.#reports = this.#caller.stream(this.#target, { [TASK]: this.#opening }, UNLIMITED);
       this.#reports.onBegun(() => {
-        if (this.#busy) this.#listener.begun();
+        if (this.#busy) this.#listener.begun?.();
       });
       for await (const item of this.#reports) {
         const report = taskIn<TaskReport>(item);
         if (report) this.#hear(report);
         else {
-          // A result that is not reported as anything else is the task's artifact; one in pieces grows.
+          // An item that is no report is the task's result, which becomes an artifact; one in pieces grows.
           artifactId ||= this.#runtime.id();
           const artifact = { artifactId, parts: partsOf(item) };
           this.#tell({ type: 'artifact', artifact, append: chunks++ > 0, lastChunk: false });
         }
       }
-      this.#finish({ type: 'exit', code: 0 });
+      this.#end();
     } catch (error) {
-      this.#finish({ type: 'crash', reason: describeError(error) });
+      this.#end(error);
     }
   }
 
-  /** Gives the agent a further message of its caller. The listener is told when the handler has it. */
+  /** Sends the agent a further message of its caller; `took` tells when the handler has it. */
   async say(message: Message): Promise<void> {
     await this.#send({ id: this.#opening.id, input: message, receipt: true });
   }
 
-  /** Makes the agent stop, and tells nobody anything any more. */
+  /** Makes the agent stop. The listener hears nothing more. */
   stop(): void {
     if (!this.#busy) return;
     this.#busy = false;
-    // The stream's end reaches an agent when it next says something; this, at once.
+    // The end of the stream reaches an agent when it next reports; this message reaches it at once.
     void this.#send({ id: this.#opening.id, cancel: true }).catch(() => {});
     void this.#reports?.return();
   }
@@ -95,10 +97,10 @@ export class TaskCall {
   #hear(report: TaskReport): void {
     switch (report.report) {
       case 'accepted':
-        this.#listener.accepted(report.resumable);
+        this.#listener.accepted?.(report.resumable);
         break;
       case 'took':
-        if (this.#busy) this.#listener.took(String(report.messageId));
+        if (this.#busy) this.#listener.took?.(String(report.messageId));
         break;
       case 'working':
         if (report.parts) this.#tell({ type: 'agent-message', message: this.#words(report) });
@@ -120,11 +122,11 @@ export class TaskCall {
         if (this.#busy) this.#listener.message(readParts(report as unknown as Fields, 'report'));
         break;
       default:
-        throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent reports what nobody knows');
+        throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent sent an unknown kind of report');
     }
   }
 
-  /** The agent may be another node's, and say anything. */
+  /** The agent may be on another node, so its report is checked. */
   #words(report: object): Message {
     return { messageId: this.#runtime.id(), role: 'ROLE_AGENT', parts: readParts(report as Fields, 'report') };
   }
@@ -133,11 +135,10 @@ export class TaskCall {
     if (this.#busy) this.#listener.input({ ...input, at: this.#runtime.now() } as TaskInput);
   }
 
-  /** The last that is told. */
-  #finish(input: Untimed): void {
+  #end(error?: unknown): void {
     if (!this.#busy) return;
     this.#busy = false;
-    this.#listener.input({ ...input, at: this.#runtime.now() } as TaskInput);
+    this.#listener.ended(error);
   }
 }
 
