@@ -69,9 +69,9 @@ export interface AgentComponents {
   threads: ThreadTable;
   deadlines: DeadlineQueue;
   /** Durable mail, if the node keeps any. */
-  mail: () => Mail | undefined;
+  mail: Mail | undefined;
   /** Durable proposals, if the node keeps any. */
-  proposals: () => ProposalRecords | undefined;
+  proposals: ProposalRecords | undefined;
   observability: A2AObservability;
   mcp: McpService;
   documents: Documents;
@@ -115,7 +115,7 @@ export class Agent {
     this.#sender = new MessageSender(registry.entry(this.id)!, registry.nodeKey, factory, router);
     this.#conversations = new Conversations(this.id, components, this.#sender);
     router.onReceive(this.id, (envelope) => this.#receive(envelope));
-    if (components.proposals()?.has(this.id)) this.#negotiating();
+    if (components.proposals?.has(this.id)) this.#negotiating();
     if (components.swarms.has(this.id)) this.#swarming();
   }
 
@@ -246,13 +246,13 @@ export class Agent {
   /** Told, once for each, of durable messages of this agent that were not read within their `readWithinMs`. */
   onUnread(handler: UnreadHandler): this {
     this.#stopUnread?.();
-    this.#stopUnread = this.#components.mail()?.onUnread(this.id, handler);
+    this.#stopUnread = this.#components.mail?.onUnread(this.id, handler);
     return this;
   }
 
   /** What this agent kept under that name, with `message.commit({ keep: … })`. */
   async kept<T = unknown>(name: string): Promise<NoInfer<T> | undefined> {
-    const mail = this.#components.mail();
+    const { mail } = this.#components;
     if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node has no store to keep anything in');
     return (await mail.kept(this.id, name)) as NoInfer<T> | undefined;
   }
@@ -391,8 +391,8 @@ export class Agent {
       ...rest,
       registry,
       sender: this.#sender,
-      records: proposals(),
-      knows: (address) => registry.entry(address) !== undefined || mail()?.find(address) !== undefined,
+      records: proposals,
+      knows: (address) => registry.entry(address) !== undefined || mail?.find(address) !== undefined,
       card: () => this.card,
       worker: () => ({ tasks: this.#tasks, answer: this.#requestHandler }),
       refusal: () => this.#staffing.refusal('proposal'),
@@ -420,7 +420,7 @@ export class Agent {
   #takeMail(): void {
     if (this.#left || this.#init.fetchesMail) return;
     const take = (envelope: ValidEnvelope, delivery: Delivery) => this.#receive(envelope, delivery);
-    this.#stopMail ??= this.#components.mail()?.attach(this.id, take);
+    this.#stopMail ??= this.#components.mail?.attach(this.id, take);
   }
 
   #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {

@@ -28,6 +28,8 @@ export interface DocumentsComponents {
   signer: Signer;
   /** The other nodes, if there are any. */
   peers: Peers | undefined;
+  /** Where durable replicas are stored. */
+  store: Store | undefined;
 }
 
 /** Characters of a document's name. */
@@ -56,13 +58,14 @@ export class Documents implements SharedThreads {
   #count = 0;
   readonly #closing = new Set<Promise<void>>();
   readonly #stop: (() => void)[];
-  #records: SegmentRecords | undefined;
+  readonly #records: SegmentRecords | undefined;
   #meetDue = false;
   readonly #callbackFailed: CallbackFailed;
 
   constructor(components: DocumentsComponents) {
-    const { runtime, registry, peers, observability } = components;
+    const { runtime, registry, peers, observability, store } = components;
     this.#components = components;
+    this.#records = store && new SegmentRecords(runtime, store);
     this.#callbackFailed = callbackReport(runtime, observability);
     this.meetings = new Meetings({
       say: (node, text) => peers?.say(node, text),
@@ -74,11 +77,6 @@ export class Documents implements SharedThreads {
       onBegan: () => this.#meetSoon(),
     });
     this.#stop = [registry.onLocalChange(() => this.#meetSoon()), registry.onCard(() => this.#meetSoon())];
-  }
-
-  /** Where durable replicas are kept. */
-  useStore(store: Store): void {
-    this.#records = new SegmentRecords(this.#components.runtime, store);
   }
 
   /** An agent's replica of a document; the same one for as long as it is open. */

@@ -59,6 +59,8 @@ export interface SharedThreads {
 
 /** Finds other nodes, tells them this node's cards and learns theirs, until stopped. */
 export interface CardDiscovery {
+  /** Shown on the cards of other nodes' agents. */
+  readonly presence?: Presence;
   start(): Promise<void>;
   stop(): Promise<void>;
 }

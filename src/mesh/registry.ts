@@ -3,7 +3,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { splitAddress } from './address.js';
 import { checkCard } from './card.js';
 import { Policy } from './policy.js';
-import type { CardDiscovery, Presence } from './ports.js';
+import type { CardDiscovery } from './ports.js';
 import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
 import { type AgentCard, type AgentStatus, type AgentTier, SCHEMA_VERSION } from './schemas.js';
 
@@ -34,7 +34,6 @@ export class AgentRegistry {
   readonly #watchers: Callbacks<Parameters<LocalCardWatcher>>;
   readonly #cardWatchers: Callbacks<[card: AgentCard]>;
   #discovery: CardDiscovery | undefined;
-  #presence: Presence | undefined;
   #nextOrder = 0;
   #version = 0;
 
@@ -137,16 +136,11 @@ export class AgentRegistry {
     }
   }
 
-  /** Says what is known of other nodes; cards of their agents then show it. */
-  usePresence(presence: Presence): void {
-    this.#presence = presence;
-  }
-
   /** Tells other nodes of this node's cards, and takes theirs, marked remote, until disabled. */
   async enableHyperswarmDiscovery(discovery: CardDiscovery): Promise<void> {
     await this.disableHyperswarmDiscovery();
-    await discovery.start();
     this.#discovery = discovery;
+    await discovery.start();
   }
 
   /** Goes back to local cards only. */
@@ -291,11 +285,12 @@ export class AgentRegistry {
   /** A remote agent's card with what is known of its node now: when it was heard of, and how it is reached. */
   #present(entry: RegistryEntry): AgentCard {
     const { card, node } = entry;
-    if (node === undefined || !this.#presence) return card;
+    const { presence } = this.#discovery ?? {};
+    if (node === undefined || !presence) return card;
     // `local` is how the agent's own node reaches it.
     const others = card.endpoints.filter(({ transport }) => transport !== 'local');
-    const endpoints = others.length < card.endpoints.length ? [...this.#presence.endpointsOf(node), ...others] : others;
-    const lastSeenAt = Math.max(this.#presence.seenAt(node) ?? 0, card.lastSeenAt);
+    const endpoints = others.length < card.endpoints.length ? [...presence.endpointsOf(node), ...others] : others;
+    const lastSeenAt = Math.max(presence.seenAt(node) ?? 0, card.lastSeenAt);
     return Object.freeze({ ...card, endpoints, lastSeenAt });
   }
 

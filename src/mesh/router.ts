@@ -27,6 +27,12 @@ export interface A2ARouterComponents {
   threads: ThreadTable;
   /** The way to other nodes; without one, remote agents are known but not reachable. */
   carrier?: Carrier;
+  /** Keeps durable messages; without one they are refused. */
+  postbox?: Postbox;
+  /** Records every decision about a message to one recipient. */
+  journal?: Journal;
+  /** Threads of documents and swarms that sender and recipient share. */
+  sharedThreads?: SharedThreads;
 }
 
 /** A durable message that may be kept, as this node names its ends. */
@@ -52,9 +58,9 @@ export class A2ARouter {
   readonly #registry: AgentRegistry;
   readonly #policy: Policy;
   readonly #carrier: Carrier | undefined;
-  #postbox: Postbox | undefined;
-  #journal: Journal | undefined;
-  #shared: SharedThreads | undefined;
+  readonly #postbox: Postbox | undefined;
+  readonly #journal: Journal | undefined;
+  readonly #sharedThreads: SharedThreads | undefined;
   readonly #admission: Admission;
   readonly #reporter: RoutingReporter;
   readonly #dispatcher: Dispatcher;
@@ -66,6 +72,9 @@ export class A2ARouter {
     this.#registry = components.registry;
     this.#policy = components.policy;
     this.#carrier = components.carrier;
+    this.#postbox = components.postbox;
+    this.#journal = components.journal;
+    this.#sharedThreads = components.sharedThreads;
     this.#admission = new Admission(components);
     this.#reporter = new RoutingReporter(components.runtime, components.observability);
     const { registry, policy, carrier } = components;
@@ -270,21 +279,6 @@ export class A2ARouter {
     return this.#capable.all(this.#registry.resolve(sender), capabilities, type, justification);
   }
 
-  /** Says where durable messages are kept; without that, they are refused. */
-  usePostbox(postbox: Postbox): void {
-    this.#postbox = postbox;
-  }
-
-  /** From now on, writes down every decision about a message to one recipient. */
-  useJournal(journal: Journal): void {
-    this.#journal = journal;
-  }
-
-  /** Says which threads belong to something that sender and recipient share. */
-  useSharedThreads(shared: SharedThreads): void {
-    this.#shared = shared;
-  }
-
   setTierConfig(config: TierRoutingConfig): void {
     this.#policy.setTierConfig(config);
   }
@@ -435,7 +429,7 @@ export class A2ARouter {
   /** Is this said in a thread that both were admitted to? Such a one is open to them in every direction. */
   #isShared({ type, correlationId }: ValidEnvelope, source: Party, target: Party): boolean {
     if (type !== 'stream-data' || correlationId === undefined) return false;
-    return this.#shared?.admits(correlationId, source, target) === true;
+    return this.#sharedThreads?.admits(correlationId, source, target) === true;
   }
 
   /** It goes on until the node has stopped, and is remembered by those who share it, not as a conversation. */

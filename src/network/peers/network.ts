@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { A2AObservability } from '../../mesh/observability.js';
-import type { CardDiscovery } from '../../mesh/ports.js';
+import type { CardDiscovery, Presence } from '../../mesh/ports.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentTier } from '../../mesh/schemas.js';
 import { within } from '../../runtime/async.js';
@@ -127,6 +127,10 @@ export class Network implements CardDiscovery {
   /** Says where messages from other nodes go. */
   attach(target: PeersTarget): void {
     this.peers.attach(target);
+  }
+
+  get presence(): Presence {
+    return this.peers;
   }
 
   /** A member gets in touch with the others; anyone else stays silent. */

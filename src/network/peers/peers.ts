@@ -144,7 +144,6 @@ export class Peers implements Carrier, ChannelCarrier {
         if (peer.conversing) this.#guard(() => this.#cards.announce(peer, id, card));
       }
     });
-    this.#components.registry.usePresence(this);
     this.#timer ??= this.#tickLater();
   }
 

@@ -32,17 +32,20 @@ export class Swarms implements SharedThreads {
   readonly #components: SwarmsComponents;
   readonly #coordinators = new Map<string, Coordinator>();
   readonly #closing = new Set<Promise<void>>();
-  #records: ParticipationRecords | undefined;
-  #left = new Map<string, readonly StoredParticipation[]>();
+  readonly #records: ParticipationRecords | undefined;
+  readonly #left = new Map<string, readonly StoredParticipation[]>();
 
-  constructor(components: SwarmsComponents) {
+  private constructor(components: SwarmsComponents, records: ParticipationRecords | undefined) {
     this.#components = components;
+    this.#records = records;
   }
 
-  /** Goes on where the store says that it was. */
-  async useStore(store: Store): Promise<void> {
-    this.#records = new ParticipationRecords(this.#components.runtime, store);
-    for (const agent of await this.#records.agents()) this.#left.set(agent, await this.#records.of(agent));
+  /** Loads the memberships that an earlier process stored, if there is a store. */
+  static async open(components: SwarmsComponents, store: Store | undefined): Promise<Swarms> {
+    const records = store && new ParticipationRecords(components.runtime, store);
+    const swarms = new Swarms(components, records);
+    for (const agent of (await records?.agents()) ?? []) swarms.#left.set(agent, await records!.of(agent));
+    return swarms;
   }
 
   /** Was that agent in a swarm when its node stopped? */

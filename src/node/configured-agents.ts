@@ -1,0 +1,156 @@
+import { resolve } from 'node:path';
+import type { AgentAbout } from '../a2a/server/profiles.js';
+import type { Agent } from '../agent/agent.js';
+import type { Upstreams } from '../mcp/upstream/upstreams.js';
+import { serveRemoteAgents } from '../providers/a2a/a2a-agent.js';
+import type { MCPServers } from '../providers/mcp/mcp-servers.js';
+import type { ProcessAgents } from '../providers/process-agents.js';
+import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
+import { offerRemoteAgents } from '../roster/remote-agent-tools.js';
+import { addDefaultBehaviour, vacancyOf } from '../roster/self-description.js';
+import { within } from '../runtime/async.js';
+import { EclipticError, toEclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Credentials } from '../system/secrets/credentials.js';
+import { runAgentModule } from './config/agent-module.js';
+import type { LoadedConfig } from './config/load.js';
+import { readMcpServers } from './config/mcp-servers.js';
+import { readProcessAgent } from './config/process-agents.js';
+import { readRemoteAgents } from './config/remote-agents.js';
+import type { AgentConfig } from './config/schema.js';
+import type { EclipticNode } from './node.js';
+
+export interface ConfiguredAgentsComponents {
+  runtime: Runtime;
+  node: EclipticNode;
+  credentials: Credentials;
+  processAgents: ProcessAgents;
+  upstreams: Upstreams;
+  mcpServers: MCPServers;
+  env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Time that an agent's module gets to set itself up. */
+const SETUP_MS = 30_000;
+
+/** The agents and MCP servers that a configuration names, on one node. */
+export class ConfiguredAgents {
+  readonly #components: ConfiguredAgentsComponents;
+  readonly #loaded: LoadedConfig;
+  readonly #failures = new Map<string, EclipticError>();
+
+  constructor(components: ConfiguredAgentsComponents, loaded: LoadedConfig) {
+    this.#components = components;
+    this.#loaded = loaded;
+  }
+
+  /** Why agents could not be set up, by agent. */
+  get failures(): ReadonlyMap<string, EclipticError> {
+    return this.#failures;
+  }
+
+  /** Makes the agents of the roster and of the configuration, and runs their modules. */
+  async startAgents(): Promise<void> {
+    const { config, folder } = this.#loaded;
+    const { runtime, node } = this.#components;
+    const own = config.agents ?? {};
+    const roster = new Map(config.roster === false ? [] : PLANETARY_ROSTER.map((planet) => [planet.id, planet]));
+    for (const planet of roster.values()) {
+      if (Object.hasOwn(own, planet.id)) continue;
+      const agent = node.agent({ ...planet, vacancy: vacancyOf(planet.id) });
+      addDefaultBehaviour(agent);
+      if (agent.id === 'sun') offerRemoteAgents(agent, { runtime, allowPrivate: config.http?.allowPrivate });
+    }
+    for (const [id, agentConfig] of Object.entries(own)) {
+      const { module, a2a, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...rest } = agentConfig;
+      const { command: _c, acp: _acp, lane: _l, ...init } = rest;
+      // A role of the roster that the configuration staffs keeps the fields that the configuration does not set.
+      const agent = node.agent({ id, ...roster.get(id), ...init, vacancy: vacancyOf(id, module) });
+      if (this.#isProcess(agent, agentConfig)) continue;
+      if (a2a) this.#serveRemotely(agent, a2a);
+      // A module may add to what the remote agents do.
+      if (!a2a || module !== undefined) await this.#setUp(agent, module && resolve(folder, module));
+    }
+  }
+
+  /** Connects the MCP servers in the background. Each is owned by an agent, which is made where it does not exist. */
+  startServers(): void {
+    const { config, folder } = this.#loaded;
+    const { node, upstreams, mcpServers, env } = this.#components;
+    const { servers, idle } = readMcpServers(config.mcpServers ?? {}, env, folder);
+    const present = new Set(node.agents.map(({ id }) => id));
+    for (const { name, agent } of [...servers, ...idle]) {
+      if (present.has(agent)) continue;
+      present.add(agent);
+      node.agent({ id: agent, description: `Owns what the MCP server "${name}" offers.` });
+    }
+    for (const server of idle) upstreams.addIdle(server);
+    for (const server of servers) {
+      try {
+        mcpServers.add(server);
+      } catch (error) {
+        const { name, agent } = server;
+        upstreams.addIdle({ name, agent, fault: toEclipticError(error, 'INVALID_CONFIG') });
+      }
+    }
+  }
+
+  /** The project, permissions and persona of each agent, which are not on its card. */
+  get about(): Record<string, AgentAbout> {
+    const entries = Object.entries(this.#loaded.config.agents ?? {}).map(
+      ([id, { project, toolPermissions, persona, skillBundles }]) => [
+        id,
+        {
+          ...(project !== undefined && { defaultProjectId: project }),
+          ...(toolPermissions && { mcpToolPermissions: toolPermissions }),
+          ...(persona && { persona }),
+          ...(skillBundles && { skillBundles }),
+        },
+      ],
+    );
+    return Object.fromEntries(entries);
+  }
+
+  /** A program is only noted here: it starts when there is an HTTP endpoint to give to it. */
+  #isProcess(agent: Agent, config: AgentConfig): boolean {
+    const { processAgents, env } = this.#components;
+    try {
+      const init = readProcessAgent(config, env, this.#loaded.folder);
+      if (init) processAgents.add(agent, init);
+      return init !== undefined;
+    } catch (error) {
+      this.#failed(agent, toEclipticError(error, 'INVALID_CONFIG'));
+      return true;
+    }
+  }
+
+  #serveRemotely(agent: Agent, a2a: NonNullable<AgentConfig['a2a']>): void {
+    const { runtime, node, credentials } = this.#components;
+    const { registry, providers, providerEvents: events, network } = node;
+    const reachable = (key: string) => network?.peers.reachable(key) ?? false;
+    const { allowPrivate } = this.#loaded.config.http ?? {};
+    const components = { runtime, registry, providers, events, credentials, reachable, allowPrivate };
+    serveRemoteAgents(components, agent, readRemoteAgents(a2a));
+  }
+
+  /** A module that fails leaves its own agent without behaviour; the node goes on. */
+  async #setUp(agent: Agent, module: AgentConfig['module']): Promise<void> {
+    if (module === undefined) return addDefaultBehaviour(agent);
+    try {
+      await within(this.#components.runtime, runAgentModule(agent, module), SETUP_MS, () => {
+        throw new EclipticError('MODULE_FAILED', `setup in ${module} did not finish within ${SETUP_MS} ms`);
+      });
+    } catch (error) {
+      this.#failed(agent, toEclipticError(error, 'MODULE_FAILED'));
+    }
+  }
+
+  #failed(agent: Agent, failure: EclipticError): void {
+    const { runtime, node } = this.#components;
+    this.#failures.set(agent.id, failure);
+    agent.workerHealth = { state: 'unavailable', reason: failure.message };
+    runtime.logger.error({ agent: agent.id, err: failure }, 'agent set-up failed');
+    const { code, message: reason } = failure;
+    node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: runtime.now() });
+  }
+}

@@ -1,0 +1,263 @@
+import { type Profiles, SharedProject, StoreProfiles } from '../a2a/server/profiles.js';
+import { MemoryTaskRecords, StoreTaskRecords } from '../a2a/server/task-records.js';
+import { Agent, type AgentComponents } from '../agent/agent.js';
+import type { AgentInit } from '../agent/agent-init.js';
+import { CodingAgents, type CodingAgentsInit } from '../coding-agents/coding-agents.js';
+import { OWNER } from '../coding-agents/mailbox/human.js';
+import { mailProtocol } from '../coding-agents/mailbox/sees-mail.js';
+import type { Documents } from '../documents/documents.js';
+import { Gateway, type GatewayInit } from '../http/gateway.js';
+import { gaugesOf } from '../http/server/routes.js';
+import type { Mail } from '../mail/mail.js';
+import type { Entry } from '../mcp/catalogue.js';
+import type { McpService } from '../mcp/service.js';
+import type { AuditLog } from '../mesh/audit/audit-log.js';
+import type { JournalLog, replay } from '../mesh/audit/journal-log.js';
+import type { ChannelManager } from '../mesh/channel-manager.js';
+import type { EnvelopeFactory } from '../mesh/envelope.js';
+import type { A2AObservability } from '../mesh/observability.js';
+import { toPrometheus } from '../mesh/prometheus.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import { CALLER_PROTOCOL } from '../mesh/registry-index.js';
+import type { A2ARouter } from '../mesh/router.js';
+import type { A2AEnvelope } from '../mesh/schemas.js';
+import type { ThreadTable } from '../mesh/thread-table.js';
+import { Identity } from '../network/membership/identity.js';
+import type { Network } from '../network/peers/network.js';
+import type { ProviderEvents } from '../providers/adapter/provider-events.js';
+import { reportHealth } from '../providers/registry/provider-agent.js';
+import type { ProviderRegistry } from '../providers/registry/provider-registry.js';
+import { within } from '../runtime/async.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Parts } from '../runtime/part.js';
+import type { Store } from '../store/store.js';
+import type { Swarms } from '../work/swarm/swarms.js';
+
+/** The journal of decisions and the audit log of a node with a store. */
+export interface Records {
+  readonly journal: JournalLog;
+  readonly audit: AuditLog;
+  /** Puts recorded decisions to the present rules. */
+  replay(rows: readonly unknown[]): ReturnType<typeof replay>;
+}
+
+type PublicComponents = Pick<
+  EclipticNode,
+  'key' | 'network' | 'records' | 'providers' | 'providerEvents' | 'envelopes'
+>;
+
+export interface NodeComponents extends PublicComponents, AgentComponents {
+  parts: Parts;
+  identity: Identity;
+  store: Store | undefined;
+}
+
+const OWNER_MAIL = { fetchesMail: true, protocols: [mailProtocol('polls'), CALLER_PROTOCOL] };
+/** Outside callers that may have an agent here. */
+const MAX_CALLERS = 10_000;
+
+/** One node of the mesh: its agents, and the parts that carry messages between them. */
+export class EclipticNode {
+  readonly key: string;
+  readonly registry: AgentRegistry;
+  readonly router: A2ARouter;
+  readonly channels: ChannelManager;
+  readonly threads: ThreadTable;
+  readonly observability: A2AObservability;
+  readonly envelopes: EnvelopeFactory;
+  /** Other nodes: inviting, joining, the peers. Only if the node was made with a `network`. */
+  readonly network: Network | undefined;
+  /** The tools, resources and prompts that agents offer over MCP, here and on other nodes. */
+  readonly mcp: McpService;
+  /** Agent processes, tool servers and remote agents that do work for this node's agents. */
+  readonly providers: ProviderRegistry;
+  readonly providerEvents: ProviderEvents;
+  /** The documents that agents of this node share. */
+  readonly documents: Documents;
+  /** The swarms that agents of this node take part in. */
+  readonly swarms: Swarms;
+  /** Durable messages: receipts, outbox, inboxes. Only if the node has a store. */
+  readonly mail: Mail | undefined;
+  /** The journal of decisions and the audit log. Only if the node has a store. */
+  readonly records: Records | undefined;
+  readonly #components: NodeComponents;
+  #gateway: Gateway | undefined;
+  readonly #agents = new Map<string, Agent>();
+  /** Names of outside callers that have an agent here. */
+  readonly #callers = new Set<string>();
+  #drainMs = 0;
+  #stopped = false;
+
+  /** @internal Use `createNode`. */
+  constructor(components: NodeComponents) {
+    this.#components = components;
+    this.key = components.key;
+    this.registry = components.registry;
+    this.router = components.router;
+    this.channels = components.channels;
+    this.threads = components.threads;
+    this.observability = components.observability;
+    this.envelopes = components.envelopes;
+    this.network = components.network;
+    this.mcp = components.mcp;
+    this.providers = components.providers;
+    this.providerEvents = components.providerEvents;
+    this.documents = components.documents;
+    this.swarms = components.swarms;
+    this.mail = components.mail;
+    this.records = components.records;
+    reportHealth(this.providers, (id) => this.#agents.get(id));
+    const { catalogue } = this.mcp;
+    catalogue.onChange((kind, entries, gone) => {
+      const [{ owner, node }] = entries as [Entry];
+      if (kind !== 'tool' || node !== undefined) return;
+      const left = gone ? catalogue.of(owner).filter(({ definition }) => definition.kind === 'tool') : entries;
+      this.#agents.get(owner)?.toolsChanged(
+        left.map(({ key }) => key),
+        gone,
+      );
+    });
+    // The operator has no agent process, so its durable proposals are resumed here.
+    if (components.proposals?.has('operator')) this.operator();
+  }
+
+  /** @internal Gets in touch with the other nodes of the mesh, if it belongs to one. `createNode` does this. */
+  start(): Promise<void> {
+    return this.#components.parts.start();
+  }
+
+  /** Opens the node to the outside over HTTP, for callers with a token. */
+  async serve(init: GatewayInit = {}): Promise<Gateway> {
+    if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
+    if (this.#gateway)
+      throw new EclipticError('ADDRESS_UNUSABLE', `the node is served at ${this.#gateway.url} already`);
+    const { store, parts, ...components } = this.#components;
+    const profiles = await this.#profiles(init.about);
+    const records = store ? new StoreTaskRecords(store, profiles) : new MemoryTaskRecords();
+    const callerAgent = (name: string, sandbox?: string) => this.#callerAgent(name, sandbox);
+    const gateway = await Gateway.start(
+      { ...components, records, profiles, callerAgent, metrics: () => this.metricsText() },
+      init,
+    );
+    this.#gateway = gateway;
+    parts.add({ name: 'gateway', stop: () => gateway.close() });
+    return gateway;
+  }
+
+  /** Counters, histograms, queues, peers and memory in Prometheus' text format, as `/metrics` serves them. */
+  async metricsText(): Promise<string> {
+    const { observability } = this;
+    const gauges = await gaugesOf(this, this.#components.store);
+    return toPrometheus(observability.getMetrics(), observability.getHistograms(), gauges);
+  }
+
+  /** Admits coding agents, each with a mailbox of its own. Needs a store; the owner's key is in `folder`. */
+  async openCodingAgents(folder: string, init: CodingAgentsInit = {}): Promise<CodingAgents> {
+    const { mail, store, parts, ...components } = this.#components;
+    if (!store || !mail) throw new EclipticError('STORE_REQUIRED', 'mailboxes need a node with a store');
+    const person = () => Identity.keptIn(folder, components.runtime, 'person.key');
+    const agent = (about: AgentInit) => this.agent(about);
+    const owner = () => this.#callerAgent(OWNER, undefined);
+    const codingAgents = await CodingAgents.open({ ...components, mail, store, person, agent, owner }, init);
+    parts.add({ name: 'coding agents', stop: () => codingAgents.close() });
+    return codingAgents;
+  }
+
+  /** With a store, the profiles in it: the first agent gets the project that tasks belong to by default. */
+  async #profiles(about: GatewayInit['about'] = {}): Promise<Profiles> {
+    const { store, runtime } = this.#components;
+    if (!store) return new SharedProject(() => this.#ownAgents(), about);
+    const profiles = await StoreProfiles.open(runtime, store);
+    const [first] = this.#ownAgents();
+    if (first !== undefined) await profiles.seed(first);
+    await profiles.configure(about);
+    return profiles;
+  }
+
+  /** The agents that do not stand for an outside caller. */
+  *#ownAgents(): Generator<string> {
+    for (const id of this.#agents.keys()) if (!this.#callers.has(id)) yield id;
+  }
+
+  /** An outside caller is a member like any other, under its own name: it has a card, a tier and perhaps a sandbox. */
+  #callerAgent(name: string, sandbox: string | undefined): Agent {
+    const known = this.#agents.get(name);
+    if (known) return known;
+    if (this.#callers.size >= MAX_CALLERS) {
+      throw new EclipticError('QUEUE_FULL', `${MAX_CALLERS} outside callers have tasks here already`);
+    }
+    this.#callers.add(name);
+    // Mail to the person waits until the person has read it.
+    const about =
+      name === OWNER
+        ? { description: 'The person who runs this node.', tier: 0 as const, ...OWNER_MAIL }
+        : { description: 'An outside caller.', tier: 3 as const, protocols: [CALLER_PROTOCOL] };
+    return this.agent({ id: name, ...about, ...(sandbox !== undefined && { sandbox }) }).onMessage(() => {});
+  }
+
+  /**
+   * Every message of a conversation, by time: those that `threads` remembers, and on a node with a store the earlier
+   * ones from the journal.
+   */
+  async thread(correlationId: string): Promise<A2AEnvelope[]> {
+    const messages = new Map<string, A2AEnvelope>();
+    const journalled = (await this.records?.journal.messagesOf(correlationId)) ?? [];
+    for (const message of [...journalled, ...this.threads.get(correlationId)]) messages.set(message.id, message);
+    return [...messages.values()].sort((a, b) => a.timestamp - b.timestamp);
+  }
+
+  /** The owner as a member of the mesh: in whose name the owner proposes work. */
+  operator(): Agent {
+    return this.#callerAgent('operator', undefined);
+  }
+
+  /** The HTTP edge, if the node is served. */
+  get gateway(): Gateway | undefined {
+    return this.#gateway;
+  }
+
+  /** Brings an agent to life on this node. */
+  agent(init: AgentInit): Agent {
+    if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
+    if (this.#agents.has(init.id)) {
+      throw new EclipticError('AGENT_EXISTS', `this node already has an agent "${init.id}"`, { agentId: init.id });
+    }
+    const agent = new Agent(this.#components, init, this.#onLeave);
+    this.#agents.set(agent.id, agent);
+    return agent;
+  }
+
+  readonly #onLeave = (agent: Agent): void => {
+    this.#agents.delete(agent.id);
+  };
+
+  /** The node's live agents. */
+  get agents(): readonly Agent[] {
+    return [...this.#agents.values()];
+  }
+
+  /** The live agent of that id. */
+  agentById(id: string): Agent {
+    const agent = this.#agents.get(id);
+    if (agent) return agent;
+    throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${id}"`, { agentId: id });
+  }
+
+  /**
+   * Ends every channel and agent. With `drainMs`, work under way may finish within that time, while nothing new
+   * begins; work that is then still waiting is rejected with a typed error. Nothing keeps running.
+   */
+  async stop({ drainMs = 0 }: { drainMs?: number } = {}): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.#drainMs = drainMs;
+    await this.#components.parts.stop();
+  }
+
+  /** @internal Lets work under way finish, if `stop` was given time for that. */
+  async drain(): Promise<void> {
+    if (this.#drainMs <= 0) return;
+    const drained = Promise.all([this.router.drain(), this.mail?.drain(), this.mcp.drain()]);
+    await within(this.#components.runtime, drained, this.#drainMs, () => undefined);
+  }
+}
