@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { AttachInit, CodingAgents, CodingAgentsInit } from '../src/coding-agents/coding-agents.js';
-import type { Member } from '../src/coding-agents/member.js';
+import type { Member } from '../src/coding-agents/mailbox/member.js';
+import { runTool } from '../src/coding-agents/tools/tools.js';
 import type { EclipticNode, NodeInit } from '../src/node/compose.js';
 import { MemoryStore } from '../src/store/memory-store.js';
 import type { NetworkedNode, Nodes } from './nodes-fixture.js';
@@ -65,7 +66,7 @@ export class Client {
   ): Promise<string> {
     const seen = this.#seen;
     this.#seen = [];
-    const { text, shown = [] } = await this.member.call(tool, args, { number: ++this.#number, seen, signal });
+    const { text, shown = [] } = await runTool(this.member, tool, args, { number: ++this.#number, seen, signal });
     // Who gave up reads no answer.
     if (!signal.aborted) this.#seen.push(...shown);
     return text;

@@ -1,17 +1,18 @@
 import { execFile } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { type Denial, reasonFor } from '../coding-agents/leases/guard-question.js';
 import {
   allow,
+  type Denial,
   deny,
   GUARDED_CLIENTS,
   type GuardedClient,
   type HookAnswer,
   readHook,
+  reasonFor,
   type WritingCall,
-} from '../coding-agents/leases/hook-contracts.js';
-import { ancestors } from '../coding-agents/wake/client-process.js';
+} from '../coding-agents/leases/guard.js';
+import { ancestors } from '../coding-agents/wake/client-session.js';
 import { within } from '../runtime/async.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { Relay } from '../coding-agents/mailbox/relay.js';
+import { Relay } from '../coding-agents/relay.js';
 import { StdioServer } from '../coding-agents/stdio-server.js';
 import { ALL_TOOLS, CORE_TOOLS, INSTRUCTIONS } from '../coding-agents/tools/tool-list.js';
 import { within } from '../runtime/async.js';
@@ -85,7 +85,7 @@ async function serve(invocation: Invocation, { tools, instructions, everything, 
       const [{ connectOrStart }, { MeshConnection }, { surroundings, ancestors }] = await Promise.all([
         import('./background-node.js'),
         import('./mesh-connection.js'),
-        import('../coding-agents/wake/client-process.js'),
+        import('../coding-agents/wake/client-session.js'),
       ]);
       const dataFolder = await invocation.dataFolder();
       const wake = surroundings(client, version, process.env);

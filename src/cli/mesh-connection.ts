@@ -1,6 +1,6 @@
-import type { Answer } from '../coding-agents/mailbox/member-context.js';
-import type { Relay, RpcMessage } from '../coding-agents/mailbox/relay.js';
+import type { Relay, RpcMessage } from '../coding-agents/relay.js';
 import type { Backend, Evidence } from '../coding-agents/stdio-server.js';
+import type { Answer } from '../coding-agents/tools/tool.js';
 import type { ControlClient } from '../node/control/client.js';
 import { wait, within } from '../runtime/async.js';
 import { Backoff } from '../runtime/backoff.js';

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
-import type { Machine } from '../coding-agents/setup/client.js';
+import type { Machine } from '../coding-agents/setup/clients.js';
 import { type Change, Setup } from '../coding-agents/setup/setup.js';
 import { prepareDataFolder } from '../node/control/data-folder.js';
 import { describeError } from '../runtime/errors.js';

@@ -1,5 +1,4 @@
-import { ancestors } from '../coding-agents/wake/client-process.js';
-import { passedOn } from '../coding-agents/wake/client-session.js';
+import { ancestors, passedOn } from '../coding-agents/wake/client-session.js';
 import { hookAnswer, isHook } from '../coding-agents/wake/hook-contracts.js';
 import { within } from '../runtime/async.js';
 import { systemRuntime } from '../runtime/system-runtime.js';

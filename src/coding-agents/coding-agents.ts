@@ -11,16 +11,14 @@ import type { Store } from '../store/store.js';
 import { descriptionIn } from '../work/proposals/shown-proposal.js';
 import { Leases } from './leases/leases.js';
 import { type Identify, plainFolder } from './leases/repository.js';
+import { Acquaintances } from './mailbox/acquaintances.js';
 import { oneLine } from './mailbox/fence.js';
-import { HumanSeal, OWNER } from './mailbox/human.js';
+import { HumanSeal, OWNER } from './mailbox/letter.js';
 import { LetterLog } from './mailbox/letter-log.js';
 import { LoopGuard, type LoopLimits } from './mailbox/loop-guard.js';
+import { Member, mailProtocol } from './mailbox/member.js';
 import { MemberMail, type OpenLetter, required } from './mailbox/member-mail.js';
-import { PeerNames } from './mailbox/peer-names.js';
-import { mailProtocol } from './mailbox/sees-mail.js';
-import { Strangers } from './mailbox/strangers.js';
-import { Member } from './member.js';
-import { checkedName, nameFor, numbered } from './names.js';
+import { checkedName, nameFor, numbered, PeerNames } from './mailbox/names.js';
 
 export interface CodingAgentsComponents {
   runtime: Runtime;
@@ -28,35 +26,34 @@ export interface CodingAgentsComponents {
   network: Network | undefined;
   mail: Mail;
   store: Store;
-  /** The node's key, which vouches for its owner's. */
+  /** The node's key, which vouches for the owner's. */
   identity: Identity;
-  /** The owner's key, which no agent can reach; made when it is first needed. */
+  /** The owner's key, which no agent can reach; created at first use. */
   person: () => Identity;
-  /** Brings an agent to life on this node. */
   agent: (init: AgentInit) => Agent;
-  /** The agent under whose name the owner speaks. */
+  /** The agent under whose name the owner writes. */
   owner: () => Agent;
 }
 
 export interface CodingAgentsInit extends LoopLimits {
-  /** Finds out which repository a folder belongs to. Default: each folder is one of its own. */
+  /** Finds the repository of a folder. Default: each folder is its own repository. */
   identify?: Identify;
 }
 
-/** A process that wants to be a member. */
+/** What a process says of itself when it joins. */
 export interface AttachInit {
-  /** The name it asks for. Without one it gets one from its client and checkout. */
+  /** The name it asks for. Default: one derived from its client and checkout. */
   readonly as?: string | undefined;
   readonly client: string;
   readonly checkout: string;
   readonly capabilities?: readonly string[] | undefined;
   readonly tier?: AgentTier | undefined;
   readonly sandbox?: string | undefined;
-  /** Its process and those that it came from, the nearest first. */
+  /** Its process id and those of its ancestors, the nearest first. */
   readonly ancestors?: readonly number[] | undefined;
 }
 
-/** A message that waits for the owner's word. */
+/** A message held until the owner lets its sender in. */
 export interface HeldRow {
   readonly id: string;
   readonly from: string;
@@ -65,7 +62,6 @@ export interface HeldRow {
   readonly text: string;
 }
 
-/** A task between agents, as one who watches sees it. */
 export interface TaskLine {
   readonly id: string;
   readonly from: string;
@@ -74,92 +70,85 @@ export interface TaskLine {
   readonly title: string;
 }
 
-/** Processes at once that ask for one name, and names that are remembered. */
+/** Processes that may share one wanted name, and mailboxes on one node. */
 const MAX_NAMESAKES = 32;
 const MAX_MEMBERS = 1_000;
 const TITLE_CHARS = 60;
 
-/** Where coding agents become members of the mesh: each under its name, with a mailbox that outlives its process. */
+/** Makes coding agents members of the mesh: each has a name, and a mailbox that outlives its process. */
 export class CodingAgents {
-  readonly #components: CodingAgentsComponents;
-  readonly #strangers: Strangers;
-  /** What agents are called here. */
   readonly names: PeerNames;
+  readonly leases: Leases;
+  readonly #components: CodingAgentsComponents;
+  readonly #acquaintances: Acquaintances;
   readonly #log: LetterLog;
   readonly #loops: LoopGuard;
   #seal: HumanSeal | undefined;
-  /** Which files they have reserved. */
-  readonly leases: Leases;
-  /** By name, also of those that are away. */
+  /** By name, including members that are away. */
   readonly #boxes = new Map<string, MemberMail>();
   readonly #members = new Map<string, Member>();
 
   private constructor(
     components: CodingAgentsComponents,
-    strangers: Strangers,
+    acquaintances: Acquaintances,
     leases: Leases,
-    init: CodingAgentsInit,
+    limits: LoopLimits,
   ) {
     this.#components = components;
-    this.#strangers = strangers;
+    this.#acquaintances = acquaintances;
     this.leases = leases;
     this.names = new PeerNames(components);
     this.#log = new LetterLog(components.runtime, components.store);
-    this.#loops = new LoopGuard(components.runtime, init);
+    this.#loops = new LoopGuard(components.runtime, limits);
   }
 
   static async open(components: CodingAgentsComponents, init: CodingAgentsInit = {}): Promise<CodingAgents> {
-    const { runtime, store, network } = components;
+    const { runtime, store, network, mail } = components;
     const nodeKey = components.registry.nodeKey ?? '';
     const { identify = async (folder) => plainFolder(nodeKey, folder) } = init;
-    const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail: components.mail });
-    const codingAgents = new CodingAgents(components, await Strangers.open(runtime, store, network), leases, init);
+    const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail });
+    const acquaintances = await Acquaintances.open(runtime, store, network);
+    const codingAgents = new CodingAgents(components, acquaintances, leases, init);
     for (const { name } of await store.read({ from: 'members' })) codingAgents.#box(name);
-    const owners = codingAgents.#box(OWNER);
-    owners.onArrival = (open) => void codingAgents.#noteForOwner(open);
+    codingAgents.#box(OWNER).onArrival = (open) => void codingAgents.#logForOwner(open);
     await codingAgents.#log.retain();
     return codingAgents;
   }
 
-  /** Who is here now. */
+  /** The members whose process is connected. */
   get present(): readonly Member[] {
     return [...this.#members.values()];
   }
 
-  /** The names of coding agents that have a mailbox. */
+  /** All mailboxes of coding agents, by name. */
   get mailboxes(): ReadonlyMap<string, MemberMail> {
     return new Map([...this.#boxes].filter(([name]) => name !== OWNER));
   }
 
-  /** Open tasks of mailboxes here, as they are on disk: also those between agents that are away. */
+  /** Open tasks of mailboxes here, from the store: includes tasks between agents that are away. */
   async storedTasks(): Promise<TaskLine[]> {
     const rows = await this.#components.store.read({ from: 'proposals', where: { open: 1 } });
-    const own = rows.filter(({ agent }) => this.#boxes.has(agent));
-    const lines = new Map(
-      own.map((row) => {
-        const { id, agent, side, peer, status } = row;
-        const [from, to] = side === 'sent' ? [agent, peer] : [peer, agent];
-        const [who, whom] = [this.names.display(from), to === '' ? '?' : this.names.display(to)];
-        return [
-          id,
-          { id, from: who, to: whom, state: status, title: oneLine(descriptionIn(row), TITLE_CHARS) },
-        ] as const;
-      }),
-    );
+    const lines = new Map<string, TaskLine>();
+    for (const row of rows.filter(({ agent }) => this.#boxes.has(agent))) {
+      const { id, agent, side, peer, status } = row;
+      const [from, to] = side === 'sent' ? [agent, peer] : [peer, agent];
+      const names = { from: this.names.display(from), to: to === '' ? '?' : this.names.display(to) };
+      lines.set(id, { id, ...names, state: status, title: oneLine(descriptionIn(row), TITLE_CHARS) });
+    }
     return [...lines.values()];
   }
 
-  /** Messages to the person that wait for an answer, or to be closed; oldest first. */
+  /** Open messages to the owner, oldest first. */
   forOwner(limit: number): Promise<OpenLetter[]> {
     return this.#box(OWNER).open(limit);
   }
 
-  /** The text of a message to the person, or of one that they wrote. */
+  /** The text of a message to or from the owner. */
   async ownerWords(id: string): Promise<string | undefined> {
     return (await this.#log.find(OWNER, id))?.text;
   }
 
-  /** The person was shown these. */
+  /** Records that the owner was shown these messages. */
   showOwner(ids: readonly string[]): void {
     const box = this.#box(OWNER);
     box.show(
@@ -168,16 +157,13 @@ export class CodingAgents {
     );
   }
 
-  /** The person is through with these. */
   async closeForOwner(ids: readonly string[]): Promise<void> {
     const box = this.#box(OWNER);
     await box.load();
-    for (const open of ids.map((id) => required(box, id, 'ecliptic inbox --as operator'))) {
-      await box.end(open, { state: 'done' });
-    }
+    for (const open of ids.map((id) => requiredByOwner(box, id))) await box.end(open, { state: 'done' });
   }
 
-  /** Makes that process a member. One whose name is taken gets a name of its own, with a mailbox of its own. */
+  /** Makes a process a member. If its name is in use it gets a numbered name with a mailbox of its own. */
   async attach(init: AttachInit): Promise<Member> {
     const { runtime, registry, mail, store } = this.#components;
     const wanted = init.as === undefined ? nameFor(init.client, init.checkout) : checkedName(init.as);
@@ -194,15 +180,19 @@ export class CodingAgents {
     try {
       const row = { name, client: init.client, checkout: init.checkout, seenAt: runtime.now() };
       await store.write([{ put: 'members', row }]);
-      const { names, log, loops } = { names: this.names, log: this.#log, loops: this.#loops };
-      const relationOf = (address: string) => this.#strangers.relationOf(address);
-      const acquaint = async (address: string) => {
-        if (address === OWNER) this.#components.owner();
-        else await this.#strangers.letIn(address);
-      };
-      const { leases } = this;
-      const parts = { runtime, registry, mail, names, log, loops, leases, relationOf, acquaint };
-      const member = new Member(parts, agent, this.#box(name));
+      const { names, leases } = this;
+      const member = new Member(
+        {
+          ...{ runtime, registry, mail, names, leases, log: this.#log, loops: this.#loops },
+          relationOf: (address) => this.#acquaintances.relationOf(address),
+          acquaint: async (address) => {
+            if (address === OWNER) this.#components.owner();
+            else await this.#acquaintances.letIn(address);
+          },
+        },
+        agent,
+        this.#box(name),
+      );
       this.#members.set(name, member);
       leases.joined(name, init);
       return member;
@@ -212,7 +202,6 @@ export class CodingAgents {
     }
   }
 
-  /** The process of that member is gone. */
   detach(member: Member): void {
     if (this.#members.get(member.name) !== member) return;
     this.#members.delete(member.name);
@@ -220,56 +209,52 @@ export class CodingAgents {
     member.leave();
   }
 
-  /** Speaks as the owner, perhaps in answer to a message. Resolves with the id that the receipt is asked for by. */
+  /** Sends the owner's message, perhaps in answer to another. Resolves with the id of its receipt. */
   async tell(to: string, text: string, replyTo?: string): Promise<{ id: string; to: string; thread: string }> {
     const { runtime, registry } = this.#components;
     const owner = this.#components.owner();
     const address = this.names.resolve(to, owner.id);
     const box = this.#box(OWNER);
     await box.load();
-    const answers = replyTo === undefined ? undefined : required(box, replyTo, 'ecliptic inbox --as operator');
+    const answers = replyTo === undefined ? undefined : requiredByOwner(box, replyTo);
     if (answers && answers.from !== address) {
       const writer = this.names.display(answers.from);
       throw new EclipticError('USAGE', `message ${replyTo} is from ${writer}, not from ${to}; nothing was sent`);
     }
     const nodeKey = registry.nodeKey!;
     const full = address.includes('@') ? address : `${address}@${nodeKey}`;
-    const at = runtime.now();
     this.#seal ??= new HumanSeal(this.#components.identity, this.#components.person());
-    const human = this.#seal.seal({ from: `${OWNER}@${nodeKey}`, to: full, text, at });
+    const human = this.#seal.seal({ from: `${OWNER}@${nodeKey}`, to: full, text, at: runtime.now() });
     const payload = { text, mesh: { needs: 'none', hops: 0, human, ...(answers && { inReplyTo: replyTo }) } };
     const thread = answers?.held.envelope.correlationId ?? runtime.id();
-    const told = { to: this.names.display(address), thread };
+    const shown = { to: this.names.display(address), thread };
     const answer = answers && owner.answerTo(answers.held.envelope, payload);
-    const id = answer?.id ?? (await this.#sendAsOwner(owner, address, payload, { thread, isAnswer: !!answers }));
+    const type = answers ? 'response' : 'notification';
+    const id = answer?.id ?? (await owner.send(address, payload, { type, thread, durable: true })).messageId!;
     if (answers) await box.end(answers, { state: 'replied', ...(answer && { answer }) });
-    await this.#log.note({ member: OWNER, id, peer: address, sent: 1, thread, needs: 'none', hops: 0, text });
-    return { id, ...told };
+    await this.#log.noteSent({ member: OWNER, id, peer: address, thread, needs: 'none', hops: 0, text });
+    return { id, ...shown };
   }
 
-  /** What waits for the owner's word. */
+  /** Messages held until the owner decides. */
   async held(): Promise<HeldRow[]> {
     const rows = [...this.#boxes].map(async ([to, box]) =>
-      (await box.heldBack()).map(({ open, reason }) => ({
-        id: open.held.envelope.id,
-        from: open.from,
-        to,
-        reason,
-        text: open.letter.text,
-      })),
+      (await box.heldBack()).map(({ open, reason }) => {
+        return { id: open.held.envelope.id, from: open.from, to, reason, text: open.letter.text };
+      }),
     );
     return (await Promise.all(rows)).flat();
   }
 
-  /** Lets the sender's mail in, now and from now on. */
+  /** Lets the sender's held and future mail in. */
   async letIn(id: string): Promise<{ from: string }> {
     const { from } = await this.#findHeld(id);
-    await this.#strangers.letIn(from);
+    await this.#acquaintances.letIn(from);
     for (const box of this.#boxes.values()) await box.reconsider();
     return { from };
   }
 
-  /** Sends a held message away; its sender is told. */
+  /** Declines a held message; its sender is told. */
   async turnAway(id: string): Promise<{ from: string }> {
     const { from, to } = await this.#findHeld(id);
     const box = this.#boxes.get(to)!;
@@ -285,23 +270,10 @@ export class CodingAgents {
     this.#boxes.clear();
   }
 
-  async #sendAsOwner(
-    owner: Agent,
-    to: string,
-    payload: object,
-    { thread, isAnswer }: { thread: string; isAnswer: boolean },
-  ): Promise<string> {
-    const type = isAnswer ? 'response' : 'notification';
-    const { messageId } = await owner.send(to, payload, { type, thread, durable: true });
-    return messageId!;
-  }
-
-  async #noteForOwner({ held, from, letter }: OpenLetter): Promise<void> {
-    const { id, correlationId } = held.envelope;
-    const { needs, hops, text } = letter;
-    const row = { member: OWNER, id, peer: from, sent: 0, thread: correlationId ?? null, needs, hops, text };
-    await this.#log.note(row).catch((error: unknown) => {
-      this.#components.runtime.logger.error({ message: id, err: error }, 'message to the owner not logged');
+  async #logForOwner(open: OpenLetter): Promise<void> {
+    await this.#log.note(OWNER, open).catch((err: unknown) => {
+      const { id } = open.held.envelope;
+      this.#components.runtime.logger.error({ message: id, err }, 'message to the owner not logged');
     });
   }
 
@@ -315,7 +287,7 @@ export class CodingAgents {
     let box = this.#boxes.get(name);
     if (!box) {
       const { runtime, mail, registry } = this.#components;
-      const whyHeld = (sender: string) => this.#strangers.whyHeld(sender);
+      const whyHeld = (sender: string) => this.#acquaintances.whyHeld(sender);
       const whyTooFar = (hops: number) => this.#loops.whyTooFar(hops);
       box = new MemberMail({ runtime, mail, nodeKey: registry.nodeKey ?? '', whyHeld, whyTooFar }, name);
       this.#boxes.set(name, box);
@@ -323,7 +295,7 @@ export class CodingAgents {
     return box;
   }
 
-  /** The name, or the first of its namesakes that nobody uses. */
+  /** The wanted name, or the first numbered one that is free. */
   #freeName(wanted: string): string {
     const { registry } = this.#components;
     for (let n = 1; n <= MAX_NAMESAKES; n++) {
@@ -334,4 +306,8 @@ export class CodingAgents {
     }
     throw new EclipticError('QUEUE_FULL', `too many agents are called "${wanted}" already; choose another name`);
   }
+}
+
+function requiredByOwner(box: MemberMail, id: string): OpenLetter {
+  return required(box, id, 'ecliptic inbox --as operator');
 }

@@ -1,7 +1,7 @@
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { CodingAgents, TaskLine } from './coding-agents.js';
 import { oneLine } from './mailbox/fence.js';
-import { seesMailOf } from './mailbox/sees-mail.js';
+import { seesMailOf } from './mailbox/member.js';
 
 /** One name that has a mailbox here, or another agent that can be written to. */
 interface AgentLine {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import type { Answer } from './mailbox/member-context.js';
-import { Relay } from './mailbox/relay.js';
+import { Relay } from './relay.js';
 import { type Backend, StdioServer } from './stdio-server.js';
+import type { Answer } from './tools/tool.js';
 import { ALL_TOOLS, INSTRUCTIONS } from './tools/tool-list.js';
 
 interface Call {

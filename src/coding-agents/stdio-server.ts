@@ -1,8 +1,8 @@
 import { asContent } from '../mcp/result-text.js';
 import { type ErrorCode, toEclipticError } from '../runtime/errors.js';
 import { cutText } from '../runtime/text.js';
-import type { Answer } from './mailbox/member-context.js';
-import type { Id, Relay, RpcMessage } from './mailbox/relay.js';
+import type { Id, Relay, RpcMessage } from './relay.js';
+import type { Answer } from './tools/tool.js';
 
 /** What stands behind the tools, once it is there. */
 export interface Backend {

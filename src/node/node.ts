@@ -3,8 +3,8 @@ import { MemoryTaskRecords, StoreTaskRecords } from '../a2a/server/task-records.
 import { Agent, type AgentComponents } from '../agent/agent.js';
 import type { AgentInit } from '../agent/agent-init.js';
 import { CodingAgents, type CodingAgentsInit } from '../coding-agents/coding-agents.js';
-import { OWNER } from '../coding-agents/mailbox/human.js';
-import { mailProtocol } from '../coding-agents/mailbox/sees-mail.js';
+import { OWNER } from '../coding-agents/mailbox/letter.js';
+import { mailProtocol } from '../coding-agents/mailbox/member.js';
 import type { Documents } from '../documents/documents.js';
 import { Gateway, type GatewayInit } from '../http/gateway.js';
 import { gaugesOf } from '../http/server/routes.js';

@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Machine } from '../../src/coding-agents/setup/client.js';
-import { CLIENTS } from '../../src/coding-agents/setup/clients.js';
+import { CLIENTS, type Machine } from '../../src/coding-agents/setup/clients.js';
 import { type Cluster, type Finished, finish } from '../nodes/cluster.js';
 import { BIN, ROOT } from '../source-files.js';
 

@@ -5,10 +5,10 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import { type HeldLease, HeldLeases } from './held-leases.js';
+import { LeaseAuthority } from './lease-authority.js';
 import { type Lease, type Operation, type Outcome, step } from './lease-machine.js';
 import { Participants } from './participants.js';
 import type { Identify, Repository } from './repository.js';
-import { Settlement } from './settlement.js';
 
 export interface LeasesComponents {
   runtime: Runtime;
@@ -54,7 +54,7 @@ export class Leases {
   readonly #components: LeasesComponents;
   readonly #factory: EnvelopeFactory;
   readonly #startedAt: number;
-  #settlement!: Settlement;
+  #authority!: LeaseAuthority;
   #held!: HeldLeases;
   /** Leases that another may have taken since: their holder was gone, or another device settles them now. */
   readonly #doubted = new Set<string>();
@@ -77,14 +77,14 @@ export class Leases {
     const rows = await store.read({ from: 'leases', where: { place: 'held' } });
     const notify = (holder: string, text: string) => leases.#notify(holder, text);
     leases.#held = new HeldLeases({ runtime, store, notify }, rows);
-    leases.#settlement = await Settlement.open({
+    leases.#authority = await LeaseAuthority.open({
       ...{ runtime, store, network, nodeKey, participants },
       isGoneHere: (holder) => leases.#isGoneHere(holder),
       onEnd: (id, reason) => leases.#held.end(id, reason),
       onMove: (repository) => leases.#doubt((lease) => lease.repository === repository),
       onMet: () => leases.#tend(),
     });
-    leases.#settlement.start();
+    leases.#authority.start();
     leases.#tendLater();
     return leases;
   }
@@ -109,7 +109,7 @@ export class Leases {
 
   /** The device that settles what is asked about a repository, as far as this one knows. */
   keeperOf(repository: string): string | undefined {
-    return this.#settlement.keeperOf(repository);
+    return this.#authority.keeperOf(repository);
   }
 
   joined(name: string, { checkout, client, ancestors = [] }: Newcomer): void {
@@ -119,7 +119,7 @@ export class Leases {
     this.repositoryAt(checkout).then(
       ({ id }) => {
         this.participants.worksIn(name, id);
-        this.#settlement.tellHere(this.participants.here);
+        this.#authority.tellHere(this.participants.here);
       },
       (error: unknown) => this.#components.runtime.logger.warn({ err: error, checkout }, 'no repository was found'),
     );
@@ -127,7 +127,7 @@ export class Leases {
 
   left(name: string): void {
     this.participants.leave(name);
-    this.#settlement.tellHere(this.participants.here);
+    this.#authority.tellHere(this.participants.here);
     this.#tend();
   }
 
@@ -137,14 +137,14 @@ export class Leases {
 
   /** The guard of that member's client has spoken. */
   proveGuard(name: string): void {
-    if (this.participants.proveGuard(name)) this.#settlement.tellHere(this.participants.here);
+    if (this.participants.proveGuard(name)) this.#authority.tellHere(this.participants.here);
   }
 
   /** Does what is asked where it is settled; where that cannot be reached, only here, and says so. */
   async operate(repository: string, operation: Operation): Promise<Settled> {
     if (operation.kind === 'renew') for (const lease of this.#of(repository, operation)) await this.#confirm(lease);
     const sentAt = this.#components.runtime.now();
-    const outcome = await this.#settlement.settle(repository, operation);
+    const outcome = await this.#authority.settle(repository, operation);
     if (!outcome) return { outcome: await this.#alone(repository, operation), confirmed: false };
     if (operation.kind === 'take' || operation.kind === 'renew') {
       await this.#note(repository, operation, outcome, sentAt);
@@ -182,8 +182,8 @@ export class Leases {
   /** All leases that this node can learn of now: its own, and what it and the owner's other devices settle. */
   async list(): Promise<LeaseView[]> {
     const found = new Map(this.held.map((lease) => [lease.id, lease]));
-    for (const [repository, lease] of await this.#settlement.list()) {
-      const alive = !this.#settlement.isGone(lease.holder);
+    for (const [repository, lease] of await this.#authority.list()) {
+      const alive = !this.#authority.isGone(lease.holder);
       if (!found.has(lease.id))
         found.set(lease.id, { ...lease, repository, label: this.label(repository, true), alive });
     }
@@ -194,7 +194,7 @@ export class Leases {
   async revoke(id: string): Promise<LeaseView> {
     const lease = (await this.list()).find((one) => one.id === id || (id.length >= 6 && one.id.endsWith(id)));
     if (!lease) throw new EclipticError('LEASE_NOT_FOUND', `no lease has the id "${id}"; see: ecliptic leases`, { id });
-    const settled = await this.#settlement.settle(lease.repository, { kind: 'revoke', id: lease.id });
+    const settled = await this.#authority.settle(lease.repository, { kind: 'revoke', id: lease.id });
     if (!settled && !this.#held.has(lease.id)) {
       throw new EclipticError('PEER_UNREACHABLE', 'the device that settles this lease cannot be reached');
     }
@@ -206,7 +206,7 @@ export class Leases {
     this.#closed = true;
     this.#timer?.cancel();
     this.#held.close();
-    this.#settlement.close();
+    this.#authority.close();
   }
 
   async #note(repository: string, { kind, ...asked }: Operation, { leases, reclaimed }: Outcome, sentAt: number) {
@@ -262,7 +262,7 @@ export class Leases {
       this.#again = false;
       try {
         for (const lease of this.#held.all) await this.#confirm(lease);
-        await this.#settlement.beat(this.#held.all.filter((lease) => !this.#isUnsettled(lease)));
+        await this.#authority.beat(this.#held.all.filter((lease) => !this.#isUnsettled(lease)));
       } catch (error) {
         this.#complain(error, 'leases were not tended');
       }
@@ -275,7 +275,7 @@ export class Leases {
     const { id, glob, holder, why, repository } = lease;
     const ttlMs = lease.expiresAt - this.#components.runtime.now();
     if (ttlMs <= 0) return;
-    const outcome = await this.#settlement.settle(repository, {
+    const outcome = await this.#authority.settle(repository, {
       kind: 'take',
       holder,
       wanted: [{ id, glob }],
@@ -297,12 +297,12 @@ export class Leases {
   }
 
   #isConfirmed(lease: HeldLease): boolean {
-    return !this.#isUnsettled(lease) && this.#settlement.isGood(lease.repository);
+    return !this.#isUnsettled(lease) && this.#authority.isGood(lease.repository);
   }
 
   /** Does it wait for a keeper's word? */
   #isUnsettled({ id, token, repository }: HeldLease): boolean {
-    return token === 0 || this.#doubted.has(id) || this.#settlement.keeperOf(repository) === undefined;
+    return token === 0 || this.#doubted.has(id) || this.#authority.keeperOf(repository) === undefined;
   }
 
   #doubt(concerns: (lease: HeldLease) => boolean): void {

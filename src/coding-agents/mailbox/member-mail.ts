@@ -4,8 +4,7 @@ import type { Mail } from '../../mail/mail.js';
 import { splitAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { isFromPerson, OWNER } from './human.js';
-import { type Letter, readLetter } from './letter.js';
+import { isFromPerson, type Letter, OWNER, readLetter } from './letter.js';
 
 export interface MemberMailComponents {
   runtime: Runtime;

@@ -1,12 +1,47 @@
 import { join } from 'node:path';
-import type { Client, Machine } from './client.js';
-import { hooksEntry } from './hooks-entry.js';
-import { jsonEntry } from './json-entry.js';
-import { opencodePlugin } from './plugin-file.js';
-import { tomlEntry } from './toml-entry.js';
+import { type Entry, type HooksInit, hooksEntry, jsonEntry, opencodePlugin, tomlEntry } from './entries.js';
+
+/** The machine as setup sees it. */
+export interface Machine {
+  readonly home: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly platform: NodeJS.Platform;
+  /** Is there a file or folder? */
+  exists(path: string): boolean;
+  /** Is there a program of that name on the path? */
+  has(program: string): boolean;
+}
+
+/** A configuration file, and our entry in it. */
+interface Place {
+  file(machine: Machine): string;
+  readonly entry: Entry;
+}
+
+/** One coding agent that setup can configure. */
+export interface Client extends Place {
+  readonly id: string;
+  readonly title: string;
+  isHere(machine: Machine): boolean;
+  /** The hooks by which mail reaches a session, for clients that have hooks. */
+  readonly hooks?: Place;
+  /** The hook that asks before a file is written. */
+  readonly guard?: Place;
+  /** What the user must do before hooks run. */
+  readonly hookTrust?: string;
+}
+
+interface HookedInit extends Pick<HooksInit, 'events' | 'head'> {
+  readonly client: string;
+  readonly file: Place['file'];
+  readonly hook: (command: string) => object;
+  /** The event before a tool runs. */
+  readonly guardEvent: string;
+  readonly guardHook: (command: string) => object;
+}
 
 const NAME = 'ecliptic';
-/** What clients let a hook take; it takes less. */
+/** The time that clients allow a hook; ours take less. */
 const HOOK_S = 5;
 
 export const CLIENTS: readonly Client[] = [
@@ -17,25 +52,14 @@ export const CLIENTS: readonly Client[] = [
       exists(join(home, '.claude.json')) || exists(join(home, '.claude')) || has('claude'),
     file: ({ home }) => join(home, '.claude.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ type: 'stdio', command, args, env: {} })),
-    hooks: {
+    ...hooked({
+      client: 'claude-code',
       file: ({ home }) => join(home, '.claude', 'settings.json'),
-      entry: hooksEntry({
-        words: (event) => ['hook', '--client', 'claude-code', '--event', event],
-        events: ['SessionStart', 'Stop', 'SessionEnd'],
-        hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
-      }),
-    },
-    guard: {
-      file: ({ home }) => join(home, '.claude', 'settings.json'),
-      entry: hooksEntry({
-        words: () => ['guard', '--client', 'claude-code'],
-        events: ['PreToolUse'],
-        hook: (command) => ({
-          matcher: 'Edit|Write|MultiEdit|NotebookEdit',
-          hooks: [{ type: 'command', command, timeout: HOOK_S }],
-        }),
-      }),
-    },
+      events: ['SessionStart', 'Stop', 'SessionEnd'],
+      hook: (command) => ({ hooks: [commandHook(command)] }),
+      guardEvent: 'PreToolUse',
+      guardHook: (command) => ({ matcher: 'Edit|Write|MultiEdit|NotebookEdit', hooks: [commandHook(command)] }),
+    }),
   },
   {
     id: 'codex',
@@ -49,25 +73,14 @@ export const CLIENTS: readonly Client[] = [
     ]),
     hookTrust:
       'Codex skips hooks that you have not trusted, without a word: start codex, and trust those of ecliptic under /hooks',
-    hooks: {
+    ...hooked({
+      client: 'codex',
       file: (machine) => join(codexFolder(machine), 'hooks.json'),
-      entry: hooksEntry({
-        words: (event) => ['hook', '--client', 'codex', '--event', event],
-        events: ['SessionStart', 'Stop'],
-        hook: (command) => ({ hooks: [{ type: 'command', command, timeout: HOOK_S }] }),
-      }),
-    },
-    guard: {
-      file: (machine) => join(codexFolder(machine), 'hooks.json'),
-      entry: hooksEntry({
-        words: () => ['guard', '--client', 'codex'],
-        events: ['PreToolUse'],
-        hook: (command) => ({
-          matcher: 'apply_patch|Edit|Write',
-          hooks: [{ type: 'command', command, timeout: HOOK_S }],
-        }),
-      }),
-    },
+      events: ['SessionStart', 'Stop'],
+      hook: (command) => ({ hooks: [commandHook(command)] }),
+      guardEvent: 'PreToolUse',
+      guardHook: (command) => ({ matcher: 'apply_patch|Edit|Write', hooks: [commandHook(command)] }),
+    }),
   },
   {
     id: 'gemini',
@@ -75,25 +88,14 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.gemini')) || has('gemini'),
     file: ({ home }) => join(home, '.gemini', 'settings.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
-    hooks: {
+    ...hooked({
+      client: 'gemini',
       file: ({ home }) => join(home, '.gemini', 'settings.json'),
-      entry: hooksEntry({
-        words: (event) => ['hook', '--client', 'gemini', '--event', event],
-        events: ['SessionStart', 'AfterAgent', 'SessionEnd'],
-        hook: (command) => ({ hooks: [{ name: NAME, type: 'command', command, timeout: HOOK_S * 1_000 }] }),
-      }),
-    },
-    guard: {
-      file: ({ home }) => join(home, '.gemini', 'settings.json'),
-      entry: hooksEntry({
-        words: () => ['guard', '--client', 'gemini'],
-        events: ['BeforeTool'],
-        hook: (command) => ({
-          matcher: 'write_file|replace',
-          hooks: [{ name: `${NAME}-guard`, type: 'command', command, timeout: HOOK_S * 1_000 }],
-        }),
-      }),
-    },
+      events: ['SessionStart', 'AfterAgent', 'SessionEnd'],
+      hook: (command) => ({ hooks: [geminiHook(NAME, command)] }),
+      guardEvent: 'BeforeTool',
+      guardHook: (command) => ({ matcher: 'write_file|replace', hooks: [geminiHook(`${NAME}-guard`, command)] }),
+    }),
   },
   {
     id: 'cursor',
@@ -101,24 +103,15 @@ export const CLIENTS: readonly Client[] = [
     isHere: ({ home, exists, has }) => exists(join(home, '.cursor')) || has('cursor-agent'),
     file: ({ home }) => join(home, '.cursor', 'mcp.json'),
     entry: jsonEntry(['mcpServers', NAME], ({ command, args }) => ({ command, args })),
-    hooks: {
+    ...hooked({
+      client: 'cursor',
       file: ({ home }) => join(home, '.cursor', 'hooks.json'),
-      entry: hooksEntry({
-        words: (event) => ['hook', '--client', 'cursor', '--event', event],
-        events: ['sessionStart', 'stop', 'sessionEnd'],
-        hook: (command) => ({ command }),
-        head: { version: 1 },
-      }),
-    },
-    guard: {
-      file: ({ home }) => join(home, '.cursor', 'hooks.json'),
-      entry: hooksEntry({
-        words: () => ['guard', '--client', 'cursor'],
-        events: ['preToolUse'],
-        hook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete' }),
-        head: { version: 1 },
-      }),
-    },
+      head: { version: 1 },
+      events: ['sessionStart', 'stop', 'sessionEnd'],
+      hook: (command) => ({ command }),
+      guardEvent: 'preToolUse',
+      guardHook: (command) => ({ command, matcher: 'Write|Edit|StrReplace|Delete' }),
+    }),
   },
   {
     id: 'vscode',
@@ -135,17 +128,34 @@ export const CLIENTS: readonly Client[] = [
       const commented = join(opencodeFolder(machine), 'opencode.jsonc');
       return machine.exists(commented) ? commented : join(opencodeFolder(machine), 'opencode.json');
     },
-    entry: jsonEntry(['mcp', NAME], ({ command, args }) => ({
-      type: 'local',
-      command: [command, ...args],
-      enabled: true,
-    })),
+    entry: jsonEntry(['mcp', NAME], ({ command, args }) => {
+      return { type: 'local', command: [command, ...args], enabled: true };
+    }),
     hooks: {
       file: (machine) => join(opencodeFolder(machine), 'plugins', `${NAME}.js`),
       entry: opencodePlugin,
     },
   },
 ];
+
+/** Hooks for mail, and a guard, in one file. */
+function hooked({ client, file, events, head, hook, guardEvent, guardHook }: HookedInit) {
+  const words = (event: string) => ['hook', '--client', client, '--event', event];
+  const guardWords = () => ['guard', '--client', client];
+  return {
+    hooks: { file, entry: hooksEntry({ words, events, hook, head }) },
+    guard: { file, entry: hooksEntry({ words: guardWords, events: [guardEvent], hook: guardHook, head }) },
+  };
+}
+
+function commandHook(command: string): object {
+  return { type: 'command', command, timeout: HOOK_S };
+}
+
+/** Gemini CLI counts in milliseconds. */
+function geminiHook(name: string, command: string): object {
+  return { name, type: 'command', command, timeout: HOOK_S * 1_000 };
+}
 
 function codexFolder({ home, env }: Machine): string {
   return env.CODEX_HOME || join(home, '.codex');

@@ -14,8 +14,8 @@ import { dirname, join, sep } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { JsonFile } from '../../system/files/private-file.js';
-import type { Client, Machine, ServerCommand } from './client.js';
-import { CLIENTS } from './clients.js';
+import { CLIENTS, type Client, type Machine } from './clients.js';
+import type { ServerCommand } from './entries.js';
 
 /** What setup would do to one file, or has done. */
 export interface Change {

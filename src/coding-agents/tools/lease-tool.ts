@@ -1,14 +1,13 @@
 import { isAbsolute, relative } from 'node:path';
 import { z } from 'zod';
-import { EclipticError } from '../../runtime/errors.js';
 import { normalGlob, overlaps } from '../leases/glob.js';
 import type { Conflict, Lease, Operation } from '../leases/lease-machine.js';
 import { MAX_GLOBS } from '../leases/lease-wire.js';
 import type { LeaseLabel } from '../leases/leases.js';
 import type { Repository } from '../leases/repository.js';
 import { oneLine } from '../mailbox/fence.js';
-import type { MemberContext, MeshTool } from '../mailbox/member-context.js';
-import { read } from './arguments.js';
+import type { Member } from '../mailbox/member.js';
+import { invalid, type MeshTool, read } from './tool.js';
 
 const Arguments = z.strictObject({
   action: z.enum(['take', 'renew', 'release', 'check']),
@@ -32,7 +31,7 @@ export const leaseTool: MeshTool = async (member, given) => {
   const repository = await member.leases.repositoryOf(member.name);
   const globs = paths && [...new Set(paths.map((path) => globIn(repository, path)))];
   if (!globs && action === 'check') return own(member, repository);
-  if (!globs && action === 'take') throw new EclipticError('INVALID_ARGUMENTS', 'give paths; nothing was taken');
+  if (!globs && action === 'take') throw invalid('give paths; nothing was taken');
   const holder = member.leases.address(member.name);
   const ttlMs = Math.max(LEAST_TTL_S, ttl_s) * 1_000;
   const operation: Operation =
@@ -76,21 +75,20 @@ export const leaseTool: MeshTool = async (member, given) => {
   return { text: text.join('\n') };
 };
 
-/** The leases that this member holds here. */
-function own(member: MemberContext, repository: Repository) {
+function own(member: Member, repository: Repository) {
   const lines = ownLeases(member, repository).map(({ glob, label, expiresAt }) => {
     return `${glob} until ${time(expiresAt)} (${label})`;
   });
   return { text: lines.length === 0 ? 'You hold nothing here.' : ['You hold:', ...lines].join('\n') };
 }
 
-function ownLeases(member: MemberContext, repository: Repository) {
+function ownLeases(member: Member, repository: Repository) {
   const holder = member.leases.address(member.name);
   return member.leases.held.filter((lease) => lease.holder === holder && lease.repository === repository.id);
 }
 
-/** Of paths that no other agent holds: which are the member's own. */
-function checked(member: MemberContext, repository: Repository, globs: readonly string[], label: LeaseLabel): string {
+/** Says of paths that no other agent holds which of them this member holds. */
+function checked(member: Member, repository: Repository, globs: readonly string[], label: LeaseLabel): string {
   const mine = ownLeases(member, repository);
   const lines = globs.map((glob) => {
     const held = mine.filter((lease) => overlaps(lease.glob, glob));
@@ -100,20 +98,20 @@ function checked(member: MemberContext, repository: Repository, globs: readonly 
   return lines.join('\n');
 }
 
-/** A path or glob as it is written within the repository. */
+/** A path or glob relative to the repository. */
 function globIn({ root }: Repository, path: string): string {
   return normalGlob(isAbsolute(path) ? relative(root, path) : path);
 }
 
-function described(member: MemberContext, { glob, lease }: Conflict): string {
+function described(member: Member, { glob, lease }: Conflict): string {
   const holder = nameFor(member, lease.holder);
   const until = time(lease.expiresAt);
   const reason = lease.why === '' ? '' : ` (${oneLine(lease.why, 120)})`;
   return `${glob}: ${holder} holds ${oneLine(lease.glob, 200)} until ${until}${reason}`;
 }
 
-/** Who lives in a sandbox does not hear of others by name. */
-function nameFor(member: MemberContext, holder: Lease['holder']): string {
+/** A sandboxed agent does not learn the names of others. */
+function nameFor(member: Member, holder: Lease['holder']): string {
   if (member.registry.entry(member.name)?.sandboxId !== undefined) return 'another agent';
   return member.names.display(holder);
 }

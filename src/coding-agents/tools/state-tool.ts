@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { SharedDocument } from '../../documents/document.js';
 import { removeAt, valueAt, writeAt } from '../../documents/paths.js';
-import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import { harmless } from '../mailbox/fence.js';
-import type { Answer, MemberContext, MeshTool } from '../mailbox/member-context.js';
-import { read } from './arguments.js';
+import type { Member } from '../mailbox/member.js';
+import { type Answer, invalid, type MeshTool, read } from './tool.js';
 
 const Arguments = z.strictObject({
   action: z.enum(['get', 'set', 'add', 'remove', 'list']),
@@ -20,13 +19,15 @@ const MAX_CHARS = 20_000;
 
 export const stateTool: MeshTool = async (member, args) => {
   const { action, key, value, since } = read(Arguments, args);
-  if (action === 'list' && key === undefined) return documents(member);
-  if (key === undefined) throw new EclipticError('INVALID_ARGUMENTS', 'give a key: document.name; nothing was done');
+  if (action === 'list' && key === undefined) return list(member);
+  if (key === undefined) throw invalid('give a key: document.name; nothing was done');
   const dot = key.indexOf('.');
-  const document = await open(member, dot < 0 ? key : key.slice(0, dot));
+  const document = member.agent.state(dot < 0 ? key : key.slice(0, dot));
+  await document.ready;
+  await document.caughtUp(CATCH_UP_MS);
   const path = dot < 0 ? undefined : key.slice(dot + 1);
   if (action === 'get' || action === 'list') return show(document, path, since);
-  if (path === undefined) throw new EclipticError('INVALID_ARGUMENTS', `name something in it: ${key}.name`);
+  if (path === undefined) throw invalid(`name something in it: ${key}.name`);
   if (action === 'set') writeAt(document, path, value ?? null);
   else if (action === 'add') document.list(path).push(value ?? null);
   else remove(document, path, value);
@@ -34,14 +35,7 @@ export const stateTool: MeshTool = async (member, args) => {
   return { text: `${key}: ${action} done, version ${versionOf(document)}.` };
 };
 
-async function open(member: MemberContext, name: string): Promise<SharedDocument> {
-  const document = member.agent.state(name);
-  await document.ready;
-  await document.caughtUp(CATCH_UP_MS);
-  return document;
-}
-
-function documents({ names, agent }: MemberContext): Answer {
+function list({ names, agent }: Member): Answer {
   const open = agent.documents.map((document) => {
     const others = [...document.members.keys()].map((address) => names.display(address));
     return `${document.name}${others.length > 0 ? ` (also ${others.join(', ')})` : ''}`;
@@ -59,17 +53,17 @@ function show(document: SharedDocument, path: string | undefined, since: string 
   return { text: `${text}\nversion ${version}` };
 }
 
-/** From a list everything that is equal; from a map the key. */
+/** With a value: removes all equal elements of a list. Without: removes the key. */
 function remove(document: SharedDocument, path: string, value: unknown): void {
   if (value === undefined) {
     removeAt(document, path);
     return;
   }
-  const list = document.list(path);
+  const elements = document.list(path);
   const wanted = JSON.stringify(value);
   document.transact(() => {
-    for (let index = list.length - 1; index >= 0; index--) {
-      if (JSON.stringify(list.get(index)) === wanted) list.delete(index);
+    for (let index = elements.length - 1; index >= 0; index--) {
+      if (JSON.stringify(elements.get(index)) === wanted) elements.delete(index);
     }
   });
 }

@@ -1,12 +1,11 @@
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
-import { oneLine, quoted } from '../mailbox/fence.js';
-import type { Answer, MemberContext, MeshTool } from '../mailbox/member-context.js';
+import { cutToAnswer, oneLine, quoted } from '../mailbox/fence.js';
+import type { Member } from '../mailbox/member.js';
 import type { GivenTask, OfferedTask } from '../mailbox/member-tasks.js';
-import { cutToAnswer } from '../mailbox/message-parts.js';
-import { read } from './arguments.js';
+import { type Answer, invalid, type MeshTool, read } from './tool.js';
 
-/** As much as every client shows its model in one answer. */
+/** Fits into one answer of every client. */
 const MAX_DETAIL_CHARS = 20_000;
 
 const Arguments = z.strictObject({
@@ -19,7 +18,7 @@ const Arguments = z.strictObject({
 });
 type Arguments = z.infer<typeof Arguments>;
 
-/** A coding agent looks when it looks. */
+/** Long, because a coding agent may look at its mail rarely. */
 const DEFAULT_DUE_S = 3_600;
 const TITLE_CHARS = 120;
 
@@ -28,17 +27,14 @@ export const taskTool: MeshTool = async (member, args) => {
   if (given.action === 'offer') return offer(member, given);
   if (given.action === 'list') return list(member);
   const { id } = given;
-  if (id === undefined) throw new EclipticError('INVALID_ARGUMENTS', 'give the id of the task; nothing was done');
+  if (id === undefined) throw invalid('give the id of the task; nothing was done');
   return { text: await act(member, given, id) };
 };
 
-async function offer(member: MemberContext, { to, title, detail, due_s }: Arguments): Promise<Answer> {
-  if (to === undefined || title === undefined) {
-    throw new EclipticError('INVALID_ARGUMENTS', 'an offer has to and title; nothing was offered');
-  }
-  const whom = addressee(member, to);
+async function offer(member: Member, { to, title, detail, due_s }: Arguments): Promise<Answer> {
+  if (to === undefined || title === undefined) throw invalid('an offer has to and title; nothing was offered');
   const { negotiation } = await member.tasks.offer({
-    ...whom,
+    ...recipient(member, to),
     taskDescription: title,
     deadlineMs: (due_s ?? DEFAULT_DUE_S) * 1_000,
     ...(detail !== undefined && { input: detail }),
@@ -48,8 +44,8 @@ async function offer(member: MemberContext, { to, title, detail, due_s }: Argume
   return { text: `Task ${id} offered to ${name}; they must answer next.` };
 }
 
-/** An agent of that name, or whoever has that capability. */
-function addressee({ names, registry, name }: MemberContext, to: string) {
+/** The agent of that name, or else any agent with that capability. */
+function recipient({ names, registry, name }: Member, to: string) {
   try {
     return { to: names.resolve(to, name) };
   } catch (error) {
@@ -59,7 +55,7 @@ function addressee({ names, registry, name }: MemberContext, to: string) {
   }
 }
 
-async function act(member: MemberContext, { action, detail }: Arguments, id: string): Promise<string> {
+async function act(member: Member, { action, detail }: Arguments, id: string): Promise<string> {
   const { tasks, names } = member;
   switch (action) {
     case 'accept': {
@@ -93,7 +89,7 @@ async function act(member: MemberContext, { action, detail }: Arguments, id: str
   }
 }
 
-function list(member: MemberContext): Answer {
+function list(member: Member): Answer {
   const { tasks } = member;
   const open = [...tasks.offered].filter(([, { ended }]) => ended === undefined);
   const lines = [
@@ -103,8 +99,8 @@ function list(member: MemberContext): Answer {
   return { text: lines.join('\n') || 'No tasks.' };
 }
 
-/** What became of the task of that id, if the member has to do with it. */
-export function taskLine(member: MemberContext, id: string): string | undefined {
+/** One line about a task that this member offered or was offered. */
+export function taskLine(member: Member, id: string): string | undefined {
   const { tasks } = member;
   const offered = tasks.offered.get(id);
   if (offered) return `Task ${offeredLine(member, id, offered)}`;
@@ -112,13 +108,13 @@ export function taskLine(member: MemberContext, id: string): string | undefined 
   return given && `Task ${givenLine(member, id, given)}`;
 }
 
-function offeredLine(member: MemberContext, id: string, { proposal, engagement, ended }: OfferedTask): string {
+function offeredLine(member: Member, id: string, { proposal, engagement, ended }: OfferedTask): string {
   const state = ended ?? (engagement ? 'yours' : 'waits for your answer');
   const title = oneLine(proposal.proposal.taskDescription, TITLE_CHARS);
   return `${id} from ${member.names.display(proposal.from)} (${state}): ${title}${details(member, proposal.input)}`;
 }
 
-function givenLine(member: MemberContext, id: string, { negotiation, outcome, progress }: GivenTask): string {
+function givenLine(member: Member, id: string, { negotiation, outcome, progress }: GivenTask): string {
   const { status, rejectionReason, taskDescription } = negotiation.proposal;
   const to = negotiation.to === undefined ? 'nobody yet' : member.names.display(negotiation.to);
   const state = outcome?.state ?? progress ?? status;
@@ -127,8 +123,8 @@ function givenLine(member: MemberContext, id: string, { negotiation, outcome, pr
   return `${id} to ${to}: ${state}${why}: ${oneLine(taskDescription, TITLE_CHARS)}${words}`;
 }
 
-/** What the offer says besides its title: the peer's words. */
-function details(member: MemberContext, input: unknown): string {
+/** The input of an offer, which a peer wrote. */
+function details(member: Member, input: unknown): string {
   if (input === undefined || input === null) return '';
   return `\n${quoted(cutToAnswer(typeof input === 'string' ? input : JSON.stringify(input)), member.mark())}`;
 }

@@ -4,9 +4,8 @@ import { FakeClaude, FakeCodex, FakeOpencode } from '../../../test/coding-agents
 import { temporaryFolder } from '../../../test/coding-agents-fixture.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { Children } from '../../system/process/children.js';
-import { clientAdapters } from './adapter-for.js';
+import { clientAdapters, type WakeAdapter } from './adapters.js';
 import type { ClientSession } from './client-session.js';
-import type { WakeAdapter } from './wake-adapter.js';
 
 const runtime = systemRuntime();
 const ends: (() => Promise<void>)[] = [];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { quietFor } from './quiet-hours.js';
+import { quietFor } from './wake-machine.js';
 
 const HOUR = 3_600_000;
 const at = (hour: number, minute = 0) => new Date(2_026, 4, 5, hour, minute).getTime();

@@ -1,4 +1,4 @@
-import type { SeesMail } from '../mailbox/member-context.js';
+import type { SeesMail } from '../mailbox/member.js';
 
 /** What is known of waking one member, as long as its session lasts. */
 export interface WakeState {
@@ -223,4 +223,50 @@ function next(state: WakeState, { at, quietMs }: WakeTime, rules: WakeRules): St
 
 function recent({ wokenAt }: WakeState, at: number): number[] {
   return wokenAt.filter((then) => at - then < HOUR_MS);
+}
+
+/** How agents are woken, as the configuration says it. */
+export interface WakeInit {
+  /** Pointers to one agent in an hour. Default 30. */
+  readonly perHour?: number | undefined;
+  /** Seconds within which a pointer is to lead to `read`. Default 300. */
+  readonly readWithinS?: number | undefined;
+  /** Seconds that a self-test takes at most. Default 60. */
+  readonly testWithinS?: number | undefined;
+  /** When no idle agent is woken, as `22:00-07:00`. Default never. */
+  readonly quietHours?: string | undefined;
+  /** Test each way in when it is found, at the price of a short turn. Default false: `ecliptic doctor --wake` does. */
+  readonly selfTest?: boolean | undefined;
+}
+
+export interface WakeSettings extends WakeRules {
+  readonly quietHours: string | undefined;
+  readonly selfTest: boolean;
+}
+
+export function wakeSettings(init: WakeInit = {}): WakeSettings {
+  const { perHour = 30, readWithinS = 300, testWithinS = 60, quietHours, selfTest = false } = init;
+  return { perHour, readWithinMs: readWithinS * 1_000, testWithinMs: testWithinS * 1_000, quietHours, selfTest };
+}
+
+/** Hours of the day in which nobody is woken, as `22:00-07:00`, on the clock of this machine. */
+export const QUIET_HOURS = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/;
+
+const MINUTE_MS = 60_000;
+const DAY = 1_440;
+
+/** How long from then it stays quiet; 0 when it is not. */
+export function quietFor(hours: string | undefined, at: number): number {
+  const found = QUIET_HOURS.exec(hours ?? '');
+  if (!found) return 0;
+  const [from, to] = [minutes(found[1]!, found[2]!), minutes(found[3]!, found[4]!)];
+  const clock = new Date(at);
+  const now = clock.getHours() * 60 + clock.getMinutes();
+  const since = (now - from + DAY) % DAY;
+  const length = (to - from + DAY) % DAY;
+  return since < length ? (length - since) * MINUTE_MS - (at % MINUTE_MS) : 0;
+}
+
+function minutes(hour: string, minute: string): number {
+  return Number(hour) * 60 + Number(minute);
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { bodiesIn, Client, idsIn, startCodingAgents, stateOf } from '../../../test/coding-agents-fixture.js';
 import { Nodes } from '../../../test/nodes-fixture.js';
+import { SUBMITTED, type WakeAdapter } from './adapters.js';
 import { hookAnswer, readHookCall } from './hook-contracts.js';
-import { SUBMITTED, type WakeAdapter } from './wake-adapter.js';
-import type { WakeInit } from './wake-settings.js';
+import type { WakeInit } from './wake-machine.js';
 import { type HeardHook, Wakes } from './wakes.js';
 
 /** An agent that does nothing until it is pointed at its mail; then it reads, and closes what it can. */

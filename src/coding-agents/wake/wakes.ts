@@ -1,12 +1,12 @@
+import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { Member } from '../member.js';
-import type { AdapterFor } from './adapter-for.js';
-import { type ClientSession, wakeClientOf } from './client-session.js';
+import type { Member } from '../mailbox/member.js';
+import type { AdapterFor, WakeAdapter } from './adapters.js';
+import { type ClientSession, passedOn, wakeClientOf } from './client-session.js';
 import type { HookCall } from './hook-contracts.js';
 import { MemberWaking, type WakeRow, type WakeTest } from './member-waking.js';
-import type { WakeAdapter } from './wake-adapter.js';
-import { type WakeInit, type WakeSettings, wakeSettings } from './wake-settings.js';
+import { type WakeInit, type WakeSettings, wakeSettings } from './wake-machine.js';
 
 export interface WakesComponents {
   runtime: Runtime;
@@ -101,4 +101,19 @@ export class Wakes {
     }
     return undefined;
   }
+}
+
+const SessionSchema = z.object({
+  version: z.string().max(100).optional(),
+  parent: z.int().positive().optional(),
+  env: z.record(z.string(), z.string().max(32_768)).default({}),
+  headless: z.boolean().optional(),
+  session: z.string().max(100).optional(),
+});
+
+/** Reads what a process says of its client; one that says nothing sensible can be reached all the same, but not woken. */
+export function readClientSession(value: unknown, about: { client: string; checkout: string }): ClientSession {
+  const read = SessionSchema.safeParse(value ?? {});
+  if (!read.success) return { ...about, env: {} };
+  return { ...read.data, ...about, env: passedOn(read.data.env) };
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { QUIET_HOURS } from '../../coding-agents/wake/quiet-hours.js';
+import { QUIET_HOURS } from '../../coding-agents/wake/wake-machine.js';
 import { NAME_STYLES } from '../../mcp/wire-names.js';
 import { LIMITS } from '../../mesh/limits.js';
 import {

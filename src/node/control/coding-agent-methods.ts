@@ -1,8 +1,8 @@
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
-import type { Member } from '../../coding-agents/member.js';
+import type { Member } from '../../coding-agents/mailbox/member.js';
 import { overview } from '../../coding-agents/overview.js';
-import { readClientSession } from '../../coding-agents/wake/read-session.js';
-import type { Wakes } from '../../coding-agents/wake/wakes.js';
+import { runTool } from '../../coding-agents/tools/tools.js';
+import { readClientSession, type Wakes } from '../../coding-agents/wake/wakes.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -59,7 +59,7 @@ export function codingAgentMethods(
       calls.set(number, gone);
       try {
         const call = { number, seen, signal: gone.signal };
-        return await member.call(read.string('tool'), read.value('arguments'), call);
+        return await runTool(member, read.string('tool'), read.value('arguments'), call);
       } finally {
         calls.delete(number);
       }

@@ -1,5 +1,5 @@
 import type { CodingAgents } from '../../coding-agents/coding-agents.js';
-import { askGuard } from '../../coding-agents/leases/guard-question.js';
+import { askGuard } from '../../coding-agents/leases/guard.js';
 import type { LeaseView } from '../../coding-agents/leases/leases.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';

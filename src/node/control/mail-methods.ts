@@ -1,4 +1,4 @@
-import { OWNER } from '../../coding-agents/mailbox/human.js';
+import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import type { Mail } from '../../mail/mail.js';
 import { presentState } from '../../mail/receipt.js';
 import { receiptOf } from '../../mail/receipts.js';

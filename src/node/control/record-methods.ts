@@ -1,4 +1,4 @@
-import { OWNER } from '../../coding-agents/mailbox/human.js';
+import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import type { AuditLog } from '../../mesh/audit/audit-log.js';
 import type { Difference, JournalLog } from '../../mesh/audit/journal-log.js';
 import { EclipticError } from '../../runtime/errors.js';

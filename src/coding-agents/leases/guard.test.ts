@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { allow, deny, GUARDED_CLIENTS, readHook } from './hook-contracts.js';
+import { allow, deny, GUARDED_CLIENTS, readHook } from './guard.js';
 
 const REASON = 'alice holds src';
 const PATCH = [

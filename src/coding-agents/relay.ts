@@ -1,5 +1,5 @@
-import { EclipticError } from '../../runtime/errors.js';
-import type { Runtime, Timer } from '../../runtime/runtime.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime, Timer } from '../runtime/runtime.js';
 
 export type Id = string | number;
 

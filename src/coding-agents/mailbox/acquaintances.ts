@@ -4,8 +4,8 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import type { Provenance } from './fence.js';
 
-/** Whose mail goes through: this owner's own agents and devices, and those that somebody here wrote to or let in. */
-export class Strangers {
+/** The agents of other owners whose mail is delivered: a local agent wrote to them first, or the owner let them in. */
+export class Acquaintances {
   readonly #runtime: Runtime;
   readonly #store: Store;
   readonly #network: Network | undefined;
@@ -18,25 +18,24 @@ export class Strangers {
     this.#known = known;
   }
 
-  static async open(runtime: Runtime, store: Store, network: Network | undefined): Promise<Strangers> {
+  static async open(runtime: Runtime, store: Store, network: Network | undefined): Promise<Acquaintances> {
     const rows = await store.read({ from: 'acquaintances' });
-    const strangers = new Strangers(runtime, store, network, new Set(rows.map(({ address }) => address)));
-    // An earlier process may have ended before it forgot them.
-    for (const node of network?.removed ?? []) strangers.#forget(node);
-    network?.peers.expelled.add((node) => strangers.#forget(node));
-    return strangers;
+    const known = new Set(rows.map(({ address }) => address));
+    const acquaintances = new Acquaintances(runtime, store, network, known);
+    // An earlier process may have ended between a node's removal and this clean-up.
+    for (const node of network?.removed ?? []) acquaintances.#forget(node);
+    network?.peers.expelled.add((node) => acquaintances.#forget(node));
+    return acquaintances;
   }
 
-  /** A node was removed from the mesh: if it is let in again, its agents are strangers. */
+  /** Agents of a removed node are strangers again if the node is readmitted. */
   #forget(node: string): void {
     const gone = [...this.#known].filter((address) => splitAddress(address).node === node);
     if (gone.length === 0) return;
     for (const address of gone) this.#known.delete(address);
     this.#store
       .write(gone.map((address) => ({ delete: 'acquaintances', where: { address } })))
-      .catch((err: unknown) =>
-        this.#runtime.logger.error({ err, node }, 'acquaintances of a removed node stay stored'),
-      );
+      .catch((err: unknown) => this.#runtime.logger.error({ err, node }, 'acquaintances of removed node not deleted'));
   }
 
   relationOf(address: string): Provenance['relation'] {
@@ -45,7 +44,7 @@ export class Strangers {
     return this.#network?.isOwnDevice(node) ? 'same-owner' : 'paired';
   }
 
-  /** Why mail from there waits; undefined when it does not. */
+  /** Why mail from this address is held; undefined when it is delivered. */
   whyHeld(address: string): string | undefined {
     if (this.relationOf(address) !== 'paired' || this.#known.has(address)) return undefined;
     return 'first contact: a person at the other end lets it in with "ecliptic held"';

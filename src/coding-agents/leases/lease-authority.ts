@@ -3,7 +3,6 @@ import { parsed } from '../../network/peers/wire.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
-import { Devices } from './devices.js';
 import { Keeping } from './keeping.js';
 import { KeptLeases } from './kept-leases.js';
 import { LeaseExchange } from './lease-exchange.js';
@@ -11,7 +10,7 @@ import type { Lease, Operation, Outcome } from './lease-machine.js';
 import * as wire from './lease-wire.js';
 import { type Here, HereSchema, type Participants } from './participants.js';
 
-export interface SettlementComponents {
+export interface LeaseAuthorityComponents {
   runtime: Runtime;
   store: Store;
   network: Network | undefined;
@@ -34,8 +33,8 @@ const MAX_HOPS = 3;
 const MAX_LISTED = 500;
 
 /** Where leases are settled: on this device, or on another of the owner's, which is asked. */
-export class Settlement {
-  readonly #components: SettlementComponents;
+export class LeaseAuthority {
+  readonly #components: LeaseAuthorityComponents;
   readonly #devices: Devices;
   readonly #exchange: LeaseExchange | undefined;
   readonly #keeping: Keeping;
@@ -44,7 +43,7 @@ export class Settlement {
   readonly #good = new Map<string, number>();
 
   private constructor(
-    components: SettlementComponents,
+    components: LeaseAuthorityComponents,
     devices: Devices,
     stored: {
       readonly keepers: ConstructorParameters<typeof Keeping>[1];
@@ -83,7 +82,7 @@ export class Settlement {
     });
   }
 
-  static async open(components: SettlementComponents): Promise<Settlement> {
+  static async open(components: LeaseAuthorityComponents): Promise<LeaseAuthority> {
     const { store, network } = components;
     const kept = await store.read({ from: 'leases', where: { place: 'kept' } });
     const keepers = await store.read({ from: 'keepers' });
@@ -92,7 +91,7 @@ export class Settlement {
       const [cursor] = await store.read({ from: 'cursors', where: { name: `lease ${repository}` } });
       if (cursor) tokens.set(repository, cursor.value);
     }
-    return new Settlement(components, await Devices.open(store, network), { keepers, kept, tokens });
+    return new LeaseAuthority(components, await Devices.open(store, network), { keepers, kept, tokens });
   }
 
   /** Begins to hear the other devices. */
@@ -266,5 +265,51 @@ export class Settlement {
 
   #complain(error: unknown, message: string): void {
     this.#components.runtime.logger.error({ err: error }, message);
+  }
+}
+
+const NAME = 'lease devices';
+
+/** The other devices of this owner: once met, one is known also while it is away, until it is no member any more. */
+export class Devices {
+  readonly #store: Store;
+  readonly #network: Network | undefined;
+  readonly #known: Set<string>;
+
+  private constructor(store: Store, network: Network | undefined, known: Set<string>) {
+    this.#store = store;
+    this.#network = network;
+    this.#known = known;
+  }
+
+  static async open(store: Store, network: Network | undefined): Promise<Devices> {
+    const [row] = await store.read({ from: 'meta', where: { name: NAME } });
+    return new Devices(store, network, new Set(row ? (JSON.parse(row.value) as string[]) : []));
+  }
+
+  get others(): string[] {
+    const network = this.#network;
+    if (!network?.joined) return [];
+    return [...this.#known].filter((node) => !network.hasRemoved(node));
+  }
+
+  async met(node: string): Promise<void> {
+    if (this.#known.has(node)) return;
+    this.#known.add(node);
+    await this.#keep();
+  }
+
+  /** The conversation with it is over; one that left the mesh is no device any more. */
+  async lost(node: string): Promise<void> {
+    const network = this.#network;
+    if (network?.joined && !network.peers.get(node)) await this.forget(node);
+  }
+
+  async forget(node: string): Promise<void> {
+    if (this.#known.delete(node)) await this.#keep();
+  }
+
+  async #keep(): Promise<void> {
+    await this.#store.write([{ put: 'meta', row: { name: NAME, value: JSON.stringify([...this.#known]) } }]);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { EclipticError } from '../../runtime/errors.js';
-import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
+import { EclipticError } from '../runtime/errors.js';
+import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { Relay, type RpcMessage } from './relay.js';
 
 /** A relay, and what its present node was sent. */
