@@ -1,5 +1,4 @@
 import { GrpcBinding, type GrpcInit } from '../a2a/grpc/grpc-binding.js';
-import type { ServedCard } from '../a2a/protocol/card.js';
 import { A2AServer } from '../a2a/server/a2a-server.js';
 import type { A2AOfferInit } from '../a2a/server/offer.js';
 import type { AgentAbout, Profiles } from '../a2a/server/profiles.js';
@@ -7,6 +6,7 @@ import type { TaskTimeLimits } from '../a2a/server/task-execution.js';
 import type { A2ATaskDeps } from '../a2a/server/task-handler.js';
 import type { TaskRecords } from '../a2a/server/task-records.js';
 import type { OperatorTasks } from '../a2a/server/task-service.js';
+import type { ServedCard } from '../a2a/v03/card.js';
 import type { Agent } from '../agent/agent.js';
 import type { McpService } from '../mcp/service.js';
 import type { NameStyle } from '../mcp/wire-names.js';

@@ -4,7 +4,7 @@ import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory } from
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifyCard } from '../../src/a2a/protocol/card-signature.js';
 import type { Jwk } from '../../src/a2a/protocol/jws.js';
-import { takeAgentCard } from '../../src/a2a/protocol/read-card.js';
+import { takeAgentCard } from '../../src/a2a/v03/card.js';
 import { protoJsonFaults } from './strict-proto-json.js';
 import { eventsOf, said, TaskNode } from './task-node.js';
 

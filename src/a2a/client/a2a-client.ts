@@ -18,7 +18,6 @@ import {
 } from '../protocol/headers.js';
 import type { Method } from '../protocol/json-rpc.js';
 import type { JwkSet } from '../protocol/jws.js';
-import { takeAgentCard } from '../protocol/read-card.js';
 import {
   takeListPushConfigsResponse,
   takeListTasksResponse,
@@ -42,6 +41,7 @@ import type {
   Task,
   TaskPushNotificationConfig,
 } from '../protocol/types.js';
+import { takeAgentCard } from '../v03/card.js';
 import { CallLimits, type CallOptions } from './call-limits.js';
 import { baseUrl, CardSource, checkSignatures, type FetchedCard, type SignatureVerdict } from './card-source.js';
 import { type CredentialsOf, credentialsFor, currentCredentials } from './credentials.js';

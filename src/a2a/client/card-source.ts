@@ -4,8 +4,8 @@ import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
 import { type CardVerdict, signatureHeaders, verifyCard } from '../protocol/card-signature.js';
 import { ExternalServiceError, ValidationError } from '../protocol/errors.js';
 import type { Jwk, JwkSet } from '../protocol/jws.js';
-import { takeAgentCard } from '../protocol/read-card.js';
 import type { AgentCard } from '../protocol/types.js';
+import { takeAgentCard } from '../v03/card.js';
 import { type Credentials, credentialHeaders, credentialsKey, isSamePlace } from './credentials.js';
 import { type Reach, remoteError } from './remote-endpoint.js';
 

@@ -8,8 +8,8 @@ import { answer, takeStreamResponse } from '../protocol/read-responses.js';
 import { readId, readList, readObject, readOptionalText, refuse } from '../protocol/reading.js';
 import { type A2ATaskSendRequest, type A2ATaskState, SIMPLE_TIMEOUT, textOf } from '../protocol/simple.js';
 import type { AgentCard, Message, SendMessageRequest, StreamResponse, Task, TaskState } from '../protocol/types.js';
-import { fromV03Result, toV03Params } from '../v03/requests.js';
-import { fromV03RestResult, toV03RestParams } from '../v03/rest.js';
+import { v03JsonRpc } from '../v03/json-rpc.js';
+import { v03Rest } from '../v03/rest.js';
 import type { CallLimits } from './call-limits.js';
 import { type EndpointRequest, type RemoteEndpoint, remoteError } from './remote-endpoint.js';
 
@@ -127,7 +127,7 @@ export class JsonRpcTransport implements Transport {
       jsonrpc: '2.0',
       id,
       method: name,
-      params: this.#version === '0.3' ? toV03Params(method, full) : full,
+      params: this.#version === '0.3' ? v03JsonRpc.toParams(method, full) : full,
     };
     const headers = { 'content-type': 'application/json', ...terms.headers };
     const request = { verb: 'POST', headers, body: JSON.stringify(body), slow: terms.slow, fresh: isSend(method) };
@@ -141,7 +141,7 @@ export class JsonRpcTransport implements Transport {
     if (error !== undefined && error !== null) throw remoteError(error, { origin });
     if (answered !== id) throw malformed(origin, 'an answer to something else');
     if (!Object.hasOwn(value, 'result')) throw malformed(origin, 'neither a result nor an error');
-    return this.#version === '0.3' ? answer((old) => fromV03Result(method, old))(result) : result;
+    return this.#version === '0.3' ? answer((old) => v03JsonRpc.fromResult(method, old))(result) : result;
   }
 }
 
@@ -202,7 +202,7 @@ export class HttpTransport implements Transport {
   #request(method: Method, params: Params, terms: Terms): EndpointRequest {
     const { verb, path, said = [] } = this.#place(method, params);
     const old = this.#version === '0.3' && verb === 'POST';
-    const shaped = old ? (toV03RestParams(method, params) as Params) : params;
+    const shaped = old ? (v03Rest.toParams(method, params) as Params) : params;
     const left = Object.entries(shaped).filter(([name, value]) => value !== undefined && !said.includes(name));
     const request = { verb, path: this.#prefix + path, slow: terms.slow, fresh: isSend(method) };
     if (verb !== 'POST') {
@@ -218,7 +218,7 @@ export class HttpTransport implements Transport {
   }
 
   #result(method: Method, value: unknown): unknown {
-    return this.#version === '0.3' ? answer((old) => fromV03RestResult(method, old))(value) : value;
+    return this.#version === '0.3' ? answer((old) => v03Rest.fromResult(method, old))(value) : value;
   }
 
   #place(method: Method, params: Params): Place {

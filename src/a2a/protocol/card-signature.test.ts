@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Identity } from '../../network/membership/identity.js';
-import { canonicalCard } from './canonical-card.js';
+import { canonicalCard } from './card-fields.js';
 import { CardSigner, signatureHeaders, verifyCard } from './card-signature.js';
 import type { Jwk } from './jws.js';
 import type { AgentCard } from './types.js';

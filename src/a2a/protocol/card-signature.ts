@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto';
 import { cutText } from '../../runtime/text.js';
-import { canonicalCard, canonicalCardWithoutEmpties } from './canonical-card.js';
+import { canonicalCard, canonicalCardWithoutEmpties } from './card-fields.js';
 import { isJwsAlgorithm, isKeyFor, type Jwk, type JwkSet, verifyJws } from './jws.js';
 import type { AgentCard, AgentCardSignature } from './types.js';
 

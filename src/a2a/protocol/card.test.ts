@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { takeAgentCard, toServedCard } from '../v03/card.js';
 import {
   buildCardOfAgent,
   buildNodeCard,
@@ -6,10 +7,8 @@ import {
   etagOf,
   interfacesAt,
   matchesEtag,
-  toServedCard,
   toSimpleCard,
 } from './card.js';
-import { takeAgentCard } from './read-card.js';
 import { humanize, tagsOf } from './skills.js';
 
 const around: CardSurroundings = {
@@ -84,12 +83,11 @@ describe('the card of a node', () => {
 
   it('is served for every reader in one document', () => {
     const card = buildNodeCard(node, around);
-    const served = toServedCard(card, [{ protocol: 'A2A', description: 'tasks', endpoint: '/a2a/tasks/send' }]);
+    const served = toServedCard(card);
     expect(served).toMatchObject({
       url: around.endpoints.jsonRpc,
       protocolVersion: '0.3',
       authentication: { schemes: ['Bearer'] },
-      supportedProtocols: [{ protocol: 'A2A' }],
     });
     expect(takeAgentCard(JSON.parse(JSON.stringify(served)))).toEqual(card);
     expect(toSimpleCard(card, 'http://127.0.0.1:3000')).toMatchObject({

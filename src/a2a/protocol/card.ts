@@ -11,7 +11,6 @@ import {
   TOOL_OUTPUT_MODES,
 } from './skills.js';
 import type { AgentCapabilities, AgentCard, AgentInterface, AgentProvider, SecurityScheme } from './types.js';
-import { type MergedCard, toMergedCard } from './v03-card.js';
 
 /** Where a node or one of its agents is reached. */
 export interface CardEndpoints {
@@ -187,17 +186,6 @@ export function toSimpleCard(
     })),
     supportedProtocols,
   });
-}
-
-export type ServedCard = MergedCard & Pick<A2AAgentCard, 'authentication' | 'supportedProtocols'>;
-
-/**
- * The card as it is served: one document for readers of 1.0, 0.3 and the simple interface. `url` is where 0.3 looks
- * for its endpoint; readers of the simple interface know theirs.
- */
-export function toServedCard(card: AgentCard, supportedProtocols?: readonly A2AProtocolExtension[]): ServedCard {
-  const { authentication } = toSimpleCard(card, '');
-  return compact<ServedCard>({ ...toMergedCard(card), authentication, supportedProtocols });
 }
 
 /** A strong ETag: it changes when anything on the card does, and with nothing else. */

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EclipticError } from '../../runtime/errors.js';
+import { takeAgentCard } from '../v03/card.js';
 import { A2A_LIMITS } from './limits.js';
-import { takeAgentCard } from './read-card.js';
 import {
   readCancelTaskRequest,
   readCreatePushConfigRequest,

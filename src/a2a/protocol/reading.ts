@@ -29,9 +29,13 @@ export function within(place: Place, member: string): string {
   return above === '' ? member : `${above}.${member}`;
 }
 
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 export function readObject(value: unknown, place: Place): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuse(place, 'must be an object');
-  return value as Fields;
+  if (!isFields(value)) refuse(place, 'must be an object');
+  return value;
 }
 
 /** Text that must be there and not be empty. */

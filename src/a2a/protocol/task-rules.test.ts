@@ -6,7 +6,7 @@ import {
   requirePush,
   requireStreaming,
 } from '../server/offer.js';
-import { takeAgentCard } from './read-card.js';
+import { takeAgentCard } from '../v03/card.js';
 import { contextOf, requireContinuable, requireOwn, requireSubscribable } from './task-rules.js';
 import type { Message, Task } from './types.js';
 

@@ -19,8 +19,6 @@ import {
   type CardSurroundings,
   etagOf,
   matchesEtag,
-  type ServedCard,
-  toServedCard,
   toSimpleCard,
 } from '../protocol/card.js';
 import { CardSigner } from '../protocol/card-signature.js';
@@ -29,6 +27,7 @@ import type { JwkSet } from '../protocol/jws.js';
 import type { A2AAgentCard } from '../protocol/simple.js';
 import type { OfferedCapability } from '../protocol/skills.js';
 import type { AgentCard } from '../protocol/types.js';
+import { type ServedCard, toServedCard } from '../v03/card.js';
 import { type A2AOffer, DEFAULT_OFFER } from './offer.js';
 import type { Profiles } from './profiles.js';
 import { speaksV03 } from './request-context.js';

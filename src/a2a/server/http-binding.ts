@@ -5,7 +5,8 @@ import { cutText } from '../../runtime/text.js';
 import { toHttpError } from '../protocol/errors.js';
 import { type Method, parseJson } from '../protocol/json-rpc.js';
 import { paramsOfQuery } from '../protocol/reading.js';
-import { fromV03RestParams, toV03RestError, toV03RestResult } from '../v03/rest.js';
+import { toV03Error } from '../v03/dialect.js';
+import { v03Rest } from '../v03/rest.js';
 import { streamEvents } from './event-stream.js';
 import { type BindingComponents, metadataIn } from './json-rpc-binding.js';
 import { contextOf, speaksV03 } from './request-context.js';
@@ -42,10 +43,10 @@ export class HttpBinding implements Route {
     const old = version === '0.3';
     const said = { ...paramsOfQuery(query), ...sent };
     // What the path says has the same names in both versions.
-    const read = old ? fromV03RestParams(method, said) : said;
+    const read = old ? v03Rest.fromParams(method, said) : said;
     const params = { ...read, ...named, ...(tenant !== undefined && { tenant }) };
     const outcome = await operations.perform(method, params, terms);
-    const shown = (result: unknown) => (old ? toV03RestResult(method, result) : result);
+    const shown = (result: unknown) => (old ? v03Rest.toResult(method, result) : result);
     if ('stream' in outcome) await streamEvents(runtime, exchange.response, outcome.stream, shown);
     else send(exchange.response, 200, shown(outcome.result));
   }
@@ -54,7 +55,7 @@ export class HttpBinding implements Route {
     const { status, body } = toHttpError(error);
     const query = new URLSearchParams(response.req.url?.split('?', 2)[1]);
     // Who says no version may well speak 1.0: the answer is one for both.
-    send(response, status, speaksV03({ request: response.req, query }) ? { ...toV03RestError(error), ...body } : body);
+    send(response, status, speaksV03({ request: response.req, query }) ? { ...toV03Error(error), ...body } : body);
   }
 }
 

@@ -13,7 +13,8 @@ import {
   readJsonRpcRequest,
 } from '../protocol/json-rpc.js';
 import type { AgentExtension, Metadata } from '../protocol/types.js';
-import { fromV03Params, toV03Error, toV03Result } from '../v03/requests.js';
+import { toV03Error } from '../v03/dialect.js';
+import { v03JsonRpc } from '../v03/json-rpc.js';
 import { streamEvents } from './event-stream.js';
 import type { Operations, Outcome } from './operations.js';
 import { contextOf, speaksV03, versionOf } from './request-context.js';
@@ -63,7 +64,7 @@ export class JsonRpcBinding implements Route {
 
   async #answer(exchange: Exchange, call: JsonRpcRequest, id: JsonRpcId): Promise<void> {
     const { method, old, outcome } = await this.#perform(exchange, call);
-    const shown = (result: unknown) => jsonRpcResult(id, old ? toV03Result(method, result) : result);
+    const shown = (result: unknown) => jsonRpcResult(id, old ? v03JsonRpc.toResult(method, result) : result);
     if ('stream' in outcome) await streamEvents(this.#components.runtime, exchange.response, outcome.stream, shown);
     else sendJson(exchange.response, 200, shown(outcome.result));
   }
@@ -87,7 +88,7 @@ export class JsonRpcBinding implements Route {
     const old = versionOf(exchange) === '0.3';
     const method = methodOf(name, old ? '0.3' : '1.0');
     const tenant = tenantAt(exchange.path.slice(this.path.length));
-    const read = { ...((old ? fromV03Params(method, params ?? {}) : params) as object | undefined), ...tenant };
+    const read = { ...((old ? v03JsonRpc.fromParams(method, params ?? {}) : params) as object | undefined), ...tenant };
     const { terms } = contextOf(exchange, extensions, metadataIn(read));
     return { method, old, outcome: await operations.perform(method, read, terms) };
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Part, Task } from '../protocol/types.js';
-import { fromV03RestParams, fromV03RestResult, toV03RestParams, toV03RestResult } from './rest.js';
+import { v03Rest } from './rest.js';
 
 const parts: Part[] = [
   { text: 'hello' },
@@ -22,39 +22,39 @@ describe('0.3 over HTTP', () => {
   it('has messages with content, and says whether it waits', () => {
     const request = { message, configuration: { returnImmediately: true }, metadata: { a: 1 } };
     const old = { message: { messageId: 'm', role: 'ROLE_USER', content }, metadata: { a: 1 } };
-    expect(toV03RestParams('SendMessage', request)).toEqual({ ...old, configuration: { blocking: false } });
-    expect(fromV03RestParams('SendMessage', { ...old, configuration: {} })).toMatchObject(request);
-    const waits = fromV03RestParams('SendMessage', { ...old, configuration: { blocking: true } });
+    expect(v03Rest.toParams('SendMessage', request)).toEqual({ ...old, configuration: { blocking: false } });
+    expect(v03Rest.fromParams('SendMessage', { ...old, configuration: {} })).toMatchObject(request);
+    const waits = v03Rest.fromParams('SendMessage', { ...old, configuration: { blocking: true } });
     expect(waits).toMatchObject({ configuration: { returnImmediately: false } });
-    expect(fromV03RestParams('SendMessage', old)).toMatchObject({ message, configuration: undefined });
+    expect(v03Rest.fromParams('SendMessage', old)).toMatchObject({ message, configuration: undefined });
   });
 
   it('spells a canceled task with two l, and gives tasks back as they were', () => {
     const status = { state: 'TASK_STATE_CANCELED', message: { ...message, role: 'ROLE_AGENT' } } as const;
     const artifacts = [{ artifactId: 'a', parts }];
     const task: Task = { id: 't', contextId: 'c', status, artifacts, history: [message] };
-    const old = toV03RestResult('GetTask', task);
+    const old = v03Rest.toResult('GetTask', task);
     expect(old).toMatchObject({ status: { state: 'TASK_STATE_CANCELLED' }, artifacts: [{ parts: content }] });
-    expect(fromV03RestResult('GetTask', old)).toEqual(task);
+    expect(v03Rest.fromResult('GetTask', old)).toEqual(task);
     const update = { statusUpdate: { taskId: 't', contextId: 'c', status } };
-    const oldUpdate = toV03RestResult('SubscribeToTask', update);
+    const oldUpdate = v03Rest.toResult('SubscribeToTask', update);
     expect(oldUpdate).toMatchObject({ statusUpdate: { final: true } });
-    expect(fromV03RestResult('SubscribeToTask', oldUpdate)).toMatchObject(update);
+    expect(v03Rest.fromResult('SubscribeToTask', oldUpdate)).toMatchObject(update);
   });
 
   it('wraps data that is no object', () => {
-    const said = toV03RestParams('SendMessage', { message: { ...message, parts: [{ data: [1, 2] }] } });
+    const said = v03Rest.toParams('SendMessage', { message: { ...message, parts: [{ data: [1, 2] }] } });
     expect(said).toMatchObject({ message: { content: [{ data: { data: { value: [1, 2] } } }] } });
   });
 
   it('names push configurations as resources', () => {
     const config = { taskId: 't', id: 'p', url: 'https://hook.example/', authentication: { scheme: 'Bearer' } };
-    const old = toV03RestResult('GetTaskPushNotificationConfig', config);
+    const old = v03Rest.toResult('GetTaskPushNotificationConfig', config);
     expect(old).toEqual({
       name: 'tasks/t/pushNotificationConfigs/p',
       pushNotificationConfig: { id: 'p', url: 'https://hook.example/', authentication: { schemes: ['Bearer'] } },
     });
-    expect(fromV03RestResult('GetTaskPushNotificationConfig', old)).toMatchObject(config);
+    expect(v03Rest.fromResult('GetTaskPushNotificationConfig', old)).toMatchObject(config);
   });
 
   it.each([
@@ -62,6 +62,6 @@ describe('0.3 over HTTP', () => {
     [{ messageId: 'm', role: 'ROLE_USER', content: [{}] }, 'exactly one of text, file and data, and has 0'],
     [{ messageId: 'm', role: 'ROLE_USER', content: [{ text: 'a', data: {} }] }, 'and has 2'],
   ])('refuses what is no message of it: %j', (wrong, reason) => {
-    expect(() => fromV03RestParams('SendMessage', { message: wrong })).toThrow(reason);
+    expect(() => v03Rest.fromParams('SendMessage', { message: wrong })).toThrow(reason);
   });
 });

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { EclipticError } from '../../runtime/errors.js';
-import { canonicalCard } from '../protocol/canonical-card.js';
+import { canonicalCard } from '../protocol/card-fields.js';
 import type { METHODS } from '../protocol/json-rpc.js';
-import { takeAgentCard } from '../protocol/read-card.js';
 import {
   readCreatePushConfigRequest,
   readGetTaskRequest,
@@ -19,9 +18,9 @@ import {
   takeTask,
 } from '../protocol/read-responses.js';
 import type { AgentCard, SecurityScheme, SendMessageRequest, StreamResponse, Task } from '../protocol/types.js';
-import { fromV03Card, toMergedCard, toV03Card } from '../protocol/v03-card.js';
-import { fromV03StreamEvent, toV03StreamEvent } from './messages.js';
-import { fromV03Params, fromV03Result, toV03Error, toV03Params, toV03Result } from './requests.js';
+import { fromV03Card, takeAgentCard, toMergedCard, toV03Card } from './card.js';
+import { toV03Error } from './dialect.js';
+import { v03JsonRpc } from './json-rpc.js';
 
 /** What @a2a-js/sdk 1.3.0 makes of the same messages, requests and cards. */
 interface Recorded {
@@ -39,20 +38,20 @@ const task: Task = { id: 't', contextId: 'c', status: { state: 'TASK_STATE_WORKI
 
 describe('0.3, beside the official SDK', () => {
   it('gets the same events', () => {
-    for (const { v1, v03 } of recorded.events) expect(plain(toV03StreamEvent(v1))).toEqual(v03);
+    for (const { v1, v03 } of recorded.events) expect(plain(v03JsonRpc.toResult('SubscribeToTask', v1))).toEqual(v03);
   });
 
   it('brings the same events', () => {
     for (const { v1, v03 } of recorded.events) {
       // Whether chunks are appended is always said in 0.3.
-      const read = takeStreamResponse(fromV03StreamEvent(v03));
+      const read = takeStreamResponse(v03JsonRpc.fromResult('SubscribeToTask', v03));
       expect(plain(read)).toEqual(plain(takeStreamResponse(v1)));
     }
   });
 
   it('brings the same requests', () => {
     for (const { v1, v03 } of recorded.requests) {
-      const read = readSendMessageRequest(fromV03Params('SendMessage', v03));
+      const read = readSendMessageRequest(v03JsonRpc.fromParams('SendMessage', v03));
       const { returnImmediately } = read.configuration!;
       expect(
         plain({ ...read, configuration: { ...read.configuration, returnImmediately: returnImmediately || undefined } }),
@@ -69,7 +68,7 @@ describe('a 0.3 request', () => {
   it('waits for the task unless it says that it does not', () => {
     const immediately = (configuration: unknown) =>
       readSendMessageRequest(
-        fromV03Params('SendMessage', {
+        v03JsonRpc.fromParams('SendMessage', {
           message: { kind: 'message', messageId: 'm', role: 'user', parts: [{ kind: 'text', text: 'x' }] },
           configuration,
         }),
@@ -95,7 +94,7 @@ describe('a 0.3 request', () => {
     for (const [change, field] of cases) {
       const parts = [{ kind: 'text', text: 'x' }];
       const params = { message: { kind: 'message', messageId: 'm', role: 'user', parts, ...(change as object) } };
-      expect(() => readSendMessageRequest(fromV03Params('SendMessage', params))).toThrow(
+      expect(() => readSendMessageRequest(v03JsonRpc.fromParams('SendMessage', params))).toThrow(
         expect.objectContaining({ code: 'INVALID_PARAMS', details: expect.objectContaining({ field }) }),
       );
     }
@@ -116,12 +115,12 @@ describe('a 0.3 request', () => {
       },
       metadata: { b: 2 },
     };
-    const there = fromV03Params('SendMessage', plain(toV03Params('SendMessage', request)));
+    const there = v03JsonRpc.fromParams('SendMessage', plain(v03JsonRpc.toParams('SendMessage', request)));
     expect(readSendMessageRequest(there)).toEqual(request);
 
     const config = { taskId: 't', id: 'p', url: 'https://hook.example' };
     const round = (method: (typeof METHODS)[number], params: object) =>
-      fromV03Params(method, toV03Params(method, params));
+      v03JsonRpc.fromParams(method, v03JsonRpc.toParams(method, params));
     expect(readCreatePushConfigRequest(round('CreateTaskPushNotificationConfig', config))).toEqual(config);
     const one = { taskId: 't', id: 'p' };
     expect(readPushConfigRequest(round('GetTaskPushNotificationConfig', one))).toEqual(one);
@@ -139,8 +138,8 @@ describe('a 0.3 request', () => {
 describe('a 0.3 push configuration without a name', () => {
   it('is found again under its task’s', () => {
     const params = { taskId: 't', pushNotificationConfig: { url: 'https://hook.example' } };
-    const made = readCreatePushConfigRequest(fromV03Params('CreateTaskPushNotificationConfig', params));
-    const asked = readPushConfigRequest(fromV03Params('GetTaskPushNotificationConfig', { id: 't' }));
+    const made = readCreatePushConfigRequest(v03JsonRpc.fromParams('CreateTaskPushNotificationConfig', params));
+    const asked = readPushConfigRequest(v03JsonRpc.fromParams('GetTaskPushNotificationConfig', { id: 't' }));
     expect([made.taskId, made.id]).toEqual([asked.taskId, asked.id]);
   });
 });
@@ -148,7 +147,7 @@ describe('a 0.3 push configuration without a name', () => {
 describe('a 0.3 answer', () => {
   it('is final at the end of the task, and where the caller has to answer', () => {
     const final = (state: Task['status']['state']) =>
-      toV03StreamEvent({ statusUpdate: { taskId: 't', contextId: 'c', status: { state } } });
+      v03JsonRpc.toResult('SubscribeToTask', { statusUpdate: { taskId: 't', contextId: 'c', status: { state } } });
     expect(final('TASK_STATE_WORKING')).toMatchObject({ final: false });
     expect(final('TASK_STATE_AUTH_REQUIRED')).toMatchObject({ final: false });
     for (const state of ['COMPLETED', 'FAILED', 'CANCELED', 'REJECTED', 'INPUT_REQUIRED'] as const) {
@@ -159,7 +158,7 @@ describe('a 0.3 answer', () => {
   it('comes back from what our own server makes of it', () => {
     const config = { taskId: 't', id: 'p', url: 'https://hook.example' };
     const round = (method: (typeof METHODS)[number], result: unknown) =>
-      fromV03Result(method, plain(toV03Result(method, result)));
+      v03JsonRpc.fromResult(method, plain(v03JsonRpc.toResult(method, result)));
     expect(takeSendMessageResponse(round('SendMessage', { task }))).toEqual({ task });
     expect(takeSendMessageResponse(round('SendMessage', { message }))).toEqual({ message });
     expect(takeTask(round('GetTask', task))).toEqual(task);
@@ -168,14 +167,18 @@ describe('a 0.3 answer', () => {
     expect(takeListPushConfigsResponse(round('ListTaskPushNotificationConfigs', { configs: [config] }))).toEqual({
       configs: [config],
     });
-    expect(toV03Result('DeleteTaskPushNotificationConfig', {})).toBeNull();
+    expect(v03JsonRpc.toResult('DeleteTaskPushNotificationConfig', {})).toBeNull();
     expect(takeAgentCard(round('GetExtendedAgentCard', recorded.card.v1)).skills).toEqual(recorded.card.v1.skills);
   });
 
   it('keeps data that 0.3 has no place for', () => {
     for (const data of [null, 5, 'text', [1], { a: 1 }, { value: 1 }]) {
       const event: StreamResponse = { message: { ...message, parts: [{ data, metadata: { kept: true } }] } };
-      expect(takeStreamResponse(fromV03StreamEvent(plain(toV03StreamEvent(event))))).toEqual(event);
+      expect(
+        takeStreamResponse(
+          v03JsonRpc.fromResult('SubscribeToTask', plain(v03JsonRpc.toResult('SubscribeToTask', event))),
+        ),
+      ).toEqual(event);
     }
   });
 
