@@ -60,10 +60,10 @@ export {
   type VectorClock,
 } from './documents/sync-message.js';
 export type { Gateway, GatewayInit } from './http/gateway.js';
-export type { Effects } from './mail/delivery.js';
+export type { Effects } from './mail/incoming-mail.js';
 export type { Mail } from './mail/mail.js';
 export type { Receipt, ReceiptState, ReceiptStep } from './mail/receipt.js';
-export type { UnreadHandler } from './mail/watches.js';
+export type { UnreadHandler } from './mail/receipts.js';
 export type { Call } from './mcp/call.js';
 export type { PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition } from './mcp/definitions.js';
 export { deserializeInvocation, type InvocationRecord, serializeInvocation } from './mcp/invocation-record.js';

@@ -1,8 +1,8 @@
 import type { DocumentOptions, SharedDocument } from '../documents/document.js';
 import type { Documents } from '../documents/documents.js';
-import type { Delivery } from '../mail/delivery.js';
+import type { Delivery } from '../mail/inbox-delivery.js';
 import type { Mail } from '../mail/mail.js';
-import type { UnreadHandler } from '../mail/watches.js';
+import type { UnreadHandler } from '../mail/receipts.js';
 import type { Offer } from '../mcp/catalogue.js';
 import type { Kind } from '../mcp/definitions.js';
 import {

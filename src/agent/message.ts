@@ -1,4 +1,5 @@
-import type { Delivery, Effects } from '../mail/delivery.js';
+import type { Delivery } from '../mail/inbox-delivery.js';
+import type { Effects } from '../mail/incoming-mail.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { A2AMessageType } from '../mesh/schemas.js';
 import { EclipticError } from '../runtime/errors.js';

@@ -1,20 +1,21 @@
+import { joinAddress } from '../mesh/address.js';
 import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentCard } from '../mesh/schemas.js';
 import type { Store, Write } from '../store/store.js';
 
-/** Addresses of one node: its next one replaces the one that was noted longest ago. Nodes are known on disk. */
+/** Addresses of one node: the next one replaces the oldest. */
 const MAX_PER_NODE = 10_000;
 /** Addresses of this node's own agents. */
 const MAX_OWN = 100_000;
 
-/** Everyone who was ever known here, so that mail can be addressed to those who are away. */
+/** Every agent that this node has ever known, so that mail can be addressed to absent ones. */
 export class AddressBook {
   readonly #store: Store;
   readonly #entries = new Map<string, Party>();
-  /** The addresses of each node, oldest first; those of this one under ''. */
+  /** The addresses of each node, oldest first; those of this node under ''. */
   readonly #byNode = new Map<string, Set<string>>();
-  /** The cards of this node's own agents, also of those that have left. */
+  /** The cards of this node's own agents, including those that have left. */
   readonly #cards = new Map<string, AgentCard>();
 
   private constructor(store: Store) {
@@ -32,10 +33,10 @@ export class AddressBook {
     return book;
   }
 
-  /** Notes every card that the registry gets to know. Returns the way to stop. */
+  /** Stores the address of every card of the registry. Returns the function that stops this. */
   follow(registry: AgentRegistry, now: () => number, onFailure: (error: unknown) => void): () => void {
     const note = (card: AgentCard) => {
-      const address = card.node === undefined ? card.id : `${card.id}@${card.node}`;
+      const address = joinAddress(card.id, card.node);
       const known = this.#entries.get(address);
       if (known && known.tier === card.tier && known.sandboxId === card.sandboxId) return;
       const gone = this.#add(partyOf(address, card.node, card));
@@ -55,13 +56,13 @@ export class AddressBook {
     return this.#byNode.has(node);
   }
 
-  /** Forgets the agents of a node, in memory. */
+  /** Drops the agents of a node from memory. */
   forget(node: string): void {
     for (const address of this.#byNode.get(node) ?? []) this.#entries.delete(address);
     this.#byNode.delete(node);
   }
 
-  /** Returns the address that had to make room. */
+  /** Returns the address that was displaced, if any. */
   #add(party: Party): string | undefined {
     const { address, node = '' } = party;
     const known = this.#byNode.get(node) ?? new Set();
@@ -83,19 +84,18 @@ export class AddressBook {
 
   /** All agents of other nodes that have, or had, that id. */
   named(id: string): Party[] {
-    return this.all.filter(({ address, node }) => node !== undefined && address === `${id}@${node}`);
+    return this.all.filter(({ address, node }) => node !== undefined && address === joinAddress(id, node));
   }
 
   get all(): Party[] {
     return [...this.#entries.values()];
   }
 
-  /** The latest card of an agent of this node, perhaps one that has left. */
   cardOf(id: string): AgentCard | undefined {
     return this.#cards.get(id);
   }
 
-  /** The only known address that begins like this. */
+  /** The only known address with this prefix. */
   complete(prefix: string): string | undefined {
     const found = [...this.#entries.keys()].filter((address) => address.startsWith(prefix));
     return found.length === 1 ? found[0] : undefined;

@@ -2,60 +2,53 @@ import { splitAddress } from '../mesh/address.js';
 import { ValidEnvelope } from '../mesh/envelope.js';
 import type { StoredAdmission } from '../mesh/router.js';
 import type { EclipticError } from '../runtime/errors.js';
-import type { Runtime } from '../runtime/runtime.js';
-import type { SteadyClock } from '../runtime/steady-clock.js';
-import type { Store, Write } from '../store/store.js';
-import type { GroupWriter, Prepared } from './group-writer.js';
+import type { Write } from '../store/store.js';
+import type { Prepared } from './group-writer.js';
 import type { IncomingMail } from './incoming-mail.js';
 import type { MailItem, SentMessage } from './mail-wire.js';
 import type { Permits } from './permits.js';
 import { type Receipt, stepOf } from './receipt.js';
-import type { Receipts } from './receipts.js';
+import type { MailContext } from './receipts.js';
 import { baseOf, isLaterEpoch } from './store-epoch.js';
 
-export interface ArrivalsComponents {
-  runtime: Runtime;
-  clock: SteadyClock;
-  store: Store;
-  writer: GroupWriter;
-  receipts: Receipts;
+export interface ArrivalsComponents extends MailContext {
   incoming: IncomingMail;
   permits: Permits;
-  /** Throws why a message of that node may not be kept. */
+  /** Throws the reason why a message of that node is refused. */
   admit: (wire: ValidEnvelope, node: string) => StoredAdmission;
-  /** How far each other store's mail has been taken, by `cursorOf`. */
+  /** The last stored number of each other store, by `cursorOf`. */
   cursors: ReadonlyMap<string, number>;
   permitMs: number;
-  /** That node's store gave a number a second time, to another message. */
+  /** That node's store has used a number a second time, for another message. */
   onReused: (node: string, store: string, upTo: number) => void;
   /** That node's store is in an epoch that was not seen before. */
   onNewEpoch: (node: string) => void;
 }
 
-/** Stores of one node whose progress is kept: a node has one, and another after each loss of its disk. */
+/** Stores of one node whose cursors are kept: a node has one, and another after each loss of its disk. */
 const MAX_STORES = 64;
-/** What one node may have in memory before it is written, and how much of it one write takes. */
+/** Unwritten messages of one node in memory, and the size of one write. */
 const MAX_WAITING_BYTES = 16 * 1_048_576;
 const MAX_WAITING_ITEMS = 4_096;
 const WRITE_BYTES = 4 * 1_048_576;
-/** Receipts of refused messages of one node on disk: beyond the first number those it has heard of go, beyond the second no mail is taken. */
+/** Stored receipts of one node's refused messages: above the first number acknowledged ones are deleted, above the second its mail waits. */
 const KEPT_REFUSALS = 500;
 const MAX_REFUSALS = 1_000;
 
-/** What one node sends. */
+/** The arriving mail of one node. */
 class Source {
   readonly waiting: { readonly item: MailItem; readonly bytes: number }[] = [];
   bytes = 0;
   busy = false;
-  /** Has it been said that no more of its mail is taken for now? */
+  /** Was it logged that its mail waits? */
   stopped = false;
-  /** Its messages that were refused, oldest first, with the number of the news of it. */
-  refused: { readonly id: string; readonly news: number }[] = [];
+  /** Its refused messages, oldest first, with the number of the receipt update. */
+  refused: { readonly id: string; readonly update: number }[] = [];
 }
 
 /**
- * Takes the mail of other nodes into the inbox: what of it is new is judged, written together with how far that store's
- * mail has come, and only then counts. One write at a time for each node, so that nothing overtakes what failed.
+ * Takes the mail of other nodes into the inbox: checks new messages, and writes them in one transaction with the cursor of
+ * the store that they come from. One write at a time for each node, so that no message overtakes one that failed.
  */
 export class Arrivals {
   readonly #components: ArrivalsComponents;
@@ -67,7 +60,7 @@ export class Arrivals {
     this.#cursors = new Map(components.cursors);
   }
 
-  /** What finds no room is not acknowledged, so its sender keeps it and sends it again, ever less often. */
+  /** Mail that finds no room is not acknowledged, so its sender keeps it and sends it again, ever less often. */
   take(node: string, item: MailItem): void {
     const source = this.#sources.get(node) ?? new Source();
     this.#sources.set(node, source);
@@ -81,7 +74,6 @@ export class Arrivals {
     if (!source.busy) void this.#run(node, source);
   }
 
-  /** Forgets how far that node's mail was taken. */
   forget(node: string): void {
     for (const name of this.#cursors.keys()) if (name.startsWith(cursorsOf(node))) this.#cursors.delete(name);
     this.#sources.delete(node);
@@ -97,11 +89,11 @@ export class Arrivals {
     source.busy = true;
     while (source.waiting.length > 0) {
       try {
-        await this.#keep(node, source, this.#next(source));
+        await this.#store(node, source, this.#next(source));
         if (source.refused.length > KEPT_REFUSALS) await this.#forgetRefusals(node, source);
       } catch (error) {
-        // What follows is not taken either, for something is missing before it; all of it comes again.
-        this.#components.runtime.logger.error({ node, err: error }, 'durable mail cannot be kept');
+        // The messages that follow are refused because of the gap; all of them arrive again.
+        this.#components.runtime.logger.error({ node, err: error }, 'mail: durable messages cannot be stored');
       }
     }
     source.busy = false;
@@ -115,7 +107,7 @@ export class Arrivals {
     return source.waiting.splice(0, count).map(({ item }) => item);
   }
 
-  async #keep(node: string, source: Source, items: readonly MailItem[]): Promise<void> {
+  async #store(node: string, source: Source, items: readonly MailItem[]): Promise<void> {
     const { writer, incoming } = this.#components;
     const reached = new Map<string, number>();
     const reused = new Map<string, string>();
@@ -125,7 +117,7 @@ export class Arrivals {
     for (const { store, before, messages } of items) {
       const name = cursorOf(node, store);
       let cursor = reached.get(name) ?? this.#cursors.get(name) ?? 0;
-      // Something is missing before these: they come again.
+      // After a gap: they arrive again.
       if (before > cursor) continue;
       for (const message of messages) {
         const { id } = message.envelope;
@@ -136,7 +128,7 @@ export class Arrivals {
         }
         if (this.#isFull(node, source, message)) break;
         if (message.number <= cursor) reused.set(name, store);
-        prepared.push(this.#judge(node, source, message));
+        prepared.push(this.#prepare(node, source, message));
         seen.add(id);
         cursor = Math.max(cursor, message.number);
       }
@@ -160,15 +152,15 @@ export class Arrivals {
       };
       await writer.write({ writes, written, failed });
     }
-    // The other side has not heard that it has these.
-    if (known.length > 0) await incoming.retell(node, known);
+    // The sender has missed that these are here.
+    if (known.length > 0) await incoming.repeatReceipts(node, known);
     if (stores.length > 0 && fresh.some(({ store }) => isLaterEpoch(store))) this.#components.onNewEpoch(node);
     for (const [name, store] of reused) this.#components.onReused(node, store, this.#cursors.get(name) ?? 0);
   }
 
   /**
-   * The ids of those of these messages that have been here before. A number that was never reached needs no look: only
-   * what comes again, or is older than its store's epoch, is compared by its id.
+   * The ids of those of these messages that have arrived before. A number above the cursor needs no look-up: only messages
+   * that are sent again, or that are older than their store's epoch, are compared by id.
    */
   async #seenBefore(node: string, items: readonly MailItem[]): Promise<Set<string>> {
     const doubtful: string[] = [];
@@ -179,7 +171,7 @@ export class Arrivals {
     return doubtful.length === 0 ? new Set() : this.#components.incoming.known(node, doubtful);
   }
 
-  /** How far the mail of each store of that node has come. */
+  /** The last stored number of each store of that node. */
   progress(node: string): (readonly [store: string, upTo: number])[] {
     const prefix = cursorsOf(node);
     const own = [...this.#cursors].filter(([name]) => name.startsWith(prefix));
@@ -192,27 +184,28 @@ export class Arrivals {
       source.stopped = false;
       return false;
     }
-    this.#stop(node, source, room ? 'it has not heard of its refused messages' : 'its share of the inboxes is full');
+    this.#stop(node, source, room ? 'refused messages unacknowledged' : 'its share of the inboxes is full');
     return true;
   }
 
   #stop(node: string, source: Source, reason: string): void {
-    if (!source.stopped) this.#components.runtime.logger.warn({ node, reason }, 'durable mail of a node is not taken');
+    if (!source.stopped)
+      this.#components.runtime.logger.warn({ node, reason }, 'mail: durable messages of a node wait');
     source.stopped = true;
   }
 
-  /** Forgets the oldest refused messages that their sender has heard of. */
+  /** Deletes the oldest acknowledged receipts of refused messages. */
   async #forgetRefusals(node: string, source: Source): Promise<void> {
     const { store, receipts } = this.#components;
     const excess = source.refused.length - KEPT_REFUSALS;
-    const gone = source.refused.slice(0, excess).filter(({ news }) => receipts.isHeard(node, news));
+    const gone = source.refused.slice(0, excess).filter(({ update }) => receipts.isAcknowledged(node, update));
     if (gone.length === 0) return;
     await store.write([{ delete: 'receipts', where: { id: gone.map(({ id }) => id), node, side: 'received' } }]);
     const ids = new Set(gone);
     source.refused = source.refused.filter((refusal) => !ids.has(refusal));
   }
 
-  #judge(node: string, source: Source, { envelope: wire, storedAt, expiresAt }: SentMessage): Prepared {
+  #prepare(node: string, source: Source, { envelope: wire, storedAt, expiresAt }: SentMessage): Prepared {
     const { runtime, incoming, permits, admit, permitMs } = this.#components;
     const stored = stepOf('stored', storedAt);
     const now = runtime.now();
@@ -230,13 +223,8 @@ export class Arrivals {
     }
     const { envelope, target, report } = admitted;
     const { writes, written, failed } = incoming.prepare(envelope, node, storedAt, expiresAt);
-    const { correlationId, sender } = envelope;
-    const permit = permits.grant(
-      correlationId,
-      sender,
-      target.address,
-      Math.min(expiresAt ?? now + permitMs, now + permitMs),
-    );
+    const until = Math.min(expiresAt ?? now + permitMs, now + permitMs);
+    const permit = permits.grant(envelope.correlationId, envelope.sender, target.address, until);
     return {
       writes: permit.length === 0 ? writes : [...writes, ...permit],
       written: () => {
@@ -254,7 +242,7 @@ export class Arrivals {
     return {
       writes: [...writes, write],
       written: () => {
-        source.refused.push({ id, news: number });
+        source.refused.push({ id, update: number });
         receipts.emit(id, receipt.slice(1));
         written();
       },
@@ -262,12 +250,12 @@ export class Arrivals {
   }
 }
 
-/** The name under which the store keeps how far another store's mail was taken. */
+/** The cursor that stores the last message taken from another store. */
 function cursorOf(node: string, store: string): string {
   return `${cursorsOf(node)}${store}`;
 }
 
-/** How the names of all cursors of one node's mail begin. */
+/** The prefix of the cursors of one node's mail. */
 export function cursorsOf(node: string): string {
   return `in ${node} `;
 }

@@ -1,20 +1,22 @@
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 
-/** What to write, and what to call when it is written, or cannot be. */
+/** Changes of the store, with the callbacks for success and failure. */
 export interface Prepared {
   readonly writes: readonly Write[];
   readonly written: () => void;
   readonly failed?: (error: unknown) => void;
 }
 
-/** Changes in one call of the store: more would keep the event loop and other callers waiting. */
+/** Changes in one call of the store: more would block the event loop and other callers. */
 const MAX_WRITES = 1_000;
+/** Sequence numbers that one write reserves. */
+const BLOCK = 10_000;
 
 /**
- * Writes what many ask for in one go: one call of the store at a time, and whatever comes meanwhile goes with the next.
- * Everything is written, and told, in the order it was asked for. Where one of a group cannot be written, each is tried
- * alone, so that nobody suffers for another.
+ * Groups the changes of many callers into few calls of the store: one call at a time, and changes that come meanwhile go
+ * with the next. Changes are written, and their callbacks called, in the order of the requests. If a group fails, each
+ * of its members is written alone, so that one faulty change does not fail the others.
  */
 export class GroupWriter {
   readonly #runtime: Runtime;
@@ -36,7 +38,7 @@ export class GroupWriter {
     this.#runtime.defer(() => this.#start());
   }
 
-  /** Resolves when it is on disk, and `written` was called; rejects when it is not. */
+  /** Resolves after the changes are on disk and `written` was called; rejects if they cannot be written. */
   write({ writes, written, failed }: Prepared): Promise<void> {
     return new Promise((resolve, reject) => {
       this.add({
@@ -53,7 +55,7 @@ export class GroupWriter {
     });
   }
 
-  /** Resolves when everything that was asked for is written, or could not be. */
+  /** Resolves when every requested change is written or has failed. */
   flush(): Promise<void> {
     this.#start();
     if (!this.#writing) return Promise.resolve();
@@ -70,7 +72,7 @@ export class GroupWriter {
   async #run(): Promise<void> {
     while (this.#waiting.length > 0) await this.#writeGroup(this.#takeGroup());
     this.#writing = false;
-    for (const tell of this.#onIdle.splice(0)) tell();
+    for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
   #takeGroup(): Prepared[] {
@@ -88,23 +90,22 @@ export class GroupWriter {
       await this.#store.write(group.flatMap(({ writes }) => writes));
     } catch (error) {
       if (group.length > 1) for (const prepared of group) await this.#writeGroup([prepared]);
-      else this.#tell(() => group[0]!.failed?.(error));
+      else this.#call(() => group[0]!.failed?.(error));
       return;
     }
-    for (const { written } of group) this.#tell(written);
+    for (const { written } of group) this.#call(written);
   }
 
-  /** What somebody does with the outcome is no reason not to tell the others. */
-  #tell(task: () => void): void {
+  #call(callback: () => void): void {
     try {
-      task();
+      callback();
     } catch (error) {
-      this.#runtime.logger.error({ err: error }, 'what follows a write failed');
+      this.#runtime.logger.error({ err: error }, 'store: a callback after a write failed');
     }
   }
 }
 
-/** Several things that happen together, after some writes of their own. */
+/** Combines prepared changes into one, which also makes `writes`. If one cannot be prepared, the earlier ones fail. */
 export function together(writes: readonly Write[], prepare: readonly (() => Prepared)[]): Prepared {
   const parts: Prepared[] = [];
   try {
@@ -122,4 +123,73 @@ export function together(writes: readonly Write[], prepare: readonly (() => Prep
       for (const part of parts) part.failed?.(error);
     },
   };
+}
+
+/**
+ * Gives out numbers that only grow and never repeat, also across restarts: a block of them is reserved in the store
+ * before any of it is used, so that a number costs no write of its own.
+ */
+export class SequenceAllocator {
+  readonly #name: string;
+  readonly #writer: GroupWriter;
+  #last: number;
+  #reserved: number;
+  #reserving = false;
+
+  /** `reserved` is the stored value of the cursor of that name. */
+  constructor(name: string, reserved: number, writer: GroupWriter) {
+    this.#name = name;
+    this.#writer = writer;
+    this.#last = reserved;
+    this.#reserved = reserved;
+  }
+
+  /** The highest number that may have been given out. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** The next number. Changes that must be made in the transaction that uses it, if any, are added to `writes`. */
+  take(writes: Write[]): number {
+    const number = ++this.#last;
+    if (number > this.#reserved) writes.push(this.#reservation(number + BLOCK));
+    if (number > this.#reserved - BLOCK / 2) this.#reserve(number + BLOCK);
+    return number;
+  }
+
+  #reserve(upTo: number): void {
+    if (this.#reserving) return;
+    this.#reserving = true;
+    const failed = () => {
+      this.#reserving = false;
+    };
+    const written = () => {
+      this.#reserved = upTo;
+      this.#reserving = false;
+    };
+    this.#writer.add({ writes: [this.#reservation(upTo)], written, failed });
+  }
+
+  #reservation(value: number): Write {
+    return { put: 'cursors', row: { name: this.#name, value } };
+  }
+}
+
+/** Runs the tasks that concern one node's mail one after the other. */
+export class PeerLocks {
+  readonly #runtime: Runtime;
+  readonly #tails = new Map<string, Promise<void>>();
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  /** Resolves when the task has ended. A failure is logged. */
+  run(node: string, task: () => Promise<void>): Promise<void> {
+    const tail = (this.#tails.get(node) ?? Promise.resolve()).then(task).catch((error: unknown) => {
+      this.#runtime.logger.error({ node, err: error }, 'mail: receipts of a node could not be updated');
+    });
+    this.#tails.set(node, tail);
+    return tail;
+  }
 }

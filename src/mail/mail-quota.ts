@@ -1,4 +1,5 @@
 import { splitAddress } from '../mesh/address.js';
+import type { Store, Tables } from '../store/store.js';
 
 /** Messages, and the bytes of their envelopes. */
 export interface Amount {
@@ -15,7 +16,7 @@ export interface MailQuotaLimits {
   readonly agent: Amount;
 }
 
-/** What one owner has there. */
+/** The messages of one owner. */
 class Holding {
   messages = 0;
   bytes = 0;
@@ -38,11 +39,14 @@ export const MAIL_LIMITS: MailQuotaLimits = {
 };
 /** Bytes of a row beyond its envelope. */
 const ROW_BYTES = 512;
+/** Rows, and about how many bytes, that are read at once. */
+const PAGE = 500;
+const PAGE_BYTES = 8 * MIB;
 
 /**
- * Who takes up how much of the inboxes, or of the outbox: the agents of this node each for themselves, other nodes each
- * with all of their agents. An owner may use everything that is free. Once nothing is, an owner with less than an equal
- * part may still add to it, so no owner can keep the others out.
+ * Limits the share of each owner in the inboxes, or in the outbox. An owner is an agent of this node, or another node with
+ * all of its agents. An owner may use all free room. Once there is none, an owner with less than an equal part may still
+ * add to it, so no owner can shut out the others.
  */
 export class MailQuota {
   readonly #limits: MailQuotaLimits;
@@ -53,6 +57,7 @@ export class MailQuota {
   /** Messages that were removed before they were counted; undefined when all are counted. */
   #removed: Set<string> | undefined = new Set();
 
+  /** `found` is the amount that earlier processes left. */
   constructor(found: Amount, limits = MAIL_LIMITS) {
     this.#limits = limits;
     this.#total.messages = found.messages;
@@ -68,7 +73,7 @@ export class MailQuota {
     return !holding?.exceeds(this.#limits.all, this.#owners.size + (holding ? 0 : 1));
   }
 
-  /** Has an agent of another node room within the share of its node? */
+  /** Has an agent of another node room within its own limit? */
   agentHasRoom(sender: string): boolean {
     return this.#agents.get(sender)?.exceeds(this.#limits.agent) !== true;
   }
@@ -132,14 +137,36 @@ function take(holdings: Map<string, Holding>, owner: string, bytes: number): voi
   if (--holding.messages === 0) holdings.delete(owner);
 }
 
-/** The sender stands third in the text of an envelope, and never needs escaping. */
+/** The sender in the text of an envelope: it is the third field, and never needs escaping. */
 export function senderIn(envelopeText: string): string {
   const [, sender] = /^\[\d+,(?:"(?:[^"\\]|\\.)*"),"([^"]*)"/.exec(envelopeText) ?? [];
   return sender ?? '';
 }
 
+type MailTable = 'inbox' | 'outbox';
+
 /** Rows to read at once, so that a page of large messages fits in memory as well. */
-export function pageOf({ messages, bytes }: Amount, page: number): number {
-  const each = messages === 0 ? 0 : bytes / messages;
-  return Math.max(1, Math.min(page, Math.floor((8 * MIB) / Math.max(each, 1))));
+export async function pageSize(store: Store, table: MailTable): Promise<number> {
+  const { rows, bytes } = await store.figures(table);
+  const each = rows === 0 ? 0 : bytes / rows;
+  return Math.max(1, Math.min(PAGE, Math.floor(PAGE_BYTES / Math.max(each, 1))));
+}
+
+/** Counts, by sender, the messages that earlier processes left. */
+export async function countEarlier<Name extends MailTable>(
+  store: Store,
+  from: Name,
+  quota: MailQuota,
+  keyOf: (row: Tables[Name]) => string,
+): Promise<void> {
+  for (let above = 0; ; ) {
+    const limit = await pageSize(store, from);
+    const query = { from, above: { number: above } as Partial<Tables[Name]>, orderBy: 'number', limit } as const;
+    const rows = await store.read<Name>(query);
+    const found = rows.map((row) => ({ key: keyOf(row), sender: senderIn(row.envelope), chars: row.envelope.length }));
+    quota.found(found);
+    if (rows.length < limit) break;
+    above = rows.at(-1)!.number;
+  }
+  quota.complete();
 }

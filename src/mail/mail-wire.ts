@@ -4,18 +4,16 @@ import { EclipticError } from '../runtime/errors.js';
 import { type Receipt, readSteps } from './receipt.js';
 
 /**
- * What nodes say to each other about durable messages, as items of their conversation. Checked by hand: every durable
- * message passes here.
+ * The items about durable messages in the conversation of two nodes. Checked by hand: every durable message passes here.
  *
- * - `["s", store, before, [[number, storedAt, expiresAt, envelope], …]]`: messages to keep, in the order of their
- *   numbers in the sender's store. `before` is the number of the one that was sent before them, 0 if they are the first.
- * - `["t", before, last, [[id, steps], …]]`: news of receipts, numbered likewise.
- * - `["u", last]`: news up to this number is on disk.
- * - `["v", store, upTo, reused]`: the mail of that store of yours is here up to this number; `reused` if some of its
- *   numbers came a second time, with other messages.
+ * - `["s", store, before, [[number, storedAt, expiresAt, envelope], …]]`: messages to store, in the order of their
+ *   numbers in the sender's store. `before` is the number of the message sent before them, 0 if they are the first.
+ * - `["t", before, last, [[id, steps], …]]`: receipt updates, numbered likewise.
+ * - `["u", last]`: receipt updates up to this number are on disk.
+ * - `["v", store, upTo, reused]`: the messages of that store of the other node are on disk here up to this number;
+ *   `reused` if some of its numbers arrived a second time, with other messages.
  */
 
-/** A durable message as another node sends it. */
 export interface SentMessage {
   readonly number: number;
   readonly storedAt: number;
@@ -29,22 +27,22 @@ export interface MailItem {
   readonly messages: readonly SentMessage[];
 }
 
-export interface NewsItem {
+export interface ReceiptUpdates {
   readonly before: number;
   readonly last: number;
-  readonly news: readonly (readonly [id: string, receipt: Receipt])[];
+  readonly updates: readonly (readonly [id: string, receipt: Receipt])[];
 }
 
-/** How far another node has this one's mail. */
+/** How much of a store's mail another node has. */
 export interface Progress {
   readonly store: string;
   readonly upTo: number;
   readonly reused: boolean;
 }
 
-/** An item is filled up to this many characters, unless a single message or piece of news is longer. */
+/** An item is filled up to this many characters, unless a single message or update is longer. */
 const ITEM_CHARS = 65_536;
-/** Messages or pieces of news in one item. */
+/** Messages or updates in one item. */
 const MAX_ENTRIES = 1_000;
 const MAX_ID_CHARS = 128;
 
@@ -54,13 +52,13 @@ export function readMail(item: readonly unknown[]): MailItem {
   return { store, before, messages: messages.map(readMessage) };
 }
 
-export function readNews(item: readonly unknown[]): NewsItem {
-  const [before, last, news] = item;
-  if (item.length !== 3 || !isCount(before) || !isCount(last) || !isList(news)) throw malformed();
-  return { before, last, news: news.map(readOne) };
+export function readReceiptUpdates(item: readonly unknown[]): ReceiptUpdates {
+  const [before, last, updates] = item;
+  if (item.length !== 3 || !isCount(before) || !isCount(last) || !isList(updates)) throw malformed();
+  return { before, last, updates: updates.map(readUpdate) };
 }
 
-export function readHeard(item: readonly unknown[]): number {
+export function readAcknowledgement(item: readonly unknown[]): number {
   const [last] = item;
   if (item.length !== 1 || !isCount(last)) throw malformed();
   return last;
@@ -72,7 +70,7 @@ export function readProgress(item: readonly unknown[]): Progress {
   return { store, upTo, reused };
 }
 
-/** Packs texts into as few items as may be; each with the place in the list that it ends before. */
+/** Packs texts into as few items as possible; `from` and `to` delimit the texts of each. */
 export function* packed(texts: readonly string[]): Generator<{ list: string; from: number; to: number }> {
   for (let from = 0; from < texts.length; ) {
     let to = from + 1;
@@ -95,7 +93,7 @@ function readMessage(value: unknown): SentMessage {
   return { number, storedAt, expiresAt, envelope: unpacked };
 }
 
-function readOne(value: unknown): readonly [string, Receipt] {
+function readUpdate(value: unknown): readonly [string, Receipt] {
   if (!Array.isArray(value) || value.length !== 2) throw malformed();
   const [id, steps] = value as unknown[];
   const receipt = readSteps(steps);
@@ -103,9 +101,9 @@ function readOne(value: unknown): readonly [string, Receipt] {
   return [id, receipt];
 }
 
-/** Of text that can be stored: the method is in Node 20, but not yet in the language level. */
 function isId(value: unknown): value is string {
   if (typeof value !== 'string' || value === '' || value.length > MAX_ID_CHARS) return false;
+  // Only well-formed text can be stored. The method is in Node 20, but not yet in the language level.
   return (value as string & { isWellFormed(): boolean }).isWellFormed();
 }
 

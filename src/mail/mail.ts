@@ -13,28 +13,23 @@ import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
-import { AddressBook } from './address-book.js';
 import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
-import type { Effects } from './delivery.js';
-import { GroupWriter, type Prepared, together } from './group-writer.js';
-import { Hearing } from './hearing.js';
-import { type HeldMail, IncomingMail } from './incoming-mail.js';
-import { Letterbox } from './letterbox.js';
-import type { Amount } from './mail-quota.js';
-import { type Progress, readHeard, readMail, readNews, readProgress } from './mail-wire.js';
-import { heardBy, News } from './news.js';
-import { Numbers } from './numbers.js';
+import { GroupWriter, PeerLocks, type Prepared, SequenceAllocator, together } from './group-writer.js';
+import { InboxCursor } from './inbox-cursor.js';
+import { InboxDelivery, type MailHandler } from './inbox-delivery.js';
+import { type Effects, type InboxMessage, IncomingMail } from './incoming-mail.js';
+import { CLOCK_CURSOR, loadState, type MailState } from './mail-state.js';
+import { type Progress, readAcknowledgement, readMail, readProgress, readReceiptUpdates } from './mail-wire.js';
 import { OutgoingMail, type OutgoingMailComponents } from './outgoing-mail.js';
-import { Permits } from './permits.js';
-import { type MailHandler, Readers } from './readers.js';
 import { isFinal, presentState, type Receipt, story } from './receipt.js';
-import { type ReceiptLimits, Receipts } from './receipts.js';
-import { StoreEpoch } from './store-epoch.js';
-import { type UnreadHandler, Watches } from './watches.js';
+import { ReceiptInbound } from './receipt-inbound.js';
+import { ackCursor, ReceiptOutbound } from './receipt-outbound.js';
+import { type MailContext, ReadDeadlines, type ReceiptLimits, Receipts, type UnreadHandler } from './receipts.js';
+import { Restorations } from './store-epoch.js';
 
 export interface MailComponents {
   runtime: Runtime;
-  /** What ends mail. */
+  /** Decides when mail expires. */
   clock: SteadyClock;
   store: Store;
   registry: AgentRegistry;
@@ -47,52 +42,45 @@ export interface MailInit {
   receipts?: ReceiptLimits;
 }
 
-/** The way to other nodes. */
+/** Carries mail items to other nodes. */
 export interface MailCarrier {
-  /** Puts an item on its way; throws when there is no conversation with that node. */
+  /** Sends an item; throws if there is no conversation with that node. */
   say(node: string, text: string): void;
-  /** Makes an agent that has left known to a node, as long as it takes to say something in its name. */
+  /** Announces an agent that has left to a node, until the returned function is called. */
   introduce(node: string, card: AgentCard): () => void;
   /** Does that node speak this version of the protocol? */
   speaks(node: string, version: number): boolean;
 }
 
-/** How long a durable message is kept if it does not say. */
+/** The time to live of a durable message that names none. */
 const DEFAULT_TTL_MS = 7 * 86_400_000;
 const DEFAULT_RECEIPTS: ReceiptLimits = { maxAgeMs: 30 * 86_400_000, maxRows: 1_000_000 };
-/** From this version on, nodes tell each other how far they have the other's mail. */
+/** From this version on, nodes report how much of each other's mail they have. */
 const PROGRESS_PROTOCOL = 2;
-/** Stores of one node that it is told of. */
+/** Stores of one node whose progress is reported to it. */
 const MAX_PROGRESS = 8;
 const SWEEP_MS = 1_000;
-/** The time is noted once in so many sweeps, under this name. */
-const CLOCK_SWEEPS = 60;
-const CLOCK = 'clock';
-/** Old receipts are looked for once in so many sweeps. */
-const RETAIN_SWEEPS = 60;
+/** The time is stored, and old receipts are deleted, once in this many sweeps. */
+const SLOW_SWEEPS = 60;
 
 /**
- * Durable messages: on this node's disk before their sender hears anything, on their way until the other node's disk
- * has them, there until the recipient is done with them, with a receipt that both sides can read.
+ * Durable messages: stored on this node before `send` resolves, sent until the other node has stored them, kept there
+ * until the recipient is done with them, with a receipt that both sides can read.
  */
 export class Mail implements Postbox {
   readonly #components: MailComponents;
   readonly #limits: ReceiptLimits;
-  readonly #book: AddressBook;
-  readonly #permits: Permits;
-  readonly #writer: GroupWriter;
-  readonly #news: News;
-  readonly #receipts: Receipts;
+  readonly #state: MailState;
+  readonly #context: MailContext;
   readonly #outgoing: OutgoingMail;
   readonly #incoming: IncomingMail;
-  readonly #readers: Readers;
-  readonly #letterboxes = new Map<string, Letterbox>();
   readonly #arrivals: Arrivals;
-  readonly #hearing: Hearing;
-  readonly #watches: Watches;
-  readonly #epoch: StoreEpoch;
-  /** Nodes whose store gave numbers a second time in this run, and when. */
-  readonly #restoredPeers = new Map<string, number>();
+  readonly #outbound: ReceiptOutbound;
+  readonly #inbound: ReceiptInbound;
+  readonly #delivery: InboxDelivery;
+  readonly #cursors = new Map<string, InboxCursor>();
+  readonly #deadlines: ReadDeadlines;
+  readonly #restorations: Restorations;
   readonly #stopFollowing: () => void;
   #carrier: MailCarrier | undefined;
   #router: A2ARouter | undefined;
@@ -100,154 +88,146 @@ export class Mail implements Postbox {
   #sweeps = 0;
   #stopped = false;
 
-  private constructor(components: MailComponents, init: MailInit, found: Found) {
+  private constructor(components: MailComponents, init: MailInit, state: MailState) {
     const { runtime, clock, store, registry, observability } = components;
+    const { book, permits, cursors, epoch } = state;
     this.#components = components;
     this.#limits = { ...DEFAULT_RECEIPTS, ...init.receipts };
-    this.#book = found.book;
-    this.#permits = found.permits;
-    const { cursors, epoch } = found;
+    this.#state = state;
     const writer = new GroupWriter(runtime, store);
-    const numbers = (name: string, used = 0) => new Numbers(name, Math.max(used, cursors.get(name) ?? 0), writer);
+    const sequence = (name: string, used = 0) =>
+      new SequenceAllocator(name, Math.max(used, cursors.get(name) ?? 0), writer);
     const say = (node: string, text: string) => this.#say(node, text);
-    const exclusively: Hearing['exclusively'] = (node, task) => this.#hearing.exclusively(node, task);
-    const news = new News({ runtime, store, say, heard: found.heard });
-    const receipts = new Receipts({ runtime, clock, store, observability, news, numbers: numbers('news') });
-    const base = { runtime, clock, store, writer, receipts };
+    const outbound = new ReceiptOutbound({ runtime, store, say, acknowledged: state.acknowledged });
+    const receipts = new Receipts({ runtime, clock, store, observability, outbound, numbers: sequence('news') });
+    const context = { runtime, clock, store, writer, locks: new PeerLocks(runtime), receipts };
     const introduce: OutgoingMailComponents['introduce'] = (node, senders) => this.#introduce(node, senders);
-    this.#outgoing = new OutgoingMail(
-      { ...base, numbers: numbers('outbox', found.outgoing.last), epoch, say, introduce, exclusively },
-      found.outgoing.waiting,
-    );
-    this.#incoming = new IncomingMail(
+    const numbers = sequence('outbox', state.outgoing.last);
+    const outgoing = new OutgoingMail({ ...context, numbers, epoch, say, introduce }, state.outgoing.waiting);
+    const incoming = new IncomingMail(
       {
-        ...base,
-        news,
+        ...context,
+        outbound,
         effects: (agent, effects) => this.#prepareEffects(agent, effects),
         answer: (answer) => this.#prepareSend(answer),
-        exclusively,
-        onArrival: (held) => {
-          this.#readers.arrived(held);
-          this.#letterboxes.get(held.envelope.recipient)?.onArrival(held);
+        onArrival: (message) => {
+          this.#delivery.arrived(message);
+          this.#cursors.get(message.envelope.recipient)?.onArrival(message);
         },
       },
-      found.incoming,
+      state.incoming,
     );
-    const { incoming, outgoing, permits } = {
-      incoming: this.#incoming,
-      outgoing: this.#outgoing,
-      permits: found.permits,
-    };
-    this.#readers = new Readers(runtime, clock, incoming);
+    this.#restorations = new Restorations(runtime, observability, epoch);
     const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.admitStored(wire, node);
-    const onReused: ArrivalsComponents['onReused'] = (node, store, upTo) => this.#reused(node, store, upTo);
-    const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#peerRestored(node);
-    const fromOthers = { incoming, permits, admit, cursors, onReused, onNewEpoch };
-    this.#arrivals = new Arrivals({ ...base, ...fromOthers, permitMs: DEFAULT_TTL_MS });
-    this.#epoch = epoch;
-    const acknowledge = (node: string, last: number) => this.#tell(node, ['u', last]);
-    this.#hearing = new Hearing({ ...base, outgoing, incoming, acknowledge });
-    this.#watches = new Watches({ runtime, store, receipts, observability });
-    this.#writer = writer;
-    this.#news = news;
-    this.#receipts = receipts;
-    const onFailure = (error: unknown) => runtime.logger.error({ err: error }, 'an address was not kept');
-    this.#stopFollowing = found.book.follow(registry, () => runtime.now(), onFailure);
+    const onReused: ArrivalsComponents['onReused'] = (node, name, upTo) => this.#onReused(node, name, upTo);
+    const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#restorations.reportPeer(node);
+    const policy = { permits, permitMs: DEFAULT_TTL_MS, admit };
+    this.#arrivals = new Arrivals({ ...context, ...policy, incoming, cursors, onReused, onNewEpoch });
+    const acknowledge = (node: string, last: number) => this.#trySay(node, ['u', last]);
+    this.#inbound = new ReceiptInbound({ ...context, outgoing, incoming, acknowledge });
+    this.#delivery = new InboxDelivery(runtime, clock, incoming);
+    this.#deadlines = new ReadDeadlines({ runtime, store, receipts, observability });
+    this.#context = context;
+    this.#outbound = outbound;
+    this.#outgoing = outgoing;
+    this.#incoming = incoming;
+    const onFailure = (error: unknown) => runtime.logger.error({ err: error }, 'mail: an address was not stored');
+    this.#stopFollowing = book.follow(registry, () => runtime.now(), onFailure);
   }
 
-  /** Goes on where the store says that it was; `place` tells its data folder from copies of it. */
+  /** Continues from the stored state; `place` distinguishes the data folder from copies of it. */
   static async open(components: MailComponents, init: MailInit = {}, place?: string): Promise<Mail> {
-    return new Mail(components, init, await lookAround(components, place));
+    return new Mail(components, init, await loadState(components, place));
   }
 
-  /** `removed` are nodes that are no longer members: an earlier process may not have come to the end of forgetting them. */
+  /** `removed` are nodes that are no longer members: an earlier process may have stopped while it deleted their mail. */
   start(router: A2ARouter, carrier?: MailCarrier, removed: readonly string[] = []): void {
     this.#router = router;
     this.#carrier = carrier;
     void this.#countEarlier();
-    for (const node of removed) if (this.#book.knows(node)) this.removed(node);
+    for (const node of removed) if (this.#state.book.knows(node)) this.removed(node);
     this.#sweepLater();
   }
 
-  /** Counts by their senders what earlier processes left; until then, mail beyond the limits of all is refused. */
+  /** Counts stored mail by sender; until then, mail beyond the common limits is refused. */
   async #countEarlier(): Promise<void> {
     try {
       await this.#incoming.countEarlier();
       await this.#outgoing.countEarlier();
     } catch (error) {
-      this.#components.runtime.logger.error({ err: error }, 'durable mail could not be counted by its senders');
+      this.#components.runtime.logger.error({ err: error }, 'mail: stored messages could not be counted by sender');
     }
   }
 
-  /** Hands nothing more to agents; resolves when those at work are through. */
+  /** Delivers nothing more to agents; resolves when no handler is running. */
   drain(): Promise<void> {
-    return this.#readers.drain();
+    return this.#delivery.drain();
   }
 
-  /** Resolves when nothing runs any more, and everything that was asked for is on disk. */
+  /** Resolves when all requested changes are on disk. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#sweeper?.cancel();
     this.#stopFollowing();
-    this.#readers.stop();
+    this.#delivery.stop();
     this.#incoming.stop();
-    await this.#writer.flush();
-    const writes = [...this.#news.takeUnkept(), this.#clockWrite()];
-    await this.#components.store.write(writes).catch((error) => this.#complain(error));
+    await this.#context.writer.flush();
+    const writes = [...this.#outbound.takeUnstored(), this.#clockWrite()];
+    await this.#components.store.write(writes).catch((error) => this.#logFailure(error));
   }
 
   // Postbox
 
   find(address: string): Party | undefined {
-    return this.#book.find(address);
+    return this.#state.book.find(address);
   }
 
   named(id: string): readonly Party[] {
-    return this.#book.named(id);
+    return this.#state.book.named(id);
   }
 
   mayReply(thread: string, responder: string, opener: string): boolean {
-    return this.#permits.allows(thread, opener, responder);
+    return this.#state.permits.allows(thread, opener, responder);
   }
 
-  /** Everyone that mail can be addressed to, present or not. */
+  /** Every agent that mail can be addressed to, present or not. */
   known(): Party[] {
-    return this.#book.all;
+    return this.#state.book.all;
   }
 
-  /** The only known address that begins like this: people may shorten a node's key. */
+  /** The only known address with this prefix: people may shorten a node's key. */
   complete(prefix: string): string | undefined {
-    return this.#book.complete(prefix);
+    return this.#state.book.complete(prefix);
   }
 
   async keep(envelope: ValidEnvelope, target: Party): Promise<void> {
     if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
-    await this.#writer.write(this.#prepare(envelope, target));
+    await this.#context.writer.write(this.#prepare(envelope, target));
   }
 
   // For agents
 
   attach(agent: string, handler: MailHandler): () => void {
-    return this.#readers.attach(agent, handler);
+    return this.#delivery.attach(agent, handler);
   }
 
-  /** For an agent that fetches its mail. There is one for each, as long as it is open. */
-  letterbox(agent: string, onArrival: (held: HeldMail) => void): Letterbox {
-    const onClose = () => this.#letterboxes.delete(agent);
+  /** The inbox of an agent that fetches its mail. Each agent has at most one open. */
+  openInbox(agent: string, onArrival: (message: InboxMessage) => void): InboxCursor {
+    const onClose = () => this.#cursors.delete(agent);
     const { runtime, observability } = this.#components;
-    const arrived = guarded(onArrival, `letterbox of ${agent}`, callbackReport(runtime, observability));
-    const letterbox = new Letterbox(runtime, this.#incoming, { agent, onArrival: arrived, onClose });
-    this.#letterboxes.set(agent, letterbox);
-    return letterbox;
+    const arrived = guarded(onArrival, `inbox of ${agent}`, callbackReport(runtime, observability));
+    const cursor = new InboxCursor(runtime, this.#incoming, { agent, onArrival: arrived, onClose });
+    this.#cursors.set(agent, cursor);
+    return cursor;
   }
 
-  /** Calls back once for each message of the agent that was not read in the time it gave. Returns the way to stop. */
+  /** Calls `handler` once for each message of the agent that missed its read deadline. Returns the function that stops this. */
   onUnread(agent: string, handler: UnreadHandler): () => void {
-    void this.#watches.attach(agent, handler);
-    return () => this.#watches.detach(agent);
+    void this.#deadlines.attach(agent, handler);
+    return () => this.#deadlines.detach(agent);
   }
 
-  /** What an agent kept under that name. */
+  /** The value that an agent keeps under a name. */
   async kept(agent: string, key: string): Promise<unknown> {
     const [row] = await this.#components.store.read({ from: 'agentState', where: { agent, key } });
     return row && JSON.parse(row.value);
@@ -256,16 +236,16 @@ export class Mail implements Postbox {
   // For the owner
 
   async receipt(id: string): Promise<{ state: string; over: boolean; story: Receipt }> {
-    const receipt = await this.#receipts.read(id);
+    const receipt = await this.#context.receipts.read(id);
     const state = presentState(receipt)!;
     return { state, over: isFinal(state), story: story(receipt) };
   }
 
   receiptIdsBeginning(prefix: string, limit: number): Promise<string[]> {
-    return this.#receipts.idsBeginning(prefix, limit);
+    return this.#context.receipts.idsBeginning(prefix, limit);
   }
 
-  /** The envelope of a durable message that waits here or to go out. */
+  /** The envelope of a durable message in the inbox or the outbox. */
   async waiting(id: string): Promise<string | undefined> {
     const { store } = this.#components;
     const [[incoming], [outgoing]] = await Promise.all([
@@ -288,34 +268,34 @@ export class Mail implements Postbox {
 
   /** A conversation with that node has begun. */
   began(node: string): void {
-    this.#hearing.begin(node);
-    this.#news.begin(node);
+    this.#inbound.begin(node);
+    this.#outbound.begin(node);
     this.#incoming.begin(node);
     this.#outgoing.begin(node);
     for (const [store, upTo] of this.#arrivals.progress(node).slice(-MAX_PROGRESS))
-      this.#tellProgress(node, store, upTo);
+      this.#reportProgress(node, store, upTo);
   }
 
-  /** The conversation with that node is over. */
+  /** The conversation with that node has ended. */
   ended(node: string): void {
     this.#outgoing.end(node);
-    this.#news.end(node);
+    this.#outbound.end(node);
     this.#arrivals.ended(node);
   }
 
-  /** That node's membership was taken away: mail to and from it ends, and nothing of it stays but receipts. */
+  /** That node is no longer a member: mail to and from it ends, and only receipts remain. */
   removed(node: string): void {
-    void this.#hearing.exclusively(node, async () => {
+    void this.#context.locks.run(node, async () => {
       await this.#outgoing.forget(node);
       await this.#incoming.forget(node);
-      this.#book.forget(node);
-      this.#news.forget(node);
+      this.#state.book.forget(node);
+      this.#outbound.forget(node);
       this.#arrivals.forget(node);
       const { store } = this.#components;
       const names = (await store.read({ from: 'cursors' })).map(({ name }) => name);
-      const own = names.filter((name) => name === heardBy(node) || name.startsWith(cursorsOf(node)));
+      const own = names.filter((name) => name === ackCursor(node) || name.startsWith(cursorsOf(node)));
       await store.write([
-        ...this.#permits.forget(node),
+        ...this.#state.permits.forget(node),
         { delete: 'addresses', where: { node } },
         { delete: 'cursors', where: { name: own } },
         // The node was removed, so these receipts need not be reported and may expire.
@@ -324,64 +304,33 @@ export class Mail implements Postbox {
     });
   }
 
-  /** Takes an item about durable mail. Throws `INVALID_FRAME` for one that is none. */
+  /** Takes an item about durable mail. Throws `INVALID_FRAME` if it is malformed. */
   take(node: string, kind: 's' | 't' | 'u' | 'v', rest: readonly unknown[]): void {
     if (kind === 's') this.#arrivals.take(node, readMail(rest));
-    else if (kind === 't') this.#hearing.take(node, readNews(rest));
-    else if (kind === 'u') this.#news.heard(node, readHeard(rest));
+    else if (kind === 't') this.#inbound.take(node, readReceiptUpdates(rest));
+    else if (kind === 'u') this.#outbound.acknowledge(node, readAcknowledgement(rest));
     else this.#compare(node, readProgress(rest));
   }
 
-  /** What the owner should know about this store and those of other nodes. */
+  /** Findings about this store and those of other nodes. */
   diagnose(): Finding[] {
-    const findings: Finding[] = [];
-    const { restored } = this.#epoch;
-    if (restored) {
-      const day = new Date(restored.at).toISOString().slice(0, 10);
-      findings.push({
-        level: 'warning',
-        text: `store: since ${day}, mail is numbered in a new epoch: ${restored.reason}`,
-      });
-    }
-    for (const node of this.#restoredPeers.keys()) {
-      const what = 'sent other mail under numbers that it had used; all of it was taken';
-      findings.push({
-        level: 'warning',
-        text: `store: node ${node.slice(0, 12)} was put back from a copy: it ${what}`,
-      });
-    }
-    return findings;
+    return this.#restorations.diagnose();
   }
 
-  #reused(node: string, store: string, upTo: number): void {
-    this.#tellProgress(node, store, upTo, true);
-    this.#peerRestored(node);
+  #onReused(node: string, store: string, upTo: number): void {
+    this.#reportProgress(node, store, upTo, true);
+    this.#restorations.reportPeer(node);
   }
 
-  #peerRestored(node: string): void {
-    if (this.#restoredPeers.has(node)) return;
-    this.#restoredPeers.set(node, this.#components.runtime.now());
-    this.#report(
-      node,
-      'the node numbers its mail another time: its store was put back from a copy; mail is compared by id',
-    );
-  }
-
-  #tellProgress(node: string, store: string, upTo: number, reused = false): void {
-    if (this.#carrier?.speaks(node, PROGRESS_PROTOCOL)) this.#tell(node, ['v', store, upTo, reused]);
+  #reportProgress(node: string, store: string, upTo: number, reused = false): void {
+    if (this.#carrier?.speaks(node, PROGRESS_PROTOCOL)) this.#trySay(node, ['v', store, upTo, reused]);
   }
 
   #compare(node: string, progress: Progress): void {
     this.#outgoing
       .compare(node, progress)
-      .then((reason) => reason !== undefined && this.#report(node, reason))
-      .catch((error: unknown) => this.#complain(error));
-  }
-
-  #report(node: string, reason: string): void {
-    const { runtime, observability } = this.#components;
-    runtime.logger.warn({ node, reason }, 'store restored from a copy');
-    observability.emit({ type: 'security', node, code: 'STORE_RESTORED', reason, timestamp: runtime.now() });
+      .then((reason) => reason !== undefined && this.#restorations.report(node, reason))
+      .catch((error: unknown) => this.#logFailure(error));
   }
 
   #prepare(envelope: ValidEnvelope, target: Party): Prepared {
@@ -393,8 +342,8 @@ export class Mail implements Postbox {
       node === undefined
         ? this.#incoming.prepare(envelope, '', now, expiresAt)
         : this.#outgoing.prepare(envelope, node, expiresAt);
-    const extra = this.#permits.grant(correlationId, sender, target.address, expiresAt);
-    if (metadata?.readWithinMs !== undefined) extra.push(this.#watches.set(id, sender, metadata.readWithinMs));
+    const extra = this.#state.permits.grant(correlationId, sender, target.address, expiresAt);
+    if (metadata?.readWithinMs !== undefined) extra.push(this.#deadlines.set(id, sender, metadata.readWithinMs));
     return { writes: extra.length === 0 ? writes : [...writes, ...extra], written, failed };
   }
 
@@ -425,7 +374,7 @@ export class Mail implements Postbox {
   #sweepLater(): void {
     this.#sweeper = this.#components.runtime.setTimer(() => {
       this.#sweep()
-        .catch((error: unknown) => this.#complain(error))
+        .catch((error: unknown) => this.#logFailure(error))
         .finally(() => {
           if (!this.#stopped) this.#sweepLater();
         });
@@ -434,26 +383,27 @@ export class Mail implements Postbox {
 
   async #sweep(): Promise<void> {
     this.#outgoing.sweep();
-    this.#news.sweep();
-    this.#readers.sweep();
+    this.#outbound.sweep();
+    this.#delivery.sweep();
     const { store, clock } = this.#components;
-    const forgotten = [...this.#permits.expire(clock.now()), ...this.#news.takeUnkept()];
-    if (this.#sweeps % CLOCK_SWEEPS === 0) forgotten.push(this.#clockWrite());
-    if (forgotten.length > 0) await store.write(forgotten);
-    await Promise.all([this.#outgoing.expire(), this.#incoming.expire(), this.#watches.sweep()]);
-    if (this.#sweeps++ % RETAIN_SWEEPS === 0) await this.#receipts.retain(this.#limits);
+    const slow = this.#sweeps++ % SLOW_SWEEPS === 0;
+    const writes = [...this.#state.permits.expire(clock.now()), ...this.#outbound.takeUnstored()];
+    if (slow) writes.push(this.#clockWrite());
+    if (writes.length > 0) await store.write(writes);
+    await Promise.all([this.#outgoing.expire(), this.#incoming.expire(), this.#deadlines.sweep()]);
+    if (slow) await this.#context.receipts.retain(this.#limits);
   }
 
-  /** The time that the next process goes on from. */
+  /** Stores the time from which the next process continues. */
   #clockWrite(): Write {
-    return { put: 'cursors', row: { name: CLOCK, value: Math.floor(this.#components.clock.now()) } };
+    return { put: 'cursors', row: { name: CLOCK_CURSOR, value: Math.floor(this.#components.clock.now()) } };
   }
 
   #introduce(node: string, senders: ReadonlySet<string>): () => void {
     const withdrawals: (() => void)[] = [];
     for (const sender of senders) {
       if (this.#components.registry.ownEntry(sender)) continue;
-      const card = this.#book.cardOf(sender);
+      const card = this.#state.book.cardOf(sender);
       if (card && this.#carrier) withdrawals.push(this.#carrier.introduce(node, card));
     }
     return () => {
@@ -466,17 +416,17 @@ export class Mail implements Postbox {
     this.#carrier.say(node, text);
   }
 
-  /** What cannot be told now is told when the node comes back. */
-  #tell(node: string, item: readonly unknown[]): void {
+  /** An item that cannot be sent now is sent again when the node is back. */
+  #trySay(node: string, item: readonly unknown[]): void {
     try {
       this.#say(node, JSON.stringify(item));
     } catch (error) {
-      this.#components.runtime.logger.debug({ node, err: error }, 'an acknowledgement was not sent');
+      this.#components.runtime.logger.debug({ node, err: error }, 'mail: an acknowledgement was not sent');
     }
   }
 
-  #complain(error: unknown): void {
-    this.#components.runtime.logger.error({ err: error }, 'old mail was not swept');
+  #logFailure(error: unknown): void {
+    this.#components.runtime.logger.error({ err: error }, 'mail: upkeep failed');
   }
 }
 
@@ -485,42 +435,6 @@ function toJson(key: string, value: unknown): string {
   if (typeof weight === 'number') return JSON.stringify(value);
   throw new EclipticError(
     weight.tooLarge ? 'PAYLOAD_TOO_LARGE' : 'INVALID_ENVELOPE',
-    `what is to be kept as "${key}" ${weight.path} ${weight.problem}`,
+    `the value to keep as "${key}" ${weight.path} ${weight.problem}`,
   );
-}
-
-/** What the store knows at the start. */
-interface Found {
-  book: AddressBook;
-  permits: Permits;
-  cursors: Map<string, number>;
-  heard: Map<string, number>;
-  epoch: StoreEpoch;
-  outgoing: { last: number; waiting: Amount };
-  incoming: { next: number; waiting: Amount };
-}
-
-async function lookAround({ store, runtime, clock }: MailComponents, place?: string): Promise<Found> {
-  const rows = await store.read({ from: 'cursors' });
-  const cursors = new Map(rows.map(({ name, value }) => [name, value]));
-  const [lastIn] = await store.read({ from: 'inbox', orderBy: 'number', descending: true, limit: 1 });
-  const [lastOut] = await store.read({ from: 'outbox', orderBy: 'number', descending: true, limit: 1 });
-  const time = cursors.get(CLOCK);
-  if (time !== undefined) clock.resume(time);
-  const last = Math.max(lastOut?.number ?? 0, cursors.get('outbox') ?? 0);
-  const heard = [...cursors].filter(([name]) => name.startsWith(heardBy('')));
-  return {
-    book: await AddressBook.open(store),
-    permits: await Permits.open(store),
-    cursors,
-    heard: new Map(heard.map(([name, value]) => [name.slice(heardBy('').length), value])),
-    epoch: await StoreEpoch.open(runtime, store, { last, place }),
-    outgoing: { last: lastOut?.number ?? 0, waiting: await amountIn(store, 'outbox') },
-    incoming: { next: (lastIn?.number ?? 0) + 1, waiting: await amountIn(store, 'inbox') },
-  };
-}
-
-async function amountIn(store: Store, name: 'inbox' | 'outbox'): Promise<Amount> {
-  const { rows: messages, bytes } = await store.figures(name);
-  return { messages, bytes };
 }

@@ -2,10 +2,10 @@ import { splitAddress } from '../mesh/address.js';
 import type { Store, Write } from '../store/store.js';
 import type { PermitRow } from '../store/tables.js';
 
-/** Permits of one owner, an agent of this node or another node: its next one replaces its oldest. */
+/** Permits of one owner, which is an agent of this node or another node. The next one replaces the oldest. */
 const MAX_PER_OWNER = 50_000;
 
-/** The right to answer a durable message: it outlives restarts of both sides, as the message does. */
+/** The permits to answer durable messages. Like the messages, they survive restarts of both sides. */
 export class Permits {
   /** By owner and key, oldest first. */
   readonly #known = new Map<string, Map<string, PermitRow>>();
@@ -16,7 +16,7 @@ export class Permits {
     return permits;
   }
 
-  /** The writes that give the right, to be made with the message that opens the thread. */
+  /** The writes that grant a permit, to be made together with the message that opens the thread. */
   grant(thread: string | undefined, opener: string, responder: string, expiresAt: number): Write[] {
     if (thread === undefined) return [];
     const row = { thread, opener, responder, expiresAt };
@@ -35,7 +35,7 @@ export class Permits {
     return this.#known.get(ownerOf(opener))?.has(keyOf(thread, opener, responder)) === true;
   }
 
-  /** Forgets those whose time has run out; returns the writes that do so on disk. */
+  /** Drops expired permits; returns the writes that delete them on disk. */
   expire(now: number): Write[] {
     let expired = false;
     for (const [owner, owned] of this.#known) {
@@ -45,7 +45,7 @@ export class Permits {
     return expired ? [{ delete: 'permits', where: {}, below: { expiresAt: now } }] : [];
   }
 
-  /** Forgets those that agents of a node gave or were given; returns the writes that do so on disk. */
+  /** Drops the permits granted by or to agents of a node; returns the writes that delete them on disk. */
   forget(node: string): Write[] {
     const gone: PermitRow[] = [...(this.#known.get(`@${node}`)?.values() ?? [])];
     this.#known.delete(`@${node}`);

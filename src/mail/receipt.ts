@@ -1,8 +1,8 @@
 import { cutText } from '../runtime/text.js';
 
 /**
- * What became of a durable message: one machine, the same on both sides. A receipt is the set of states that were
- * reached; news may come late, twice or in another order, and two sides that have heard the same show the same.
+ * The states of a durable message: one machine, the same on both sides. A receipt is the set of states that were reached.
+ * Updates may arrive late, twice or in another order, and two sides with the same updates show the same receipt.
  */
 export const RECEIPT_STATES = [
   'stored',
@@ -10,7 +10,7 @@ export const RECEIPT_STATES = [
   'held',
   'surfaced',
   'read',
-  // The ends. Should two of them be reached, as when a message expires here while it is done there, the earlier of
+  // Final states. If two of them are reached, as when a message expires here while it is done there, the earlier one in
   // this list counts, on both sides.
   'replied',
   'done',
@@ -28,7 +28,7 @@ export interface ReceiptStep {
   readonly reason: string | null;
 }
 
-/** Every state that was reached, in the order of the story. */
+/** The states that were reached, in the order of the list above. */
 export type Receipt = readonly ReceiptStep[];
 
 const RANKS = new Map<unknown, number>(RECEIPT_STATES.map((state, index) => [state, index]));
@@ -39,14 +39,13 @@ export function isReceiptState(value: unknown): value is ReceiptState {
   return RANKS.has(value);
 }
 
-/** Is the story over? */
 export function isFinal(state: ReceiptState): boolean {
   return rank(state) >= FIRST_END;
 }
 
 /**
- * Takes one piece of news. The same receipt comes back when it is none. Where both sides reached the same state, as
- * when a message expires here and there, the earlier of the two counts.
+ * Adds a state. Returns the same receipt if nothing changes. If both sides reached the same state, as when a message
+ * expires here and there, the earlier time counts.
  */
 export function stepReceipt(receipt: Receipt, step: ReceiptStep): Receipt {
   const known = receipt.find(({ state }) => state === step.state);
@@ -57,7 +56,7 @@ export function stepReceipt(receipt: Receipt, step: ReceiptStep): Receipt {
   return [...others, step].sort((a, b) => rank(a.state) - rank(b.state));
 }
 
-/** A step with a reason that can be stored and told: of bounded length, and never with half a character. */
+/** A step whose reason can be stored and sent: of bounded length, and never with half a character. */
 export function stepOf(state: ReceiptState, at: number, reason: string | null = null): ReceiptStep {
   return { state, at, reason: reason && wellFormed(cutText(reason, MAX_REASON_CHARS)) };
 }
@@ -70,7 +69,7 @@ export function writeSteps(receipt: Receipt): string {
   return `[${parts.join(',')}]`;
 }
 
-/** Reads what `writeSteps` wrote; undefined when it is nothing of the kind. */
+/** The inverse of `writeSteps`; undefined for any other value. */
 export function readSteps(value: unknown): Receipt | undefined {
   if (!Array.isArray(value) || value.length > RECEIPT_STATES.length) return undefined;
   let receipt: Receipt = [];
@@ -84,13 +83,13 @@ export function readSteps(value: unknown): Receipt | undefined {
   return receipt;
 }
 
-/** The state that counts: the first end that was reached, else the furthest of the others. */
+/** The state that counts: the first final one that was reached, else the last of the others. */
 export function presentState(receipt: Receipt): ReceiptState | undefined {
   const end = receipt.find(({ state }) => isFinal(state));
   return (end ?? receipt.at(-1))?.state;
 }
 
-/** What to show: the way, and the end that counts. */
+/** The steps to show: those before the end, and the end that counts. */
 export function story(receipt: Receipt): Receipt {
   const end = receipt.find(({ state }) => isFinal(state));
   return receipt.filter((step) => !isFinal(step.state) || step === end);

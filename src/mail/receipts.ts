@@ -1,44 +1,60 @@
-import type { A2AObservability } from '../mesh/observability.js';
+import { type A2AObservability, callbackReport } from '../mesh/observability.js';
+import { callGuarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
 import { beginningWith, type Store, type Write } from '../store/store.js';
-import type { InboxRow, OutboxRow, ReceiptRow } from '../store/tables.js';
-import type { News } from './news.js';
-import type { Numbers } from './numbers.js';
+import type { InboxRow, OutboxRow, ReceiptRow, WatchRow } from '../store/tables.js';
+import type { GroupWriter, PeerLocks, SequenceAllocator } from './group-writer.js';
 import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, stepOf, writeSteps } from './receipt.js';
+import type { ReceiptOutbound } from './receipt-outbound.js';
 
-export interface ReceiptsComponents {
+/** The collaborators that all parts of durable mail share. */
+export interface MailContext {
   runtime: Runtime;
+  /** Decides when mail expires. */
   clock: SteadyClock;
   store: Store;
+  writer: GroupWriter;
+  /** Serializes the changes of the messages with one node. */
+  locks: PeerLocks;
+  receipts: Receipts;
+}
+
+export interface ReceiptsComponents extends Pick<MailContext, 'runtime' | 'clock' | 'store'> {
   observability: A2AObservability;
-  news: News;
-  numbers: Numbers;
+  outbound: ReceiptOutbound;
+  numbers: SequenceAllocator;
 }
 
 /** Which end of a message is on this node. */
 export type Side = 'sent' | 'received' | 'local';
 
-/** How many finished receipts are kept. What is not given is without limit. */
+/** How many finished receipts are kept; unlimited where not given. */
 export interface ReceiptLimits {
   readonly maxAgeMs?: number;
   readonly maxRows?: number;
 }
 
-/** What is to be written about one message, and told when it is. */
+/** A change of one receipt, and the callback that reports it once it is written. */
 export interface ReceiptChange {
   readonly write: Write;
   readonly written: () => void;
-  /** The number of the news of it. */
+  /** The number of the receipt update; 0 for a message that stays on this node. */
   readonly number: number;
 }
 
+/** Told once, also across restarts, of a message that was not read in time. */
+export type UnreadHandler = (notice: { messageId: string; state: string; reason: string }) => void;
+
 const PAGE = 500;
+const DEADLINES_PAGE = 100;
+/** The due time of a missed deadline whose sender is not attached. */
+const REPORT_LATER = Number.MAX_SAFE_INTEGER;
 
 /**
- * What became of every durable message, as this node knows it. While a message is in the outbox or the inbox, that row
- * says it all; afterwards it has a row of its own here.
+ * The receipts of durable messages. While a message is in the outbox or the inbox, that row is its receipt; afterwards it
+ * has a row of its own here.
  */
 export class Receipts {
   readonly #components: ReceiptsComponents;
@@ -47,30 +63,30 @@ export class Receipts {
     this.#components = components;
   }
 
-  /** Notes what became of a message; the node at the other end is told until it has heard of it. */
+  /** Settles a message. The node at the other end is sent an update until it acknowledges it. */
   settle(id: string, node: string, side: Side, receipt: Receipt, extra: Write[]): ReceiptChange {
     const number = side === 'local' ? 0 : this.#components.numbers.take(extra);
     const steps = writeSteps(receipt);
     const write = this.#put(id, node, side, steps, number || null);
-    return { write, number, written: () => number > 0 && this.#components.news.add(node, id, steps, number) };
+    return { write, number, written: () => number > 0 && this.#components.outbound.add(node, id, steps, number) };
   }
 
-  /** Notes what the other end said. */
-  heard(id: string, node: string, side: Side, receipt: Receipt, news: number | null): Write {
+  /** Stores a receipt that the other end has updated. */
+  updated(id: string, node: string, side: Side, receipt: Receipt, news: number | null): Write {
     return this.#put(id, node, side, writeSteps(receipt), news);
   }
 
-  /** Has that node heard of the news with this number? */
-  isHeard(node: string, number: number): boolean {
-    return this.#components.news.isHeard(node, number);
+  /** Has that node acknowledged the update with this number? */
+  isAcknowledged(node: string, number: number): boolean {
+    return this.#components.outbound.isAcknowledged(node, number);
   }
 
-  /** What is kept of these messages with that node. */
+  /** The settled receipts of these messages with that node. */
   async find(node: string, ids: readonly string[]): Promise<ReceiptRow[]> {
     return this.#components.store.read({ from: 'receipts', where: { id: ids, node } });
   }
 
-  /** Ids of durable messages that begin with this, and are longer. */
+  /** Ids of durable messages that begin with a prefix and are longer. */
   async idsBeginning(prefix: string, limit: number): Promise<string[]> {
     const { store } = this.#components;
     const wanted = { ...beginningWith('id', prefix), orderBy: 'id', limit } as const;
@@ -82,7 +98,6 @@ export class Receipts {
     return found.flat().map(({ id }) => id);
   }
 
-  /** The whole story of one message. */
   async read(id: string): Promise<Receipt> {
     const { store } = this.#components;
     const [settled, outgoing, incoming] = await Promise.all([
@@ -90,7 +105,7 @@ export class Receipts {
       store.read({ from: 'outbox', where: { id } }),
       store.read({ from: 'inbox', where: { id } }),
     ]);
-    // Another node may use the id of a message of this one for a message of its own: what was sent here is meant first.
+    // Another node may use the same id for a message of its own: the message sent here comes first.
     const ours = [
       ...settled.filter(({ side }) => side !== 'received').map(receiptOf),
       ...outgoing.map(storedReceipt),
@@ -100,13 +115,13 @@ export class Receipts {
       ...settled.filter(({ side }) => side === 'received').map(receiptOf),
       ...incoming.filter(({ node }) => node !== '').map(receiptOf),
     ];
-    // By this node's own clock: the time of `stored` is what the other node says.
+    // Sort by this node's own clock: the other node chooses the time of `stored`.
     const [found] = ours.length > 0 ? ours : theirs.toSorted((a, b) => (a[1]?.at ?? 0) - (b[1]?.at ?? 0));
     if (found) return found;
     throw new EclipticError('RECEIPT_NOT_FOUND', `no durable message "${id}" is known`, { id });
   }
 
-  /** Says on the event stream what a message has reached; `recipient` when it did so in an inbox of this node. */
+  /** Emits the states that a message has reached; with `recipient` if it is in an inbox of this node. */
   emit(id: string, steps: readonly ReceiptStep[], recipient?: string): void {
     const { observability, runtime } = this.#components;
     for (const { state, reason } of steps) {
@@ -115,9 +130,9 @@ export class Receipts {
     }
   }
 
-  /** Forgets finished receipts beyond the limits, oldest first, in small steps. What is not over, or not told, stays. */
+  /** Deletes finished and acknowledged receipts beyond the limits, oldest first, page by page. */
   async retain({ maxAgeMs = Number.POSITIVE_INFINITY, maxRows = Number.POSITIVE_INFINITY }: ReceiptLimits) {
-    const { store, clock, news } = this.#components;
+    const { store, clock, outbound } = this.#components;
     let excess = maxRows === Number.POSITIVE_INFINITY ? 0 : (await store.count({ from: 'receipts' })) - maxRows;
     for (let above = -1; ; ) {
       const rows = await store.read({ from: 'receipts', above: { at: above }, orderBy: 'at', limit: PAGE });
@@ -125,7 +140,7 @@ export class Receipts {
       const writes: Write[] = [];
       for (const { id, node, side, steps, at, news: number } of rows) {
         if (at >= cutoff && excess <= 0) break;
-        if (!isFinal(presentState(receiptOf({ steps }))!) || !news.isHeard(node, number)) continue;
+        if (!isFinal(presentState(receiptOf({ steps }))!) || !outbound.isAcknowledged(node, number)) continue;
         writes.push({ delete: 'receipts', where: { id, node, side } }, { delete: 'watches', where: { id } });
         excess--;
       }
@@ -141,12 +156,70 @@ export class Receipts {
   }
 }
 
-/** What the row of a message says about it. */
+export interface ReadDeadlinesComponents extends Pick<MailContext, 'runtime' | 'store' | 'receipts'> {
+  observability: A2AObservability;
+}
+
+/** Reports messages that were not read within the time that their senders gave. */
+export class ReadDeadlines {
+  readonly #components: ReadDeadlinesComponents;
+  readonly #handlers = new Map<string, UnreadHandler>();
+
+  constructor(components: ReadDeadlinesComponents) {
+    this.#components = components;
+  }
+
+  /** The write that sets a deadline. */
+  set(id: string, sender: string, withinMs: number): Write {
+    return { put: 'watches', row: { id, sender, dueAt: this.#components.runtime.now() + withinMs } };
+  }
+
+  /** Reports the missed deadlines of an agent's messages to `handler`, first those missed while it was detached. */
+  async attach(agent: string, handler: UnreadHandler): Promise<void> {
+    this.#handlers.set(agent, handler);
+    const { store, runtime } = this.#components;
+    try {
+      const missed = await store.read({ from: 'watches', where: { sender: agent, dueAt: REPORT_LATER } });
+      for (const row of missed) await this.#check(row);
+    } catch (error) {
+      runtime.logger.error({ agent, err: error }, 'mail: read deadlines cannot be read');
+    }
+  }
+
+  detach(agent: string): void {
+    this.#handlers.delete(agent);
+  }
+
+  async sweep(): Promise<void> {
+    const { store, runtime } = this.#components;
+    const due = await store.read({ from: 'watches', below: { dueAt: runtime.now() }, limit: DEADLINES_PAGE });
+    for (const row of due) await this.#check(row);
+  }
+
+  async #check({ id, sender, dueAt }: WatchRow): Promise<void> {
+    const { store, runtime, receipts, observability } = this.#components;
+    const receipt = await receipts.read(id).catch(() => undefined);
+    const state = receipt && presentState(receipt)!;
+    const overdue = state !== undefined && state !== 'read' && !isFinal(state);
+    const handler = this.#handlers.get(sender);
+    if (overdue && !handler) await store.write([{ update: 'watches', where: { id }, set: { dueAt: REPORT_LATER } }]);
+    else await store.write([{ delete: 'watches', where: { id } }]);
+    if (!overdue) return;
+    const reason = `the read deadline has passed, and the message is ${state}`;
+    if (dueAt !== REPORT_LATER) {
+      const about = { envelopeId: id, sender, receiptState: 'overdue', reason, timestamp: runtime.now() };
+      observability.emit({ type: 'receipt', ...about });
+    }
+    const failed = (error: unknown) => callbackReport(runtime, observability)(`onUnread of ${sender}`, error);
+    if (handler) callGuarded(handler, [{ messageId: id, state, reason }], failed);
+  }
+}
+
 export function receiptOf({ steps }: Pick<ReceiptRow | InboxRow, 'steps'>): Receipt {
   return readSteps(JSON.parse(steps)) ?? [];
 }
 
-/** Of a message in the outbox, nothing is known but that it is stored. */
+/** The receipt of a message in the outbox. */
 export function storedReceipt({ storedAt }: Pick<OutboxRow, 'storedAt'>): Receipt {
   return [stepOf('stored', storedAt)];
 }

@@ -1,10 +1,12 @@
+import type { A2AObservability } from '../mesh/observability.js';
+import type { Finding } from '../network/peers/network.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 
 export interface StoreEpochInit {
-  /** The highest number that this store has given to a message. */
+  /** The highest message number that this store has given out. */
   last: number;
-  /** Tells this data folder from its copies. */
+  /** Distinguishes this data folder from copies of it. */
   place?: string | undefined;
 }
 
@@ -19,13 +21,13 @@ const EPOCH = 'store epoch';
 const BASE = 'store base';
 const PLACE = 'store place';
 const RESTORED = 'store restored';
-/** Other nodes' word changes the epoch this often at most. */
+/** The shortest time between two epochs that other nodes cause. */
 const RENEW_MS = 600_000;
 
 /**
- * Names the numbers that this store gives to messages. A store that was put back from a copy gives some of them a second
- * time, to other messages; it does so in a new epoch, so that nobody takes the second for the first. Messages up to the
- * epoch's base are older than the epoch: the receiver compares them by their ids.
+ * Names the sequence of message numbers of this store. A store that was restored from a copy gives some numbers to other
+ * messages a second time. It does so in a new epoch, so that receivers do not drop them as duplicates. Messages up to the
+ * epoch's base are older than the epoch: receivers compare them by id.
  */
 export class StoreEpoch {
   readonly #runtime: Runtime;
@@ -65,12 +67,12 @@ export class StoreEpoch {
     return epoch;
   }
 
-  /** How the store is called in this epoch. */
+  /** The name of the store in this epoch. */
   get name(): string {
     return this.#epoch === 0 ? String(this.#lineage) : `${this.#lineage}.${this.#epoch}.${this.#base}`;
   }
 
-  /** Begins another epoch, because another node has seen more of this store than the store knows; false if one just began. */
+  /** Begins another epoch, because another node has seen messages that this store does not know; false if one just began. */
   async renew(last: number, reason: string): Promise<boolean> {
     const now = this.#runtime.stopwatch();
     if (this.#renewedAt !== undefined && now - this.#renewedAt < RENEW_MS) return false;
@@ -91,7 +93,48 @@ export class StoreEpoch {
   }
 }
 
-/** Is that the name of a store in another epoch than its first? */
+/** Reports stores that were restored from a copy: this node's and those of others. */
+export class Restorations {
+  readonly #runtime: Runtime;
+  readonly #observability: A2AObservability;
+  readonly #epoch: StoreEpoch;
+  /** Nodes whose stores have used numbers a second time in this run. */
+  readonly #peers = new Set<string>();
+
+  constructor(runtime: Runtime, observability: A2AObservability, epoch: StoreEpoch) {
+    this.#runtime = runtime;
+    this.#observability = observability;
+    this.#epoch = epoch;
+  }
+
+  reportPeer(node: string): void {
+    if (this.#peers.has(node)) return;
+    this.#peers.add(node);
+    const cause = 'the node numbers its mail another time: its store was put back from a copy';
+    this.report(node, `${cause}; mail is compared by id`);
+  }
+
+  report(node: string, reason: string): void {
+    this.#runtime.logger.warn({ node, reason }, 'store: restored from a copy');
+    const timestamp = this.#runtime.now();
+    this.#observability.emit({ type: 'security', node, code: 'STORE_RESTORED', reason, timestamp });
+  }
+
+  diagnose(): Finding[] {
+    const { restored } = this.#epoch;
+    const texts = [...this.#peers].map((node) => {
+      const effect = 'it sent other mail under numbers that it had used; all of it was taken';
+      return `store: node ${node.slice(0, 12)} was put back from a copy: ${effect}`;
+    });
+    if (restored) {
+      const day = new Date(restored.at).toISOString().slice(0, 10);
+      texts.unshift(`store: since ${day}, mail is numbered in a new epoch: ${restored.reason}`);
+    }
+    return texts.map((text) => ({ level: 'warning', text }));
+  }
+}
+
+/** Is this the name of a store that is past its first epoch? */
 export function isLaterEpoch(storeName: string): boolean {
   return storeName.includes('.');
 }

@@ -18,7 +18,7 @@ const SAME: Readonly<Record<string, string>> = {
   'Coordinator.onEscalation': 'SwarmCoordinator.onEscalation',
   'Coordinator.watch': 'SwarmCoordinator.watch',
   'Membership.watch': 'SwarmCoordinator.watch',
-  'Letterbox.onArrival': 'Mail.letterbox',
+  'InboxCursor.onArrival': 'Mail.openInbox',
   'LiveDocument.onChange': 'SharedDocument.onChange',
   'LiveDocument.onMember': 'SharedDocument.onMember',
   'LiveDocument.onUpdate': 'SharedDocument.onUpdate',

@@ -196,9 +196,9 @@ const scenarios: Record<string, () => unknown> = {
   mail: async () => {
     sun.onUnread(bad('Agent.onUnread'));
     node.agent({ id: 'fetcher', fetchesMail: true });
-    node.mail!.letterbox('fetcher', bad('Mail.letterbox'));
+    node.mail!.openInbox('fetcher', bad('Mail.openInbox'));
     await sun.send('fetcher', 1, { durable: true, readWithinMs: 1 });
-    await whenCalled('Mail.letterbox', 'Agent.onUnread');
+    await whenCalled('Mail.openInbox', 'Agent.onUnread');
   },
 
   providers: async () => {

@@ -8,7 +8,7 @@ interface Declared {
   readonly members: readonly string[];
 }
 
-const CALLBACK_NAME = /^(?:on[A-Z]\w*|subscribe\w*|watch\w*|follow\w*|letterbox)$/;
+const CALLBACK_NAME = /^(?:on[A-Z]\w*|subscribe\w*|watch\w*|follow\w*|openInbox)$/;
 
 /**
  * Every way, by `Type.member`, in which a program that embeds Ecliptic can have its own function called: the members

@@ -1,5 +1,5 @@
-import type { HeldMail } from '../../mail/incoming-mail.js';
-import type { Letterbox, LetterEnd } from '../../mail/letterbox.js';
+import type { FetchedEnd, InboxCursor } from '../../mail/inbox-cursor.js';
+import type { InboxMessage } from '../../mail/incoming-mail.js';
 import type { Mail } from '../../mail/mail.js';
 import { splitAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -18,7 +18,7 @@ export interface MemberMailComponents {
 
 /** A message of a member while it is open. */
 export interface OpenLetter {
-  readonly held: HeldMail;
+  readonly held: InboxMessage;
   readonly letter: Letter;
   readonly from: string;
   readonly origin: 'agent' | 'human';
@@ -42,7 +42,7 @@ const MAX_OPEN = 1_000;
  */
 export class MemberMail {
   readonly #components: MemberMailComponents;
-  readonly #letterbox: Letterbox;
+  readonly #letterbox: InboxCursor;
   readonly #name: string;
   readonly #open = new Map<string, OpenLetter>();
   readonly #waiters = new Set<() => void>();
@@ -55,7 +55,7 @@ export class MemberMail {
   constructor(components: MemberMailComponents, name: string) {
     this.#components = components;
     this.#name = name;
-    this.#letterbox = components.mail.letterbox(name, (held) => this.#arrived(held));
+    this.#letterbox = components.mail.openInbox(name, (held) => this.#arrived(held));
   }
 
   /** What the member has not read, oldest first. */
@@ -155,7 +155,7 @@ export class MemberMail {
   }
 
   /** The member is through with it. */
-  async end(open: OpenLetter, end: LetterEnd): Promise<void> {
+  async end(open: OpenLetter, end: FetchedEnd): Promise<void> {
     await this.#letterbox.end(open.held, end);
     this.#open.delete(open.held.envelope.id);
     this.onRead?.(open);
@@ -203,7 +203,7 @@ export class MemberMail {
     this.#wake();
   }
 
-  #arrived(held: HeldMail): void {
+  #arrived(held: InboxMessage): void {
     // While older ones are fetched, this one waits on disk: it must not overtake them.
     if (this.#behind || this.#loading || this.#open.size >= MAX_OPEN) {
       this.#behind = true;
@@ -250,7 +250,7 @@ export class MemberMail {
     }
   }
 
-  #take(held: HeldMail): OpenLetter | undefined {
+  #take(held: InboxMessage): OpenLetter | undefined {
     const { id, sender } = held.envelope;
     if (held.ending || this.#open.has(id)) return undefined;
     const letter = readLetter(held.envelope);

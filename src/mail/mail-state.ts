@@ -1,0 +1,51 @@
+import type { Runtime } from '../runtime/runtime.js';
+import type { SteadyClock } from '../runtime/steady-clock.js';
+import type { Store } from '../store/store.js';
+import { AddressBook } from './address-book.js';
+import type { Amount } from './mail-quota.js';
+import { Permits } from './permits.js';
+import { ackCursor } from './receipt-outbound.js';
+import { StoreEpoch } from './store-epoch.js';
+
+/** The stored state from which mail continues. */
+export interface MailState {
+  book: AddressBook;
+  permits: Permits;
+  cursors: Map<string, number>;
+  /** The last receipt update that each node has acknowledged. */
+  acknowledged: Map<string, number>;
+  epoch: StoreEpoch;
+  outgoing: { last: number; waiting: Amount };
+  incoming: { next: number; waiting: Amount };
+}
+
+/** The cursor that stores the time. */
+export const CLOCK_CURSOR = 'clock';
+
+export async function loadState(
+  { store, runtime, clock }: { store: Store; runtime: Runtime; clock: SteadyClock },
+  place?: string,
+): Promise<MailState> {
+  const rows = await store.read({ from: 'cursors' });
+  const cursors = new Map(rows.map(({ name, value }) => [name, value]));
+  const [lastIn] = await store.read({ from: 'inbox', orderBy: 'number', descending: true, limit: 1 });
+  const [lastOut] = await store.read({ from: 'outbox', orderBy: 'number', descending: true, limit: 1 });
+  const time = cursors.get(CLOCK_CURSOR);
+  if (time !== undefined) clock.resume(time);
+  const last = Math.max(lastOut?.number ?? 0, cursors.get('outbox') ?? 0);
+  const acknowledged = [...cursors].filter(([name]) => name.startsWith(ackCursor('')));
+  return {
+    book: await AddressBook.open(store),
+    permits: await Permits.open(store),
+    cursors,
+    acknowledged: new Map(acknowledged.map(([name, value]) => [name.slice(ackCursor('').length), value])),
+    epoch: await StoreEpoch.open(runtime, store, { last, place }),
+    outgoing: { last: lastOut?.number ?? 0, waiting: await amountIn(store, 'outbox') },
+    incoming: { next: (lastIn?.number ?? 0) + 1, waiting: await amountIn(store, 'inbox') },
+  };
+}
+
+async function amountIn(store: Store, name: 'inbox' | 'outbox'): Promise<Amount> {
+  const { rows: messages, bytes } = await store.figures(name);
+  return { messages, bytes };
+}

@@ -1,0 +1,169 @@
+import type { Write } from '../store/store.js';
+import type { IncomingMail } from './incoming-mail.js';
+import type { ReceiptUpdates } from './mail-wire.js';
+import type { OutgoingMail } from './outgoing-mail.js';
+import { isFinal, presentState, type Receipt, type ReceiptStep, stepReceipt } from './receipt.js';
+import { type MailContext, receiptOf, type Side, storedReceipt } from './receipts.js';
+
+export interface ReceiptInboundComponents extends MailContext {
+  outgoing: OutgoingMail;
+  incoming: IncomingMail;
+  /** Tells a node that its updates up to this number are on disk. */
+  acknowledge: (node: string, last: number) => void;
+}
+
+/** Receipts of unfinished messages that are kept in memory, so that they need not be read again. */
+const MAX_OPEN = 20_000;
+/** Updates of one node that wait to be written. */
+const MAX_WAITING = 20_000;
+
+/** The updates that one node sent in one conversation. */
+interface PeerUpdates {
+  /** Updates up to this number are on disk. */
+  upTo: number;
+  waiting: ReceiptUpdates[];
+  /** Updates in `waiting`. */
+  count: number;
+}
+
+/** The state of a message on this node. */
+interface Known {
+  readonly side: Side;
+  readonly receipt: Receipt;
+  /** Its number in the outbox, while it is there. */
+  readonly number?: number;
+  readonly news: number | null;
+}
+
+/** Stores the receipt updates that other nodes send about messages to and from them. */
+export class ReceiptInbound {
+  readonly #components: ReceiptInboundComponents;
+  readonly #peers = new Map<string, PeerUpdates>();
+  readonly #open = new Map<string, Receipt>();
+
+  constructor(components: ReceiptInboundComponents) {
+    this.#components = components;
+  }
+
+  /** A conversation with that node has begun. */
+  begin(node: string): PeerUpdates {
+    const peer: PeerUpdates = { upTo: 0, waiting: [], count: 0 };
+    this.#peers.set(node, peer);
+    return peer;
+  }
+
+  take(node: string, item: ReceiptUpdates): void {
+    const peer = this.#peers.get(node) ?? this.begin(node);
+    // Updates that are not taken are not acknowledged, so the other node sends them again.
+    if (peer.count > 0 && peer.count + item.updates.length > MAX_WAITING) return;
+    peer.count += item.updates.length;
+    // Updates that arrive during a write go with the next one.
+    if (peer.waiting.push(item) === 1) void this.#components.locks.run(node, () => this.#process(node, peer));
+  }
+
+  async #process(node: string, peer: PeerUpdates): Promise<void> {
+    const { upTo, updates } = merge(peer.waiting.splice(0), peer.upTo);
+    peer.count = 0;
+    if (updates.size > 0) await this.#store(node, updates);
+    if (upTo === peer.upTo) return;
+    peer.upTo = upTo;
+    if (this.#peers.get(node) === peer) this.#components.acknowledge(node, upTo);
+  }
+
+  async #store(node: string, updates: ReadonlyMap<string, Receipt>): Promise<void> {
+    const { receipts, writer, outgoing, incoming } = this.#components;
+    const known = await this.#lookUp(node, [...updates.keys()]);
+    for (const [id, receipt] of updates) {
+      const expired = receipt.find((step) => mayReport('received', step));
+      if (expired && !known.has(id)) await incoming.expiredThere(node, id, expired);
+    }
+    const puts: Write[] = [];
+    const corrections: (() => void)[] = [];
+    const gone: { id: string; number: number }[] = [];
+    const changed: { id: string; steps: ReceiptStep[]; receipt: Receipt; side: Side }[] = [];
+    for (const [id, before] of known) {
+      const { side, number } = before;
+      const steps = updates.get(id)!.filter((step) => mayReport(side, step));
+      const receipt = steps.reduce(stepReceipt, before.receipt);
+      const late = side === 'sent' && isLate(steps, receipt);
+      if (steps.length === 0 || (receipt === before.receipt && number === undefined && !late)) continue;
+      if (late) {
+        const change = receipts.settle(id, node, side, receipt, puts);
+        puts.push(change.write);
+        corrections.push(change.written);
+      } else puts.push(receipts.updated(id, node, side, receipt, before.news));
+      if (number !== undefined) gone.push({ id, number });
+      changed.push({ id, steps: receipt.filter((step) => !before.receipt.includes(step)), receipt, side });
+    }
+    if (puts.length === 0) return;
+    const removal: Write[] = [{ delete: 'outbox', where: { number: gone.map(({ number }) => number) } }];
+    const written = () => {
+      const ids = gone.map(({ id }) => id);
+      if (gone.length > 0) outgoing.removed(node, ids);
+      for (const { id, steps, receipt, side } of changed) {
+        receipts.emit(id, steps);
+        if (side === 'sent') this.#remember(`${node} ${id}`, receipt);
+      }
+      for (const report of corrections) report();
+    };
+    await writer.write({ writes: gone.length > 0 ? [...removal, ...puts] : puts, written });
+  }
+
+  /** The state of these messages with that node. An unknown id is none of its messages, and is left out. */
+  async #lookUp(node: string, ids: readonly string[]): Promise<Map<string, Known>> {
+    const { outgoing, receipts, store } = this.#components;
+    const found = new Map<string, Known>();
+    const missing: string[] = [];
+    for (const id of ids) {
+      const sent = outgoing.inFlight(node, id);
+      const open = this.#open.get(`${node} ${id}`);
+      if (sent) found.set(id, { side: 'sent', receipt: storedReceipt(sent), number: sent.number, news: null });
+      else if (open) found.set(id, { side: 'sent', receipt: open, news: null });
+      else missing.push(id);
+    }
+    if (missing.length === 0) return found;
+    const [settled, waiting] = await Promise.all([
+      receipts.find(node, missing),
+      store.read({ from: 'outbox', where: { id: missing, node } }),
+    ]);
+    // The other node may use the same id for a message of its own: the message sent from here comes first.
+    for (const row of settled.toSorted((a, b) => Number(a.side === 'sent') - Number(b.side === 'sent'))) {
+      found.set(row.id, { side: row.side as Side, receipt: receiptOf(row), news: row.news });
+    }
+    for (const row of waiting) {
+      found.set(row.id, { side: 'sent', receipt: storedReceipt(row), number: row.number, news: null });
+    }
+    return found;
+  }
+
+  #remember(key: string, receipt: Receipt): void {
+    this.#open.delete(key);
+    if (isFinal(presentState(receipt)!)) return;
+    this.#open.set(key, receipt);
+    if (this.#open.size <= MAX_OPEN) return;
+    const [oldest] = this.#open.keys();
+    this.#open.delete(oldest!);
+  }
+}
+
+/** The updates of several items, without the items that follow a gap: the other node sends those again. */
+function merge(items: readonly ReceiptUpdates[], from: number): { upTo: number; updates: Map<string, Receipt> } {
+  let upTo = from;
+  const merged = new Map<string, Receipt>();
+  for (const { before, last, updates } of items) {
+    if (before > upTo) continue;
+    upTo = Math.max(upTo, last);
+    for (const [id, receipt] of updates) merged.set(id, receipt.reduce(stepReceipt, merged.get(id) ?? []));
+  }
+  return { upTo, updates: merged };
+}
+
+/** Did the message expire on the other side later than on this one? Then that side must learn the earlier time. */
+function isLate(steps: readonly ReceiptStep[], receipt: Receipt): boolean {
+  return steps.some((step) => step.state === 'expired' && !receipt.includes(step));
+}
+
+/** The recipient's node reports every state but `stored`; the sender's node reports only that the time ran out. */
+function mayReport(side: Side, { state }: ReceiptStep): boolean {
+  return side === 'sent' ? state !== 'stored' : state === 'expired';
+}
