@@ -143,14 +143,14 @@ export type {
   ProviderHealthStatus,
   ProviderRegistration,
   ProviderUpdate,
-} from './providers/adapter/provider-adapter.js';
-export { isRetryable, NormalizedProviderError, normalizeError } from './providers/adapter/provider-errors.js';
-export { ProviderEvents } from './providers/adapter/provider-events.js';
+} from './providers/adapter/adapter.js';
+export { isRetryable, NormalizedProviderError, normalizeError } from './providers/adapter/errors.js';
+export { ProviderEvents } from './providers/adapter/events.js';
 export { CommandAdapter } from './providers/command/command-adapter.js';
 export { HealthCoordinator } from './providers/health/health.js';
 export { type Lane, type LaneRow, Lanes } from './providers/host/lanes.js';
-export type { HostLimits } from './providers/host/limits.js';
 export type { ProcessComponents, ProcessConfig } from './providers/host/provider-process.js';
+export type { HostLimits } from './providers/host/watched-process.js';
 export {
   MCPBridgeAdapter,
   type MCPBridgeComponents,
@@ -159,8 +159,8 @@ export {
   type MCPToolResult,
 } from './providers/mcp/mcp-bridge.js';
 export { FailoverRouter } from './providers/registry/failover.js';
-export type { ExecuteRoute, ProviderRegistry } from './providers/registry/provider-registry.js';
-export type { ProviderRow } from './providers/registry/provider-row.js';
+export type { ProviderRow } from './providers/registry/registered-provider.js';
+export type { ExecuteRoute, ProviderRegistry } from './providers/registry/registry.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';
 export type { Logger, Runtime, Timer } from './runtime/runtime.js';
 export { systemRuntime } from './runtime/system-runtime.js';

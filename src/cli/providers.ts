@@ -1,4 +1,4 @@
-import type { ProviderRow } from '../providers/registry/provider-row.js';
+import type { ProviderRow } from '../providers/registry/registered-provider.js';
 import type { Command } from './command.js';
 
 export const command: Command = {

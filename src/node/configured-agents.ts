@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { AgentAbout } from '../a2a/server/profiles.js';
 import type { Agent } from '../agent/agent.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
-import { serveRemoteAgents } from '../providers/a2a/a2a-agent.js';
+import { serveRemoteAgents } from '../providers/a2a/remote-agents.js';
 import type { MCPServers } from '../providers/mcp/mcp-servers.js';
 import type { ProcessAgents } from '../providers/process-agents.js';
 import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';

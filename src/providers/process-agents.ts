@@ -3,18 +3,18 @@ import type { Message } from '../agent/message.js';
 import type { EclipticError } from '../runtime/errors.js';
 import type { ActionGate } from '../system/approvals/action-gate.js';
 import { type CredentialSource, DEFAULT_WORKSPACE } from '../system/secrets/credential-source.js';
+import type { AcpDescription } from './acp/acp-agent.js';
 import { ACPClientAdapter, type ACPConfig, type ACPResult, type ACPTask } from './acp/acp-client.js';
-import type { AcpDescription } from './acp/description.js';
 import type { McpServer } from './acp/sdk.js';
-import type { ProviderAdapter } from './adapter/provider-adapter.js';
+import type { ProviderAdapter } from './adapter/adapter.js';
 import { CommandAdapter } from './command/command-adapter.js';
 import type { HostComponents } from './host/isolated-provider-host.js';
 import type { Lanes } from './host/lanes.js';
 import type { ProcessConfig } from './host/provider-process.js';
 import { agentCapability, serveThroughProvider } from './registry/provider-agent.js';
-import type { ExecuteRoute, ProviderRegistry } from './registry/provider-registry.js';
+import type { ExecuteRoute, ProviderRegistry } from './registry/registry.js';
 
-export interface ProcessAgentsComponents extends HostComponents {
+interface ProcessAgentsComponents extends HostComponents {
   providers: ProviderRegistry;
   lanes: Lanes;
   gate: ActionGate;

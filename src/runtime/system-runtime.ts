@@ -8,7 +8,7 @@ const RANDOM_RANGE = 2 ** 47;
 /** Random bytes that are drawn at once; asking for a few costs as much as asking for many. */
 const POOL_BYTES = 4_096;
 
-export interface SystemRuntimeInit {
+interface SystemRuntimeInit {
   /** Where log lines go. Default: nowhere. */
   logger?: Logger;
 }

@@ -3,14 +3,14 @@ import { FIGURES_TABLE } from './migrations.js';
 import { SHAPES, TABLE_NAMES } from './shapes.js';
 import type { LogName } from './tables.js';
 
-export interface LogFigure {
+interface LogFigure {
   rows: number;
   bytes: number;
   /** The highest number ever given. */
   last: number;
 }
 
-export type LogSnapshot = ReadonlyMap<LogName, LogFigure>;
+type LogSnapshot = ReadonlyMap<LogName, LogFigure>;
 
 export const LOG_NAMES = TABLE_NAMES.filter((name) => SHAPES[name].numbered) as LogName[];
 

@@ -21,7 +21,7 @@ const SLOT_BYTES = 512;
 const USED_BYTES = 48;
 const SUMS_PLACE = 4096;
 
-export interface MarkState {
+interface MarkState {
   readonly number: number;
   /** Is the database complete without the log up to this position? */
   readonly complete: boolean;

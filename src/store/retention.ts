@@ -3,7 +3,7 @@ import type { Figures, Store, Write } from './store.js';
 import type { AuditRow, JournalRow } from './tables.js';
 
 /** The logs that grow for ever unless something is cut off. */
-export type RetainedLog = 'journal' | 'audit';
+type RetainedLog = 'journal' | 'audit';
 
 /** What a log may hold. What is not given is without limit. */
 export interface RetentionLimits {
@@ -14,7 +14,7 @@ export interface RetentionLimits {
 }
 
 /** What the first row that is left hangs on: the last of those that were cut off. */
-export interface ChainStart {
+interface ChainStart {
   readonly seq: number;
   readonly digest: string;
 }

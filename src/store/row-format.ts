@@ -13,7 +13,7 @@ export const SUM_COLUMN = '_sum';
  * Nothing is ever read as text: the binding ends the process when a text is not UTF-8, as one flipped bit can make it.
  * A row comes as numbers, lengths, and one blob with all its texts, and is checked before anybody gets to see it.
  */
-export interface RowFormat {
+interface RowFormat {
   /** The columns of a SELECT that `decode` understands. */
   readonly select: string;
   /** Its checksum, and how many bytes its texts take. */

@@ -6,7 +6,7 @@ import type { TableName, Value } from './tables.js';
 const MAX_TEXTS = 1_024;
 
 /** A statement's text, and what is bound to it. Equal shapes of questions give equal texts, so they can be cached. */
-export interface Sql {
+interface Sql {
   readonly text: string;
   readonly values: readonly Value[];
 }

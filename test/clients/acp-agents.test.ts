@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/node/config/schema.js';
-import type { ProviderRow } from '../../src/providers/registry/provider-row.js';
+import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import type { Approval } from '../../src/system/approvals/approval.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { PROGRAMS, WAYS } from './coding-clients.js';

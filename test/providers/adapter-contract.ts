@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ProviderAdapter } from '../../src/providers/adapter/provider-adapter.js';
-import { NormalizedProviderError } from '../../src/providers/adapter/provider-errors.js';
+import type { ProviderAdapter } from '../../src/providers/adapter/adapter.js';
+import { NormalizedProviderError } from '../../src/providers/adapter/errors.js';
 
 /** An adapter with something real behind it, and what to ask of it. */
 export interface AdapterSubject {

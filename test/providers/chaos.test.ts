@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NormalizedProviderError } from '../../src/providers/adapter/provider-errors.js';
+import { NormalizedProviderError } from '../../src/providers/adapter/errors.js';
 import type { ProcessConfig } from '../../src/providers/host/provider-process.js';
 import { p99, TwoLanes } from './chaos.js';
 import { lives, until } from './processes.js';

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { A2AObservability } from '../../src/mesh/observability.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
-import { ProviderEvents } from '../../src/providers/adapter/provider-events.js';
-import { ProviderRegistry } from '../../src/providers/registry/provider-registry.js';
+import { ProviderEvents } from '../../src/providers/adapter/events.js';
+import { ProviderRegistry } from '../../src/providers/registry/registry.js';
 import { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
 import { ScriptedAdapter } from './scripted-adapter.js';
 

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { catalogueAt } from '../../src/providers/a2a/a2a-discovery.js';
-import { MeshWay } from '../../src/providers/a2a/a2a-mesh-way.js';
 import { A2ARouterAdapter } from '../../src/providers/a2a/a2a-router.js';
-import type { ProviderUpdate } from '../../src/providers/adapter/provider-adapter.js';
+import { MeshTransport } from '../../src/providers/a2a/mesh-transport.js';
+import { catalogueAt } from '../../src/providers/a2a/remote-agents.js';
+import type { ProviderUpdate } from '../../src/providers/adapter/adapter.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { Nodes } from '../nodes-fixture.js';
@@ -58,8 +58,8 @@ describe('an agent of another node', () => {
     const agent = here!.agent({ id: 'fleet' });
     const { runtime } = nodes;
     const look = () => (network.peers.reachable(there!.key) ? ['dig'] : undefined);
-    const meshWay = (to: string) => new MeshWay({ runtime, agent, look }, to);
-    const adapter = new A2ARouterAdapter('fleet', { runtime, events, meshWay, self: 'fleet@here' });
+    const meshTransport = (to: string) => new MeshTransport({ runtime, agent, look }, to);
+    const adapter = new A2ARouterAdapter('fleet', { runtime, events, meshTransport, self: 'fleet@here' });
     const endpoint = { id: 'worker', url: `mesh:${address}`, priority: 1, capabilities: [] };
     await nodes.settled(adapter.init({ endpoints: [endpoint], timeoutMs: 10_000, failoverEnabled: true }));
     const ask = (words: string, terms = {}) => nodes.settled(adapter.execute(delegation(words, 'dig'), 'c', terms));

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Config } from '../../src/node/config/schema.js';
 import type { AgentRow } from '../../src/node/control/methods.js';
 import type { Diagnosis } from '../../src/node/control/network-methods.js';
-import type { ProviderRow } from '../../src/providers/registry/provider-row.js';
+import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { acpAgent, ProcessHost, program } from './process-host.js';
 import { until } from './processes.js';
 

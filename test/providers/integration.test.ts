@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
-import { serveRemoteAgents } from '../../src/providers/a2a/a2a-agent.js';
+import { serveRemoteAgents } from '../../src/providers/a2a/remote-agents.js';
 import type { MCPToolResult } from '../../src/providers/mcp/mcp-bridge.js';
 import { ERRORS } from '../../src/runtime/errors.js';
 import { Nodes } from '../nodes-fixture.js';

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ProviderCrash, ProviderUpdate } from '../../src/providers/adapter/provider-adapter.js';
-import { ProviderEvents } from '../../src/providers/adapter/provider-events.js';
+import type { ProviderCrash, ProviderUpdate } from '../../src/providers/adapter/adapter.js';
+import { ProviderEvents } from '../../src/providers/adapter/events.js';
 import { MCPBridgeAdapter, type MCPToolResult } from '../../src/providers/mcp/mcp-bridge.js';
 import { runtime, tool, Upstreaming } from '../upstream/harness.js';
 import { adapterContract, expectError } from './adapter-contract.js';

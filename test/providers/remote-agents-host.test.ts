@@ -9,7 +9,7 @@ import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { ProviderView } from '../../src/node/control/provider-methods.js';
 import { Host } from '../../src/node/host.js';
-import type { ProviderRow } from '../../src/providers/registry/provider-row.js';
+import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { RemoteAgent } from './remote-agent.js';

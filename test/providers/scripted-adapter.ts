@@ -3,8 +3,8 @@ import type {
   ProviderAdapter,
   ProviderCrash,
   ProviderHealthStatus,
-} from '../../src/providers/adapter/provider-adapter.js';
-import { NormalizedProviderError, normalizeAbort } from '../../src/providers/adapter/provider-errors.js';
+} from '../../src/providers/adapter/adapter.js';
+import { NormalizedProviderError, normalizeAbort } from '../../src/providers/adapter/errors.js';
 import type { Runtime } from '../../src/runtime/runtime.js';
 
 interface Held {

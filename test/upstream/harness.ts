@@ -15,7 +15,7 @@ import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { Lanes } from '../../src/providers/host/lanes.js';
 import { type MCPServerInit, MCPServers } from '../../src/providers/mcp/mcp-servers.js';
-import { CredentialConsent } from '../../src/providers/registry/credential-consent.js';
+import { CredentialConsent } from '../../src/providers/registry/credentials.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { Approvals } from '../../src/system/approvals/approvals.js';
 import { Children } from '../../src/system/process/children.js';

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Gauges } from '../../mesh/prometheus.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { Network } from '../../network/peers/network.js';
-import type { ProviderRegistry } from '../../providers/registry/provider-registry.js';
+import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Store } from '../../store/store.js';
 import type { Exchange, Route } from './http-server.js';

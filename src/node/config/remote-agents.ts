@@ -1,4 +1,4 @@
-import type { RemoteAgentsSettings } from '../../providers/a2a/a2a-agent.js';
+import type { RemoteAgentsSettings } from '../../providers/a2a/remote-agents.js';
 import type { RemoteAgentsConfig } from './schema.js';
 
 /** How many tasks at a time, where the configuration does not say. */

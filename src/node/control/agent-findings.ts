@@ -1,8 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import type { Finding } from '../../network/peers/network.js';
-import { KNOWN_AGENTS } from '../../providers/acp/known-agents.js';
-import { type ProbeResult, probeAgent } from '../../providers/acp/probe.js';
+import { KNOWN_AGENTS, type ProbeResult, probeAgent } from '../../providers/acp/probe.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Children } from '../../system/process/children.js';
 

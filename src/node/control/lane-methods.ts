@@ -1,5 +1,5 @@
 import type { LaneRow, Lanes } from '../../providers/host/lanes.js';
-import type { ProviderRegistry } from '../../providers/registry/provider-registry.js';
+import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
 

@@ -11,8 +11,8 @@ import type { Recipient } from '../../mesh/message-sender.js';
 import type { A2AObservability } from '../../mesh/observability.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { A2ARouter } from '../../mesh/router.js';
-import type { A2AEnvelope } from '../../mesh/schemas.js';
 import {
+  type A2AEnvelope,
   type A2ALogEvent,
   A2ALogEventSchema,
   type A2AMessageType,
@@ -24,9 +24,9 @@ import {
 import { NODE_KEY } from '../../network/membership/identity.js';
 import { type Finding, MIN_KEY_PREFIX, type Network } from '../../network/peers/network.js';
 import type { RalphLoop } from '../../plans/ralph-loop.js';
-import type { ProviderEvents } from '../../providers/adapter/provider-events.js';
+import type { ProviderEvents } from '../../providers/adapter/events.js';
 import type { Lanes } from '../../providers/host/lanes.js';
-import type { ProviderRegistry } from '../../providers/registry/provider-registry.js';
+import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';

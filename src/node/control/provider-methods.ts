@@ -1,8 +1,8 @@
 import type { A2ALogEvent, AgentCard } from '../../mesh/schemas.js';
 import type { Finding } from '../../network/peers/network.js';
-import type { ProviderEvents } from '../../providers/adapter/provider-events.js';
-import type { ProviderRegistry } from '../../providers/registry/provider-registry.js';
-import type { ProviderRow } from '../../providers/registry/provider-row.js';
+import type { ProviderEvents } from '../../providers/adapter/events.js';
+import type { ProviderRow } from '../../providers/registry/registered-provider.js';
+import type { ProviderRegistry } from '../../providers/registry/registry.js';
 import { Params } from './params.js';
 import type { ControlMethod } from './server.js';
 

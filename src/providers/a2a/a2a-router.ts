@@ -3,16 +3,14 @@ import type { Reach } from '../../a2a/client/remote-endpoint.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Redactor } from '../../system/secrets/redactor.js';
-import { guardedTerms } from '../adapter/guarded-terms.js';
-import type { ExecuteTerms, ProviderAdapter, ProviderHealthStatus } from '../adapter/provider-adapter.js';
 import {
-  NormalizedProviderError,
-  normalizeAbort,
-  normalizeError,
-  type ProviderErrorCode,
-} from '../adapter/provider-errors.js';
-import type { ProviderEvents } from '../adapter/provider-events.js';
-import { type EndpointWay, HttpWay } from './a2a-endpoint.js';
+  type ExecuteTerms,
+  guardedTerms,
+  type ProviderAdapter,
+  type ProviderHealthStatus,
+} from '../adapter/adapter.js';
+import { NormalizedProviderError, normalizeAbort, normalizeError, type ProviderErrorCode } from '../adapter/errors.js';
+import type { ProviderEvents } from '../adapter/events.js';
 import {
   type A2AConfig,
   type A2ADelegation,
@@ -24,6 +22,7 @@ import {
   MAX_ENDPOINTS,
   MESH,
 } from './a2a-types.js';
+import { type EndpointTransport, HttpTransport } from './http-transport.js';
 
 /** Where further endpoints are found while it runs. */
 export type EndpointSource = (signal: AbortSignal) => Promise<readonly A2AEndpoint[]> | readonly A2AEndpoint[];
@@ -41,7 +40,7 @@ export interface A2ARouterComponents {
   redactor?: Redactor | undefined;
   sources?: readonly EndpointSource[] | undefined;
   /** The way to an agent of the mesh. */
-  meshWay?: ((address: string) => EndpointWay) | undefined;
+  meshTransport?: ((address: string) => EndpointTransport) | undefined;
 }
 
 const PROBE_MS = 4_500;
@@ -57,7 +56,7 @@ const DOWN: ReadonlySet<ProviderErrorCode> = new Set([
 
 interface Route {
   readonly endpoint: A2AEndpoint;
-  readonly way: EndpointWay;
+  readonly transport: EndpointTransport;
   readonly configured: boolean;
   /** What the agent's own card says that it can. */
   skills: readonly string[];
@@ -145,7 +144,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     const reason = new NormalizedProviderError('PROVIDER_TERMINATED', `${this.#id} was ended`, 'a2a');
     for (const flight of this.#inFlight) flight.abort(reason);
     this.#inFlight.clear();
-    for (const { way } of this.#table) way.close();
+    for (const { transport } of this.#table) transport.close();
     this.#table = [];
     this.#chosen = undefined;
     this.#config = undefined;
@@ -187,7 +186,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     else terms.signal?.addEventListener('abort', cancel, { once: true });
     const { signal } = flight;
     try {
-      return await route.way.delegate(delegation, correlationId, {
+      return await route.transport.delegate(delegation, correlationId, {
         ...terms,
         signal,
         timeoutMs,
@@ -277,13 +276,13 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
       urls.add(endpoint.url);
       kept.push(known.get(endpoint.url) ?? this.#route(endpoint, false));
     }
-    for (const route of this.#table) if (!kept.includes(route)) route.way.close();
+    for (const route of this.#table) if (!kept.includes(route)) route.transport.close();
     this.#setTable(kept);
   }
 
   async #probe(route: Route, signal: AbortSignal): Promise<void> {
     try {
-      route.skills = await route.way.probe(signal);
+      route.skills = await route.transport.probe(signal);
       this.#mark(route, undefined);
     } catch (error) {
       this.#mark(route, describeError(signal.aborted ? signal.reason : error));
@@ -312,17 +311,23 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
   }
 
   #route(endpoint: A2AEndpoint, configured: boolean): Route {
-    return { endpoint, way: this.#way(endpoint), configured, skills: [], down: 'it has not been asked yet' };
+    return {
+      endpoint,
+      transport: this.#transportTo(endpoint),
+      configured,
+      skills: [],
+      down: 'it has not been asked yet',
+    };
   }
 
-  #way(endpoint: A2AEndpoint): EndpointWay {
-    const { runtime, reach, credentials, redactor, meshWay } = this.#components;
+  #transportTo(endpoint: A2AEndpoint): EndpointTransport {
+    const { runtime, reach, credentials, redactor, meshTransport } = this.#components;
     const { url } = endpoint;
     if (!url.startsWith(MESH)) {
       const shown = credentials && (() => credentials(endpoint));
-      return new HttpWay(runtime, { ...reach, url, credentials: shown, redactor });
+      return new HttpTransport(runtime, { ...reach, url, credentials: shown, redactor });
     }
-    if (meshWay) return meshWay(url.slice(MESH.length));
+    if (meshTransport) return meshTransport(url.slice(MESH.length));
     throw new NormalizedProviderError('PROVIDER_INIT_FAILED', `there is no mesh to reach ${url} in`, 'a2a');
   }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { NormalizedProviderError, type ProviderErrorCode } from '../adapter/provider-errors.js';
+import { NormalizedProviderError, type ProviderErrorCode } from '../adapter/errors.js';
 
 export interface A2AEndpoint {
   readonly id: string;

@@ -11,11 +11,11 @@ import type { ActionRule } from '../../system/approvals/action-rules.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import { Children } from '../../system/process/children.js';
 import { MemoryWatch } from '../../system/process/memory-watch.js';
-import type { ProviderAdapter, ProviderUpdate } from '../adapter/provider-adapter.js';
-import { NormalizedProviderError } from '../adapter/provider-errors.js';
+import type { ProviderAdapter, ProviderUpdate } from '../adapter/adapter.js';
+import { NormalizedProviderError } from '../adapter/errors.js';
 import { Lanes } from '../host/lanes.js';
 import { ACPClientAdapter, type ACPConfig } from './acp-client.js';
-import { ACP_RULES } from './permission.js';
+import { ACP_RULES } from './requests.js';
 
 const AGENT = fileURLToPath(new URL('../../../test/providers/acp-agent.mjs', import.meta.url));
 const runtime = systemRuntime();

@@ -5,22 +5,21 @@ import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import type { Child } from '../../system/process/child.js';
 import { DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
-import { guardedTerms } from '../adapter/guarded-terms.js';
-import type {
-  ExecuteTerms,
-  ProviderAdapter,
-  ProviderCrash,
-  ProviderHealthStatus,
-} from '../adapter/provider-adapter.js';
-import { normalizeError } from '../adapter/provider-errors.js';
-import { HOST_LIMITS, type HostLimits } from '../host/limits.js';
+import {
+  type ExecuteTerms,
+  guardedTerms,
+  type ProviderAdapter,
+  type ProviderCrash,
+  type ProviderHealthStatus,
+} from '../adapter/adapter.js';
+import { normalizeError } from '../adapter/errors.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from '../host/provider-process.js';
-import { AcpAgent, type AcpAgentInit } from './acp-agent.js';
-import type { AcpDescription } from './description.js';
-import { usesOwnFiles } from './known-agents.js';
-import { ACP_RULES } from './permission.js';
+import { HOST_LIMITS, type HostLimits } from '../host/watched-process.js';
+import { AcpAgent, type AcpAgentInit, type AcpDescription } from './acp-agent.js';
+import { usesOwnFiles } from './probe.js';
 import type { PromptFile } from './prompt.js';
-import type { MemoryUse } from './session-pool.js';
+import { ACP_RULES } from './requests.js';
+import type { MemoryUse } from './sessions.js';
 import { Terminals } from './terminals.js';
 import type { AcpAnswer } from './turn.js';
 import { Workspace } from './workspace.js';

@@ -1,14 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { wait } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import type { Children, Program } from '../../system/process/children.js';
-import { AcpAgent } from './acp-agent.js';
-import type { AcpDescription } from './description.js';
+import { AcpAgent, type AcpDescription } from './acp-agent.js';
 import { Terminals } from './terminals.js';
 import { Workspace } from './workspace.js';
 
@@ -65,4 +64,25 @@ async function look(opening: Promise<AcpAgent>): Promise<ProbeResult> {
     if (agent.needsLogin) return { state: 'needs-login', description };
     throw error;
   }
+}
+
+/** Agents that are known to speak the Agent Client Protocol, by the program that does. */
+export const KNOWN_AGENTS: readonly {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** It fails on files that it reads through its client, so it is to use its own way to them. */
+  readonly ownFiles?: boolean;
+}[] = [
+  { name: 'Claude', command: 'claude-agent-acp', args: [] },
+  { name: 'Codex', command: 'codex-acp', args: [] },
+  { name: 'Gemini CLI', command: 'gemini', args: ['--acp'], ownFiles: true },
+  { name: 'Goose', command: 'goose', args: ['acp'] },
+  { name: 'OpenCode', command: 'opencode', args: ['acp'] },
+];
+
+/** Does this program read and write files better itself than through its client? */
+export function usesOwnFiles(command: string, args: readonly string[]): boolean {
+  const words = [command, ...args].map((word) => basename(word).replace(/\.(c?js|cmd|exe)$/, ''));
+  return KNOWN_AGENTS.some((known) => known.ownFiles && words.includes(known.command));
 }

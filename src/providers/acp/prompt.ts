@@ -1,5 +1,5 @@
 import { EclipticError } from '../../runtime/errors.js';
-import type { AcpDescription } from './description.js';
+import type { AcpDescription } from './acp-agent.js';
 import type { PromptRequest } from './sdk.js';
 
 /** A file that comes with a prompt: its content in base64, or where it is. */

@@ -1,13 +1,13 @@
 import { logCallback } from '../../runtime/callbacks.js';
 import { DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
-import { guardedTerms } from '../adapter/guarded-terms.js';
-import type {
-  ExecuteTerms,
-  ProviderAdapter,
-  ProviderCrash,
-  ProviderHealthStatus,
-} from '../adapter/provider-adapter.js';
-import { normalizeError } from '../adapter/provider-errors.js';
+import {
+  type ExecuteTerms,
+  guardedTerms,
+  type ProviderAdapter,
+  type ProviderCrash,
+  type ProviderHealthStatus,
+} from '../adapter/adapter.js';
+import { normalizeError } from '../adapter/errors.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from '../host/provider-process.js';
 import { LineSession } from './line-session.js';
 

@@ -1,4 +1,4 @@
-import type { ProviderState } from '../adapter/provider-adapter.js';
+import type { ProviderState } from '../adapter/adapter.js';
 
 /** When a provider is out of routing, and when it is back. */
 export interface HealthPolicy {
@@ -47,7 +47,7 @@ export interface HealthTransition {
   readonly to: ProviderState;
 }
 
-export interface HealthStep {
+interface HealthStep {
   readonly next: Health;
   readonly transition: HealthTransition | undefined;
 }

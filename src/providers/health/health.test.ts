@@ -4,7 +4,7 @@ import { ScriptedAdapter } from '../../../test/providers/scripted-adapter.js';
 import { A2AObservability } from '../../mesh/observability.js';
 import type { A2ALogEvent } from '../../mesh/schemas.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
-import { ProviderEvents } from '../adapter/provider-events.js';
+import { ProviderEvents } from '../adapter/events.js';
 import { HealthCoordinator } from './health.js';
 import { HEALTH_POLICY, type Health, type HealthEvent, newHealth, stepHealth } from './health-machine.js';
 

@@ -1,14 +1,9 @@
 import { Callbacks } from '../../runtime/callbacks.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import type {
-  ProviderAdapter,
-  ProviderCrash,
-  ProviderHealthStatus,
-  ProviderType,
-} from '../adapter/provider-adapter.js';
-import { NormalizedProviderError } from '../adapter/provider-errors.js';
-import type { ProviderEvents } from '../adapter/provider-events.js';
+import type { ProviderAdapter, ProviderCrash, ProviderHealthStatus, ProviderType } from '../adapter/adapter.js';
+import { NormalizedProviderError } from '../adapter/errors.js';
+import type { ProviderEvents } from '../adapter/events.js';
 import {
   HEALTH_POLICY,
   type Health,
@@ -25,24 +20,24 @@ export const MIN_INTERVAL_MS = 5_000;
 export const DEFAULT_INTERVAL_MS = 30_000;
 
 /** What is asked about its health. */
-export type Checked = Pick<ProviderAdapter, 'type' | 'health' | 'onCrash' | 'onReady'> & {
+type Checked = Pick<ProviderAdapter, 'type' | 'health' | 'onCrash' | 'onReady'> & {
   /** Is it still being made ready? There is nothing to check then. */
   readonly isStarting?: () => boolean;
 };
 
-export interface HealthComponents {
+interface HealthComponents {
   runtime: Runtime;
   events: ProviderEvents;
 }
 
-export interface CheckedAbout {
+interface CheckedAbout {
   /** Default: what the adapter says that it is. */
   readonly type?: ProviderType;
   /** Why it is unavailable as it is, so that the first check can wait. Default: it is healthy, and checked at once. */
   readonly unavailable?: string;
 }
 
-export type TransitionListener = (providerId: string, transition: HealthTransition) => void;
+type TransitionListener = (providerId: string, transition: HealthTransition) => void;
 
 interface Tracked {
   readonly id: string;

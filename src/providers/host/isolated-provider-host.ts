@@ -7,10 +7,16 @@ import type { Children, Program } from '../../system/process/children.js';
 import type { MemoryWatch } from '../../system/process/memory-watch.js';
 import type { RestartPolicy, SupervisedState } from '../../system/process/supervision.js';
 import { Supervisor } from '../../system/process/supervisor.js';
-import type { ProviderCrash } from '../adapter/provider-adapter.js';
-import { HOST_LIMITS, type HostLimits } from './limits.js';
+import type { ProviderCrash } from '../adapter/adapter.js';
 import { type Activity, PendingWork, type PendingWorkEvents, type WorkHandle, type WorkTerms } from './pending-work.js';
-import { crashed, type ProcessSession, WatchedProcess, watchMemory } from './watched-process.js';
+import {
+  crashed,
+  HOST_LIMITS,
+  type HostLimits,
+  type ProcessSession,
+  WatchedProcess,
+  watchMemory,
+} from './watched-process.js';
 
 export interface HostComponents {
   runtime: Runtime;
@@ -18,7 +24,7 @@ export interface HostComponents {
   memory: MemoryWatch;
 }
 
-export interface HostInit<Session extends ProcessSession> {
+interface HostInit<Session extends ProcessSession> {
   readonly provider: string;
   readonly lane: string;
   /** What to start; asked for each start, so that each has what was set last. */

@@ -4,14 +4,12 @@ import type { Child } from '../../system/process/child.js';
 import type { RestartPolicy } from '../../system/process/supervision.js';
 import { type CredentialSource, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
 import { Redactor } from '../../system/secrets/redactor.js';
-import type { ExecuteTerms, ProviderCrash, ProviderType } from '../adapter/provider-adapter.js';
-import { type NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
-import { redactedError } from '../adapter/redacted-error.js';
+import type { ExecuteTerms, ProviderCrash, ProviderType } from '../adapter/adapter.js';
+import { type NormalizedProviderError, normalizeError, redactedError } from '../adapter/errors.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';
 import type { Lane } from './lanes.js';
-import type { HostLimits } from './limits.js';
 import type { Activity, WorkHandle } from './pending-work.js';
-import type { ProcessSession } from './watched-process.js';
+import type { HostLimits, ProcessSession } from './watched-process.js';
 
 /** A program, and what it may take. */
 export interface ProcessConfig {
@@ -33,7 +31,7 @@ export interface ProcessComponents extends HostComponents {
   credentials?: CredentialSource | undefined;
 }
 
-export interface ProcessInit<Session> {
+interface ProcessInit<Session> {
   readonly id: string;
   readonly type: ProviderType;
   /** The workspace whose credentials are meant. */

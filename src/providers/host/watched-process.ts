@@ -3,7 +3,6 @@ import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
 import type { MemoryWatch } from '../../system/process/memory-watch.js';
 import type { Running } from '../../system/process/supervisor.js';
-import type { HostLimits } from './limits.js';
 
 /** A conversation with a program, in whatever protocol it speaks. */
 export interface ProcessSession {
@@ -17,7 +16,7 @@ export interface ProcessSession {
   end?(reason: EclipticError): void;
 }
 
-export interface WatchComponents {
+interface WatchComponents {
   runtime: Runtime;
   memory: MemoryWatch;
 }
@@ -129,3 +128,28 @@ export function crashed(provider: string, error: EclipticError): EclipticError {
   if (error.code !== 'PROCESS_ENDED') return error;
   return new EclipticError('PROVIDER_CRASHED', error.message, { ...error.details, provider }, error);
 }
+
+/** What one provider's process may take, and how long it may be silent. */
+export interface HostLimits {
+  /** Memory of the process and everything in its group, where the system tells it. Default 2,048. */
+  readonly memoryMb: number;
+  /** Until it is ready for work. Default 5,000. */
+  readonly startMs: number;
+  /** Longest silence of the program about one piece of work; waiting for an approval does not count. Default 600,000. */
+  readonly executeMs: number;
+  /** Between two questions whether it lives. Default 5,000. */
+  readonly heartbeatMs: number;
+  /** An answer to that takes no longer, or it hangs. Default 10,000. */
+  readonly silenceMs: number;
+  /** What was cancelled ends within this, or the process is started anew. Default 5,000. */
+  readonly cancelMs: number;
+}
+
+export const HOST_LIMITS: HostLimits = {
+  memoryMb: 2_048,
+  startMs: 5_000,
+  executeMs: 600_000,
+  heartbeatMs: 5_000,
+  silenceMs: 10_000,
+  cancelMs: 5_000,
+};

@@ -1,4 +1,4 @@
-import { needsInput } from '../../mcp/call.js';
+import { type Ask, type CallTerms, needsInput } from '../../mcp/call.js';
 import type { Offer } from '../../mcp/catalogue.js';
 import type { ToolDefinition } from '../../mcp/definitions.js';
 import type { RelayedCall } from '../../mcp/upstream/relay.js';
@@ -6,16 +6,15 @@ import type { Upstream, UpstreamNews } from '../../mcp/upstream/upstream.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { SupervisedState } from '../../system/process/supervision.js';
-import { guardedTerms } from '../adapter/guarded-terms.js';
-import type {
-  ExecuteTerms,
-  ProviderAdapter,
-  ProviderCrash,
-  ProviderHealthStatus,
-} from '../adapter/provider-adapter.js';
-import { NormalizedProviderError, normalizeAbort, normalizeError } from '../adapter/provider-errors.js';
-import type { ProviderEvents } from '../adapter/provider-events.js';
-import { callTerms, failureIn, ToolFailure, whatOf } from './mcp-call.js';
+import {
+  type ExecuteTerms,
+  guardedTerms,
+  type ProviderAdapter,
+  type ProviderCrash,
+  type ProviderHealthStatus,
+} from '../adapter/adapter.js';
+import { NormalizedProviderError, normalizeAbort, normalizeError } from '../adapter/errors.js';
+import type { ProviderEvents } from '../adapter/events.js';
 
 export interface MCPConfig {
   /** The server, by its name in the configuration. */
@@ -316,4 +315,55 @@ export class MCPBridgeAdapter
       this.#inFlight.delete(flight);
     }
   }
+}
+
+/** A tool says itself that it failed; its caller wants what it said. */
+export class ToolFailure extends NormalizedProviderError {
+  readonly result: unknown;
+
+  constructor(message: string, correlationId: string, result: unknown) {
+    super('PROVIDER_EXECUTE_FAILED', message, 'mcp', { correlationId });
+    this.result = result;
+  }
+}
+
+/** What a provider's caller says, as a call's. */
+function callTerms({ caller = 'operator', onUpdate }: ExecuteTerms, signal: AbortSignal): CallTerms {
+  return {
+    caller: { address: caller, node: undefined, tier: 3, sandboxId: undefined },
+    signal,
+    capabilities: {},
+    answers: {},
+    state: undefined,
+    meta: {},
+    onProgress: (progress) => onUpdate?.({ kind: 'progress', text: progress.message ?? '', data: progress }),
+    onLog: (entry) => onUpdate?.({ kind: 'progress', text: String(entry.data), data: entry }),
+  };
+}
+
+/** What a tool says that says that it failed. */
+function failureIn(result: unknown, toolName: string): string | undefined {
+  const { isError, content } = (result ?? {}) as { isError?: unknown; content?: unknown };
+  if (isError !== true) return undefined;
+  const blocks: readonly { text?: unknown }[] = Array.isArray(content) ? content : [];
+  const said = blocks.flatMap(({ text }) => (typeof text === 'string' ? [text] : [])).join('\n');
+  return said || `tool "${toolName}" failed`;
+}
+
+const WHAT = {
+  tool: 'tool',
+  resource: 'resource',
+  template: 'resource',
+  prompt: 'prompt',
+  completion: 'completion',
+} as const satisfies Record<Ask['kind'], string>;
+
+/** What is asked for, for the event stream. */
+function whatOf(input: { readonly toolName: string } | RelayedCall): {
+  readonly kind: (typeof WHAT)[Ask['kind']];
+  readonly details: Readonly<Record<string, string>>;
+} {
+  if (!('relay' in input)) return { kind: 'tool', details: { toolName: input.toolName } };
+  const kind = WHAT[input.ask.kind];
+  return { kind, details: kind === 'tool' ? { toolName: input.key } : { name: input.key } };
 }

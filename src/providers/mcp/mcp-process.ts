@@ -5,8 +5,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { RESTART_POLICY, type SupervisedState } from '../../system/process/supervision.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from '../host/isolated-provider-host.js';
 import type { Lane, LaneMember } from '../host/lanes.js';
-import type { HostLimits } from '../host/limits.js';
-import type { ProcessSession } from '../host/watched-process.js';
+import type { HostLimits, ProcessSession } from '../host/watched-process.js';
 
 export interface MCPProcessInit {
   readonly provider: string;

@@ -5,18 +5,17 @@ import type { UpstreamInit } from '../../mcp/upstream/upstream.js';
 import type { Upstreams } from '../../mcp/upstream/upstreams.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
-import { NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
-import type { ProviderEvents } from '../adapter/provider-events.js';
+import { NormalizedProviderError, normalizeError } from '../adapter/errors.js';
+import type { ProviderEvents } from '../adapter/events.js';
 import type { HostComponents } from '../host/isolated-provider-host.js';
 import type { Lanes } from '../host/lanes.js';
-import type { CredentialConsent } from '../registry/credential-consent.js';
+import type { CredentialConsent } from '../registry/credentials.js';
 import { DEFAULT_WORKSPACE } from '../registry/failover.js';
-import type { ProviderRegistry } from '../registry/provider-registry.js';
-import { MCPBridgeAdapter } from './mcp-bridge.js';
-import { ToolFailure } from './mcp-call.js';
+import type { ProviderRegistry } from '../registry/registry.js';
+import { MCPBridgeAdapter, ToolFailure } from './mcp-bridge.js';
 import { MCPProcess, type MCPProcessInit } from './mcp-process.js';
 
-export interface MCPServersComponents extends HostComponents {
+interface MCPServersComponents extends HostComponents {
   providers: ProviderRegistry;
   events: ProviderEvents;
   lanes: Lanes;

@@ -1,4 +1,4 @@
-import type { ProviderState, ProviderType } from '../adapter/provider-adapter.js';
+import type { ProviderState, ProviderType } from '../adapter/adapter.js';
 
 /** A provider as routing sees it. */
 export interface Candidate {
@@ -50,7 +50,7 @@ export type RoutingEffect =
   | ({ readonly effect: 'unavailable' } & Affected)
   | ({ readonly effect: 'available' } & Affected);
 
-export interface RoutingStep {
+interface RoutingStep {
   readonly next: RoutingTable;
   readonly effects: readonly RoutingEffect[];
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ProviderState } from '../adapter/provider-adapter.js';
+import type { ProviderState } from '../adapter/adapter.js';
 import {
   type Candidate,
   EMPTY_TABLE,

@@ -1,5 +1,5 @@
 import { Callbacks } from '../../runtime/callbacks.js';
-import type { ProviderEvents } from '../adapter/provider-events.js';
+import type { ProviderEvents } from '../adapter/events.js';
 import type { HealthCoordinator } from '../health/health.js';
 import {
   type Candidate,
@@ -14,7 +14,7 @@ import {
 
 export const DEFAULT_WORKSPACE = 'default';
 
-export interface FailoverComponents {
+interface FailoverComponents {
   events: ProviderEvents;
   health: HealthCoordinator;
 }

@@ -4,11 +4,11 @@ import type { Agent } from '../../agent/agent.js';
 import { type AgentTask, plainPayload } from '../../agent/agent-tasks.js';
 import type { Message } from '../../agent/message.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { ProviderUpdate } from '../adapter/provider-adapter.js';
-import type { ExecuteRoute, ProviderRegistry } from './provider-registry.js';
+import type { ProviderUpdate } from '../adapter/adapter.js';
+import type { ExecuteRoute, ProviderRegistry } from './registry.js';
 
 /** What an agent is asked: words, and what there is to know besides them. */
-export interface AskedOfProvider {
+interface AskedOfProvider {
   readonly text: string;
   readonly context: Readonly<Record<string, unknown>>;
   /** The files of a task: their content, or where they are. */
@@ -19,7 +19,7 @@ export interface AskedOfProvider {
   readonly conversation: string;
 }
 
-export interface ProviderAgentInit {
+interface ProviderAgentInit {
   readonly route: ExecuteRoute;
   /** What the provider is given for what the agent is asked. */
   readonly input: (asked: AskedOfProvider) => unknown;
@@ -28,7 +28,7 @@ export interface ProviderAgentInit {
   readonly laneId?: string;
 }
 
-export interface ProviderAgentComponents {
+interface ProviderAgentComponents {
   runtime: Runtime;
   providers: ProviderRegistry;
 }

@@ -1,20 +1,24 @@
+import { z } from 'zod';
+import type { WorkerHealth } from '../../agent/staffing.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import type {
-  ExecuteTerms,
-  ProviderAdapter,
-  ProviderHealthStatus,
-  ProviderRegistration,
-} from '../adapter/provider-adapter.js';
-import { NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
+import {
+  type ExecuteTerms,
+  PROVIDER_TYPES,
+  type ProviderAdapter,
+  type ProviderHealthStatus,
+  type ProviderRegistration,
+} from '../adapter/adapter.js';
+import { NormalizedProviderError, normalizeError } from '../adapter/errors.js';
+import { DEFAULT_INTERVAL_MS, MIN_INTERVAL_MS } from '../health/health.js';
 
 /** What a provider is to be ready within. */
-export const INIT_MS = 5_000;
+const INIT_MS = 5_000;
 
 /** What the registry does with it: starting it, using it, letting it finish, having let it finish, having given it up. */
-export type ProviderPhase = 'starting' | 'ready' | 'failed' | 'draining' | 'drained' | 'terminated';
+type ProviderPhase = 'starting' | 'ready' | 'failed' | 'draining' | 'drained' | 'terminated';
 
-export interface RegisteredProviderEvents {
+interface RegisteredProviderEvents {
   readonly onPhase: (provider: RegisteredProvider) => void;
   /** It takes work again after a rate limit. */
   readonly onRoom: () => void;
@@ -240,4 +244,91 @@ export class RegisteredProvider {
     this.#phase = phase;
     this.#events.onPhase(this);
   }
+}
+
+/** A provider as it is, for people and programs. */
+export interface ProviderRow {
+  readonly id: string;
+  readonly type: string;
+  readonly workspaceId: string;
+  readonly laneId: string | null;
+  readonly phase: ProviderPhase;
+  /** `starting` until it is ready for the first time. */
+  readonly state: ProviderHealthStatus['state'] | 'starting';
+  readonly failureCount: number;
+  /** When it was last checked; null where it has not been yet. */
+  readonly lastCheck: string | null;
+  readonly message: string | null;
+  readonly priority: number;
+  readonly capabilities: readonly string[];
+  readonly inFlight: number;
+  readonly concurrencyLimit: number;
+  readonly healthCheckIntervalMs: number;
+  readonly completed: number;
+  readonly failed: number;
+}
+
+export function rowOf(
+  provider: RegisteredProvider,
+  laneId: string | undefined,
+  status: ProviderHealthStatus | undefined,
+): ProviderRow {
+  const { registration, phase, work } = provider;
+  const { config: _, ...about } = registration;
+  // One that is ready and was not checked yet gets work.
+  const { state = phase === 'ready' ? 'healthy' : 'unavailable', failureCount = 0, lastCheck, message } = status ?? {};
+  return {
+    ...about,
+    laneId: laneId ?? null,
+    phase,
+    state: phase === 'starting' ? 'starting' : state,
+    failureCount,
+    lastCheck: lastCheck?.toISOString() ?? null,
+    message: message ?? null,
+    ...work,
+  };
+}
+
+/** Which of two an agent's work goes to. */
+export const WORSE: Readonly<Record<WorkerHealth['state'], number>> = {
+  ready: 0,
+  starting: 1,
+  degraded: 2,
+  unavailable: 3,
+};
+
+/** How a provider is, for the agent whose work it does. */
+export function workerHealthOf({ id, phase, state, message }: ProviderRow, impediment?: string): WorkerHealth {
+  if (impediment !== undefined) return { state: 'unavailable', reason: impediment, blocked: true };
+  if (phase === 'starting') return { state: 'starting', reason: `provider "${id}" is being started` };
+  if (state === 'healthy' && phase === 'ready') return { state: 'ready' };
+  const reason = `provider "${id}" is ${phase === 'ready' ? state : phase}${message === null ? '' : `: ${message}`}`;
+  return { state: state === 'degraded' ? 'degraded' : 'unavailable', reason };
+}
+
+const NAME = /^[\w][\w./-]*$/;
+const name = z.string().max(128).regex(NAME, 'must be made of letters, digits, "_", "-", "." and "/"');
+
+const RegistrationSchema = z.strictObject({
+  id: name,
+  type: z.enum(PROVIDER_TYPES),
+  config: z.unknown().refine((value) => value !== undefined, 'is missing'),
+  workspaceId: name,
+  concurrencyLimit: z.int().min(1).max(100),
+  healthCheckIntervalMs: z.int().min(MIN_INTERVAL_MS).default(DEFAULT_INTERVAL_MS),
+  capabilities: z.array(z.string().min(1).max(300)).max(256).default([]),
+  priority: z.number().default(0),
+  laneId: name.optional(),
+});
+
+type CheckedRegistration = Required<Omit<ProviderRegistration, 'laneId'>> & { laneId?: string | undefined };
+
+/** A registration with every default filled in; one that cannot be used is refused, with all that is wrong with it. */
+export function checkRegistration(registration: ProviderRegistration): CheckedRegistration {
+  const { success, data, error } = RegistrationSchema.safeParse(registration);
+  if (success) return data;
+  const faults = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  const { id } = (registration ?? {}) as { id?: unknown };
+  const message = `provider ${JSON.stringify(id)} cannot be registered: ${faults.join('; ')}`;
+  throw new NormalizedProviderError('PROVIDER_INIT_FAILED', message, 'internal', { details: { faults } });
 }

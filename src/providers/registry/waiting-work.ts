@@ -1,5 +1,5 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import { NormalizedProviderError } from '../adapter/provider-errors.js';
+import { NormalizedProviderError } from '../adapter/errors.js';
 
 /** What somebody wants done, of whichever provider can. */
 export interface WorkRoute {
@@ -15,7 +15,7 @@ export interface WaitingLimits {
   readonly queueMs: number;
 }
 
-export const WAITING_LIMITS: WaitingLimits = { queueLimit: 100, queueMs: 300_000 };
+const WAITING_LIMITS: WaitingLimits = { queueLimit: 100, queueMs: 300_000 };
 
 /** All lines together hold this many times what one may. */
 const LINES = 10;

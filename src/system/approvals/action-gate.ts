@@ -1,3 +1,9 @@
+import { createHash } from 'node:crypto';
+import { EclipticError } from '../../runtime/errors.js';
+import { type Action, type ActionRule, decideAction } from './action-rules.js';
+import type { Approval } from './approval.js';
+import type { Approvals } from './approvals.js';
+
 /**
  * The gate before whatever an agent wants to do by itself: touch files, run commands, call tools.
  *
@@ -9,11 +15,6 @@
  * `ask`, the operator does, through the queue of approvals, and silence is a no. Subjects are compared as text: give paths
  * in full or relative to the lane's folder, and resolved. Each ruling is reported, whatever it is.
  */
-import { createHash } from 'node:crypto';
-import { EclipticError } from '../../runtime/errors.js';
-import { type Action, type ActionRule, decideAction } from './action-rules.js';
-import type { Approval } from './approval.js';
-import type { Approvals } from './approvals.js';
 
 export interface ActionGateComponents {
   approvals: Approvals;
@@ -28,7 +29,7 @@ export interface ActionGateInit {
   timeoutMs?: number;
 }
 
-export interface CheckOptions {
+interface CheckOptions {
   /** The question, for people. Default: made from the action. */
   readonly summary?: string;
   /** What else the operator should see. Never a secret. What is allowed for good is allowed with the same details only. */
@@ -49,7 +50,7 @@ export interface ActionRuling {
 }
 
 /** The kind of its questions. */
-export const ACTION_APPROVAL = 'action';
+const ACTION_APPROVAL = 'action';
 
 const TIMEOUT_MS = 300_000;
 /** Questions of one agent that may wait. */

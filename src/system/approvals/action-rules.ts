@@ -14,7 +14,7 @@ export interface Action {
 
 const pattern = z.string().min(1).max(1_024);
 
-export const ActionRuleSchema = z.strictObject({
+const ActionRuleSchema = z.strictObject({
   agent: pattern.optional().describe('The agents that it is about; `*` stands for anything. Default: all.'),
   provider: pattern.optional().describe('The providers that it is about. Default: all, and none.'),
   action: pattern.describe('What they want to do, such as "fs.write" or "fs.*".'),
@@ -31,7 +31,7 @@ export const ActionRulesSchema = z
 
 export type ActionRule = Readonly<z.infer<typeof ActionRuleSchema>>;
 
-export interface ActionDecision {
+interface ActionDecision {
   readonly decision: ActionRule['decision'];
   /** The place of the rule that decided; none where no rule fits. */
   readonly rule: number | undefined;

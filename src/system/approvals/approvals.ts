@@ -6,7 +6,7 @@ import { JsonFile } from '../files/private-file.js';
 import { type Approval, ApprovalSchema, StandingSchema, type Verdict } from './approval.js';
 import { advance, EMPTY, isDecided, nextDue, type Queue, type QueueEvent } from './queue.js';
 
-export interface ApprovalsInit {
+interface ApprovalsInit {
   /** The data folder. Without one, the queue ends with the process. */
   folder?: string;
 }

@@ -18,7 +18,7 @@ export type QueueEvent =
   | { readonly type: 'withdrawn'; readonly ids: readonly string[] }
   | { readonly type: 'due'; readonly at: number };
 
-export interface QueueStep {
+interface QueueStep {
   readonly next: Queue;
   /** What was decided by this event. */
   readonly decided: readonly Approval[];

@@ -3,7 +3,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import { causeOf, failed, tooLarge } from './fetch-errors.js';
 import type { Lifeline } from './lifeline.js';
 
-export interface BodyLimits {
+interface BodyLimits {
   readonly origin: string;
   readonly maxBytes: number;
   /** How long the other side may be silent while somebody waits for it. */

@@ -1,7 +1,7 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 
-export interface ConnectionsInit {
+interface ConnectionsInit {
   /** At once to one address and port; further fetches wait, within their time. Default 64. */
   maxPerAddress?: number;
   /** How long a connection is kept for the next fetch. Default 4 s, less than most servers keep theirs. */

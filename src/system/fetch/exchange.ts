@@ -12,7 +12,7 @@ const MAX_HEADER_BYTES = 16_384;
 /** For an address that is not the last of its name. */
 const CONNECT_MS = 3_000;
 
-export interface ExchangeInit {
+interface ExchangeInit {
   readonly ask: Ask;
   /** One that was checked; the connection goes there and nowhere else. */
   readonly address: string;

@@ -1,7 +1,7 @@
 import { EclipticError } from '../../runtime/errors.js';
 
 /** Which rule a fetch broke; in `details.reason` of `FETCH_REFUSED`. */
-export type RefusalReason =
+type RefusalReason =
   | 'address'
   | 'downgrade'
   | 'encoding'
@@ -20,7 +20,7 @@ export function refused(reason: RefusalReason, message: string, details: Record<
   return new EclipticError('FETCH_REFUSED', message, { reason, ...details });
 }
 
-export interface Failure {
+interface Failure {
   readonly origin: string;
   /** The system's word for it, e.g. `ECONNREFUSED`. */
   readonly cause: string;

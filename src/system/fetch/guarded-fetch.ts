@@ -62,7 +62,7 @@ export interface FetchOptions {
   resolve?: Resolve;
 }
 
-export interface StreamOptions extends FetchOptions {
+interface StreamOptions extends FetchOptions {
   /** Give the body as it comes, read no faster than it is taken. */
   stream: true;
   /** How long the body may go on. Default 1 hour. */
@@ -81,7 +81,7 @@ export interface FetchAnswer extends Head {
   readonly body: Buffer;
 }
 
-export interface StreamAnswer extends Head {
+interface StreamAnswer extends Head {
   /** Must be read to its end, left early (`break`), or closed. */
   readonly body: AsyncIterable<Buffer>;
   /** Closes the connection, for a body that nobody reads. */

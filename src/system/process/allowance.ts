@@ -2,7 +2,7 @@ import { wait } from '../../runtime/async.js';
 import type { Runtime } from '../../runtime/runtime.js';
 
 /** What one server may say in a second before it is slowed down. */
-export interface Rates {
+interface Rates {
   readonly bytes: number;
   readonly messages: number;
 }

@@ -7,7 +7,7 @@ import { killAll } from './kill-all.js';
 import { findProcesses, signalGroup } from './process-table.js';
 import { lastWords, StderrTail } from './stderr-tail.js';
 
-export type ChildExit =
+type ChildExit =
   | { readonly kind: 'code'; readonly code: number }
   | { readonly kind: 'signal'; readonly signal: NodeJS.Signals };
 
@@ -16,7 +16,7 @@ export interface StopOptions {
   graceMs?: number;
 }
 
-export interface ChildInit {
+interface ChildInit {
   /** For logs and errors. */
   readonly name: string;
   /** A running process that leads a group of its own. */

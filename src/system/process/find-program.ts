@@ -5,7 +5,7 @@ import { childEnvironment, type Environment } from './environment.js';
 /** Where POSIX systems look for programs when PATH is not set. */
 const DEFAULT_PATH = '/usr/bin:/bin';
 
-export interface FindProgram {
+interface FindProgram {
   readonly command: string;
   /** The folder it is started in. */
   readonly cwd: string;

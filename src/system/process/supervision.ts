@@ -68,7 +68,7 @@ export type SupervisionEffect =
   | { readonly type: 'set-timer'; readonly ms: number }
   | { readonly type: 'cancel-timer' };
 
-export interface SupervisionStep {
+interface SupervisionStep {
   readonly next: Supervision;
   readonly effects: readonly SupervisionEffect[];
 }

@@ -20,7 +20,7 @@ export interface Running {
   stop(): Promise<unknown>;
 }
 
-export interface SupervisorInit<Subject extends Running> {
+interface SupervisorInit<Subject extends Running> {
   /** For logs and errors. */
   name: string;
   /**

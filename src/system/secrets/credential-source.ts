@@ -33,7 +33,7 @@ export const CredentialRefSchema = z
   })
   .describe('A credential of this provider’s, looked up for each use.');
 
-export type CredentialRef = Readonly<z.infer<typeof CredentialRefSchema>>;
+type CredentialRef = Readonly<z.infer<typeof CredentialRefSchema>>;
 /** Text as it is, or a credential in its place. */
 export type SecretSetting = string | CredentialRef;
 export type SecretSettings = Readonly<Record<string, SecretSetting>>;

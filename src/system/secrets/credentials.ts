@@ -18,14 +18,14 @@ export interface CredentialEvent extends Place {
   readonly error?: EclipticError;
 }
 
-export interface CredentialsComponents {
+interface CredentialsComponents {
   runtime: Runtime;
   keychain?: Keychain | undefined;
   /** Told of everything that is done with credentials. */
   report: (event: CredentialEvent) => void;
 }
 
-export interface CredentialsInit {
+interface CredentialsInit {
   /** The data folder. */
   folder: string;
   /** How long a value may still be used after its rotation, by what had it then. Default 30 s. */

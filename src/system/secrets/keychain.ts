@@ -11,7 +11,7 @@ export interface Keychain {
   remove(account: string): Promise<void>;
 }
 
-export interface SystemKeychainComponents {
+interface SystemKeychainComponents {
   runtime: Runtime;
   children: Children;
   env: Environment;

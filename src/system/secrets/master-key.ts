@@ -15,7 +15,7 @@ const FileSchema = z.discriminatedUnion('kept', [
 
 type KeyFile = z.infer<typeof FileSchema>;
 
-export interface MasterKeyComponents {
+interface MasterKeyComponents {
   runtime: Runtime;
   /** Where there is one, the key is kept there. */
   keychain?: Keychain | undefined;

@@ -5,9 +5,9 @@ import { A2AObservability } from '../../mesh/observability.js';
 import type { A2ALogEvent } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
-import type { ProviderRegistration } from '../adapter/provider-adapter.js';
-import { ProviderEvents } from '../adapter/provider-events.js';
-import { ProviderRegistry, type ProviderRegistryInit } from './provider-registry.js';
+import type { ProviderRegistration } from '../adapter/adapter.js';
+import { ProviderEvents } from '../adapter/events.js';
+import { ProviderRegistry, type ProviderRegistryInit } from './registry.js';
 
 const INTERVAL = 30_000;
 const ROUTE = { type: 'command', workspaceId: 'w' };

@@ -6,11 +6,10 @@ import type { Agent } from '../../agent/agent.js';
 import { TaskCall } from '../../agent/task-call.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { RemoteAnswer } from './a2a-answer.js';
-import { type DelegationTerms, type EndpointWay, metadataOf, partsOf } from './a2a-endpoint.js';
 import type { A2ADelegation } from './a2a-types.js';
+import { type DelegationTerms, type EndpointTransport, metadataOf, partsOf, RemoteAnswer } from './http-transport.js';
 
-export interface MeshWayComponents {
+interface MeshTransportComponents {
   runtime: Runtime;
   /** The agent of this node that asks. */
   agent: Agent;
@@ -22,11 +21,11 @@ export interface MeshWayComponents {
 const SILENCE_MS = 3_600_000;
 
 /** An agent of another node of this mesh, asked as any agent asks another. */
-export class MeshWay implements EndpointWay {
-  readonly #components: MeshWayComponents;
+export class MeshTransport implements EndpointTransport {
+  readonly #components: MeshTransportComponents;
   readonly #address: string;
 
-  constructor(components: MeshWayComponents, address: string) {
+  constructor(components: MeshTransportComponents, address: string) {
     this.#components = components;
     this.#address = address;
   }

@@ -1,6 +1,7 @@
 import { untilAborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Conversation } from './conversation.js';
+import type { PromptRequest, StopReason } from './sdk.js';
+import type { AcpAnswer, Turn } from './turn.js';
 
 /** How much memory an agent's processes use, and how much they may; unknown where the system does not tell. */
 export interface MemoryUse {
@@ -8,7 +9,7 @@ export interface MemoryUse {
   readonly limitBytes: number;
 }
 
-export interface SessionPoolInit {
+interface SessionPoolInit {
   readonly agent: string;
   readonly open: () => Promise<Conversation>;
   readonly close: (conversation: Conversation) => void;
@@ -18,7 +19,7 @@ export interface SessionPoolInit {
 /** A session of Claude was measured at 190 MB. */
 const SESSION_BYTES = 256 * 1_048_576;
 const MAX_SESSIONS = 16;
-/** Prompts that may wait for a session. */
+/** Prompts that may wait for a session, and in each session for their turn. */
 const MAX_WAITING = 100;
 
 interface Session {
@@ -147,6 +148,65 @@ export class SessionPool {
       if (!session) return;
       this.#waiting.delete(waiting);
       waiting.go(session);
+    }
+  }
+}
+
+interface ConversationInit {
+  readonly sessionId: string;
+  readonly prompt: (prompt: PromptRequest['prompt'], turn: Turn) => Promise<StopReason>;
+  readonly cancel: () => void;
+}
+
+/** One session of an agent: one turn at a time, in the order in which they were asked for. */
+export class Conversation {
+  readonly #init: ConversationInit;
+  #turn: Turn | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(init: ConversationInit) {
+    this.#init = init;
+  }
+
+  get sessionId(): string {
+    return this.#init.sessionId;
+  }
+
+  /** The turn under way. */
+  get turn(): Turn | undefined {
+    return this.#turn;
+  }
+
+  take(prompt: PromptRequest['prompt'], turn: Turn): Promise<AcpAnswer> {
+    if (this.#waiting >= MAX_WAITING) {
+      return Promise.reject(new EclipticError('QUEUE_FULL', `${MAX_WAITING} prompts wait for the agent already`));
+    }
+    this.#waiting++;
+    let begun!: () => void;
+    const turnCame = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const answer = this.#last.then(() => {
+      begun();
+      return this.#run(prompt, turn);
+    });
+    this.#last = answer.catch(() => {});
+    // A prompt that is cancelled while it waits ends at once: nothing of it has reached the agent.
+    return untilAborted(turnCame, turn.signal)
+      .then(() => answer)
+      .finally(() => this.#waiting--);
+  }
+
+  async #run(prompt: PromptRequest['prompt'], turn: Turn): Promise<AcpAnswer> {
+    turn.signal.throwIfAborted();
+    turn.signal.addEventListener('abort', this.#init.cancel);
+    this.#turn = turn;
+    try {
+      return turn.end(await this.#init.prompt(prompt, turn));
+    } finally {
+      turn.signal.removeEventListener('abort', this.#init.cancel);
+      this.#turn = undefined;
     }
   }
 }

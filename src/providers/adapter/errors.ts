@@ -1,13 +1,14 @@
 import { describeError, EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
-import type { ProviderType } from './provider-adapter.js';
+import type { Redactor } from '../../system/secrets/redactor.js';
+import type { ProviderType } from './adapter.js';
 
 /** Whose error it is: a provider's, by its type, or our own. */
-export type ProviderSource = ProviderType | 'internal';
+type ProviderSource = ProviderType | 'internal';
 
 /** `PROVIDER_UNKNOWN` is left out: no error is made of it. */
 export type ProviderErrorCode = Exclude<Extract<ErrorCode, `PROVIDER_${string}`>, 'PROVIDER_UNKNOWN'>;
 
-export interface NormalizedErrorInit {
+interface NormalizedErrorInit {
   readonly correlationId?: string | undefined;
   readonly originalError?: unknown;
   readonly details?: Readonly<Record<string, unknown>>;
@@ -228,4 +229,11 @@ function structureOf(error: unknown): Fields {
     ['string', 'number'].includes(typeof fields[key]),
   );
   return Object.fromEntries(told.map((key) => [key, fields[key]]));
+}
+
+/** The same failure without the provider's secrets, and without what it was made from: that may show them. */
+export function redactedError(failure: NormalizedProviderError, redactor: Redactor): NormalizedProviderError {
+  const { code, message, providerSource, correlationId } = failure;
+  const details = redactor.cleanAll(failure.details);
+  return new NormalizedProviderError(code, redactor.clean(message), providerSource, { correlationId, details });
 }

@@ -1,3 +1,4 @@
+import { type CallbackFailed, guarded } from '../../runtime/callbacks.js';
 import type { EclipticError } from '../../runtime/errors.js';
 
 /** What a provider is reached by. */
@@ -97,4 +98,10 @@ export interface ProviderRegistration<TConfig = unknown> {
   readonly priority?: number;
   /** The lane that it is bound to, and ends with. */
   readonly laneId?: string;
+}
+
+/** The same terms, with an `onUpdate` whose failure is reported and never reaches the provider. */
+export function guardedTerms(terms: ExecuteTerms, provider: string, failed: CallbackFailed): ExecuteTerms {
+  const { onUpdate } = terms;
+  return onUpdate ? { ...terms, onUpdate: guarded(onUpdate, `onUpdate of provider ${provider}`, failed) } : terms;
 }

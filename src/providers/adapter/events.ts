@@ -2,13 +2,13 @@ import { type A2AObservability, callbackReport } from '../../mesh/observability.
 import type { A2ALogEvent } from '../../mesh/schemas.js';
 import type { CallbackFailed } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { ProviderType } from './provider-adapter.js';
+import type { ProviderType } from './adapter.js';
 
 /** What the event stream tells of providers. */
-export type ProviderTopic = `provider.${string}`;
+type ProviderTopic = `provider.${string}`;
 
 /** Of which provider, and what else there is to say. */
-export interface ProviderNews {
+interface ProviderNews {
   readonly provider?: string | undefined;
   readonly providerType?: ProviderType | undefined;
   readonly correlationId?: string | undefined;

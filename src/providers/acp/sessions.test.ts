@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EclipticError } from '../../runtime/errors.js';
-import { Conversation } from './conversation.js';
-import { type MemoryUse, SessionPool } from './session-pool.js';
+import { Conversation, type MemoryUse, SessionPool } from './sessions.js';
 
 const MB = 1_048_576;
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
-import { isRetryable, NormalizedProviderError, normalizeAbort, normalizeError } from './provider-errors.js';
+import { isRetryable, NormalizedProviderError, normalizeAbort, normalizeError } from './errors.js';
 
 const codes = Object.keys(ERRORS) as ErrorCode[];
 

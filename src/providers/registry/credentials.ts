@@ -1,9 +1,12 @@
 import type { Party } from '../../mesh/policy.js';
-import { EclipticError } from '../../runtime/errors.js';
+import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
 import type { Approval } from '../../system/approvals/approval.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
+import type { Credentials } from '../../system/secrets/credentials.js';
+import type { ProviderRegistry } from './registry.js';
 
-export interface CredentialConsentComponents {
+interface CredentialConsentComponents {
   approvals: Pick<Approvals, 'items' | 'request'>;
   /** Does that node belong to another person? */
   isForeign: (node: string) => boolean;
@@ -71,4 +74,38 @@ export class CredentialConsent {
 function refused(agent: string, server: string, why: string): EclipticError {
   const message = `${agent} may not use the credentials of MCP server "${server}": its owner ${why}`;
   return new EclipticError('PROVIDER_POLICY_DENIED', message, { agent, server });
+}
+
+interface CredentialWatchComponents {
+  runtime: Runtime;
+  credentials: Pick<Credentials, 'onChange'>;
+  providers: ProviderRegistry;
+}
+
+/** Providers that have their credentials in their environment, and not with each call. */
+const PROGRAMS: ReadonlySet<string> = new Set(['acp', 'command']);
+
+/**
+ * Lets providers follow their credentials: a program that was started with a value which has ended is started again, and one
+ * that was lacking a value is tried at once. After a rotation a replacement takes over, and the work of the old one goes on.
+ * Returns the way to stop.
+ */
+export function watchCredentials({ runtime, credentials, providers }: CredentialWatchComponents): () => void {
+  return credentials.onChange(({ kind, provider, workspace, ended }) => {
+    const row = providers.list().find(({ id, workspaceId }) => id === provider && workspaceId === workspace);
+    if (!row || row.phase === 'draining' || row.phase === 'drained') return;
+    const well = row.state === 'healthy';
+    if (PROGRAMS.has(row.type)) {
+      const renewing = well && !ended;
+      (renewing ? providers.renew(provider) : providers.restart(provider)).catch((error: unknown) => {
+        runtime.logger.info(
+          { provider, reason: describeError(error) },
+          'a provider did not start with its credentials',
+        );
+      });
+    } else if (!well || kind !== 'rotated') {
+      // A check that is under way may have begun with the value of before.
+      void providers.health.checkUnderWay(provider).then(() => providers.health.checkNow(provider));
+    }
+  });
 }

@@ -1,24 +1,29 @@
 import type { WorkerHealth } from '../../agent/staffing.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { guardedTerms } from '../adapter/guarded-terms.js';
-import type {
-  ExecuteTerms,
-  ProviderAdapter,
-  ProviderHealthStatus,
-  ProviderRegistration,
-} from '../adapter/provider-adapter.js';
-import { NormalizedProviderError, normalizeError } from '../adapter/provider-errors.js';
-import type { ProviderEvents } from '../adapter/provider-events.js';
+import {
+  type ExecuteTerms,
+  guardedTerms,
+  type ProviderAdapter,
+  type ProviderHealthStatus,
+  type ProviderRegistration,
+} from '../adapter/adapter.js';
+import { NormalizedProviderError, normalizeError } from '../adapter/errors.js';
+import type { ProviderEvents } from '../adapter/events.js';
 import { HealthCoordinator } from '../health/health.js';
 import type { HealthPolicy } from '../health/health-machine.js';
 import { DEFAULT_WORKSPACE, FailoverRouter } from './failover.js';
-import { type ProviderRow, rowOf, WORSE, workerHealthOf } from './provider-row.js';
-import { RegisteredProvider } from './registered-provider.js';
-import { checkRegistration } from './registration.js';
+import {
+  checkRegistration,
+  type ProviderRow,
+  RegisteredProvider,
+  rowOf,
+  WORSE,
+  workerHealthOf,
+} from './registered-provider.js';
 import { type WaitingLimits, WaitingWork, type WorkRoute } from './waiting-work.js';
 
-export interface ProviderRegistryComponents {
+interface ProviderRegistryComponents {
   runtime: Runtime;
   events: ProviderEvents;
 }
