@@ -4,7 +4,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
 import type { Child } from '../../system/process/child.js';
 import { stillThere } from '../../system/process/still-there.js';
-import { type PromptFile, promptBlocks } from './prompt.js';
+import { type AcpDescription, describeAgent, type PromptFile, promptBlocks } from './description.js';
 import { answerAgent } from './requests.js';
 import {
   type AcpSdk,
@@ -267,40 +267,4 @@ export class AcpAgent {
     const offered = ways.length === 0 ? '' : `; it offers: ${ways.join(', ')}`;
     return `${this.#init.agent} wants its user to log in first (${describeError(error)})${offered}`;
   }
-}
-
-/** What an agent says of itself when it is greeted. */
-export interface AcpDescription {
-  readonly name: string | null;
-  readonly version: string | null;
-  readonly protocol: number;
-  /** Can it use MCP servers over HTTP? */
-  readonly mcpOverHttp: boolean;
-  readonly closesSessions: boolean;
-  /** What a prompt may hold besides text and links. */
-  readonly prompts: { readonly image: boolean; readonly audio: boolean; readonly embedded: boolean };
-  /** Ways to log in. */
-  readonly authMethods: readonly { readonly id: string; readonly name: string }[];
-}
-
-function describeAgent(response: InitializeResponse, ours: number): AcpDescription {
-  const { protocolVersion, agentCapabilities, agentInfo, authMethods } = response;
-  const prompts = agentCapabilities?.promptCapabilities;
-  if (protocolVersion !== ours) {
-    const message = `the agent speaks version ${protocolVersion} of the Agent Client Protocol, this node version ${ours}`;
-    throw new EclipticError('PROVIDER_PROTOCOL_MISMATCH', message, { ours, theirs: protocolVersion });
-  }
-  return {
-    name: agentInfo?.title ?? agentInfo?.name ?? null,
-    version: agentInfo?.version ?? null,
-    protocol: protocolVersion,
-    mcpOverHttp: agentCapabilities?.mcpCapabilities?.http === true,
-    closesSessions: agentCapabilities?.sessionCapabilities?.close != null,
-    prompts: {
-      image: prompts?.image === true,
-      audio: prompts?.audio === true,
-      embedded: prompts?.embeddedContext === true,
-    },
-    authMethods: (authMethods ?? []).map(({ id, name }) => ({ id, name })),
-  };
 }

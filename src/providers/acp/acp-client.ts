@@ -15,9 +15,9 @@ import {
 import { normalizeError } from '../adapter/errors.js';
 import { type ProcessComponents, type ProcessConfig, ProviderProcess } from '../host/provider-process.js';
 import { HOST_LIMITS, type HostLimits } from '../host/watched-process.js';
-import { AcpAgent, type AcpAgentInit, type AcpDescription } from './acp-agent.js';
+import { AcpAgent, type AcpAgentInit } from './acp-agent.js';
+import type { AcpDescription, PromptFile } from './description.js';
 import { usesOwnFiles } from './probe.js';
-import type { PromptFile } from './prompt.js';
 import { ACP_RULES } from './requests.js';
 import type { MemoryUse } from './sessions.js';
 import { Terminals } from './terminals.js';

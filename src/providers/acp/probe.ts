@@ -7,7 +7,8 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import type { Children, Program } from '../../system/process/children.js';
-import { AcpAgent, type AcpDescription } from './acp-agent.js';
+import { AcpAgent } from './acp-agent.js';
+import type { AcpDescription } from './description.js';
 import { Terminals } from './terminals.js';
 import { Workspace } from './workspace.js';
 
