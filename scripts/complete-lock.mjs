@@ -4,7 +4,12 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 
-const FILES = ['package-lock.json', 'test/conformance/package-lock.json', 'test/clients/package-lock.json'];
+const FILES = [
+  'package-lock.json',
+  'test/conformance/package-lock.json',
+  'test/clients/package-lock.json',
+  'scripts/api-reference/package-lock.json',
+];
 const SYSTEMS = ['android', 'darwin', 'freebsd', 'linux', 'netbsd', 'openbsd', 'openharmony', 'sunos', 'aix', 'win32'];
 const PROCESSORS = ['arm64', 'arm', 'ia32', 'x64', 'loong64', 'mips64el', 'ppc64', 'riscv64', 's390x', 'wasm32'];
 
