@@ -1,4 +1,4 @@
-import type { AgentRow } from '../node/control/methods.js';
+import type { AgentRow } from '../node/control/rows.js';
 import { vacancyOf } from '../roster/self-description.js';
 import type { Command } from './command.js';
 import { usage } from './output.js';

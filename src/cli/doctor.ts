@@ -1,6 +1,6 @@
 import type { TestedRow } from '../coding-agents/wake/wakes.js';
 import type { Finding } from '../network/peers/network.js';
-import type { Diagnosis, Probing } from '../node/control/network-methods.js';
+import type { Diagnosis, Probing } from '../node/control/rows.js';
 import { VERSION } from '../runtime/package.js';
 import type { Command, Invocation } from './command.js';
 import { printable, usage } from './output.js';

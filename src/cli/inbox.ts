@@ -1,4 +1,4 @@
-import type { MailRow } from '../node/control/mail-methods.js';
+import type { MailRow } from '../node/control/rows.js';
 import type { Command } from './command.js';
 import { allMail, mailTable, short } from './mail-table.js';
 import { listed, required } from './payload.js';

@@ -1,4 +1,4 @@
-import type { LeaseLine } from '../node/control/lease-methods.js';
+import type { LeaseLine } from '../node/control/rows.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 

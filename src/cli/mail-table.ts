@@ -1,4 +1,4 @@
-import type { MailRow } from '../node/control/mail-methods.js';
+import type { MailRow } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
 import type { Output } from './output.js';
 

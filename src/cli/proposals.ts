@@ -1,4 +1,4 @@
-import type { ProposalListRow } from '../node/control/negotiation-methods.js';
+import type { ProposalListRow } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 

@@ -1,4 +1,4 @@
-import type { ProposalEvent } from '../node/control/negotiation-methods.js';
+import type { ProposalEvent } from '../node/control/rows.js';
 import type { Command } from './command.js';
 import { oneLine, usage } from './output.js';
 import { duration, listed, readPayload } from './payload.js';

@@ -1,4 +1,4 @@
-import type { ProviderView } from '../node/control/provider-methods.js';
+import type { ProviderView } from '../node/control/rows.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type { Difference } from '../mesh/audit/journal-log.js';
 import type { ControlClient } from '../node/control/client.js';
-import { fitting } from '../node/control/page.js';
+import { fitting } from '../node/control/protocol.js';
 import { describeError } from '../runtime/errors.js';
 import type { Command } from './command.js';
 import { usage } from './output.js';

@@ -1,4 +1,4 @@
-import type { DocumentRow } from '../node/control/state-methods.js';
+import type { DocumentRow } from '../node/control/rows.js';
 import type { Command } from './command.js';
 import { short } from './mail-table.js';
 

@@ -1,4 +1,4 @@
-import type { SwarmEvent, SwarmRow } from '../node/control/swarm-methods.js';
+import type { SwarmEvent, SwarmRow } from '../node/control/rows.js';
 import type { SwarmSubTask } from '../work/swarm/swarm-session.js';
 import { LiveArea } from './live-area.js';
 import { type Output, oneLine } from './output.js';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { ControlClient } from '../node/control/client.js';
-import type { SwarmDetail, SwarmEvent, SwarmRow } from '../node/control/swarm-methods.js';
+import type { SwarmDetail, SwarmEvent, SwarmRow } from '../node/control/rows.js';
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Command, Invocation } from './command.js';
 import { misuse } from './misuse.js';

@@ -1,4 +1,4 @@
-import type { SwarmRow } from '../node/control/swarm-methods.js';
+import type { SwarmRow } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 

@@ -1,6 +1,6 @@
 import { messagesOf, textOf } from '../a2a/protocol/simple.js';
 import type { StreamResponse } from '../a2a/protocol/types.js';
-import type { TaskDetail } from '../node/control/task-methods.js';
+import type { TaskDetail } from '../node/control/rows.js';
 import type { Command } from './command.js';
 import { progressText, stateText } from './task-text.js';
 

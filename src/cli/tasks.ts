@@ -1,4 +1,4 @@
-import type { TaskRow } from '../node/control/work-rows.js';
+import type { TaskRow } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
 import type { Command } from './command.js';
 import { whole } from './payload.js';

@@ -297,11 +297,8 @@ describe('a person', () => {
     const exported: { text?: string }[] = [];
     const { signal } = new AbortController();
     const context = { emit: (row: unknown) => void exported.push(row as object), drained: async () => {}, signal };
-    const methods = recordMethods(
-      () => node.records,
-      (id) => codingAgents.ownerWords(id),
-    );
-    await nodes.settled(Promise.resolve(methods.export!({}, context)));
+    const methods = recordMethods({ node, codingAgents });
+    await nodes.settled(methods.export({}, context));
     const words = ['Use the release branch.', 'Which one?', 'I am done.', '1.2'];
     expect(exported.map(({ text }) => text)).toEqual(expect.arrayContaining(words));
     await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it' });

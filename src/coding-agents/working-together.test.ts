@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { bodiesIn, Client, startCodingAgents } from '../../test/coding-agents-fixture.js';
 import { Nodes } from '../../test/nodes-fixture.js';
-import { stateMethods } from '../node/control/state-methods.js';
+import { documentMethods } from '../node/control/document-methods.js';
+import { checked } from '../node/control/methods.js';
 import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
 import { vacancyOf } from '../roster/self-description.js';
 
@@ -138,9 +139,9 @@ describe('notes that members share', () => {
 
   it('are the same for the owner’s commands, in both directions [T-A6]', async () => {
     const { nodes, here, alice } = await pair();
-    const methods = stateMethods(here.node);
+    const methods = checked(documentMethods(here));
     const context = { emit: () => {}, drained: async () => {}, signal: new AbortController().signal };
-    const owner = (method: string, path: string, value?: unknown) =>
+    const owner = (method: 'stateGet' | 'stateSet', path: string, value?: unknown) =>
       nodes.settled(Promise.resolve(methods[method]!({ name: 'plan', path, value }, context)));
     const get = (key: string) => alice.call('mesh_state', { action: 'get', key });
     await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 'review' });

@@ -34,9 +34,9 @@ import { composeNode, type NodeNetworkInit } from './compose.js';
 import type { LoadedConfig } from './config/load.js';
 import type { HttpConfig, NetworkConfig } from './config/schema.js';
 import { ConfiguredAgents } from './configured-agents.js';
-import { agentFindings } from './control/agent-findings.js';
 import { ControlClient } from './control/client.js';
 import { controlPath, forgetStopped, noteStopped, prepareDataFolder, unusable } from './control/data-folder.js';
+import { agentFindings } from './control/findings.js';
 import { controlMethods } from './control/methods.js';
 import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
@@ -147,10 +147,7 @@ export class Host {
     const host = new Host(init, parts, { node, control, gateway, credentials, gate, codingAgents, failures });
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
-      gateway: () => gateway,
-      codingAgents: () => codingAgents,
-      loop: () => loop,
-      wakes: () => wakes,
+      ...{ gateway, codingAgents, loop, wakes },
       agentFindings: () => agentFindings({ runtime, children, env }),
       shutDown: () => runtime.defer(() => void host.stopForOwner()),
     });

@@ -28,7 +28,7 @@ import { Logins } from '../mcp/upstream/login/logins.js';
 import { checkSignedCard } from '../network/membership/signed-card.js';
 import type { Config } from '../node/config/schema.js';
 import { ControlClient } from '../node/control/client.js';
-import { completeId } from '../node/control/short-ids.js';
+import { completeId } from '../node/control/context.js';
 import { Host } from '../node/host.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
 import { MemoryStore } from '../store/memory-store.js';

@@ -6,8 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { TaskDetail } from '../../src/node/control/task-methods.js';
-import type { TaskRow } from '../../src/node/control/work-rows.js';
+import type { TaskDetail, TaskRow } from '../../src/node/control/rows.js';
 import { BIN } from '../source-files.js';
 
 let folder: string;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ProposalListRow } from '../../src/node/control/negotiation-methods.js';
+import type { ProposalListRow } from '../../src/node/control/rows.js';
 import { BIN } from '../source-files.js';
 
 let folder: string;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Receipt } from '../../src/mail/receipt.js';
 import type { RoutingResult } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
-import type { MailRow } from '../../src/node/control/mail-methods.js';
+import type { MailRow } from '../../src/node/control/rows.js';
 import { SqliteStore } from '../../src/store/sqlite-store.js';
 import type { JournalRow } from '../../src/store/tables.js';
 import { ECHO } from '../echo-agents.js';

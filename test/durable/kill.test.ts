@@ -8,7 +8,7 @@ import { createJiti } from 'jiti';
 import { describe, expect, it, vi } from 'vitest';
 import type { Receipt } from '../../src/mail/receipt.js';
 import type { RoutingResult } from '../../src/mesh/schemas.js';
-import type { MailRow } from '../../src/node/control/mail-methods.js';
+import type { MailRow } from '../../src/node/control/rows.js';
 import { type Cluster, inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
 import type { Entry, Ledger } from './agents/ledger.js';
 

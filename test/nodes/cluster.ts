@@ -14,8 +14,7 @@ import type { PeerStatus } from '../../src/network/peers/peer.js';
 import { createNode, type EclipticNode, type NodeInit } from '../../src/node/compose.js';
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
-import type { AgentRow } from '../../src/node/control/methods.js';
-import type { Diagnosis } from '../../src/node/control/network-methods.js';
+import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
 import { BIN, ROOT } from '../source-files.js';
 
 export const WITNESS = join(ROOT, 'test', 'nodes', 'agents', 'witness.ts');

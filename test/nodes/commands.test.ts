@@ -12,7 +12,7 @@ import type { Grant } from '../../src/network/membership/certificate.js';
 import { decodeInvite, encodeInvite } from '../../src/network/membership/invite.js';
 import type { PeerRow } from '../../src/network/peers/network.js';
 import type { Config } from '../../src/node/config/schema.js';
-import type { Diagnosis } from '../../src/node/control/network-methods.js';
+import type { Diagnosis } from '../../src/node/control/rows.js';
 import { ECHO } from '../echo-agents.js';
 import { BIN } from '../source-files.js';
 import { Cluster, type Finished, finish, type ProcessNode, SOAK, until, untilConnected } from './cluster.js';

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { decodeInvite } from '../../src/network/membership/invite.js';
-import type { MailRow } from '../../src/node/control/mail-methods.js';
+import type { MailRow } from '../../src/node/control/rows.js';
 import { inCluster, type ProcessNode, until, untilConnected } from './cluster.js';
 
 vi.setConfig({ testTimeout: 120_000 });

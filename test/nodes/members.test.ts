@@ -1,6 +1,6 @@
 import { cpSync, rmSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
-import type { MailRow } from '../../src/node/control/mail-methods.js';
+import type { MailRow } from '../../src/node/control/rows.js';
 import { inCluster, type ProcessNode, until, untilConnected } from './cluster.js';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { AgentCard, RoutingResult } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
-import type { AgentRow } from '../../src/node/control/methods.js';
+import type { AgentRow } from '../../src/node/control/rows.js';
 import { PLANETARY_ROSTER } from '../../src/roster/planetary-roster.js';
 import type { EclipticError } from '../../src/runtime/errors.js';
 import { echoing } from '../echo-agents.js';

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Config } from '../../src/node/config/schema.js';
-import type { AgentRow } from '../../src/node/control/methods.js';
-import type { Diagnosis } from '../../src/node/control/network-methods.js';
+import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
 import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { acpAgent, ProcessHost, program } from './process-host.js';
 import { until } from './processes.js';

@@ -183,7 +183,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
       return (await promisify(execFile)(process.execPath, args)).stdout;
     };
     const answer = sun.request('mars', 'do:ask Edit a.txt', { timeoutMs: 60_000 });
-    let waiting: Approval[] = [];
+    let waiting: readonly Approval[] = [];
     while (waiting.length === 0) waiting = await control.call('approvals');
     expect(await ecliptic('approvals')).toContain('mars asks: Edit a.txt');
     expect(await ecliptic('approvals', 'allow-once', waiting[0]!.id)).toContain('allowed, this once');

@@ -7,7 +7,7 @@ import type { GatewayInit } from '../../src/http/gateway.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
-import type { ProviderView } from '../../src/node/control/provider-methods.js';
+import type { ProviderView } from '../../src/node/control/rows.js';
 import { Host } from '../../src/node/host.js';
 import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import type { SwarmDetail, SwarmEvent, SwarmRow } from '../../src/node/control/swarm-methods.js';
+import type { SwarmDetail, SwarmEvent, SwarmRow } from '../../src/node/control/rows.js';
 import { inCluster, until } from '../nodes/cluster.js';
 import { swarmNodes } from './swarm-nodes.js';
 

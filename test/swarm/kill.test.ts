@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
-import type { SwarmDetail, SwarmRow } from '../../src/node/control/swarm-methods.js';
+import type { SwarmDetail, SwarmRow } from '../../src/node/control/rows.js';
 import { inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
 import { swarmNodes } from './swarm-nodes.js';
 

@@ -8,7 +8,7 @@ import { oauthFetch } from '../../src/mcp/upstream/login/oauth-fetch.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import { loadConfig } from '../../src/node/config/load.js';
 import { ControlClient } from '../../src/node/control/client.js';
-import type { Diagnosis } from '../../src/node/control/network-methods.js';
+import type { Diagnosis } from '../../src/node/control/rows.js';
 import { Host } from '../../src/node/host.js';
 import { type Logger, silentLogger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';

@@ -2,8 +2,22 @@ import { createConnection, type Socket } from 'node:net';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
-import { readFrames, writeFrame } from './frames.js';
-import { errorFrom, negotiate, PROTOCOL, type ReplyFrame, type ServerHello } from './protocol.js';
+import type { EventOf, Method, ParamsOf, ResultOf } from './api.js';
+import {
+  errorFrom,
+  negotiate,
+  PROTOCOL,
+  type ReplyFrame,
+  readFrames,
+  type ServerHello,
+  writeFrame,
+} from './protocol.js';
+
+/** Parameters and event listener of a call; parameters may be left out where none is required. */
+export type CallArguments<M extends Method> =
+  Record<string, never> extends ParamsOf<M>
+    ? [params?: ParamsOf<M>, onEvent?: (event: EventOf<M>) => void]
+    : [params: ParamsOf<M>, onEvent?: (event: EventOf<M>) => void];
 
 /** How long a node may take to say hello. */
 const ANSWER_MS = 5_000;
@@ -69,14 +83,16 @@ export class ControlClient {
     });
   }
 
-  /** Calls a method. With `onEvent`, its events arrive there until it ends or the connection is closed. */
-  call<T = unknown>(method: string, params: object = {}, onEvent?: (event: unknown) => void): Promise<T> {
+  /** Calls an operation of the API. Its events go to `onEvent` until it ends or the connection is closed. */
+  call<M extends Method>(method: M, ...rest: CallArguments<M>): Promise<ResultOf<M>>;
+  call<T = unknown>(method: string, params?: object, onEvent?: (event: never) => void): Promise<T>;
+  call(method: string, params: object = {}, onEvent?: (event: never) => void): Promise<unknown> {
     return new Promise<unknown>((resolve, reject) => {
       if (this.#ended) return reject(this.#ended);
       const id = this.#nextId++;
-      this.#calls.set(id, { resolve, reject, onEvent });
+      this.#calls.set(id, { resolve, reject, onEvent: onEvent as Call['onEvent'] });
       writeFrame(this.#socket, { id, method, params });
-    }) as Promise<T>;
+    });
   }
 
   close(): void {

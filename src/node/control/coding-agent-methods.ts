@@ -1,121 +1,132 @@
-import type { CodingAgents } from '../../coding-agents/coding-agents.js';
+import { askGuard } from '../../coding-agents/leases/guard.js';
+import type { LeaseView } from '../../coding-agents/leases/leases.js';
 import type { Member } from '../../coding-agents/mailbox/member.js';
 import { overview } from '../../coding-agents/overview.js';
 import { runTool } from '../../coding-agents/tools/tools.js';
-import { readClientSession, type Wakes } from '../../coding-agents/wake/wakes.js';
-import type { AgentRegistry } from '../../mesh/registry.js';
+import { passedOn } from '../../coding-agents/wake/client-session.js';
+import { readHookCall } from '../../coding-agents/wake/hook-contracts.js';
+import { readClientSession } from '../../coding-agents/wake/wakes.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { Params } from './params.js';
-import type { ControlMethod } from './server.js';
+import { type ControlContext, completeId, type Handlers } from './context.js';
+import type { LeaseLine } from './rows.js';
 
-/** One process on the on-ramp, and its calls under way. */
+/** One process of `ecliptic mcp`, and its calls in progress. */
 interface Session {
   readonly member: Member;
   readonly calls: Map<number, AbortController>;
 }
 
-/** What `ecliptic mcp`, and the owner's commands about mail between agents, ask of the node. */
-export function codingAgentMethods(
-  codingAgents: () => CodingAgents,
-  wakes: () => Wakes,
-  registry: AgentRegistry,
-): Readonly<Record<string, ControlMethod>> {
+/** The operations of `ecliptic mcp`, of hooks and guards, and the owner's on mail between coding agents and on leases. */
+export function codingAgentMethods({
+  node,
+  codingAgents,
+  wakes,
+}: Pick<ControlContext, 'codingAgents' | 'wakes'> & { node: Pick<ControlContext['node'], 'registry'> }) {
   const sessions = new Map<string, Session>();
-  const sessionOf = (read: Params) => {
-    const session = sessions.get(read.string('session'));
+  const sessionOf = (name: string) => {
+    const session = sessions.get(name);
     if (session) return session;
-    throw new EclipticError('NODE_STOPPED', 'this process is not a member any more; it joins again with the next call');
+    throw new EclipticError('NODE_STOPPED', 'this process is no longer a member; it joins again with the next call');
+  };
+  const leaseLine = (lease: LeaseView): LeaseLine => {
+    const { leases, names } = codingAgents;
+    return { ...lease, name: names.display(lease.holder), repositoryName: leases.nameOf(lease.repository) };
+  };
+  const heldId = async (given: string) => {
+    const rows = await codingAgents.held();
+    return rows.some(({ from }) => from === given)
+      ? given
+      : completeId(
+          given,
+          rows.map(({ id }) => id),
+        );
   };
   return {
-    /** Makes the calling process a member for as long as it stays connected. */
-    async 'onramp.attach'(params, { emit, signal }) {
-      const read = new Params(params);
-      const session = read.string('session');
-      if (sessions.has(session)) throw new EclipticError('USAGE', 'there is a session of that name already');
-      const { as, tier, sandbox } = read.optional({ as: 'string', tier: 'number', sandbox: 'string' });
-      const capabilities = textList(read, 'capabilities');
-      const about = { client: read.string('client'), checkout: read.string('checkout') };
-      const place = { ...(tier !== undefined && { tier: tier as 0 }), ...(sandbox !== undefined && { sandbox }) };
-      const ancestors = read.listOf('ancestors', (pid) => typeof pid === 'number', 'a list of processes');
-      const member = await codingAgents().attach({ as, ...about, capabilities, ancestors, ...place });
-      await member.box.restore(textList(read, 'shown'));
-      wakes().attach(member, readClientSession(params.wake, about));
-      sessions.set(session, { member, calls: new Map() });
-      emit({ name: member.name });
+    async 'onramp.attach'({ session, shown = [], wake, client, checkout, ...member }, { emit, signal }) {
+      if (sessions.has(session)) throw new EclipticError('USAGE', `a session "${session}" exists already`);
+      const attached = await codingAgents.attach({ ...member, client, checkout });
+      await attached.box.restore(shown);
+      wakes.attach(attached, readClientSession(wake, { client, checkout }));
+      sessions.set(session, { member: attached, calls: new Map() });
+      emit({ name: attached.name });
       await aborted(signal);
       for (const call of sessions.get(session)!.calls.values()) call.abort();
       sessions.delete(session);
-      wakes().detach(member);
-      codingAgents().detach(member);
+      wakes.detach(attached);
+      codingAgents.detach(attached);
     },
-    async 'onramp.call'(params) {
-      const read = new Params(params);
-      const { member, calls } = sessionOf(read);
-      const { number = 0 } = read.optional({ number: 'number' });
-      const seen = textList(read, 'seen');
-      wakes().heardCall(member, read.optional({ thread: 'string' }).thread);
+    async 'onramp.call'({ session, tool, arguments: args, number = 0, seen = [], thread }) {
+      const { member, calls } = sessionOf(session);
+      wakes.heardCall(member, thread);
       const gone = new AbortController();
       calls.set(number, gone);
       try {
-        const call = { number, seen, signal: gone.signal };
-        return await runTool(member, read.string('tool'), read.value('arguments'), call);
+        return await runTool(member, tool, args, { number, seen, signal: gone.signal });
       } finally {
         calls.delete(number);
       }
     },
-    /** The member's client called something else, and had been given these messages by then. */
-    async 'onramp.heard'(params) {
-      const read = new Params(params);
-      const { member } = sessionOf(read);
-      wakes().heardCall(member, read.optional({ thread: 'string' }).thread);
-      await member.box.prove(textList(read, 'seen'));
+    async 'onramp.heard'({ session, seen = [], thread }) {
+      const { member } = sessionOf(session);
+      wakes.heardCall(member, thread);
+      await member.box.prove(seen);
     },
-    'onramp.cancel'(params) {
-      const read = new Params(params);
-      const { number = 0 } = read.optional({ number: 'number' });
-      const { member, calls } = sessionOf(read);
+    'onramp.cancel'({ session, number = 0 }) {
+      const { member, calls } = sessionOf(session);
       calls.get(number)?.abort();
       member.box.unshow(number);
     },
-    /** What is going on among coding agents, at one glance. */
     overview() {
-      return overview(codingAgents(), registry);
+      return overview(codingAgents, node.registry);
     },
-    async tell(params) {
-      const read = new Params(params);
-      const to = read.string('to');
-      const { replyTo } = read.optional({ replyTo: 'string' });
+    async tell({ to, text, replyTo }) {
       try {
-        return await codingAgents().tell(to, read.string('text'), replyTo);
+        return await codingAgents.tell(to, text, replyTo);
       } catch (error) {
         if (!(error instanceof EclipticError) || error.code !== 'AGENT_NOT_FOUND') throw error;
-        // The error is worded for agents, and names a tool that a person does not have.
+        // The original text is for agents, and names a tool that a person does not have.
         throw new EclipticError('AGENT_NOT_FOUND', `no agent is called "${to}"`, error.details, error);
       }
     },
-    'owner.shown'(params) {
-      codingAgents().showOwner(textList(new Params(params), 'ids'));
+    'owner.shown'({ ids = [] }) {
+      codingAgents.showOwner(ids);
     },
-    'owner.done'(params) {
-      return codingAgents().closeForOwner(textList(new Params(params), 'ids'));
+    'owner.done'({ ids = [] }) {
+      return codingAgents.closeForOwner(ids);
     },
     held() {
-      return codingAgents().held();
+      return codingAgents.held();
     },
-    'held.letIn'(params) {
-      return codingAgents().letIn(new Params(params).string('id'));
+    async 'held.letIn'({ id }) {
+      return codingAgents.letIn(await heldId(id));
     },
-    'held.turnAway'(params) {
-      return codingAgents().turnAway(new Params(params).string('id'));
+    async 'held.turnAway'({ id }) {
+      return codingAgents.turnAway(await heldId(id));
     },
-  };
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
-}
-
-function textList(read: Params, name: string): string[] {
-  return read.listOf(name, isText, 'a list of texts') ?? [];
+    async leases() {
+      return (await codingAgents.leases.list()).map(leaseLine);
+    },
+    async 'leases.release'({ id: given }) {
+      const { leases } = codingAgents;
+      const known = (await leases.list()).map(({ id }) => id);
+      return leaseLine(await leases.revoke(completeId(given, known)));
+    },
+    async 'guard.ask'({ paths = [], ancestors = [], proves = false, ...about }) {
+      const { leases, names } = codingAgents;
+      const denials = await askGuard(leases, { ...about, paths, ancestors, proves });
+      return denials.map((denial) => ({ ...denial, holder: names.display(denial.holder) }));
+    },
+    async 'wake.hook'({ client, event, payload, ancestors = [], env = {} }) {
+      const call = readHookCall(client, event, payload);
+      if (!call) return { pointer: null };
+      return { pointer: (await wakes.heardHook({ ...call, env: passedOn(env), ancestors })) ?? null };
+    },
+    wake() {
+      return wakes.rows;
+    },
+    'wake.test'({ names = [], withinMs }) {
+      return wakes.test(names, withinMs);
+    },
+  } satisfies Partial<Handlers>;
 }

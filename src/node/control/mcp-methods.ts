@@ -1,96 +1,153 @@
+import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server';
 import { OPERATOR } from '../../http/auth/caller-auth.js';
-import type { Gateway } from '../../http/gateway.js';
 import { completed } from '../../mcp/call.js';
 import type { Entry } from '../../mcp/catalogue.js';
-import type { McpService } from '../../mcp/service.js';
+import { createProtocolServer, loadSdk } from '../../mcp/protocol-server.js';
 import type { Party } from '../../mesh/policy.js';
-import type { AgentRegistry } from '../../mesh/registry.js';
+import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { Params } from './params.js';
-import type { CallContext, ControlMethod } from './server.js';
-
-export interface McpMethodsComponents {
-  mcp: McpService;
-  registry: AgentRegistry;
-  gateway: () => Gateway;
-  /** An address that a person may have shortened, in full. */
-  inFull(address: string): string;
-}
+import { VERSION } from '../../runtime/package.js';
+import { wrongParameter } from './api.js';
+import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
+import type { CallEvent } from './rows.js';
+import type { CallContext } from './server.js';
 
 /** The owner's operations on tools, resources, prompts and tokens. With `as`, an agent of this node sees and calls. */
-export function mcpMethods({
-  mcp,
-  registry,
-  gateway,
-  inFull,
-}: McpMethodsComponents): Readonly<Record<string, ControlMethod>> {
-  const principal = (params: Params) => principalOf(params, registry);
-  const terms = (params: Params, { emit, signal }: CallContext) => ({
-    caller: principal(params),
+export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'node' | 'gateway' | 'upstreams'>) {
+  const { mcp, registry } = node;
+  const principal = (as: string | undefined): Party => {
+    if (as === undefined) return OPERATOR;
+    const agent = registry.ownEntry(as);
+    if (agent) return agent;
+    throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${as}"`, { agentId: as });
+  };
+  const terms = (call: { as?: string; timeoutMs?: number }, { emit, signal }: CallContext<CallEvent>) => ({
+    caller: principal(call.as),
     signal,
-    ...timeout(params),
-    onProgress: (progress: object) => emit({ progress }),
-    onLog: (log: object) => emit({ log }),
+    ...(call.timeoutMs !== undefined && { timeoutMs: call.timeoutMs }),
+    onProgress: (progress: NonNullable<CallEvent['progress']>) => emit({ progress }),
+    onLog: (log: NonNullable<CallEvent['log']>) => emit({ log }),
   });
+  const named = (entry: Entry) => ({ ...shown(entry), name: entry.fullName });
+  const sessions = new Map<string, SocketTransport>();
   return {
-    tools(params) {
-      return mcp
-        .list('tool', principal(new Params(params)))
-        .map((entry) => ({ ...shown(entry), name: entry.fullName }));
+    tools({ as }) {
+      return mcp.list('tool', principal(as)).map(named);
     },
-    resources(params) {
-      const viewer = principal(new Params(params));
+    resources({ as }) {
+      const viewer = principal(as);
       const fixed = mcp.list('resource', viewer).map((entry) => ({ ...shown(entry), uri: mcp.uriOf(entry) }));
       return [...fixed, ...mcp.list('template', viewer).map(shown)];
     },
-    prompts(params) {
-      return mcp
-        .list('prompt', principal(new Params(params)))
-        .map((entry) => ({ ...shown(entry), name: entry.fullName }));
+    prompts({ as }) {
+      return mcp.list('prompt', principal(as)).map(named);
     },
-    async call(params, context) {
-      const read = new Params(params);
-      const tool = fullToolName(read.string('tool'), inFull);
-      return completed(await mcp.callTool(tool, record(read.value('arguments')), terms(read, context)), tool);
+    async call({ tool: given, arguments: args, ...call }, context) {
+      const tool = fullToolName(given, (address) => inFull(address, node));
+      return completed(await mcp.callTool(tool, args, terms(call, context)), tool);
     },
-    async read(params, context) {
-      const read = new Params(params);
-      const uri = read.string('uri');
-      return completed(await mcp.readResource(uri, terms(read, context)), uri);
+    async read({ uri, ...call }, context) {
+      return completed(await mcp.readResource(uri, terms(call, context)), uri);
     },
-    async prompt(params, context) {
-      const read = new Params(params);
-      const name = fullToolName(read.string('name'), inFull);
-      return completed(await mcp.getPrompt(name, strings(read.value('arguments')), terms(read, context)), name);
+    async prompt({ name: given, arguments: args, ...call }, context) {
+      const name = fullToolName(given, (address) => inFull(address, node));
+      return completed(await mcp.getPrompt(name, args, terms(call, context)), name);
     },
-    invocations(params) {
-      return mcp.invocations.recent(new Params(params).optional({ limit: 'number' }).limit);
+    invocations({ limit }) {
+      return mcp.invocations.recent(limit);
     },
-    'token.create'(params) {
-      const read = new Params(params);
-      const name = read.string('name');
-      // Who acts in the name of an agent is where that agent is, also while it is away.
-      const { sandbox = registry.ownEntry(name)?.sandboxId, scopes } = read.optional({
-        sandbox: 'string',
-        scopes: 'string',
-      });
-      return gateway().tokens.create(name, sandbox, scopes?.split(','));
+    'tools.servers'() {
+      return upstreams.statuses;
+    },
+    async 'tools.login'({ server }, { emit }) {
+      const { url, done } = await upstreams.login(server);
+      emit({ url });
+      await done;
+      return { server };
+    },
+    'tools.logout'({ server }) {
+      upstreams.logout(server);
+      return { server };
+    },
+    'tools.pins'() {
+      return upstreams.pins;
+    },
+    'tools.approve'({ all, subject: given }) {
+      if (!all && !given) throw wrongParameter('subject', 'must be a non-empty string');
+      const waiting = upstreams.pins.flatMap(({ id }) => id ?? []);
+      const approved = upstreams.approve(all ? { all } : { subject: completeId(given!, waiting) });
+      return approved.map(({ id, subject, summary }) => ({ id, subject, summary }));
+    },
+    async 'mcp.open'({ session, as }, { emit, signal }) {
+      const caller = principal(as);
+      if (sessions.has(session)) throw new EclipticError('USAGE', `an MCP conversation "${session}" is already open`);
+      const sdk = await loadSdk();
+      const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
+      const transport = new SocketTransport(emit);
+      sessions.set(session, transport);
+      const { style } = gateway;
+      const server = { service: mcp, principal: caller, style, name: 'ecliptic', version: VERSION };
+      const handle = serveStdio(({ era }) => createProtocolServer(sdk, { ...server, tell: era }), { transport });
+      emit(null);
+      await aborted(signal);
+      sessions.delete(session);
+      await handle.close();
+    },
+    'mcp.send'({ session, message }) {
+      const transport = sessions.get(session);
+      if (!transport) throw new EclipticError('USAGE', `no MCP conversation "${session}" is open`);
+      transport.onmessage?.(message as JSONRPCMessage);
+    },
+    'token.create'({ name, sandbox, scopes }) {
+      // A token in the name of an agent has that agent's sandbox, also while the agent is away.
+      return gateway.tokens.create(name, sandbox ?? registry.ownEntry(name)?.sandboxId, scopes?.split(','));
     },
     'token.list'() {
-      return gateway().tokens.list;
+      return gateway.tokens.list;
     },
     'token.rotate'() {
-      return { token: gateway().rotateOwners() };
+      return { token: gateway.rotateOwners() };
     },
-    'token.revoke'(params) {
-      return gateway().revoke(new Params(params).string('token'));
+    'token.revoke'({ token }) {
+      const rows = gateway.tokens.list;
+      const isName = rows.some(({ name }) => name === token);
+      return gateway.revoke(
+        isName
+          ? token
+          : completeId(
+              token,
+              rows.map(({ id }) => id),
+            ),
+      );
     },
-  };
+  } satisfies Partial<Handlers>;
+}
+
+/** One MCP conversation over the control socket: `ecliptic mcp` relays the lines of its standard input and output. */
+class SocketTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #emit: (message: JSONRPCMessage) => void;
+
+  constructor(emit: (message: JSONRPCMessage) => void) {
+    this.#emit = emit;
+  }
+
+  async start(): Promise<void> {}
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    this.#emit(message);
+  }
+
+  async close(): Promise<void> {
+    this.onclose?.();
+  }
 }
 
 /**
- * `agent@node.tool` with the node in full. A node's name may have dots too, so the longest one that is known is meant;
- * a name that no node goes by stays as it is, for the catalogue to refuse.
+ * `agent@node.tool` with the node's key in full. A node's name may contain dots, so the longest known name wins; an
+ * unknown name stays unchanged, and the catalogue refuses it.
  */
 function fullToolName(name: string, inFull: (address: string) => string): string {
   const at = name.indexOf('@');
@@ -107,32 +164,7 @@ function fullToolName(name: string, inFull: (address: string) => string): string
   return name;
 }
 
-/** The owner, or the agent of this node that the owner acts as. */
-export function principalOf(params: Params, registry: AgentRegistry): Party {
-  const { as } = params.optional({ as: 'string' });
-  if (as === undefined) return OPERATOR;
-  const agent = registry.ownEntry(as);
-  if (agent) return agent;
-  throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${as}"`, { agentId: as });
-}
-
-function timeout(params: Params): { timeoutMs?: number } {
-  const { timeoutMs } = params.optional({ timeoutMs: 'number' });
-  return timeoutMs === undefined ? {} : { timeoutMs };
-}
-
-function shown({ definition, owner }: Entry): Record<string, unknown> & { agent: string } {
+function shown({ definition, owner }: Entry) {
   const { kind: _, ...rest } = definition;
   return { ...rest, agent: owner };
-}
-
-function record(value: unknown): Record<string, unknown> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new EclipticError('USAGE', 'a tool’s arguments are a JSON object', { parameter: 'arguments' });
-}
-
-function strings(value: unknown): Record<string, string> {
-  const found = record(value);
-  if (Object.values(found).every((one) => typeof one === 'string')) return found as Record<string, string>;
-  throw new EclipticError('USAGE', 'a prompt’s arguments are texts', { parameter: 'arguments' });
 }

@@ -1,33 +1,20 @@
-import { type AgentTier, AgentTierSchema } from '../../mesh/schemas.js';
-import type { Finding, Network } from '../../network/peers/network.js';
-import { Params } from './params.js';
-import type { ControlMethod } from './server.js';
+import type { Network } from '../../network/peers/network.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { ControlContext, Handlers } from './context.js';
+import { connectionFindings, providerFindings, staffingFindings, upstreamFindings } from './findings.js';
 
-export interface Diagnosis {
-  readonly findings: readonly Finding[];
-  readonly healthy: boolean;
-}
-
-/** Told while a diagnosis waits for programs. */
-export interface Probing {
-  readonly probing: number;
-}
-
-/** The owner's operations on the mesh that the node belongs to; `findings` are the other parts' share of a diagnosis. */
-export function networkMethods(
-  network: () => Network,
-  findings: () => readonly (Finding | Promise<Finding>)[],
-): Readonly<Record<string, ControlMethod>> {
+/** The owner's operations on the mesh that the node belongs to, and the diagnosis of the whole node. */
+export function networkMethods({ node, gateway, upstreams, agentFindings }: ControlContext) {
+  const network = (): Network => {
+    if (node.network) return node.network;
+    throw new EclipticError('NO_MESH', 'this node was started without a network');
+  };
   return {
-    async invite(params) {
-      const read = new Params(params);
-      const { ttlMs, mayInvite } = read.optional({ ttlMs: 'number', mayInvite: 'boolean' });
-      const tiers = read.listOf('tiers', isTier, 'a list of tiers, each 0, 1, 2 or 3');
-      const sandboxes = read.listOf('sandboxes', isName, 'a list of sandboxes');
-      return network().invite({ tiers, sandboxes, ttlMs, mayInvite });
+    invite({ tiers, sandboxes, ...options }) {
+      return network().invite({ tiers: tiers && [...tiers], sandboxes: sandboxes && [...sandboxes], ...options });
     },
-    join(params, { signal }) {
-      return network().join(new Params(params).string('code'), signal);
+    join({ code }, { signal }) {
+      return network().join(code, signal);
     },
     leave(_params, { emit }) {
       if (network().joined) emit({ leaving: true });
@@ -36,26 +23,25 @@ export function networkMethods(
     peers() {
       return network().list();
     },
-    'peers.remove'(params) {
-      network().remove(new Params(params).string('node'));
+    'peers.remove'({ node: key }) {
+      network().remove(key);
     },
-    /** Emits each finding as soon as it is made; the result has all of them, in a fixed order. */
-    async doctor(_params, { emit }): Promise<Diagnosis> {
-      const found = [...network().diagnose(), ...findings()];
+    async doctor(_params, { emit }) {
+      const found = [
+        ...network().diagnose(),
+        ...(node.mail?.diagnose() ?? []),
+        ...upstreamFindings(upstreams),
+        ...providerFindings(node.providers),
+        ...staffingFindings(node.registry.getLocalCards(), node.providers),
+        ...agentFindings(),
+        ...connectionFindings(gateway.connections),
+      ];
       const late = found.filter((finding) => finding instanceof Promise);
       for (const finding of found) if (!(finding instanceof Promise)) emit(finding);
-      if (late.length > 0) emit({ probing: late.length } satisfies Probing);
+      if (late.length > 0) emit({ probing: late.length });
       for (const finding of late) void finding.then(emit);
       const all = await Promise.all(found);
       return { findings: all, healthy: all.every(({ level }) => level !== 'problem') };
     },
-  };
-}
-
-function isTier(value: unknown): value is AgentTier {
-  return AgentTierSchema.safeParse(value).success;
-}
-
-function isName(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
+  } satisfies Partial<Handlers>;
 }

@@ -1,64 +1,99 @@
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
-import type { AuditLog } from '../../mesh/audit/audit-log.js';
-import type { Difference, JournalLog } from '../../mesh/audit/journal-log.js';
+import { presentState } from '../../mail/receipt.js';
+import { receiptOf } from '../../mail/receipts.js';
+import { unpackEnvelope } from '../../mesh/codec.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { fitting } from './page.js';
-import { Params } from './params.js';
-import type { ControlMethod } from './server.js';
+import type { InboxRow, OutboxRow } from '../../store/tables.js';
+import { wrongParameter } from './api.js';
+import { CANDIDATES, type ControlContext, completeId, type Handlers, storeRequired } from './context.js';
+import { fitting } from './protocol.js';
+import type { MailRow } from './rows.js';
 
-/** What a node with a store has written down. */
-export interface RecordsOf {
-  readonly journal: JournalLog;
-  readonly audit: AuditLog;
-  replay(rows: readonly unknown[]): { asked: number; differences: Difference[] };
-}
-
-const DEFAULT_ROWS = 100;
 const PAGE = 100;
 
-/** The owner's operations on the journal and the audit log. */
-export function recordMethods(
-  records: () => RecordsOf | undefined,
-  wordsOf: (id: string) => Promise<string | undefined> = async () => undefined,
-): Readonly<Record<string, ControlMethod>> {
-  const required = () => {
-    const found = records();
-    if (found) return found;
-    throw new EclipticError('STORE_REQUIRED', 'this node was started without a store');
+/** The owner's operations on durable mail, the journal and the audit log. Lists come in pages. */
+export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node' | 'codingAgents'>) {
+  const mail = () => {
+    if (node.mail) return node.mail;
+    throw storeRequired();
+  };
+  const records = () => {
+    if (node.records) return node.records;
+    throw storeRequired();
   };
   return {
-    // The latest that fit into one answer; those before them are asked for with `before`.
-    async log(params) {
-      const kinds = { thread: 'string', agent: 'string', since: 'number', before: 'number', limit: 'number' } as const;
-      const { limit = DEFAULT_ROWS, ...wanted } = new Params(params).optional(kinds);
-      if (!Number.isSafeInteger(limit) || limit < 0) throw new EclipticError('USAGE', '"limit" must be a whole number');
-      const rows = await required().journal.search({ ...wanted, limit: Math.min(limit, PAGE) });
+    async outbox({ after = 0 }) {
+      return fitting(await mail().outbox(after, PAGE), sizeOf).map((row) => mailRow(row, 'stored', row.storedAt));
+    },
+    async inbox({ as, after = 0, waitMs }, { signal }) {
+      if (as === OWNER) node.operator();
+      else node.agentById(as);
+      const list = async () => fitting(await mail().inbox(as, after, PAGE), sizeOf).map(arrivedRow);
+      const next = waitMs === undefined ? undefined : nextArrival(node, as, signal);
+      const rows = await list();
+      if (rows.length > 0 || !next) return rows;
+      await next;
+      return list();
+    },
+    async receipt({ id: given }) {
+      const id = completeId(given, await mail().receiptIdsBeginning(given, CANDIDATES));
+      return { id, ...(await mail().receipt(id)) };
+    },
+    async log({ limit = PAGE, ...wanted }) {
+      const rows = await records().journal.search({ ...wanted, limit: Math.min(limit, PAGE) });
       return fitting(rows.reverse(), ({ envelope }) => envelope.length).reverse();
     },
     async export(_params, { emit, drained, signal }) {
-      for await (const row of required().journal.export()) {
+      for await (const row of records().journal.export()) {
         if (signal.aborted) return;
-        // The journal keeps no payloads; what is said to the person and by them is kept for them.
+        // The journal has no payloads, except of messages from and to the owner.
         const isOwners = row.sender === OWNER || row.recipient === OWNER;
-        const text = isOwners ? await wordsOf(row.envelopeId) : undefined;
+        const text = isOwners ? await codingAgents.ownerWords(row.envelopeId) : undefined;
         emit(text === undefined ? row : { ...row, text });
         await drained();
       }
     },
-    async replay(params) {
-      const { id } = new Params(params).optional({ id: 'string' });
-      const { journal, replay } = required();
+    async replay({ id, rows }) {
+      const { journal, replay } = records();
       if (id === undefined) {
-        const rows = new Params(params).value('rows');
-        if (!Array.isArray(rows)) throw new EclipticError('USAGE', '"rows" must be a list of exported decisions');
+        if (!rows) throw wrongParameter('rows', 'must be given');
         return replay(rows);
       }
-      const rows = await journal.about(id);
-      if (rows.length === 0) throw new EclipticError('USAGE', `the journal knows no message or thread "${id}"`);
-      return replay(rows);
+      const found = await journal.about(id);
+      if (found.length === 0) throw new EclipticError('USAGE', `the journal knows no message or thread "${id}"`);
+      return replay(found);
     },
     'audit.verify'() {
-      return required().audit.check();
+      return records().audit.check();
     },
-  };
+  } satisfies Partial<Handlers>;
+}
+
+function arrivedRow(row: InboxRow): MailRow {
+  const receipt = receiptOf(row);
+  const arrived = receipt.find(({ state }) => state === 'arrived');
+  return mailRow(row, presentState(receipt) ?? 'arrived', arrived?.at ?? 0);
+}
+
+function mailRow({ id, number, envelope, expiresAt }: OutboxRow | InboxRow, state: string, at: number): MailRow {
+  const { sender: from, recipient: to, type, payload, correlationId } = unpackEnvelope(JSON.parse(envelope));
+  return { id, number, from, to, type, thread: correlationId ?? null, payload, at, expiresAt, state };
+}
+
+function sizeOf({ envelope }: OutboxRow | InboxRow): number {
+  return envelope.length;
+}
+
+/** Resolves with the next durable message for that agent, or when the caller disconnects. */
+function nextArrival({ observability }: ControlContext['node'], agent: string, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = observability.subscribe(({ type, receiptState, recipient }) => {
+      if (type === 'receipt' && receiptState === 'arrived' && recipient === agent) end();
+    });
+    const end = () => {
+      stop();
+      resolve();
+    };
+    signal.addEventListener('abort', end, { once: true });
+  });
 }

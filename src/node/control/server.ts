@@ -3,16 +3,22 @@ import { weighJson } from '../../mesh/json-value.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { RefusedConnections } from '../../system/process/refused-connections.js';
-import { readFrames, writeFrame } from './frames.js';
-import { checkRequest, negotiate, PROTOCOL, type RequestFrame, type ServerHello } from './protocol.js';
+import {
+  checkRequest,
+  negotiate,
+  PROTOCOL,
+  type RequestFrame,
+  readFrames,
+  type ServerHello,
+  writeFrame,
+} from './protocol.js';
 
-/** What a method may use besides its parameters. */
-export interface CallContext {
-  /** Sends an event to the caller; a method that does is a subscription, and ends when `signal` aborts. */
-  readonly emit: (event: unknown) => void;
-  /** Resolves when the caller has read most of what was sent, or is gone. */
+export interface CallContext<Event = unknown> {
+  /** Sends an event to the caller. A subscription emits until `signal` aborts. */
+  readonly emit: (event: Event) => void;
+  /** Resolves when the caller has read most of the output, or has disconnected. */
   readonly drained: () => Promise<void>;
-  /** Aborts when the caller goes away. */
+  /** Aborts when the caller disconnects. */
   readonly signal: AbortSignal;
 }
 
@@ -21,7 +27,6 @@ export type ControlMethod = (params: RequestFrame['params'], context: CallContex
 export interface ControlServerComponents {
   runtime: Runtime;
   methods: Readonly<Record<string, ControlMethod>>;
-  /** What callers are told of this node. */
   identity: Omit<ServerHello, 'hello'>;
 }
 

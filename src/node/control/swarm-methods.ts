@@ -1,177 +1,108 @@
-import type { Agent } from '../../agent/agent.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Coordinator } from '../../work/swarm/swarm-coordinator.js';
 import type { SwarmPlan } from '../../work/swarm/swarm-plan.js';
-import type { SwarmEscalation } from '../../work/swarm/swarm-records.js';
-import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
-import type { Swarms } from '../../work/swarm/swarms.js';
-import { fitting } from './page.js';
-import { Params } from './params.js';
-import type { ControlMethod } from './server.js';
-import { completeId } from './short-ids.js';
-
-/** A swarm on one line. */
-export interface SwarmRow {
-  readonly id: string;
-  readonly task: string;
-  readonly status: SwarmSession['status'];
-  readonly arbiter: string;
-  readonly epoch: number;
-  readonly confirmed: boolean;
-  readonly participants: readonly string[];
-  readonly standby: readonly string[];
-  /** How many sub-tasks are in each state. */
-  readonly counts: Readonly<Record<SwarmSubTask['status'], number>>;
-  /** How often sub-tasks were given to somebody again. */
-  readonly retries: number;
-  readonly lateResults: number;
-  readonly reason: string | null;
-  readonly createdAt: number;
-}
-
-/** A swarm with its sub-tasks, or the first of them. */
-export interface SwarmDetail extends SwarmRow {
-  readonly subTasks: readonly SwarmSubTask[];
-  readonly sharedState: Readonly<Record<string, unknown>>;
-}
-
-/** What happens to a swarm, for whoever follows it. */
-export type SwarmEvent =
-  | ({ readonly event: 'swarm' } & SwarmRow)
-  | ({ readonly event: 'sub-task' } & SwarmSubTask)
-  | ({ readonly event: 'escalation' } & SwarmEscalation)
-  | {
-      readonly event: 'ended';
-      readonly status: 'completed' | 'failed';
-      readonly reason?: string;
-      readonly aggregate?: unknown;
-    };
-
-interface SwarmNode {
-  readonly swarms: Swarms;
-  agentById(id: string): Agent;
-}
-
-const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+import type { SwarmSession } from '../../work/swarm/swarm-session.js';
+import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
+import { fitting } from './protocol.js';
+import type { SwarmEvent, SwarmRow } from './rows.js';
+import type { CallContext } from './server.js';
 
 /** The owner's operations on swarms that agents of this node take part in. */
-export function swarmMethods(node: SwarmNode): Readonly<Record<string, ControlMethod>> {
-  const idOf = (params: Readonly<Record<string, unknown>>) => {
-    const given = new Params(params).string('id');
-    return completeId(
+export function swarmMethods({ node }: Pick<ControlContext, 'node'>) {
+  const { swarms } = node;
+  const inFullId = (given: string) =>
+    completeId(
       given,
-      node.swarms.sessions.map(({ id }) => id).filter((id) => id.startsWith(given)),
+      swarms.sessions.map(({ id }) => id),
     );
-  };
   const find = (id: string): Coordinator => {
-    const found = node.swarms.find(id);
+    const found = swarms.find(id);
     if (found) return found;
     throw new EclipticError('SWARM_NOT_FOUND', `no agent of this node takes part in a swarm ${id}`, { swarmId: id });
   };
   return {
     swarms() {
-      const rows = node.swarms.sessions.map(rowOf).sort((a, b) => b.createdAt - a.createdAt);
-      return fitting(rows, (row) => JSON.stringify(row).length);
+      return fitting(swarms.sessions.map(rowOf).sort((a, b) => b.createdAt - a.createdAt));
     },
-    swarm(params) {
-      const id = idOf(params);
+    swarm({ id: given }) {
+      const id = inFullId(given);
       const session = find(id).getSwarm(id);
-      if (!session) throw new EclipticError('SWARM_NOT_FOUND', 'nothing is known of that swarm yet');
-      const subTasks = fitting([...session.subTasks], (row) => JSON.stringify(row).length);
-      return { ...rowOf(session), subTasks, sharedState: session.sharedState } satisfies SwarmDetail;
+      if (!session) throw new EclipticError('SWARM_NOT_FOUND', `the state of swarm ${id} has not arrived yet`);
+      return { ...rowOf(session), subTasks: fitting(session.subTasks), sharedState: session.sharedState };
     },
-    async 'swarm.start'(params) {
-      const read = new Params(params);
-      const {
-        as = 'sun',
-        plan,
-        planner,
-        aggregator,
-        leaseMs,
-        attempts,
-      } = read.optional({
-        as: 'string',
-        plan: 'string',
-        planner: 'string',
-        aggregator: 'string',
-        leaseMs: 'number',
-        attempts: 'number',
-      });
-      const capabilities = read.listOf('capabilities', isText, 'a list of capabilities') ?? [];
-      const agent = node.agentById(as);
-      const swarm = agent.swarm(read.string('task'), {
-        capabilities,
+    async 'swarm.start'({ as = 'sun', task, plan, capabilities = [], ...options }) {
+      const swarm = node.agentById(as).swarm(task, {
+        capabilities: [...capabilities],
         ...(plan !== undefined && { plan: readPlanText(plan) }),
-        ...(planner !== undefined && { planner }),
-        ...(aggregator !== undefined && { aggregator }),
-        ...(leaseMs !== undefined && { leaseMs }),
-        ...(attempts !== undefined && { attempts }),
+        ...options,
       });
       return rowOf(await swarm.active);
     },
-    // The swarm as it is, then what changes of it, until it ends or nobody listens.
-    async 'swarm.follow'(params, { emit, drained, signal }) {
-      const id = idOf(params);
-      const coordinator = find(id);
-      const shown = new Map<string, string>();
-      let busy = Promise.resolve();
-      const tell = (session: SwarmSession) => {
-        emit({ event: 'swarm', ...rowOf(session) } satisfies SwarmEvent);
-        for (const row of session.subTasks) {
-          const text = JSON.stringify(row);
-          if (shown.get(row.id) === text) continue;
-          shown.set(row.id, text);
-          emit({ event: 'sub-task', ...row } satisfies SwarmEvent);
-        }
-      };
-      let latest: SwarmSession | undefined;
-      const stops = [
-        coordinator.watch(id, (session) => {
-          const waiting = latest !== undefined;
-          latest = session;
-          if (waiting) return;
-          busy = busy.then(async () => {
-            await drained();
-            const next = latest!;
-            latest = undefined;
-            if (!signal.aborted) tell(next);
-          });
-        }),
-        coordinator.onEscalation((escalation) => {
-          if (escalation.swarmId === id) emit({ event: 'escalation', ...escalation } satisfies SwarmEvent);
-        }),
-      ];
-      try {
-        const outcome = await Promise.race([finished(coordinator, id, signal), aborted(signal)]);
-        await busy;
-        if (!outcome) return;
-        const session = coordinator.getSwarm(id);
-        if (session) tell(session);
-        const { status, reason, aggregate } = outcome;
-        const more = { ...(reason !== undefined && { reason }), ...(aggregate !== undefined && { aggregate }) };
-        emit({ event: 'ended', status, ...more } satisfies SwarmEvent);
-      } finally {
-        for (const stop of stops) stop();
-      }
+    async 'swarm.follow'({ id: given }, context) {
+      const id = inFullId(given);
+      await follow(find(id), id, context);
     },
-    async 'swarm.join'(params) {
-      const read = new Params(params);
-      const id = read.string('id');
-      const agent = node.agentById(read.string('as'));
-      const { via } = read.optional({ via: 'string' });
-      await agent.swarms.joinSwarm(id, agent.id, via ?? node.swarms.memberOf(id));
-      return agent.swarms.getSwarm(id) ? rowOf(agent.swarms.getSwarm(id)!) : null;
+    async 'swarm.join'({ id: given, as, via }) {
+      const id = inFullId(given);
+      const agent = node.agentById(as);
+      await agent.swarms.joinSwarm(id, agent.id, via === undefined ? swarms.memberOf(id) : inFull(via, node));
+      const session = agent.swarms.getSwarm(id);
+      return session ? rowOf(session) : null;
     },
-    'swarm.cancel'(params) {
-      const id = idOf(params);
+    'swarm.cancel'({ id: given }) {
+      const id = inFullId(given);
       find(id).cancelSwarm(id, 'its owner cancelled it');
-      return null;
     },
-  };
+  } satisfies Partial<Handlers>;
 }
 
-/** Waits on while nothing can be settled: whoever follows sees that on the board. */
+/** Emits the swarm, then each change, until the swarm ends or the caller disconnects. */
+async function follow(coordinator: Coordinator, id: string, context: CallContext<SwarmEvent>): Promise<void> {
+  const { emit, drained, signal } = context;
+  const shown = new Map<string, string>();
+  let busy = Promise.resolve();
+  const tell = (session: SwarmSession) => {
+    emit({ event: 'swarm', ...rowOf(session) });
+    for (const row of session.subTasks) {
+      const text = JSON.stringify(row);
+      if (shown.get(row.id) === text) continue;
+      shown.set(row.id, text);
+      emit({ event: 'sub-task', ...row });
+    }
+  };
+  let latest: SwarmSession | undefined;
+  const stops = [
+    coordinator.watch(id, (session) => {
+      const waiting = latest !== undefined;
+      latest = session;
+      if (waiting) return;
+      busy = busy.then(async () => {
+        await drained();
+        const next = latest!;
+        latest = undefined;
+        if (!signal.aborted) tell(next);
+      });
+    }),
+    coordinator.onEscalation((escalation) => {
+      if (escalation.swarmId === id) emit({ event: 'escalation', ...escalation });
+    }),
+  ];
+  try {
+    const outcome = await Promise.race([finished(coordinator, id, signal), aborted(signal)]);
+    await busy;
+    if (!outcome) return;
+    const session = coordinator.getSwarm(id);
+    if (session) tell(session);
+    const { status, reason, aggregate } = outcome;
+    const more = { ...(reason !== undefined && { reason }), ...(aggregate !== undefined && { aggregate }) };
+    emit({ event: 'ended', status, ...more });
+  } finally {
+    for (const stop of stops) stop();
+  }
+}
+
+/** Waits through a stall: followers see it in the swarm's state. */
 async function finished(coordinator: Coordinator, id: string, signal: AbortSignal) {
   for (;;) {
     try {
@@ -195,7 +126,7 @@ function readPlanText(text: string): SwarmPlan {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new EclipticError('INVALID_PLAN', `the plan is no JSON: ${(error as Error).message}`);
+    throw new EclipticError('INVALID_PLAN', `the plan is not JSON: ${(error as Error).message}`);
   }
 }
 

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { Children } from '../../system/process/children.js';
-import { agentFindings } from './agent-findings.js';
+import { agentFindings } from './findings.js';
 
 const AGENT = fileURLToPath(new URL('../../../test/providers/acp-agent.mjs', import.meta.url));
 const runtime = systemRuntime();

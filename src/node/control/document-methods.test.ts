@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createNode, type EclipticNode } from '../compose.js';
+import { documentMethods } from './document-methods.js';
+import { checked } from './methods.js';
+import type { DocumentRow, HistoryRow } from './rows.js';
 import type { CallContext } from './server.js';
-import { type DocumentRow, type HistoryRow, stateMethods } from './state-methods.js';
 
 let node: EclipticNode;
 
@@ -11,7 +13,7 @@ async function start() {
   node = await createNode();
   node.agent({ id: 'mars' });
   node.agent({ id: 'venus' });
-  const methods = stateMethods(node);
+  const methods = checked(documentMethods({ node }));
   const controller = new AbortController();
   const events: unknown[] = [];
   const context: CallContext = {

@@ -1,0 +1,117 @@
+import type { z } from 'zod';
+import type { Agent } from '../../agent/agent.js';
+import type { CodingAgents } from '../../coding-agents/coding-agents.js';
+import type { Wakes } from '../../coding-agents/wake/wakes.js';
+import type { Documents } from '../../documents/documents.js';
+import type { Gateway } from '../../http/gateway.js';
+import type { Mail } from '../../mail/mail.js';
+import type { McpService } from '../../mcp/service.js';
+import type { Upstreams } from '../../mcp/upstream/upstreams.js';
+import { joinAddress, splitAddress } from '../../mesh/address.js';
+import type { AuditLog } from '../../mesh/audit/audit-log.js';
+import type { JournalLog } from '../../mesh/audit/journal-log.js';
+import type { A2AObservability } from '../../mesh/observability.js';
+import type { AgentRegistry } from '../../mesh/registry.js';
+import type { A2ARouter } from '../../mesh/router.js';
+import type { A2AEnvelope } from '../../mesh/schemas.js';
+import { NODE_KEY } from '../../network/membership/identity.js';
+import { type Finding, MIN_KEY_PREFIX, type Network } from '../../network/peers/network.js';
+import type { RalphLoop } from '../../plans/ralph-loop.js';
+import type { ProviderEvents } from '../../providers/adapter/events.js';
+import type { Lanes } from '../../providers/host/lanes.js';
+import type { ProviderRegistry } from '../../providers/registry/registry.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Approvals } from '../../system/approvals/approvals.js';
+import type { Credentials } from '../../system/secrets/credentials.js';
+import type { Swarms } from '../../work/swarm/swarms.js';
+import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
+import type { Replayed } from './rows.js';
+import type { CallContext } from './server.js';
+
+/** The parts of a node that the owner's operations work on. */
+interface ControlledNode {
+  readonly registry: AgentRegistry;
+  readonly router: A2ARouter;
+  readonly observability: A2AObservability;
+  readonly network: Network | undefined;
+  readonly mail: Mail | undefined;
+  readonly mcp: McpService;
+  readonly documents: Documents;
+  readonly swarms: Swarms;
+  /** Present on a node with a store. */
+  readonly records:
+    | {
+        readonly journal: JournalLog;
+        readonly audit: AuditLog;
+        replay(rows: readonly unknown[]): Replayed;
+      }
+    | undefined;
+  readonly providers: ProviderRegistry;
+  readonly providerEvents: ProviderEvents;
+  readonly agents: readonly Agent[];
+  agentById(id: string): Agent;
+  /** The owner, as an agent of this node. */
+  operator(): Agent;
+  /** The messages of a thread, from the journal if memory no longer has them. */
+  thread(correlationId: string): Promise<A2AEnvelope[]>;
+  metricsText(): Promise<string>;
+}
+
+/** Everything that the methods of the control socket use. */
+export interface ControlContext {
+  readonly node: ControlledNode;
+  /** Agents whose modules failed, with the error. */
+  readonly failures: ReadonlyMap<string, EclipticError>;
+  readonly gateway: Gateway;
+  readonly upstreams: Upstreams;
+  readonly approvals: Approvals;
+  readonly lanes: Lanes;
+  /** Probes of the coding agents that are installed on this machine. */
+  readonly agentFindings: () => readonly Promise<Finding>[];
+  readonly credentials: Credentials;
+  readonly codingAgents: CodingAgents;
+  readonly loop: RalphLoop;
+  readonly wakes: Wakes;
+  readonly shutDown: () => void;
+}
+
+/** The implementation of each operation of the API. */
+export type Handlers = {
+  readonly [M in Method]: (
+    params: z.output<ControlApi[M]['params']>,
+    context: CallContext<EventOf<M>>,
+  ) => ResultOf<M> | Promise<ResultOf<M>>;
+};
+
+/** Completes `agent@NODE`, where NODE is a node's name or the beginning of its key. */
+export function inFull(address: string, { network, mail, registry }: ControlledNode): string {
+  const { id, node } = splitAddress(address);
+  if (node === undefined || NODE_KEY.test(node) || !network) return address;
+  const found = network.matching(node);
+  if (found.length === 1 && found[0] === registry.nodeKey) return id;
+  // A node that is no longer a peer may still have mail addressed to it.
+  if (found.length === 0 && node.length >= MIN_KEY_PREFIX) return mail?.complete(address) ?? address;
+  return joinAddress(id, network.find(node).node);
+}
+
+export function storeRequired(): EclipticError {
+  return new EclipticError('STORE_REQUIRED', 'this node was started without a store');
+}
+
+/** An `AMBIGUOUS_ID` error names at most this many ids. */
+const NAMED = 10;
+
+/** How many candidates to look up for a shortened id. */
+export const CANDIDATES = NAMED + 1;
+
+/** The full id of a shortened one; unchanged if no candidate begins with it, `AMBIGUOUS_ID` if several do. */
+export function completeId(given: string, known: Iterable<string>): string {
+  const candidates = [...new Set(known)].filter((id) => id.startsWith(given)).sort();
+  if (candidates.length === 0 || candidates.includes(given)) return given;
+  if (candidates.length === 1) return candidates[0]!;
+  const more = candidates.length > NAMED ? ', …' : '';
+  const named = candidates.slice(0, NAMED);
+  throw new EclipticError('AMBIGUOUS_ID', `several ids begin with "${given}": ${named.join(', ')}${more}`, {
+    candidates: named,
+  });
+}

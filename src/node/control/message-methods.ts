@@ -1,0 +1,136 @@
+import { unpackEnvelope } from '../../mesh/codec.js';
+import type { Recipient } from '../../mesh/message-sender.js';
+import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema, type AgentCard } from '../../mesh/schemas.js';
+import { planThreads } from '../../plans/plan-threads.js';
+import { aborted } from '../../runtime/async.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { JournalRow } from '../../store/tables.js';
+import { wrongParameter } from './api.js';
+import { type ControlContext, type Handlers, inFull } from './context.js';
+import { fitting } from './protocol.js';
+import type { AgentRow } from './rows.js';
+
+/** The owner's operations on agents and their messages; the owner may act as any agent of this node. */
+export function messageMethods({ node, failures }: ControlContext) {
+  const { registry, router, observability } = node;
+  const recipient = ({ to, capability }: { to?: string; capability?: string }): Recipient => {
+    if (capability !== undefined) return { capability };
+    if (!to) throw wrongParameter('to', 'must be a non-empty string');
+    return inFull(to, node);
+  };
+  return {
+    agents({ capability, tier, sandbox }) {
+      const cards = capability === undefined ? registry.listAll() : registry.findByCapability(capability);
+      return cards
+        .filter((card) => tier === undefined || card.tier === tier)
+        .filter((card) => sandbox === undefined || card.sandboxId === sandbox)
+        .map((card) => agentRow(card, { node, failures }));
+    },
+    card({ id }) {
+      return registry.requireById(inFull(id, node));
+    },
+    policy({ from, to, type = 'request', justification }) {
+      return router.explain(inFull(from, node), inFull(to, node), type, justification);
+    },
+    async tail({ type, agent, messages = false }, { emit, signal }) {
+      if (type !== undefined) requireEventType(type);
+      const stop = observability.subscribeWithPayload((event, payload) => {
+        if (type !== undefined && event.type !== type && event.topic !== type) return;
+        if (agent !== undefined && event.sender !== agent && event.recipient !== agent) return;
+        if (messages && isPartOfMessage(event)) return;
+        emit(payload === undefined ? event : { ...event, payload });
+      });
+      await aborted(signal);
+      stop();
+    },
+    metrics() {
+      return observability.getMetrics();
+    },
+    'metrics.text'() {
+      return node.metricsText();
+    },
+    send({ as, to, capability, payload, ...options }) {
+      return node.agentById(as).send(recipient({ to, capability }), payload, options);
+    },
+    request({ as, to, capability, payload, timeoutMs }, { signal }) {
+      return node.agentById(as).request(recipient({ to, capability }), payload, { timeoutMs, signal });
+    },
+    broadcast({ as, payload }) {
+      return node.agentById(as).broadcast(payload);
+    },
+    thread({ id }) {
+      return conversation(id, node);
+    },
+    'thread.events'({ id }) {
+      return node.providerEvents.of(id);
+    },
+  } satisfies Partial<Handlers>;
+}
+
+function agentRow(card: AgentCard, { node, failures }: Pick<ControlContext, 'node' | 'failures'>): AgentRow {
+  const failure = card.origin === 'local' ? failures.get(card.id) : undefined;
+  const unreachable = card.node !== undefined && node.network?.peers.reachable(card.node) === false;
+  return {
+    id: card.id,
+    name: card.name,
+    tier: card.tier,
+    capabilities: card.capabilities.map(({ id }) => id),
+    sandbox: card.sandboxId ?? null,
+    origin: card.origin,
+    node: card.node ?? null,
+    description: card.description,
+    state: failure ? 'failed' : unreachable ? 'unreachable' : (card.status?.state ?? 'ready'),
+    failure: failure?.message ?? null,
+    reason: failure?.message ?? card.status?.reason ?? null,
+  };
+}
+
+/** An event's type, or a topic of the types that have topics. */
+function requireEventType(type: string): void {
+  const types = A2ALogEventSchema.shape.type.options;
+  if (types.some((known) => known === type) || /^(provider|credential|action)\.[\w.-]+$/.test(type)) return;
+  const known = [...types, 'provider.health.changed and other topics of provider, credential and action'];
+  throw new EclipticError('USAGE', `there are no events of type "${type}"; there are ${known.join(', ')}`, {
+    parameter: 'type',
+    types,
+  });
+}
+
+/** Does another event report the same message? Exactly one `routing-decision` reports each message. */
+function isPartOfMessage({ type, code, envelopeId }: A2ALogEvent): boolean {
+  if (type === 'message-sent' || type === 'message-received' || type === 'tier-audit') return true;
+  if (type === 'security') return envelopeId !== undefined;
+  return type === 'routing-decision' && code === 'DELIVERY_FAILED';
+}
+
+/** The longest conversation that is shown. */
+const MAX_MESSAGES = 1_000;
+
+/** A conversation by its own id, or by the id of a proposal, a run or a message in it. */
+async function conversation(id: string, node: ControlContext['node']): Promise<readonly A2AEnvelope[]> {
+  const proposed = (wanted: (proposal: { proposalId: string; correlationId: string }) => boolean) =>
+    node.agents.flatMap(({ proposalSides }) =>
+      proposalSides.filter(({ proposal }) => wanted(proposal)).map(({ proposal }) => proposal.correlationId),
+    );
+  const remembered = async (threads: Iterable<string>) =>
+    (await Promise.all([...new Set(threads)].map((thread) => node.thread(thread)))).flat();
+  const journal = node.records?.journal;
+  const own = await node.thread(id);
+  if (own.length > 0) return own;
+  const known = await remembered(proposed(({ proposalId }) => proposalId === id));
+  if (known.length > 0) return known;
+  const prefix = planThreads(id);
+  const ofRun = await remembered(proposed(({ correlationId }) => correlationId.startsWith(prefix)));
+  if (ofRun.length > 0 || !journal) return ofRun;
+  const [found] = await journal.about(id);
+  const thread = found?.thread ?? id;
+  const rows = found && found.thread === null ? [found] : await journal.search({ thread, limit: MAX_MESSAGES });
+  const all = rows.length > 0 ? rows : await journal.beginningWith(prefix, MAX_MESSAGES);
+  return fitting(await Promise.all(all.map((row) => envelopeOf(row, node))));
+}
+
+/** The journal has no bodies of durable messages; those are in the store of mail. */
+async function envelopeOf({ envelopeId, envelope, at }: JournalRow, { mail }: ControlContext['node']) {
+  const kept = await mail?.waiting(envelopeId);
+  return { ...unpackEnvelope(JSON.parse(kept ?? envelope)), timestamp: at } as A2AEnvelope;
+}

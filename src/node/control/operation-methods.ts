@@ -1,0 +1,63 @@
+import { DEFAULT_CREDENTIAL, DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
+import { type ControlContext, completeId, type Handlers } from './context.js';
+import type { ProviderView } from './rows.js';
+
+/** The owner's operations on approvals, lanes, providers and credentials. Secret values go in, and never come out. */
+export function operationMethods({
+  node,
+  approvals,
+  lanes,
+  credentials,
+}: Pick<ControlContext, 'node' | 'approvals' | 'lanes' | 'credentials'>) {
+  const { providers } = node;
+  const view = (id: string): ProviderView => ({ ...providers.get(id), about: providers.describe(id) });
+  const place = ({ provider, name, workspace }: { provider: string; name?: string; workspace?: string }) => {
+    return { provider, workspace: workspace ?? DEFAULT_WORKSPACE, name: name ?? DEFAULT_CREDENTIAL };
+  };
+  return {
+    approvals({ all }) {
+      return all ? approvals.items : approvals.waiting;
+    },
+    'approvals.decide'({ verdict, ids = [] }) {
+      const known = approvals.items.map(({ id }) => id);
+      return approvals.decide(verdict, 'operator', ...ids.map((id) => completeId(id, known)));
+    },
+    lanes() {
+      return lanes.rows;
+    },
+    async 'lanes.close'({ lane }) {
+      await Promise.all([lanes.close(lane), providers.closeLane(lane)]);
+      return { lane };
+    },
+    async 'lanes.open'({ lane }) {
+      await lanes.reopen(lane);
+      return { lane };
+    },
+    providers() {
+      return providers.list();
+    },
+    'provider.show'({ id }) {
+      return view(id);
+    },
+    async 'provider.restart'({ id }) {
+      await providers.restart(id);
+      return view(id);
+    },
+    async 'provider.drain'({ id }) {
+      await providers.drain(id);
+      return view(id);
+    },
+    'credentials.set'({ value, ...which }) {
+      return credentials.set(place(which), value);
+    },
+    'credentials.rotate'({ value, graceMs, ...which }) {
+      return credentials.rotate(place(which), value, graceMs);
+    },
+    'credentials.revoke'(which) {
+      return credentials.revoke(place(which));
+    },
+    'credentials.list'({ provider, workspace }) {
+      return credentials.list(provider, workspace);
+    },
+  } satisfies Partial<Handlers>;
+}

@@ -1,0 +1,196 @@
+import { messagesOf, textOf } from '../../a2a/protocol/simple.js';
+import type { TaskState } from '../../a2a/protocol/types.js';
+import type { TaskRecord } from '../../a2a/server/task-records.js';
+import type { Agent } from '../../agent/agent.js';
+import { cutText } from '../../runtime/text.js';
+import { timeOfUlid } from '../../runtime/ulid.js';
+import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js';
+import type { ProposalSide } from '../../work/proposals/task-negotiator.js';
+import { invitationIn } from '../../work/swarm/invitation.js';
+import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
+import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
+import { fitting } from './protocol.js';
+import type { ProposalEvent, TaskDetail, TaskRow } from './rows.js';
+import type { CallContext } from './server.js';
+
+const DEFAULT_ROWS = 100;
+
+/** The owner's operations on proposals, A2A tasks and plans. */
+export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node' | 'gateway' | 'loop'>) {
+  const taskId = async (given: string) => completeId(given, await gateway.tasks.idsBeginning(given, CANDIDATES));
+  const runId = async (given: string) => completeId(given, await loop.idsBeginning(given, CANDIDATES));
+  return {
+    propose({ description, capabilities = [], complexity = 'medium', as, to, all, ...options }, context) {
+      const agent = as === undefined ? node.operator() : node.agentById(as);
+      const init = {
+        taskDescription: description,
+        requiredCapabilities: [...capabilities],
+        estimatedComplexity: complexity,
+        ...options,
+      };
+      const negotiation = all
+        ? agent.proposeToAll(init)
+        : agent.propose({ ...init, to: to === undefined ? undefined : inFull(to, node) });
+      return followProposal(negotiation, context);
+    },
+    proposals({ agent: only, pending }) {
+      const rows = proposalSides(node.agents.filter(({ id }) => only === undefined || id === only))
+        .filter(({ proposal }) => !pending || proposal.status === 'pending')
+        .map(({ agent, side, peer, durable, proposal, state }) => {
+          return { agent, side, peer, work: state.work, durable, proposal };
+        });
+      return fitting(rows);
+    },
+    async tasks({ kind: only, state, caller, limit = DEFAULT_ROWS }) {
+      const has = (kind: TaskRow['kind']) => only === undefined || only === kind;
+      const tasks = has('a2a') ? await gateway.tasks.list({ state, caller, limit }) : [];
+      const other = [...proposalRows(node.agents), ...node.swarms.sessions.flatMap(subTaskRows)]
+        .filter((row) => has(row.kind) && (state === undefined || row.state === state))
+        .filter((row) => caller === undefined || row.caller === caller);
+      const rows = [...tasks.map(taskRow), ...other].sort((a, b) => lastChange(b) - lastChange(a));
+      return fitting(rows.slice(0, limit));
+    },
+    async task({ id }) {
+      return detailOf(await gateway.tasks.get(await taskId(id)));
+    },
+    async 'task.follow'({ id }, { emit, drained, signal }) {
+      const { tasks } = gateway;
+      const record = await tasks.get(await taskId(id));
+      emit(detailOf(record));
+      const events = await tasks.follow(record.model.task.id, record.model.sequence);
+      const leave = () => void events.return();
+      if (signal.aborted) leave();
+      signal.addEventListener('abort', leave);
+      for (let step = await events.next(); !step.done; step = await events.next()) {
+        emit(step.value.event);
+        await drained();
+      }
+      signal.removeEventListener('abort', leave);
+    },
+    async 'task.cancel'({ id }) {
+      return gateway.tasks.cancel(await taskId(id));
+    },
+    'node.card'() {
+      return gateway.card;
+    },
+    runs({ limit = DEFAULT_ROWS }) {
+      return loop.list(limit);
+    },
+    async run({ id }) {
+      return loop.view(await runId(id));
+    },
+    'run.start'(init) {
+      return loop.start(init);
+    },
+    async 'run.follow'({ id }, { emit, signal }) {
+      return loop.follow(await runId(id), emit, signal);
+    },
+    async 'run.stop'({ id }) {
+      return loop.stop(await runId(id));
+    },
+  } satisfies Partial<Handlers>;
+}
+
+/** Emits the proposal as pending, its progress and its answer; returns the result of the work. */
+async function followProposal(
+  negotiation: Negotiation,
+  { emit, signal }: CallContext<ProposalEvent>,
+): Promise<unknown> {
+  negotiation.onProgress((value) => emit({ event: 'progress', value }));
+  const tell = (event: 'pending' | 'answered', proposal: TaskProposal) =>
+    emit({ event, to: negotiation.to ?? null, proposal });
+  // A durable proposal goes on without its caller; any other is withdrawn.
+  const leave = () => {
+    if (!negotiation.durable) negotiation.withdraw('the caller went away');
+  };
+  signal.addEventListener('abort', leave);
+  try {
+    const { result } = negotiation;
+    await negotiation.sent;
+    // An agent of this node may have answered already.
+    const { acceptedBy: _, rejectionReason: _reason, alternativeSuggestion: _other, ...made } = negotiation.proposal;
+    tell('pending', { ...made, status: 'pending' });
+    tell('answered', await negotiation.answered);
+    return await result;
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}
+
+type AgentSide = ProposalSide & { readonly agent: string };
+
+/** Each proposal that these agents made or received, once: between two of them, only the maker's side. */
+function proposalSides(agents: readonly Agent[]): AgentSide[] {
+  const sides = agents.flatMap(({ id, proposalSides: own }) =>
+    own.map(({ side, peer, durable, proposal, input, state }) => {
+      return { agent: id, side, peer, durable, proposal, input, state };
+    }),
+  );
+  const sent = new Set(sides.filter(({ side }) => side === 'sent').map(({ proposal }) => proposal.proposalId));
+  return sides.filter(({ side, proposal }) => side === 'sent' || !sent.has(proposal.proposalId));
+}
+
+/** Longer task texts are cut in a row. */
+const TEXT_CHARS = 200;
+
+function taskRow({ owner, agent, createdAt, model }: TaskRecord): TaskRow {
+  const { id, status } = model.task;
+  const [first] = messagesOf(model.task);
+  const text = first === undefined ? '' : cutText(textOf(first.parts), TEXT_CHARS);
+  const about = { kind: 'a2a', id, state: status.state, caller: owner, agent } as const;
+  return { ...about, text, createdAt, updatedAt: status.timestamp ?? null };
+}
+
+function detailOf(record: TaskRecord): TaskDetail {
+  return { ...taskRow(record), task: record.model.task };
+}
+
+function proposalRows(agents: readonly Agent[]): TaskRow[] {
+  // An invitation to a swarm is not listed; the sub-tasks of the swarm are.
+  const proposals = proposalSides(agents).filter(({ input }) => invitationIn(input) === undefined);
+  return proposals.map((known) => {
+    const { agent, side, peer, proposal } = known;
+    const [caller, worker] = side === 'sent' ? [agent, peer] : [peer, agent];
+    return {
+      kind: 'proposal',
+      id: proposal.proposalId,
+      state: stateOfProposal(known),
+      caller,
+      agent: worker,
+      text: cutText(proposal.taskDescription, TEXT_CHARS),
+      createdAt: timeOfUlid(proposal.proposalId) ?? 0,
+      updatedAt: null,
+    };
+  });
+}
+
+function stateOfProposal({ proposal: { status }, state: { work } }: AgentSide): TaskState {
+  if (status === 'pending') return 'TASK_STATE_SUBMITTED';
+  if (status === 'rejected') return 'TASK_STATE_REJECTED';
+  if (status === 'timed-out' || work === 'failed') return 'TASK_STATE_FAILED';
+  return work === 'done' ? 'TASK_STATE_COMPLETED' : 'TASK_STATE_WORKING';
+}
+
+const SUB_TASK_STATES: Readonly<Record<SwarmSubTask['status'], TaskState>> = {
+  pending: 'TASK_STATE_SUBMITTED',
+  running: 'TASK_STATE_WORKING',
+  completed: 'TASK_STATE_COMPLETED',
+  failed: 'TASK_STATE_FAILED',
+};
+
+function subTaskRows({ id, creator, createdAt, subTasks }: SwarmSession): TaskRow[] {
+  return subTasks.map((subTask) => ({
+    kind: 'swarm',
+    id: `${id}/${subTask.id}`,
+    state: SUB_TASK_STATES[subTask.status],
+    caller: creator,
+    agent: subTask.assignedAgent,
+    text: cutText(subTask.description, TEXT_CHARS),
+    createdAt,
+    updatedAt: null,
+  }));
+}
+
+function lastChange({ updatedAt, createdAt }: TaskRow): number {
+  return updatedAt === null ? createdAt : Date.parse(updatedAt);
+}
