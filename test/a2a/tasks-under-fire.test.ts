@@ -6,6 +6,7 @@ import type { StreamResponse, TaskState } from '../../src/a2a/protocol/types.js'
 import { MemoryTaskRecords, type TaskRecord } from '../../src/a2a/server/task-records.js';
 import { TaskService } from '../../src/a2a/server/task-service.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
+import { TaskCall } from '../../src/agent/task-call.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { DeadlineQueue } from '../../src/runtime/deadlines.js';
 import { EclipticError } from '../../src/runtime/errors.js';
@@ -86,7 +87,7 @@ class Scene {
       runtime,
       deadlines: new DeadlineQueue(runtime),
       records: this.records,
-      callerAgent: () => caller,
+      startCall: ({ agent }, opening, listener) => new TaskCall(runtime, caller, agent, opening, listener),
       chooseAgent: ({ agent }) => agent!,
       onTask: () => {},
     });

@@ -1,4 +1,5 @@
 import type { Agent } from '../../agent/agent.js';
+import { TaskCall } from '../../agent/task-call.js';
 import { OPERATOR } from '../../http/auth/caller-auth.js';
 import type { Route } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
@@ -135,6 +136,8 @@ export class A2AServer {
     this.tasks = new TaskService({
       ...components,
       nodeKey: components.registry.nodeKey,
+      startCall: ({ owner, agent }, opening, listener) =>
+        new TaskCall(runtime, components.callerAgent(owner), agent, opening, listener),
       limits,
       chooseAgent: (wanted) => choice.choose(wanted),
       onTask: (stored, resumed) =>

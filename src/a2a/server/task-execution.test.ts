@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { AgentTask } from '../../agent/agent-tasks.js';
+import { TaskCall } from '../../agent/task-call.js';
 import { createNode } from '../../node/compose.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
@@ -9,7 +10,7 @@ import { TaskService } from './task-service.js';
 
 const MINUTE = 60_000;
 
-/** A tasks on a simulated clock, and the task that the agent `mars` was given last. */
+/** A task service on a simulated clock, and the task that the agent `mars` was given last. */
 async function start(limits?: TaskTimeLimits) {
   const runtime = new SimulatedRuntime();
   const node = await createNode({ runtime });
@@ -24,7 +25,7 @@ async function start(limits?: TaskTimeLimits) {
     runtime,
     deadlines: new DeadlineQueue(runtime),
     records: new MemoryTaskRecords(),
-    callerAgent: () => caller,
+    startCall: ({ agent }, opening, listener) => new TaskCall(runtime, caller, agent, opening, listener),
     chooseAgent: () => 'mars',
     onTask: () => {},
     limits,

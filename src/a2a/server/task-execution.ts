@@ -1,6 +1,5 @@
-import type { Agent } from '../../agent/agent.js';
 import { TASK, type TaskOpening } from '../../agent/agent-tasks.js';
-import { TaskCall } from '../../agent/task-call.js';
+import type { TaskCall, TaskCallListener } from '../../agent/task-call.js';
 import { weighJson } from '../../mesh/json-value.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { Deadline, type DeadlineQueue } from '../../runtime/deadlines.js';
@@ -14,12 +13,14 @@ import type { TaskRecord, TaskRecords } from './task-records.js';
 
 export interface TaskExecutionComponents {
   runtime: Runtime;
-  deadlines: DeadlineQueue;
+  deadlines: Pick<DeadlineQueue, 'add' | 'remove'>;
   records: TaskRecords;
-  /** The agent that stands for a caller on the mesh. */
-  callerAgent: (owner: string) => Agent;
+  /** Calls the agent of a task. */
+  startCall: (record: TaskRecord, opening: TaskOpening, listener: TaskCallListener) => AgentCall;
   limits?: TaskTimeLimits | undefined;
 }
+
+export type AgentCall = Pick<TaskCall, 'busy' | 'work' | 'say' | 'stop'>;
 
 export interface TaskTimeLimits {
   /** How long an agent may work without any progress. Default 5 minutes. */
@@ -66,7 +67,7 @@ export class TaskExecution extends Deadline {
   readonly #components: TaskExecutionComponents;
   readonly #listener: TaskExecutionListener;
   readonly #record: TaskRecord;
-  #call: TaskCall | undefined;
+  #call: AgentCall | undefined;
   #idleMs: number;
   #questionMs: number;
   /** The caller set a time for the whole task: progress does not extend it. */
@@ -124,6 +125,16 @@ export class TaskExecution extends Deadline {
     this.#components.deadlines.remove(this);
     this.#components.deadlines.add(this, SILENT_MS);
     return { stored: this.stored };
+  }
+
+  /** Calls the agent at once, for records that are saved synchronously; the task shows that the agent works. */
+  start(terms: TaskTerms): StoredTask {
+    this.#setLimits(terms);
+    this.#begun = true;
+    this.#make();
+    this.#showWork();
+    this.#start(this.#opening(this.#firstMessage, { skill: terms.skill }));
+    return this.stored;
   }
 
   /** After a restart: the agent goes on with it if it can, else it has failed. */
@@ -275,8 +286,8 @@ export class TaskExecution extends Deadline {
   }
 
   #start(opening: TaskOpening): void {
-    const { runtime, callerAgent, deadlines } = this.#components;
-    const call = new TaskCall(runtime, callerAgent(this.#record.owner), this.#record.agent, opening, {
+    const { runtime, startCall, deadlines } = this.#components;
+    const call = startCall(this.#record, opening, {
       accepted: (resumable) => this.#accepted(resumable),
       begun: () => this.#workBegun(),
       took: (messageId) => this.#took(messageId),
@@ -349,6 +360,8 @@ export class TaskExecution extends Deadline {
   }
 
   #keep(kept: Promise<void>): void {
+    // Records in memory are saved synchronously.
+    if (this.stored.told) this.#end();
     kept.then(
       () => {
         if (this.stored.told) this.#end();

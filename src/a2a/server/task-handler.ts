@@ -1,13 +1,16 @@
+import type { TaskCallListener } from '../../agent/task-call.js';
+import type { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { cutText } from '../../runtime/text.js';
 import { NotFoundError, ValidationError } from '../protocol/errors.js';
-import { writeTimestamp } from '../protocol/reading.js';
-import { type A2ATask, projectTask, readTaskSend } from '../protocol/simple.js';
-import { createTask, stepTask, type TaskInput, type TaskModel } from '../protocol/task-machine.js';
-import { isTerminal } from '../protocol/task-rules.js';
+import { type A2ATask, readTaskSend, SIMPLE_TIMEOUT } from '../protocol/simple.js';
 import type { ProcessEvent, ProcessManager, Session } from './process-manager.js';
+import { simple } from './simple-routes.js';
+import type { AgentCall } from './task-execution.js';
+import { MemoryTaskRecords } from './task-records.js';
+import { TaskService } from './task-service.js';
 
 /** Agents and sessions, as far as tasks need them. */
 export interface TaskDatabase {
@@ -23,109 +26,157 @@ export interface A2ATaskDeps {
   readonly runtime?: Runtime;
 }
 
-/** Above this, the oldest of those that have ended are forgotten, so many at a time. */
-const CAPACITY = 1_000;
-const PRUNED_AT_ONCE = 100;
-const TIMEOUT_MS = 5 * 60_000;
 const NAME_CHARS = 50;
+/** Tasks of the simple interface have no callers of their own. */
+const OWNER = 'operator';
 
-interface Kept {
-  model: TaskModel;
-  readonly sessionId: string;
-  readonly createdAt: string;
-}
+let records = new MemoryTaskRecords();
+let services = new WeakMap<A2ATaskDeps, SessionTasks>();
 
-const tasks = new Map<string, Kept>();
-
-/** Takes a task in: gives it to the first agent that has a project, and follows what comes of it. */
+/** Takes a task in: the first agent that has a project works on it, in a session. */
 export function handleTaskSend(deps: A2ATaskDeps, body: unknown): A2ATask {
-  const { message, timeoutMs = TIMEOUT_MS } = read(body);
-  const { db, processManager, runtime = systemRuntime() } = deps;
-  const agent = db.listAgents().find(({ defaultProjectId }) => defaultProjectId);
-  if (!agent?.defaultProjectId) throw new NotFoundError('Agent with default project');
-  if (tasks.size >= CAPACITY) prune();
-  const at = runtime.now();
-  const id = runtime.id();
-  const words = { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: message }] };
-  const session = db.createSession({
-    projectId: agent.defaultProjectId,
-    agentId: agent.id,
-    name: `A2A Task: ${cutText(message, NAME_CHARS)}`,
-    initialPrompt: message,
-    source: 'agent',
-  });
-  const { model } = createTask({ id, contextId: runtime.id(), message: words, at });
-  const kept: Kept = { model, sessionId: session.id, createdAt: writeTimestamp(at) };
-  tasks.set(id, kept);
-  take(kept, { type: 'started', at });
-  follow(kept, session.id, processManager, runtime, timeoutMs);
-  processManager.startProcess(session, message);
-  return shown(kept);
+  const { message, timeoutMs = SIMPLE_TIMEOUT.usual } = read(body);
+  const tasks = services.get(deps) ?? new SessionTasks(deps, records);
+  services.set(deps, tasks);
+  return tasks.send(message, timeoutMs);
 }
 
 /** A task by its id; null where there is none. */
 export function handleTaskGet(taskId: string): A2ATask | null {
-  const kept = tasks.get(taskId);
-  return kept ? shown(kept) : null;
+  const record = records.find(taskId);
+  return record ? simple(record) : null;
 }
 
 /** Forgets every task. */
 export function clearTaskStore(): void {
-  tasks.clear();
+  records = new MemoryTaskRecords();
+  services = new WeakMap();
 }
 
-/** Whatever the session says goes into the task, until the task has ended, by its word or by its deadline. */
-function follow(kept: Kept, sessionId: string, manager: ProcessManager, runtime: Runtime, timeoutMs: number): void {
-  let timer: Timer | undefined;
-  const unsubscribe = manager.subscribe(sessionId, (_session, event) => {
-    const input = inputOf(event, runtime);
-    if (input) take(kept, input);
-    if (isTerminal(kept.model.task.status.state)) end();
-  });
-  const end = () => {
-    timer?.cancel();
-    unsubscribe();
-  };
-  timer = runtime.setTimer(() => {
-    take(kept, { type: 'timeout', at: runtime.now() });
-    end();
-    manager.stopProcess(sessionId);
-  }, timeoutMs);
-}
+/** The task service of one `deps`: agents work in sessions of its process manager, and tasks are kept in memory. */
+class SessionTasks {
+  readonly #deps: A2ATaskDeps;
+  readonly #runtime: Runtime;
+  readonly #service: TaskService;
+  /** Of tasks whose call begins. */
+  readonly #sessions = new Map<string, Session>();
 
-function inputOf(event: ProcessEvent, runtime: Runtime): TaskInput | undefined {
-  const at = runtime.now();
-  switch (event.type) {
-    case 'assistant': {
-      const parts = [{ text: event.message.content }];
-      return { type: 'agent-message', at, message: { messageId: runtime.id(), role: 'ROLE_AGENT', parts } };
+  constructor(deps: A2ATaskDeps, kept: MemoryTaskRecords) {
+    const { runtime = systemRuntime(), processManager } = deps;
+    this.#deps = deps;
+    this.#runtime = runtime;
+    this.#service = new TaskService({
+      runtime,
+      records: kept,
+      deadlines: new Timers(runtime),
+      nodeKey: undefined,
+      chooseAgent: ({ agent }) => agent!,
+      onTask: () => {},
+      startCall: ({ sessionId }, _opening, listener) =>
+        new SessionCall(runtime, processManager, this.#sessions.get(sessionId)!, listener),
+    });
+  }
+
+  send(text: string, timeoutMs: number): A2ATask {
+    const { db } = this.#deps;
+    const agent = db.listAgents().find(({ defaultProjectId }) => defaultProjectId);
+    if (!agent?.defaultProjectId) throw new NotFoundError('Agent with default project');
+    const session = db.createSession({
+      projectId: agent.defaultProjectId,
+      agentId: agent.id,
+      name: `A2A Task: ${cutText(text, NAME_CHARS)}`,
+      initialPrompt: text,
+      source: 'agent',
+    });
+    const message = { messageId: this.#runtime.id(), role: 'ROLE_USER' as const, parts: [{ text }] };
+    const { id: sessionId } = session;
+    this.#sessions.set(sessionId, session);
+    try {
+      return simple(this.#service.start(OWNER, { message }, { agent: agent.id, sessionId, timeoutMs }).record);
+    } finally {
+      this.#sessions.delete(sessionId);
     }
-    case 'session_exited':
-    case 'session_stopped':
-      return { type: 'exit', at, code: 0 };
-    case 'error':
-      return { type: 'crash', at, reason: event.error.message };
-    default:
-      return undefined;
   }
 }
 
-function take(kept: Kept, input: TaskInput): void {
-  kept.model = stepTask(kept.model, input).model;
+/** An agent at work in a session of a process manager. */
+class SessionCall implements AgentCall {
+  readonly #runtime: Runtime;
+  readonly #processes: ProcessManager;
+  readonly #session: Session;
+  readonly #listener: TaskCallListener;
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(runtime: Runtime, processes: ProcessManager, session: Session, listener: TaskCallListener) {
+    this.#runtime = runtime;
+    this.#processes = processes;
+    this.#session = session;
+    this.#listener = listener;
+  }
+
+  get busy(): boolean {
+    return this.#unsubscribe !== undefined;
+  }
+
+  async work(): Promise<void> {
+    this.#unsubscribe = this.#processes.subscribe(this.#session.id, (_session, event) => this.#hear(event));
+    try {
+      this.#processes.startProcess(this.#session, this.#session.initialPrompt);
+    } catch (error) {
+      this.#end(error);
+    }
+  }
+
+  /** A session takes no further messages. */
+  async say(): Promise<void> {}
+
+  stop(): void {
+    if (!this.busy) return;
+    this.#leave();
+    this.#processes.stopProcess(this.#session.id);
+  }
+
+  #hear(event: ProcessEvent): void {
+    if (event.type === 'assistant') {
+      const parts = [{ text: event.message.content }];
+      const message = { messageId: this.#runtime.id(), role: 'ROLE_AGENT' as const, parts };
+      this.#listener.input({ type: 'agent-message', at: this.#runtime.now(), message });
+    } else if (event.type === 'error') this.#end(new EclipticError('HANDLER_FAILED', event.error.message));
+    else if (event.type !== 'session_started') this.#end();
+  }
+
+  #end(error?: unknown): void {
+    if (!this.busy) return;
+    this.#leave();
+    this.#listener.ended(error);
+  }
+
+  #leave(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+  }
 }
 
-function shown({ model, sessionId, createdAt }: Kept): A2ATask {
-  return projectTask(model.task, { sessionId, createdAt });
-}
+/** One timer per deadline, so that a task that has ended leaves none behind. */
+class Timers {
+  readonly #runtime: Runtime;
+  readonly #timers = new Map<Deadline, Timer>();
 
-/** Those under way stay, however many. */
-function prune(): void {
-  let left = PRUNED_AT_ONCE;
-  for (const [id, { model }] of tasks) {
-    if (left === 0) return;
-    if (!isTerminal(model.task.status.state)) continue;
-    tasks.delete(id);
-    left--;
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  add(deadline: Deadline, ms: number): void {
+    const timer = this.#runtime.setTimer(() => {
+      this.#timers.delete(deadline);
+      deadline.expire();
+    }, ms);
+    this.#timers.set(deadline, timer);
+  }
+
+  remove(deadline: Deadline): void {
+    this.#timers.get(deadline)?.cancel();
+    this.#timers.delete(deadline);
   }
 }
 

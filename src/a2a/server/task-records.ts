@@ -83,8 +83,12 @@ export class MemoryTaskRecords implements TaskRecords {
     return undefined;
   }
 
-  async load(id: string): Promise<TaskRecord | undefined> {
+  find(id: string): TaskRecord | undefined {
     return this.#tasks.get(id)?.record;
+  }
+
+  async load(id: string): Promise<TaskRecord | undefined> {
+    return this.find(id);
   }
 
   async idsBeginning(prefix: string, limit: number): Promise<string[]> {

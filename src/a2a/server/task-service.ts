@@ -98,6 +98,8 @@ export interface SendTerms {
   readonly agent?: string | undefined;
   readonly chain?: DelegationChain;
   readonly timeoutMs?: number | undefined;
+  /** The session that the agent works in. Default: a new one. */
+  readonly sessionId?: string | undefined;
   /** What must be done after the task is kept and before its agent begins. There is a task then, whatever is answered. */
   readonly prepare?: ((taskId: string) => Promise<void>) | undefined;
 }
@@ -241,6 +243,11 @@ export class TaskService {
     return owner === GUEST.address ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id();
   }
 
+  /** Begins a task at once. The records must be in memory, so that the task can be shown when this returns. */
+  start(owner: string, request: SendMessageRequest, terms: SendTerms): StoredTask {
+    return this.#create(owner, request, terms, sendFacts(request, terms.agent)).start(terms);
+  }
+
   #begin(
     owner: string,
     request: SendMessageRequest,
@@ -248,21 +255,32 @@ export class TaskService {
     asked: SendFacts,
     sendKey?: string,
   ): Promise<Sent> {
-    const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
-    if (this.#running.size >= MAX_RUNNING)
+    if (this.#running.size >= MAX_RUNNING) {
       throw new EclipticError('QUEUE_FULL', `${MAX_RUNNING} tasks are under way already`);
-    const { message, configuration } = request;
-    const { timeoutMs, prepare, chain = [] } = terms;
-    const { skill } = asked;
-    const agent = chooseAgent({ agent: terms.agent, skill });
+    }
+    const { timeoutMs, prepare } = terms;
+    const eager = request.configuration?.returnImmediately === true || prepare !== undefined;
+    const execution = this.#create(owner, request, terms, asked, sendKey);
+    return execution.begin({ skill: asked.skill, timeoutMs, eager, prepare });
+  }
+
+  #create(
+    owner: string,
+    { message, metadata: given }: SendMessageRequest,
+    { agent: wanted, chain = [], sessionId }: SendTerms,
+    asked: SendFacts,
+    sendKey?: string,
+  ): TaskExecution {
+    const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
+    const agent = chooseAgent({ agent: wanted, skill: asked.skill });
     admitDelegation(chain, fullAddress(agent, nodeKey));
     // However it came, it stays with the task, for whoever works on it and hands it on.
-    const metadata = chain.length > 0 ? withDelegation(request.metadata, chain) : request.metadata;
+    const metadata = chain.length > 0 ? withDelegation(given, chain) : given;
     const id = this.#taskId(owner);
     const contextId = contextOf(message, () => runtime.id());
     const at = runtime.now();
     const { model, events } = createTask({ id, contextId, message, at, ...(metadata && { metadata }) });
-    const about = { owner, agent, sessionId: runtime.id(), createdAt: at, sendKey: sendKey ?? id, asked };
+    const about = { owner, agent, sessionId: sessionId ?? runtime.id(), createdAt: at, sendKey: sendKey ?? id, asked };
     const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
       made: (execution: TaskExecution) => {
@@ -274,9 +292,7 @@ export class TaskService {
         if (sendKey !== undefined) this.#keys.end(`${owner} ${sendKey}`, id);
       },
     };
-    const execution = new TaskExecution(this.#components, record, listener, events);
-    const eager = configuration?.returnImmediately === true || prepare !== undefined;
-    return execution.begin({ skill, timeoutMs, eager, prepare });
+    return new TaskExecution(this.#components, record, listener, events);
   }
 
   /** A task that was made before. */
