@@ -167,7 +167,7 @@ export class EclipticNode {
   async #profiles(about: GatewayInit['about'] = {}): Promise<Profiles> {
     const { store, runtime } = this.#components;
     if (!store) return new SharedProject(() => this.#ownAgents(), about);
-    const profiles = await StoreProfiles.open(runtime, store);
+    const profiles = await StoreProfiles.open(runtime, store, () => this.#ownAgents());
     const [first] = this.#ownAgents();
     if (first !== undefined) await profiles.seed(first);
     await profiles.configure(about);

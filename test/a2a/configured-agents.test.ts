@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AgentSkill } from '../../src/a2a/protocol/types.js';
+import { createNode } from '../../src/node/compose.js';
 import type { Config } from '../../src/node/config/schema.js';
 import { Host } from '../../src/node/host.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
+import { MemoryStore } from '../../src/store/memory-store.js';
 
 let folder: string;
 let host: Host | undefined;
@@ -35,8 +37,8 @@ async function start(agents: Config['agents']): Promise<void> {
   host = await Host.start({ runtime: systemRuntime(), loaded, dataFolder, env: {}, http: { port: 0, open: true } });
 }
 
-async function send(message: string, more: object = {}): Promise<string> {
-  const answer = await fetch(`${host!.gateway.url}/a2a/rpc`, {
+async function send(message: string, more: object = {}, url = host!.gateway.url): Promise<string> {
+  const answer = await fetch(`${url}/a2a/rpc`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', 'A2A-Version': '1.0' },
     body: JSON.stringify({
@@ -68,6 +70,20 @@ describe('an unaddressed task', () => {
     expect(await send('three')).toContain('coder did three');
     await start({ toolbox: { module: './tools.mjs', project: 'web' }, reviewer: worker });
     expect(await send('four')).toContain('reviewer did four');
+  });
+});
+
+describe('an unaddressed task of a node with a store in a program', () => {
+  it('goes to the first agent that takes tasks, whichever agent the program made first [T-D7]', async () => {
+    const node = await createNode({ store: new MemoryStore() });
+    try {
+      node.agent({ id: 'sun' }).onNotification(() => {});
+      node.agent({ id: 'mars' }).onTask(({ text }) => `mars did ${text}`);
+      const { url } = await node.serve({ port: 0, open: true });
+      expect(await send('it', {}, url)).toContain('mars did it');
+    } finally {
+      await node.stop();
+    }
   });
 });
 

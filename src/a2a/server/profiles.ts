@@ -85,15 +85,23 @@ export class StoreProfiles implements Profiles {
   #all: readonly AgentProfile[];
   #configured: readonly string[] = [];
 
-  private constructor(runtime: Runtime, store: Store, all: readonly AgentProfile[]) {
+  readonly #ownAgents: () => Iterable<string>;
+
+  private constructor(runtime: Runtime, store: Store, all: readonly AgentProfile[], ownAgents: () => Iterable<string>) {
     this.#runtime = runtime;
     this.#store = store;
     this.#all = all;
+    this.#ownAgents = ownAgents;
   }
 
-  static async open(runtime: Runtime, store: Store): Promise<StoreProfiles> {
+  /** `ownAgents` gives the node's agents; those without a stored profile share the default project. */
+  static async open(
+    runtime: Runtime,
+    store: Store,
+    ownAgents: () => Iterable<string> = () => [],
+  ): Promise<StoreProfiles> {
     const rows = await store.read({ from: 'profiles', orderBy: 'createdAt' });
-    return new StoreProfiles(runtime, store, rows.map(fromRow));
+    return new StoreProfiles(runtime, store, rows.map(fromRow), ownAgents);
   }
 
   get all(): readonly AgentProfile[] {
@@ -101,8 +109,11 @@ export class StoreProfiles implements Profiles {
   }
 
   get withProject(): readonly string[] {
-    const agents = new Set([...this.#configured, ...this.#all.map(({ agent }) => agent)]);
-    return [...agents].filter((agent) => this.of(agent)?.defaultProjectId != null);
+    const agents = new Set([...this.#configured, ...this.#all.map(({ agent }) => agent), ...this.#ownAgents()]);
+    return [...agents].filter((agent) => {
+      const profile = this.of(agent);
+      return !profile || profile.defaultProjectId != null;
+    });
   }
 
   of(agent: string): AgentProfile | undefined {
