@@ -1,4 +1,4 @@
-import { type Approval, type Verdict, VerdictSchema } from '../system/approvals/approval.js';
+import { type Approval, type Verdict, VerdictSchema } from '../system/approvals/approval-queue.js';
 import type { Command } from './command.js';
 import { misuse } from './misuse.js';
 

@@ -1,5 +1,5 @@
 import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a/client/credentials.js';
-import type { AllowPrivate } from '../system/fetch/allow-list.js';
+import type { AllowPrivate } from '../system/fetch/target.js';
 import type { Values } from './command.js';
 
 export const REMOTE_OPTIONS = {

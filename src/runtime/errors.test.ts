@@ -37,7 +37,7 @@ import { Approvals } from '../system/approvals/approvals.js';
 import { guardedFetch } from '../system/fetch/guarded-fetch.js';
 import { Children } from '../system/process/children.js';
 import { Credentials } from '../system/secrets/credentials.js';
-import { Redactor } from '../system/secrets/redactor.js';
+import { Redactor } from '../system/secrets/secret.js';
 import { EclipticError, ERRORS, type ErrorCode, isErrorCode } from './errors.js';
 import { SimulatedRuntime } from './simulated-runtime.js';
 import { systemRuntime } from './system-runtime.js';

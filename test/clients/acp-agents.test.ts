@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/node/config/schema.js';
 import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
-import type { Approval } from '../../src/system/approvals/approval.js';
+import type { Approval } from '../../src/system/approvals/approval-queue.js';
 import { type Cluster, inCluster, type ProcessNode, until } from '../nodes/cluster.js';
 import { PROGRAMS, WAYS } from './coding-clients.js';
 import { type Script, ScriptedModel } from './scripted-model.js';

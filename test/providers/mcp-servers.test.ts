@@ -10,7 +10,7 @@ import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
 import type { LaneRow } from '../../src/providers/host/lanes.js';
 import type { MCPToolResult } from '../../src/providers/mcp/mcp-bridge.js';
-import type { Approval } from '../../src/system/approvals/approval.js';
+import type { Approval } from '../../src/system/approvals/approval-queue.js';
 import { ProcessHost, program } from './process-host.js';
 import { lives, until } from './processes.js';
 

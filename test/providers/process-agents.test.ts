@@ -6,7 +6,8 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Config } from '../../src/node/config/schema.js';
 import type { LaneRow } from '../../src/providers/host/lanes.js';
-import type { Approval } from '../../src/system/approvals/approval.js';
+import type { Approval } from '../../src/system/approvals/approval-queue.js';
+import { BIN } from '../source-files.js';
 import { acpAgent, ProcessHost, program } from './process-host.js';
 import { lives, until } from './processes.js';
 
@@ -22,8 +23,6 @@ async function start(agents: Config['agents'], more: Partial<Config> = {}): Prom
   await running.ready(...Object.keys(agents ?? {}).filter((id) => agents![id]!.acp ?? agents![id]!.command));
   return running;
 }
-
-import { BIN } from '../source-files.js';
 
 describe('an agent that is a program', () => {
   it('answers requests, and says what goes wrong', async () => {

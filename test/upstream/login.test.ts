@@ -12,7 +12,8 @@ import type { Diagnosis } from '../../src/node/control/rows.js';
 import { Host } from '../../src/node/host.js';
 import { type Logger, silentLogger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
-import { Redactor } from '../../src/system/secrets/redactor.js';
+import { Redactor } from '../../src/system/secrets/secret.js';
+import { BIN } from '../source-files.js';
 import { GuardedServer } from './guarded-server.js';
 
 let folder: string;
@@ -63,8 +64,6 @@ async function untilState(state: UpstreamStatus['state']): Promise<UpstreamStatu
   await vi.waitFor(async () => expect(await status()).toMatchObject({ state }), { timeout: 10_000, interval: 20 });
   return status();
 }
-
-import { BIN } from '../source-files.js';
 
 const look = () => client.call('call', { tool: 'guarded.look', arguments: {} });
 const seen = { content: [{ type: 'text', text: 'seen' }] };

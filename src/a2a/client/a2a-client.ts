@@ -1,7 +1,7 @@
 import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Connections } from '../../system/fetch/connections.js';
+import { Connections } from '../../system/fetch/exchange.js';
 import {
   DELEGATION_HEADER,
   type DelegationChain,

@@ -1,8 +1,7 @@
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
-import type { AllowPrivate } from '../../system/fetch/allow-list.js';
-import { parseTarget } from '../../system/fetch/target.js';
+import { type AllowPrivate, parseTarget } from '../../system/fetch/target.js';
 import { toSimpleCard } from '../protocol/card.js';
 import type { DelegationChain } from '../protocol/delegation.js';
 import { ExternalServiceError } from '../protocol/errors.js';

@@ -1,12 +1,11 @@
 import { EclipticError, type ErrorCode, isErrorCode } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
-import type { AllowPrivate } from '../../system/fetch/allow-list.js';
-import { ByteCollector } from '../../system/fetch/byte-collector.js';
-import type { Connections } from '../../system/fetch/connections.js';
+import { ByteCollector } from '../../system/fetch/body.js';
+import type { Connections } from '../../system/fetch/exchange.js';
 import { type FetchOptions, guardedFetch } from '../../system/fetch/guarded-fetch.js';
-import type { Resolve } from '../../system/fetch/resolve.js';
 import { type ServerSentEvent, SseReader } from '../../system/fetch/sse.js';
+import type { AllowPrivate, Resolve } from '../../system/fetch/target.js';
 import { codeOfWireError, ExternalServiceError, OWN_DOMAIN } from '../protocol/errors.js';
 import type { CallLimits } from './call-limits.js';
 

@@ -10,8 +10,7 @@ import type { AddressInfo } from 'node:net';
 import type { Party } from '../../mesh/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { descriptorLimit } from '../../system/process/descriptors.js';
-import { RefusedConnections } from '../../system/process/refused-connections.js';
+import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
 import type { CallerAuth } from '../auth/caller-auth.js';
 import type { Scope } from '../auth/tokens.js';
 

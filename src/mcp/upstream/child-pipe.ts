@@ -1,9 +1,8 @@
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Allowance } from '../../system/process/allowance.js';
 import type { Child } from '../../system/process/child.js';
-import { readLines } from '../../system/process/lines.js';
+import { Allowance, readLines } from '../../system/process/lines.js';
 
 /** Lines that are no messages, such as a banner, are skipped; a program that writes nothing else speaks no MCP. */
 const MAX_RUBBISH = 1_000;

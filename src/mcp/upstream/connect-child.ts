@@ -5,7 +5,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
 import type { Children, Program } from '../../system/process/children.js';
 import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import { ChildPipe } from './child-pipe.js';
 import { clientFor, HANDSHAKE_MS, MODERN } from './client.js';
 import { Connection } from './connection.js';

@@ -8,7 +8,7 @@ import {
   resolveHeaders,
   type SecretSettings,
 } from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import { clientFor, HANDSHAKE_MS } from './client.js';
 import { Connection } from './connection.js';
 import { HttpRequests } from './http-requests.js';

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { FetchLike, JSONRPCMessage } from '@modelcontextprotocol/client';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Allowance } from '../../system/process/allowance.js';
+import { Allowance } from '../../system/process/lines.js';
 import { LOST_CODE, TOO_LARGE_CODE } from './login/failures.js';
 
 /** The longest answer, and the longest event of a stream. */

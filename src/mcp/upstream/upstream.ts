@@ -7,7 +7,7 @@ import type { RestartPolicy, SupervisedState } from '../../system/process/superv
 import { Supervisor } from '../../system/process/supervisor.js';
 import { type CredentialOwner, credentialsIn, DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
 import type { CredentialEvent, Credentials } from '../../system/secrets/credentials.js';
-import { Redactor } from '../../system/secrets/redactor.js';
+import { Redactor } from '../../system/secrets/secret.js';
 import type { Offer } from '../catalogue.js';
 import { type Kind, keyOf, type ToolDefinition } from '../definitions.js';
 import type { McpService } from '../service.js';

@@ -1,5 +1,5 @@
 import { EclipticError } from '../../runtime/errors.js';
-import type { Approval } from '../../system/approvals/approval.js';
+import type { Approval } from '../../system/approvals/approval-queue.js';
 import { type Definition, DefinitionSchema, keyOf } from '../definitions.js';
 import type { Waiting } from './login/logins.js';
 import { type Fresh, fingerprint, slotOf } from './pins.js';

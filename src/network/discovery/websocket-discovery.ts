@@ -1,6 +1,6 @@
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { AddressKind } from '../../system/fetch/address-kind.js';
+import type { AddressKind } from '../../system/fetch/address.js';
 import { dialable } from '../../system/fetch/dial-guard.js';
 import type { Link } from '../links/link.js';
 import { dialWebsocket, type NoiseKeyPair, WebsocketListener } from '../links/websocket.js';

@@ -6,8 +6,7 @@ import NoiseSecretStream from '@hyperswarm/secret-stream';
 import { createWebSocketStream, WebSocket, WebSocketServer } from 'ws';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { descriptorLimit } from '../../system/process/descriptors.js';
-import { RefusedConnections } from '../../system/process/refused-connections.js';
+import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
 import { type Link, MAX_FRAME_BYTES } from './link.js';
 import { SecretStreamLink } from './secret-stream-link.js';
 

@@ -1,7 +1,6 @@
 import { resolve } from 'node:path';
 import { describeError } from '../../runtime/errors.js';
-import type { Environment } from '../../system/process/environment.js';
-import { fileFault, programFault } from '../../system/process/find-program.js';
+import { type Environment, fileFault, programFault } from '../../system/process/environment.js';
 import { type LoadedConfig, type Path, refuseValues } from './load.js';
 import { readMcpServers } from './mcp-servers.js';
 import { readProcessAgent } from './process-agents.js';

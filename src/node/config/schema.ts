@@ -12,7 +12,7 @@ import {
 } from '../../mesh/schemas.js';
 import { AddressSchema } from '../../network/peers/wire.js';
 import { HierarchySchema } from '../../plans/hierarchy.js';
-import { ActionRulesSchema } from '../../system/approvals/action-rules.js';
+import { ActionRulesSchema } from '../../system/approvals/action-gate.js';
 import { CredentialRefSchema } from '../../system/secrets/credential-source.js';
 
 /** `ecliptic.json`. The published JSON Schema is made from this. */

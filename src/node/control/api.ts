@@ -32,7 +32,7 @@ import type { LaneRow } from '../../providers/host/lanes.js';
 import type { ProviderRow } from '../../providers/registry/registered-provider.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { JournalRow } from '../../store/tables.js';
-import { type Approval, VerdictSchema } from '../../system/approvals/approval.js';
+import { type Approval, VerdictSchema } from '../../system/approvals/approval-queue.js';
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import {
   type AgentRow,

@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { weighJson } from '../../mesh/json-value.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { RefusedConnections } from '../../system/process/refused-connections.js';
+import { RefusedConnections } from '../../system/process/descriptors.js';
 import {
   checkRequest,
   negotiate,

@@ -2,7 +2,7 @@ import type { Credentials } from '../../a2a/client/credentials.js';
 import type { Reach } from '../../a2a/client/remote-endpoint.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import {
   type ExecuteTerms,
   guardedTerms,

@@ -10,7 +10,7 @@ import type { Message, Metadata, Part, StreamResponse, Task } from '../../a2a/pr
 import { untilAborted } from '../../runtime/async.js';
 import type { ErrorCode } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import type { ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError, normalizeError, redactedError } from '../adapter/errors.js';
 import type { A2ADelegation } from './a2a-types.js';

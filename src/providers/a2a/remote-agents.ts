@@ -4,15 +4,15 @@ import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentCard } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { AllowPrivate } from '../../system/fetch/allow-list.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
+import type { AllowPrivate } from '../../system/fetch/target.js';
 import {
   type CredentialSource,
   plainSecrets,
   resolveHeaders,
   type SecretSettings,
 } from '../../system/secrets/credential-source.js';
-import { Redactor } from '../../system/secrets/redactor.js';
+import { Redactor } from '../../system/secrets/secret.js';
 import type { ProviderEvents } from '../adapter/events.js';
 import { DEFAULT_WORKSPACE } from '../registry/failover.js';
 import { agentCapability, serveThroughProvider } from '../registry/provider-agent.js';

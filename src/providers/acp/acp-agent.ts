@@ -3,7 +3,6 @@ import { VERSION } from '../../runtime/package.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
 import type { Child } from '../../system/process/child.js';
-import { stillThere } from '../../system/process/still-there.js';
 import { type AcpDescription, describeAgent, type PromptFile, promptBlocks } from './description.js';
 import { answerAgent } from './requests.js';
 import {
@@ -98,7 +97,7 @@ export class AcpAgent {
         resolve(new EclipticError('PROVIDER_CRASHED', message, { reason: 'protocol' }));
       };
       const closed = async (reason: string) => {
-        if (await stillThere(runtime, child)) fault(reason);
+        if (await child.runsOn()) fault(reason);
       };
       void ended.then((reason) => (reason.code === 'INVALID_FRAME' ? fault : closed)(reason.message));
       void child.inputClosed.then(() => closed('it takes no more input'));

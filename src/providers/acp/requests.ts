@@ -1,7 +1,6 @@
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
-import type { ActionGate, ActionRuling } from '../../system/approvals/action-gate.js';
-import type { ActionRule } from '../../system/approvals/action-rules.js';
+import type { ActionGate, ActionRule, ActionRuling } from '../../system/approvals/action-gate.js';
 import type { AcpSdk, RequestPermissionRequest, RequestPermissionResponse } from './sdk.js';
 import type { Conversation } from './sessions.js';
 import { commandLine, type Terminals } from './terminals.js';

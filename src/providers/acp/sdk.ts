@@ -2,9 +2,8 @@ import type { Stream } from '@agentclientprotocol/sdk';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
-import { Allowance } from '../../system/process/allowance.js';
 import type { Child } from '../../system/process/child.js';
-import { readLines } from '../../system/process/lines.js';
+import { Allowance, readLines } from '../../system/process/lines.js';
 
 /**
  * The one door to the SDK of the Agent Client Protocol: its interface changes often, so it is pinned, and nothing else

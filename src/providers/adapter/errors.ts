@@ -1,5 +1,5 @@
 import { describeError, EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import type { ProviderType } from './adapter.js';
 
 /** Whose error it is: a provider's, by its type, or our own. */

@@ -1,9 +1,7 @@
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Allowance } from '../../system/process/allowance.js';
 import type { Child } from '../../system/process/child.js';
-import { readLines } from '../../system/process/lines.js';
-import { stillThere } from '../../system/process/still-there.js';
+import { Allowance, readLines } from '../../system/process/lines.js';
 import type { ProviderState, ProviderUpdate } from '../adapter/adapter.js';
 import type { ProviderErrorCode } from '../adapter/errors.js';
 import type { WorkHandle } from '../host/pending-work.js';
@@ -43,8 +41,8 @@ export class LineSession implements ProcessSession {
     this.broken = new Promise((resolve) => {
       this.#break = resolve;
     });
-    void child.inputClosed.then(() => this.#closed(runtime, 'it takes no more input'));
-    void this.#read(runtime);
+    void child.inputClosed.then(() => this.#closed('it takes no more input'));
+    void this.#read();
   }
 
   /** Says hello, and resolves when the program has said that it is ready. */
@@ -109,7 +107,7 @@ export class LineSession implements ProcessSession {
     this.#child.write(lines).catch(() => {});
   }
 
-  async #read(runtime: Runtime): Promise<void> {
+  async #read(): Promise<void> {
     try {
       await readLines(this.#child.stdout, (line) => {
         const said = readLine(line);
@@ -117,14 +115,14 @@ export class LineSession implements ProcessSession {
         else this.#take(said);
         return this.#allowance.spend(line.length, said?.type === 'result' || said?.type === 'error' ? 0 : 1);
       });
-      await this.#closed(runtime, 'it closed its output');
+      await this.#closed('it closed its output');
     } catch (error) {
       this.#break(error instanceof EclipticError && error.code === 'PROVIDER_CRASHED' ? error : this.#fault(error));
     }
   }
 
-  async #closed(runtime: Runtime, what: string): Promise<void> {
-    if (await stillThere(runtime, this.#child)) this.#break(this.#fault(what));
+  async #closed(what: string): Promise<void> {
+    if (await this.#child.runsOn()) this.#break(this.#fault(what));
   }
 
   #take(line: ProgramLine): void {

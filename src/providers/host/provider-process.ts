@@ -3,7 +3,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Child } from '../../system/process/child.js';
 import type { RestartPolicy } from '../../system/process/supervision.js';
 import { type CredentialSource, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
-import { Redactor } from '../../system/secrets/redactor.js';
+import { Redactor } from '../../system/secrets/secret.js';
 import type { ExecuteTerms, ProviderCrash, ProviderType } from '../adapter/adapter.js';
 import { type NormalizedProviderError, normalizeError, redactedError } from '../adapter/errors.js';
 import { type HostComponents, type HostStatus, IsolatedProviderHost } from './isolated-provider-host.js';

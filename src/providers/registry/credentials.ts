@@ -1,7 +1,7 @@
 import type { Party } from '../../mesh/policy.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { Approval } from '../../system/approvals/approval.js';
+import type { Approval } from '../../system/approvals/approval-queue.js';
 import type { Approvals } from '../../system/approvals/approvals.js';
 import type { Credentials } from '../../system/secrets/credentials.js';
 import type { ProviderRegistry } from './registry.js';

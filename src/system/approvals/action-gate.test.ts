@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
-import { ActionGate, type ActionGateInit, type ActionRuling } from './action-gate.js';
-import type { Action } from './action-rules.js';
+import { type Action, ActionGate, type ActionGateInit, type ActionRuling } from './action-gate.js';
 import { Approvals } from './approvals.js';
 
 const WRITE: Action = { agent: 'mars', provider: 'gemini', action: 'fs.write', subject: 'src/a.ts' };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Action, type ActionRule, ActionRulesSchema, decideAction } from './action-rules.js';
+import { type Action, type ActionRule, ActionRulesSchema, decideAction } from './action-gate.js';
 
 const WRITE: Action = { agent: 'mars', provider: 'mars', action: 'fs.write', subject: 'src/a.ts' };
 

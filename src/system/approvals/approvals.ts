@@ -3,8 +3,18 @@ import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { JsonFile } from '../files/private-file.js';
-import { type Approval, ApprovalSchema, StandingSchema, type Verdict } from './approval.js';
-import { advance, EMPTY, isDecided, nextDue, type Queue, type QueueEvent } from './queue.js';
+import {
+  type Approval,
+  ApprovalSchema,
+  advance,
+  EMPTY,
+  isDecided,
+  nextDue,
+  type Queue,
+  type QueueEvent,
+  StandingSchema,
+  type Verdict,
+} from './approval-queue.js';
 
 interface ApprovalsInit {
   /** The data folder. Without one, the queue ends with the process. */

@@ -1,8 +1,6 @@
 import { EclipticError } from '../../runtime/errors.js';
-import { type AddressKind, addressKind } from './address-kind.js';
-import { parseIpAddress } from './ip-address.js';
-import { type Resolve, systemResolve } from './resolve.js';
-import { parseTarget } from './target.js';
+import { type AddressKind, addressKind, parseIpAddress } from './address.js';
+import { parseTarget, type Resolve, systemResolve } from './target.js';
 
 /** Kinds of addresses that belong together: a network that uses one of them may use all. */
 const NETWORKS: readonly (readonly AddressKind[])[] = [

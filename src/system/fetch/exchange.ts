@@ -1,10 +1,103 @@
-import { type Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
+import {
+  type Agent,
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { causeOf, failed, refused, tooLarge } from './fetch-errors.js';
 import type { Lifeline } from './lifeline.js';
-import type { Ask } from './redirect.js';
+import { parseTarget, type Target } from './target.js';
+
+/** What one hop asks for. */
+export interface Ask {
+  readonly target: Target;
+  readonly method: string;
+  /** Lower-case names. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: Buffer | undefined;
+}
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+/** What another origin may see. Any other header may be a credential: API keys have names of their own. */
+const HARMLESS: ReadonlySet<string> = new Set([
+  'a2a-extensions',
+  'a2a-version',
+  'accept',
+  'accept-language',
+  'cache-control',
+  'content-language',
+  'content-type',
+  'user-agent',
+]);
+
+/** The next hop, if the answer sends us on; the rules are those of the Fetch standard, and a few more. */
+export function redirected(
+  ask: Ask,
+  status: number,
+  location: string | undefined,
+  ports: readonly number[] | undefined,
+): Ask | undefined {
+  if (!REDIRECTS.has(status) || location === undefined) return undefined;
+  const from = ask.target;
+  const target = parseTarget(location, from, ports);
+  const { origin } = target.url;
+  if (from.secure && !target.secure) {
+    throw refused('downgrade', `${from.url.origin} redirects from https to http`, { origin });
+  }
+  const toGet =
+    (status === 303 && ask.method !== 'GET' && ask.method !== 'HEAD') || (status < 303 && ask.method === 'POST');
+  const kept = [...ask.headers].filter(
+    ([name]) => (origin === from.url.origin || HARMLESS.has(name)) && !(toGet && name.startsWith('content-')),
+  );
+  return {
+    target,
+    method: toGet ? 'GET' : ask.method,
+    headers: new Map(kept),
+    body: toGet ? undefined : ask.body,
+  };
+}
+
+interface ConnectionsInit {
+  /** At once to one address and port; further fetches wait, within their time. Default 64. */
+  maxPerAddress?: number;
+  /** How long a connection is kept for the next fetch. Default 4 s, less than most servers keep theirs. */
+  idleMs?: number;
+}
+
+/**
+ * Connections that outlive a fetch, for whoever fetches from the same places again. They are kept by the address that was
+ * connected to, never by name: each fetch is checked anew, and can only get a connection to an address it may use.
+ */
+export class Connections {
+  readonly #plain: HttpAgent;
+  readonly #secure: HttpsAgent;
+
+  constructor(init: ConnectionsInit = {}) {
+    const options = {
+      keepAlive: true,
+      maxSockets: init.maxPerAddress ?? 64,
+      maxFreeSockets: 4,
+      timeout: init.idleMs ?? 4_000,
+    };
+    this.#plain = new HttpAgent(options);
+    this.#secure = new HttpsAgent(options);
+  }
+
+  agent(secure: boolean): HttpAgent {
+    return secure ? this.#secure : this.#plain;
+  }
+
+  /** Closes every connection; fetches under way fail. */
+  close(): void {
+    this.#plain.destroy();
+    this.#secure.destroy();
+  }
+}
 
 /** Of an answer's status line and headers. */
 const MAX_HEADER_BYTES = 16_384;

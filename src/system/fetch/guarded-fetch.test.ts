@@ -4,9 +4,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type ForeignServer, ForeignServers } from '../../../test/foreign-servers.js';
 import { selfSigned } from '../../../test/tls-certificate.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
-import { Connections } from './connections.js';
+import { Connections } from './exchange.js';
 import { guardedFetch } from './guarded-fetch.js';
-import type { Resolve } from './resolve.js';
+import type { Resolve } from './target.js';
 
 const runtime = systemRuntime();
 const servers = new ForeignServers();

@@ -1,16 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { AllowList, type AllowPrivate } from './allow-list.js';
-import { bodyOf } from './body.js';
-import { ByteCollector } from './byte-collector.js';
-import type { Connections } from './connections.js';
-import { exchange } from './exchange.js';
+import { ByteCollector, bodyOf } from './body.js';
+import { type Ask, type Connections, exchange, redirected } from './exchange.js';
 import { refused } from './fetch-errors.js';
 import { Lifeline } from './lifeline.js';
-import { type Ask, redirected } from './redirect.js';
-import { type Resolve, resolveTarget, systemResolve } from './resolve.js';
-import { parseTarget } from './target.js';
+import { AllowList, type AllowPrivate, parseTarget, type Resolve, resolveTarget, systemResolve } from './target.js';
 
 const MEBIBYTE = 1_048_576;
 

@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../runtime/system-runtime.js';
-import { AllowList } from './allow-list.js';
 import { type FetchOptions, guardedFetch } from './guarded-fetch.js';
-import { resolveTarget } from './resolve.js';
-import { parseTarget } from './target.js';
+import { AllowList, parseTarget, resolveTarget } from './target.js';
 
 const runtime = systemRuntime();
 

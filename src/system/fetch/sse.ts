@@ -1,4 +1,4 @@
-import { ByteCollector } from './byte-collector.js';
+import { ByteCollector } from './body.js';
 import { tooLarge } from './fetch-errors.js';
 
 export interface ServerSentEvent {

@@ -1,5 +1,16 @@
+import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { refused } from './fetch-errors.js';
+import { EclipticError } from '../../runtime/errors.js';
+import {
+  type AddressKind,
+  addressKind,
+  type IpAddress,
+  type IpRange,
+  inRange,
+  parseIpAddress,
+  parseIpRange,
+} from './address.js';
+import { causeOf, failed, refused } from './fetch-errors.js';
 
 const MAX_URL_LENGTH = 8_192;
 
@@ -51,4 +62,104 @@ function parse(input: string, base: URL | undefined): URL {
 
 function isLocal(host: string): boolean {
   return LOCAL_SUFFIXES.some((suffix) => host === suffix || host.endsWith(`.${suffix}`));
+}
+
+/**
+ * What may be fetched although it is not public: nothing (`false`), everything inside (`true`), or the listed
+ * `host:port` pairs and address ranges (`10.1.0.0/16`, `fd00::/8`).
+ */
+export type AllowPrivate = boolean | readonly string[];
+
+/** Where people run servers. The other kinds are open to nobody, unless a range is listed that has them. */
+const INSIDE: ReadonlySet<AddressKind> = new Set(['link-local', 'loopback', 'private', 'shared', 'unique-local']);
+
+interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+export class AllowList {
+  readonly #all: boolean;
+  readonly #endpoints: Endpoint[] = [];
+  readonly #ranges: IpRange[] = [];
+
+  constructor(allow: AllowPrivate = false) {
+    this.#all = allow === true;
+    for (const entry of typeof allow === 'boolean' ? [] : allow) {
+      const range = parseIpRange(entry);
+      if (range) this.#ranges.push(range);
+      else this.#endpoints.push(parseEndpoint(entry));
+    }
+  }
+
+  get isEmpty(): boolean {
+    return !this.#all && this.#endpoints.length === 0 && this.#ranges.length === 0;
+  }
+
+  /** `kind` is what is wrong with the address; none means that only the name is not public. */
+  allows(target: Target, address: IpAddress, kind: AddressKind | undefined): boolean {
+    if (this.#ranges.some((range) => inRange(address, range))) return true;
+    if (kind && !INSIDE.has(kind)) return false;
+    return this.#all || this.#endpoints.some(({ host, port }) => port === target.port && isAt(host, target, address));
+  }
+}
+
+function isAt(host: string, target: Target, address: IpAddress): boolean {
+  if (host === target.host) return true;
+  const listed = parseIpAddress(host);
+  return listed !== undefined && listed.family === address.family && listed.value === address.value;
+}
+
+function parseEndpoint(entry: string): Endpoint {
+  try {
+    // Written in full: a scheme's own port would be a guess.
+    if (/^[^/?#@\\\s]+:\d{1,5}$/.test(entry)) return parseTarget(`http://${entry}`);
+  } catch {
+    // What cannot be fetched cannot be listed either.
+  }
+  const message = 'allowPrivate has an entry that is neither host:port nor an address range';
+  throw new EclipticError('INVALID_CONFIG', message, { faults: [entry] });
+}
+
+/** All addresses of a name. */
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+/** The system's resolver, so that `/etc/hosts` counts too. */
+export const systemResolve: Resolve = async (host) =>
+  (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
+
+/**
+ * The addresses to connect to, asked for once; whoever connects uses these and asks nobody again, so that a name cannot
+ * mean one thing to the check and another to the connection. One address that is not allowed spoils all.
+ */
+export async function resolveTarget(target: Target, allow: AllowList, resolve: Resolve): Promise<readonly string[]> {
+  const { origin } = target.url;
+  if (target.isLocalName && allow.isEmpty) throw localName(origin);
+  const addresses = target.isAddress ? [target.host] : await ask(target, resolve);
+  for (const text of addresses) {
+    const address = parseIpAddress(text);
+    if (!address) throw failed({ origin, cause: 'ENOTFOUND', sent: false });
+    const kind = addressKind(address);
+    if ((!kind && !target.isLocalName) || allow.allows(target, address, kind)) continue;
+    // The address itself is not told: what a private name means is none of the asker's business.
+    if (kind) throw refused('address', `${origin} may not be fetched: its address is ${kind}`, { origin, kind });
+    throw localName(origin);
+  }
+  return addresses;
+}
+
+async function ask(target: Target, resolve: Resolve): Promise<readonly string[]> {
+  const { origin } = target.url;
+  let addresses: readonly string[];
+  try {
+    addresses = await resolve(target.url.hostname);
+  } catch (error) {
+    throw failed({ origin, cause: causeOf(error), sent: false });
+  }
+  if (addresses.length === 0) throw failed({ origin, cause: 'ENOTFOUND', sent: false });
+  return addresses;
+}
+
+function localName(origin: string) {
+  return refused('name', `${origin} may not be fetched: its name is a local one`, { origin });
 }

@@ -1,3 +1,6 @@
+import { accessSync, constants, statSync } from 'node:fs';
+import { delimiter, resolve } from 'node:path';
+
 /** A process's environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -28,4 +31,55 @@ export function childEnvironment(
     if (value !== undefined) environment[name] = value;
   }
   return environment;
+}
+
+/** Where POSIX systems look for programs when PATH is not set. */
+const DEFAULT_PATH = '/usr/bin:/bin';
+
+interface FindProgram {
+  readonly command: string;
+  /** The folder it is started in. */
+  readonly cwd: string;
+  /** The variables that its owner gives it. */
+  readonly env: Environment;
+}
+
+/** Why a program cannot be started at present, found out without starting it; undefined where it can. */
+export function programFault({ command, cwd, env }: FindProgram, inherited: Environment): string | undefined {
+  if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) return `there is no folder ${cwd}`;
+  const isPath = /[\\/]/.test(command);
+  const places = isPath ? [resolve(cwd, command)] : onPath(command, childEnvironment(inherited, env));
+  const found = places.flatMap(withExtensions).filter(isFile);
+  if (found.some((file) => isAccessible(file, constants.X_OK))) return undefined;
+  if (found[0] !== undefined) return `${found[0]} may not be executed`;
+  return isPath ? `there is no program ${places[0]}` : `there is no program "${command}" on the PATH`;
+}
+
+/** Why a file cannot be read at present; undefined where it can. */
+export function fileFault(file: string): string | undefined {
+  if (!isFile(file)) return `there is no file ${file}`;
+  return isAccessible(file, constants.R_OK) ? undefined : `${file} may not be read`;
+}
+
+function onPath(command: string, environment: Environment): string[] {
+  const path = Object.entries(environment).find(([name]) => name.toUpperCase() === 'PATH')?.[1] ?? DEFAULT_PATH;
+  return path.split(delimiter).map((folder) => resolve(folder, command));
+}
+
+/** Windows finds programs also by names without their extension. */
+function withExtensions(file: string): string[] {
+  return process.platform === 'win32' ? [file, `${file}.exe`, `${file}.com`] : [file];
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+function isAccessible(file: string, mode: number): boolean {
+  try {
+    accessSync(file, mode);
+    return true;
+  } catch {
+    return false;
+  }
 }

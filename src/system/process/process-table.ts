@@ -1,4 +1,5 @@
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { wait } from '../../runtime/async.js';
 import type { Runtime } from '../../runtime/runtime.js';
 
 /** The environment variable that every child carries, and passes on to whatever it starts. */
@@ -13,7 +14,7 @@ export function withMark(environment: Record<string, string>, mark: string): Rec
 }
 
 /** Which processes: the members of some groups, and those whose mark is, or begins with, the given one. */
-export interface Wanted {
+interface Wanted {
   readonly groups: readonly number[];
   readonly mark?: { readonly is: string } | { readonly beginsWith: string };
 }
@@ -140,4 +141,22 @@ function read(path: string): string {
   } finally {
     if (file !== undefined) closeSync(file);
   }
+}
+
+/** Rounds and pauses come to about a second: only a process that hangs in the kernel lives longer. */
+const ROUNDS = 50;
+const PAUSE_MS = 20;
+
+/**
+ * Kills the wanted processes, and looks again until none is left: one may have started another meanwhile. False when
+ * some would not go.
+ */
+export async function killAll(runtime: Runtime, wanted: Wanted): Promise<boolean> {
+  for (let round = 0; round < ROUNDS; round++) {
+    const pids = await findProcesses(runtime, wanted);
+    if (pids.length === 0) return true;
+    for (const pid of pids) signalProcess(pid, 'SIGKILL');
+    await wait(runtime, PAUSE_MS);
+  }
+  return false;
 }

@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Runtime } from '../../runtime/runtime.js';
-import { killAll } from './kill-all.js';
-import { bootId, processStart } from './process-table.js';
+import { bootId, killAll, processStart } from './process-table.js';
 
 /** What is on record about a child, in a file named after its process group: whose leader it was. */
 export function childRecord(pid: number): string {

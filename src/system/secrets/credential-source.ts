@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Redactor } from './redactor.js';
-import type { Secret } from './secret.js';
+import type { Redactor, Secret } from './secret.js';
 
 /** Where credentials come from. Asked for each call, so that the next one has what was set last. */
 export interface CredentialSource {

@@ -1,12 +1,19 @@
 import { join } from 'node:path';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { CredentialFiles, type Revision, type Stored, unreadable } from './credential-files.js';
+import {
+  CredentialFiles,
+  NONCE_BYTES,
+  type Place,
+  type Revision,
+  type Stored,
+  seal,
+  unreadable,
+  unseal,
+} from './credential-files.js';
 import { CredentialNameSchema, type CredentialSource, DEFAULT_WORKSPACE } from './credential-source.js';
-import { Grace } from './grace.js';
 import type { Keychain } from './keychain.js';
 import { MasterKey, type NamedKey } from './master-key.js';
-import { NONCE_BYTES, type Place, seal, unseal } from './sealing.js';
 import { Secret } from './secret.js';
 
 /** What was done with a credential, or refused. Never its value. */
@@ -255,4 +262,35 @@ function faulty(error: EclipticError): CredentialRow {
 
 function compare(a: string | null, b: string | null): number {
   return (a ?? '') < (b ?? '') ? -1 : (a ?? '') > (b ?? '') ? 1 : 0;
+}
+
+/** Values whose end is remembered; who knows of more than that is no longer at work with the first. */
+const MAX_REMEMBERED = 10_000;
+
+/** Until when values that were replaced may still be used. */
+class Grace {
+  readonly #runtime: Runtime;
+  /** By the value's id, the earliest first. */
+  readonly #ends = new Map<string, number>();
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  /** A value was replaced. The first word counts: what replaces its successor gives it no more time. */
+  ends(id: string, at: number): void {
+    if (this.#ends.has(id)) return;
+    this.#ends.set(id, at);
+    if (this.#ends.size <= MAX_REMEMBERED) return;
+    for (const first of this.#ends.keys()) {
+      this.#ends.delete(first);
+      break;
+    }
+  }
+
+  /** May it still be used? Where another process replaced it, `otherwise` is what is known. */
+  lasts(id: string, otherwise: number): boolean {
+    this.ends(id, otherwise);
+    return this.#runtime.now() < this.#ends.get(id)!;
+  }
 }

@@ -4,9 +4,8 @@ import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { createPrivately } from '../files/private-file.js';
-import { entriesOf } from './credential-files.js';
+import { entriesOf, KEY_BYTES, keyId } from './credential-files.js';
 import type { Keychain } from './keychain.js';
-import { KEY_BYTES, keyId } from './sealing.js';
 
 const FileSchema = z.discriminatedUnion('kept', [
   z.strictObject({ version: z.literal(1), id: z.string().min(1), kept: z.literal('here'), key: z.base64() }),

@@ -8,7 +8,7 @@ import type {
 } from '@modelcontextprotocol/client';
 import { EclipticError } from '../../../runtime/errors.js';
 import { type CredentialOwner, resolveSetting, type SecretSetting } from '../../../system/secrets/credential-source.js';
-import type { Redactor } from '../../../system/secrets/redactor.js';
+import type { Redactor } from '../../../system/secrets/secret.js';
 import type { Credentials } from './credentials.js';
 
 /** How a server's login goes, where its user says so. */

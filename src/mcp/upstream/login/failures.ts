@@ -1,5 +1,5 @@
 import { describeError, EclipticError, type ErrorCode } from '../../../runtime/errors.js';
-import type { Redactor } from '../../../system/secrets/redactor.js';
+import type { Redactor } from '../../../system/secrets/secret.js';
 
 export type ClientSdk = typeof import('@modelcontextprotocol/client');
 

@@ -3,7 +3,7 @@ import { describeError, EclipticError } from '../../../runtime/errors.js';
 import type { Runtime } from '../../../runtime/runtime.js';
 import { cutText } from '../../../runtime/text.js';
 import type { CredentialOwner } from '../../../system/secrets/credential-source.js';
-import type { Redactor } from '../../../system/secrets/redactor.js';
+import type { Redactor } from '../../../system/secrets/secret.js';
 import { Attempt, type OAuthSettings } from './attempt.js';
 import type { CredentialStore, Credentials } from './credentials.js';
 import { type ClientSdk, loadClientSdk } from './failures.js';

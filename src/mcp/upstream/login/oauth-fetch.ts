@@ -1,10 +1,9 @@
 import type { FetchLike } from '@modelcontextprotocol/client';
 import type { Runtime } from '../../../runtime/runtime.js';
-import { addressKind } from '../../../system/fetch/address-kind.js';
+import { addressKind, parseIpAddress } from '../../../system/fetch/address.js';
 import { guardedFetch } from '../../../system/fetch/guarded-fetch.js';
-import { parseIpAddress } from '../../../system/fetch/ip-address.js';
 import { parseTarget } from '../../../system/fetch/target.js';
-import type { Redactor } from '../../../system/secrets/redactor.js';
+import type { Redactor } from '../../../system/secrets/secret.js';
 
 const NO_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
 

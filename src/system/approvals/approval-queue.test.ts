@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Approval } from './approval.js';
-import { advance, EMPTY, isDecided, nextDue, type Queue, type QueueEvent } from './queue.js';
+import { type Approval, advance, EMPTY, isDecided, nextDue, type Queue, type QueueEvent } from './approval-queue.js';
 
 const item = (id: string, more: Partial<Approval> = {}): Approval => ({
   id,

@@ -1,8 +1,7 @@
 import { BlockList } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressKind } from './address-kind.js';
-import { parseIpAddress, parseIpRange } from './ip-address.js';
+import { addressKind, parseIpAddress, parseIpRange } from './address.js';
 
 /** Node's own range arithmetic, and the registries written out a second time. */
 const v4 = blockList('ipv4', [
