@@ -9,7 +9,7 @@ import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
 const name = z.string().min(1);
 const place = z.int().nonnegative();
 
-/** The list of a document that has the updates which are no change of a map, a list or a text. */
+/** The list of the updates that are not a `CRDTUpdate`. */
 const VALUES = 'updates';
 
 /** One change of a map, a list or a text. */
@@ -23,7 +23,7 @@ const UpdateSchema = z.union([
 ]);
 export type CRDTUpdate = z.infer<typeof UpdateSchema>;
 
-/** A shared document as a channel of updates: what one member says, all others hear and have. */
+/** A shared document as a channel of updates: every member receives and keeps each update. */
 export class CRDTSyncChannel {
   readonly #document: SharedDocument;
 
@@ -32,8 +32,8 @@ export class CRDTSyncChannel {
   }
 
   /**
-   * Makes a `CRDTUpdate` here; any other JSON value is added to the document's list `updates`. Resolves when it is kept
-   * and every live member has been handed it.
+   * Applies a `CRDTUpdate`; any other JSON value is appended to the document's list `updates`. Resolves when it is stored
+   * and sent to every live member.
    */
   async broadcast(update: unknown, sourceAgentId: string): Promise<void> {
     const { address } = this.#document;
@@ -47,7 +47,7 @@ export class CRDTSyncChannel {
     await this.#document.synced();
   }
 
-  /** Calls back with every update once it counts here: who made it, when in the order of all, and its bytes in base64. */
+  /** Calls `handler` with every applied update. Its payload is the bytes of the update in base64. */
   onUpdate(handler: (message: CRDTSyncMessage) => void): () => void {
     return this.#document.onUpdate(handler);
   }

@@ -1,10 +1,10 @@
 import type { Party } from '../mesh/policy.js';
 import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
 
-/** A value that a shared document holds: what JSON can say. */
+/** A value in a shared document. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
-/** Names with values. Of two that set one name at the same time, every replica keeps the same one. */
+/** Values by key. Of two concurrent writes to one key, every replica keeps the same one. */
 export interface SharedMap {
   get(key: string): Json | undefined;
   has(key: string): boolean;
@@ -25,7 +25,7 @@ export interface SharedList {
   toJSON(): Json[];
 }
 
-/** Text that several write at the same time. */
+/** Text that several members can edit concurrently. */
 export interface SharedText {
   readonly length: number;
   insert(index: number, text: string): void;
@@ -34,7 +34,7 @@ export interface SharedText {
   toJSON(): string;
 }
 
-/** Another live replica of a document, as it last spoke of itself. */
+/** The latest report of another live replica. */
 export interface Member {
   readonly vector: VectorClock;
   readonly presence: unknown;
@@ -48,43 +48,43 @@ export interface DocumentChange {
 }
 
 export interface DocumentOptions {
-  /** Kept across restarts. Default: yes, where the node has a store. */
+  /** Stored across restarts. Default: true if the node has a store. */
   durable?: boolean;
-  /** Who may be in the document, narrower than policy; asked again at each message. */
+  /** Restricts the members beyond policy. Called for each message. */
   admits?: (member: Party) => boolean;
-  /** The sandbox whose document it is, for an agent outside that the sandbox allows. Default: the agent's own. */
+  /** The sandbox of the document, for an outside agent that the sandbox allows. Default: the agent's own. */
   sandbox?: string;
 }
 
-/** One agent's replica of a document that several share. It converges with theirs after the last partition heals. */
+/** An agent's replica of a shared document. All replicas converge once partitions have healed. */
 export interface SharedDocument {
   readonly name: string;
-  /** Whose replica it is: `id@node`. */
+  /** The address of the replica's agent, `id@node`. */
   readonly address: string;
-  /** The thread that its updates travel in. */
+  /** The thread of its messages. */
   readonly thread: string;
-  /** Resolves when what was kept of it is read; until then it is empty, and what is written joins what was kept. */
+  /** Resolves when stored content is loaded; until then the document is empty, and changes are merged with it later. */
   readonly ready: Promise<void>;
   map(name: string): SharedMap;
   list(name: string): SharedList;
   text(name: string): SharedText;
   toJSON(): Record<string, Json>;
-  /** Makes several changes one: they arrive together, everywhere. */
+  /** Combines several changes into one: they take effect together on every replica. */
   transact<T>(change: () => T): T;
   onChange(handler: (change: DocumentChange) => void): () => void;
-  /** Calls back with every update, own and others', once it counts here. */
+  /** Calls `handler` with every applied update, own and others'. */
   onUpdate(handler: (message: CRDTSyncMessage) => void): () => void;
   readonly vector: VectorClock;
-  /** The live others, by address. */
+  /** The other live replicas by address. */
   readonly members: ReadonlyMap<string, Member>;
   onMember(handler: (address: string, member: Member | undefined) => void): () => void;
-  /** Do these members have everything that this replica has, by the vectors they last told? */
+  /** Do these members have all segments of this replica, by the vectors that they last reported? */
   reached(addresses: readonly string[]): boolean;
-  /** What this agent says of itself, such as its load. Told to the live others, kept nowhere. */
+  /** Reports a value about this agent, such as its load, to the live members. It is not stored. */
   presence(value: unknown): void;
-  /** Resolves when this replica has what the live others say they have; or after that time, with false. */
+  /** Resolves with true when this replica has all reported segments of the live members, or with false after the time. */
   caughtUp(timeoutMs: number): Promise<boolean>;
-  /** Resolves when what was written so far is on disk, if it is durable, and handed to every live member. */
+  /** Resolves when all changes so far are stored, if the document is durable, and sent to every live member. */
   synced(): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { joinAddress, splitAddress } from '../mesh/address.js';
+import { fullAddress, joinAddress, splitAddress } from '../mesh/address.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { Sender } from '../mesh/message-sender.js';
 import { type A2AObservability, callbackReport } from '../mesh/observability.js';
@@ -14,7 +14,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
 import type { DocumentOptions } from './document.js';
 import { LiveDocument } from './live-document.js';
-import { Meetings, type Replicated } from './meetings.js';
+import { ReplicaDirectory, type Replicated } from './replica-directory.js';
 import type { Signer } from './segment.js';
 import { SegmentRecords } from './segment-records.js';
 import type { SyncLink } from './sync.js';
@@ -26,32 +26,31 @@ export interface DocumentsComponents {
   observability: A2AObservability;
   nodeKey: string;
   signer: Signer;
-  /** The other nodes, if there are any. */
   peers: Peers | undefined;
-  /** Where durable replicas are stored. */
+  /** Stores durable replicas. */
   store: Store | undefined;
 }
 
 /** Characters of a document's name. */
 const MAX_NAME = 80;
-/** Documents that the agents of one node may have open. */
+/** Open replicas of one node. */
 const MAX_OPEN = 10_000;
 
-/** An open replica: whose it is, which document, and who may be in it besides what policy says. */
+/** An open replica of an agent of this node. */
 interface Open extends Replicated {
   readonly document: LiveDocument;
   /** The document as policy sees it. */
   readonly place: Party;
+  /** Restricts the members beyond policy. */
   readonly admits: ((member: Party) => boolean) | undefined;
 }
 
 /**
- * The shared documents of one node: opens replicas for its agents, and brings those of one document together, here and
- * on other nodes. Being in a document together opens its thread between the two.
+ * The shared documents of one node: opens replicas for its agents, and connects the replicas of one document, here and on
+ * other nodes. Two members of a document may write to each other in its thread.
  */
 export class Documents implements SharedThreads {
-  /** The part that speaks to other nodes. */
-  readonly meetings: Meetings;
+  readonly directory: ReplicaDirectory;
   readonly #components: DocumentsComponents;
   /** By thread, then by agent. */
   readonly #open = new Map<string, Map<string, Open>>();
@@ -59,7 +58,7 @@ export class Documents implements SharedThreads {
   readonly #closing = new Set<Promise<void>>();
   readonly #stop: (() => void)[];
   readonly #records: SegmentRecords | undefined;
-  #meetDue = false;
+  #connectDue = false;
   readonly #callbackFailed: CallbackFailed;
 
   constructor(components: DocumentsComponents) {
@@ -67,19 +66,19 @@ export class Documents implements SharedThreads {
     this.#components = components;
     this.#records = store && new SegmentRecords(runtime, store);
     this.#callbackFailed = callbackReport(runtime, observability);
-    this.meetings = new Meetings({
+    this.directory = new ReplicaDirectory({
       say: (node, text) => peers?.say(node, text),
-      mayTell: (node, { thread, agentId }) => this.#mayTell(node, this.#open.get(thread)!.get(agentId)!),
-      onTheirs: (thread, address, gone) => {
-        if (!gone) this.#meet(thread);
+      mayAnnounce: (node, { thread, agentId }) => this.#mayAnnounce(node, this.#open.get(thread)!.get(agentId)!),
+      onRemote: (thread, address, event) => {
+        if (event === 'opened') this.#connect(thread);
         else for (const { document } of this.#in(thread)) document.part(address);
       },
-      onBegan: () => this.#meetSoon(),
+      onBegan: () => this.#connectSoon(),
     });
-    this.#stop = [registry.onLocalChange(() => this.#meetSoon()), registry.onCard(() => this.#meetSoon())];
+    this.#stop = [registry.onLocalChange(() => this.#connectSoon()), registry.onCard(() => this.#connectSoon())];
   }
 
-  /** An agent's replica of a document; the same one for as long as it is open. */
+  /** Opens an agent's replica of a document. Returns the same one for as long as it is open. */
   open(sender: Sender, name: string, options: DocumentOptions = {}): LiveDocument {
     const { agentId } = sender;
     const { runtime, registry, policy } = this.#components;
@@ -120,22 +119,22 @@ export class Documents implements SharedThreads {
     here.set(agentId, { document, thread, agentId, place, admits: options.admits });
     this.#open.set(thread, here);
     this.#count++;
-    this.#meet(thread);
+    this.#connect(thread);
     return document;
   }
 
-  /** The open documents, one for each agent that has it open. */
+  /** The open replicas of this node. */
   get list(): (Replicated & { readonly document: LiveDocument })[] {
     return [...this.#open.values()].flatMap((here) => [...here.values()]);
   }
 
-  /** Takes an envelope for an agent of this node, if it is about a document. */
+  /** Takes an envelope for an agent of this node; false if it is not about a document. */
   take(agentId: string, { correlationId, sender, payload }: ValidEnvelope): boolean {
     if (!correlationId?.startsWith('state:')) return false;
     const open = this.#open.get(correlationId)?.get(agentId);
     const party = this.#components.registry.entry(sender);
-    // Who was in it when this was sent may be in it no more.
-    if (open && party && this.#mayMeet(open, party)) open.document.take(this.#inFull(sender), payload);
+    // The sender may have lost its access since it sent this.
+    if (open && party && this.#mayShare(open, party)) open.document.take(this.#inFull(sender), payload);
     return true;
   }
 
@@ -150,22 +149,22 @@ export class Documents implements SharedThreads {
     }
   }
 
-  /** Resolves when everything is closed, and on disk. */
+  /** Resolves when all documents are closed and on disk. */
   async close(): Promise<void> {
     for (const stop of this.#stop) stop();
     for (const { agentId } of this.list) this.leave(agentId);
     await Promise.allSettled([...this.#closing]);
   }
 
-  /** Are both in that document, as far as this node knows? Then its thread is open between them. */
+  /** Do both have that document open, as far as this node knows? */
   admits(thread: string, source: Party, target: Party): boolean {
     const here = this.#open.get(thread);
     if (!here) return false;
     const [own, other] = source.node === undefined ? [source, target] : [target, source];
     const open = here.get(own.address);
-    if (!open || !this.#mayMeet(open, other)) return false;
+    if (!open || !this.#mayShare(open, other)) return false;
     if (other.node === undefined) return this.#admitsToo(here.get(other.address), own);
-    return this.meetings.has(thread, splitAddress(other.address).id, other.node);
+    return this.directory.has(thread, splitAddress(other.address).id, other.node);
   }
 
   #in(thread: string): Iterable<Open> {
@@ -178,13 +177,13 @@ export class Documents implements SharedThreads {
     this.#count--;
     if (here.size === 0) this.#open.delete(thread);
     for (const { document } of here.values()) document.part(this.#inFull(agentId));
-    this.meetings.forget({ thread, agentId });
+    this.directory.withdraw({ thread, agentId });
   }
 
-  // Who is in it
+  // Membership
 
-  /** May these two be in the document together, each hearing the other? */
-  #mayMeet({ agentId, place, admits }: Open, other: Party): boolean {
+  /** May these two share the document, each receiving the other's changes? */
+  #mayShare({ agentId, place, admits }: Open, other: Party): boolean {
     const { policy, registry } = this.#components;
     const own = registry.ownEntry(agentId);
     if (!own) return false;
@@ -197,25 +196,25 @@ export class Documents implements SharedThreads {
     );
   }
 
-  /** Another replica of this node may be choosier than this one. */
+  /** Does the other replica of this node admit the member, too? */
   #admitsToo(other: Open | undefined, member: Party): boolean {
     return other !== undefined && other.admits?.(member) !== false;
   }
 
-  #mayTell(node: string, open: Open): boolean {
+  #mayAnnounce(node: string, open: Open): boolean {
     const { peers, registry } = this.#components;
     if (!peers?.knows(node, open.agentId)) return false;
-    for (const entry of registry.entries()) if (entry.node === node && this.#mayMeet(open, entry)) return true;
+    for (const entry of registry.entries()) if (entry.node === node && this.#mayShare(open, entry)) return true;
     return false;
   }
 
-  /** Brings together all who share a document and may. */
-  #meet(thread: string): void {
+  /** Connects all replicas of a document that may share it. */
+  #connect(thread: string): void {
     const { registry } = this.#components;
     const here = [...this.#in(thread)];
-    // A node hears of a replica before that replica speaks.
-    this.meetings.tell(here);
-    const theirs = this.meetings.of(thread);
+    // A node must know a replica before it gets a message from it.
+    this.directory.announce(here);
+    const theirs = this.directory.of(thread);
     for (const open of here) {
       const others = here.filter((other) => other !== open).map(({ agentId }) => agentId);
       for (const address of [...others, ...theirs]) {
@@ -224,19 +223,19 @@ export class Documents implements SharedThreads {
         const local = party?.node === undefined;
         const own = registry.ownEntry(open.agentId);
         const both = own && (!local || this.#admitsToo(this.#open.get(thread)?.get(address), own));
-        if (party && both && this.#mayMeet(open, party)) open.document.join(full);
+        if (party && both && this.#mayShare(open, party)) open.document.join(full);
         else open.document.part(full);
       }
     }
   }
 
-  /** A card came, changed or went: who may be in what is asked again, once for all that changed at this moment. */
-  #meetSoon(): void {
-    if (this.#meetDue || this.#count === 0) return;
-    this.#meetDue = true;
+  /** Cards have changed: checks the members of all documents again, once for all changes of this turn. */
+  #connectSoon(): void {
+    if (this.#connectDue || this.#count === 0) return;
+    this.#connectDue = true;
     queueMicrotask(() => {
-      this.#meetDue = false;
-      for (const thread of [...this.#open.keys()]) this.#meet(thread);
+      this.#connectDue = false;
+      for (const thread of [...this.#open.keys()]) this.#connect(thread);
     });
   }
 
@@ -252,7 +251,7 @@ export class Documents implements SharedThreads {
       self: sender.address,
       isLocal,
       post: (to, message) => {
-        // An agent that has just left says nothing more.
+        // The agent has just left.
         if (!registry.ownEntry(sender.agentId)) return GONE;
         return sender.route(this.#localName(to), 'stream-data', message, { thread });
       },
@@ -260,7 +259,7 @@ export class Documents implements SharedThreads {
         const party = partyOf(address);
         return party !== undefined && policy.judgeState(party, 'state-read', place).allowed;
       },
-      // Who may write could have written the same; and what somebody else brings is signed by its author's node.
+      // A member that may write could have written the same; a segment of another author is signed by that author's node.
       mayWrite: (author, via) => writes(via) || writes(author),
       sign: (segment) => {
         if (isLocal(segment.author)) segment.sign(thread, signer);
@@ -276,7 +275,7 @@ export class Documents implements SharedThreads {
     return { address: name, node: home, tier: 3, sandboxId: asked.id };
   }
 
-  /** The same for everyone who may be in it, whichever node they are on. */
+  /** The same on every node. */
   #threadOf({ address: name, sandboxId, node }: Party): string {
     const { policy, nodeKey } = this.#components;
     if (sandboxId === undefined) return `state:open:${name}`;
@@ -285,7 +284,7 @@ export class Documents implements SharedThreads {
   }
 
   #inFull(address: string): string {
-    return address.includes('@') ? address : joinAddress(address, this.#components.nodeKey);
+    return fullAddress(address, this.#components.nodeKey);
   }
 
   #localName(address: string): string {
@@ -296,8 +295,8 @@ export class Documents implements SharedThreads {
   #report(thread: string, agentId: string, error: EclipticError, source: string, author: string | undefined): void {
     const { runtime, observability } = this.#components;
     const { code, message: reason } = error;
-    const from = author === undefined || author === source ? source : `${author}, brought by ${source}`;
-    runtime.logger.warn({ thread, agent: agentId, source, author, code, reason }, 'part of a document was skipped');
+    const from = author === undefined || author === source ? source : `${author}, relayed by ${source}`;
+    runtime.logger.warn({ thread, agent: agentId, source, author, code, reason }, 'document: invalid part skipped');
     const about = { sender: source, recipient: agentId, correlationId: thread, timestamp: runtime.now() };
     const violation = code === 'TIER_VIOLATION' || code === 'SANDBOX_VIOLATION' || error.details.equivocation === true;
     const type = violation ? 'security' : 'error';

@@ -6,9 +6,8 @@ import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { type Proof, proofAgainst, quarantinePoint } from './equivocation.js';
 import { LiveDocument } from './live-document.js';
-import { merged } from './merged.js';
 import { Replica } from './replica.js';
-import type { Segment } from './segment.js';
+import { mergeSegments, type Segment } from './segment.js';
 import { SegmentRecords } from './segment-records.js';
 import type { SyncMessage } from './sync-message.js';
 
@@ -269,10 +268,10 @@ describe('merged segments', () => {
         }
         const middle = 1 + (cut % (run.length - 1));
         const parts = [run.slice(0, middle), run.slice(middle)].map((part) =>
-          part.length > 1 ? merged(part) : part[0]!,
+          part.length > 1 ? mergeSegments(part) : part[0]!,
         );
-        expect(merged(parts).claim().digest).toBe(merged(run).claim().digest);
-        expect(proofAgainst(author.stream, merged(parts).claim(), run)).toBeUndefined();
+        expect(mergeSegments(parts).claim().digest).toBe(mergeSegments(run).claim().digest);
+        expect(proofAgainst(author.stream, mergeSegments(parts).claim(), run)).toBeUndefined();
       }),
       { numRuns: 100 },
     );
@@ -285,7 +284,7 @@ describe('merged segments', () => {
     const rogue = new TwoFaced(stream(mesh));
     for (let i = 0; i < 4; i++) rogue.write(`black ${i}`, `white ${i}`);
     mesh.feed(one, ...rogue.stories[0]);
-    mesh.feed(other, merged(rogue.stories[1]));
+    mesh.feed(other, mergeSegments(rogue.stories[1]));
     await expectAlike(mesh);
     expect(one.document.quarantined).toEqual({ [stream(mesh)]: 1 });
     expect(one.document.toJSON()).toEqual({});
@@ -298,7 +297,7 @@ describe('merged segments', () => {
     const rogue = new TwoFaced(stream(mesh));
     for (let i = 0; i < 4; i++) rogue.write(`same ${i}`, `same ${i}`);
     mesh.feed(one, ...rogue.stories[0]);
-    mesh.feed(other, merged(rogue.stories[1]));
+    mesh.feed(other, mergeSegments(rogue.stories[1]));
     await expectAlike(mesh);
     expect(one.document.quarantined).toEqual({});
     expect(one.document.segments).toHaveLength(1);
@@ -324,7 +323,7 @@ describe('a proof of equivocation', () => {
     expect(quarantinePoint(THREAD, { ...proof, stream: `bob@${author.key}/1` })).toBeUndefined();
     const forged = { ...white.claim(), digest: 'f'.repeat(64) };
     expect(quarantinePoint(THREAD, { ...proof, against: [forged] })).toBeUndefined();
-    const one = merged(rogue.stories[0]);
+    const one = mergeSegments(rogue.stories[0]);
     one.sign(THREAD, author);
     const run = { claim: one.claim(), against: [first.claim(), black.claim()] };
     const updates = [first, black].map(({ update }) => Buffer.from(update).toString('base64'));

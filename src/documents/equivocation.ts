@@ -1,14 +1,22 @@
 import { z } from 'zod';
 import { canonicalJson } from '../network/membership/statement.js';
-import { merged } from './merged.js';
-import { type Claim, ClaimSchema, digestOf, isClaimSigned, MAX_UPDATE_BYTES, Segment, streamName } from './segment.js';
+import {
+  type Claim,
+  ClaimSchema,
+  digestOf,
+  isClaimSigned,
+  MAX_UPDATE_BYTES,
+  mergeSegments,
+  Segment,
+  streamName,
+} from './segment.js';
 
-/** Segments that one merged segment can stand for, in a proof. */
+/** Segments that a merged segment in a proof can cover. */
 const MAX_RUN = 4_096;
 
 /**
- * Proves, with nothing but the author's own signatures, that it signed contradicting segments of one stream: two that
- * cannot both be honest, or a merged one that is not the merge of those it stands for, whose updates are given then.
+ * Proves by the author's own signatures that it signed contradicting segments of one stream: either two that cannot both
+ * be honest, or a merged one that is not the merge of the segments it covers, whose updates are then included.
  */
 export const ProofSchema = z.strictObject({
   stream: streamName,
@@ -18,7 +26,7 @@ export const ProofSchema = z.strictObject({
 });
 export type Proof = z.infer<typeof ProofSchema>;
 
-/** The first number of the stream that no replica may keep; nothing, if the proof proves nothing. */
+/** The first number of the stream that every replica refuses; undefined if the proof does not hold. */
 export function quarantinePoint(thread: string, proof: Proof): number | undefined {
   const { stream, claim, against } = proof;
   // The cheap checks first.
@@ -28,12 +36,12 @@ export function quarantinePoint(thread: string, proof: Proof): number | undefine
   return claimedPoint(proof);
 }
 
-/** The same, if the proof holds. */
+/** The `quarantinePoint`, without a check of the proof. */
 export function claimedPoint({ claim, against }: Proof): number {
   return Math.min(claim.first, against[0]!.first);
 }
 
-/** Bytes of a proof in memory, about. */
+/** The approximate size of a proof in memory. */
 export function weightOf({ against, updates }: Proof): number {
   let bytes = 512 * (1 + against.length);
   for (const update of updates) bytes += update.length;
@@ -44,7 +52,7 @@ export function isSame(a: Claim, b: Claim): boolean {
   return a.first === b.first && a.number === b.number && !contradicts(a, b);
 }
 
-/** A proof that this claim and segments of the same stream contradict each other, if they do. */
+/** A proof that this claim contradicts segments of the same stream, if it does. */
 export function proofAgainst(
   stream: string,
   claim: Claim,
@@ -56,7 +64,7 @@ export function proofAgainst(
   if (single) return { stream, claim, against: [single], updates: [] };
   let bytes = 0;
   for (const { update } of run) bytes += update.length;
-  // An honest author merges half of that at most.
+  // An honest author merges at most half of that.
   if (run.length < 2 || bytes > MAX_UPDATE_BYTES) return undefined;
   const updates = run.map(({ update }) => Buffer.from(update).toString('base64'));
   const proof = { stream, claim, against: claims, updates };
@@ -68,8 +76,8 @@ function overlap(a: { first: number; number: number }, b: { first: number; numbe
 }
 
 /**
- * An honest author signs each number once, and merges only whole segments, of which only the first has seen more than
- * those before. So the ranges of two of its segments are apart, equal, or one within the other.
+ * An honest author signs each number once, and merges only whole segments, of which only the first depends on other
+ * streams. So the ranges of two of its segments are disjoint, equal, or nested.
  */
 function contradicts(a: Claim, b: Claim): boolean {
   if (!overlap(a, b)) return false;
@@ -92,7 +100,7 @@ function isFalseMerge({ stream, claim, against, updates }: Proof): boolean {
   }
   if (next !== claim.number + 1) return false;
   try {
-    return contradicts(claim, merged(run).claim());
+    return contradicts(claim, mergeSegments(run).claim());
   } catch {
     return false;
   }

@@ -3,28 +3,28 @@ import { weighJson } from '../mesh/json-value.js';
 import { LIMITS } from '../mesh/limits.js';
 import { unreadable } from './segment.js';
 
-/** What an update may refer to. */
+/** The changes that an update may refer to. */
 export interface Known {
-  /** The client that it must be of, and how far that client's changes are known. */
+  /** The client of its author, and the end of that client's known changes. */
   readonly client: number;
   readonly from: number;
-  /** How far its author had seen another client's changes. */
+  /** The end of another client's changes that its author has applied. */
   seen(client: number): number;
 }
 
-/** A turn can delete no more than what was written, so nothing honest is near this. */
+/** A turn cannot delete more than was written, so no honest update comes near this. */
 const MAX_LENGTH = 16 * 1_048_576;
 const MAX_CLOCK = 2 ** 48;
-/** `m` for maps, `l` for lists, `t` for texts: what a name stands for is the same everywhere. */
+/** `m` for maps, `l` for lists, `t` for texts: the kind is part of the name, so all replicas agree on it. */
 const ROOT = /^[mlt]:./;
 
 /**
- * Looks at everything in an update before any of it is applied, for Yjs checks nothing: only changes of its author,
- * each following the one before, of kinds that a document has, on things that the author knew. What passes, Yjs takes
- * at once and whole. Returns where the author's changes end. Throws what is wrong.
+ * Validates an update before it is applied, because Yjs checks nothing: it may only contain consecutive changes of its
+ * author, of known kinds, that refer to changes its author has applied. Yjs applies a valid update at once and completely.
+ * Returns the end of the author's changes. Throws if the update is invalid.
  */
 export function inspectUpdate(update: Uint8Array, known: Known): number {
-  // A second run of the same author would hide the first from Yjs.
+  // With a second run of the same author, Yjs would drop the first.
   if (!(update[0]! <= 1)) throw unreadable('it holds changes of several authors');
   const { structs, ds } = decode(update);
   if (structs.length === 0 && ds.clients.size === 0) throw unreadable('it changes nothing');
@@ -59,7 +59,7 @@ function decode(update: Uint8Array): ReturnType<typeof Y.decodeUpdate> {
 
 function checkItem(item: Y.Item, known: Known): void {
   const { origin, rightOrigin, content, parentSub } = item;
-  // Yjs types the parent as it is once integrated; before that it is a root's name, an id, or, beside an origin, nothing.
+  // The declared type holds once it is integrated; before, the parent is a root's name, an id, or null beside an origin.
   const parent: unknown = item.parent;
   checkReference(origin, item, known);
   checkReference(rightOrigin, item, known);
@@ -76,12 +76,10 @@ function checkItem(item: Y.Item, known: Known): void {
   }
 }
 
-/** May a map, list or text be called that? */
 export function isName(name: string): boolean {
   return name.length > 0 && name.length <= LIMITS.nameChars && name !== '__proto__';
 }
 
-/** May a map have that key? */
 export function isKey(key: string): boolean {
   return key.length <= LIMITS.textChars && key !== '__proto__';
 }

@@ -1,9 +1,9 @@
 import { type CallbackFailed, Callbacks } from '../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { changesIn } from './changes.js';
 import type { DocumentChange, Json, Member, SharedDocument, SharedList, SharedMap, SharedText } from './document.js';
 import type { Proof } from './equivocation.js';
+import { changesIn } from './paths.js';
 import { Replica } from './replica.js';
 import type { Segment } from './segment.js';
 import type { SegmentRecords } from './segment-records.js';
@@ -14,21 +14,20 @@ import { contentOf, ListView, MapView, TextView, type ViewOf } from './views.js'
 export interface LiveDocumentComponents {
   runtime: Runtime;
   link: SyncLink;
-  /** The agent's id on this node. */
   agentId: string;
-  /** Where a durable replica is kept. */
+  /** The store of a durable replica. */
   records: SegmentRecords | undefined;
-  /** Throws why the agent may not write. */
+  /** Throws if the agent may not write. */
   assertMayWrite: () => void;
   onBad: (error: EclipticError, source: string, author?: string) => void;
   onClose: (document: LiveDocument) => void;
   callbackFailed: CallbackFailed;
 }
 
-/** What one turn may change, by its weight: in UTF-8 at its longest, and with what is around it, it is one segment. */
+/** The weight of the changes in one turn: at its longest in UTF-8, with its overhead, it fits into one segment. */
 const MAX_TURN_WEIGHT = 131_072;
 
-/** An agent's live replica: what is changed in one turn is kept, and then told to the others. */
+/** An agent's live replica: the changes of one turn are stored, and then sent to the other members. */
 export class LiveDocument implements SharedDocument, ViewOf {
   readonly name: string;
   readonly address: string;
@@ -41,11 +40,11 @@ export class LiveDocument implements SharedDocument, ViewOf {
   readonly #updateWatchers: Callbacks<[message: CRDTSyncMessage]>;
   #flushDue = false;
   #weight = 0;
-  /** How many `transact` calls are under way. */
+  /** The number of nested `transact` calls. */
   #depth = 0;
   #closing: Promise<void> | undefined;
 
-  /** `session` tells this life of the replica from every other. */
+  /** `session` is unique for each opening of a replica. */
   constructor(components: LiveDocumentComponents, name: string, thread: string, session: string) {
     const { runtime, link, onBad, callbackFailed } = components;
     this.#watchers = new Callbacks(`onChange of document ${name}`, callbackFailed);
@@ -70,7 +69,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
       onMerged: (run, one) => this.#keep((records) => records.replace(thread, components.agentId, run, one)),
     });
     this.ready = this.#load();
-    // Whoever does not wait for it learns of a failure from the event stream.
+    // The event stream reports a failure to callers that do not wait for it.
     this.ready.catch(() => {});
   }
 
@@ -129,18 +128,18 @@ export class LiveDocument implements SharedDocument, ViewOf {
     return this.#updateWatchers.add(handler);
   }
 
-  // Others
+  // Members
 
   get vector(): VectorClock {
     return this.#replica.vector;
   }
 
-  /** @internal Every segment that this replica has, in an order in which nothing comes before what it builds on. */
-  /** The changes that a segment of this document made, for people. */
+  /** The changes that a segment of this document made, as text. */
   changesOf({ update }: Segment): string[] {
     return changesIn(this.#replica.doc, update);
   }
 
+  /** @internal All segments, each after those that it depends on. */
   get segments(): readonly Segment[] {
     return this.#replica.segments;
   }
@@ -224,7 +223,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
     this.#updateWatchers.clear();
   }
 
-  // Keeping
+  // Storing
 
   async #load(): Promise<void> {
     const { records, agentId, onBad } = this.#components;
@@ -242,19 +241,19 @@ export class LiveDocument implements SharedDocument, ViewOf {
         const left = this.#replica.load(kept.segments, ({ segment, error }) => {
           damaged(segment.stream, segment.number, error.message);
         });
-        for (const { stream, number } of left) damaged(stream, number, 'what it builds on is not there');
+        for (const { stream, number } of left) damaged(stream, number, 'segments that it depends on are missing');
       } catch (error) {
         const failed = toEclipticError(error, 'STORE_FAILED');
         onBad(failed, source);
         throw failed;
       }
-      this.#tellChanged([...new Set(this.#replica.segments.map(({ author }) => author))]);
+      this.#notifyChanged([...new Set(this.#replica.segments.map(({ author }) => author))]);
     }
     this.#sync.start();
   }
 
   #changed(): void {
-    this.#tellChanged([this.#components.link.self]);
+    this.#notifyChanged([this.#components.link.self]);
     if (this.#flushDue) return;
     this.#flushDue = true;
     this.#components.runtime.defer(() => {
@@ -263,7 +262,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
     });
   }
 
-  /** What was changed becomes a segment: on disk first, then everywhere. */
+  /** Turns pending changes into a segment: stored first, then sent. */
   #flush(): void {
     if (this.#depth > 0) return;
     this.#weight = 0;
@@ -290,20 +289,20 @@ export class LiveDocument implements SharedDocument, ViewOf {
       return;
     }
     this.#sync.push(segment);
-    this.#tellUpdates([segment]);
+    this.#notifyUpdates([segment]);
   }
 
   #onQuarantined(proof: Proof, removed: readonly Segment[]): void {
     this.#keep((records) => records.quarantine(this.thread, this.#components.agentId, proof, removed));
-    this.#tellChanged([...new Set(removed.map(({ author }) => author))]);
+    this.#notifyChanged([...new Set(removed.map(({ author }) => author))]);
   }
 
   #onApplied(segments: readonly Segment[]): void {
     const now = this.#components.runtime.now();
     for (const segment of segments) segment.seenAt = now;
     this.#keep((records) => records.keep(this.thread, this.#components.agentId, segments));
-    this.#tellUpdates(segments);
-    this.#tellChanged([...new Set(segments.map(({ author }) => author))]);
+    this.#notifyUpdates(segments);
+    this.#notifyChanged([...new Set(segments.map(({ author }) => author))]);
   }
 
   #keep(write: (records: SegmentRecords) => Promise<void>): void {
@@ -311,7 +310,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
     if (records) write(records).catch((error) => onBad(toEclipticError(error, 'STORE_FAILED'), link.self));
   }
 
-  #tellUpdates(segments: readonly Segment[]): void {
+  #notifyUpdates(segments: readonly Segment[]): void {
     if (this.#updateWatchers.size === 0) return;
     const timestamp = this.#components.runtime.now();
     for (const { author: sourceAgentId, stream, number, after, update } of segments) {
@@ -321,7 +320,7 @@ export class LiveDocument implements SharedDocument, ViewOf {
     }
   }
 
-  #tellChanged(authors: readonly string[]): void {
+  #notifyChanged(authors: readonly string[]): void {
     if (this.#watchers.size === 0) return;
     const { self } = this.#components.link;
     for (const by of authors) this.#watchers.call({ by, local: by === self });

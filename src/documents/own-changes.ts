@@ -1,16 +1,16 @@
 import * as Y from 'yjs';
 
 /**
- * Collects what this replica itself changes, until it is taken as one update. Yjs would write an update for every
- * change, and merging those costs more than the changes.
+ * Collects this replica's own changes until they are taken as one update. Yjs would write an update for every change, and
+ * merging those costs more than the changes.
  */
 export class OwnChanges {
   readonly #doc: Y.Doc;
   #deleted: ReturnType<typeof Y.createDeleteSet>[];
-  /** Where the last update ended. */
+  /** The end of the last update. */
   #clock: number;
 
-  /** With those of another copy of the document, goes on where they are. */
+  /** `earlier` are the collected changes of another copy of the same document. */
   constructor(doc: Y.Doc, earlier?: OwnChanges) {
     this.#doc = doc;
     this.#deleted = earlier ? [...earlier.#deleted] : [];
@@ -24,7 +24,7 @@ export class OwnChanges {
     return this.#deleted.length > 0 || Y.getState(this.#doc.store, this.#doc.clientID) > this.#clock;
   }
 
-  /** Everything since the last time, and where it ends. */
+  /** The changes since the last call, and their end. */
   take(): { update: Uint8Array; clock: number } | undefined {
     if (!this.any) return undefined;
     const update = this.write();
@@ -37,7 +37,7 @@ export class OwnChanges {
     const { store, clientID: client } = this.#doc;
     const encoder = new Y.UpdateEncoderV1();
     if (Y.getState(store, client) > this.#clock) {
-      // In this version of the format, lengths, clients and clocks are all written alike.
+      // This version of the format encodes lengths, clients and clocks in the same way.
       encoder.writeLen(1);
       const structs = store.clients.get(client)!;
       const begin = Y.findIndexSS(structs, this.#clock);

@@ -10,17 +10,17 @@ export interface QuarantineComponents {
   link: { mayWrite(author: string, via: string): boolean; sign(segment: Segment): void };
   members: Members;
   send: (member: LiveMember, body: SyncBody) => void;
-  /** Tells a member how far this replica is. */
-  tell: (member: LiveMember) => void;
+  /** Reports this replica's vector to a member. */
+  report: (member: LiveMember) => void;
   freshStream: () => string;
-  /** Another replica has merged segments that are single ones here. */
+  /** Another replica has merged segments that are separate here. */
   merge: (stream: string, claim: Claim) => void;
   mistake: (member: LiveMember) => void;
   onQuarantined: (proof: Proof, removed: readonly Segment[]) => void;
   onBad: (error: EclipticError, source: string, author?: string) => void;
 }
 
-/** What became of a claim that was compared with the segments here. */
+/** The result of comparing a claim with the segments here. */
 type Found = 'unknown' | 'known' | 'merged' | 'contradicts';
 
 const FALSE_PROOF = 'false proof';
@@ -28,8 +28,8 @@ const LACKS_PROOF = 'lacks a proof';
 
 /**
  * Finds authors that gave different replicas different segments under the same numbers. Replicas compare a digest of
- * each stream; where they differ, they exchange the signed claims of its segments. Two that contradict each other are a
- * proof, which travels to every replica, and each refuses the stream from the same number on.
+ * each stream; where these differ, they exchange the signed claims of its segments. Two contradicting claims are a proof,
+ * which is sent to every replica, and each refuses the stream from the same number on.
  */
 export class Quarantine {
   readonly #components: QuarantineComponents;
@@ -54,20 +54,20 @@ export class Quarantine {
     return true;
   }
 
-  /** Compares what a member says that it has with this replica, and sends it what can show who equivocated. */
+  /** Compares a member's report with this replica, and sends the claims and proofs that can show an equivocation. */
   compare(member: LiveMember, { sums = {}, quarantined = {} }: Extract<SyncBody, { kind: 'have' }>): void {
-    const { replica, send, tell } = this.#components;
+    const { replica, send, report } = this.#components;
     const { vector, sums: own } = replica;
     member.differs = false;
     for (const [stream, { proof, from }] of this.#proofs) {
       if ((quarantined[stream] ?? Number.POSITIVE_INFINITY) <= from) continue;
       if (this.#isFirst(member, `proof ${stream}`)) send(member, { kind: 'equivocation', proof });
     }
-    // A member sends the proofs that this replica lacks once it hears how far this replica is.
+    // A member that gets a report sends the proofs that the reporting replica lacks.
     const lacks = Object.keys(quarantined).some((stream) => {
       return quarantined[stream]! < (this.#proofs.get(stream)?.from ?? Number.POSITIVE_INFINITY);
     });
-    if (lacks && this.#isFirst(member, LACKS_PROOF)) tell(member);
+    if (lacks && this.#isFirst(member, LACKS_PROOF)) report(member);
     for (const stream in sums) {
       if (member.vector[stream] !== vector[stream] || sums[stream] === own[stream]) continue;
       if (!this.#isFirst(member, stream)) continue;
@@ -78,7 +78,7 @@ export class Quarantine {
     }
   }
 
-  /** Does it contradict one that is known? Then its author is quarantined. */
+  /** Does it contradict a known segment? Then its author is quarantined. */
   contradicts(segment: Segment, member: LiveMember): boolean {
     return this.#check(segment.stream, segment, () => this.#signed(segment).claim(), member) === 'contradicts';
   }
@@ -95,7 +95,7 @@ export class Quarantine {
     const { replica } = this.#components;
     const known = this.#proofs.get(proof.stream);
     if (known && known.from <= claimedPoint(proof)) return;
-    // A false proof may cost thousands of signature checks, so each member has one in each heartbeat.
+    // A false proof may cost thousands of signature checks, so each member may send one per heartbeat.
     if (member.told.has(FALSE_PROOF)) return;
     const from = quarantinePoint(replica.thread, proof);
     if (from !== undefined) this.#accept(member, proof, from, member);
@@ -105,7 +105,7 @@ export class Quarantine {
     }
   }
 
-  /** Compares a claim, whose range is `range`, with the segments that are known in that range. */
+  /** Compares a claim with the known segments in its range. */
   #check(stream: string, range: Pick<Claim, 'first' | 'number'>, claimOf: () => Claim, member: LiveMember): Found {
     const { replica } = this.#components;
     const known = replica.within(stream, range.first, range.number);
@@ -127,14 +127,14 @@ export class Quarantine {
     return 'contradicts';
   }
 
-  /** Acts on a proof that holds, and that came from `member` or came of what it sent; `knows` has the proof already. */
+  /** Applies a valid proof that `member` has sent, or whose claims it has sent; `knows` already has the proof. */
   #accept(member: LiveMember, proof: Proof, from: number, knows?: LiveMember): void {
     const { replica, link, members, freshStream, onQuarantined, onBad, send } = this.#components;
     const { stream } = proof;
     const author = authorOf(stream);
     const known = this.#proofs.get(stream);
     if (known && known.from <= from) return;
-    // Whoever may write could delete as much; a past author and a reader together may not.
+    // A member that may write could delete as much; a past author together with a reader may not.
     if (!link.mayWrite(author, member.address)) {
       this.#refuse(member, stream, 'neither its author nor the sender of the proof may write this document');
       return;
@@ -159,11 +159,11 @@ export class Quarantine {
     this.#components.onBad(unreadable(reason), member.address, authorOf(stream));
   }
 
-  /** What a member lacks is sent to it once in each heartbeat, so that its questions cost it as much as this node. */
-  #isFirst(member: LiveMember, what: string): boolean {
+  /** Allows each item once per heartbeat and member, so that a member's reports do not cost this node more than it. */
+  #isFirst(member: LiveMember, item: string): boolean {
     member.differs = true;
-    if (member.told.has(what)) return false;
-    member.told.add(what);
+    if (member.told.has(item)) return false;
+    member.told.add(item);
     return true;
   }
 

@@ -3,9 +3,8 @@ import { describe, expect, it } from 'vitest';
 import * as Y from 'yjs';
 import { Identity } from '../network/membership/identity.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import { merged } from './merged.js';
 import { Replica } from './replica.js';
-import { clientOf, Segment } from './segment.js';
+import { clientOf, mergeSegments, Segment } from './segment.js';
 import { contentOf } from './views.js';
 
 const THREAD = 'state:open:plan';
@@ -126,8 +125,8 @@ describe('segments', () => {
     author.swap(author.replaceable(author.stream, 1, 64)!, one);
     expect(author.segments).toEqual([one]);
     const run = reader.replaceable(author.stream, 1, 64)!;
-    expect(Buffer.from(merged(run).update).equals(Buffer.from(one.update))).toBe(true);
-    reader.swap(run, merged(run));
+    expect(Buffer.from(mergeSegments(run).update).equals(Buffer.from(one.update))).toBe(true);
+    reader.swap(run, mergeSegments(run));
     const latecomer = replica('dee');
     for (const other of [behind, latecomer]) {
       for (const segment of author.missing(other.vector, 1e9, 1e9).segments) other.apply(segment);

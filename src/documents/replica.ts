@@ -1,22 +1,21 @@
 import * as Y from 'yjs';
 import type { EclipticError } from '../runtime/errors.js';
-import { AuthorShares } from './author-shares.js';
-import { AuthorStream } from './author-stream.js';
-import { EarlySegments } from './early-segments.js';
+import { AuthorShares, AuthorStream, EarlySegments } from './author-streams.js';
 import { inspectUpdate } from './inspect-update.js';
-import { merged } from './merged.js';
 import { OwnChanges } from './own-changes.js';
-import { type Claim, clientOf, MAX_UPDATE_BYTES, Segment, unreadable } from './segment.js';
+import { type Claim, clientOf, MAX_UPDATE_BYTES, mergeSegments, Segment, unreadable } from './segment.js';
 import type { VectorClock } from './sync-message.js';
 
-/** That many of an author's latest segments become one, where nobody else's came between them. */
+/** This many latest segments of an author are merged, unless they depend on segments of others in between. */
 export const MERGE_COUNT = 64;
 
-/** What became of a segment: applied, perhaps with others that waited for it; known before; or too early. */
+/** The result of `apply`. */
 export interface Taken {
+  /** The segment and those that waited for it; empty if it is known or early. */
   readonly applied: readonly Segment[];
+  /** Does it wait for segments that it depends on? */
   readonly early: boolean;
-  /** Of those that waited, what turned out to be none. */
+  /** Waiting segments that turned out to be invalid. */
   readonly bad: readonly BadSegment[];
 }
 
@@ -29,8 +28,8 @@ const KNOWN: Taken = { applied: [], early: false, bad: [] };
 const EARLY: Taken = { applied: [], early: true, bad: [] };
 
 /**
- * One copy of a document: the Yjs document, and the segments that it was made from, in an order in which nothing comes
- * before what it builds on. It decides what is applied when. No clock, no I/O.
+ * One copy of a document: the Yjs document, and the segments that it was made from, each after those that it depends on.
+ * Decides which segment is applied when. No clock, no I/O.
  */
 export class Replica {
   readonly thread: string;
@@ -38,21 +37,21 @@ export class Replica {
   #doc: Y.Doc;
   #own: OwnChanges;
   readonly #streams = new Map<string, AuthorStream>();
-  /** Whose client it is, of the streams that are known. */
+  /** The stream of each Yjs client. */
   readonly #clients = new Map<number, string>();
   #log: Segment[] = [];
   readonly #shares = new AuthorShares();
   readonly #early = new EarlySegments();
   #ownNumber = 0;
-  /** Own segments that are not kept yet. */
+  /** Own segments that are not stored yet. */
   readonly #uncommitted = new Set<Segment>();
-  /** What the latest own segment said that it had seen. */
-  readonly #said = new Map<string, number>();
-  /** Streams whose authors were proven to equivocate, and the first number of each that is refused. */
+  /** The segments of other streams that own segments have named in `after`. */
+  readonly #named = new Map<string, number>();
+  /** The first refused number of each stream whose author was proven to equivocate. */
   readonly #proven = new Map<string, number>();
-  /** The same, with the streams that build on those. */
+  /** The same, including the streams that depend on those. */
   readonly #dead = new Map<string, number>();
-  /** What made a stream dead that builds on another. */
+  /** The first refused claim of each stream that depends on a dead one. */
   readonly #causes = new Map<string, Claim>();
 
   /** `stream` must never have been used before, in any process. */
@@ -64,34 +63,34 @@ export class Replica {
     this.#own = new OwnChanges(this.#doc);
   }
 
-  /** The stream of this replica's own changes; another one after a quarantine. */
+  /** The stream of this replica's own changes. A quarantine may replace it. */
   get stream(): string {
     return this.#stream;
   }
 
-  /** The document as it is now; another one after one that Yjs could not take, and after a quarantine. */
+  /** The current document. A failed update or a quarantine replaces it. */
   get doc(): Y.Doc {
     return this.#doc;
   }
 
-  /** How many segments of each stream were applied. */
+  /** The number of applied segments of each stream. */
   get vector(): VectorClock {
     const vector: Record<string, number> = {};
     for (const [name, { number }] of this.#streams) if (number > 0) vector[name] = number;
     return vector;
   }
 
-  /** Every segment, in an order in which they can be applied. */
+  /** All segments, each after those that it depends on. */
   get segments(): readonly Segment[] {
     return this.#log;
   }
 
-  /** Has this replica changes that are not kept yet? */
+  /** Are there own changes that are not stored yet? */
   get changed(): boolean {
     return this.#own.any || this.#uncommitted.size > 0;
   }
 
-  /** Is there room for more? */
+  /** Throws if this node's share of the document is used up. */
   assertWritable(): void {
     this.#ownStream();
     this.#shares.assertBytes(this.stream, 1);
@@ -101,16 +100,16 @@ export class Replica {
     return number <= (stream === this.stream ? this.#ownNumber : this.#numberOf(stream));
   }
 
-  /** What this replica changed since the last time, as a segment. It counts once it is `committed`. */
+  /** The own changes since the last call, as a segment. It takes effect with `commit`. */
   take(): Segment | undefined {
     const changes = this.#own.take();
     if (!changes) return undefined;
     const own = this.#ownStream();
     const after: Record<string, number> = {};
     for (const [name, { number }] of this.#streams) {
-      if (name === this.stream || number === 0 || this.#said.get(name) === number) continue;
+      if (name === this.stream || number === 0 || this.#named.get(name) === number) continue;
       after[name] = number;
-      this.#said.set(name, number);
+      this.#named.set(name, number);
     }
     const number = ++this.#ownNumber;
     own.clock = changes.clock;
@@ -120,7 +119,7 @@ export class Replica {
     return segment;
   }
 
-  /** An own segment is on disk if it has to be, and may be told of. False, if a quarantine took what it builds on. */
+  /** Adds an own segment, which is stored if it must be. Returns false if a quarantine removed segments it depends on. */
   commit(segment: Segment): boolean {
     if (segment.stream !== this.stream) return this.apply(segment).applied.length > 0;
     const own = this.#ownStream();
@@ -131,7 +130,7 @@ export class Replica {
     return true;
   }
 
-  /** Applies a segment whose signature was checked, and whatever waited for it. Throws why it is no good. */
+  /** Applies a segment with a valid signature, and the segments that waited for it. Throws if it is invalid. */
   apply(segment: Segment): Taken {
     if (this.has(segment) || this.#refuses(segment)) return KNOWN;
     if (segment.stream === this.stream) throw unreadable('it is of this replica, which never made it');
@@ -145,7 +144,7 @@ export class Replica {
     return { applied, early: false, bad };
   }
 
-  /** Applies what was kept, in whatever order it is given; returns what cannot be, for want of what came before. */
+  /** Applies stored segments, in any order. Returns those whose dependencies are missing. */
   load(segments: readonly Segment[], onBad: (bad: BadSegment) => void): Segment[] {
     let waiting = [...segments];
     for (let before = -1; before !== waiting.length; ) {
@@ -164,7 +163,7 @@ export class Replica {
     return waiting;
   }
 
-  /** Does this vector name anything that is missing here, and may come yet? */
+  /** Does this vector contain segments that are missing here and not refused? */
   lacks(vector: VectorClock): boolean {
     for (const name in vector) {
       const number = this.#numberOf(name);
@@ -174,13 +173,13 @@ export class Replica {
     return false;
   }
 
-  /** Does this vector name everything that is here? */
+  /** Does this vector contain all segments of this replica? */
   isCovered(vector: VectorClock): boolean {
     for (const [name, { number }] of this.#streams) if (number > (vector[name] ?? 0)) return false;
     return true;
   }
 
-  /** What a replica with that vector lacks, in order, up to that many; and whether there is more. */
+  /** The segments that a replica with that vector lacks, in order and up to a limit, and whether there are more. */
   missing(vector: VectorClock, maxBytes: number, maxCount: number): { segments: Segment[]; more: boolean } {
     const segments: Segment[] = [];
     let bytes = 0;
@@ -194,7 +193,7 @@ export class Replica {
     return { segments, more: false };
   }
 
-  /** The latest own segments as one, once there are enough that can be; nothing has changed until it is `swap`ped in. */
+  /** The latest own segments merged into one, if there are enough. Takes effect with `swap`. */
   merge(): Segment | undefined {
     const run: Segment[] = [];
     let bytes = 0;
@@ -202,44 +201,41 @@ export class Replica {
       const segment = this.#log[index]!;
       if (segment.stream !== this.stream && !run[0]) continue;
       if (segment.stream !== this.stream || (run[0] && segment.turns !== run[0].turns)) break;
-      // What a later segment had seen that an earlier one had not lies between them: they cannot be one.
+      // A later segment depends on segments that an earlier one does not: they cannot be merged.
       if (run[0] && Object.keys(run[0].after).length > 0) break;
       bytes += segment.update.length;
       if (bytes > MAX_UPDATE_BYTES / 2) break;
       run.unshift(segment);
     }
-    return run.length < MERGE_COUNT ? undefined : merged(run);
+    return run.length < MERGE_COUNT ? undefined : mergeSegments(run);
   }
 
-  /** The segments that another stands for, if they are here and it can take their place. */
+  /** The segments that a merged one covers, if they are all here and it can replace them. */
   replaceable(stream: string, first: number, number: number): Segment[] | undefined {
     const run = this.within(stream, first, number);
     let next = first;
     for (const segment of run) {
       if (segment.first !== next) return undefined;
-      // What it had seen that those before had not lies between them.
       if (next > first && Object.keys(segment.after).length > 0) return undefined;
       next = segment.number + 1;
     }
     return run.length > 1 && next === number + 1 ? run : undefined;
   }
 
-  /** The segments of a stream that stand for a number in that range. */
   within(stream: string, first: number, number: number): Segment[] {
     return this.#streams.get(stream)?.within(first, number) ?? [];
   }
 
-  /** Every segment of a stream, in order. */
   segmentsOf(stream: string): readonly Segment[] {
     return this.#streams.get(stream)?.segments ?? [];
   }
 
-  /** The refused segment because of which a stream is refused that builds on a quarantined one. */
+  /** The first refused claim of a stream that depends on a quarantined one. */
   causeOf(stream: string): Claim | undefined {
     return this.#causes.get(stream);
   }
 
-  /** A digest of the segments of each stream. */
+  /** The digest of each stream. */
   get sums(): Record<string, string> {
     const sums: Record<string, string> = {};
     for (const [name, stream] of this.#streams) if (stream.number > 0) sums[name] = stream.sum;
@@ -247,8 +243,8 @@ export class Replica {
   }
 
   /**
-   * Refuses a stream from a number on, with everything that builds on it, and takes out what was applied of that. If
-   * something was, this replica continues under the stream that `fresh` names. Returns the segments that it took out.
+   * Refuses a stream from a number on, with all segments that depend on it, and removes those that were applied. If there
+   * are any, this replica continues under the stream that `fresh` names. Returns the removed segments.
    */
   quarantine(stream: string, from: number, fresh: () => string, proofBytes = 0): Segment[] {
     if (from >= (this.#proven.get(stream) ?? Number.POSITIVE_INFINITY)) return [];
@@ -261,7 +257,7 @@ export class Replica {
     return from > known ? [] : this.#rebuild(fresh());
   }
 
-  /** Puts one segment in the place of those that it stands for. */
+  /** Replaces segments by the one that covers them. */
   swap(run: readonly Segment[], one: Segment): void {
     const gone = new Set(run);
     const place = this.#log.indexOf(run[0]!);
@@ -307,7 +303,7 @@ export class Replica {
 
   #integrateEarly(applied: Segment[]): BadSegment[] {
     const bad: BadSegment[] = [];
-    // Each that is applied may be what others wait for that came before it.
+    // Each applied segment may be the one that earlier arrivals wait for.
     for (let before = -1; before !== applied.length; ) {
       before = applied.length;
       for (const segment of this.#early.take(
@@ -353,30 +349,30 @@ export class Replica {
       const { store } = this.#doc;
       if (!store.pendingStructs && !store.pendingDs && Y.getState(store, client) === clock) return;
     } catch {
-      // Part of it may be in the document now.
+      // A part of it may be in the document.
     }
-    this.#makeAnew();
+    this.#restoreDocument();
     throw unreadable('the document could not take it whole');
   }
 
-  /** The document as it was, from the segments that it was made from. */
-  #makeAnew(): void {
+  /** Makes the document again from its segments. */
+  #restoreDocument(): void {
     const doc = new Y.Doc();
     for (const { update } of [...this.#log, ...this.#uncommitted]) Y.applyUpdate(doc, update);
     Y.applyUpdate(doc, this.#own.write());
-    // Not before: Yjs takes another client id when an update has changes under its own.
+    // Only now: Yjs changes the client id when an update contains changes under it.
     doc.clientID = this.#doc.clientID;
     this.#own = new OwnChanges(doc, this.#own);
     this.#doc = doc;
   }
 
-  /** Is it of a quarantined stream, or does it build on one? Then so is everything that follows it. */
+  /** Is it of a quarantined stream, or does it depend on one? Then its successors are refused, too. */
   #refuses(segment: Segment): boolean {
     const { stream, number, first, after } = segment;
     if (this.#isDead(stream, number)) return true;
     for (const name in after) {
       if (!this.#isDead(name, after[name]!)) continue;
-      // A stream too many is refused in any case.
+      // A stream beyond the limit is refused in any case.
       if (this.#shares.hasRoomFor(stream)) {
         this.#markDead(stream, first);
         this.#causes.set(stream, segment.claim());
@@ -395,12 +391,12 @@ export class Replica {
     this.#dead.set(stream, Math.min(from, this.#dead.get(stream) ?? from));
   }
 
-  /** Applies the log again, without what is refused, under another own stream: numbers are never given twice. */
+  /** Applies the log again without the refused segments, under a new own stream, so that no number is used twice. */
   #rebuild(stream: string): Segment[] {
     const log = this.#log;
     this.#log = [];
     for (const segment of log) this.#shares.addBytes(segment.stream, -segment.update.length);
-    for (const part of [this.#streams, this.#clients, this.#said, this.#uncommitted]) part.clear();
+    for (const part of [this.#streams, this.#clients, this.#named, this.#uncommitted]) part.clear();
     this.#stream = stream;
     this.#ownNumber = 0;
     this.#doc = new Y.Doc();
@@ -411,7 +407,7 @@ export class Replica {
     return log.filter((segment) => !kept.has(segment));
   }
 
-  /** Where the streams' changes ended at those numbers; of one that lies inside a merged segment, where that ends. */
+  /** Adds the ends of the streams' changes at those numbers; for a number inside a merged segment, the end of that. */
   #addSeen(seen: Map<number, number>, after: Segment['after']): void {
     for (const name in after) {
       const { client, ends, clock, number: latest } = this.#streams.get(name)!;

@@ -7,7 +7,6 @@ import type { StateSegmentRow } from '../store/tables.js';
 import { type Proof, ProofSchema } from './equivocation.js';
 import { Segment, unreadable } from './segment.js';
 
-/** A row that is not what was written. */
 export interface DamagedRow {
   readonly stream: string;
   readonly number: number;
@@ -20,10 +19,10 @@ export interface Kept {
   readonly damaged: DamagedRow[];
 }
 
-/** The number of a stream's row that has a proof of equivocation; segments are numbered from one. */
+/** The number of the row with a stream's proof of equivocation; segments are numbered from one. */
 const PROOF = 0;
 
-/** What a node keeps of its agents' durable replicas. */
+/** The stored segments and proofs of durable replicas. */
 export class SegmentRecords {
   readonly #store: Store;
   readonly #writer: GroupWriter;
@@ -33,13 +32,12 @@ export class SegmentRecords {
     this.#writer = new GroupWriter(runtime, store);
   }
 
-  /** Resolves when they are on disk. */
   keep(thread: string, agent: string, segments: readonly Segment[]): Promise<void> {
     const writes = segments.map((segment): Write => ({ put: 'stateSegments', row: rowOf(thread, agent, segment) }));
     return this.#writer.write({ writes, written: () => {} });
   }
 
-  /** Puts one in the place of several, all at once. */
+  /** Replaces several segments by one, in one transaction. */
   replace(thread: string, agent: string, run: readonly Segment[], one: Segment): Promise<void> {
     const { stream } = one;
     const number = run.map((segment) => segment.number);
@@ -48,7 +46,7 @@ export class SegmentRecords {
     return this.#writer.write({ writes, written: () => {} });
   }
 
-  /** Keeps a proof of equivocation, and removes the segments that it took out of the document. */
+  /** Stores a proof of equivocation, and deletes the segments that it removed from the document. */
   quarantine(thread: string, agent: string, proof: Proof, removed: readonly Segment[]): Promise<void> {
     const writes: Write[] = [...new Set(removed.map(({ stream }) => stream))].map((stream) => {
       const number = removed.filter((segment) => segment.stream === stream).map((segment) => segment.number);

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
+import * as Y from 'yjs';
 import { z } from 'zod';
 import { splitAddress } from '../mesh/address.js';
 import { LIMITS } from '../mesh/limits.js';
 import { isSignedBy } from '../network/membership/identity.js';
 import { EclipticError } from '../runtime/errors.js';
 
-/** Bytes of one update. With what is around it in base64, it fits into an envelope. */
+/** Bytes of one update. In base64, with the other fields, it fits into an envelope. */
 export const MAX_UPDATE_BYTES = 524_288;
-/** Author streams of one document: one for each time that an author started and wrote. */
+/** Author streams of one document: one for each session in which an author wrote. */
 export const MAX_STREAMS = 4_096;
 
 const SIGNED_FOR = 'state-segment';
@@ -17,7 +18,7 @@ export const streamName = z
   .max(LIMITS.nameChars)
   .regex(/^[^@/\s]+@[^@/\s]+\/[0-9a-z]{1,32}$/);
 
-/** A segment as it travels and is kept. */
+/** A segment on the wire and in the store. */
 const WireSchema = z.strictObject({
   stream: streamName,
   first: count,
@@ -28,7 +29,7 @@ const WireSchema = z.strictObject({
 });
 export type SegmentWire = z.infer<typeof WireSchema>;
 
-/** What an author's node signs of a segment: everything but the update itself, which has a digest. */
+/** The signed part of a segment: all fields, with a digest in place of the update. */
 export const ClaimSchema = z.strictObject({
   first: count,
   number: count,
@@ -38,30 +39,29 @@ export const ClaimSchema = z.strictObject({
 });
 export type Claim = z.infer<typeof ClaimSchema>;
 
-/** What an author's node signs with. */
 export interface Signer {
   sign(purpose: string, value: unknown): string;
 }
 
 export interface SegmentInit {
-  /** `author@node/session`: numbers of one author begin anew in each session, so that none is ever given twice. */
+  /** `author@node/session`: each session of an author numbers from one, so that no number is used twice. */
   readonly stream: string;
-  /** The lowest number that it stands for: lower than its own if it was made of several. */
+  /** The lowest number that it covers: lower than `number` if it was merged from several. */
   readonly first: number;
   readonly number: number;
-  /** What the author had seen of other streams, as far as that is more than with its segment before. */
+  /** The segments of other streams that its author has applied since its previous segment. */
   readonly after: Readonly<Record<string, number>>;
   readonly update: Uint8Array;
 }
 
-/** What one author changed in one turn: signed by its node, and passed on as it is. */
+/** The changes of one author in one turn: signed by its node, and relayed unchanged. */
 export class Segment implements SegmentInit {
   readonly stream: string;
   readonly first: number;
   readonly number: number;
   readonly after: Readonly<Record<string, number>>;
   readonly update: Uint8Array;
-  /** When this process made it or got it from another node; unknown of those read from the store. */
+  /** When this process made or received it; undefined if it was read from the store. */
   seenAt: number | undefined;
   #signature: string;
   #digest: string | undefined;
@@ -75,7 +75,7 @@ export class Segment implements SegmentInit {
     this.#signature = signature;
   }
 
-  /** Reads what claims to be a segment. Of one that was made in this process, this is it. */
+  /** Reads a segment. For a value that this process made, returns the original. */
   static read(value: unknown): Segment {
     const made = typeof value === 'object' && value !== null ? MADE_HERE.get(value) : undefined;
     if (made) return made;
@@ -89,7 +89,7 @@ export class Segment implements SegmentInit {
     return new Segment({ stream, first, number, after, update: decoded(update) }, signature);
   }
 
-  /** Was exactly this value made by a segment of this process? Then nobody else can have touched it. */
+  /** Did this process make exactly this value? Then it cannot have been forged. */
   static isMadeHere(value: unknown): boolean {
     return typeof value === 'object' && value !== null && MADE_HERE.has(value);
   }
@@ -98,7 +98,7 @@ export class Segment implements SegmentInit {
     return authorOf(this.stream);
   }
 
-  /** How many turns it stands for. */
+  /** The number of turns that it covers. */
   get turns(): number {
     return this.number - this.first + 1;
   }
@@ -107,7 +107,7 @@ export class Segment implements SegmentInit {
     return this.#signature;
   }
 
-  /** Signs it, if that was not done before; only its author's node can. */
+  /** Signs it, unless it is signed; only its author's node can. */
   sign(thread: string, signer: Signer): void {
     if (this.#signature === '')
       this.#signature = signer.sign(SIGNED_FOR, statementOf(thread, this.stream, this.claim()));
@@ -123,7 +123,7 @@ export class Segment implements SegmentInit {
     return { first, number, after, digest: this.#digest, signature: this.#signature };
   }
 
-  /** Agents of this node need no signature; other nodes do. */
+  /** Only segments for other nodes need a signature. */
   wire(signed: boolean): SegmentWire {
     const { stream, first, number, after } = this;
     const update = Buffer.from(this.update).toString('base64');
@@ -131,6 +131,13 @@ export class Segment implements SegmentInit {
     MADE_HERE.set(wire, this);
     return wire;
   }
+}
+
+/** Merges consecutive segments of one author into one. The same segments always give the same result. */
+export function mergeSegments(run: readonly Segment[]): Segment {
+  const [{ stream, first, after }] = run as [Segment, ...Segment[]];
+  const update = Y.mergeUpdates(run.map((segment) => segment.update));
+  return new Segment({ stream, first, number: run.at(-1)!.number, after, update });
 }
 
 export function isClaimSigned(thread: string, stream: string, claim: Claim): boolean {
@@ -146,10 +153,10 @@ export function digestOf(update: Uint8Array): string {
   return createHash('sha256').update(update).digest('hex');
 }
 
-/** Payloads are shared by reference within a process: such a one need not be read, nor its signature checked. */
+/** Payloads are shared by reference within a process: those need no parsing and no check of their signature. */
 const MADE_HERE = new WeakMap<object, Segment>();
 
-/** A document keeps its segments, and a small slice of Buffer's pool would keep eight kilobytes with each of them. */
+/** Copied out of Buffer's pool: documents keep their segments, and a small slice would retain 8 KiB of pool. */
 function decoded(base64: string): Uint8Array {
   return new Uint8Array(Buffer.from(base64, 'base64'));
 }
@@ -164,8 +171,8 @@ export function authorOf(stream: string): string {
 }
 
 /**
- * The Yjs client of a stream. It follows from the name, so that nobody can make one under which another's changes
- * would pass as its own; not without trying 2^52 names for one document.
+ * The Yjs client of a stream. It is a digest of the name, so that an author cannot choose the client of another author;
+ * a collision takes about 2^52 names for one document.
  */
 export function clientOf(thread: string, stream: string): number {
   const digest = createHash('sha256').update(`${thread}\n${stream}`).digest();

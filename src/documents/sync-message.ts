@@ -15,22 +15,21 @@ const VectorSchema = z
 
 const segments = z.array(z.unknown()).max(MAX_SEGMENTS);
 
-/** What replicas say to each other. */
 const BodySchema = z.discriminatedUnion('kind', [
   /** New segments. */
   z.strictObject({ kind: z.literal('update'), segments }),
-  /** How far the sender is, and what it says of itself; a digest of each stream, and where it refuses streams. */
+  /** The sender's report: its presence, a digest of each stream, and the first refused number of quarantined streams. */
   z.strictObject({
     kind: z.literal('have'),
     presence: z.unknown(),
     sums: z.record(z.string().max(LIMITS.nameChars), z.string().max(32)).optional(),
     quarantined: VectorSchema.optional(),
   }),
-  /** The sender wants what it lacks. */
+  /** The sender asks for the segments that it lacks. */
   z.strictObject({ kind: z.literal('want') }),
-  /** Some of what was wanted; with `more`, there is more. */
+  /** An answer to `want`. */
   z.strictObject({ kind: z.literal('part'), segments, more: z.boolean() }),
-  /** Several segments of one stream may be merged into one: this is the signature of what comes of it. */
+  /** The signature of the segment that results from merging these segments of one stream. */
   z.strictObject({
     kind: z.literal('merged'),
     stream: z.string().max(LIMITS.nameChars),
@@ -38,14 +37,14 @@ const BodySchema = z.discriminatedUnion('kind', [
     number: z.int().positive(),
     signature: z.string().max(128),
   }),
-  /** What the sender has of a stream of which the receiver has something else. */
+  /** The sender's claims of a stream whose digest differs from the receiver's. */
   z.strictObject({ kind: z.literal('claims'), stream: streamName, claims: z.array(ClaimSchema).max(MAX_SEGMENTS) }),
   /** An author signed contradicting segments. */
   z.strictObject({ kind: z.literal('equivocation'), proof: ProofSchema }),
 ]);
 export type SyncBody = z.infer<typeof BodySchema>;
 
-/** An update as the specification has it: who made it, and what it comes after. */
+/** An update in the form of the specification. */
 export const CRDTSyncMessageSchema = z.object({
   sourceAgentId: z.string().max(LIMITS.nameChars),
   vectorClock: VectorSchema,
@@ -58,7 +57,7 @@ export type CRDTSyncMessage = z.infer<typeof CRDTSyncMessageSchema>;
 const SyncMessageSchema = CRDTSyncMessageSchema.extend({ payload: BodySchema });
 export interface SyncMessage {
   readonly sourceAgentId: string;
-  /** Of new segments, what they say of their order; else everything that the sender has. */
+  /** Of an `update`, the place of its segments; otherwise the sender's vector. */
   readonly vectorClock: VectorClock;
   readonly payload: SyncBody;
   readonly timestamp: number;

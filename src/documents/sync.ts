@@ -2,26 +2,23 @@ import type { RoutingResult } from '../mesh/schemas.js';
 import type { CallbackFailed } from '../runtime/callbacks.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
-import { Asking } from './asking.js';
 import type { Proof } from './equivocation.js';
-import { type LiveMember, Members } from './members.js';
-import { merged } from './merged.js';
+import { type LiveMember, Members, SegmentRequests, SegmentSender } from './members.js';
 import { Quarantine } from './quarantine.js';
 import { MERGE_COUNT, type Replica } from './replica.js';
-import { authorOf, MAX_STREAMS, Segment, unreadable } from './segment.js';
-import { Sending } from './sending.js';
+import { authorOf, MAX_STREAMS, mergeSegments, Segment, unreadable } from './segment.js';
 import { MAX_SEGMENTS, readMessage, type SyncBody, type SyncMessage, type VectorClock } from './sync-message.js';
 
-/** How a replica reaches the others, and what it may take from them. */
+/** Connects a replica to the others, and to policy. */
 export interface SyncLink {
-  /** This replica's agent, `id@node`. */
+  /** The address of this replica's agent, `id@node`. */
   readonly self: string;
   post(to: string, message: SyncMessage): RoutingResult | Promise<RoutingResult>;
   isLocal(address: string): boolean;
   mayRead(address: string): boolean;
-  /** May this come from there: is one of them allowed to write? */
+  /** May a segment of this author arrive from there? One of the two must be allowed to write. */
   mayWrite(author: string, via: string): boolean;
-  /** Makes sure that a segment of this node's own is signed. */
+  /** Signs a segment of an agent of this node, if it is not signed. */
   sign(segment: Segment): void;
 }
 
@@ -29,29 +26,29 @@ export interface SyncComponents {
   runtime: Runtime;
   replica: Replica;
   link: SyncLink;
-  /** Segments of others are in the document now. */
+  /** Segments of other authors were applied. */
   onApplied: (segments: readonly Segment[]) => void;
-  /** One segment took the place of several. */
+  /** One segment has replaced several. */
   onMerged: (run: readonly Segment[], one: Segment) => void;
-  /** An author was proven to equivocate; these segments were taken out of the document. */
+  /** An author was proven to equivocate, and these segments were removed from the document. */
   onQuarantined: (proof: Proof, removed: readonly Segment[]) => void;
-  /** A stream name for this replica that was never used; its changes so far are segments then. */
+  /** Turns pending changes into a segment, and returns an unused stream name for this replica. */
   freshStream: () => string;
-  /** Something that `source` sent was skipped. */
+  /** An invalid segment or message of `source` was skipped. */
   onBad: (error: EclipticError, source: string, author?: string) => void;
   callbackFailed: CallbackFailed;
 }
 
-/** Bytes of updates in one answer to a replica that lacks something. */
+/** Bytes of updates in one answer to a replica that lacks segments. */
 const PART_BYTES = 262_144;
-/** What is said to everyone waits this long for more of it. */
-const TELL_MS = 50;
-/** How often those are told again that are not known to have everything: what got lost is found so. */
+/** A report to all members waits this long for further changes. */
+const REPORT_MS = 50;
+/** How often members that may lack segments get a report: this finds lost messages. */
 const HEARTBEAT_MS = 15_000;
 
 /**
- * Keeps one replica and the live others alike: new segments are pushed to everyone; everyone says how far it is; and
- * who lacks something asks one of those that have it, and gets it in parts, each when it has taken the one before.
+ * Synchronizes one replica with the other live ones. New segments are pushed to all members, every member reports its
+ * vector, and a member that lacks segments asks another for them and gets them in parts, one at a time.
  */
 export class Sync {
   readonly members: Members;
@@ -59,10 +56,10 @@ export class Sync {
   #presence: unknown = null;
   #ready = false;
   #closed = false;
-  readonly #sending: Sending;
-  readonly #asking: Asking;
+  readonly #sender: SegmentSender;
+  readonly #requests: SegmentRequests;
   readonly #quarantine: Quarantine;
-  #tellTimer: Timer | undefined;
+  #reportTimer: Timer | undefined;
   #heartbeat: Timer | undefined;
   #settled: (() => void)[] = [];
 
@@ -71,14 +68,14 @@ export class Sync {
     const members = new Members(components.callbackFailed);
     this.members = members;
     this.#components = components;
-    this.#sending = new Sending({
+    this.#sender = new SegmentSender({
       runtime,
       members,
       post: (to, message) => link.post(to, message),
-      tell: (member) => this.#tell(member),
+      report: (member) => this.#report(member),
       onSettled: () => this.#checkSettled(),
     });
-    this.#asking = new Asking({
+    this.#requests = new SegmentRequests({
       runtime,
       replica,
       members,
@@ -92,34 +89,35 @@ export class Sync {
       freshStream: components.freshStream,
       onBad: components.onBad,
       send: (member, body) => this.#send(member, this.#message(body, replica.vector)),
-      tell: (member) => this.#tell(member),
-      mistake: (member) => this.#asking.mistake(member),
+      report: (member) => this.#report(member),
+      mistake: (member) => this.#requests.mistake(member),
       merge: (stream, claim) => this.#takeMerged({ kind: 'merged', stream, ...claim }),
       onQuarantined: (proof, removed) => {
         components.onQuarantined(proof, removed);
-        this.#tellSoon();
+        this.#reportSoon();
       },
     });
   }
 
-  /** Takes a proof that was on disk, before any segment is. False, if it proves nothing. */
+  /** Takes a stored proof, before any segment is loaded. Returns false if it proves nothing. */
   load(proof: Proof): boolean {
     return this.#quarantine.load(proof);
   }
 
-  /** What was kept is in the replica: from now on the others are told and asked. */
+  /** Stored segments are loaded: begins to report to and ask the others. */
   start(): void {
     if (this.#closed) return;
     this.#ready = true;
-    this.#asking.start();
-    this.#tellAll();
+    this.#requests.start();
+    this.#reportToAll();
     this.#beat();
   }
 
   close(): void {
     this.#closed = true;
-    for (const part of [this.#sending, this.#asking]) part.close();
-    for (const timer of [this.#tellTimer, this.#heartbeat]) timer?.cancel();
+    this.#sender.close();
+    this.#requests.close();
+    for (const timer of [this.#reportTimer, this.#heartbeat]) timer?.cancel();
     for (const { address } of [...this.members]) this.members.remove(address);
     this.#checkSettled();
   }
@@ -129,9 +127,9 @@ export class Sync {
     const { runtime } = this.#components;
     const member = this.members.add(address, runtime.now());
     if (!member || !this.#ready) return;
-    // Not before the other side, too, had a chance to learn of this one.
+    // Deferred, so that the other side can learn of this member first.
     runtime.defer(() => {
-      if (this.members.get(address) === member) this.#tell(member);
+      if (this.members.get(address) === member) this.#report(member);
     });
   }
 
@@ -139,23 +137,23 @@ export class Sync {
     const member = this.members.get(address);
     if (!member) return;
     this.members.remove(address);
-    for (const part of [this.#sending, this.#asking]) part.forget(member);
+    member.retry?.cancel();
+    this.#requests.forget(member);
     this.#checkSettled();
   }
 
-  /** What this agent says of itself; told soon, with whatever else is to be told. */
   setPresence(value: unknown): void {
     this.#presence = value;
-    this.#tellSoon();
+    this.#reportSoon();
   }
 
-  /** Tells everyone of an own segment. */
+  /** Sends an own segment to all members. */
   push(segment: Segment): void {
     const { stream, number, after } = segment;
     const clock = { ...after, [stream]: number };
     const messages = new Map<boolean, SyncMessage>();
     for (const member of this.members) {
-      if (!this.#sending.hasRoom(member)) continue;
+      if (!this.#sender.hasRoom(member)) continue;
       const local = this.#components.link.isLocal(member.address);
       let message = messages.get(local);
       if (!message) {
@@ -167,7 +165,7 @@ export class Sync {
     if (number % MERGE_COUNT === 0) this.#mergeOwn();
   }
 
-  /** Takes what a member sent. Whatever is wrong with it is reported, and skipped. */
+  /** Takes a message of a member. Invalid parts are reported and skipped. */
   take(from: string, payload: unknown): void {
     const member = this.members.get(from);
     if (!member || this.#closed) return;
@@ -188,7 +186,7 @@ export class Sync {
     }
     switch (body.kind) {
       case 'update':
-        if (this.#takeSegments(member, body.segments).early) this.#asking.now();
+        if (this.#takeSegments(member, body.segments).early) this.#requests.now();
         break;
       case 'have':
         member.presence = body.presence;
@@ -198,10 +196,10 @@ export class Sync {
         this.#answer(member);
         break;
       case 'part':
-        this.#asking.answered(member, this.#takeSegments(member, body.segments).gained);
+        this.#requests.answered(member, this.#takeSegments(member, body.segments).gained);
         break;
       case 'merged':
-        // Only the author's word moves this node to sign a merge for one of its own agents.
+        // This node signs a merge for one of its own agents only at that agent's request.
         if (from === authorOf(body.stream) || !this.#components.link.isLocal(authorOf(body.stream))) {
           this.#takeMerged(body);
         }
@@ -212,16 +210,16 @@ export class Sync {
       case 'equivocation':
         this.#quarantine.take(member, body.proof);
     }
-    this.members.tell(member);
+    this.members.notify(member);
     this.#checkSettled();
-    this.#asking.soon();
+    this.#requests.soon();
   }
 
   get quarantined(): VectorClock {
     return this.#quarantine.points ?? {};
   }
 
-  /** Resolves when every live member has been handed all that is here, or is known to have it. */
+  /** Resolves when every live member has been sent all segments, or is known to have them. */
   settled(): Promise<void> {
     return new Promise((resolve) => {
       this.#settled.push(resolve);
@@ -229,15 +227,15 @@ export class Sync {
     });
   }
 
-  /** Is everything here that the live others have said they have? */
+  /** Are all segments here that the live members have reported? */
   get caughtUp(): boolean {
     for (const { heard, vector } of this.members) if (!heard || this.#components.replica.lacks(vector)) return false;
     return this.#ready;
   }
 
-  // Taking
+  // Receiving
 
-  /** Returns how many were applied, and whether something before one of them is missing. */
+  /** Returns how many segments were applied, and whether one depends on a missing segment. */
   #takeSegments(member: LiveMember, values: readonly unknown[]): { gained: number; early: boolean } {
     const { replica, onApplied, onBad } = this.#components;
     const applied: Segment[] = [];
@@ -255,13 +253,13 @@ export class Sync {
         for (const bad of taken.bad) onBad(bad.error, bad.segment.author, bad.segment.author);
       } catch (thrown) {
         const error = toEclipticError(thrown, 'CRDT_DESERIALIZATION_FAILED');
-        this.#asking.mistake(member);
+        this.#requests.mistake(member);
         onBad(error, member.address, author);
       }
     }
     if (applied.length > 0) {
       onApplied(applied);
-      this.#tellSoon();
+      this.#reportSoon();
     }
     return { gained: applied.length, early };
   }
@@ -271,7 +269,7 @@ export class Sync {
     if (!link.mayWrite(segment.author, address)) {
       throw new EclipticError('TIER_VIOLATION', `${segment.author} may not write this document`);
     }
-    // What an agent of this process handed over by reference is what this process made or checked.
+    // A value passed by reference within this process was made or checked by it.
     if (Segment.isMadeHere(value) || segment.isSigned(replica.thread)) return;
     throw unreadable(`it is not signed by the node of ${segment.author}`);
   }
@@ -285,21 +283,21 @@ export class Sync {
     this.#send(member, this.#message({ kind: 'part', segments: wires, more }, this.#components.replica.vector));
   }
 
-  // Telling
+  // Reporting
 
-  #tellSoon(): void {
-    if (this.#tellTimer || this.#closed || !this.#ready) return;
-    this.#tellTimer = this.#components.runtime.setTimer(() => {
-      this.#tellTimer = undefined;
-      this.#tellAll();
-    }, TELL_MS);
+  #reportSoon(): void {
+    if (this.#reportTimer || this.#closed || !this.#ready) return;
+    this.#reportTimer = this.#components.runtime.setTimer(() => {
+      this.#reportTimer = undefined;
+      this.#reportToAll();
+    }, REPORT_MS);
   }
 
-  #tellAll(): void {
-    for (const member of [...this.members]) this.#tell(member);
+  #reportToAll(): void {
+    for (const member of [...this.members]) this.#report(member);
   }
 
-  #tell(member: LiveMember): void {
+  #report(member: LiveMember): void {
     const { vector, sums } = this.#components.replica;
     const quarantined = this.#quarantine.points;
     const body: SyncBody = { kind: 'have', presence: this.#presence, sums, ...(quarantined && { quarantined }) };
@@ -311,19 +309,19 @@ export class Sync {
       const { replica } = this.#components;
       for (const member of [...this.members]) {
         member.told.clear();
-        if (!member.heard || member.differs || !replica.isCovered(member.vector)) this.#tell(member);
+        if (!member.heard || member.differs || !replica.isCovered(member.vector)) this.#report(member);
       }
       this.#beat();
     }, HEARTBEAT_MS);
   }
 
   #send(member: LiveMember, message: SyncMessage, bytes?: number): void {
-    if (this.#components.link.mayRead(member.address)) this.#sending.send(member, message, bytes);
+    if (this.#components.link.mayRead(member.address)) this.#sender.send(member, message, bytes);
   }
 
   // Merging
 
-  /** Many small segments of this replica become one; the others, who have them too, are told its signature. */
+  /** Merges many small segments of this replica; members, which have them too, only need the signature of the result. */
   #mergeOwn(): void {
     const { replica, link } = this.#components;
     for (let one = replica.merge(); one; one = replica.merge()) {
@@ -335,13 +333,13 @@ export class Sync {
     }
   }
 
-  /** What is here merges to the same, or stays as it is. */
+  /** Merges the same segments here, if the result has that signature. */
   #takeMerged({ stream, first, number, signature }: Extract<SyncBody, { kind: 'merged' }>): void {
     const { replica, link } = this.#components;
     const run = replica.replaceable(stream, first, number);
     if (!run) return;
     const local = link.isLocal(authorOf(stream));
-    const one = new Segment(merged(run), local ? '' : signature);
+    const one = new Segment(mergeSegments(run), local ? '' : signature);
     if (local) link.sign(one);
     if (local || one.isSigned(replica.thread)) this.#replace(one);
   }

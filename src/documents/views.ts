@@ -4,15 +4,15 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Json, SharedList, SharedMap, SharedText } from './document.js';
 import { isKey, isName } from './inspect-update.js';
 
-/** What a view needs of the document behind it. */
+/** The document of a view. */
 export interface ViewOf {
-  /** As it is now: it may have been made anew. */
+  /** The current Yjs document, which may be replaced. */
   readonly doc: Y.Doc;
-  /** Asks whether that much may be written, and makes the change. */
+  /** Makes a change of that weight. Throws if it is not allowed. */
   change(weight: number, change: () => void): void;
 }
 
-/** What a change costs besides what it says. */
+/** The weight of a change besides its value. */
 const OVERHEAD = 64;
 
 export class MapView implements SharedMap {
@@ -41,7 +41,8 @@ export class MapView implements SharedMap {
   }
 
   set(key: string, value: unknown): void {
-    if (typeof key !== 'string' || !isKey(key)) throw new EclipticError('INVALID_ARGUMENTS', `"${key}" is no key`);
+    if (typeof key !== 'string' || !isKey(key))
+      throw new EclipticError('INVALID_ARGUMENTS', `"${key}" is not a valid key`);
     const weight = key.length + weightOf(value);
     this.#of.change(weight, () => void this.#map.set(key, copied(value as Json)));
   }
@@ -137,7 +138,7 @@ export class TextView implements SharedText {
 
 function rootName(kind: 'm' | 'l' | 't', name: string): string {
   if (typeof name === 'string' && isName(name)) return `${kind}:${name}`;
-  throw new EclipticError('INVALID_ARGUMENTS', `"${name}" is no name for a part of a document`);
+  throw new EclipticError('INVALID_ARGUMENTS', `"${name}" is not a valid name for a part of a document`);
 }
 
 function weightOf(value: unknown): number {
@@ -152,12 +153,12 @@ function assertWithin(index: number, count: number, length: number): void {
   throw new EclipticError('INVALID_ARGUMENTS', `there are ${length}, and ${count} from ${index} on are not within`);
 }
 
-/** What is in a document belongs to it: nobody who got or gave a value can change it from outside. */
+/** Values are copied in and out, so that callers cannot change the content of a document. */
 function copied<T>(value: T): T {
   return typeof value === 'object' && value !== null ? structuredClone(value) : value;
 }
 
-/** Everything in a document that is not empty, by its name; where two kinds share one, the later by its kind too. */
+/** All non-empty maps, lists and texts by name; where two kinds share a name, the later is listed with its kind. */
 export function contentOf(doc: Y.Doc): Record<string, Json> {
   const content: Record<string, Json> = {};
   for (const root of [...doc.share.keys()].sort().reverse()) {

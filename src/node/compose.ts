@@ -146,7 +146,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
     const exchange = new McpExchange({ runtime, registry, service: mcp, peers: network.peers });
     parts.add({ name: 'MCP exchange', stop: () => exchange.close() });
     network.peers.mail = mail;
-    network.peers.documents = documents.meetings;
+    network.peers.documents = documents.directory;
     network.peers.offers = exchange;
     network.peers.expelled.add((node) => threads.forgetNode(node));
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AuthorShares } from './author-shares.js';
+import { AuthorShares } from './author-streams.js';
 import { Replica } from './replica.js';
 
 const MIB = 1_048_576;
