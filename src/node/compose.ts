@@ -28,7 +28,7 @@ import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { SteadyClock } from '../runtime/steady-clock.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
-import { placeOf } from '../store/place.js';
+import { placeOf } from '../store/files.js';
 import type { Store } from '../store/store.js';
 import { ProposalRecords } from '../work/proposals/proposal-records.js';
 import { Swarms } from '../work/swarm/swarms.js';

@@ -15,13 +15,12 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import type { Call, Damage } from './calls.js';
-import type { EngineOptions } from './engine-options.js';
 import { toChange, toSelection } from './plan.js';
 import { TABLE_NAMES } from './shapes.js';
 import { SqliteEngine } from './sqlite-engine.js';
 import type { Query, Write } from './store.js';
 import type { TableName } from './tables.js';
+import type { Call, Damage, EngineOptions } from './wire.js';
 
 const CASES = process.env.ECLIPTIC_SOAK ? 10_000 : 200;
 const TIMEOUT = CASES * 400;

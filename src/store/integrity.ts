@@ -1,14 +1,13 @@
 import { EclipticError } from '../runtime/errors.js';
-import type { Damage } from './calls.js';
+import { LOG_NAMES, type LogFigures } from './changes.js';
 import type { Connection } from './connection.js';
 import { toStoreError } from './faults.js';
 import type { StoreFiles } from './files.js';
-import { LOG_NAMES, type LogFigures } from './log-figures.js';
-import { ROW_FORMATS } from './row-format.js';
 import { TABLE_NAMES } from './shapes.js';
-import { measureRows, SELECT_ALL } from './statements.js';
+import { measureRows, ROW_FORMATS, SELECT_ALL } from './statements.js';
 import type { TableName } from './tables.js';
 import type { Watch } from './watch.js';
+import type { Damage } from './wire.js';
 
 /** Looks at everything: each page and the log against the notes of them, each table's structure, row and figure. */
 export function findDamage(files: StoreFiles, connection: Connection, figures: LogFigures, watch: Watch): Damage[] {

@@ -1,6 +1,14 @@
 import { rowExists, storeClosed, storeFailed } from './faults.js';
-import { arrange, keysAskedFor, matches } from './matching.js';
-import { type Change, type Selection, type Term, toChange, toSelection } from './plan.js';
+import {
+  arrange,
+  type Change,
+  keysAskedFor,
+  matches,
+  type Selection,
+  type Term,
+  toChange,
+  toSelection,
+} from './plan.js';
 import { keyOf, SHAPES, type Shape, TABLE_NAMES, textBytes, toRow } from './shapes.js';
 import type { Figures, Query, Store, Write } from './store.js';
 import type { LogName, TableName, Tables, Value } from './tables.js';

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import type { Call } from './calls.js';
 import { toChange, toSelection } from './plan.js';
 import { TABLE_NAMES } from './shapes.js';
 import { SqliteEngine } from './sqlite-engine.js';
 import type { Query, Write } from './store.js';
 import type { LogName, TableName } from './tables.js';
+import type { Call } from './wire.js';
 
 const root = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'ecliptic-pending-'));
 

@@ -5,13 +5,13 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, expect, it } from 'vitest';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import type { Counters } from './calls.js';
 import { toChange, toSelection } from './plan.js';
 import { TABLE_NAMES } from './shapes.js';
 import { SqliteEngine } from './sqlite-engine.js';
 import type { Query, Write } from './store.js';
 import type { TableName } from './tables.js';
 import { readWalPage, scanWal } from './wal.js';
+import type { Counters } from './wire.js';
 
 /**
  * What a power cut leaves, by this model: what was synced is there; of what was written since, any sectors are, in any

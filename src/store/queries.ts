@@ -1,10 +1,8 @@
 import type { Connection } from './connection.js';
-import { arrange, keysAskedFor, matches } from './matching.js';
 import type { Pending } from './pending.js';
-import type { Selection } from './plan.js';
-import { ROW_FORMATS } from './row-format.js';
+import { arrange, keysAskedFor, matches, type Selection } from './plan.js';
 import { keyOf, SHAPES } from './shapes.js';
-import { countRows, selectRows } from './statements.js';
+import { countRows, ROW_FORMATS, selectRows } from './statements.js';
 import type { Value } from './tables.js';
 
 /** Answers questions from the tables and from what waits to be written to them. */

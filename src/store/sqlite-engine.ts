@@ -1,19 +1,24 @@
 import type { EclipticError } from '../runtime/errors.js';
-import type { Call, Counters, Damage, Outcome, WriteCall } from './calls.js';
-import { Changes } from './changes.js';
+import { Changes, LogFigures } from './changes.js';
 import { Connection } from './connection.js';
-import type { EngineOptions } from './engine-options.js';
 import { examine, prepareFiles } from './examine.js';
 import { storeClosed, toStoreError } from './faults.js';
 import { type StoreFiles, storeFiles } from './files.js';
 import { findDamage } from './integrity.js';
-import { LogFigures } from './log-figures.js';
 import { migration, SCHEMA_VERSION } from './migrations.js';
 import { canWait, Pending } from './pending.js';
 import type { Change } from './plan.js';
 import { Queries } from './queries.js';
 import { Watch } from './watch.js';
-import { encodeCalls } from './wire.js';
+import {
+  type Call,
+  type Counters,
+  type Damage,
+  type EngineOptions,
+  encodeCalls,
+  type Outcome,
+  type WriteCall,
+} from './wire.js';
 
 /** Of changes that wait: their rows are in memory. */
 const PENDING_CHARS = 16 * 1024 * 1024;

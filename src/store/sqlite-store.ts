@@ -1,14 +1,22 @@
 import { Worker } from 'node:worker_threads';
 import { describeError, type EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
-import type { Call, Counters, Damage } from './calls.js';
-import type { EngineOptions } from './engine-options.js';
 import { fromFault, storeClosed, storeFailed } from './faults.js';
 import { toChange, toSelection } from './plan.js';
 import { SHAPES, toRow } from './shapes.js';
 import type { Figures, Query, Store, Write } from './store.js';
 import type { LogName, TableName, Tables, Value } from './tables.js';
-import { decodeOutcomes, encodeCalls, type Request, type Response, type ThreadData } from './wire.js';
+import {
+  type Call,
+  type Counters,
+  type Damage,
+  decodeOutcomes,
+  type EngineOptions,
+  encodeCalls,
+  type Request,
+  type Response,
+  type ThreadData,
+} from './wire.js';
 
 interface Waiting {
   readonly resolve: (value: unknown) => void;

@@ -1,9 +1,8 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { EclipticError } from '../runtime/errors.js';
-import type { Call } from './calls.js';
 import { storeFailed, toFault } from './faults.js';
 import { SqliteEngine } from './sqlite-engine.js';
-import { decodeCalls, encodeOutcomes, type Request, type Response, type ThreadData } from './wire.js';
+import { type Call, decodeCalls, encodeOutcomes, type Request, type Response, type ThreadData } from './wire.js';
 
 /** A transaction of more calls than this would keep the first of them waiting for too long. */
 const MAX_GROUP = 2_048;

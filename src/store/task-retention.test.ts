@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { MemoryStore } from './memory-store.js';
+import { retainTasks } from './retention.js';
 import type { Write } from './store.js';
-import { retainTasks } from './task-retention.js';
 
 it('lets ended tasks go when they are too old or too many, and never one under way', async () => {
   const store = new MemoryStore();

@@ -1,7 +1,53 @@
-import type { Call, Outcome } from './calls.js';
-import type { EngineOptions } from './engine-options.js';
+import type { EclipticError } from '../runtime/errors.js';
 import { type Fault, fromFault, toFault } from './faults.js';
+import type { Change, Selection } from './plan.js';
 import { TABLE_NAMES } from './shapes.js';
+import type { LogName } from './tables.js';
+
+export interface EngineOptions {
+  /** How long another process may take to let the file go. */
+  readonly busyMs?: number;
+  /** How many bytes of the database are checked before it is opened; the rest is checked afterwards. */
+  readonly checkBytes?: number;
+  /** How long the write-ahead log grows, in frames, before its pages are moved into the database. */
+  readonly checkpointFrames?: number;
+  /** How many changes wait, at least, before they are written to their tables. */
+  readonly pendingChanges?: number;
+  /** How large the database may become, in pages: a disk that is full, for tests. */
+  readonly maxPages?: number;
+}
+
+export interface WriteCall {
+  readonly kind: 'write';
+  readonly changes: readonly Change[];
+}
+
+/** What the store's thread can be asked. */
+export type Call =
+  | WriteCall
+  | { readonly kind: 'read' | 'count'; readonly selection: Selection }
+  | { readonly kind: 'figures'; readonly log: LogName }
+  | { readonly kind: 'integrity' | 'counters' };
+
+export type Outcome = { readonly value: unknown } | { readonly error: EclipticError };
+
+/** Something that `integrity` found to be wrong. */
+export interface Damage {
+  readonly file: string;
+  /** The table or index it is in, where that can be told. */
+  readonly table: string | undefined;
+  readonly what: string;
+}
+
+export interface Counters {
+  /** Calls of `write` that were kept. */
+  readonly writes: number;
+  /** Transactions they were kept in, each synced to disk once. */
+  readonly transactions: number;
+  readonly checkpoints: number;
+  /** Is what is on disk watched by checksums? Not where the file system cannot link files, or the mark was lost. */
+  readonly marked: boolean;
+}
 
 /** What the store's thread starts with. */
 export interface ThreadData {

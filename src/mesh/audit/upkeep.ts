@@ -1,7 +1,6 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import { type RetentionLimits, retain } from '../../store/retention.js';
+import { type RetentionLimits, retain, retainTasks, type TaskLimits } from '../../store/retention.js';
 import type { Store } from '../../store/store.js';
-import { retainTasks, type TaskLimits } from '../../store/task-retention.js';
 
 export interface UpkeepLimits {
   readonly journal?: RetentionLimits;
