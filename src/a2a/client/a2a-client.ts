@@ -1,3 +1,4 @@
+import type { JSONWebKeySet } from 'jose';
 import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -17,7 +18,6 @@ import {
   writeExtensions,
 } from '../protocol/headers.js';
 import type { Method } from '../protocol/json-rpc.js';
-import type { JwkSet } from '../protocol/jws.js';
 import {
   takeListPushConfigsResponse,
   takeListTasksResponse,
@@ -89,7 +89,7 @@ export interface A2AClientInit extends Reach, InterfaceWish {
   /** Extensions that the caller keeps to, besides those of this client. */
   extensions?: readonly string[] | undefined;
   /** Keys that a card's signature must be made with. Default: those that the card's own place serves. */
-  keys?: JwkSet | undefined;
+  keys?: JSONWebKeySet | undefined;
   /** Refuse a card without a signature that holds? Default false. */
   requireSignature?: boolean | undefined;
 }

@@ -1,9 +1,9 @@
+import type { JSONWebKeySet, JWK } from 'jose';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
 import { type CardVerdict, signatureHeaders, verifyCard } from '../protocol/card-signature.js';
 import { ExternalServiceError, ValidationError } from '../protocol/errors.js';
-import type { Jwk, JwkSet } from '../protocol/jws.js';
 import type { AgentCard } from '../protocol/types.js';
 import { takeAgentCard } from '../v03/card.js';
 import { type Credentials, credentialHeaders, credentialsKey, isSamePlace } from './credentials.js';
@@ -172,11 +172,11 @@ export async function checkSignatures(
   runtime: Runtime,
   { url, card }: FetchedCard,
   reach: Reach,
-  trusted?: JwkSet,
+  trusted?: JSONWebKeySet,
 ): Promise<SignatureVerdict> {
   if (!card.signatures?.length) return { signed: false, verified: false, reasons: [] };
   const keys = trusted ?? { keys: await keysAt(runtime, placesOfKeys(url, card), reach) };
-  return { signed: true, ...verifyCard(card, keys) };
+  return { signed: true, ...(await verifyCard(card, keys)) };
 }
 
 function placesOfKeys(url: string, card: FetchedCard['card']): string[] {
@@ -184,8 +184,8 @@ function placesOfKeys(url: string, card: FetchedCard['card']): string[] {
   return [...new Set([...named, new URL('/.well-known/jwks.json', url).href])].slice(0, 3);
 }
 
-async function keysAt(runtime: Runtime, places: readonly string[], reach: Reach): Promise<Jwk[]> {
-  const found: Jwk[] = [];
+async function keysAt(runtime: Runtime, places: readonly string[], reach: Reach): Promise<JWK[]> {
+  const found: JWK[] = [];
   const { allowPrivate, ca, resolve } = reach;
   for (const place of places) {
     try {
@@ -207,6 +207,6 @@ async function keysAt(runtime: Runtime, places: readonly string[], reach: Reach)
   return found;
 }
 
-function isKey(value: unknown): value is Jwk {
+function isKey(value: unknown): value is JWK {
   return typeof value === 'object' && value !== null;
 }

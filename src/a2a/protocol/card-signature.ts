@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto';
+import type { JSONWebKeySet } from 'jose';
 import { cutText } from '../../runtime/text.js';
 import { canonicalCard, canonicalCardWithoutEmpties } from './card-fields.js';
-import { isJwsAlgorithm, isKeyFor, type Jwk, type JwkSet, verifyJws } from './jws.js';
 import type { AgentCard, AgentCardSignature } from './types.js';
 
 /** Signs cards as the node they come from: JWS over the canonical card, the payload left out (RFC 7515, appendix F). */
@@ -37,8 +37,11 @@ export class CardSigner {
   }
 
   /** The public key, as it is served for verifiers. */
-  get jwks(): JwkSet {
-    const { kty, crv, x } = createPublicKey(this.#private).export({ format: 'jwk' });
+  get jwks(): JSONWebKeySet {
+    const { kty, crv, x } = createPublicKey(this.#private).export({ format: 'jwk' }) as Record<
+      'kty' | 'crv' | 'x',
+      string
+    >;
     return { keys: [{ kty, crv, x, kid: this.kid, alg: 'EdDSA', use: 'sig' }] };
   }
 }
@@ -63,20 +66,15 @@ export function signatureHeaders(card: AgentCard): readonly SignatureHeader[] {
   });
 }
 
-/** Is at least one of the card's signatures made over this card with one of these keys? */
-export function verifyCard(card: AgentCard, { keys }: JwkSet): CardVerdict {
+/** Does at least one of the card's signatures hold for this card with one of these keys? */
+export async function verifyCard(card: AgentCard, keys: JSONWebKeySet): Promise<CardVerdict> {
   const reasons: string[] = [];
-  let forms: readonly string[] | undefined;
+  const forms = formsOf(card);
   for (const signature of (card.signatures ?? []).slice(0, MAX_SIGNATURES)) {
     const header = readHeader(signature);
-    if (typeof header === 'string') {
-      reasons.push(header);
-      continue;
-    }
-    forms ??= formsOf(card);
-    const reason = check(signature, header, forms, keys);
-    if (reason === undefined) return { verified: true, kid: header.kid };
-    reasons.push(reason);
+    const reason = typeof header === 'string' ? header : await check(signature, header, forms, keys);
+    if (typeof header !== 'string' && reason === undefined) return { verified: true, kid: header.kid };
+    reasons.push(reason!);
   }
   return { verified: false, reasons };
 }
@@ -92,21 +90,31 @@ const PARTIAL = 'ecliptic/without';
 /** More signatures than this on one card are there to cost time. */
 const MAX_SIGNATURES = 8;
 
+/** Public keys only: `none` and shared secrets are refused. */
+const ALGORITHMS = ['EdDSA', 'Ed25519', 'ES256', 'ES384', 'RS256', 'PS256'];
+
 /** Undefined where the signature holds for one of these forms of the card, else why it does not. */
-function check(
+async function check(
   { signature, protected: header }: AgentCardSignature,
   { alg, kid }: SignatureHeader,
   forms: readonly string[],
-  keys: readonly Jwk[],
-): string | undefined {
-  if (!isJwsAlgorithm(alg)) return `the algorithm "${alg}" is not taken`;
-  const jwk = keys.find((key) => key.kid === kid);
-  if (!jwk) return `the key "${kid}" is not known`;
-  if (!isKeyFor(jwk, alg)) return `the key "${kid}" is not one for ${alg}`;
+  keys: JSONWebKeySet,
+): Promise<string | undefined> {
+  if (!ALGORITHMS.includes(alg)) return `the algorithm "${alg}" is not taken`;
+  // One signature has one spelling.
+  if (Buffer.from(signature, 'base64url').toString('base64url') !== signature) return 'the signature is not base64url';
+  const { createLocalJWKSet, errors, flattenedVerify } = await import('jose');
+  const find = createLocalJWKSet(keys);
   let reason: string | undefined;
   for (const form of forms) {
-    reason = verifyJws(alg, jwk, `${header}.${encode(form)}`, signature);
-    if (reason === undefined) break;
+    try {
+      await flattenedVerify({ protected: header, payload: encode(form), signature }, find, { algorithms: ALGORITHMS });
+      return undefined;
+    } catch (error) {
+      if (error instanceof errors.JWKSNoMatchingKey) return `no key "${kid}" for ${alg} is known`;
+      const differs = error instanceof errors.JWSSignatureVerificationFailed;
+      reason = differs ? 'the signature does not fit' : `the key "${kid}" cannot be used`;
+    }
   }
   return reason;
 }

@@ -1,3 +1,4 @@
+import type { JSONWebKeySet } from 'jose';
 import { SELF_DESCRIPTION } from '../../agent/staffing.js';
 import type { Scope } from '../../http/auth/tokens.js';
 import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
@@ -23,7 +24,6 @@ import {
 } from '../protocol/card.js';
 import { CardSigner } from '../protocol/card-signature.js';
 import { VERSION_HEADER } from '../protocol/headers.js';
-import type { JwkSet } from '../protocol/jws.js';
 import type { A2AAgentCard } from '../protocol/simple.js';
 import type { OfferedCapability } from '../protocol/skills.js';
 import type { AgentCard } from '../protocol/types.js';
@@ -97,7 +97,7 @@ export class Cards {
   }
 
   /** The key that the cards are signed with, for verifiers. */
-  get keys(): JwkSet {
+  get keys(): JSONWebKeySet {
     return this.#signer.jwks;
   }
 

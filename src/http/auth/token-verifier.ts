@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
+import type { CompactJWSHeaderParameters, CryptoKey, createLocalJWKSet } from 'jose';
 import { isLoopbackHost } from '../../a2a/client/credentials.js';
-import { isJwsAlgorithm, isKeyFor, type Jwk, type JwsAlgorithm, verifyJws } from '../../a2a/protocol/jws.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
@@ -20,7 +20,8 @@ const MAX_KEYS = 64;
 export class KeySet {
   readonly #runtime: Runtime;
   readonly #url: URL;
-  #keys: readonly Jwk[] = [];
+  /** Undefined before keys were fetched. */
+  #select: ReturnType<typeof createLocalJWKSet> | undefined;
   #fetchedAt = Number.NEGATIVE_INFINITY;
   #askedAt = Number.NEGATIVE_INFINITY;
   #asking: Promise<void> | undefined;
@@ -35,21 +36,17 @@ export class KeySet {
   }
 
   /** The one key that fits: by its id, or, for a token that names none, by being the only one of its kind. */
-  async find(alg: JwsAlgorithm, kid: string | undefined): Promise<Jwk | undefined> {
+  readonly find = async (header: CompactJWSHeaderParameters): Promise<CryptoKey> => {
     const age = this.#runtime.now() - this.#fetchedAt;
-    const known = age < STALE_MS ? this.#only(alg, kid) : undefined;
+    const known = age < STALE_MS ? await this.#select?.(header).catch(() => undefined) : undefined;
     if (known) {
       if (age >= FRESH_MS) void this.#refresh();
       return known;
     }
     await this.#refresh();
-    return this.#runtime.now() - this.#fetchedAt < STALE_MS ? this.#only(alg, kid) : undefined;
-  }
-
-  #only(alg: JwsAlgorithm, kid: string | undefined): Jwk | undefined {
-    const fitting = this.#keys.filter((key) => isKeyFor(key, alg) && (kid === undefined || key.kid === kid));
-    return fitting.length === 1 ? fitting[0] : undefined;
-  }
+    if (!this.#select || this.#runtime.now() - this.#fetchedAt >= STALE_MS) throw refused('its signature');
+    return this.#select(header);
+  };
 
   /** Asks once for all who wait, and not again at once. Never rejects: without new keys the old ones stay. */
   #refresh(): Promise<void> {
@@ -72,7 +69,9 @@ export class KeySet {
       const { status, body } = await guardedFetch(this.#runtime, href, limits);
       const { keys } = (status === 200 ? JSON.parse(body.toString()) : {}) as { keys?: unknown };
       if (!Array.isArray(keys)) throw new EclipticError('FETCH_FAILED', `${origin} answered ${status} and no keys`);
-      this.#keys = keys.filter((key) => typeof key === 'object' && key !== null).slice(0, MAX_KEYS);
+      const { createLocalJWKSet } = await import('jose');
+      const found = keys.filter((key) => typeof key === 'object' && key !== null).slice(0, MAX_KEYS);
+      this.#select = createLocalJWKSet({ keys: found });
       this.#fetchedAt = this.#runtime.now();
     } catch (err) {
       this.#runtime.logger.warn({ origin, err }, 'the keys of tokens could not be fetched');
@@ -99,7 +98,7 @@ export interface JwtCaller {
   readonly scopes: readonly Scope[];
 }
 
-const ALGORITHMS: ReadonlySet<JwsAlgorithm> = new Set(['RS256', 'ES256', 'EdDSA', 'Ed25519']);
+const ALGORITHMS = ['RS256', 'ES256', 'EdDSA', 'Ed25519'];
 /** What clocks may differ by. */
 const SKEW_MS = 60_000;
 const MAX_CHARS = 8_192;
@@ -127,14 +126,18 @@ export class TokenVerifier {
 
   /** Throws `TOKEN_REQUIRED` with the reason where it proves nothing. */
   async verify(token: string): Promise<JwtCaller> {
-    const [, head = '', body = '', signature = ''] = (token.length <= MAX_CHARS && SHAPE.exec(token)) || [];
-    const { alg, kid, crit, typ } = decode(head);
-    if (typeof alg !== 'string' || !isJwsAlgorithm(alg) || !ALGORITHMS.has(alg)) throw refused('its algorithm');
-    if (crit !== undefined) throw refused('extensions that are not known');
-    if (typ !== undefined && !/^(application\/)?(at\+)?jwt$/i.test(String(typ))) throw refused('its type');
-    const key = await this.#keys.find(alg, typeof kid === 'string' ? kid : undefined);
-    if (!key || verifyJws(alg, key, `${head}.${body}`, signature) !== undefined) throw refused('its signature');
-    return this.#caller(decode(body));
+    if (token.length > MAX_CHARS || !TokenVerifier.isOne(token)) throw refused('its form');
+    const { compactVerify, errors } = await import('jose');
+    try {
+      const { payload, protectedHeader } = await compactVerify(token, this.#keys.find, { algorithms: ALGORITHMS });
+      const { typ, crit } = protectedHeader;
+      if (crit !== undefined) throw refused('extensions that are not known');
+      if (typ !== undefined && !/^(application\/)?(at\+)?jwt$/i.test(typ)) throw refused('its type');
+      return this.#caller(decode(payload));
+    } catch (error) {
+      if (error instanceof EclipticError) throw error;
+      throw refused(error instanceof errors.JOSEAlgNotAllowed ? 'its algorithm' : 'its signature');
+    }
   }
 
   /** Nothing of this is looked at before the signature holds. */
@@ -161,9 +164,9 @@ function refused(what: string): EclipticError {
   return new EclipticError('TOKEN_REQUIRED', `the token is not taken because of ${what}`);
 }
 
-function decode(part: string): Claims {
+function decode(payload: Uint8Array): Claims {
   try {
-    const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString());
+    const value: unknown = JSON.parse(Buffer.from(payload).toString());
     if (typeof value === 'object' && value !== null) return value as Claims;
   } catch {
     // Said below.
