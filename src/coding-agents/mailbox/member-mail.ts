@@ -1,3 +1,4 @@
+import { CatchUp } from '../../mail/catch-up.js';
 import type { FetchedEnd, InboxCursor } from '../../mail/inbox-cursor.js';
 import type { InboxMessage } from '../../mail/incoming-mail.js';
 import type { Mail } from '../../mail/mail.js';
@@ -42,25 +43,27 @@ const MAX_OPEN = 1_000;
  */
 export class MemberMail {
   readonly #components: MemberMailComponents;
-  readonly #letterbox: InboxCursor;
+  readonly #cursor: InboxCursor;
   readonly #name: string;
   readonly #open = new Map<string, OpenLetter>();
   readonly #waiters = new Set<() => void>();
-  /** Everything up to this number was taken from disk. */
-  #taken = 0;
-  /** Is there more on disk? */
-  #behind = true;
-  #loading: Promise<void> | undefined;
+  readonly #inbox: CatchUp<InboxMessage>;
 
   constructor(components: MemberMailComponents, name: string) {
     this.#components = components;
     this.#name = name;
-    this.#letterbox = components.mail.openInbox(name, (held) => this.#arrived(held));
+    this.#cursor = components.mail.openInbox(name, (held) => this.#arrived(held));
+    this.#inbox = new CatchUp({
+      read: (above) => this.#cursor.page(above),
+      take: (held) => this.#take(held),
+      hasRoom: () => this.#open.size < MAX_OPEN,
+      onFailure: this.#onReadFailed,
+    });
   }
 
   /** What the member has not read, oldest first. */
   async unread(limit: number): Promise<OpenLetter[]> {
-    await this.#load();
+    await this.#inbox.load();
     const now = this.#components.runtime.now();
     const found: OpenLetter[] = [];
     for (const open of this.#open.values()) {
@@ -74,7 +77,7 @@ export class MemberMail {
 
   /** Messages that are not over, shown or not, oldest first. */
   async open(limit: number): Promise<OpenLetter[]> {
-    await this.#load();
+    await this.#inbox.load();
     const now = this.#components.runtime.now();
     const all = [...this.#open.values()].filter((open) => !open.held.hasExpired(now) && !this.#keptBack(open));
     return all.slice(0, limit);
@@ -82,7 +85,7 @@ export class MemberMail {
 
   /** Resolves when the messages on disk can be found. */
   load(): Promise<void> {
-    return this.#load();
+    return this.#inbox.load();
   }
 
   /** What was read and waits for the member to answer, or to say that it is done. */
@@ -92,7 +95,7 @@ export class MemberMail {
 
   /** What is kept from the member, and why. */
   async heldBack(): Promise<{ readonly open: OpenLetter; readonly reason: string }[]> {
-    await this.#load();
+    await this.#inbox.load();
     return [...this.#open.values()].flatMap((open) => {
       const reason = this.#components.whyHeld(open.from);
       return reason === undefined ? [] : [{ open, reason }];
@@ -106,7 +109,7 @@ export class MemberMail {
   /** The answer to that call brings these. */
   show(letters: readonly OpenLetter[], call: number): void {
     for (const open of letters) {
-      const before = this.#letterbox.show(open.held);
+      const before = this.#cursor.show(open.held);
       open.redelivered = before;
       open.shownIn = call;
       open.announced = true;
@@ -133,7 +136,7 @@ export class MemberMail {
 
   /** The session was shown these over a connection that broke. */
   async restore(ids: readonly string[]): Promise<void> {
-    await this.#load();
+    await this.#inbox.load();
     this.show(
       ids.flatMap((id) => this.#open.get(id) ?? []),
       0,
@@ -142,13 +145,13 @@ export class MemberMail {
 
   /** A call was made by one who had been given these: they were read. */
   async prove(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await this.#load();
+    if (ids.length > 0) await this.#inbox.load();
     for (const id of ids) {
       const open = this.#open.get(id);
       if (!open || isRead(open)) continue;
       if (open.letter.needs === 'none') await this.end(open, { state: 'done' });
       else {
-        this.#letterbox.read(open.held);
+        this.#cursor.read(open.held);
         this.onRead?.(open);
       }
     }
@@ -156,7 +159,7 @@ export class MemberMail {
 
   /** The member is through with it. */
   async end(open: OpenLetter, end: FetchedEnd): Promise<void> {
-    await this.#letterbox.end(open.held, end);
+    await this.#cursor.end(open.held, end);
     this.#open.delete(open.held.envelope.id);
     this.onRead?.(open);
   }
@@ -182,14 +185,14 @@ export class MemberMail {
 
   /** Looks again at what was kept back. */
   async reconsider(): Promise<void> {
-    await this.#load();
+    await this.#inbox.load();
     this.#wake();
     for (const open of await this.unread(MAX_OPEN)) this.onArrival?.(open);
   }
 
   /** The session is over: what was shown and not proven is unread again. */
   endSession(): void {
-    this.#letterbox.putBack();
+    this.#cursor.putBack();
     for (const open of this.#open.values()) {
       open.shownIn = undefined;
       open.shownTo = 0;
@@ -199,60 +202,31 @@ export class MemberMail {
   }
 
   close(): void {
-    this.#letterbox.close();
+    this.#cursor.close();
     this.#wake();
   }
 
   #arrived(held: InboxMessage): void {
-    // While older ones are fetched, this one waits on disk: it must not overtake them.
-    if (this.#behind || this.#loading || this.#open.size >= MAX_OPEN) {
-      this.#behind = true;
-      void this.#load().then(() => {
-        this.#wake();
-        this.#announce(this.#open.get(held.envelope.id));
-      });
-      return;
-    }
-    // Else it was found on disk before this was told.
-    const open = held.number > this.#taken ? this.#take(held) : this.#open.get(held.envelope.id);
-    this.#taken = Math.max(this.#taken, held.number);
-    this.#wake();
-    this.#announce(open);
+    const announce = () => {
+      this.#wake();
+      this.#announce(this.#open.get(held.envelope.id));
+    };
+    if (this.#inbox.offer(held)) announce();
+    // Older messages are read first, or this one was read from disk before it was offered.
+    else this.#inbox.load().then(announce, this.#onReadFailed);
   }
+
+  readonly #onReadFailed = (error: unknown) => {
+    this.#components.runtime.logger.error({ agent: this.#name, err: error }, 'mail: the inbox cannot be read');
+  };
 
   #announce(open: OpenLetter | undefined): void {
     if (open && !this.#keptBack(open)) this.onArrival?.(open);
   }
 
-  #load(): Promise<void> {
-    if (this.#loading) return this.#loading;
-    if (!this.#behind || this.#open.size >= MAX_OPEN) return Promise.resolve();
-    this.#loading = this.#read();
-    return this.#loading;
-  }
-
-  async #read(): Promise<void> {
-    try {
-      while (this.#behind && this.#open.size < MAX_OPEN) {
-        this.#behind = false;
-        const page = await this.#letterbox.page(this.#taken);
-        for (const held of page) {
-          this.#taken = held.number;
-          this.#take(held);
-        }
-        if (page.length > 0) this.#behind = true;
-      }
-    } catch (error) {
-      this.#behind = true;
-      throw error;
-    } finally {
-      this.#loading = undefined;
-    }
-  }
-
-  #take(held: InboxMessage): OpenLetter | undefined {
+  #take(held: InboxMessage): void {
     const { id, sender } = held.envelope;
-    if (held.ending || this.#open.has(id)) return undefined;
+    if (held.ending || this.#open.has(id)) return;
     const letter = readLetter(held.envelope);
     const origin = this.#isHuman(sender, letter) ? 'human' : 'agent';
     const open: OpenLetter = {
@@ -268,20 +242,19 @@ export class MemberMail {
     };
     const tooFar = this.#components.whyTooFar(letter.hops);
     if (tooFar !== undefined) {
-      void this.#letterbox.end(held, { state: 'declined', reason: tooFar }).catch((error: unknown) => {
+      void this.#cursor.end(held, { state: 'declined', reason: tooFar }).catch((error: unknown) => {
         this.#components.runtime.logger.error({ message: id, err: error }, 'a message in a loop was not declined');
       });
-      return undefined;
+      return;
     }
     this.#open.set(id, open);
     this.#keptBack(open);
-    return open;
   }
 
   /** May it not be shown? Its sender is told that it is held. */
   #keptBack({ held, from }: OpenLetter): boolean {
     const reason = this.#components.whyHeld(from);
-    if (reason !== undefined) this.#letterbox.hold(held, reason);
+    if (reason !== undefined) this.#cursor.hold(held, reason);
     return reason !== undefined;
   }
 
