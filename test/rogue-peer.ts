@@ -79,7 +79,7 @@ export class Rogue {
   call(victim: NetworkedNode): RogueLink {
     const [own, theirs] = linkInProcess(this.#nodes.runtime, this.key, victim.key);
     const link = new RogueLink(this.#nodes.runtime, this, own);
-    victim.network.peers.take(theirs);
+    victim.network.links.take(theirs);
     return link;
   }
 
@@ -87,7 +87,7 @@ export class Rogue {
   letCall(victim: NetworkedNode): RogueLink {
     const [theirs, own] = linkInProcess(this.#nodes.runtime, victim.key, this.key);
     const link = new RogueLink(this.#nodes.runtime, this, own);
-    victim.network.peers.take(theirs);
+    victim.network.links.take(theirs);
     return link;
   }
 

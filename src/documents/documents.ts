@@ -7,7 +7,7 @@ import type { Decision, Party, Policy } from '../mesh/policy.js';
 import type { SharedThreads } from '../mesh/ports.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { RoutingResult } from '../mesh/schemas.js';
-import type { Peers } from '../network/peers/peers.js';
+import type { Network } from '../network/peers/network.js';
 import type { CallbackFailed } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -26,7 +26,7 @@ export interface DocumentsComponents {
   observability: A2AObservability;
   nodeKey: string;
   signer: Signer;
-  peers: Peers | undefined;
+  network: Network | undefined;
   /** Stores durable replicas. */
   store: Store | undefined;
 }
@@ -62,12 +62,12 @@ export class Documents implements SharedThreads {
   readonly #callbackFailed: CallbackFailed;
 
   constructor(components: DocumentsComponents) {
-    const { runtime, registry, peers, observability, store } = components;
+    const { runtime, registry, network, observability, store } = components;
     this.#components = components;
     this.#records = store && new SegmentRecords(runtime, store);
     this.#callbackFailed = callbackReport(runtime, observability);
     this.directory = new ReplicaDirectory({
-      say: (node, text) => peers?.say(node, text),
+      say: (node, text) => network?.peers.sendUnconfirmed(node, text),
       mayAnnounce: (node, { thread, agentId }) => this.#mayAnnounce(node, this.#open.get(thread)!.get(agentId)!),
       onRemote: (thread, address, event) => {
         if (event === 'opened') this.#connect(thread);
@@ -202,8 +202,8 @@ export class Documents implements SharedThreads {
   }
 
   #mayAnnounce(node: string, open: Open): boolean {
-    const { peers, registry } = this.#components;
-    if (!peers?.knows(node, open.agentId)) return false;
+    const { network, registry } = this.#components;
+    if (!network?.cards.isTold(node, open.agentId)) return false;
     for (const entry of registry.entries()) if (entry.node === node && this.#mayShare(open, entry)) return true;
     return false;
   }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { joinAddress } from '../mesh/address.js';
 import { LIMITS } from '../mesh/limits.js';
-import type { PeerDocuments } from '../network/peers/inbound.js';
-import { malformed, parsed } from '../network/peers/wire.js';
+import type { PeerProtocol } from '../network/peers/protocol.js';
+import { ITEM, type Item, malformed, parsed } from '../network/peers/wire.js';
 import { EclipticError } from '../runtime/errors.js';
 
 /** An agent's replica of a document, as it is announced to other nodes. */
@@ -38,7 +38,8 @@ interface PeerState {
 }
 
 /** Announces to other nodes which agents of this node have which documents open, and collects their announcements. */
-export class ReplicaDirectory implements PeerDocuments {
+export class ReplicaDirectory implements PeerProtocol {
+  readonly kinds = [ITEM.documents];
   readonly #components: ReplicaDirectoryComponents;
   readonly #peers = new Map<string, PeerState>();
 
@@ -92,7 +93,7 @@ export class ReplicaDirectory implements PeerDocuments {
     }
   }
 
-  take(node: string, _kind: 'w', [verb, thread, agent]: readonly unknown[]): void {
+  take(node: string, [, verb, thread, agent]: Item): void {
     const theirs = this.#peers.get(node)?.theirs;
     if (!theirs) return;
     const replica = { thread: parsed(ThreadSchema, thread), agentId: parsed(AgentSchema, agent) };
@@ -113,7 +114,7 @@ export class ReplicaDirectory implements PeerDocuments {
 
   #say(node: string, announced: Set<string>, { thread, agentId }: Replicated, verb: 'in' | 'out'): void {
     try {
-      this.#components.say(node, JSON.stringify(['w', verb, thread, agentId]));
+      this.#components.say(node, JSON.stringify([ITEM.documents, verb, thread, agentId]));
       if (verb === 'in') announced.add(keyOf(thread, agentId));
       else announced.delete(keyOf(thread, agentId));
     } catch {

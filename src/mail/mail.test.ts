@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Fate, type Life, World } from '../../test/durable/simulated-mail.js';
 import { Rogue, type RogueLink } from '../../test/rogue-peer.js';
 import type { Agent } from '../agent/agent.js';
@@ -8,6 +8,7 @@ import type { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { MemoryStore } from '../store/memory-store.js';
 import type { Write } from '../store/store.js';
+import { NO_MAIL } from './mail.js';
 
 const DAY_MS = 86_400_000;
 /** More than all retries of a failing handler take together. */
@@ -32,6 +33,11 @@ beforeEach(async () => {
 });
 
 afterEach(() => world.end());
+
+/** Lets a node refuse mail from other nodes, as one without a store does. */
+function refuseMail({ node }: Life) {
+  return vi.spyOn(node.mail!, 'take').mockImplementation((...taken) => NO_MAIL.take(...taken));
+}
 
 describe('a durable message', () => {
   it('is stored, and resolves, only when it is on disk [DM1]', async () => {
@@ -156,7 +162,7 @@ describe('a durable message', () => {
   });
 
   it('stays in the outbox while the recipient’s node keeps no mail, and goes when it does', async () => {
-    b.node.network.peers.mail = undefined;
+    refuseMail(b);
     const id = await sendDurably(1);
     await world.runtime.advance(30_000);
     expect((await a.node.mail!.receipt(id)).state).toBe('stored');
@@ -232,15 +238,13 @@ describe('a durable message', () => {
   });
 
   it('goes out, however many before it expired on their way', async () => {
-    const { peers } = b.node.network;
-    const { mail } = peers;
-    peers.mail = undefined;
+    const refusing = refuseMail(b);
     const options = { durable: true, ttlMs: 2_000 };
     const sends = Array.from({ length: 1_000 }, () => ann.send(at('bob', b), 'too late', options));
     await world.settled(Promise.all(sends));
     await world.runtime.advance(5_000);
     expect(await world.rows(a, 'outbox')).toEqual([]);
-    peers.mail = mail;
+    refusing.mockRestore();
     await sendDurably('in time');
     await world.runtime.advance(60_000);
     expect(heard).toEqual(['in time']);

@@ -5,8 +5,9 @@ import type { Party } from '../mesh/policy.js';
 import type { Postbox } from '../mesh/ports.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { A2ARouter } from '../mesh/router.js';
-import type { AgentCard } from '../mesh/schemas.js';
-import type { Finding } from '../network/peers/network.js';
+import type { Finding, Network } from '../network/peers/network.js';
+import type { PeerProtocol } from '../network/peers/protocol.js';
+import { ITEM, type Item } from '../network/peers/wire.js';
 import { guarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
@@ -42,16 +43,6 @@ export interface MailInit {
   receipts?: ReceiptLimits;
 }
 
-/** Carries mail items to other nodes. */
-export interface MailCarrier {
-  /** Sends an item; throws if there is no conversation with that node. */
-  say(node: string, text: string): void;
-  /** Announces an agent that has left to a node, until the returned function is called. */
-  introduce(node: string, card: AgentCard): () => void;
-  /** Does that node speak this version of the protocol? */
-  speaks(node: string, version: number): boolean;
-}
-
 /** The time to live of a durable message that names none. */
 const DEFAULT_TTL_MS = 7 * 86_400_000;
 const DEFAULT_RECEIPTS: ReceiptLimits = { maxAgeMs: 30 * 86_400_000, maxRows: 1_000_000 };
@@ -63,11 +54,22 @@ const SWEEP_MS = 1_000;
 /** The time is stored, and old receipts are deleted, once in this many sweeps. */
 const SLOW_SWEEPS = 60;
 
+const MAIL_KINDS = [ITEM.mail, ITEM.receipts, ITEM.receiptsStored, ITEM.mailProgress];
+
+/** The mail protocol of a node without a store, which refuses everything. */
+export const NO_MAIL: PeerProtocol = {
+  kinds: MAIL_KINDS,
+  take() {
+    throw new EclipticError('STORE_REQUIRED', 'this node keeps no durable mail');
+  },
+};
+
 /**
  * Durable messages: stored on this node before `send` resolves, sent until the other node has stored them, kept there
  * until the recipient is done with them, with a receipt that both sides can read.
  */
-export class Mail implements Postbox {
+export class Mail implements Postbox, PeerProtocol {
+  readonly kinds = MAIL_KINDS;
   readonly #components: MailComponents;
   readonly #limits: ReceiptLimits;
   readonly #state: MailState;
@@ -82,7 +84,7 @@ export class Mail implements Postbox {
   readonly #deadlines: ReadDeadlines;
   readonly #restorations: Restorations;
   readonly #stopFollowing: () => void;
-  #carrier: MailCarrier | undefined;
+  #network: Network | undefined;
   #router: A2ARouter | undefined;
   #sweeper: Timer | undefined;
   #sweeps = 0;
@@ -123,7 +125,7 @@ export class Mail implements Postbox {
     const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#restorations.reportPeer(node);
     const policy = { permits, permitMs: DEFAULT_TTL_MS, admit };
     this.#arrivals = new Arrivals({ ...context, ...policy, incoming, cursors, onReused, onNewEpoch });
-    const acknowledge = (node: string, last: number) => this.#trySay(node, ['u', last]);
+    const acknowledge = (node: string, last: number) => this.#trySay(node, [ITEM.receiptsStored, last]);
     this.#inbound = new ReceiptInbound({ ...context, outgoing, incoming, acknowledge });
     this.#delivery = new InboxDelivery(runtime, clock, incoming);
     this.#deadlines = new ReadDeadlines({ runtime, store, receipts, observability });
@@ -140,12 +142,13 @@ export class Mail implements Postbox {
     return new Mail(components, init, await loadState(components, place));
   }
 
-  /** `removed` are nodes that are no longer members: an earlier process may have stopped while it deleted their mail. */
-  start(router: A2ARouter, carrier?: MailCarrier, removed: readonly string[] = []): void {
+  start(router: A2ARouter, network?: Network): void {
     this.#router = router;
-    this.#carrier = carrier;
+    this.#network = network;
+    network?.peers.onRemoved((node) => this.removed(node));
     void this.#countEarlier();
-    for (const node of removed) if (this.#state.book.knows(node)) this.removed(node);
+    // An earlier process may have stopped while it deleted the mail of a removed node.
+    for (const node of network?.removed ?? []) if (this.#state.book.knows(node)) this.removed(node);
     this.#sweepLater();
   }
 
@@ -305,10 +308,10 @@ export class Mail implements Postbox {
   }
 
   /** Takes an item about durable mail. Throws `INVALID_FRAME` if it is malformed. */
-  take(node: string, kind: 's' | 't' | 'u' | 'v', rest: readonly unknown[]): void {
-    if (kind === 's') this.#arrivals.take(node, readMail(rest));
-    else if (kind === 't') this.#inbound.take(node, readReceiptUpdates(rest));
-    else if (kind === 'u') this.#outbound.acknowledge(node, readAcknowledgement(rest));
+  take(node: string, [kind, ...rest]: Item): void {
+    if (kind === ITEM.mail) this.#arrivals.take(node, readMail(rest));
+    else if (kind === ITEM.receipts) this.#inbound.take(node, readReceiptUpdates(rest));
+    else if (kind === ITEM.receiptsStored) this.#outbound.acknowledge(node, readAcknowledgement(rest));
     else this.#compare(node, readProgress(rest));
   }
 
@@ -323,7 +326,8 @@ export class Mail implements Postbox {
   }
 
   #reportProgress(node: string, store: string, upTo: number, reused = false): void {
-    if (this.#carrier?.speaks(node, PROGRESS_PROTOCOL)) this.#trySay(node, ['v', store, upTo, reused]);
+    if (this.#network?.peers.speaks(node, PROGRESS_PROTOCOL))
+      this.#trySay(node, [ITEM.mailProgress, store, upTo, reused]);
   }
 
   #compare(node: string, progress: Progress): void {
@@ -404,7 +408,7 @@ export class Mail implements Postbox {
     for (const sender of senders) {
       if (this.#components.registry.ownEntry(sender)) continue;
       const card = this.#state.book.cardOf(sender);
-      if (card && this.#carrier) withdrawals.push(this.#carrier.introduce(node, card));
+      if (card && this.#network) withdrawals.push(this.#network.cards.introduce(node, card));
     }
     return () => {
       for (const withdraw of withdrawals) withdraw();
@@ -412,8 +416,8 @@ export class Mail implements Postbox {
   }
 
   #say(node: string, text: string): void {
-    if (!this.#carrier) throw new EclipticError('AGENT_UNAVAILABLE', 'there is no way to other nodes');
-    this.#carrier.say(node, text);
+    if (!this.#network) throw new EclipticError('AGENT_UNAVAILABLE', 'there is no way to other nodes');
+    this.#network.peers.sendUnconfirmed(node, text);
   }
 
   /** An item that cannot be sent now is sent again when the node is back. */

@@ -1,5 +1,6 @@
 import { envelopeText } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
+import { ITEM } from '../network/peers/wire.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Write } from '../store/store.js';
 import type { OutboxRow } from '../store/tables.js';
@@ -107,7 +108,7 @@ class SendWindow {
     try {
       const withdraw = introduce(this.#node, new Set(rows.map(({ envelope }) => senderIn(envelope))));
       for (const { list, to } of packed(texts)) {
-        say(this.#node, `["s",${JSON.stringify(epoch.name)},${this.#sent},${list}]`);
+        say(this.#node, `["${ITEM.mail}",${JSON.stringify(epoch.name)},${this.#sent},${list}]`);
         this.#sent = rows[to - 1]!.number;
       }
       withdraw();

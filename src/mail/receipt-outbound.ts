@@ -1,3 +1,4 @@
+import { ITEM } from '../network/peers/wire.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 import { CatchUp, ResendBackoff } from './catch-up.js';
@@ -97,7 +98,7 @@ class PeerFeed {
     try {
       for (const { list, from, to } of packed(updates.map(({ text }) => text))) {
         const last = updates.slice(from, to).reduce((highest, { number }) => Math.max(highest, number), 0);
-        say(this.#node, `["t",${this.sent},${last},${list}]`);
+        say(this.#node, `["${ITEM.receipts}",${this.sent},${last},${list}]`);
         this.sent = Math.max(this.sent, last);
         this.highest = Math.max(this.highest, last);
       }

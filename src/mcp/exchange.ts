@@ -3,9 +3,9 @@ import { LIMITS } from '../mesh/limits.js';
 import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import { fromWireError, toWireError } from '../mesh/wire-error.js';
-import type { PeerOffers } from '../network/peers/inbound.js';
-import type { Peers } from '../network/peers/peers.js';
-import { malformed, parsed } from '../network/peers/wire.js';
+import type { Network } from '../network/peers/network.js';
+import type { PeerProtocol } from '../network/peers/protocol.js';
+import { ITEM, type Item, malformed, parsed } from '../network/peers/wire.js';
 import { EclipticError, type Outcome } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type Ask, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';
@@ -18,7 +18,7 @@ export interface ExchangeComponents {
   runtime: Runtime;
   service: McpService;
   registry: AgentRegistry;
-  peers: Peers;
+  network: Network;
 }
 
 /** What is longer than this travels in parts, so that it does not hold up what comes after it. */
@@ -105,7 +105,8 @@ class Dealings {
  * ways. A call is sent once: what the link repeats after a reconnect is not taken again, and when the conversation
  * ends before the answer came, the call fails, and nobody makes it again.
  */
-export class McpExchange implements PeerOffers {
+export class McpExchange implements PeerProtocol {
+  readonly kinds = [ITEM.tools];
   readonly #components: ExchangeComponents;
   readonly #dealings = new Map<string, Dealings>();
   readonly #stop: (() => void)[];
@@ -142,10 +143,9 @@ export class McpExchange implements PeerOffers {
     this.#components.service.catalogue.removeNode(node);
   }
 
-  take(node: string, _kind: 'e', rest: readonly unknown[]): void {
+  take(node: string, [, verb, first, second, third]: Item): void {
     const dealings = this.#dealings.get(node);
     if (!dealings) return;
-    const [verb, first, second, third] = rest;
     switch (verb) {
       case 'offer':
         this.#takeOffer(node, dealings, parsed(own, first), parsed(z.array(OfferedSchema).min(1), second));
@@ -184,7 +184,7 @@ export class McpExchange implements PeerOffers {
         this.#takePart(dealings, parsed(id, first), parsed(z.string().max(PART_CHARS), second));
         break;
       case 'whole':
-        this.take(node, 'e', this.#join(dealings, parsed(id, first)));
+        this.take(node, this.#join(dealings, parsed(id, first)));
         break;
       default:
         throw malformed('nobody says that of tools');
@@ -211,7 +211,7 @@ export class McpExchange implements PeerOffers {
   /** A card changed: a node that may know the agent since is told what it offers. */
   #retell(agent: string): void {
     for (const [node, { told }] of this.#dealings) {
-      if (this.#components.peers.knows(node, agent)) this.#tellAll(node, agent);
+      if (this.#components.network.cards.isTold(node, agent)) this.#tellAll(node, agent);
       else if (told.delete(agent)) this.#takeBack(node, agent);
     }
   }
@@ -225,7 +225,7 @@ export class McpExchange implements PeerOffers {
 
   #tellAll(node: string, agent: string): void {
     const told = this.#dealings.get(node)?.told;
-    if (!told || told.has(agent) || !this.#components.peers.knows(node, agent)) return;
+    if (!told || told.has(agent) || !this.#components.network.cards.isTold(node, agent)) return;
     const entries = this.#components.service.catalogue.of(agent);
     if (entries.length === 0) return;
     told.add(agent);
@@ -312,7 +312,7 @@ export class McpExchange implements PeerOffers {
       const rest = { capabilities, answers: terms.answers, state: terms.state ?? null, thread, meta };
       const item = ['call', callId, { ...call, ...rest, deadlineAt: terms.deadlineAt }];
       this.#send(node, item, (replace) => {
-        withdraw = () => replace(JSON.stringify(['e', 'stop', callId]));
+        withdraw = () => replace(JSON.stringify([ITEM.tools, 'stop', callId]));
       }).catch((error) => asked.reject(error));
     });
   }
@@ -376,7 +376,8 @@ export class McpExchange implements PeerOffers {
 
   /** The tier and the sandbox of a known agent are those on its card; of anyone else, what its node says and may say. */
   #principal(node: string, { caller, sandbox }: z.infer<typeof CallSchema>): Party {
-    const { registry, peers } = this.#components;
+    const { registry, network } = this.#components;
+    const { peers } = network;
     const address = `${caller}@${node}`;
     const known = registry.entry(address);
     if (known) return known;
@@ -399,7 +400,7 @@ export class McpExchange implements PeerOffers {
   /** Progress is dropped where it does not fit. */
   #note(node: string, item: readonly unknown[]): void {
     try {
-      this.#components.peers.say(node, JSON.stringify(['e', ...item]));
+      this.#components.network.peers.sendUnconfirmed(node, JSON.stringify([ITEM.tools, ...item]));
     } catch {
       // The answer still comes.
     }
@@ -411,11 +412,11 @@ export class McpExchange implements PeerOffers {
     item: readonly unknown[],
     posted?: (replace: (text: string) => Outcome) => void,
   ): Promise<void> {
-    const { peers } = this.#components;
-    const whole = JSON.stringify(['e', ...item]);
+    const { peers } = this.#components.network;
+    const whole = JSON.stringify([ITEM.tools, ...item]);
     if (whole.length <= PART_CHARS) {
-      if (!posted) return peers.tell(node, whole);
-      const { taken, replace } = peers.tellReplaceably(node, whole);
+      if (!posted) return peers.sendConfirmed(node, whole);
+      const { taken, replace } = peers.sendReplaceable(node, whole);
       posted(replace);
       return taken;
     }
@@ -435,7 +436,7 @@ export class McpExchange implements PeerOffers {
     const tell = (...item: unknown[]) => {
       // Another conversation knows nothing of what this one has begun.
       if (this.#dealings.get(node) === dealings)
-        return this.#components.peers.tell(node, JSON.stringify(['e', ...item]));
+        return this.#components.network.peers.sendConfirmed(node, JSON.stringify([ITEM.tools, ...item]));
       throw new EclipticError('DELIVERY_FAILED', `node ${node} was lost`, { outcome: 'not-delivered' });
     };
     for (let at = 0; at < whole.length; at += PART_CHARS) {
@@ -451,7 +452,7 @@ export class McpExchange implements PeerOffers {
     parts.set(transfer, known);
   }
 
-  #join({ parts }: Dealings, transfer: number): readonly unknown[] {
+  #join({ parts }: Dealings, transfer: number): Item {
     const known = parts.get(transfer);
     parts.delete(transfer);
     let item: unknown;
@@ -460,7 +461,8 @@ export class McpExchange implements PeerOffers {
     } catch {
       throw malformed('its parts make nothing');
     }
-    if (!Array.isArray(item) || item[0] !== 'e' || item[1] === 'whole') throw malformed('its parts make nothing');
-    return item.slice(1);
+    if (!Array.isArray(item) || item[0] !== ITEM.tools || item[1] === 'whole')
+      throw malformed('its parts make nothing');
+    return item as unknown as Item;
   }
 }

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Documents } from '../documents/documents.js';
-import { Mail, type MailInit } from '../mail/mail.js';
+import { Mail, type MailInit, NO_MAIL } from '../mail/mail.js';
 import { McpExchange } from '../mcp/exchange.js';
 import { McpService } from '../mcp/service.js';
 import { AuditLog } from '../mesh/audit/audit-log.js';
@@ -19,6 +19,7 @@ import { ThreadTable, type ThreadTableInit } from '../mesh/thread-table.js';
 import { Identity } from '../network/membership/identity.js';
 import { Membership } from '../network/membership/membership.js';
 import { MembershipFile, MembershipMemory } from '../network/membership/membership-file.js';
+import { channelProtocol, messageProtocol } from '../network/peers/envelope-exchange.js';
 import { Network, type NetworkInit } from '../network/peers/network.js';
 import { ProviderEvents } from '../providers/adapter/events.js';
 import { ProviderRegistry, type ProviderRegistryInit } from '../providers/registry/registry.js';
@@ -117,8 +118,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
       { ...mesh, identity, membership: new Membership({ runtime, identity, store: membershipStore, clock }) },
       { ...networkInit, software: `ecliptic ${VERSION}` },
     );
-  const peers = network?.peers;
-  const documents = new Documents({ ...mesh, nodeKey: key, signer: identity, peers, store });
+  const documents = new Documents({ ...mesh, nodeKey: key, signer: identity, network, store });
   const swarms = await Swarms.open({ ...mesh, documents, nodeKey: key }, store);
 
   const audit = store && (await AuditLog.open(runtime, store, observability));
@@ -136,19 +136,20 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const sharedThreads = {
     admits: (...asked: Parameters<Swarms['admits']>) => swarms.admits(...asked) || documents.admits(...asked),
   };
-  const carrier = peers ?? init.carrier;
+  const carrier = network?.envelopes ?? init.carrier;
   const router = new A2ARouter({ ...mesh, carrier, postbox: mail, journal, sharedThreads }, limits);
-  const channels = new ChannelManager({ ...mesh, router, carrier: peers }, limits.channels);
+  const channels = new ChannelManager({ ...mesh, router, carrier: network?.envelopes }, limits.channels);
   const mcp = new McpService({ ...mesh, deadlines });
-  mail?.start(router, peers, network?.removed);
+  mail?.start(router, network);
   if (network) {
-    network.attach({ router, channels });
-    const exchange = new McpExchange({ runtime, registry, service: mcp, peers: network.peers });
-    parts.add({ name: 'MCP exchange', stop: () => exchange.close() });
-    network.peers.mail = mail;
-    network.peers.documents = documents.directory;
-    network.peers.offers = exchange;
-    network.peers.expelled.add((node) => threads.forgetNode(node));
+    const tools = new McpExchange({ runtime, registry, service: mcp, network });
+    parts.add({ name: 'MCP exchange', stop: () => tools.close() });
+    network.handle(mail ?? NO_MAIL);
+    network.handle(messageProtocol(router));
+    network.handle(channelProtocol(channels, network.peers));
+    network.handle(tools);
+    network.handle(documents.directory);
+    network.peers.onRemoved((node) => threads.forgetNode(node));
   }
   const providerEvents = new ProviderEvents(runtime, observability);
   const providers = new ProviderRegistry({ runtime, events: providerEvents }, limits.providers);

@@ -96,10 +96,7 @@ export class LeaseAuthority {
 
   /** Begins to hear the other devices. */
   start(): void {
-    const { network } = this.#components;
-    if (!network || !this.#exchange) return;
-    network.peers.leases = this.#exchange;
-    for (const { node, conversing } of network.peers.all) if (conversing) this.#exchange.began(node);
+    if (this.#exchange) this.#components.network?.handle(this.#exchange);
   }
 
   /** The device that settles that repository, as far as this one knows. */

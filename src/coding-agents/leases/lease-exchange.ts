@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { fromWireError, toWireError } from '../../mesh/wire-error.js';
-import type { PeerService } from '../../network/peers/inbound.js';
 import type { Network } from '../../network/peers/network.js';
-import { malformed, parsed } from '../../network/peers/wire.js';
+import type { PeerProtocol } from '../../network/peers/protocol.js';
+import { ITEM, type Item, malformed, parsed } from '../../network/peers/wire.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 
@@ -30,7 +30,8 @@ const id = z.int().nonnegative();
 const word = z.string().max(20);
 
 /** Questions and answers about leases, between the devices of one owner; nobody else is heard. */
-export class LeaseExchange implements PeerService<'l'> {
+export class LeaseExchange implements PeerProtocol {
+  readonly kinds = [ITEM.leases];
   readonly #components: LeaseExchangeComponents;
   readonly #waiting = new Map<number, Waiting>();
   readonly #answering = new Map<string, number>();
@@ -58,13 +59,12 @@ export class LeaseExchange implements PeerService<'l'> {
       const timer = runtime.setTimer(() => this.#fail(callId, `node ${node} did not answer`), ANSWER_MS);
       this.#waiting.set(callId, { node, timer, resolve, reject });
       network.peers
-        .tell(node, JSON.stringify(['l', 'ask', callId, question, body]))
+        .sendConfirmed(node, JSON.stringify([ITEM.leases, 'ask', callId, question, body]))
         .catch((error: EclipticError) => this.#settle(callId)?.reject(error));
     });
   }
 
-  take(node: string, _kind: 'l', rest: readonly unknown[]): void {
-    const [verb, callId, first, body] = rest;
+  take(node: string, [, verb, callId, first, body]: Item): void {
     const number = parsed(id, callId);
     const waiting = verb === 'ask' ? undefined : this.#waiting.get(number);
     if (waiting && waiting.node !== node) throw malformed('it answers what another was asked');
@@ -93,7 +93,7 @@ export class LeaseExchange implements PeerService<'l'> {
     }
     this.#answering.set(node, (this.#answering.get(node) ?? 1) - 1);
     // Who is gone asks again.
-    network.peers.tell(node, JSON.stringify(['l', ...item])).catch(() => {});
+    network.peers.sendConfirmed(node, JSON.stringify([ITEM.leases, ...item])).catch(() => {});
   }
 
   #fail(callId: number, reason: string): void {

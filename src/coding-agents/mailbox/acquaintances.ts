@@ -24,7 +24,7 @@ export class Acquaintances {
     const acquaintances = new Acquaintances(runtime, store, network, known);
     // An earlier process may have ended between a node's removal and this clean-up.
     for (const node of network?.removed ?? []) acquaintances.#forget(node);
-    network?.peers.expelled.add((node) => acquaintances.#forget(node));
+    network?.peers.onRemoved((node) => acquaintances.#forget(node));
     return acquaintances;
   }
 

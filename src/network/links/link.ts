@@ -17,7 +17,7 @@ export interface Link {
   readonly reliable: boolean;
   /** Sends a frame of at least one byte. False means: enough for now, go on at `onDrain`. On a closed link it does nothing. */
   send(frame: Uint8Array): boolean;
-  /** Says who listens. Frames that came before wait for this; a second call is a mistake. */
+  /** Sets the listener, or replaces it by the next. Frames that come before the first one wait for it. */
   listen(listener: LinkListener): void;
   /** Lets what was sent go out, then closes both ends. */
   close(): void;

@@ -70,7 +70,7 @@ export class MemoryLink implements Link {
   listen(listener: LinkListener): void {
     this.#listener = listener;
     const closed = this.#closed;
-    for (const frame of this.#early.splice(0)) if (this.#closed === closed) listener.onFrame(frame);
+    for (const frame of this.#early.splice(0)) if (this.#closed === closed) this.#listener.onFrame(frame);
     if (closed !== undefined) listener.onClose(closed, false);
   }
 

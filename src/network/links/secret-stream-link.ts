@@ -49,15 +49,17 @@ export class SecretStreamLink implements Link {
   }
 
   listen(listener: LinkListener): void {
+    if (!this.#listener) {
+      this.#stream.on('data', (frame) => {
+        if (this.#open) this.#listener!.onFrame(frame);
+      });
+      this.#stream.on('drain', () => {
+        this.#waiting = 0;
+        this.#listener!.onDrain();
+      });
+      this.#stream.resume();
+    }
     this.#listener = listener;
-    this.#stream.on('data', (frame) => {
-      if (this.#open) listener.onFrame(frame);
-    });
-    this.#stream.on('drain', () => {
-      this.#waiting = 0;
-      listener.onDrain();
-    });
-    this.#stream.resume();
     if (this.#closed) listener.onClose(this.#reason, this.#tampered);
   }
 

@@ -429,7 +429,7 @@ describe('a caller that is no member', () => {
     const siege = await Siege.begin();
     const [own, theirs] = linkInProcess(siege.nodes.runtime, siege.victim.key, siege.victim.key);
     const link = new RogueLink(siege.nodes.runtime, siege.stranger(), own);
-    siege.victim.network.peers.take(theirs);
+    siege.victim.network.links.take(theirs);
     link.hello();
     await siege.pass();
     expect([link.closed, link.frames]).toEqual([true, []]);
@@ -676,8 +676,8 @@ describe('an invite', () => {
     const joining = newcomer.network.join(code);
     for (let count = 0; count < 2; count++) {
       const [near, far] = linkInProcess(nodes.runtime, newcomer.key, victim.key);
-      newcomer.network.peers.take(near);
-      victim.network.peers.take(far);
+      newcomer.network.links.take(near);
+      victim.network.links.take(far);
     }
     await nodes.settled(joining);
     await siege.pass(1_000);
@@ -2287,7 +2287,7 @@ describe('a member', () => {
       listen: (listener) => theirs.listen(listener),
       close: () => theirs.close(),
     };
-    siege.victim.network.peers.take(stuck);
+    siege.victim.network.links.take(stuck);
     link.hello();
     await siege.pass(0);
     link.announce({ id: 'mole' });

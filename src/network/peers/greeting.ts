@@ -7,6 +7,7 @@ import type { Membership } from '../membership/membership.js';
 import {
   decodeFrame,
   encodeFrame,
+  FRAME,
   type Frame,
   type Hello,
   HelloSchema,
@@ -23,7 +24,7 @@ export interface GreetingComponents {
   runtime: Runtime;
   membership: Membership;
   /** What this node says of itself. */
-  introduce: (remoteKey: string) => {
+  introduce: () => {
     software: string;
     session: string;
     knows: string | null;
@@ -70,7 +71,6 @@ export class Greeting implements LinkListener {
   readonly #joining: Joining | undefined;
   readonly #timer: Timer;
   #awaits: 'welcome' | 'hello' | 'opening' = 'opening';
-  #next: LinkListener | undefined;
   #over = false;
 
   constructor(components: GreetingComponents, link: Link, outcome: GreetingOutcome, joining?: Joining) {
@@ -84,10 +84,6 @@ export class Greeting implements LinkListener {
   }
 
   onFrame(bytes: Uint8Array): void {
-    if (this.#next) {
-      this.#next.onFrame(bytes);
-      return;
-    }
     if (this.#over) return;
     try {
       this.#take(decodeFrame(bytes));
@@ -96,13 +92,10 @@ export class Greeting implements LinkListener {
     }
   }
 
-  onDrain(): void {
-    this.#next?.onDrain();
-  }
+  onDrain(): void {}
 
   onClose(reason: string, tampered: boolean): void {
-    if (this.#next) this.#next.onClose(reason, tampered);
-    else if (tampered) this.#refuse(new EclipticError('INVALID_FRAME', reason));
+    if (tampered) this.#refuse(new EclipticError('INVALID_FRAME', reason));
     else this.#end(new EclipticError('PEER_UNREACHABLE', `the link ended during the greeting: ${reason}`));
   }
 
@@ -112,27 +105,27 @@ export class Greeting implements LinkListener {
       const { secret } = this.#joining;
       const proof = proveInvite(secret, 'guest', this.#link.handshake);
       const { name, introduce } = this.#components;
-      const { software } = introduce(this.#link.remoteKey);
-      this.#say('join', { protocol: PROTOCOL, software, invite: inviteId(secret), proof, name });
+      const { software } = introduce();
+      this.#say(FRAME.join, { protocol: PROTOCOL, software, invite: inviteId(secret), proof, name });
       this.#awaits = 'welcome';
     } else this.#hello();
   }
 
   #hello(): void {
     const { membership, runtime, introduce } = this.#components;
-    const about = introduce(this.#link.remoteKey);
+    const about = introduce();
     const proof = membership.prove(this.#handshake);
-    this.#say('hello', { protocol: PROTOCOL, ...about, time: runtime.now(), chain: membership.chain, proof });
+    this.#say(FRAME.hello, { protocol: PROTOCOL, ...about, time: runtime.now(), chain: membership.chain, proof });
     this.#awaits = 'hello';
   }
 
   #take([kind, body]: Frame): void {
-    const opens = kind === 'hello' || kind === 'join' || kind === 'incompatible';
+    const opens = kind === FRAME.hello || kind === FRAME.join || kind === FRAME.incompatible;
     if (opens && !this.#understands(body)) return;
-    if (kind === 'refused' && this.#awaits !== 'opening') this.#refusedByOther(body);
-    else if (kind === 'join' && this.#awaits === 'opening') this.#admitGuest(body);
-    else if (kind === 'welcome' && this.#awaits === 'welcome') this.#becomeMember(body);
-    else if (kind === 'hello' && this.#awaits !== 'welcome') this.#meet(body);
+    if (kind === FRAME.refused && this.#awaits !== 'opening') this.#refusedByOther(body);
+    else if (kind === FRAME.join && this.#awaits === 'opening') this.#admitGuest(body);
+    else if (kind === FRAME.welcome && this.#awaits === 'welcome') this.#becomeMember(body);
+    else if (kind === FRAME.hello && this.#awaits !== 'welcome') this.#meet(body);
     // Over a link that reorders, what follows the greeting may come before it; it will be sent again.
     else if (this.#link.reliable) throw malformed(`"${kind.slice(0, 20)}" does not belong here`);
   }
@@ -143,7 +136,7 @@ export class Greeting implements LinkListener {
     const { chain, grant } = membership.checkPeer(hello.chain, hello.proof, this.#handshake);
     this.#timer.cancel();
     this.#over = true;
-    this.#next = this.#outcome.admitted(hello, chain, grant);
+    this.#link.listen(this.#outcome.admitted(hello, chain, grant));
     // Who was called says in its answer whether the conversation goes on; what it has to tell comes after.
     if (this.#awaits === 'opening') this.#hello();
   }
@@ -151,7 +144,7 @@ export class Greeting implements LinkListener {
   #admitGuest(body: unknown): void {
     const { invite, proof: given, name } = parsed(JoinSchema, body);
     const { welcome, proof } = this.#components.membership.admit(invite, given, name, this.#handshake);
-    this.#say('welcome', { proof, ...welcome });
+    this.#say(FRAME.welcome, { proof, ...welcome });
   }
 
   #becomeMember(body: unknown): void {
@@ -174,8 +167,8 @@ export class Greeting implements LinkListener {
     const { protocol, software } = parsed(OpeningSchema, body);
     if (protocol.min <= PROTOCOL.max && protocol.max >= PROTOCOL.min) return true;
     const { introduce } = this.#components;
-    const ours = introduce(this.#link.remoteKey).software;
-    if (!this.#over) this.#say('incompatible', { protocol: PROTOCOL, software: ours });
+    const ours = introduce().software;
+    if (!this.#over) this.#say(FRAME.incompatible, { protocol: PROTOCOL, software: ours });
     if (this.#awaits === 'welcome')
       this.#joining?.refused(
         new EclipticError('PROTOCOL_MISMATCH', 'the inviting node speaks another version of the protocol'),
@@ -195,7 +188,7 @@ export class Greeting implements LinkListener {
   #refuse(error: EclipticError): void {
     if (this.#over) return;
     const { code, message: reason } = error;
-    if (!this.#link.initiator) this.#say('refused', { code, reason });
+    if (!this.#link.initiator) this.#say(FRAME.refused, { code, reason });
     if (this.#awaits === 'welcome') this.#joining?.refused(error);
     this.#finish(() => this.#outcome.refused(error));
   }

@@ -14,10 +14,17 @@ import type { Identity } from '../membership/identity.js';
 import { decodeInvite, encodeInvite, inviteTopic } from '../membership/invite.js';
 import type { Membership } from '../membership/membership.js';
 import { nodeOf } from '../membership/removal.js';
-import { permits } from '../membership/signed-card.js';
-import type { Peer, PeerLimits, PeerStatus } from './peer.js';
-import { Peers, type PeersTarget } from './peers.js';
+import { CardExchange } from './card-exchange.js';
+import { EnvelopeExchange } from './envelope-exchange.js';
+import { LinkAdmission } from './link-admission.js';
+import { MemberExchange } from './member-exchange.js';
+import type { Peer, PeerLimits } from './peer.js';
+import { type Finding, findings, type PeerRow, peerRows } from './peer-report.js';
+import { Peers } from './peers.js';
+import type { PeerProtocol } from './protocol.js';
 import { AddressSchema } from './wire.js';
+
+export type { Finding, PeerRow } from './peer-report.js';
 
 export interface NetworkComponents {
   runtime: Runtime;
@@ -64,41 +71,24 @@ export interface Invite {
   readonly warnings: readonly string[];
 }
 
-/** A row of the peers' table. */
-export interface PeerRow {
-  readonly node: string;
-  readonly name: string;
-  readonly state: PeerStatus;
-  /** Why it is not connected. */
-  readonly reason: string | null;
-  readonly link: string | null;
-  readonly since: number;
-  readonly agents: number;
-  readonly tiers: readonly AgentTier[];
-  readonly sandboxes: readonly string[] | null;
-  readonly roundTripMs: number | null;
-  readonly clockSkewMs: number | null;
-  readonly software: string | null;
-  readonly expiresAt: number | null;
-}
-
-export interface Finding {
-  readonly level: 'ok' | 'warning' | 'problem';
-  readonly text: string;
-}
-
 const INVITE_MS = 15 * 60_000;
 const JOIN_MS = 30_000;
 /** How long an invite waits to learn whether the DHT can be reached. */
 const SETTLED_MS = 3_000;
-const SKEW_MS = 5_000;
 /** A shorter text is never taken for the beginning of a key: any name of a few hexadecimal digits would be ambiguous. */
 export const MIN_KEY_PREFIX = 4;
-const EXPIRES_SOON_MS = 30 * 86_400_000;
 
-/** This node's place among others: founding, inviting, joining and leaving a mesh, and what keeps it in touch. */
+/**
+ * This node among others: creates, joins and leaves a mesh, invites and removes nodes, and keeps in touch with them.
+ * Protocols between nodes are added with `handle`.
+ */
 export class Network implements CardDiscovery {
   readonly peers: Peers;
+  readonly links: LinkAdmission;
+  readonly cards: CardExchange;
+  /** How the router and the channels reach other nodes. */
+  readonly envelopes: EnvelopeExchange;
+  readonly #members: MemberExchange;
   readonly #components: NetworkComponents;
   readonly #init: NetworkInit;
   readonly #name: string;
@@ -113,37 +103,46 @@ export class Network implements CardDiscovery {
     this.#components = components;
     this.#init = init;
     this.#name = (init.name ?? hostname()) || 'a node';
-    this.peers = new Peers(components, {
-      ...init.limits,
-      name: this.#name,
-      software: init.software,
-      addresses: () => this.#websocket?.addresses ?? [],
-      onMissing: () => {
-        for (const discovery of this.#discoveries) discovery.seek();
-      },
-    });
+    const { greetingMs, ...limits } = init.limits ?? {};
+    const onMissing = () => {
+      for (const discovery of this.#discoveries) discovery.seek();
+    };
+    const peers = new Peers({ ...components, onMissing }, limits);
+    const parts = { ...components, peers };
+    const addresses = () => this.#websocket?.addresses ?? [];
+    this.peers = peers;
+    this.links = new LinkAdmission(parts, { name: this.#name, software: init.software, addresses, greetingMs });
+    this.cards = new CardExchange(parts);
+    this.#members = new MemberExchange(parts);
+    this.envelopes = new EnvelopeExchange(peers, this.cards);
+    // Cards come first: a node refuses whatever else it is told of an agent that it does not know.
+    this.handle(this.cards);
+    this.handle(this.#members);
   }
 
-  /** Says where messages from other nodes go. */
-  attach(target: PeersTarget): void {
-    this.peers.attach(target);
+  /** Adds a protocol: from now on it takes the items of its kinds from every peer. */
+  handle(protocol: PeerProtocol): void {
+    this.peers.handle(protocol);
   }
 
   get presence(): Presence {
     return this.peers;
   }
 
-  /** A member gets in touch with the others; anyone else stays silent. */
+  /** Gets in touch with the other members, if this node is one. */
   async start(): Promise<void> {
     const { membership } = this.#components;
+    this.cards.start();
     this.peers.start();
     if (!membership.joined) return;
-    this.peers.expectMembers();
+    this.#members.expectAll();
     await this.#getInTouch(membership.bootstrap);
   }
 
   async stop(): Promise<void> {
-    this.peers.stop('stopping');
+    this.cards.stop();
+    this.links.close();
+    this.peers.stop();
     await this.#loseTouch();
   }
 
@@ -206,7 +205,7 @@ export class Network implements CardDiscovery {
     if (membership.joined)
       throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first');
     this.peers.forgive();
-    if (this.peers.joining) throw new EclipticError('MESH_EXISTS', 'this node is about to join a mesh');
+    if (this.links.joining) throw new EclipticError('MESH_EXISTS', 'this node is about to join a mesh');
     try {
       await new Promise<void>((resolve, reject) => {
         const late = runtime.setTimer(() => {
@@ -220,7 +219,7 @@ export class Network implements CardDiscovery {
           settle(() => reject(new EclipticError('CANCELLED', 'the caller went away'))),
         );
         this.#inviteAddresses = addresses;
-        this.peers.joining = {
+        this.links.joining = {
           secret,
           addresses,
           joined: () => settle(resolve),
@@ -232,7 +231,7 @@ export class Network implements CardDiscovery {
       await this.#loseTouch();
       throw error;
     } finally {
-      this.peers.joining = undefined;
+      this.links.joining = undefined;
       this.#inviteAddresses = [];
     }
     this.#meet();
@@ -243,6 +242,7 @@ export class Network implements CardDiscovery {
   async leave(): Promise<void> {
     const { membership } = this.#components;
     if (!membership.joined) throw new EclipticError('NO_MESH', 'this node belongs to no mesh');
+    this.links.close();
     this.peers.leaveAll('leaving');
     membership.leave();
     await this.#loseTouch();
@@ -253,7 +253,7 @@ export class Network implements CardDiscovery {
     const { membership } = this.#components;
     const peer = this.find(node);
     // Without a certificate it is no member: there is nothing to take away but what this node noted of it.
-    if (peer.chain) this.peers.spreadRemoval(membership.remove(peer.chain));
+    if (peer.chain) this.#members.spread(membership.remove(peer.chain));
     else this.peers.forget(peer.node);
   }
 
@@ -300,86 +300,15 @@ export class Network implements CardDiscovery {
   }
 
   list(): PeerRow[] {
-    const { registry } = this.#components;
-    return this.peers.all.map((peer) => ({
-      node: peer.node,
-      name: peer.name,
-      state: peer.status,
-      reason: this.#whyAway(peer),
-      link: peer.linkKind ?? null,
-      since: peer.since,
-      agents: registry.countOf(peer.node),
-      tiers: peer.grant?.tiers ?? [],
-      sandboxes: peer.grant?.sandboxes ?? null,
-      roundTripMs: peer.roundTripMs ?? null,
-      clockSkewMs: peer.clockSkewMs ?? null,
-      software: peer.software || null,
-      expiresAt: peer.chain?.[0]?.expiresAt ?? null,
-    }));
-  }
-
-  #whyAway({ status, chain, reason }: Peer): string | null {
-    const lapsed = status !== 'connected' && chain ? this.#components.membership.lapsed(chain) : undefined;
-    return (lapsed ?? reason) || null;
+    return peerRows({ ...this.#components, peers: this.peers });
   }
 
   /** What works, what does not, and why. */
   diagnose(): Finding[] {
-    const { membership, runtime, registry } = this.#components;
-    if (!membership.joined) return [{ level: 'ok', text: 'in no mesh: nothing is announced, nobody can call' }];
-    const own = membership.chain[0]!;
-    const findings: Finding[] = [
-      { level: 'ok', text: `member of mesh ${membership.mesh} as ${JSON.stringify(own.name)}` },
-    ];
-    if (own.expiresAt - runtime.now() < EXPIRES_SOON_MS) {
-      findings.push({
-        level: 'warning',
-        text: `this node’s certificate ends ${dateOf(own.expiresAt)}; its issuer renews it on contact`,
-      });
-    }
-    const silent = registry.getLocalCards().filter((card) => !permits(own.grant, card));
-    if (silent.length > 0) {
-      const ids = silent.map(({ id }) => id).join(', ');
-      findings.push({
-        level: 'warning',
-        text: `not announced, because this node’s certificate does not allow it: ${ids}`,
-      });
-    }
-    for (const discovery of this.#discoveries) {
-      const { kind, working, detail } = discovery.status();
-      findings.push({ level: working ? 'ok' : 'problem', text: `${kind}: ${detail}` });
-    }
-    const { doubled } = this.peers;
-    if (doubled) {
-      const text = `another process runs with this node’s key, says node ${doubled.by.slice(0, 12)}; stop one of the two`;
-      findings.push({ level: 'problem', text });
-    }
-    for (const row of this.list()) findings.push(...this.#aboutPeer(row));
-    if (this.peers.all.length === 0) findings.push({ level: 'warning', text: 'no other node has been met yet' });
-    return findings;
-  }
-
-  #aboutPeer(row: PeerRow): Finding[] {
-    // Names are others' words: nothing in them may look like a line of ours.
-    const who = `${JSON.stringify(row.name || 'a node').slice(1, -1)} (${row.node.slice(0, 12)})`;
-    const findings: Finding[] = [];
-    if (row.state === 'connected') {
-      const time = row.roundTripMs === null ? '' : `, round trip ${row.roundTripMs.toFixed(1)} ms`;
-      findings.push({ level: 'ok', text: `${who}: connected over ${row.link}${time}` });
-    } else {
-      findings.push({ level: 'problem', text: `${who}: ${row.state}${row.reason ? `, ${row.reason}` : ''}` });
-    }
-    if (this.peers.get(row.node)?.doubledAt !== undefined)
-      findings.push({ level: 'problem', text: `${who}: two processes run with its key; stop one of them` });
-    if (row.clockSkewMs !== null && Math.abs(row.clockSkewMs) > SKEW_MS) {
-      const direction = row.clockSkewMs > 0 ? 'ahead' : 'behind';
-      const seconds = Math.round(Math.abs(row.clockSkewMs) / 1_000);
-      findings.push({ level: 'warning', text: `${who}: its clock is ${seconds} s ${direction}; times to live suffer` });
-    }
-    if (row.software !== null && row.software !== this.#init.software) {
-      findings.push({ level: 'warning', text: `${who}: runs ${row.software}, this node ${this.#init.software}` });
-    }
-    return findings;
+    const discoveries = this.#discoveries.map((discovery) => discovery.status());
+    const { doubled } = this.#members;
+    const { software } = this.#init;
+    return findings({ ...this.#components, peers: this.peers, discoveries, doubled, software });
   }
 
   #whyNobodyAnswered(): string {
@@ -404,7 +333,7 @@ export class Network implements CardDiscovery {
   async #startDiscoveries(bootstrap: readonly string[]): Promise<void> {
     const { runtime, identity, membership } = this.#components;
     const { discovery, listen, dht = true, peers = [] } = this.#init;
-    const isLinked = (node: string) => this.peers.isLinked(node);
+    const isLinked = (node: string) => this.links.isLinked(node);
     if (discovery) this.#discoveries.push(discovery({ key: identity.key, isLinked }));
     else {
       // The native parts of a network are loaded only by those who use one.
@@ -424,7 +353,7 @@ export class Network implements CardDiscovery {
         this.#discoveries.push(new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap }));
       }
     }
-    for (const started of this.#discoveries) await started.start((link) => this.peers.take(link));
+    for (const started of this.#discoveries) await started.start((link) => this.links.take(link));
   }
 
   async #loseTouch(): Promise<void> {
@@ -454,8 +383,4 @@ export class Network implements CardDiscovery {
       discovery.seek();
     }
   }
-}
-
-function dateOf(time: number): string {
-  return new Date(time).toISOString().slice(0, 10);
 }

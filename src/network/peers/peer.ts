@@ -4,7 +4,7 @@ import type { Link, LinkListener } from '../links/link.js';
 import { type Announcement, isAnnouncedBy } from '../membership/announcement.js';
 import type { Chain, Grant } from '../membership/certificate.js';
 import { IncomingStream, OutgoingStream } from './reliable-stream.js';
-import { decodeFrame, encodeFrame, type Frame, type Hello, type Item, malformed, readData } from './wire.js';
+import { decodeFrame, encodeFrame, FRAME, type Frame, type Hello, type Item, malformed, readData } from './wire.js';
 
 /**
  * `connecting`: known, never met. `connected`. `suspected`: linked, but silent. `away`: no link; what was in flight
@@ -87,8 +87,6 @@ export class Peer {
   /** Why it is not connected. */
   reason = '';
   since: number;
-  /** Removals it sent that no honest member can believe. */
-  forgedRemovals = 0;
   roundTripMs: number | undefined;
   clockSkewMs: number | undefined;
   #status: PeerStatus = 'connecting';
@@ -214,14 +212,14 @@ export class Peer {
     if (known.length > MAX_INSTANCES) known.shift();
   }
 
-  /** Puts something on its way; throws `QUEUE_FULL` when too much is. Its fate comes through one of the two calls. */
-  post(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
+  /** Queues an item; throws `QUEUE_FULL`. One of the two callbacks is called when its outcome is known. */
+  send(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
     const number = this.#out.push(text, resolve, reject);
     this.#flushSoon();
     return number;
   }
 
-  /** Puts another text in the place of what was posted under that number, as far as the peer has not taken it. */
+  /** Puts another item in the place of the one with that number, unless the peer has taken it. */
   replace(number: number, text: string): Outcome {
     return this.#out.replace(number, text);
   }
@@ -236,7 +234,7 @@ export class Peer {
       return;
     }
     if (!this.#link) return;
-    if (now - this.#lastSent > heartbeatMs) this.#say(['p', now]);
+    if (now - this.#lastSent > heartbeatMs) this.#sendFrame([FRAME.ping, now]);
     if (this.#status === 'connected') this.#checkProgress(now);
   }
 
@@ -260,23 +258,23 @@ export class Peer {
 
   /** Says farewell over every link, and closes them. */
   leave(reason: 'stopping' | 'leaving' | 'removed' | 'expired', why = 'this node ended the link'): void {
-    if (this.#link) this.#say(['bye', reason]);
+    if (this.#link) this.#sendFrame([FRAME.bye, reason]);
     this.drop('away', why);
   }
 
   #take(link: Link, frame: Frame, base: number): number {
     switch (frame[0]) {
-      case 'd':
+      case FRAME.data:
         return this.#takeData(link, frame, base);
-      case 'p':
+      case FRAME.ping:
         if (typeof frame[1] !== 'number') throw malformed('a sign of life has no time');
-        if (this.#writable) this.#say(['q', frame[1]]);
+        if (this.#writable) this.#sendFrame([FRAME.pong, frame[1]]);
         return base;
-      case 'q':
+      case FRAME.pong:
         if (typeof frame[1] !== 'number') throw malformed('an echo has no time');
         this.roundTripMs = Math.max(0, this.#components.runtime.stopwatch() - frame[1]);
         return base;
-      case 'bye':
+      case FRAME.bye:
         this.drop('away', FAREWELLS.get(frame[1]) ?? 'it said farewell');
         if (frame[1] === 'leaving') this.#components.onFarewell(this);
         return base;
@@ -402,15 +400,17 @@ export class Peer {
       const { received, refusals } = this.#in;
       const refused = refusals.length === 0 ? '[]' : JSON.stringify(refusals);
       this.#acknowledgeDue = false;
-      this.#send(Buffer.from(`["d",${first},${this.#out.base},${received},${refused},[${texts.join(',')}]]`));
+      this.#write(
+        Buffer.from(`["${FRAME.data}",${first},${this.#out.base},${received},${refused},[${texts.join(',')}]]`),
+      );
     }
   }
 
-  #say(frame: Frame): void {
-    this.#send(encodeFrame(frame));
+  #sendFrame(frame: Frame): void {
+    this.#write(encodeFrame(frame));
   }
 
-  #send(bytes: Uint8Array): void {
+  #write(bytes: Uint8Array): void {
     this.#lastSent = this.#components.runtime.stopwatch();
     if (this.#link && !this.#link.send(bytes)) this.#writable = false;
   }

@@ -4,13 +4,44 @@ import { EclipticError } from '../../runtime/errors.js';
 import { MAX_FRAME_BYTES } from '../links/link.js';
 import { ChainSchema, NodeKeySchema } from '../membership/certificate.js';
 
-/**
- * What nodes say to each other: one JSON array a frame, whose first element says what it is. Handshake frames come
- * first, from the caller; then data, heartbeats and the farewell.
- */
+/** The wire format between nodes; `docs/wire-protocol.md` describes it. A frame is one JSON array that begins with its kind. */
+export const FRAME = {
+  join: 'join',
+  welcome: 'welcome',
+  hello: 'hello',
+  refused: 'refused',
+  incompatible: 'incompatible',
+  data: 'd',
+  ping: 'p',
+  pong: 'q',
+  bye: 'bye',
+} as const;
+
+/** The kinds of items in a data frame. The letters are fixed since version 1; a new protocol uses a word of its own. */
+export const ITEM = {
+  message: 'm',
+  cards: 'c',
+  cardsGone: 'g',
+  channelOpen: 'o',
+  channelAnswer: 'y',
+  channelMessage: 'x',
+  channelClose: 'z',
+  removal: 'r',
+  members: 'k',
+  renewal: 'n',
+  doubled: 'i',
+  mail: 's',
+  receipts: 't',
+  receiptsStored: 'u',
+  mailProgress: 'v',
+  tools: 'e',
+  documents: 'w',
+  leases: 'l',
+} as const;
+
 export const PROTOCOL = { min: 1, max: 2 } as const;
-/** From this version on, a node tells of others with their certificates, and how far it has the other's mail. */
-export const PROVEN_HEARSAY = 2;
+/** Since version 2, `members` items carry certificates, `doubled` items are understood, and mail progress is told. */
+export const CERTIFIED_MEMBERS = 2;
 
 const Versions = z.object({ min: z.int(), max: z.int() });
 const text = z.string().max(LIMITS.nameChars);

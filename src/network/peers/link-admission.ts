@@ -1,0 +1,163 @@
+import type { Runtime } from '../../runtime/runtime.js';
+import type { Link, LinkListener } from '../links/link.js';
+import { announce } from '../membership/announcement.js';
+import type { Identity } from '../membership/identity.js';
+import type { Membership } from '../membership/membership.js';
+import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
+import type { ConversationNames } from './peer.js';
+import type { Peers } from './peers.js';
+
+export interface LinkAdmissionComponents {
+  runtime: Runtime;
+  identity: Identity;
+  membership: Membership;
+  peers: Peers;
+}
+
+export interface LinkAdmissionInit {
+  /** What people call this node. */
+  name: string;
+  software: string;
+  /** Where this node can be called. */
+  addresses: () => readonly string[];
+  /** How long a new link may take until both sides know each other. Default 5 s. */
+  greetingMs?: number;
+}
+
+const GREETING_MS = 5_000;
+/** Links whose other end has not proven itself; more are closed at once. */
+const MAX_GREETINGS = 64;
+const MAX_GREETINGS_PER_NODE = 2;
+/** How long this node does not call a node that refused it. */
+const REFUSED_MS = 60_000;
+
+/** Takes new links, greets the other end, and attaches the link to its peer once the other end has proven itself. */
+export class LinkAdmission {
+  readonly #components: LinkAdmissionComponents;
+  readonly #init: LinkAdmissionInit;
+  readonly #greetings = new Map<Link, string>();
+  /** Tells this process from others with the same key. */
+  readonly #instance: string;
+  /** An invite that waits for a link to its inviter. */
+  joining: Joining | undefined;
+
+  constructor(components: LinkAdmissionComponents, init: LinkAdmissionInit) {
+    this.#components = components;
+    this.#init = init;
+    this.#instance = components.runtime.id();
+  }
+
+  /** Closes every link that is being greeted. */
+  close(): void {
+    for (const link of this.#greetings.keys()) link.close();
+  }
+
+  /** Is there a link to that node, or one being greeted? */
+  isLinked(node: string): boolean {
+    return this.#components.peers.get(node)?.linked === true || [...this.#greetings.values()].includes(node);
+  }
+
+  /** Takes a new link, from whichever side it came. */
+  take(link: Link): void {
+    const { runtime, membership, peers } = this.#components;
+    const { remoteKey: node } = link;
+    if (this.#isUseless(link)) {
+      link.close();
+      return;
+    }
+    if (this.#greetings.size >= MAX_GREETINGS) {
+      link.close();
+      peers.report(node, 'MEMBERSHIP_REFUSED', `${MAX_GREETINGS} others have not introduced themselves yet`);
+      return;
+    }
+    this.#greetings.set(link, node);
+    let said: ConversationNames | undefined;
+    const components = {
+      runtime,
+      membership,
+      name: this.#init.name,
+      limitMs: this.#init.greetingMs ?? GREETING_MS,
+      met: peers.get(node)?.chain !== undefined,
+      introduce: () => {
+        said = peers.know(node).names;
+        return { ...this.#introduction(), ...said };
+      },
+    };
+    new Greeting(
+      components,
+      link,
+      this.#outcome(link, () => said),
+      this.joining,
+    );
+  }
+
+  #isUseless({ remoteKey: node, initiator }: Link): boolean {
+    const { membership, identity, peers } = this.#components;
+    const greeted = [...this.#greetings.values()].filter((other) => other === node).length;
+    return (
+      node === identity.key ||
+      (!membership.joined && !this.joining) ||
+      greeted >= MAX_GREETINGS_PER_NODE ||
+      peers.isShunned(node) ||
+      (initiator && peers.get(node)?.linked === true)
+    );
+  }
+
+  #introduction() {
+    const { identity, runtime } = this.#components;
+    const { addresses, ...announced } = announce(identity, this.#init.addresses(), runtime.now());
+    return { software: this.#init.software, instance: this.#instance, addresses, announced };
+  }
+
+  #outcome(link: Link, said: () => ConversationNames | undefined): GreetingOutcome {
+    const { peers, runtime } = this.#components;
+    const { remoteKey: node } = link;
+    const over = () => this.#greetings.delete(link);
+    return {
+      admitted: (hello, chain, grant) => {
+        over();
+        const peer = peers.know(node);
+        // The names that the caller gave must still be right; if not, the next link gives the right ones.
+        const { session, knows } = peer.names;
+        const stale = link.initiator && (said()?.session !== session || said()?.knows !== knows);
+        if (stale || (!link.initiator && this.#yieldsTo(node))) {
+          link.close();
+          return DEAF;
+        }
+        peer.chain = chain;
+        peer.grant = grant;
+        peer.name = chain[0]!.name;
+        return peer.attach(link, hello, () => peers.begin(peer));
+      },
+      incompatible: (reason) => {
+        over();
+        peers.shun(node);
+        if (!peers.forgetStranger(node)) peers.get(node)?.drop('incompatible', reason);
+        runtime.logger.warn({ node, reason }, 'peer speaks an incompatible protocol');
+      },
+      refused: (error) => {
+        over();
+        peers.shun(node);
+        peers.forgetStranger(node);
+        peers.report(node, error.code, error.message);
+      },
+      ended: (error) => {
+        over();
+        const peer = peers.get(node);
+        if (peer && !peer.linked) peer.reason = error.message;
+        // A node that refused this one would refuse it again.
+        if (error.code !== 'PEER_UNREACHABLE') peers.shun(node, REFUSED_MS);
+        peers.forgetStranger(node);
+      },
+    };
+  }
+
+  /** When both call each other at once, the call of the node with the smaller key counts. */
+  #yieldsTo(node: string): boolean {
+    if (this.#components.identity.key > node) return false;
+    return [...this.#greetings].some(([link, other]) => other === node && link.initiator);
+  }
+}
+
+/** For a link that is closed before it has a listener. */
+const DEAF: LinkListener = { onFrame() {}, onDrain() {}, onClose() {} };

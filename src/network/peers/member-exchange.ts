@@ -1,0 +1,178 @@
+import type { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { isAnnouncedBy } from '../membership/announcement.js';
+import type { Identity } from '../membership/identity.js';
+import type { Membership } from '../membership/membership.js';
+import type { KnownMember } from '../membership/membership-file.js';
+import { nodeOf, type Removal, RemovalSchema } from '../membership/removal.js';
+import type { Peer } from './peer.js';
+import type { Peers } from './peers.js';
+import type { PeerProtocol } from './protocol.js';
+import { CERTIFIED_MEMBERS, ITEM, type Item, type Known, KnownSchema, parsed } from './wire.js';
+
+export interface MemberExchangeComponents {
+  runtime: Runtime;
+  identity: Identity;
+  membership: Membership;
+  peers: Peers;
+}
+
+/** Members that a node is told of when it connects, and how many in one item. */
+const MAX_TOLD = 256;
+const TOLD_AT_ONCE = 32;
+/** Forged removals in one conversation after which the sender is shunned. */
+const MAX_FORGED_REMOVALS = 32;
+
+/** Tells peers of other members, removals and renewed certificates, and takes the same from them. */
+export class MemberExchange implements PeerProtocol {
+  readonly kinds = [ITEM.removal, ITEM.members, ITEM.renewal, ITEM.doubled];
+  readonly #components: MemberExchangeComponents;
+  readonly #forgedRemovals = new Map<string, number>();
+  /** Nodes of which two processes were reported. */
+  readonly #doubledPeers = new Set<string>();
+  /** The node that reported a second process with this node's key, and when. */
+  doubled: { readonly by: string; readonly at: number } | undefined;
+
+  constructor(components: MemberExchangeComponents) {
+    this.#components = components;
+  }
+
+  /** Looks for every member that the data folder names. */
+  expectAll(): void {
+    const { membership, identity, peers } = this.#components;
+    for (const member of membership.members) this.#expect(member);
+    for (const node of Object.keys(membership.addresses)) {
+      if (node !== identity.key) peers.know(node).vouchedFor = true;
+    }
+  }
+
+  /** Tells every peer of a removal, and drops the removed node. */
+  spread(removal: Removal): void {
+    const { membership, peers } = this.#components;
+    const removed = peers.get(nodeOf(removal));
+    if (removed?.chain && membership.removed(removed.chain)) peers.expel(removed.node);
+    const text = JSON.stringify([ITEM.removal, removal]);
+    for (const peer of peers.conversing) peers.guard(() => peer.send(text));
+  }
+
+  began(node: string): void {
+    const { membership, peers } = this.#components;
+    const peer = peers.get(node)!;
+    this.#forgedRemovals.delete(node);
+    if (peer.doubledAt !== undefined) this.#tellDoubled(peer);
+    for (const removal of membership.removals) peer.send(JSON.stringify([ITEM.removal, removal]));
+    const renewed = membership.renewed(peer.chain!);
+    if (renewed) peer.send(JSON.stringify([ITEM.renewal, renewed]));
+    peers.guard(() => membership.noteAddresses({ [node]: peer.addresses }));
+  }
+
+  /** Tells a node of the other members, and the connected ones of it: a node that knows one of them finds all. */
+  connected(node: string): void {
+    const { peers } = this.#components;
+    const peer = peers.get(node)!;
+    const others = peers.all.filter((other) => other !== peer && other.chain);
+    const present = others.filter(({ status }) => status === 'connected');
+    const absent = others.filter(({ status }) => status !== 'connected');
+    this.#tellOf(peer, [...present, ...absent].slice(0, MAX_TOLD));
+    for (const other of present) this.#tellOf(other, [peer]);
+  }
+
+  take(node: string, [kind, body]: Item): void {
+    if (kind === ITEM.removal) this.#takeRemoval(node, parsed(RemovalSchema, body));
+    else if (kind === ITEM.members) this.#takeMembers(node, parsed(KnownSchema, body));
+    else if (kind === ITEM.renewal) this.#takeRenewal(node, body);
+    else this.#takeDoubled(node);
+  }
+
+  /** Both processes are told as they come, and neither is refused: only the owner knows which one is right. */
+  #tellDoubled(peer: Peer): void {
+    const { node } = peer;
+    if (peer.protocol >= CERTIFIED_MEMBERS) peer.send(JSON.stringify([ITEM.doubled]));
+    if (this.#doubledPeers.has(node)) return;
+    this.#doubledPeers.add(node);
+    const reason = `two processes run with the key of node ${node}: stop one of them`;
+    this.#components.peers.report(node, 'NODE_DOUBLED', reason);
+  }
+
+  /** Tells a node of others, with the proof that they are members. */
+  #tellOf(peer: Peer, others: readonly Peer[]): void {
+    const entries = others.map(({ node, addresses, chain, announcement }) => {
+      if (peer.protocol < CERTIFIED_MEMBERS) return [node, addresses];
+      return [node, announcement?.addresses ?? [], chain, announcement?.at ?? 0, announcement?.signature ?? ''];
+    });
+    for (let from = 0; from < entries.length; from += TOLD_AT_ONCE) {
+      const text = JSON.stringify([ITEM.members, entries.slice(from, from + TOLD_AT_ONCE)]);
+      this.#components.peers.guard(() => peer.send(text));
+    }
+  }
+
+  #takeRemoval(node: string, removal: Removal): void {
+    const { membership, identity, peers, runtime } = this.#components;
+    const forged = this.#forgedRemovals.get(node) ?? 0;
+    // Its links are about to be closed.
+    if (forged >= MAX_FORGED_REMOVALS) return;
+    try {
+      if (!membership.takeRemoval(removal)) return;
+    } catch (error) {
+      const { code, message, details } = error as EclipticError;
+      peers.report(node, code, message);
+      // No honest member passes on a removal that it cannot believe, and each costs several signature checks.
+      if (details.forged === true) this.#forgedRemovals.set(node, forged + 1);
+      if (details.forged === true && forged + 1 === MAX_FORGED_REMOVALS) peers.dropForger(node);
+      return;
+    }
+    if (nodeOf(removal) === identity.key) runtime.logger.warn({}, 'this node was removed from the mesh');
+    this.spread(removal);
+  }
+
+  /** A member tells of others: each with its certificate, and its addresses under its own signature. */
+  #takeMembers(teller: string, known: Known): void {
+    const { membership, identity, peers } = this.#components;
+    const proven = known.filter((entry) => entry.length === 5 && entry[2][0]!.node === entry[0]);
+    const chains = proven.map(([, , chain]) => chain!);
+    peers.guard(() => membership.vouch(chains, teller));
+    const found: Record<string, readonly string[]> = {};
+    for (const [node, addresses, , at, signature] of proven) {
+      const member = membership.member(node);
+      if (node === identity.key || !member) continue;
+      this.#expect(member);
+      const peer = peers.know(node);
+      const announcement = { addresses, at: at!, signature: signature! };
+      const latest = peer.announcement?.at ?? member.metAt ?? 0;
+      if (peer.linked || addresses.length === 0 || announcement.at <= latest) continue;
+      if (!isAnnouncedBy(node, announcement)) continue;
+      peer.announcement = announcement;
+      peer.addresses = addresses;
+      found[node] = addresses;
+    }
+    peers.guard(() => membership.noteAddresses(found));
+  }
+
+  #takeRenewal(node: string, chain: unknown): void {
+    try {
+      this.#components.membership.renew(chain, node);
+    } catch (error) {
+      this.#components.peers.report(node, 'MEMBERSHIP_REFUSED', (error as Error).message);
+    }
+  }
+
+  #takeDoubled(node: string): void {
+    const first = this.doubled === undefined;
+    this.doubled = { by: node, at: this.#components.runtime.now() };
+    const reason = `node ${node} says that another process runs with this node’s key: stop one of the two`;
+    if (first) this.#components.peers.report(node, 'NODE_DOUBLED', reason);
+  }
+
+  /** Lists a member as missing until it is met. */
+  #expect({ chain, metAt }: KnownMember): void {
+    const [own] = chain;
+    const peer = this.#components.peers.know(own!.node);
+    if (peer.chain) return;
+    peer.vouchedFor = true;
+    peer.chain = chain;
+    peer.grant = own!.grant;
+    peer.name = own!.name;
+    const day = metAt === null ? '' : new Date(metAt).toISOString().slice(0, 10);
+    peer.reason = metAt === null ? 'never met' : `not met since this node started, last met ${day}`;
+  }
+}
