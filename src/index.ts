@@ -66,7 +66,7 @@ export type { Receipt, ReceiptState, ReceiptStep } from './mail/receipt.js';
 export type { UnreadHandler } from './mail/receipts.js';
 export type { Call } from './mcp/call.js';
 export type { PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition } from './mcp/definitions.js';
-export { deserializeInvocation, type InvocationRecord, serializeInvocation } from './mcp/invocation-record.js';
+export { deserializeInvocation, type InvocationRecord, serializeInvocation } from './mcp/invocations.js';
 export type {
   Completions,
   PromptHandler,

@@ -1,8 +1,8 @@
 import type { CallToolResult, GetPromptResult, ReadResourceResult } from '@modelcontextprotocol/server';
-import { completed } from '../mcp/call.js';
+import { type CallOptions, completed } from '../mcp/call.js';
 import type { Entry } from '../mcp/catalogue.js';
 import type { PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition } from '../mcp/definitions.js';
-import type { CallOptions, McpService } from '../mcp/service.js';
+import type { McpService } from '../mcp/service.js';
 import type { Party } from '../mesh/policy.js';
 
 export type ToolCallOptions = Omit<CallOptions, 'caller' | 'capabilities' | 'answers' | 'state'>;

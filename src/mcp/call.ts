@@ -3,21 +3,27 @@ import { z } from 'zod';
 import type { Party } from '../mesh/policy.js';
 import { EclipticError, type Outcome } from '../runtime/errors.js';
 
-/** What an owner is asked for. Names and URIs are the owner's own. */
-export type Ask =
-  | { readonly kind: 'tool'; readonly name: string; readonly arguments: Readonly<Record<string, unknown>> }
-  | { readonly kind: 'resource'; readonly uri: string }
-  | { readonly kind: 'template'; readonly uriTemplate: string; readonly uri: string }
-  | { readonly kind: 'prompt'; readonly name: string; readonly arguments: Readonly<Record<string, string>> }
-  | {
-      readonly kind: 'completion';
-      readonly of: 'prompt' | 'template';
-      readonly name: string;
-      readonly argument: string;
-      readonly value: string;
-      /** Arguments that have been filled in already. */
-      readonly given: Readonly<Record<string, string>>;
-    };
+const strings = z.record(z.string(), z.string());
+
+/** A question to the owner of an offer. Names and URIs are the owner's own. */
+export const AskSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('tool'), name: z.string(), arguments: z.record(z.string(), z.unknown()) }),
+  z.strictObject({ kind: z.literal('resource'), uri: z.string() }),
+  z.strictObject({ kind: z.literal('template'), uriTemplate: z.string(), uri: z.string() }),
+  z.strictObject({ kind: z.literal('prompt'), name: z.string(), arguments: strings }),
+  z.strictObject({
+    kind: z.literal('completion'),
+    of: z.enum(['prompt', 'template']),
+    name: z.string(),
+    argument: z.string(),
+    value: z.string(),
+    /** Arguments that have been filled in already. */
+    given: strings,
+  }),
+]);
+
+export type Ask = DeepReadonly<z.infer<typeof AskSchema>>;
+type DeepReadonly<T> = { readonly [K in keyof T]: T[K] extends object ? Readonly<T[K]> : T[K] };
 
 /** What comes with a call besides what is asked. Everything here but the way back is the caller's word. */
 export interface CallTerms {
@@ -38,6 +44,9 @@ export interface CallTerms {
   /** Says how to take the call back when its caller gives it up. */
   withdrawWith?(withdraw: () => Outcome): void;
 }
+
+/** What a caller passes; all but its identity is optional. */
+export type CallOptions = Pick<CallTerms, 'caller'> & Partial<CallTerms> & { readonly timeoutMs?: number };
 
 export const ProgressSchema = z.strictObject({
   progress: z.number(),

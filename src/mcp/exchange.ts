@@ -8,7 +8,7 @@ import type { PeerProtocol } from '../network/peers/protocol.js';
 import { ITEM, type Item, malformed, parsed } from '../network/peers/wire.js';
 import { EclipticError, type Outcome } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { type Ask, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';
+import { type Ask, AskSchema, type CallTerms, LogEntrySchema, ProgressSchema } from './call.js';
 import type { Entry, Offer } from './catalogue.js';
 import { DefinitionSchema, type Kind, KindSchema, keyOf } from './definitions.js';
 import { answers } from './results.js';
@@ -38,22 +38,6 @@ const text = z.string().min(1).max(LIMITS.nameChars);
 /** A name within one node: nobody asks or offers through another for a third. */
 const own = text.regex(/^[^@]+$/, 'is of another node');
 const record = z.record(z.string(), z.unknown());
-const strings = z.record(z.string(), z.string());
-
-const AskSchema = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('tool'), name: z.string(), arguments: record }),
-  z.strictObject({ kind: z.literal('resource'), uri: z.string() }),
-  z.strictObject({ kind: z.literal('template'), uriTemplate: z.string(), uri: z.string() }),
-  z.strictObject({ kind: z.literal('prompt'), name: z.string(), arguments: strings }),
-  z.strictObject({
-    kind: z.literal('completion'),
-    of: z.enum(['prompt', 'template']),
-    name: z.string(),
-    argument: z.string(),
-    value: z.string(),
-    given: strings,
-  }),
-]);
 
 const CallSchema = z.strictObject({
   agent: own,
@@ -85,7 +69,7 @@ interface Asked {
 }
 
 /** What is open with one node, while the conversation lasts. */
-class Dealings {
+class PeerState {
   /** Agents whose offers it was told of. */
   readonly told = new Set<string>();
   /** Calls to it that wait. */
@@ -108,7 +92,7 @@ class Dealings {
 export class McpExchange implements PeerProtocol {
   readonly kinds = [ITEM.tools];
   readonly #components: ExchangeComponents;
-  readonly #dealings = new Map<string, Dealings>();
+  readonly #peers = new Map<string, PeerState>();
   readonly #stop: (() => void)[];
   #nextId = 0;
 
@@ -128,63 +112,63 @@ export class McpExchange implements PeerProtocol {
   }
 
   began(node: string): void {
-    this.#dealings.set(node, new Dealings());
+    this.#peers.set(node, new PeerState());
     for (const { id: agent } of this.#components.registry.getLocalCards()) this.#tellAll(node, agent);
   }
 
   ended(node: string): void {
-    const dealings = this.#dealings.get(node);
-    if (!dealings) return;
-    this.#dealings.delete(node);
-    for (const { reject } of dealings.asked.values()) {
+    const peer = this.#peers.get(node);
+    if (!peer) return;
+    this.#peers.delete(node);
+    for (const { reject } of peer.asked.values()) {
       reject(new EclipticError('DELIVERY_FAILED', `node ${node} was lost before it answered`, { outcome: 'unknown' }));
     }
-    for (const controller of dealings.serving.values()) controller.abort();
+    for (const controller of peer.serving.values()) controller.abort();
     this.#components.service.catalogue.removeNode(node);
   }
 
   take(node: string, [, verb, first, second, third]: Item): void {
-    const dealings = this.#dealings.get(node);
-    if (!dealings) return;
+    const peer = this.#peers.get(node);
+    if (!peer) return;
     switch (verb) {
       case 'offer':
-        this.#takeOffer(node, dealings, parsed(own, first), parsed(z.array(OfferedSchema).min(1), second));
+        this.#takeOffer(node, peer, parsed(own, first), parsed(z.array(OfferedSchema).min(1), second));
         break;
       case 'gone':
-        this.#drop(node, dealings, parsed(own, first), parsed(KindSchema, second), parsed(z.array(z.string()), third));
+        this.#drop(node, peer, parsed(own, first), parsed(KindSchema, second), parsed(z.array(z.string()), third));
         break;
       case 'updated':
         this.#components.service.resourceUpdated(`${parsed(own, first)}@${node}`, parsed(z.string(), second));
         break;
       case 'call':
-        this.#serve(node, dealings, parsed(id, first), parsed(CallSchema, second));
+        this.#serve(node, peer, parsed(id, first), parsed(CallSchema, second));
         break;
       case 'progress':
-        dealings.asked.get(parsed(id, first))?.terms.onProgress(parsed(ProgressSchema, second));
+        peer.asked.get(parsed(id, first))?.terms.onProgress(parsed(ProgressSchema, second));
         break;
       case 'log':
-        dealings.asked.get(parsed(id, first))?.terms.onLog(parsed(LogEntrySchema, second));
+        peer.asked.get(parsed(id, first))?.terms.onLog(parsed(LogEntrySchema, second));
         break;
       case 'done':
-        dealings.asked.get(parsed(id, first))?.resolve(second);
+        peer.asked.get(parsed(id, first))?.resolve(second);
         break;
       case 'failed':
-        dealings.asked.get(parsed(id, first))?.reject(fromWireError(second, node));
+        peer.asked.get(parsed(id, first))?.reject(fromWireError(second, node));
         break;
       case 'stop':
-        dealings.serving.get(parsed(id, first))?.abort();
+        peer.serving.get(parsed(id, first))?.abort();
         break;
       case 'wanted':
-        this.#say(node, [dealings.asked.has(parsed(id, first)) ? 'go' : 'stop', first]);
+        this.#say(node, [peer.asked.has(parsed(id, first)) ? 'go' : 'stop', first]);
         break;
       case 'go':
-        dealings.late.get(parsed(id, first))?.();
+        peer.late.get(parsed(id, first))?.();
         break;
       case 'part':
-        this.#takePart(dealings, parsed(id, first), parsed(z.string().max(PART_CHARS), second));
+        this.#takePart(peer, parsed(id, first), parsed(z.string().max(PART_CHARS), second));
         break;
       case 'whole':
-        this.take(node, this.#join(dealings, parsed(id, first)));
+        this.take(node, this.#join(peer, parsed(id, first)));
         break;
       default:
         throw malformed('nobody says that of tools');
@@ -196,7 +180,7 @@ export class McpExchange implements PeerProtocol {
   #spread(kind: Kind, entries: readonly Entry[], gone: boolean): void {
     const { ownerId, node } = entries[0]!;
     if (node !== undefined) return;
-    for (const [peer, { told }] of this.#dealings) {
+    for (const [peer, { told }] of this.#peers) {
       if (gone && told.has(ownerId)) this.#say(peer, ['gone', ownerId, kind, entries.map(({ key }) => key)]);
       // Who has not been told of the agent's card yet is told all once it has.
       else if (!gone && told.has(ownerId)) this.#offer(peer, ownerId, entries);
@@ -205,12 +189,12 @@ export class McpExchange implements PeerProtocol {
   }
 
   #spreadUpdate(owner: string, uri: string): void {
-    for (const [peer, { told }] of this.#dealings) if (told.has(owner)) this.#say(peer, ['updated', owner, uri]);
+    for (const [peer, { told }] of this.#peers) if (told.has(owner)) this.#say(peer, ['updated', owner, uri]);
   }
 
   /** A card changed: a node that may know the agent since is told what it offers. */
   #retell(agent: string): void {
-    for (const [node, { told }] of this.#dealings) {
+    for (const [node, { told }] of this.#peers) {
       if (this.#components.network.cards.isTold(node, agent)) this.#tellAll(node, agent);
       else if (told.delete(agent)) this.#takeBack(node, agent);
     }
@@ -224,7 +208,7 @@ export class McpExchange implements PeerProtocol {
   }
 
   #tellAll(node: string, agent: string): void {
-    const told = this.#dealings.get(node)?.told;
+    const told = this.#peers.get(node)?.told;
     if (!told || told.has(agent) || !this.#components.network.cards.isTold(node, agent)) return;
     const entries = this.#components.service.catalogue.of(agent);
     if (entries.length === 0) return;
@@ -248,7 +232,7 @@ export class McpExchange implements PeerProtocol {
 
   // What others' agents offer
 
-  #takeOffer(node: string, dealings: Dealings, agent: string, offered: readonly Offered[]): void {
+  #takeOffer(node: string, peer: PeerState, agent: string, offered: readonly Offered[]): void {
     const { registry, service } = this.#components;
     if (!registry.entry(`${agent}@${node}`)) {
       throw new EclipticError('CARD_REFUSED', `there is no card of "${agent}" that could offer anything`);
@@ -258,27 +242,27 @@ export class McpExchange implements PeerProtocol {
       // Its own node keeps the deadline; this one waits a little longer for its word.
       return { definition, secrets, timeoutMs: (timeoutMs ?? CALL_TIMEOUT_MS) + PATIENCE_MS, answer };
     });
-    for (const { definition } of offers) this.#drop(node, dealings, agent, definition.kind, [keyOf(definition)]);
-    dealings.offers += offers.length;
-    if (dealings.offers > MAX_OFFERS) throw malformed(`it offers more than ${MAX_OFFERS} things`);
+    for (const { definition } of offers) this.#drop(node, peer, agent, definition.kind, [keyOf(definition)]);
+    peer.offers += offers.length;
+    if (peer.offers > MAX_OFFERS) throw malformed(`it offers more than ${MAX_OFFERS} things`);
     service.catalogue.add(agent, node, offers);
   }
 
-  #drop(node: string, dealings: Dealings, agent: string, kind: Kind, keys: readonly string[]): void {
-    dealings.offers -= this.#components.service.catalogue.remove(`${agent}@${node}`, kind, keys);
+  #drop(node: string, peer: PeerState, agent: string, kind: Kind, keys: readonly string[]): void {
+    peer.offers -= this.#components.service.catalogue.remove(`${agent}@${node}`, kind, keys);
   }
 
   #call(node: string, agent: string, ask: Ask, terms: CallTerms): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const dealings = this.#dealings.get(node);
-      if (!dealings) {
+      const peer = this.#peers.get(node);
+      if (!peer) {
         reject(new EclipticError('AGENT_UNAVAILABLE', `there is no conversation with node ${node}`));
         return;
       }
       const callId = this.#nextId++;
       const { signal } = terms;
       const settle = () => {
-        dealings.asked.delete(callId);
+        peer.asked.delete(callId);
         signal.removeEventListener('abort', stop);
       };
       let withdraw: () => Outcome = () => 'unknown';
@@ -286,7 +270,7 @@ export class McpExchange implements PeerProtocol {
       const stop = () => {
         settle();
         // Not before the call itself, which may be on its way in parts.
-        if (outcome !== 'not-delivered') void dealings.sending.then(() => this.#say(node, ['stop', callId]));
+        if (outcome !== 'not-delivered') void peer.sending.then(() => this.#say(node, ['stop', callId]));
         reject(new EclipticError('CANCELLED', 'the call was cancelled'));
       };
       terms.withdrawWith?.(() => {
@@ -305,7 +289,7 @@ export class McpExchange implements PeerProtocol {
           reject(error);
         },
       };
-      dealings.asked.set(callId, asked);
+      peer.asked.set(callId, asked);
       signal.addEventListener('abort', stop);
       const { caller, capabilities, meta, thread } = terms;
       const call = { agent, ask, caller: caller.address, sandbox: caller.sandboxId ?? null };
@@ -319,11 +303,11 @@ export class McpExchange implements PeerProtocol {
 
   // Calls of others
 
-  #serve(node: string, dealings: Dealings, callId: number, call: z.infer<typeof CallSchema>): void {
-    if (dealings.serving.has(callId)) throw malformed('it makes a call twice');
+  #serve(node: string, peer: PeerState, callId: number, call: z.infer<typeof CallSchema>): void {
+    if (peer.serving.has(callId)) throw malformed('it makes a call twice');
     const controller = new AbortController();
     const answer = async () => {
-      if (dealings.serving.size > MAX_CALLS) {
+      if (peer.serving.size > MAX_CALLS) {
         throw new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls of node ${node} are under way already`);
       }
       const { agent, ask, capabilities, state, thread, meta } = call;
@@ -341,12 +325,12 @@ export class McpExchange implements PeerProtocol {
         onLog: (entry) => this.#note(node, ['log', callId, entry]),
       });
     };
-    dealings.serving.set(callId, controller);
+    peer.serving.set(callId, controller);
     const { signal } = controller;
     const finish = (verb: 'done' | 'failed', value: unknown) => {
-      dealings.serving.delete(callId);
-      dealings.late.delete(callId);
-      if (signal.aborted || this.#dealings.get(node) !== dealings) return;
+      peer.serving.delete(callId);
+      peer.late.delete(callId);
+      if (signal.aborted || this.#peers.get(node) !== peer) return;
       this.#send(node, [verb, callId, value]).catch((error) => this.#say(node, ['failed', callId, toWireError(error)]));
     };
     const run = () => {
@@ -356,19 +340,19 @@ export class McpExchange implements PeerProtocol {
       );
     };
     const { deadlineAt = Number.POSITIVE_INFINITY } = call;
-    if (deadlineAt > this.#components.runtime.now() || dealings.serving.size > MAX_CALLS) {
+    if (deadlineAt > this.#components.runtime.now() || peer.serving.size > MAX_CALLS) {
       run();
       return;
     }
     // The clocks of two nodes differ: only the caller's node knows whether its caller has given up.
     const drop = () => {
-      dealings.serving.delete(callId);
-      dealings.late.delete(callId);
+      peer.serving.delete(callId);
+      peer.late.delete(callId);
     };
     signal.addEventListener('abort', drop);
-    dealings.late.set(callId, () => {
+    peer.late.set(callId, () => {
       signal.removeEventListener('abort', drop);
-      dealings.late.delete(callId);
+      peer.late.delete(callId);
       run();
     });
     this.#say(node, ['wanted', callId]);
@@ -425,17 +409,17 @@ export class McpExchange implements PeerProtocol {
       const message = `it takes ${whole.length} characters, and ${MAX_PARTS * PART_CHARS} can travel between nodes`;
       throw new EclipticError('PAYLOAD_TOO_LARGE', message);
     }
-    const dealings = this.#dealings.get(node);
-    const sent = dealings?.sending.then(() => this.#sendParts(node, dealings, whole));
-    if (dealings && sent) dealings.sending = sent.catch(() => {});
+    const peer = this.#peers.get(node);
+    const sent = peer?.sending.then(() => this.#sendParts(node, peer, whole));
+    if (peer && sent) peer.sending = sent.catch(() => {});
     return sent;
   }
 
-  async #sendParts(node: string, dealings: Dealings, whole: string): Promise<void> {
+  async #sendParts(node: string, peer: PeerState, whole: string): Promise<void> {
     const transfer = this.#nextId++;
     const tell = (...item: unknown[]) => {
       // Another conversation knows nothing of what this one has begun.
-      if (this.#dealings.get(node) === dealings)
+      if (this.#peers.get(node) === peer)
         return this.#components.network.peers.sendConfirmed(node, JSON.stringify([ITEM.tools, ...item]));
       throw new EclipticError('DELIVERY_FAILED', `node ${node} was lost`, { outcome: 'not-delivered' });
     };
@@ -445,14 +429,14 @@ export class McpExchange implements PeerProtocol {
     await tell('whole', transfer);
   }
 
-  #takePart({ parts }: Dealings, transfer: number, part: string): void {
+  #takePart({ parts }: PeerState, transfer: number, part: string): void {
     const known = parts.get(transfer) ?? [];
     if (known.length === 0 && parts.size >= MAX_TRANSFERS) throw malformed('it sends too much in parts at once');
     if (known.push(part) > MAX_PARTS) throw malformed('it sends too many parts');
     parts.set(transfer, known);
   }
 
-  #join({ parts }: Dealings, transfer: number): Item {
+  #join({ parts }: PeerState, transfer: number): Item {
     const known = parts.get(transfer);
     parts.delete(transfer);
     let item: unknown;

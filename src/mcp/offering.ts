@@ -10,7 +10,6 @@ import {
   type TemplateDefinition,
   type ToolDefinition,
 } from './definitions.js';
-import { renderTemplate } from './prompt-template.js';
 import type { RequestState } from './request-state.js';
 import { promptResult, resourceResult, toolResult } from './results.js';
 import { type OutputOf, readSchema, type Schema, type Shape, type Verdict } from './schema.js';
@@ -211,4 +210,15 @@ function missing(prompt: string, argument: string): EclipticError {
 
 function notAsked(ask: Ask): EclipticError {
   return new EclipticError('INVALID_ARGUMENTS', `there is nothing here for "${ask.kind}"`);
+}
+
+/**
+ * Puts arguments into a template's `{{name}}` placeholders, in one pass: what an argument holds is never expanded
+ * again. A name that is no argument stays as it is written.
+ */
+export function renderTemplate(template: string, values: Readonly<Record<string, string>>): string {
+  return template.replace(/\{\{([^{}]+)\}\}/g, (placeholder, inside: string) => {
+    const name = inside.trim();
+    return Object.hasOwn(values, name) ? values[name]! : placeholder;
+  });
 }

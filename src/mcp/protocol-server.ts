@@ -3,20 +3,23 @@ import type {
   CompleteResult,
   GetPromptResult,
   LoggingLevel,
+  Prompt,
   ReadResourceResult,
+  Resource,
+  ResourceTemplateType,
   Server,
   ServerContext,
+  Tool,
 } from '@modelcontextprotocol/server';
 import type { Party } from '../mesh/policy.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
-import { isWanted } from './call.js';
-import type { ToolDefinition } from './definitions.js';
+import { type CallOptions, isWanted } from './call.js';
+import type { Entry } from './catalogue.js';
+import type { PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition } from './definitions.js';
 import { callFailure, errorCode, failureData, protocolCode } from './failure.js';
-import { pageOf } from './pages.js';
 import { contradiction, HEADER_MISMATCH, mismatchMessage } from './param-headers.js';
 import { withWordsSeen } from './result-text.js';
-import type { CallOptions, McpService } from './service.js';
-import { shownPrompt, shownResource, shownTemplate, shownTool } from './shown.js';
+import type { McpService } from './service.js';
 import type { NameStyle } from './wire-names.js';
 
 export type Sdk = typeof import('@modelcontextprotocol/server');
@@ -210,4 +213,45 @@ function callOptions(
       if (isWanted(entry.level, wanted)) notify({ method: 'notifications/message', params: { ...entry } });
     },
   };
+}
+
+const PAGE_SIZE = 1_000;
+
+/** One page of a list, and the cursor of the next: the place to go on from. */
+export function pageOf<K extends string, T>(
+  items: readonly T[],
+  key: K,
+  cursor: string | undefined,
+): { [P in K]: T[] } & { nextCursor?: string } {
+  const start = cursor === undefined ? 0 : Number(Buffer.from(cursor, 'base64url').toString());
+  if (!Number.isSafeInteger(start) || start < 0 || (cursor !== undefined && start === 0)) {
+    throw new EclipticError('INVALID_ARGUMENTS', 'the cursor was not made here');
+  }
+  const end = start + PAGE_SIZE;
+  const more = end < items.length && { nextCursor: Buffer.from(String(end)).toString('base64url') };
+  return { [key]: items.slice(start, end), ...more } as { [P in K]: T[] } & { nextCursor?: string };
+}
+
+/** What is in the catalogue, as MCP lists show it: under names on the wire, with the owner beside. */
+
+export function shownTool(service: McpService, entry: Entry<ToolDefinition>, style: NameStyle): Tool {
+  return { ...plain(entry), name: service.names.nameOf(entry, style) } as Tool;
+}
+
+export function shownPrompt(service: McpService, entry: Entry<PromptDefinition>, style: NameStyle): Prompt {
+  return { ...plain(entry), name: service.names.nameOf(entry, style) } as Prompt;
+}
+
+export function shownResource(service: McpService, entry: Entry<ResourceDefinition>): Resource {
+  return { ...plain(entry), uri: service.uriOf(entry) } as Resource;
+}
+
+export function shownTemplate(entry: Entry<TemplateDefinition>): ResourceTemplateType {
+  return plain(entry) as ResourceTemplateType;
+}
+
+function plain({ definition, owner, fullName }: Entry): object {
+  const { kind: _, _meta, ...rest } = definition;
+  const own = definition.kind === 'tool' || definition.kind === 'prompt' ? { 'ecliptic/name': fullName } : {};
+  return { ...rest, _meta: { ..._meta, 'ecliptic/agent': owner, ...own } };
 }

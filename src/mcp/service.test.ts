@@ -8,9 +8,8 @@ import type { A2ALogEvent } from '../mesh/schemas.js';
 import { createNode, type EclipticNode, type NodeInit } from '../node/compose.js';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import type { LogEntry, Progress } from './call.js';
-import { deserializeInvocation, serializeInvocation } from './invocation-record.js';
-import type { CallOptions } from './service.js';
+import type { CallOptions, LogEntry, Progress } from './call.js';
+import { deserializeInvocation, serializeInvocation } from './invocations.js';
 
 const OPERATOR = party('operator');
 const BOXED = party('visitor', 'lab');

@@ -6,7 +6,7 @@ import { clientAdapters } from '../coding-agents/wake/adapters.js';
 import { Wakes } from '../coding-agents/wake/wakes.js';
 import type { Gateway } from '../http/gateway.js';
 import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
-import { Logins } from '../mcp/upstream/login/logins.js';
+import { Logins } from '../mcp/upstream/logins.js';
 import { Pins } from '../mcp/upstream/pins.js';
 import { Upstreams } from '../mcp/upstream/upstreams.js';
 import { reportActions, reportCredentials } from '../mesh/audit/guarded-events.js';

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { InvocationRecord } from '../../src/mcp/invocation-record.js';
+import type { InvocationRecord } from '../../src/mcp/invocations.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { oauthFetch } from '../../src/mcp/upstream/login/oauth-fetch.js';
+import { oauthFetch } from '../../src/mcp/upstream/login.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import { loadConfig } from '../../src/node/config/load.js';
 import { ControlClient } from '../../src/node/control/client.js';

@@ -1,7 +1,6 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { NeedsInput } from '../../src/mcp/call.js';
-import type { CallOptions } from '../../src/mcp/service.js';
+import type { CallOptions, NeedsInput } from '../../src/mcp/call.js';
 import type { EclipticError } from '../../src/runtime/errors.js';
 import { OPERATOR, tool, Upstreaming, until } from './harness.js';
 

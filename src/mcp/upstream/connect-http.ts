@@ -1,20 +1,20 @@
-import type { Transport } from '@modelcontextprotocol/client';
+import { setMaxListeners } from 'node:events';
+import type { FetchLike, JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { untilAborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { Allowance } from '../../system/process/allowance.js';
 import {
   type CredentialOwner,
   parted,
   resolveHeaders,
   type SecretSettings,
 } from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/secret.js';
-import { clientFor, HANDSHAKE_MS } from './client.js';
+import type { Redactor } from '../../system/secrets/redactor.js';
+import { clientFor, explainer, HANDSHAKE_MS, LOST_CODE, loadClientSdk, TOO_LARGE_CODE } from './client-sdk.js';
 import { Connection } from './connection.js';
-import { HttpRequests } from './http-requests.js';
-import type { OAuthSettings } from './login/attempt.js';
-import { explainer, loadClientSdk } from './login/failures.js';
-import type { Login } from './login/login.js';
+import type { Login } from './login.js';
+import type { OAuthSettings } from './login-attempt.js';
 
 export interface HttpEndpoint {
   readonly kind: 'http' | 'sse';
@@ -76,4 +76,96 @@ export async function connectHttp(
   });
   client.onclose = () => connection.end(new EclipticError('AGENT_UNAVAILABLE', 'the connection was closed'));
   return connection;
+}
+
+/** The longest answer, and the longest event of a stream. */
+const MAX_BYTES = 32 * 1_048_576;
+/** Lines of a stream that the answer to a request takes. */
+const ANSWER_LINES = 4;
+const NEWLINE = 0x0a;
+
+/** The HTTP requests to one server: bounded, slowed down when it floods, and answered when a stream breaks off. */
+export class HttpRequests {
+  readonly #allowance: Allowance;
+  readonly #answer: (message: JSONRPCMessage) => void;
+  readonly #headers: () => Promise<Readonly<Record<string, string>>>;
+
+  /** `headers` is asked for each request: what was sent with the one before may have been replaced. */
+  constructor(
+    runtime: Runtime,
+    answer: (message: JSONRPCMessage) => void,
+    headers: () => Promise<Readonly<Record<string, string>>>,
+  ) {
+    this.#allowance = new Allowance(runtime);
+    this.#answer = answer;
+    this.#headers = headers;
+  }
+
+  get floods(): number {
+    return this.#allowance.floods;
+  }
+
+  readonly fetch: FetchLike = async (url, init) => {
+    const signal = init?.signal ?? undefined;
+    // Every request of a connection listens to the same one.
+    if (signal) setMaxListeners(0, signal);
+    const headers = new Headers(init?.headers);
+    for (const [name, value] of Object.entries(await this.#headers())) headers.set(name, value);
+    let response: Response;
+    try {
+      response = await fetch(url, { ...init, headers });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      throw unreachable(new URL(url).origin, error);
+    }
+    if (!response.ok || !response.body) return response;
+    const limited = this.#limited(
+      response.headers.get('content-type') ?? '',
+      init?.method === 'POST' ? ANSWER_LINES : 0,
+    );
+    response.body.pipeTo(limited.writable).catch((error) => {
+      if (!signal?.aborted) this.#brokeOff(init?.body, error);
+    });
+    return new Response(limited.readable, response);
+  };
+
+  #limited(type: string, free: number): TransformStream<Uint8Array, Uint8Array> {
+    const streamed = type.includes('text/event-stream');
+    let length = 0;
+    let unpaid = free;
+    return new TransformStream({
+      transform: async (chunk, controller) => {
+        let lines = 0;
+        for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, at + 1)) lines++;
+        length = streamed && lines > 0 ? chunk.length - chunk.lastIndexOf(NEWLINE) : length + chunk.length;
+        if (length > MAX_BYTES) {
+          throw new EclipticError('PAYLOAD_TOO_LARGE', `the answer is longer than ${MAX_BYTES} bytes`);
+        }
+        controller.enqueue(chunk);
+        // An event takes at least two lines.
+        const paid = streamed ? Math.max(0, lines - unpaid) : 0;
+        unpaid = Math.max(0, unpaid - lines);
+        await this.#allowance.spend(chunk.length, paid / 2);
+      },
+    });
+  }
+
+  /** The SDK would wait for the answer to a request whose stream is gone until its time is up. */
+  #brokeOff(body: RequestInit['body'], error: unknown): void {
+    if (typeof body !== 'string') return;
+    const { id } = JSON.parse(body) as { id?: string | number };
+    if (id === undefined) return;
+    const failure =
+      error instanceof EclipticError
+        ? { code: TOO_LARGE_CODE, message: error.message }
+        : { code: LOST_CODE, message: 'the answer broke off' };
+    this.#answer({ jsonrpc: '2.0', id, error: failure });
+  }
+}
+
+function unreachable(origin: string, error: unknown): EclipticError {
+  const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+  const outcome = code === 'ECONNREFUSED' || code === 'ENOTFOUND' ? 'not-delivered' : 'unknown';
+  const message = `${origin} cannot be reached${code === undefined ? '' : ` (${code})`}`;
+  return new EclipticError('AGENT_UNAVAILABLE', message, { outcome }, error);
 }

@@ -1,9 +1,12 @@
 import type { Client } from '@modelcontextprotocol/client';
 import { EclipticError } from '../../runtime/errors.js';
+import type { Child } from '../../system/process/child.js';
+import type { Program } from '../../system/process/children.js';
+import type { RestartPolicy, SupervisedState } from '../../system/process/supervision.js';
 import type { Running } from '../../system/process/supervisor.js';
 import type { CallTerms } from '../call.js';
+import { type ClientSdk, isLost } from './client-sdk.js';
 import type { Dialogue } from './dialogue.js';
-import { type ClientSdk, isLost } from './login/failures.js';
 
 export interface ConnectionInit {
   readonly sdk: ClientSdk;
@@ -119,3 +122,31 @@ export class Connection implements Running {
     await this.#init.close();
   }
 }
+
+/** What keeps a server connected: connects it, and again when the connection ends by itself. */
+export interface ConnectionSupervisor {
+  readonly state: SupervisedState;
+  /** The connection, while there is one. */
+  readonly subject: Connection | undefined;
+  start(): void;
+  /** Ends what there is, and begins without delay. */
+  restart(): void;
+  /** Starts another with the credentials of now; calls go there, and the old one ends when its calls are over. */
+  renew?(): void;
+  /** Resolves when nothing of it is left. */
+  stop(): Promise<void>;
+}
+
+/** A server that is a program, for whoever keeps it running. */
+export interface SupervisedProgram {
+  /** What to start; asked for each start. */
+  readonly program: () => Promise<Program>;
+  /** Makes a connection of a child that was started; rejects when that ends, or when the signal aborts. */
+  readonly connect: (child: Child, signal: AbortSignal) => Promise<Connection>;
+  readonly restart: Partial<RestartPolicy>;
+  /** After what it makes no sense to start again, until somebody says so. */
+  readonly isFinal: (reason: EclipticError) => boolean;
+  readonly onState: (state: SupervisedState) => void;
+}
+
+export type SuperviseProgram = (kept: SupervisedProgram) => ConnectionSupervisor;

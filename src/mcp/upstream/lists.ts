@@ -5,9 +5,9 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
 import { type Definition, DefinitionSchema, type Kind } from '../definitions.js';
 import { neutralise, revealed } from '../neutral-text.js';
+import { headerFault } from '../param-headers.js';
 import { UriPattern } from '../uri-pattern.js';
 import type { Connection } from './connection.js';
-import { headerFault } from './header-annotations.js';
 import { fingerprint, slotOf } from './pins.js';
 
 /** A definition as a server lists it, with all that is made of it once. */

@@ -13,16 +13,13 @@ import { type Kind, keyOf, type ToolDefinition } from '../definitions.js';
 import type { McpService } from '../service.js';
 import { type ChildEndpoint, connectChild, greetChild, programOf } from './connect-child.js';
 import { connectHttp, type HttpEndpoint } from './connect-http.js';
-import type { Connection } from './connection.js';
+import type { Connection, ConnectionSupervisor, SuperviseProgram } from './connection.js';
 import { answerQuestions } from './dialogue.js';
-import type { Keeper, KeepProgram } from './keeper.js';
 import { askAnything, type Listed, type Listing, readLists } from './lists.js';
-import { Login } from './login/login.js';
-import type { Logins, Waiting } from './login/logins.js';
-import { ServerOffers } from './offers.js';
-import type { Pins } from './pins.js';
-import { approvalRequest, DEFINITION_APPROVAL, type Suspect, sortOut } from './quarantine.js';
-import type { CallWay } from './relay.js';
+import { Login } from './login.js';
+import type { Logins, Waiting } from './logins.js';
+import { approvalRequest, DEFINITION_APPROVAL, type Pins, type Suspect, sortOut } from './pins.js';
+import { type CallWay, ServerOffers } from './relay.js';
 import { Watch } from './watch.js';
 
 export type Endpoint = ChildEndpoint | HttpEndpoint;
@@ -49,7 +46,7 @@ export interface UpstreamInit {
   readonly timeoutMs?: number | undefined;
   readonly restart?: Partial<RestartPolicy>;
   /** What keeps its program running. Default: a supervisor of its own, and no more. */
-  readonly keep?: KeepProgram;
+  readonly keep?: SuperviseProgram;
   /** The way that calls go. Default: straight to the server. */
   readonly through?: CallWay;
 }
@@ -87,7 +84,7 @@ export class Upstream {
   readonly #components: UpstreamComponents;
   readonly #init: UpstreamInit;
   readonly #redactor: Redactor;
-  #keeper: Keeper;
+  #supervisor: ConnectionSupervisor;
   readonly #login: Login | undefined;
   readonly #watchers = new Set<(news: UpstreamNews) => void>();
   readonly #offers: ServerOffers;
@@ -100,12 +97,12 @@ export class Upstream {
     this.#init = init;
     this.#redactor = new Redactor(init.secrets ?? []);
     this.#login = this.#loginTo(init.endpoint);
-    this.#keeper = this.#keep(init);
+    this.#supervisor = this.#keep(init);
     this.#offers = new ServerOffers(components, { ...init, server: init.name, connection: () => this.#connection() });
   }
 
   get status(): UpstreamStatus {
-    const { state, subject } = this.#keeper;
+    const { state, subject } = this.#supervisor;
     return {
       name: this.name,
       agent: this.#init.agent,
@@ -124,7 +121,7 @@ export class Upstream {
   }
 
   get state(): SupervisedState {
-    return this.#keeper.state;
+    return this.#supervisor.state;
   }
 
   /** Calls back with all that happens to it. Returns the way to stop. */
@@ -152,7 +149,7 @@ export class Upstream {
 
   /** Why it cannot be asked anything at present, if it cannot. */
   get absence(): EclipticError | undefined {
-    const { subject, state } = this.#keeper;
+    const { subject, state } = this.#supervisor;
     if (subject && !subject.isOver) return undefined;
     if ('reason' in state && (needsLogin(state.reason) || needsCredential(state.reason))) return state.reason;
     const reason = 'reason' in state ? `: ${state.reason.message}` : '';
@@ -166,18 +163,18 @@ export class Upstream {
   }
 
   start(): void {
-    this.#keeper.start();
+    this.#supervisor.start();
   }
 
   async stop(): Promise<void> {
-    await this.#keeper.stop();
+    await this.#supervisor.stop();
   }
 
   /** Starts the program again in a place of its own, after the place that it ran in was closed for it. */
   async revive(): Promise<void> {
-    await this.#keeper.stop();
-    this.#keeper = this.#keep(this.#init);
-    this.#keeper.start();
+    await this.#supervisor.stop();
+    this.#supervisor = this.#keep(this.#init);
+    this.#supervisor.start();
   }
 
   /** Begins a login; when its user has come back, the server is connected with it. */
@@ -185,7 +182,7 @@ export class Upstream {
     const { url, done } = await this.#components.logins.begin(this.name, this.#requireLogin());
     const connected = done.then(() => {
       // What runs takes the new token from now on.
-      if (this.#keeper.state.kind !== 'running') this.#keeper.restart();
+      if (this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
     });
     connected.catch(() => {});
     return { url, done: connected };
@@ -195,7 +192,7 @@ export class Upstream {
   logout(): void {
     this.#requireLogin().forget();
     this.#components.logins.cancel(this.name, 'it was to be forgotten meanwhile');
-    this.#keeper.restart();
+    this.#supervisor.restart();
   }
 
   /**
@@ -206,8 +203,8 @@ export class Upstream {
     if (provider !== this.name || workspace !== DEFAULT_WORKSPACE) return;
     const { endpoint } = this.#init;
     if (!credentialsIn(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers).includes(name)) return;
-    if (ended || this.#keeper.state.kind !== 'running') this.#keeper.restart();
-    else if (endpoint.kind === 'stdio') this.#keeper.renew?.();
+    if (ended || this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
+    else if (endpoint.kind === 'stdio') this.#supervisor.renew?.();
   }
 
   /** Looks at what was last listed again: something was pinned meanwhile. */
@@ -215,7 +212,7 @@ export class Upstream {
     this.#take(this.#listing);
   }
 
-  #keep({ name, endpoint, keep, restart }: UpstreamInit): Keeper {
+  #keep({ name, endpoint, keep, restart }: UpstreamInit): ConnectionSupervisor {
     const common = {
       restart: { ...RESTART, ...restart },
       isFinal: (reason: EclipticError) => needsLogin(reason) || needsCredential(reason),
@@ -310,7 +307,7 @@ export class Upstream {
   }
 
   #connection(): Connection {
-    const { subject } = this.#keeper;
+    const { subject } = this.#supervisor;
     if (subject && !subject.isOver) return subject;
     throw this.absence;
   }

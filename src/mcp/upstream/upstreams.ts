@@ -1,9 +1,8 @@
 import { EclipticError } from '../../runtime/errors.js';
 import type { Approval } from '../../system/approvals/approval-queue.js';
 import { type Definition, DefinitionSchema, keyOf } from '../definitions.js';
-import type { Waiting } from './login/logins.js';
-import { type Fresh, fingerprint, slotOf } from './pins.js';
-import { DEFINITION_APPROVAL } from './quarantine.js';
+import type { Waiting } from './logins.js';
+import { DEFINITION_APPROVAL, type Fresh, fingerprint, slotOf } from './pins.js';
 import { Upstream, type UpstreamComponents, type UpstreamInit, type UpstreamStatus } from './upstream.js';
 
 /** A server that is configured and cannot, or shall not, be started. */

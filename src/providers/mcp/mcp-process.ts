@@ -1,5 +1,4 @@
-import type { Connection } from '../../mcp/upstream/connection.js';
-import type { Keeper, KeptProgram } from '../../mcp/upstream/keeper.js';
+import type { Connection, ConnectionSupervisor, SupervisedProgram } from '../../mcp/upstream/connection.js';
 import { describeError, type EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { RESTART_POLICY, type SupervisedState } from '../../system/process/supervision.js';
@@ -14,7 +13,7 @@ export interface MCPProcessInit {
 }
 
 /** The program of an MCP server, kept running in its lane. Once that is closed, nothing starts it any more. */
-export class MCPProcess implements Keeper {
+export class MCPProcess implements ConnectionSupervisor {
   readonly #make: () => IsolatedProviderHost<Session>;
   readonly #runtime: Runtime;
   /** Those that start, or finish their calls, while another one is used. */
@@ -23,7 +22,7 @@ export class MCPProcess implements Keeper {
   #closed = false;
   #renewing: Promise<void> = Promise.resolve();
 
-  constructor(components: HostComponents, { provider, lane, limits }: MCPProcessInit, kept: KeptProgram) {
+  constructor(components: HostComponents, { provider, lane, limits }: MCPProcessInit, kept: SupervisedProgram) {
     const { connect, restart, onState, ...rest } = kept;
     this.#runtime = components.runtime;
     this.#make = () => {

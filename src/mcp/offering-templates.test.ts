@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { renderTemplate } from './prompt-template.js';
+import { renderTemplate } from './offering.js';
 
 /** What a placeholder may hold. */
 const arbName = fc.stringMatching(/^[^{}\s]([^{}]{0,10}[^{}\s])?$/);

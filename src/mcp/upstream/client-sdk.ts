@@ -1,5 +1,7 @@
-import { describeError, EclipticError, type ErrorCode } from '../../../runtime/errors.js';
-import type { Redactor } from '../../../system/secrets/secret.js';
+import type { Client, VersionNegotiationMode } from '@modelcontextprotocol/client';
+import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
+import { VERSION } from '../../runtime/package.js';
+import type { Redactor } from '../../system/secrets/redactor.js';
 
 export type ClientSdk = typeof import('@modelcontextprotocol/client');
 
@@ -87,4 +89,20 @@ export function isLost(sdk: ClientSdk, error: unknown): boolean {
 function httpStatus(sdk: ClientSdk, error: unknown): number | undefined {
   if (error instanceof sdk.SdkHttpError) return error.status;
   return error instanceof sdk.UnauthorizedError ? 401 : undefined;
+}
+
+/** The protocol whose every request stands for itself. */
+export const MODERN = '2026-07-28';
+/** How long a server may take to introduce itself; the supervisor's patience ends first. */
+export const HANDSHAKE_MS = 60_000;
+
+/** What a server of the 2025 era may ask in the middle of a call; with a newer one, each call says what its caller can. */
+const CAPABILITIES = { elicitation: { form: { applyDefaults: true } } };
+
+/** A client that relays: what a server asks of it goes to the caller, and nothing is answered or repeated here. */
+export function clientFor(sdk: ClientSdk, mode: VersionNegotiationMode): Client {
+  return new sdk.Client(
+    { name: 'ecliptic', version: VERSION },
+    { capabilities: CAPABILITIES, versionNegotiation: { mode }, inputRequired: { autoFulfill: false } },
+  );
 }

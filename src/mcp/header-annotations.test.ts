@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { headerFault } from './header-annotations.js';
+import { headerFault } from './param-headers.js';
 
 const schema = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more });
 const named = (name: unknown, type = 'string') => ({ type, 'x-mcp-header': name });

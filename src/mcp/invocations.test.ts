@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { arbAgentId, arbJson } from '../../test/generators.js';
 import { SCHEMA_VERSION } from '../mesh/schemas.js';
-import { deserializeInvocation, type InvocationRecord, redact, serializeInvocation } from './invocation-record.js';
+import { deserializeInvocation, type InvocationRecord, redact, serializeInvocation } from './invocations.js';
 
 const arbOutcome = fc.oneof(
   fc.record({ result: arbJson() }),

@@ -1,7 +1,7 @@
-import { EclipticError } from '../../../runtime/errors.js';
-import type { Runtime, Timer } from '../../../runtime/runtime.js';
-import { CredentialStore } from './credentials.js';
+import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Begun, Login } from './login.js';
+import { CredentialStore } from './login-attempt.js';
 
 export interface LoginsInit {
   /** The data folder. Without one, logins end with the process. */
