@@ -10,7 +10,7 @@ import type { Answer } from '../../coding-agents/tools/tool.js';
 import type { TestedRow, Wakes } from '../../coding-agents/wake/wakes.js';
 import type { TokenRow } from '../../http/auth/tokens.js';
 import type { Receipt } from '../../mail/receipt.js';
-import type { InvocationRecord } from '../../mcp/invocation-record.js';
+import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
 import type { PinRow } from '../../mcp/upstream/upstreams.js';
 import type { AuditReport } from '../../mesh/audit/audit-log.js';
