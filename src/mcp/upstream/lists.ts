@@ -8,16 +8,7 @@ import { neutralise, revealed } from '../neutral-text.js';
 import { headerFault } from '../param-headers.js';
 import { UriPattern } from '../uri-pattern.js';
 import type { Connection } from './connection.js';
-import { fingerprint, slotOf } from './pins.js';
-
-/** A definition as a server lists it, with all that is made of it once. */
-export interface Listed {
-  readonly definition: Definition;
-  readonly slot: string;
-  readonly hash: string;
-  /** As it may be shown, and where it is spoiled if it may not. */
-  readonly neutral: ReturnType<typeof neutralise<Definition>>;
-}
+import { fingerprint, type Listed, slotOf } from './pins.js';
 
 /** What a server lists, and what of it cannot be offered. */
 export interface Listing {

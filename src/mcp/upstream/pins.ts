@@ -6,11 +6,10 @@ import { cutText } from '../../runtime/text.js';
 import type { ApprovalRequest } from '../../system/approvals/approvals.js';
 import { JsonFile } from '../../system/files/private-file.js';
 import { type Definition, DefinitionSchema, keyOf } from '../definitions.js';
-import { revealed } from '../neutral-text.js';
-import type { Listed } from './lists.js';
+import { type neutralise, revealed } from '../neutral-text.js';
 
 const PinSchema = z.strictObject({
-  /** SHA-256 of what is pinned of the definition. */
+  /** SHA-256 of the pinned part of the definition. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   definition: DefinitionSchema,
   at: z.number(),
@@ -24,24 +23,37 @@ const FileSchema = z.strictObject({
 
 export type Pin = Readonly<z.infer<typeof PinSchema>>;
 
-/** What is to be pinned. */
 export interface Fresh {
   readonly definition: Definition;
+  /** Its kind and key. */
   readonly slot: string;
   readonly hash: string;
 }
 
-export interface PinsInit {
-  /** The data folder. Without one, the pins end with the process. */
-  folder?: string;
+/** A definition as a server lists it. */
+export interface Listed extends Fresh {
+  readonly neutral: ReturnType<typeof neutralise<Definition>>;
 }
 
-/** What upstream servers' definitions were when they were first seen, or last approved. */
+/** A definition that differs from the pinned one, or was never pinned. */
+export interface Suspect extends Fresh {
+  readonly change: 'changed' | 'new' | 'renamed';
+  readonly summary: string;
+  readonly diff: readonly string[];
+}
+
+/** The kind of approval that a suspect waits for. */
+export const DEFINITION_APPROVAL = 'tool-definition';
+const MAX_LINES = 100;
+const MAX_CHARS = 500;
+
+/** The definitions of upstream servers as they were first seen, or last approved. */
 export class Pins {
   readonly #file: JsonFile<z.infer<typeof FileSchema>> | undefined;
   #servers: Readonly<Record<string, Readonly<Record<string, Pin>>>>;
 
-  constructor({ folder }: PinsInit = {}) {
+  /** Without a data folder, pins end with the process. */
+  constructor({ folder }: { folder?: string } = {}) {
     this.#file = folder === undefined ? undefined : new JsonFile(join(folder, 'pins.json'), FileSchema);
     this.#servers = this.#file?.load()?.servers ?? {};
   }
@@ -60,7 +72,7 @@ export class Pins {
     return Object.hasOwn(own, slot) ? own[slot] : undefined;
   }
 
-  /** Pins definitions of a server as they are now; on disk when this returns. */
+  /** Pins definitions of a server; on disk when this returns. */
   pin(server: string, fresh: readonly Fresh[], at: number): void {
     const made = fresh.map(({ slot, hash, definition }) => [slot, { hash, definition: pinned(definition), at }]);
     const servers = { ...this.#servers, [server]: { ...this.of(server), ...Object.fromEntries(made) } };
@@ -73,67 +85,19 @@ export function slotOf(definition: Definition): string {
   return `${definition.kind} ${keyOf(definition)}`;
 }
 
-/** SHA-256 over everything that a model or a caller goes by, whatever the order of its keys. */
+/** SHA-256 over everything that a model or a caller relies on, independent of key order. */
 export function fingerprint(definition: Definition): string {
-  return createHash('sha256')
-    .update(statement('tool definition', pinned(definition)))
-    .digest('hex');
+  const text = statement('tool definition', pinned(definition));
+  return createHash('sha256').update(text).digest('hex');
 }
 
-/** Pictures and notes for programs may change. */
+/** Icons and `_meta` may change without approval. */
 function pinned(definition: Definition): Definition {
   const { _meta, icons, ...rest } = definition;
   return rest as Definition;
 }
 
-const MAX_LINES = 100;
-const MAX_CHARS = 500;
-
-/** What is different, line by line: `- path: before` and `+ path: after`, with hidden characters made visible. */
-export function definitionDiff(before: Definition | undefined, after: Definition): string[] {
-  const was = new Map(before ? leaves(before, '') : []);
-  const is = new Map(leaves(after, ''));
-  const lines: string[] = [];
-  for (const [path, value] of was)
-    if (is.get(path) !== value) lines.push(...said('-', path, value), ...added(is, path));
-  for (const [path, value] of is) if (!was.has(path)) lines.push(...said('+', path, value));
-  const more = lines.length - MAX_LINES;
-  return more > 0 ? [...lines.slice(0, MAX_LINES), `… and ${more} more lines`] : lines;
-}
-
-function added(is: ReadonlyMap<string, string>, path: string): string[] {
-  const value = is.get(path);
-  return value === undefined ? [] : said('+', path, value);
-}
-
-function said(sign: string, path: string, value: string): string[] {
-  const text = value.length > MAX_CHARS ? `${cutText(value, MAX_CHARS)}… (${value.length} characters)` : value;
-  return [`${sign} ${revealed(path)}: ${revealed(text)}`];
-}
-
-/** Every simple value, by its place. */
-function leaves(value: unknown, path: string): [string, string][] {
-  if (typeof value !== 'object' || value === null) return [[path, JSON.stringify(value) ?? '']];
-  const members = Object.entries(value);
-  if (members.length === 0) return [[path, Array.isArray(value) ? '[]' : '{}']];
-  return members.flatMap(([key, member]) => leaves(member, path === '' ? key : `${path}.${key}`));
-}
-
-/** The kind under which a definition waits for approval. */
-export const DEFINITION_APPROVAL = 'tool-definition';
-
-/** A definition that is not the one that was pinned. */
-export interface Suspect {
-  readonly definition: Definition;
-  readonly slot: string;
-  readonly hash: string;
-  readonly change: 'changed' | 'new' | 'renamed';
-  readonly summary: string;
-  /** What is different, for people. */
-  readonly diff: readonly string[];
-}
-
-/** Tells the definitions that are as they were pinned from those that are not. Resources are data, and not pinned. */
+/** Separates definitions that match their pins from those that do not. Resources are data, and are not pinned. */
 export function sortOut(
   server: string,
   all: readonly Listed[],
@@ -151,7 +115,7 @@ export function sortOut(
   return { trusted, suspects };
 }
 
-/** What the operator is asked about it. It holds the whole definition: that is what is approved, and nothing later. */
+/** Contains the whole definition: that definition is approved, and no later one. */
 export function approvalRequest(server: string, suspect: Suspect): ApprovalRequest {
   const { definition, slot, hash, change, summary, diff } = suspect;
   return {
@@ -182,7 +146,36 @@ function describe(
   return { change: 'renamed', summary, diff: definitionDiff(before, definition) };
 }
 
-/** Everything about a definition but what it is called by. */
+/** The fingerprint without the name, by which a renamed definition is recognised. */
 function nameless(definition: Definition): string {
   return fingerprint({ ...definition, name: 'any', ...(definition.kind === 'template' && { uriTemplate: 'any' }) });
+}
+
+/** The changes, line by line: `- path: before` and `+ path: after`, with hidden characters made visible. */
+function definitionDiff(before: Definition | undefined, after: Definition): string[] {
+  const was = new Map(before ? leaves(before, '') : []);
+  const is = new Map(leaves(after, ''));
+  const lines: string[] = [];
+  for (const [path, value] of was) {
+    const now = is.get(path);
+    if (now === value) continue;
+    lines.push(diffLine('-', path, value));
+    if (now !== undefined) lines.push(diffLine('+', path, now));
+  }
+  for (const [path, value] of is) if (!was.has(path)) lines.push(diffLine('+', path, value));
+  const more = lines.length - MAX_LINES;
+  return more > 0 ? [...lines.slice(0, MAX_LINES), `… and ${more} more lines`] : lines;
+}
+
+function diffLine(sign: string, path: string, value: string): string {
+  const text = value.length > MAX_CHARS ? `${cutText(value, MAX_CHARS)}… (${value.length} characters)` : value;
+  return `${sign} ${revealed(path)}: ${revealed(text)}`;
+}
+
+/** Every scalar, with its path. */
+function leaves(value: unknown, path: string): [string, string][] {
+  if (typeof value !== 'object' || value === null) return [[path, JSON.stringify(value) ?? '']];
+  const members = Object.entries(value);
+  if (members.length === 0) return [[path, Array.isArray(value) ? '[]' : '{}']];
+  return members.flatMap(([key, member]) => leaves(member, path === '' ? key : `${path}.${key}`));
 }

@@ -10,7 +10,7 @@ import { readSchema, type Shape, type Verdict } from '../schema.js';
 import type { McpService } from '../service.js';
 import type { Connection } from './connection.js';
 import { Dialogue } from './dialogue.js';
-import type { Listed } from './lists.js';
+import type { Listed } from './pins.js';
 
 /** What belongs to a request and is passed on. Nothing else that a caller sends along is: it may be a secret. */
 const TRACE_KEYS = ['traceparent', 'tracestate'] as const;

@@ -15,10 +15,10 @@ import { type ChildEndpoint, connectChild, greetChild, programOf } from './conne
 import { connectHttp, type HttpEndpoint } from './connect-http.js';
 import type { Connection, ConnectionSupervisor, SuperviseProgram } from './connection.js';
 import { answerQuestions } from './dialogue.js';
-import { askAnything, type Listed, type Listing, readLists } from './lists.js';
+import { askAnything, type Listing, readLists } from './lists.js';
 import { Login } from './login.js';
 import type { Logins, Waiting } from './logins.js';
-import { approvalRequest, DEFINITION_APPROVAL, type Pins, type Suspect, sortOut } from './pins.js';
+import { approvalRequest, DEFINITION_APPROVAL, type Listed, type Pins, type Suspect, sortOut } from './pins.js';
 import { type CallWay, ServerOffers } from './relay.js';
 import { Watch } from './watch.js';
 
