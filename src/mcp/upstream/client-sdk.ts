@@ -1,7 +1,7 @@
 import type { Client, VersionNegotiationMode } from '@modelcontextprotocol/client';
 import { describeError, EclipticError, type ErrorCode } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 
 export type ClientSdk = typeof import('@modelcontextprotocol/client');
 

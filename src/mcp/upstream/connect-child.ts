@@ -2,12 +2,11 @@ import type { Client, JSONRPCMessage, Transport } from '@modelcontextprotocol/cl
 import { untilAborted } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Allowance } from '../../system/process/allowance.js';
 import type { Child } from '../../system/process/child.js';
 import type { Children, Program } from '../../system/process/children.js';
-import { readLines } from '../../system/process/lines.js';
+import { Allowance, readLines } from '../../system/process/lines.js';
 import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import { type ClientSdk, clientFor, explainer, HANDSHAKE_MS, isLost, loadClientSdk, MODERN } from './client-sdk.js';
 import { Connection } from './connection.js';
 

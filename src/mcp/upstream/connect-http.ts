@@ -3,14 +3,14 @@ import type { FetchLike, JSONRPCMessage, Transport } from '@modelcontextprotocol
 import { untilAborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { Allowance } from '../../system/process/allowance.js';
+import { Allowance } from '../../system/process/lines.js';
 import {
   type CredentialOwner,
   parted,
   resolveHeaders,
   type SecretSettings,
 } from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import { clientFor, explainer, HANDSHAKE_MS, LOST_CODE, loadClientSdk, TOO_LARGE_CODE } from './client-sdk.js';
 import { Connection } from './connection.js';
 import type { Login } from './login.js';

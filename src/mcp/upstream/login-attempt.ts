@@ -11,7 +11,7 @@ import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import { JsonFile } from '../../system/files/private-file.js';
 import { type CredentialOwner, resolveSetting, type SecretSetting } from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 
 /** How a server's login goes, where its user says so. */
 export interface OAuthSettings {

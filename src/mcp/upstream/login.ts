@@ -2,12 +2,11 @@ import type { AuthProvider, FetchLike } from '@modelcontextprotocol/client';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
-import { addressKind } from '../../system/fetch/address-kind.js';
+import { addressKind, parseIpAddress } from '../../system/fetch/address.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
-import { parseIpAddress } from '../../system/fetch/ip-address.js';
 import { parseTarget } from '../../system/fetch/target.js';
 import type { CredentialOwner } from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/redactor.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import { type ClientSdk, loadClientSdk } from './client-sdk.js';
 import { Attempt, type CredentialStore, type Credentials, type OAuthSettings } from './login-attempt.js';
 
