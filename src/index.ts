@@ -29,7 +29,8 @@ export {
   handleTaskSend,
   type TaskDatabase,
 } from './a2a/server/task-handler.js';
-export type { Agent, MessageHandler, RequestHandler, StreamHandler } from './agent/agent.js';
+export type { Agent } from './agent/agent.js';
+export type { MessageHandler, RequestHandler, StreamHandler } from './agent/agent-core.js';
 export type { AgentInit, CapabilityInit } from './agent/agent-init.js';
 export type { SubTaskInput, SwarmInit, SwarmRun } from './agent/agent-swarms.js';
 export type {
@@ -179,10 +180,15 @@ export type {
   ProposalInit,
   ProposalStatus,
   ReceivedProposal,
-  TaskNegotiator,
   TaskProposal,
 } from './work/proposals/proposal.js';
-export type { SwarmCoordinator, SwarmOptions } from './work/swarm/swarm-coordinator.js';
+export { type NegotiatorComponents, type NegotiatorInit, TaskNegotiator } from './work/proposals/task-negotiator.js';
+export {
+  type CoordinatorComponents,
+  type SwarmAgent,
+  SwarmCoordinator,
+  type SwarmOptions,
+} from './work/swarm/swarm-coordinator.js';
 export type { SwarmPlan } from './work/swarm/swarm-plan.js';
 export type { EscalationKind, SwarmEscalation, SwarmOutcome, SwarmStatus } from './work/swarm/swarm-records.js';
 export type { SwarmSession, SwarmSubTask } from './work/swarm/swarm-session.js';

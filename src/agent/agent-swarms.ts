@@ -3,12 +3,13 @@ import type { Sender } from '../mesh/message-sender.js';
 import type { AgentCard } from '../mesh/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Coordinator, SwarmOptions } from '../work/swarm/swarm-coordinator.js';
+import type { SwarmCoordinator, SwarmOptions } from '../work/swarm/swarm-coordinator.js';
 import type { WorkInHand } from '../work/swarm/swarm-member.js';
 import type { SwarmEscalation, SwarmOutcome } from '../work/swarm/swarm-records.js';
 import type { SwarmSession } from '../work/swarm/swarm-session.js';
 import type { Swarms } from '../work/swarm/swarms.js';
-import type { AgentProposals, Job } from './agent-proposals.js';
+import type { AgentProposals } from './agent-proposals.js';
+import { type GivenWork, requestOf } from './given-work.js';
 
 export interface SwarmInit extends SwarmOptions {
   /** Agents that have one of these are asked to take part. */
@@ -42,6 +43,8 @@ export interface AgentSwarmsComponents {
   sender: Sender;
   card: () => AgentCard;
   proposals: () => AgentProposals;
+  /** Gives work to the agent's own handler; false where it has none. */
+  undertake: (work: GivenWork) => boolean;
   ask: (to: string, payload: unknown, timeoutMs: number) => Promise<unknown>;
 }
 
@@ -58,7 +61,7 @@ export interface SubTaskInput {
 
 /** One agent's swarms: its own handler does its share of the work. */
 export class AgentSwarms {
-  readonly coordinator: Coordinator;
+  readonly coordinator: SwarmCoordinator;
   readonly #components: AgentSwarmsComponents;
 
   constructor(components: AgentSwarmsComponents) {
@@ -99,32 +102,27 @@ export class AgentSwarms {
   }
 
   #work(work: WorkInHand): Promise<unknown> | undefined {
-    const { swarmId, subTask, description, requiredCapabilities, task, input, dependencies, signal } = work;
-    const given: SubTaskInput = {
+    const { swarmId, subTask, description: taskDescription, task, dependencies: results, signal } = work;
+    const input: SubTaskInput = {
       swarm: swarmId,
       subTask,
       task,
-      ...(input !== undefined && { input }),
-      results: dependencies,
+      ...(work.input !== undefined && { input: work.input }),
+      results,
     };
-    const { runtime, sender } = this.#components;
+    const { runtime, sender, undertake } = this.#components;
     const from = sender.agentId;
     const thread = `swarm:${swarmId}`;
-    const terms = { requiredCapabilities, estimatedComplexity: 'medium', deadlineMs: 1 } as const;
-    const payload = { proposalId: runtime.id(), taskDescription: description, input: given, ...terms };
+    const about = { id: runtime.id(), taskDescription, input, from, thread, resumed: false, signal };
     let begun = false;
     const done = new Promise<unknown>((resolve, reject) => {
-      const job: Job = {
-        terms: { payload, from, thread },
-        thread,
-        from,
-        resumed: false,
-        signal,
+      begun = undertake({
+        ...about,
+        envelope: (factory) => factory.createFrom(from, from, 'request', requestOf(about), thread),
         progress: (value) => work.progress(value),
-        complete: async (value) => resolve(value),
+        finish: resolve,
         fail: async (error) => reject(error),
-      };
-      begun = this.#components.proposals().undertake(job);
+      });
     });
     return begun ? done : undefined;
   }

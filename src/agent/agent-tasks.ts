@@ -2,6 +2,7 @@ import { type DelegationChain, readDelegation, withDelegation } from '../a2a/pro
 import type { AnsweredQuestion } from '../a2a/protocol/task-machine.js';
 import { isSameContent } from '../a2a/protocol/task-rules.js';
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a/protocol/types.js';
+import { isAsyncIterable } from '../runtime/async.js';
 import { callGuarded, logCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
@@ -57,6 +58,9 @@ export type TaskHandler = (task: AgentTask) => unknown;
 /** Messages of its caller that wait for a handler without a listener; the gateway has them all, and gives it the rest later. */
 const MAX_UNREAD = 100;
 
+/** The agent that asks, and the conversation that it asks in. */
+type Caller = Pick<Message, 'from' | 'thread'>;
+
 /** Text, one part, or several. */
 export type Content = string | Part | readonly Part[];
 
@@ -97,7 +101,7 @@ export class AgentTask {
   #ended = false;
 
   /** @internal */
-  constructor(runtime: Runtime, agent: string, { from, thread }: Message, opening: TaskOpening, reports: Reports) {
+  constructor(runtime: Runtime, agent: string, { from, thread }: Caller, opening: TaskOpening, reports: Reports) {
     this.#runtime = runtime;
     this.#reports = reports;
     this.from = from;
@@ -314,10 +318,10 @@ export class AgentTasks {
    * Begins a task, and gives what its caller gets: one thing, if the handler is done at once and has no more to say,
    * else a stream of everything. Who stops reading cancels.
    */
-  async run(message: Message, opening: TaskOpening): Promise<unknown> {
+  async run(caller: Caller, opening: TaskOpening): Promise<unknown> {
     const reports = new Reports();
-    const task = new AgentTask(this.#runtime, this.#agent, message, opening, reports);
-    const key = `${message.from} ${task.id}`;
+    const task = new AgentTask(this.#runtime, this.#agent, caller, opening, reports);
+    const key = `${caller.from} ${task.id}`;
     this.#open.set(key, task);
     if (this.resumable) reports.push({ report: 'accepted', resumable: true });
     void (async () => this.#handler(task))().then(
@@ -384,10 +388,6 @@ async function* whenThere(answer: Promise<unknown>): AsyncGenerator<unknown> {
   const value = await answer;
   if (isAsyncIterable(value)) yield* value;
   else yield value ?? null;
-}
-
-export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }
 
 /** A task for an agent that only answers requests: its text, or its data, or the message as it is. */

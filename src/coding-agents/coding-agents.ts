@@ -8,7 +8,7 @@ import type { Network } from '../network/peers/network.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
-import { descriptionIn } from '../work/proposals/shown-proposal.js';
+import { descriptionIn } from '../work/proposals/proposal-records.js';
 import { Leases } from './leases/leases.js';
 import { type Identify, plainFolder } from './leases/repository.js';
 import { Acquaintances } from './mailbox/acquaintances.js';

@@ -227,7 +227,7 @@ export class EclipticNode {
     return agent;
   }
 
-  readonly #onLeave = (agent: Agent): void => {
+  readonly #onLeave = (agent: { readonly id: string }): void => {
     this.#agents.delete(agent.id);
   };
 

@@ -86,3 +86,7 @@ export class Deferred<T> {
     else this.#resolve!(this.#outcome.value);
   }
 }
+
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}

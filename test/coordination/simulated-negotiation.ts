@@ -13,7 +13,7 @@ import type { ProposalStatus } from '../../src/work/proposals/proposal.js';
 import { ProposalRecords } from '../../src/work/proposals/proposal-records.js';
 import type { ReceivedTask } from '../../src/work/proposals/received-task.js';
 import type { SentProposal } from '../../src/work/proposals/sent-proposal.js';
-import { Negotiator } from '../../src/work/proposals/task-negotiator.js';
+import { TaskNegotiator } from '../../src/work/proposals/task-negotiator.js';
 
 /** What one history may hold. Times are in milliseconds since its beginning. */
 export interface Plan {
@@ -64,7 +64,7 @@ export interface Outcome {
 /** One process of one side: when it dies, nothing of it is heard any more, and nothing it had not finished is on disk. */
 class Life {
   alive = true;
-  readonly negotiator: Negotiator;
+  readonly negotiator: TaskNegotiator;
   readonly factory: EnvelopeFactory;
 
   constructor(world: World, role: Role, records: ProposalRecords | undefined) {
@@ -82,7 +82,7 @@ class Life {
       ...bound(runtime),
       setTimer: (task, ms) => runtime.setTimer(() => this.do(task), ms),
     });
-    this.negotiator = new Negotiator(
+    this.negotiator = new TaskNegotiator(
       {
         runtime: { ...bound(runtime), setTimer: (task, ms) => runtime.setTimer(() => this.do(task), ms) },
         deadlines,

@@ -1,6 +1,6 @@
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Coordinator } from '../../work/swarm/swarm-coordinator.js';
+import type { SwarmCoordinator } from '../../work/swarm/swarm-coordinator.js';
 import type { SwarmPlan } from '../../work/swarm/swarm-plan.js';
 import type { SwarmSession } from '../../work/swarm/swarm-session.js';
 import { type ControlContext, completeId, type Handlers, inFull } from './context.js';
@@ -16,7 +16,7 @@ export function swarmMethods({ node }: Pick<ControlContext, 'node'>) {
       given,
       swarms.sessions.map(({ id }) => id),
     );
-  const find = (id: string): Coordinator => {
+  const find = (id: string): SwarmCoordinator => {
     const found = swarms.find(id);
     if (found) return found;
     throw new EclipticError('SWARM_NOT_FOUND', `no agent of this node takes part in a swarm ${id}`, { swarmId: id });
@@ -58,7 +58,7 @@ export function swarmMethods({ node }: Pick<ControlContext, 'node'>) {
 }
 
 /** Emits the swarm, then each change, until the swarm ends or the caller disconnects. */
-async function follow(coordinator: Coordinator, id: string, context: CallContext<SwarmEvent>): Promise<void> {
+async function follow(coordinator: SwarmCoordinator, id: string, context: CallContext<SwarmEvent>): Promise<void> {
   const { emit, drained, signal } = context;
   const shown = new Map<string, string>();
   let busy = Promise.resolve();
@@ -103,7 +103,7 @@ async function follow(coordinator: Coordinator, id: string, context: CallContext
 }
 
 /** Waits through a stall: followers see it in the swarm's state. */
-async function finished(coordinator: Coordinator, id: string, signal: AbortSignal) {
+async function finished(coordinator: SwarmCoordinator, id: string, signal: AbortSignal) {
   for (;;) {
     try {
       return await coordinator.finished(id);

@@ -5,8 +5,8 @@ import type { Agent } from '../../agent/agent.js';
 import { cutText } from '../../runtime/text.js';
 import { timeOfUlid } from '../../runtime/ulid.js';
 import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js';
-import type { ProposalSide } from '../../work/proposals/task-negotiator.js';
-import { invitationIn } from '../../work/swarm/invitation.js';
+import type { ProposalSide } from '../../work/proposals/proposal-side.js';
+import { invitationIn } from '../../work/swarm/recruiting.js';
 import type { SwarmSession, SwarmSubTask } from '../../work/swarm/swarm-session.js';
 import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
@@ -117,7 +117,9 @@ async function followProposal(
   }
 }
 
-type AgentSide = ProposalSide & { readonly agent: string };
+type AgentSide = Pick<ProposalSide, 'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state'> & {
+  readonly agent: string;
+};
 
 /** Each proposal that these agents made or received, once: between two of them, only the maker's side. */
 function proposalSides(agents: readonly Agent[]): AgentSide[] {

@@ -1,7 +1,6 @@
 import { Deferred } from '../../runtime/async.js';
-import { Callbacks } from '../../runtime/callbacks.js';
+import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { NegotiationContext } from './negotiation-context.js';
 import type { Negotiation, TaskProposal } from './proposal.js';
 import type { SentProposal } from './sent-proposal.js';
 
@@ -15,11 +14,7 @@ export class ContractNet implements Negotiation {
   readonly #result = new Deferred<unknown>();
   readonly #listeners: Callbacks<[value: unknown]>;
 
-  constructor(
-    { callbackFailed }: Pick<NegotiationContext, 'callbackFailed'>,
-    id: string,
-    sides: readonly SentProposal[],
-  ) {
+  constructor(callbackFailed: CallbackFailed, id: string, sides: readonly SentProposal[]) {
     this.#listeners = new Callbacks(`onProgress of proposal ${id}`, callbackFailed);
     this.#id = id;
     this.#sides = sides;
@@ -27,7 +22,7 @@ export class ContractNet implements Negotiation {
       side.onTurn = () => this.#turn();
       side.onProgress((value) => this.#listeners.call(value));
     }
-    // One that an earlier run left may be decided already, or only need to be.
+    // A restored proposal may be decided already, or have all its bids.
     if (sides.some(({ state }) => state.status !== 'pending' || state.offer)) this.#turn();
   }
 
@@ -84,7 +79,7 @@ export class ContractNet implements Negotiation {
     for (const side of this.#sides) side.withdraw(reason);
   }
 
-  /** Somebody has bid, declined, or let the deadline pass: when all have, the best bid wins. */
+  /** An addressee has bid, declined, or let the deadline pass: when all have, the best bid wins. */
   #turn(): void {
     if (this.#decided) return;
     const awarded = this.#sides.find(({ state }) => state.status === 'accepted');

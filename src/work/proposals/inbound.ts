@@ -14,26 +14,24 @@ import {
 import type { ReceivedTerms } from './received-task.js';
 import type { SentProposal } from './sent-proposal.js';
 
-export interface InboundComponents {
-  context: NegotiationContext;
-  table: ProposalTable;
-  /** Takes a proposal that is new; returns the reason where it cannot. */
-  arrived: (terms: ReceivedTerms, weight: number) => string | undefined;
-}
+const UNKNOWN = 'this proposal is not known here any more';
 
-/** What comes in for one agent's proposals: read, checked for who may say it, and given to the proposal it is about. */
+/** Takes a new proposal; returns the reason if it cannot. */
+type Arrived = (terms: ReceivedTerms, weight: number) => string | undefined;
+
+/** Reads messages about one agent's proposals, checks that their sender may send them, and hands them to the proposal. */
 export class Inbound {
   readonly #context: NegotiationContext;
   readonly #table: ProposalTable;
-  readonly #arrived: InboundComponents['arrived'];
+  readonly #arrived: Arrived;
 
-  constructor({ context, table, arrived }: InboundComponents) {
+  constructor(context: NegotiationContext, table: ProposalTable, arrived: Arrived) {
     this.#context = context;
     this.#table = table;
     this.#arrived = arrived;
   }
 
-  /** Takes an envelope that belongs to a proposal; false when it belongs to none. */
+  /** Takes an envelope that belongs to a proposal; false for any other. */
   take(envelope: ValidEnvelope): boolean {
     switch (envelope.type) {
       case 'task-proposal':
@@ -102,13 +100,13 @@ export class Inbound {
     return true;
   }
 
-  /** The proposal that is answered, if its addressee does so, in its thread. Any other answer is refused. */
+  /** The proposal that is answered, if its addressee answers in its thread. Any other answer is refused. */
   #answerFor(id: string, envelope: ValidEnvelope): SentProposal | undefined {
     const sent = this.#table.sentBy(id);
     const { sender: from, correlationId: thread = '' } = envelope;
     if (!sent) {
       this.#context.refused({ id, peer: from, thread }, 'late', from);
-      this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', 'this proposal is not known here any more');
+      this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', UNKNOWN);
       return undefined;
     }
     if (sent.peer === from && sent.thread === thread) return sent;
@@ -133,8 +131,8 @@ export class Inbound {
       else if (type === 'error') task.hear({ type: 'refuse', error: readError(payload) });
     } else if (sent) this.#context.refused(sent, 'forged', sender);
     else if (type === 'response' || type === 'stream-data' || notice === 'confirm') {
-      // Whoever counts on something that is not known here must hear of that; an error is never answered with one.
-      this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', 'this proposal is not known here any more');
+      // The sender counts on an unknown proposal, and must learn that. An error is never answered with an error.
+      this.#answerError(envelope, id, 'PROPOSAL_NOT_FOUND', UNKNOWN);
     }
   }
 
@@ -156,6 +154,6 @@ export class Inbound {
     message: string,
   ): void {
     this.#context.post({ peer, thread }, 'error', { [PROPOSAL]: id, code, message, details: {} });
-    this.#context.released(this.#context.agentId, peer, thread);
+    this.#context.release(this.#context.agentId, peer, thread);
   }
 }

@@ -12,7 +12,7 @@ export interface Offer {
 export type WorkState = 'none' | 'open' | 'done' | 'failed';
 
 /** How one side ended, or stands; `result` and `error` are those of the work. */
-interface Standing {
+export interface Standing {
   readonly status: ProposalStatus;
   readonly work: WorkState;
   /** What the addressee offered, once it did; binding for nobody before the proposer confirms. */

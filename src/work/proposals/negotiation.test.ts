@@ -10,7 +10,7 @@ import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { MemoryStore } from '../../store/memory-store.js';
 import type { Engagement, ReceivedProposal } from './proposal.js';
 import { faultOfTerms } from './proposal-wire.js';
-import { Negotiator } from './task-negotiator.js';
+import { TaskNegotiator } from './task-negotiator.js';
 
 const nodes: EclipticNode[] = [];
 
@@ -170,7 +170,7 @@ describe('a proposal', () => {
     const { node, asker, worker, runtime } = await start();
     const stranger = node.agent({ id: 'stranger', tier: 3 });
     const received = receiving(worker);
-    const negotiator = asker.negotiator as Negotiator;
+    const negotiator = asker.negotiator as TaskNegotiator;
     const negotiation = asker.propose({ ...TASK, deadlineMs: 1_000 });
     const { proposalId, correlationId: thread } = negotiation.proposal;
     const accept = (acceptedBy: string) => ({ proposalId, acceptedBy, estimatedCompletionMs: 1 });
@@ -213,7 +213,7 @@ describe('a proposal', () => {
     await expect(received[0]!.accept()).rejects.toMatchObject({ code: 'PROPOSAL_REJECTED' });
     const said = { proposalId, acceptedBy: 'worker@here', estimatedCompletionMs: 1 };
     await worker.send('asker', said, { type: 'task-accept', thread });
-    expect((asker.negotiator as Negotiator).refusedAnswers.crossed).toBe(1);
+    expect((asker.negotiator as TaskNegotiator).refusedAnswers.crossed).toBe(1);
     expect(negotiation.proposal.status).toBe('rejected');
   });
 
@@ -288,7 +288,7 @@ describe('a proposal', () => {
   it('beyond the limit is refused: to its maker with a code, to its addressee as busy', async () => {
     const { node, asker, worker } = await start();
     receiving(worker);
-    const negotiator = new Negotiator(
+    const negotiator = new TaskNegotiator(
       {
         ...{ runtime: new SimulatedRuntime(), registry: node.registry, threads: node.threads, router: node.router },
         ...{ observability: node.observability, records: undefined, knows: () => true },
@@ -302,7 +302,7 @@ describe('a proposal', () => {
     expect(() => negotiator.open(TASK)).toThrow(expect.objectContaining({ code: 'PROPOSALS_FULL' }));
     const payload = { taskDescription: 'x', requiredCapabilities: [], estimatedComplexity: 'simple', deadlineMs: 9 };
     const posted: unknown[] = [];
-    const small = new Negotiator(
+    const small = new TaskNegotiator(
       {
         ...{ runtime: new SimulatedRuntime(), registry: node.registry, threads: node.threads, router: node.router },
         ...{ observability: node.observability, records: undefined, knows: () => true },

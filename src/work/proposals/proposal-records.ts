@@ -3,10 +3,10 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import type { ProposalRow } from '../../store/tables.js';
 
-/** Finished proposals that are kept, and for how long: long enough to answer whoever asks again. */
+/** Finished proposals stay this long, to answer repeated messages about them. */
 const MAX_FINISHED = 10_000;
 const MAX_AGE_MS = 7 * 86_400_000;
-/** Finished ones are counted once in so many writes. */
+/** Surplus finished proposals are deleted once in so many writes. */
 const RETAIN_EVERY = 1_000;
 
 /** Durable proposals of one node's agents, both those they made and those they got. */
@@ -14,7 +14,7 @@ export class ProposalRecords {
   readonly #runtime: Runtime;
   readonly #store: Store;
   readonly #writer: GroupWriter;
-  /** What an earlier run left, by agent, until that agent is there. */
+  /** Proposals of an earlier run, by agent, until that agent joins. */
   readonly #left = new Map<string, ProposalRow[]>();
   #writes = 0;
 
@@ -35,7 +35,7 @@ export class ProposalRecords {
     return records;
   }
 
-  /** What that agent left in an earlier run, oldest change first; the first time it is asked for. */
+  /** The agent's proposals of an earlier run, oldest change first; nothing the second time. */
   take(agent: string): readonly ProposalRow[] {
     const rows = this.#left.get(agent) ?? [];
     this.#left.delete(agent);
@@ -46,7 +46,7 @@ export class ProposalRecords {
     return this.#left.has(agent);
   }
 
-  /** Gives back what an agent that leaves has not finished, for when it comes back. */
+  /** Takes back the open proposals of an agent that leaves, for when it joins again. */
   giveBack(agent: string, rows: readonly ProposalRow[]): void {
     if (rows.length > 0) this.#left.set(agent, [...rows]);
   }
@@ -55,11 +55,11 @@ export class ProposalRecords {
     this.#writer.add({ writes: [{ put: 'proposals', row }], written, failed });
     if (++this.#writes % RETAIN_EVERY !== 0) return;
     this.#retain().catch((error: unknown) => {
-      this.#runtime.logger.error({ err: error }, 'old proposals were not swept');
+      this.#runtime.logger.error({ err: error }, 'old proposals not deleted');
     });
   }
 
-  /** Resolves when everything that was asked for is on disk. */
+  /** Resolves when everything is on disk. */
   flush(): Promise<void> {
     return this.#writer.flush();
   }
@@ -73,4 +73,13 @@ export class ProposalRecords {
     const rows = await store.read({ from: 'proposals', where: { open: 0 }, orderBy: 'at', limit: surplus });
     await store.write([{ delete: 'proposals', where: { open: 0 }, below: { at: rows.at(-1)!.at } }]);
   }
+}
+
+/** The task description of a proposal on disk. */
+export function descriptionIn({ document }: ProposalRow): string {
+  const { terms, payload = terms?.payload } = JSON.parse(document) as {
+    terms?: { payload?: { taskDescription?: string } };
+    payload?: { taskDescription?: string };
+  };
+  return payload?.taskDescription ?? '';
 }

@@ -1,31 +1,22 @@
 import { Fifo } from '../../runtime/fifo.js';
-import type { ReceivedTask } from './received-task.js';
-import { SentProposal } from './sent-proposal.js';
+import type { ProposalSide } from './proposal-side.js';
+import { ReceivedTask } from './received-task.js';
+import type { SentProposal } from './sent-proposal.js';
 
-/** Finished proposals that are remembered, for whoever asks again. */
+/** Finished proposals that are remembered, to answer repeated messages about them. */
 const MAX_FINISHED = 100;
 const MAX_FINISHED_BYTES = 16 * 1_048_576;
 
-type Entry = SentProposal | ReceivedTask;
-
 /** The proposals that one agent made and got: all that are open, and the latest of those that are over. */
 export class ProposalTable {
+  openSent = 0;
+  openReceived = 0;
   readonly #sent = new Map<string, SentProposal>();
-  /** By id; those of other proposers with the same id hang on it. */
+  /** By id; proposals of other proposers with the same id are linked to it. */
   readonly #received = new Map<string, ReceivedTask>();
-  #openSent = 0;
-  #openReceived = 0;
-  /** Those that are over, oldest first. */
-  readonly #finished = new Fifo<Entry>();
+  /** The oldest first. */
+  readonly #finished = new Fifo<ProposalSide>();
   #finishedBytes = 0;
-
-  get openSent(): number {
-    return this.#openSent;
-  }
-
-  get openReceived(): number {
-    return this.#openReceived;
-  }
 
   get sent(): readonly SentProposal[] {
     return [...this.#sent.values()];
@@ -39,7 +30,7 @@ export class ProposalTable {
     return found;
   }
 
-  get open(): readonly Entry[] {
+  get open(): readonly (SentProposal | ReceivedTask)[] {
     return [...this.sent, ...this.received].filter(({ over }) => !over);
   }
 
@@ -47,35 +38,35 @@ export class ProposalTable {
     return this.#sent.get(id);
   }
 
-  /** Proposers choose the ids: one counts only together with whose it is. */
+  /** Proposers choose the ids, so an id counts only together with its proposer. */
   receivedFrom(peer: string, id: string): ReceivedTask | undefined {
     let task = this.#received.get(id);
     while (task && task.peer !== peer) task = task.namesake;
     return task;
   }
 
-  /** The latest with that id, whoever's it is. */
+  /** The latest with that id, of any proposer. */
   receivedBy(id: string): ReceivedTask | undefined {
     return this.#received.get(id);
   }
 
-  add(entry: Entry): void {
-    if (entry instanceof SentProposal) {
+  add(entry: SentProposal | ReceivedTask): void {
+    if (entry.side === 'sent') {
       this.#sent.set(entry.id, entry);
-      this.#openSent++;
+      this.openSent++;
     } else {
       entry.namesake = this.#received.get(entry.id);
       this.#received.set(entry.id, entry);
-      this.#openReceived++;
+      this.openReceived++;
     }
   }
 
-  /** Nothing more happens to it; false when that was so before. */
-  close(entry: Entry): boolean {
+  /** False if it was closed before. */
+  close(entry: ProposalSide): boolean {
     if (entry.over) return false;
     entry.over = true;
-    if (entry instanceof SentProposal) this.#openSent--;
-    else this.#openReceived--;
+    if (entry.side === 'sent') this.openSent--;
+    else this.openReceived--;
     this.#finished.push(entry);
     this.#finishedBytes += entry.weight;
     while (this.#finished.length > MAX_FINISHED || this.#finishedBytes > MAX_FINISHED_BYTES) this.#forgetOldest();
@@ -85,8 +76,8 @@ export class ProposalTable {
   #forgetOldest(): void {
     const oldest = this.#finished.shift()!;
     this.#finishedBytes -= oldest.weight;
-    if (oldest instanceof SentProposal) this.#sent.delete(oldest.id);
-    else this.#forgetReceived(oldest);
+    if (oldest instanceof ReceivedTask) this.#forgetReceived(oldest);
+    else this.#sent.delete(oldest.id);
   }
 
   #forgetReceived(task: ReceivedTask): void {

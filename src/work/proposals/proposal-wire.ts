@@ -1,6 +1,6 @@
 import type { ValidEnvelope } from '../../mesh/envelope.js';
 import { LIMITS } from '../../mesh/limits.js';
-import { type A2AMessageType, PROPOSAL_LIMITS } from '../../mesh/schemas.js';
+import { type A2AMessageType, A2AMessageTypeSchema, PROPOSAL_LIMITS } from '../../mesh/schemas.js';
 import type { WireError } from '../../mesh/wire-error.js';
 import { isErrorCode } from '../../runtime/errors.js';
 import type { Offer } from './machine.js';
@@ -48,6 +48,9 @@ export interface Fault {
 }
 
 const ANSWERS: ReadonlySet<string> = new Set<A2AMessageType>(['task-proposal', 'task-accept', 'task-reject']);
+
+/** A message of any other type but `request` may belong to a proposal too, which its payload then names. */
+export const PROPOSAL_TYPES = A2AMessageTypeSchema.options.filter((type) => type !== 'request');
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -105,9 +108,8 @@ export function readReject(payload: unknown): RejectPayload | Fault | undefined 
   return { proposalId, rejectionReason, ...(alternativeSuggestion !== undefined && { alternativeSuggestion }) };
 }
 
-/** Might it belong to a proposal? */
+/** May a message of one of `PROPOSAL_TYPES` belong to a proposal? */
 export function isOfProposal({ type, payload }: ValidEnvelope): boolean {
-  if (type === 'request') return false;
   return ANSWERS.has(type) || proposalIn(payload) !== undefined;
 }
 

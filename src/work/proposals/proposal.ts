@@ -95,22 +95,5 @@ export interface ReceivedProposal {
 /** What an agent does with proposals to it. What it does not answer times out; what it throws rejects. */
 export type ProposalHandler = (proposal: ReceivedProposal) => unknown;
 
-/** The specification's negotiator: proposals by their ids. */
-export interface TaskNegotiator {
-  /** Resolves when the proposal is with its addressee (durable: on disk); the answer shows in `getProposal`. */
-  propose(
-    proposal: Omit<TaskProposal, 'proposalId' | 'status' | 'correlationId'> &
-      Pick<ProposalInit, 'to' | 'input' | 'justification' | 'durable' | 'thread'>,
-  ): Promise<TaskProposal>;
-  /** Resolves when the proposer has confirmed. */
-  accept(proposalId: string, estimatedCompletionMs: number): Promise<void>;
-  reject(proposalId: string, reason: string, alternative?: string): Promise<void>;
-  getProposal(proposalId: string): TaskProposal | undefined;
-  /** Those that wait for an answer, made by this agent or to it. */
-  listPending(): TaskProposal[];
-  /** Told of every proposal to this agent, which then answers with `accept` or `reject`. Returns the way to stop. */
-  onProposalReceived(handler: (proposal: TaskProposal) => void): () => void;
-}
-
-/** Why an answer was not taken. */
+/** Why an answer was refused. */
 export type RefusedAnswer = 'late' | 'duplicate' | 'crossed' | 'forged';

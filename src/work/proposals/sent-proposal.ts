@@ -2,16 +2,14 @@ import { isPromise } from '../../mesh/message-sender.js';
 import type { RoutingResult } from '../../mesh/schemas.js';
 import { toWireError, type WireError } from '../../mesh/wire-error.js';
 import { Deferred } from '../../runtime/async.js';
-import { backoffMs } from '../../runtime/backoff.js';
 import { Callbacks } from '../../runtime/callbacks.js';
-import { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
 import type { ProposalRow } from '../../store/tables.js';
 import { newProposer, type ProposerEffect, type ProposerInput, type ProposerState, proposerStep } from './machine.js';
-import { FIRST_CHECK_MS, LONGEST_CHECK_MS, type NegotiationContext, type Side } from './negotiation-context.js';
-import type { Negotiation, TaskProposal } from './proposal.js';
-import { PROPOSAL, type ProposalPayload } from './proposal-wire.js';
-import { proposalRow, shownProposal } from './shown-proposal.js';
+import type { NegotiationContext } from './negotiation-context.js';
+import type { Negotiation, ProposalInit, TaskProposal } from './proposal.js';
+import { ProposalSide } from './proposal-side.js';
+import { faultOfTerms, PROPOSAL, type ProposalPayload } from './proposal-wire.js';
 
 /** What is proposed to one addressee. */
 export interface SentTerms {
@@ -20,102 +18,65 @@ export interface SentTerms {
   readonly to: string;
   readonly thread: string;
   readonly justification?: string;
-  /** Of a proposal to several: what they have in common. */
+  /** Names a proposal to several agents. */
   readonly group?: string;
 }
 
-/** What the disk has of it. */
-interface Kept {
+interface Stored {
   readonly terms: SentTerms;
   readonly state: ProposerState;
   readonly deadlineAt: number;
 }
 
-/** A write that failed is tried again after this long, where nobody else would. */
+const DEFAULT_DEADLINE_MS = 30_000;
+/** The pause after a failed write of a step that no message would trigger again. */
 const WRITE_AGAIN_MS = 1_000;
+/** Refusals that may pass: the other node is away, or does not know this node's agent yet. */
+const AWAY: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['AGENT_NOT_FOUND', 'SENDER_REFUSED', 'NODE_STOPPED']);
 
-/** A proposal at its proposer: performs what the machine decides, and asks again for what was not heard. */
-export class SentProposal extends Deadline implements Negotiation, Side {
+/** A proposal at its proposer. */
+export class SentProposal extends ProposalSide<ProposerState, ProposerInput, ProposerEffect> implements Negotiation {
+  readonly side = 'sent';
   readonly terms: SentTerms;
-  readonly #context: NegotiationContext;
-  /** What was decided, and what of that is on disk, where it must be before anybody hears of it. */
-  #state: ProposerState;
-  #shown: ProposerState;
-  #deadlineAt: number;
+  readonly #deadlineAt: number;
   #sent: Deferred<void> | undefined;
   #answered: Deferred<TaskProposal> | undefined;
   #result: Deferred<unknown> | undefined;
   #listeners: Callbacks<[value: unknown]> | undefined;
   #failure: EclipticError | undefined;
   #isSent = false;
-  #nextCheck = 0;
-  #checks = 0;
   #silentSince: number | undefined;
-  weight = 0;
-  /** @internal Nothing more happens to it. */
-  over = false;
-  /** Called with every change of what the addressee says. */
+  /** Called when the addressee bids, answers or finishes. */
   onTurn: (() => void) | undefined;
 
-  constructor(context: NegotiationContext, terms: SentTerms, kept?: Kept) {
-    super();
-    this.#context = context;
+  constructor(
+    context: NegotiationContext,
+    terms: SentTerms,
+    onClosed: (side: ProposalSide) => void,
+    stored?: Omit<Stored, 'terms'>,
+  ) {
+    const { payload, to: peer, thread, group } = terms;
+    super(context, { payload, peer, thread }, stored?.state ?? newProposer(group !== undefined), onClosed);
     this.terms = terms;
-    this.#state = kept?.state ?? newProposer(terms.group !== undefined);
-    this.#shown = this.#state;
-    this.#deadlineAt = kept?.deadlineAt ?? context.runtime.now() + terms.payload.deadlineMs;
-    this.#isSent = kept !== undefined;
+    this.#deadlineAt = stored?.deadlineAt ?? context.runtime.now() + payload.deadlineMs;
+    this.#isSent = stored !== undefined;
     this.onTurn = undefined;
   }
 
-  static restore(context: NegotiationContext, row: ProposalRow): SentProposal {
-    const kept = JSON.parse(row.document) as Kept;
-    const sent = new SentProposal(context, kept.terms, kept);
+  static restore(context: NegotiationContext, row: ProposalRow, onClosed: (side: ProposalSide) => void): SentProposal {
+    const { terms, ...stored } = JSON.parse(row.document) as Stored;
+    const sent = new SentProposal(context, terms, onClosed, stored);
     if (sent.open) sent.#arm();
     else sent.#settle();
     return sent;
   }
 
-  get side(): 'sent' {
-    return 'sent';
-  }
-
-  get id(): string {
-    return this.terms.payload.proposalId;
-  }
-
-  get peer(): string {
-    return this.terms.to;
-  }
-
   get to(): string {
-    return this.terms.to;
+    return this.peer;
   }
 
-  get thread(): string {
-    return this.terms.thread;
-  }
-
-  get durable(): boolean {
-    return this.terms.payload.durable === true;
-  }
-
-  get state(): ProposerState {
-    return this.#shown;
-  }
-
-  /** Is there anything yet to be heard? */
   get open(): boolean {
-    return this.#state.status === 'pending' || this.#state.work === 'open';
-  }
-
-  get input(): unknown {
-    return this.terms.payload.input;
-  }
-
-  get proposal(): TaskProposal {
-    const { payload, thread } = this.terms;
-    return shownProposal(payload, this.#shown, { proposer: this.#context.agentId, addressee: this.terms.to, thread });
+    return this.decided.status === 'pending' || this.decided.work === 'open';
   }
 
   get sent(): Promise<void> {
@@ -137,7 +98,7 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   onProgress(handler: (value: unknown) => void): () => void {
-    this.#listeners ??= new Callbacks(`onProgress of proposal ${this.id}`, this.#context.callbackFailed);
+    this.#listeners ??= new Callbacks(`onProgress of proposal ${this.id}`, this.context.callbackFailed);
     return this.#listeners.add(handler);
   }
 
@@ -145,20 +106,12 @@ export class SentProposal extends Deadline implements Negotiation, Side {
     this.step({ type: 'withdraw', reason });
   }
 
-  get row(): ProposalRow {
-    const document: Kept = { terms: this.terms, state: this.#state, deadlineAt: this.#deadlineAt };
-    return proposalRow(this.#context, this, this.#state.status, document);
-  }
-
-  /** Puts the proposal on its way; a durable one when it is on disk. */
+  /** Sends the proposal; a durable one once it is on disk. */
   start(): void {
     this.#arm();
-    if (!this.durable) {
-      this.#propose();
-      return;
-    }
-    this.#context.keep(
-      this,
+    if (!this.durable) return void this.#propose();
+    this.context.store(
+      this.row,
       () => {
         this.#markSent();
         this.#propose();
@@ -168,73 +121,47 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   step(input: ProposerInput): void {
-    const before = this.#state;
-    const { state, effects } = proposerStep(before, input);
-    if (effects.length === 0) return;
-    this.#state = state;
-    if (!this.durable || effects[0]!.type === 'progress') {
-      this.#perform(state, effects);
-      return;
-    }
-    this.#context.keep(
-      this,
-      () => this.#perform(state, effects),
-      (error) => {
-        this.#context.runtime.logger.error({ proposal: this.id, err: error }, 'a step of a proposal was not kept');
-        if (this.#state !== state) return;
-        this.#state = before;
-        if (before.status === 'pending') this.#context.deadlines.add(this, WRITE_AGAIN_MS);
-      },
-    );
+    this.take(input);
   }
 
   override expire(): void {
-    this.step({ type: 'deadline' });
+    this.take({ type: 'deadline' });
   }
 
   check(now: number): void {
-    if (now < this.#nextCheck || !this.open) return;
-    this.#nextCheck = now + backoffMs(this.#checks++, FIRST_CHECK_MS, LONGEST_CHECK_MS);
-    const { status, offer, work } = this.#shown;
+    if (!this.open || !this.isDue(now)) return;
+    const { status, offer, work } = this.state;
     if (status === 'pending' && !offer && this.durable) this.#propose();
     if (work !== 'open') return;
-    if (!this.durable && this.#silentSince !== undefined && now - this.#silentSince > this.#context.graceMs) {
-      const message = `nothing is heard of ${this.peer}, which was at work`;
-      const error: WireError = { code: 'DELIVERY_FAILED', message, details: { outcome: 'unknown' } };
-      this.step({ type: 'lost', error });
-      return;
+    if (this.durable || this.#silentSince === undefined || now - this.#silentSince <= this.context.graceMs) {
+      return void this.#confirm();
     }
-    this.#confirm();
+    const message = `nothing is heard of ${this.peer}, which was at work`;
+    this.take({ type: 'lost', error: { code: 'DELIVERY_FAILED', message, details: { outcome: 'unknown' } } });
   }
 
-  /** Fails without a trace on disk: it never was there. */
-  #giveUp(error: WireError): void {
-    const { state, effects } = proposerStep(this.#state, { type: 'lost', error });
-    this.#state = state;
-    this.#perform(state, effects);
+  protected get document(): Stored {
+    return { terms: this.terms, state: this.decided, deadlineAt: this.#deadlineAt };
   }
 
-  #arm(): void {
-    const { runtime, deadlines } = this.#context;
-    const now = runtime.now();
-    this.#nextCheck = now;
-    if (this.#state.status === 'pending') deadlines.add(this, Math.max(0, this.#deadlineAt - now));
+  protected decide(state: ProposerState, input: ProposerInput) {
+    return proposerStep(state, input);
   }
 
-  #perform(state: ProposerState, effects: readonly ProposerEffect[]): void {
-    this.#shown = state;
-    for (const effect of effects) this.#do(effect);
+  protected notStored(_input: ProposerInput, _error: unknown, takenBack: boolean): void {
+    const { deadlines } = this.context;
+    if (takenBack && this.decided.status === 'pending') deadlines.add(this, WRITE_AGAIN_MS);
   }
 
-  #do(effect: ProposerEffect): void {
-    const context = this.#context;
+  protected perform(effect: ProposerEffect): void {
+    const { context } = this;
     switch (effect.type) {
       case 'confirm':
         this.#confirm();
         break;
       case 'acknowledge':
         if (this.durable) this.#notify('received');
-        context.released(context.agentId, this.peer, this.thread);
+        context.release(context.agentId, this.peer, this.thread);
         break;
       case 'refuse':
         context.post(this, 'error', { [PROPOSAL]: this.id, ...effect.error });
@@ -244,13 +171,13 @@ export class SentProposal extends Deadline implements Negotiation, Side {
         break;
       case 'answered':
         context.deadlines.remove(this);
-        context.changed(this, this.#shown.status);
-        if (this.#shown.status !== 'accepted') context.closed(this);
+        context.changed(this, this.state.status);
+        if (this.state.status !== 'accepted') this.close();
         this.#settle();
         this.onTurn?.();
         break;
       case 'finished':
-        context.closed(this);
+        this.close();
         this.#settle();
         this.onTurn?.();
         break;
@@ -263,24 +190,35 @@ export class SentProposal extends Deadline implements Negotiation, Side {
     }
   }
 
+  /** Fails a proposal that never was on disk, without storing its end. */
+  #giveUp(error: WireError): void {
+    const { state, effects } = proposerStep(this.decided, { type: 'lost', error });
+    this.decided = state;
+    this.publish(state, effects);
+  }
+
+  #arm(): void {
+    const { runtime, deadlines } = this.context;
+    const now = runtime.now();
+    this.nextCheck = now;
+    if (this.decided.status === 'pending') deadlines.add(this, Math.max(0, this.#deadlineAt - now));
+  }
+
   #propose(): void {
     const { payload, thread, justification } = this.terms;
     const options = { thread, needsAnswer: true, ...(justification !== undefined && { justification }) };
-    const result = this.#context.post(this, 'task-proposal', payload, options);
+    const result = this.context.post(this, 'task-proposal', payload, options);
     if (isPromise(result)) void result.then((routed) => this.#proposed(routed));
     else this.#proposed(result);
   }
 
   #proposed(result: RoutingResult): void {
-    if (result.delivered || result.outcome === 'unknown') {
-      this.#markSent();
-      return;
-    }
+    if (result.delivered || result.outcome === 'unknown') return void this.#markSent();
     const code = result.error as ErrorCode;
-    this.#checks = 0;
-    if (this.durable && (ERRORS[code].retryable || (AWAY.has(code) && this.#context.knows(this.peer)))) return;
+    this.checks = 0;
+    if (this.durable && (ERRORS[code].retryable || (AWAY.has(code) && this.context.knows(this.peer)))) return;
     const details = result.candidates ? { candidates: result.candidates } : {};
-    this.step({ type: 'lost', error: { code, message: result.reason ?? 'the proposal was not delivered', details } });
+    this.take({ type: 'lost', error: { code, message: result.reason ?? 'the proposal was not delivered', details } });
   }
 
   #markSent(): void {
@@ -299,21 +237,21 @@ export class SentProposal extends Deadline implements Negotiation, Side {
       this.#silentSince = undefined;
       return;
     }
-    this.#silentSince ??= this.#context.runtime.now();
-    this.#checks = 0;
-    if (this.durable || this.#context.isRemote(this.peer)) return;
+    this.#silentSince ??= this.context.runtime.now();
+    this.checks = 0;
+    if (this.durable || this.context.isRemote(this.peer)) return;
     const error: WireError = { code: result.error as ErrorCode, message: result.reason ?? 'it has left', details: {} };
-    this.step({ type: 'lost', error });
+    this.take({ type: 'lost', error });
   }
 
   #notify(notice: 'confirm' | 'received'): RoutingResult | Promise<RoutingResult> {
-    return this.#context.post(this, 'notification', { [PROPOSAL]: this.id, notice });
+    return this.context.post(this, 'notification', { [PROPOSAL]: this.id, notice });
   }
 
-  /** Tells whoever waits, as far as there is something to tell. */
+  /** Settles the promises that were asked for, as far as the state allows. */
   #settle(): void {
-    const { status, work, result } = this.#shown;
-    const unmade = status === 'rejected' && this.#shown.error !== undefined;
+    const { status, work, result } = this.state;
+    const unmade = status === 'rejected' && this.state.error !== undefined;
     if (this.#sent) {
       if (unmade && !this.#isSent) this.#sent.reject(this.#error());
       else if (this.#isSent || status !== 'pending') this.#sent.resolve();
@@ -333,11 +271,11 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 
   #makeError(): EclipticError {
-    const { status, error, reason, alternative } = this.#shown;
+    const { status, error, reason, alternative } = this.state;
     const about = { proposalId: this.id, to: this.peer };
     if (error) return new EclipticError(error.code, error.message, { ...error.details, ...about });
     if (status === 'timed-out') {
-      const { deadlineMs } = this.terms.payload;
+      const { deadlineMs } = this.payload;
       return new EclipticError('PROPOSAL_TIMEOUT', `${this.peer} did not answer within ${deadlineMs} ms`, about);
     }
     const details = { ...about, reason, ...(alternative !== undefined && { alternative }) };
@@ -345,5 +283,20 @@ export class SentProposal extends Deadline implements Negotiation, Side {
   }
 }
 
-/** Refusals that may pass, though not because of anything here: the other node is away, or has not heard of us yet. */
-const AWAY: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['AGENT_NOT_FOUND', 'SENDER_REFUSED', 'NODE_STOPPED']);
+/** The terms of a proposal to one addressee; throws if they are not valid. */
+export function termsOf(init: ProposalInit, proposalId: string, to: string, group?: string): SentTerms {
+  const { taskDescription, input, justification, durable, thread = proposalId } = init;
+  const payload: ProposalPayload = {
+    proposalId,
+    taskDescription,
+    requiredCapabilities: init.requiredCapabilities ?? [],
+    estimatedComplexity: init.estimatedComplexity ?? 'medium',
+    deadlineMs: init.deadlineMs ?? DEFAULT_DEADLINE_MS,
+    ...(input !== undefined && { input }),
+    ...(durable && { durable }),
+  };
+  const fault = faultOfTerms(payload);
+  if (fault) throw new EclipticError('INVALID_ENVELOPE', fault, { faults: [fault] });
+  const more = { ...(justification !== undefined && { justification }), ...(group !== undefined && { group }) };
+  return { payload, to, thread, ...more };
+}

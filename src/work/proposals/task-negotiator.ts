@@ -1,137 +1,97 @@
 import { BROADCAST, type ValidEnvelope } from '../../mesh/envelope.js';
-import type { RouteOptions, Sender } from '../../mesh/message-sender.js';
-import { type A2AObservability, callbackReport } from '../../mesh/observability.js';
-import type { AgentRegistry } from '../../mesh/registry.js';
 import type { RegistryEntry } from '../../mesh/registry-index.js';
 import type { A2ARouter } from '../../mesh/router.js';
-import type { A2AMessageType, RoutingResult } from '../../mesh/schemas.js';
 import { vacancyFor } from '../../mesh/staffing.js';
-import type { ThreadTable } from '../../mesh/thread-table.js';
-import { type CallbackFailed, Callbacks } from '../../runtime/callbacks.js';
-import type { DeadlineQueue } from '../../runtime/deadlines.js';
-import { EclipticError, type ErrorCode, toEclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
+import { Callbacks } from '../../runtime/callbacks.js';
+import { EclipticError } from '../../runtime/errors.js';
 import { ContractNet } from './contract-net.js';
 import { Inbound } from './inbound.js';
-import type { About, NegotiationContext, Side } from './negotiation-context.js';
-import type {
-  Negotiation,
-  ProposalInit,
-  ProposalStatus,
-  RefusedAnswer,
-  TaskNegotiator,
-  TaskProposal,
-} from './proposal.js';
-import type { ProposalRecords } from './proposal-records.js';
+import { type NegotiationComponents, NegotiationContext } from './negotiation-context.js';
+import type { Negotiation, ProposalInit, RefusedAnswer, TaskProposal } from './proposal.js';
+import type { ProposalSide } from './proposal-side.js';
 import { ProposalTable } from './proposal-table.js';
-import { termsOf } from './proposal-terms.js';
 import { ReceivedTask, type ReceivedTerms } from './received-task.js';
-import { RecheckTimer } from './recheck-timer.js';
-import { SentProposal } from './sent-proposal.js';
+import { SentProposal, termsOf } from './sent-proposal.js';
 
-/** One end of a proposal, as the owner of the node may see it. */
-export type ProposalSide = Pick<Side, 'side' | 'peer' | 'durable' | 'proposal' | 'input' | 'state'>;
-
-export interface NegotiatorComponents {
-  runtime: Runtime;
-  deadlines: DeadlineQueue;
-  registry: AgentRegistry;
-  threads: ThreadTable;
-  observability: A2AObservability;
-  /** Finds who has all the capabilities that a proposal needs. */
+export interface NegotiatorComponents extends NegotiationComponents {
+  /** Finds the agents that have all the capabilities that a proposal needs. */
   router: Pick<A2ARouter, 'capable' | 'explain'>;
-  sender: Sender;
-  /** Where durable proposals are kept, if the node keeps any. */
-  records: ProposalRecords | undefined;
-  /** Is there, or was there, an agent of that address? */
-  knows: (address: string) => boolean;
 }
 
 export interface NegotiatorInit {
-  /** Called with every new proposal to this agent, and again with what an earlier run left open. */
-  onReceived: (task: ReceivedTask) => void;
-  /** Called when an observer of proposals comes. */
+  /** Called with every new proposal to this agent, and again with the open ones of an earlier run. */
+  onReceived?: (task: ReceivedTask) => void;
+  /** Called when a handler is added by `onProposalReceived`. */
   onObserved?: () => void;
   /** Proposals that may be open, each way. Default 10,000. */
   maxOpen?: number;
-  /** How long nothing may be heard of the other side of a proposal that is not durable. Default 60 s. */
+  /** How long the other side of a proposal that is not durable may be silent. Default 60 s. */
   graceMs?: number;
 }
 
-/** One agent's proposals: those it made, and those made to it. Everything of a proposal stays in its thread. */
-export class Negotiator implements TaskNegotiator, NegotiationContext {
-  readonly runtime: Runtime;
-  readonly deadlines: DeadlineQueue;
-  readonly agentId: string;
-  readonly address: string;
-  readonly graceMs: number;
+/** The specification's negotiator of one agent: proposals that it made, and proposals made to it, by their ids. */
+export class TaskNegotiator {
   readonly #components: NegotiatorComponents;
-  readonly #onReceived: (task: ReceivedTask) => void;
-  readonly #onObserved: (() => void) | undefined;
+  readonly #init: NegotiatorInit;
   readonly #maxOpen: number;
+  readonly #context: NegotiationContext;
   readonly #table = new ProposalTable();
-  readonly #rechecks: RecheckTimer;
   readonly #inbound: Inbound;
-  readonly callbackFailed: CallbackFailed;
   readonly #observers: Callbacks<[proposal: TaskProposal]>;
-  readonly #refused: Record<RefusedAnswer, number> = { late: 0, duplicate: 0, crossed: 0, forged: 0 };
-  /** What an earlier run left, and nobody was asked about yet. */
-  readonly #left = new Set<ReceivedTask>();
-  #load = 0;
-  #ended = false;
+  /** Restored proposals that were not handed over yet. */
+  readonly #restored = new Set<ReceivedTask>();
 
-  constructor(components: NegotiatorComponents, init: NegotiatorInit) {
+  constructor(components: NegotiatorComponents, init: NegotiatorInit = {}) {
     this.#components = components;
-    this.runtime = components.runtime;
-    this.deadlines = components.deadlines;
-    this.agentId = components.sender.agentId;
-    this.address = components.sender.address;
-    this.graceMs = init.graceMs ?? 60_000;
-    this.#onReceived = init.onReceived;
-    this.#onObserved = init.onObserved;
+    this.#init = init;
     this.#maxOpen = init.maxOpen ?? 10_000;
-    this.#rechecks = new RecheckTimer(components.runtime);
-    this.callbackFailed = callbackReport(components.runtime, components.observability);
-    this.#observers = new Callbacks(`onProposalReceived of ${this.agentId}`, this.callbackFailed);
-    const arrived = (terms: ReceivedTerms, weight: number) => this.#arrive(terms, weight);
-    this.#inbound = new Inbound({ context: this, table: this.#table, arrived });
+    this.#context = new NegotiationContext(components, init.graceMs ?? 60_000);
+    const { agentId, callbackFailed } = this.#context;
+    this.#observers = new Callbacks(`onProposalReceived of ${agentId}`, callbackFailed);
+    this.#inbound = new Inbound(this.#context, this.#table, (terms, weight) => this.#arrive(terms, weight));
     this.#restore();
   }
 
-  /** Makes a proposal, to one agent. */
+  /** Makes a proposal to one agent. Throws if it cannot be made. */
   open(init: ProposalInit): Negotiation {
     if (init.to === BROADCAST) {
       const reason = 'a proposal has one addressee; proposeToAll asks everyone who has the capabilities';
       throw new EclipticError('INVALID_ENVELOPE', reason, { faults: ['to'] });
     }
+    const { runtime, threads } = this.#components;
     this.#assertRoom(init, 1);
     const to = init.to === undefined ? this.#capable(init)[0]! : this.#addressOf(init.to, init.justification);
-    const sent = new SentProposal(this, termsOf(init, this.runtime.id(), to));
+    const sent = new SentProposal(this.#context, termsOf(init, runtime.id(), to), this.#onClosed);
     this.#add(sent);
     // A thread of its own is known to be new, and need not be looked for.
-    if (init.thread === undefined) this.#components.threads.begin(sent.thread, this);
+    if (init.thread === undefined) threads.begin(sent.thread, this.#context);
     sent.start();
     return sent;
   }
 
-  /** Makes a proposal to everyone who could do it; the best bid gets the work. */
+  /** Makes a proposal to every agent that is able to do it; the best bid gets the work. */
   openToAll(init: Omit<ProposalInit, 'to'>): Negotiation {
-    const group = this.runtime.id();
+    const { runtime } = this.#components;
+    const group = runtime.id();
     const thread = init.thread ?? group;
     const addressees = this.#capable(init);
     this.#assertRoom(init, addressees.length);
     const sides = addressees.map(
-      (to) => new SentProposal(this, termsOf({ ...init, thread }, this.runtime.id(), to, group)),
+      (to) => new SentProposal(this.#context, termsOf({ ...init, thread }, runtime.id(), to, group), this.#onClosed),
     );
     for (const side of sides) this.#add(side);
-    const net = new ContractNet(this, group, sides);
+    const net = new ContractNet(this.#context.callbackFailed, group, sides);
     for (const side of sides) side.start();
     return net;
   }
 
-  async propose(proposal: Parameters<TaskNegotiator['propose']>[0]): Promise<TaskProposal> {
+  /** Resolves when the proposal is with its addressee (durable: on disk); the answer shows in `getProposal`. */
+  async propose(
+    proposal: Omit<TaskProposal, 'proposalId' | 'status' | 'correlationId'> &
+      Pick<ProposalInit, 'to' | 'input' | 'justification' | 'durable' | 'thread'>,
+  ): Promise<TaskProposal> {
     const { proposerAgentId, ...init } = proposal;
-    if (this.localName(proposerAgentId) !== this.agentId) {
+    if (this.#context.localName(proposerAgentId) !== this.agentId) {
       throw new EclipticError('SENDER_REFUSED', `${this.agentId} does not make proposals of ${proposerAgentId}`);
     }
     const negotiation = this.open(init);
@@ -139,36 +99,47 @@ export class Negotiator implements TaskNegotiator, NegotiationContext {
     return negotiation.proposal;
   }
 
+  /** Resolves when the proposer has confirmed. */
   async accept(proposalId: string, estimatedCompletionMs: number): Promise<void> {
-    await this.engagement(proposalId).accept({ estimatedCompletionMs });
+    await this.#engagement(proposalId).accept({ estimatedCompletionMs });
   }
 
   async reject(proposalId: string, reason: string, alternative?: string): Promise<void> {
-    await this.engagement(proposalId).reject(reason, alternative === undefined ? {} : { alternative });
+    await this.#engagement(proposalId).reject(reason, alternative === undefined ? {} : { alternative });
   }
 
   getProposal(proposalId: string): TaskProposal | undefined {
     return (this.#table.sentBy(proposalId) ?? this.#table.receivedBy(proposalId))?.proposal;
   }
 
+  /** Proposals that wait for an answer, made by this agent or to it. */
   listPending(): TaskProposal[] {
     return this.#table.open.map(({ proposal }) => proposal).filter(({ status }) => status === 'pending');
   }
 
+  /** Calls back with every proposal to this agent, which then answers with `accept` or `reject`. */
   onProposalReceived(handler: (proposal: TaskProposal) => void): () => void {
     const stop = this.#observers.add(handler);
-    this.#onObserved?.();
-    this.runtime.defer(() => this.resume());
+    this.#init.onObserved?.();
+    this.#components.runtime.defer(() => this.resume());
     return stop;
   }
 
-  /** Does somebody answer proposals by `accept` and `reject`? */
+  get agentId(): string {
+    return this.#context.agentId;
+  }
+
+  /** @internal Are proposals answered by `accept` and `reject`? */
   get observed(): boolean {
     return this.#observers.size > 0;
   }
 
-  /** A proposal to this agent, and the work that it became. */
-  engagement(proposalId: string): ReceivedTask {
+  /** @internal The agent's accepted and unfinished work. */
+  get load(): number {
+    return this.#context.load;
+  }
+
+  #engagement(proposalId: string): ReceivedTask {
     const task = this.#table.receivedBy(proposalId);
     if (task) return task;
     const reason = `there is no proposal "${proposalId}" to ${this.agentId}`;
@@ -180,140 +151,44 @@ export class Negotiator implements TaskNegotiator, NegotiationContext {
     return this.#table.sent;
   }
 
-  /** Both those it made and those it got, as far as they are remembered. */
+  /** @internal Proposals that it made and got, as far as they are remembered. */
   get sides(): readonly ProposalSide[] {
     return [...this.#table.sent, ...this.#table.received];
   }
 
-  /** Answers that were not taken, by what was wrong with them. */
+  /** How many answers were refused, by reason. */
   get refusedAnswers(): Readonly<Record<RefusedAnswer, number>> {
-    return this.#refused;
+    return this.#context.refusedAnswers;
   }
 
-  /** Takes an envelope that belongs to a proposal; false when it belongs to none. */
+  /** Takes an envelope that belongs to a proposal; false for any other. */
   take(envelope: ValidEnvelope): boolean {
     return this.#inbound.take(envelope);
   }
 
-  /** Hands what an earlier run left open to whoever decides about it now. */
+  /** Hands over the open proposals of an earlier run. */
   resume(): void {
-    for (const task of this.#left) {
+    for (const task of this.#restored) {
       const { status, work } = task.state;
-      this.#left.delete(task);
+      this.#restored.delete(task);
       if (status === 'pending' || work === 'open') this.#handOver(task);
     }
   }
 
-  /** This agent leaves. The others are told; what is durable waits for its coming back. */
+  /** This agent leaves. The other sides are told; durable proposals wait until it joins again. */
   end(error: EclipticError): void {
-    if (this.#ended) return;
+    if (this.#context.ended) return;
     for (const sent of this.#table.sent) if (!sent.durable) sent.withdraw(`${this.agentId} has left`);
     for (const task of this.#table.received) task.leave(error);
-    this.#ended = true;
-    this.#rechecks.stop();
-    const open = this.#table.open;
-    for (const side of open) this.deadlines.remove(side);
-    const durable = open.filter((side) => side.durable);
-    this.#components.records?.giveBack(
-      this.agentId,
-      durable.map(({ row }) => row),
-    );
-  }
-
-  // What a proposal needs of its negotiator
-
-  get load(): number {
-    return this.#load;
-  }
-
-  burden(change: 1 | -1): void {
-    this.#load += change;
-  }
-
-  post(
-    { peer, thread }: Pick<Side, 'peer' | 'thread'>,
-    type: A2AMessageType,
-    payload: unknown,
-    options: RouteOptions = { thread },
-  ): RoutingResult | Promise<RoutingResult> {
-    try {
-      return this.#components.sender.route(peer, type, payload, options);
-    } catch (error) {
-      const { code, message: reason } = toEclipticError(error, 'DELIVERY_FAILED');
-      return { delivered: false, path: 'local', targetAgentId: peer, latencyMs: 0, error: code, reason };
-    }
-  }
-
-  keep(side: Side, written: () => void, failed: (error: unknown) => void): void {
-    if (this.#ended) return;
-    this.#components.records!.keep(
-      side.row,
-      () => {
-        if (!this.#ended) written();
-      },
-      (error) => {
-        if (!this.#ended) failed(error);
-      },
-    );
-  }
-
-  closed(side: SentProposal | ReceivedTask): void {
-    if (this.#table.close(side)) this.#rechecks.remove(side);
-  }
-
-  released(opener: string, responder: string, thread: string): void {
-    this.#components.threads.release(thread, opener, responder);
-  }
-
-  inFull(agent: string): string {
-    const { registry } = this.#components;
-    return registry.ownEntry(agent) && !agent.includes('@') ? `${agent}@${registry.nodeKey}` : agent;
-  }
-
-  localName(address: string): string {
-    const { nodeKey } = this.#components.registry;
-    if (nodeKey === undefined || !address.endsWith(nodeKey)) return address;
-    const at = address.length - nodeKey.length - 1;
-    return address[at] === '@' ? address.slice(0, at) : address;
-  }
-
-  isRemote(peer: string): boolean {
-    return peer.includes('@');
-  }
-
-  knows(peer: string): boolean {
-    return this.#components.knows(peer);
-  }
-
-  changed(about: About, proposalStatus: ProposalStatus): void {
-    this.#emit(about, proposalStatus, proposalStatus === 'timed-out' ? 'PROPOSAL_TIMEOUT' : undefined);
-  }
-
-  refused(about: About, kind: RefusedAnswer, from: string): void {
-    this.#refused[kind]++;
-    const said = { code: 'ANSWER_REFUSED', reason: `a ${kind} answer of ${from}` } as const;
-    this.#emit(about, undefined, said.code, said.reason);
-    if (kind !== 'forged') return;
-    const where = { sender: from, recipient: this.agentId, correlationId: about.thread, proposalId: about.id };
-    this.#components.observability.emit({ type: 'security', ...where, ...said, timestamp: this.runtime.now() });
-  }
-
-  #emit(about: About, proposalStatus: ProposalStatus | undefined, code?: ErrorCode, reason?: string): void {
-    this.#components.observability.emit({
-      type: 'proposal',
-      sender: this.agentId,
-      recipient: about.peer,
-      correlationId: about.thread,
-      proposalId: about.id,
-      proposalStatus,
-      code,
-      reason,
-      timestamp: this.runtime.now(),
-    });
+    this.#context.end();
+    const { open } = this.#table;
+    for (const side of open) this.#context.deadlines.remove(side);
+    const rows = open.flatMap((side) => (side.durable ? [side.row] : []));
+    this.#components.records?.giveBack(this.agentId, rows);
   }
 
   #assertRoom({ durable }: Pick<ProposalInit, 'durable'>, wanted: number): void {
-    if (this.#ended) throw new EclipticError('NODE_STOPPED', `agent "${this.agentId}" has left`);
+    if (this.#context.ended) throw new EclipticError('NODE_STOPPED', `agent "${this.agentId}" has left`);
     if (durable && !this.#components.records) {
       throw new EclipticError('STORE_REQUIRED', 'a durable proposal needs a node with a store');
     }
@@ -321,7 +196,7 @@ export class Negotiator implements TaskNegotiator, NegotiationContext {
     throw new EclipticError('PROPOSALS_FULL', `${this.#maxOpen} proposals of ${this.agentId} are open already`);
   }
 
-  /** The addresses of those who have what it takes, the best first. */
+  /** The addresses of agents that have all the capabilities, the best first. */
   #capable({ requiredCapabilities = [], justification }: ProposalInit): string[] {
     if (requiredCapabilities.length === 0) {
       throw new EclipticError('INVALID_ENVELOPE', 'a proposal needs an addressee, or capabilities to find one by');
@@ -335,14 +210,14 @@ export class Negotiator implements TaskNegotiator, NegotiationContext {
     throw new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent that ${this.agentId} may ask offers ${wanted}`);
   }
 
-  /** The address that answers will come from. One that is not known is the router's to refuse. */
+  /** The address that answers will come from. The router refuses an unknown one. */
   #addressOf(to: string, justification: string | undefined): string {
     const { registry, router } = this.#components;
     const known = registry.entry(to) ?? this.#candidate(to);
-    // An author may have attached a handler since another node's card was sent; only its owner staffs a role.
+    // A handler may have been attached since another node sent its card; only its owner staffs a role.
     const current = known && (known.node === undefined || known.card.status?.fix !== undefined);
     const vacancy = current ? vacancyFor(known.card, 'proposal') : undefined;
-    // One that policy hides from the proposer is refused by the router, and by that reason alone.
+    // An agent that policy hides from the proposer is refused by the router, for that reason alone.
     if (vacancy && known && router.explain(this.agentId, known.address, 'task-proposal', justification).allowed) {
       throw new EclipticError(vacancy.code, vacancy.reason, { agentId: known.address });
     }
@@ -357,11 +232,11 @@ export class Negotiator implements TaskNegotiator, NegotiationContext {
     }
   }
 
-  /** Takes a new proposal; the reason where it cannot. */
+  /** Takes a new proposal; returns the reason if it cannot. */
   #arrive(terms: ReceivedTerms, weight: number): string | undefined {
     if (terms.payload.durable && !this.#components.records) return 'store-required';
     if (this.#table.openReceived >= this.#maxOpen) return 'busy';
-    const task = new ReceivedTask(this, terms);
+    const task = new ReceivedTask(this.#context, terms, this.#onClosed);
     task.weight = weight;
     this.#add(task);
     task.start(() => this.#handOver(task));
@@ -369,26 +244,30 @@ export class Negotiator implements TaskNegotiator, NegotiationContext {
   }
 
   #handOver(task: ReceivedTask): void {
-    this.#onReceived(task);
+    this.#init.onReceived?.(task);
     this.#observers.call(task.proposal);
   }
 
   #add(side: SentProposal | ReceivedTask): void {
     this.#table.add(side);
-    if (side.durable || this.isRemote(side.peer)) this.#rechecks.add(side);
+    if (side.durable || this.#context.isRemote(side.peer)) this.#context.rechecks.add(side);
   }
+
+  readonly #onClosed = (side: ProposalSide): void => {
+    if (this.#table.close(side)) this.#context.rechecks.remove(side);
+  };
 
   #restore(): void {
     const groups = new Map<string, SentProposal[]>();
     for (const row of this.#components.records?.take(this.agentId) ?? []) {
-      const side = row.side === 'sent' ? SentProposal.restore(this, row) : ReceivedTask.restore(this, row);
+      const side = (row.side === 'sent' ? SentProposal : ReceivedTask).restore(this.#context, row, this.#onClosed);
       this.#add(side);
-      if (row.open === 0) this.closed(side);
-      if (side instanceof ReceivedTask) this.#left.add(side);
+      if (row.open === 0) this.#onClosed(side);
+      if (side instanceof ReceivedTask) this.#restored.add(side);
       else if (side.terms.group !== undefined) {
         groups.set(side.terms.group, [...(groups.get(side.terms.group) ?? []), side]);
       }
     }
-    for (const [group, sides] of groups) new ContractNet(this, group, sides);
+    for (const [group, sides] of groups) new ContractNet(this.#context.callbackFailed, group, sides);
   }
 }

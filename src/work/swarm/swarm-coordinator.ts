@@ -6,9 +6,8 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
 import type { Bid, Engagement, Negotiation, ProposalInit } from '../proposals/proposal.js';
 import { assignPlan } from './assignment.js';
-import { invitationIn } from './invitation.js';
 import type { StoredParticipation } from './participation-records.js';
-import { candidates, recruit, seatsOf } from './recruiting.js';
+import { candidates, invitationIn, recruit, seatsOf } from './recruiting.js';
 import type { WorkInHand } from './swarm-member.js';
 import { type ParticipationComponents, SwarmParticipation, toFinding } from './swarm-participation.js';
 import { capabilitiesOf, planByCapability, planRecords, readPlan, type SwarmPlan } from './swarm-plan.js';
@@ -52,34 +51,6 @@ export interface SwarmOptions {
   id?: string;
 }
 
-/** The specification's coordinator, of one agent. */
-export interface SwarmCoordinator {
-  /** Resolves when the swarm is active, which a majority of its seats has on record. */
-  createSwarm(
-    taskDescription: string,
-    requiredCapabilities: readonly string[],
-    options?: SwarmOptions,
-  ): Promise<SwarmSession>;
-  /** Takes part in a swarm later. `via` is one of its members; default: one on this node. */
-  joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void>;
-  completeSubTask(swarmId: string, subTaskId: string, result: unknown): Promise<void>;
-  failSubTask(swarmId: string, subTaskId: string, error: string): Promise<void>;
-  getSwarm(swarmId: string): SwarmSession | undefined;
-  listActiveSwarms(): SwarmSession[];
-  /** Ends a swarm that this agent created, as failed for that reason. Work under way is aborted. */
-  cancelSwarm(swarmId: string, reason: string): void;
-  /** Resolves when it has completed or failed; rejects with `SWARM_STALLED` while nothing can be settled. */
-  finished(swarmId: string): Promise<SwarmOutcome>;
-  /** Calls back with the swarm as it is now, and whenever it has changed. Returns the way to stop. */
-  watch(swarmId: string, handler: (session: SwarmSession) => void): () => void;
-  /** What swarms of this agent cannot mend by themselves. */
-  onEscalation(handler: (escalation: SwarmEscalation) => void): () => void;
-  /** The document that the members share, for what they have to tell each other: its map `shared` is theirs. */
-  document(swarmId: string): SharedDocument | undefined;
-  /** How many sub-tasks this agent takes at once, in swarms that it joins from now on. */
-  capacity: number;
-}
-
 export interface CoordinatorComponents
   extends Omit<
     ParticipationComponents,
@@ -102,8 +73,9 @@ const STALL_MS = 60_000;
 /** Swarms that are over and remembered. */
 const MAX_OVER = 100;
 
-/** One agent's swarms: those it created, and those it takes part in. */
-export class Coordinator implements SwarmCoordinator {
+/** The specification's coordinator of one agent: swarms that it created, and swarms that it takes part in. */
+export class SwarmCoordinator {
+  /** How many sub-tasks this agent takes at once, in swarms that it joins from now on. */
   capacity = 1;
   readonly #components: CoordinatorComponents;
   readonly #participations = new Map<string, SwarmParticipation>();
@@ -134,6 +106,7 @@ export class Coordinator implements SwarmCoordinator {
     return this.#participations;
   }
 
+  /** Resolves when the swarm is active, which a majority of its seats has on record. */
   async createSwarm(
     taskDescription: string,
     requiredCapabilities: readonly string[],
@@ -171,6 +144,7 @@ export class Coordinator implements SwarmCoordinator {
     return participation.reached(() => (participation.machine.board.begun ? participation.session : undefined));
   }
 
+  /** Takes part in a swarm later. `via` is one of its members; default: one on this node. */
   async joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void> {
     const { agent, inFull, memberOf } = this.#components;
     if (agentId !== agent.agentId && agentId !== agent.address)
@@ -202,6 +176,7 @@ export class Coordinator implements SwarmCoordinator {
     return open.flatMap(({ session }) => session ?? []);
   }
 
+  /** Ends a swarm that this agent created, as failed for that reason. Work under way is aborted. */
   cancelSwarm(swarmId: string, reason: string): void {
     const { member, machine } = this.#require(swarmId);
     const { agent } = this.#components;
@@ -210,12 +185,14 @@ export class Coordinator implements SwarmCoordinator {
     member.step({ type: 'cancel', reason: cutText(reason, 1_000) });
   }
 
+  /** Resolves when it has completed or failed; rejects with `SWARM_STALLED` while nothing can be settled. */
   finished(swarmId: string): Promise<SwarmOutcome> {
     const participation = this.#participations.get(swarmId);
     if (!participation) return Promise.reject(notFound(swarmId));
     return participation.reached(() => participation.outcome);
   }
 
+  /** Calls back with the swarm at once, and whenever it has changed. Returns the function that unsubscribes. */
   watch(swarmId: string, handler: (session: SwarmSession) => void): () => void {
     const participation = this.#require(swarmId);
     const tell = () => {
@@ -226,10 +203,12 @@ export class Coordinator implements SwarmCoordinator {
     return participation.watch(tell);
   }
 
+  /** Calls back with problems that the agent's swarms cannot solve on their own. */
   onEscalation(handler: (escalation: SwarmEscalation) => void): () => void {
     return this.#escalationHandlers.add(handler);
   }
 
+  /** The document that the members share. They may write to its map `shared`. */
   document(swarmId: string): SharedDocument | undefined {
     return this.#participations.get(swarmId)?.document;
   }

@@ -10,7 +10,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import { ParticipationRecords, type StoredParticipation } from './participation-records.js';
-import { Coordinator, type SwarmAgent } from './swarm-coordinator.js';
+import { type SwarmAgent, SwarmCoordinator } from './swarm-coordinator.js';
 import type { SwarmNews } from './swarm-participation.js';
 import type { SwarmSession } from './swarm-session.js';
 import { readSwarmMessage, type SwarmMessage } from './swarm-wire.js';
@@ -30,7 +30,7 @@ const THREAD = 'swarm:';
 /** The swarms of one node: brings what members say to each other to the right one, and opens their threads. */
 export class Swarms implements SharedThreads {
   readonly #components: SwarmsComponents;
-  readonly #coordinators = new Map<string, Coordinator>();
+  readonly #coordinators = new Map<string, SwarmCoordinator>();
   readonly #closing = new Set<Promise<void>>();
   readonly #records: ParticipationRecords | undefined;
   readonly #left = new Map<string, readonly StoredParticipation[]>();
@@ -54,14 +54,14 @@ export class Swarms implements SharedThreads {
   }
 
   /** An agent's swarms; those that it was in when its node stopped go on. */
-  coordinator(sender: Sender, agent: Omit<SwarmAgent, 'agentId' | 'address'>): Coordinator {
+  coordinator(sender: Sender, agent: Omit<SwarmAgent, 'agentId' | 'address'>): SwarmCoordinator {
     const { agentId, address } = sender;
     const known = this.#coordinators.get(agentId);
     if (known) return known;
     const { runtime, registry, documents, observability } = this.#components;
     const kept = this.#left.get(agentId) ?? [];
     this.#left.delete(agentId);
-    const coordinator = new Coordinator(
+    const coordinator = new SwarmCoordinator(
       {
         runtime,
         registry,
@@ -82,12 +82,12 @@ export class Swarms implements SharedThreads {
   }
 
   /** The agents of this node that are in swarms. */
-  get coordinators(): ReadonlyMap<string, Coordinator> {
+  get coordinators(): ReadonlyMap<string, SwarmCoordinator> {
     return this.#coordinators;
   }
 
   /** Whoever of this node's agents knows that swarm best: one with a seat, if there is one. */
-  find(swarmId: string): Coordinator | undefined {
+  find(swarmId: string): SwarmCoordinator | undefined {
     const having = [...this.#coordinators.values()].filter(({ participations }) => participations.has(swarmId));
     const creator = having.find(({ participations, address }) => participations.get(swarmId)!.sponsor === address);
     const seated = having.find(({ participations }) => participations.get(swarmId)!.machine.seated);

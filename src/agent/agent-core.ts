@@ -1,0 +1,326 @@
+import type { Delivery } from '../mail/inbox-delivery.js';
+import type { Mail } from '../mail/mail.js';
+import type { UnreadHandler } from '../mail/receipts.js';
+import { fullAddress } from '../mesh/address.js';
+import type { A2AChannel } from '../mesh/channel.js';
+import type { ChannelAcceptor, ChannelManager } from '../mesh/channel-manager.js';
+import { BROADCAST, type EnvelopeFactory, isMessageType, type ValidEnvelope } from '../mesh/envelope.js';
+import { assertDelivered, isPromise, MessageSender, type Recipient, type SendOptions } from '../mesh/message-sender.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import type { A2ARouter } from '../mesh/router.js';
+import type { A2AMessageType, AgentCard, RoutingResult } from '../mesh/schemas.js';
+import type { ThreadTable } from '../mesh/thread-table.js';
+import { toWireError } from '../mesh/wire-error.js';
+import { isAsyncIterable } from '../runtime/async.js';
+import type { DeadlineQueue } from '../runtime/deadlines.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import { type AgentInit, buildCard } from './agent-init.js';
+import { Conversations, type RequestOptions } from './conversations.js';
+import { Message } from './message.js';
+import { Staffing, type WorkerHealth } from './staffing.js';
+import type { StreamReader } from './streams.js';
+
+export interface AgentCoreComponents {
+  runtime: Runtime;
+  factory: EnvelopeFactory;
+  registry: AgentRegistry;
+  router: A2ARouter;
+  channels: ChannelManager;
+  threads: ThreadTable;
+  deadlines: DeadlineQueue;
+  /** Undefined on a node without a store. */
+  mail: Mail | undefined;
+}
+
+/** Returns the answer, a promise of it, or an async iterable whose items are streamed. */
+export type RequestHandler = (message: Message) => unknown;
+export type MessageHandler = (message: Message) => void | Promise<void>;
+export type StreamHandler = (stream: StreamReader, message: Message) => void | Promise<void>;
+
+/** What agents can do besides exchanging messages, such as proposals. It sees messages before the author's handlers. */
+export interface AgentFeature<A extends AgentCore> {
+  /** The types of messages that may belong to the feature. */
+  readonly types: readonly A2AMessageType[];
+  /** Takes a message that belongs to the feature; false for any other. A promise is the work that the message began. */
+  take(agent: A, envelope: ValidEnvelope): boolean | Promise<void>;
+  /** The agent leaves. */
+  end(agent: A, error: EclipticError): void;
+}
+
+/** The features of agents. One table serves all agents: a node may have very many, and most use no feature. */
+export class AgentFeatures<A extends AgentCore> {
+  readonly all: AgentFeature<A>[] = [];
+  readonly byType: Partial<Record<A2AMessageType, AgentFeature<A>[]>> = {};
+
+  /** Adds a feature. Messages are offered to features in the order in which they were added. */
+  handle(feature: AgentFeature<A>): this {
+    this.all.push(feature);
+    for (const type of feature.types) {
+      this.byType[type] ??= [];
+      this.byType[type].push(feature);
+    }
+    return this;
+  }
+}
+
+/** What every agent is: a card on the mesh, conversations, and handlers for messages. It knows no feature by name. */
+export abstract class AgentCore {
+  readonly id: string;
+  /** @internal */
+  protected readonly sender: MessageSender;
+  /** @internal */
+  protected readonly staffing: Staffing;
+  /** @internal */
+  protected requestHandler: RequestHandler | undefined;
+  readonly #components: AgentCoreComponents;
+  readonly #features: AgentFeatures<AgentCore>;
+  readonly #conversations: Conversations;
+  readonly #onLeave: (agent: { readonly id: string }) => void;
+  #init: AgentInit;
+  #notificationHandler: MessageHandler | undefined;
+  #streamHandler: StreamHandler | undefined;
+  #messageHandler: MessageHandler | undefined;
+  #stopMail: (() => void) | undefined;
+  #stopUnread: (() => void) | undefined;
+  #left = false;
+
+  /** @internal */
+  constructor(
+    components: AgentCoreComponents,
+    features: AgentFeatures<AgentCore>,
+    init: AgentInit,
+    onLeave: (agent: { readonly id: string }) => void,
+  ) {
+    const { runtime, factory, registry, router } = components;
+    this.#components = components;
+    this.#features = features;
+    this.#init = init;
+    this.#onLeave = onLeave;
+    this.id = registry.register(buildCard(init, runtime.now())).id;
+    this.requestHandler = undefined;
+    this.staffing = new Staffing(runtime, registry, this.id, init.vacancy);
+    this.sender = new MessageSender(registry.entry(this.id)!, registry.nodeKey, factory, router);
+    this.#conversations = new Conversations(this.id, components, this.sender);
+    router.onReceive(this.id, (envelope) => this.#receive(envelope));
+  }
+
+  /** In full, as other nodes know it. */
+  get address(): string {
+    return fullAddress(this.id, this.#components.registry.nodeKey);
+  }
+
+  get card(): AgentCard {
+    return this.#components.registry.requireById(this.id);
+  }
+
+  /** Publishes a changed card, at the next revision. */
+  update(changes: Partial<Omit<AgentInit, 'id'>>): AgentCard {
+    this.assertPresent();
+    const init = { ...this.#init, ...changes };
+    const { registry, runtime } = this.#components;
+    const card = registry.register(buildCard(init, runtime.now(), this.card.status));
+    this.#init = init;
+    return card;
+  }
+
+  /** Answers requests. The handler returns the answer; an error that it throws reaches the caller as a typed error. */
+  onRequest(handler: RequestHandler): this {
+    this.requestHandler = handler;
+    this.staffing.add('request', 'task', 'proposal');
+    this.#takeMail();
+    return this;
+  }
+
+  onNotification(handler: MessageHandler): this {
+    this.#notificationHandler = handler;
+    this.staffing.addListener();
+    this.#takeMail();
+    return this;
+  }
+
+  /** Takes streams that others open towards this agent. */
+  onStream(handler: StreamHandler): this {
+    this.#streamHandler = handler;
+    this.staffing.addListener();
+    return this;
+  }
+
+  /** Takes every message that no other handler of this agent takes. */
+  onMessage(handler: MessageHandler): this {
+    this.#messageHandler = handler;
+    this.staffing.add('request');
+    this.#takeMail();
+    return this;
+  }
+
+  /** Sends one message. Resolves when the recipient has it; rejects with the reason when it may not or cannot. */
+  send(to: Recipient, payload: unknown, options: SendOptions = {}): Promise<RoutingResult> {
+    try {
+      const { type } = options;
+      if (type !== undefined && !isMessageType(type)) {
+        throw new EclipticError('INVALID_ENVELOPE', `there is no message type "${type}"`);
+      }
+      const result = this.sender.route(to, type ?? 'notification', payload, options);
+      return isPromise(result) ? result.then(assertDelivered) : Promise.resolve(assertDelivered(result));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Sends to every other agent; the result counts deliveries, agents it was withheld from, and unreachable ones. */
+  broadcast(payload: unknown, options: Pick<SendOptions, 'thread' | 'ttlMs'> = {}): Promise<RoutingResult> {
+    return this.send(BROADCAST, payload, options);
+  }
+
+  /** Sends a request and waits for the answer, which is unknown unless the caller says what it expects: `request<Answer>(…)`. */
+  request<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): Promise<NoInfer<T>> {
+    return this.#conversations.request(to, payload, options) as Promise<NoInfer<T>>;
+  }
+
+  /** Sends a request whose answer is read as it comes. Leaving the loop tells the other side to stop. */
+  stream<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): StreamReader<NoInfer<T>> {
+    return this.#conversations.stream(to, payload, options) as StreamReader<NoInfer<T>>;
+  }
+
+  /** Sends everything an iterable yields as one stream, no faster than the other side reads it. */
+  sendStream(to: string, source: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
+    return this.#conversations.write(to, source);
+  }
+
+  /** Told, once for each, of durable messages of this agent that were not read within their `readWithinMs`. */
+  onUnread(handler: UnreadHandler): this {
+    this.#stopUnread?.();
+    this.#stopUnread = this.#components.mail?.onUnread(this.id, handler);
+    return this;
+  }
+
+  /** The value that this agent stored under that name with `message.commit({ keep: … })`. */
+  async kept<T = unknown>(name: string): Promise<NoInfer<T> | undefined> {
+    const { mail } = this.#components;
+    if (!mail) throw new EclipticError('STORE_REQUIRED', 'this node has no store to keep anything in');
+    return (await mail.kept(this.id, name)) as NoInfer<T> | undefined;
+  }
+
+  openChannel(to: string): Promise<A2AChannel> {
+    return this.#components.channels.openChannel(this.id, to);
+  }
+
+  /** Decides about channels that others open; without this the agent takes none. */
+  onChannel(acceptor: ChannelAcceptor): () => void {
+    return this.#components.channels.onChannel(this.id, acceptor);
+  }
+
+  /** @internal The health of the program, remote agent or tool server that does this agent's work. */
+  set workerHealth(health: WorkerHealth) {
+    this.staffing.health = health;
+  }
+
+  /** @internal An answer to a durable message, to be sent together with the message's end; undefined if it has none. */
+  answerTo(envelope: ValidEnvelope, payload: unknown): ValidEnvelope | undefined {
+    return this.sender.answerTo(envelope, 'response', payload);
+  }
+
+  /** Takes the agent off the mesh. Requests that wait are rejected; messages that wait are reported undelivered. */
+  leave(): void {
+    if (this.#left) return;
+    this.#left = true;
+    this.staffing.close();
+    const error = new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+    for (const feature of this.#features.all) feature.end(this, error);
+    this.#conversations.end(error);
+    this.#components.channels.leave(this.id);
+    this.sender.close();
+    this.#stopMail?.();
+    this.#stopUnread?.();
+    this.#components.router.withdraw(this.id);
+    this.#onLeave(this);
+  }
+
+  /** @internal */
+  protected assertPresent(): void {
+    if (this.#left) throw new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
+  }
+
+  /** Durable mail waits on disk until there is a handler for it. */
+  #takeMail(): void {
+    if (this.#left || this.#init.fetchesMail) return;
+    const take = (envelope: ValidEnvelope, delivery: Delivery) => this.#receive(envelope, delivery);
+    this.#stopMail ??= this.#components.mail?.attach(this.id, take);
+  }
+
+  #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
+    const { type } = envelope;
+    const features = this.#features.byType[type];
+    if (features !== undefined) {
+      for (const feature of features) {
+        const taken = feature.take(this, envelope);
+        if (taken !== false) return taken === true ? undefined : taken;
+      }
+    }
+    if (type === 'request') {
+      if (this.requestHandler) return this.answer(envelope, this.requestHandler, delivery);
+    } else if (type === 'notification') {
+      if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, delivery));
+    } else if (this.#conversations.take(envelope)) return;
+    else if (type === 'stream-start' && this.#streamHandler) {
+      const stream = this.#conversations.incoming(envelope);
+      if (stream) return this.#streamHandler(stream, new Message(envelope));
+    }
+    if (this.#messageHandler) return this.#messageHandler(new Message(envelope, delivery));
+    if (type === 'request') this.replyError(envelope, this.staffing.refusal('request'), delivery);
+    if (type === 'notification' && this.staffing.ignoresNotifications) return;
+    throw new EclipticError('NOT_HANDLED', `${this.id} has no handler for this ${type}`);
+  }
+
+  /** @internal Answers a request with what the handler returns. */
+  protected answer(envelope: ValidEnvelope, handler: RequestHandler, delivery?: Delivery): void | Promise<void> {
+    let result: unknown;
+    try {
+      result = handler(new Message(envelope, delivery));
+    } catch (error) {
+      this.replyError(envelope, error, delivery);
+    }
+    if (!(result instanceof Promise)) return this.#replyWith(envelope, result, delivery);
+    return result.then(
+      (value) => this.#replyWith(envelope, value, delivery),
+      (error) => this.replyError(envelope, error, delivery),
+    );
+  }
+
+  #replyWith(envelope: ValidEnvelope, value: unknown, delivery?: Delivery): void | Promise<void> {
+    if (isAsyncIterable(value)) return this.#replyStream(envelope, value, delivery);
+    try {
+      this.#reply(envelope, 'response', value ?? null, delivery);
+    } catch (error) {
+      this.replyError(envelope, error, delivery);
+    }
+  }
+
+  async #replyStream(
+    envelope: ValidEnvelope,
+    source: AsyncIterable<unknown>,
+    delivery: Delivery | undefined,
+  ): Promise<void> {
+    try {
+      await this.#conversations.write(envelope.sender, source, envelope.correlationId);
+      delivery?.markReplied();
+    } catch (error) {
+      if (error instanceof EclipticError && error.code === 'CANCELLED') return;
+      this.replyError(envelope, error, delivery);
+    }
+  }
+
+  /** @internal Tells the caller, then lets the error reach this node's event stream too. */
+  protected replyError(envelope: ValidEnvelope, error: unknown, delivery?: Delivery): never {
+    // A later attempt at a durable request may still succeed.
+    if (delivery?.lastAttempt !== false) this.#reply(envelope, 'error', toWireError(error), delivery);
+    throw error;
+  }
+
+  /** The answer to a durable request and the end of that request are one transaction. */
+  #reply(envelope: ValidEnvelope, type: 'response' | 'error', payload: unknown, delivery?: Delivery): void {
+    const answer = this.sender.answerTo(envelope, type, payload);
+    if (answer && !delivery?.answerWith(answer)) this.sender.post(answer);
+  }
+}
