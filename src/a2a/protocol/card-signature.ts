@@ -4,13 +4,13 @@ import { cutText } from '../../runtime/text.js';
 import { canonicalCard, canonicalCardWithoutEmpties } from './card-fields.js';
 import type { AgentCard, AgentCardSignature } from './types.js';
 
-/** Signs cards as the node they come from: JWS over the canonical card, the payload left out (RFC 7515, appendix F). */
+/** Signs cards with the node's key: a JWS over the canonical card with detached payload (RFC 7515, appendix F). */
 export class CardSigner {
   readonly kid: string;
   readonly #private: KeyObject;
   readonly #header: Readonly<Record<string, string>>;
 
-  /** `seed` and `kid` are the node's: its Ed25519 seed in hex and its public key. `jku` says where the key can be had. */
+  /** `seed` and `kid` are the node's Ed25519 seed and public key in hex; `jku` is the URL of its key set. */
   constructor(seed: string, kid: string, jku?: string) {
     this.kid = kid;
     const d = Buffer.from(seed, 'hex').toString('base64url');
@@ -19,12 +19,13 @@ export class CardSigner {
     this.#header = { alg: 'EdDSA', kid, typ: 'JOSE', ...(jku === undefined ? {} : { jku }) };
   }
 
-  /** The card with this node's signatures in the place of any that it had: one for each form that verifiers know. */
+  /** Replaces the card's signatures by this node's: one for each canonical form that verifiers know. */
   sign(card: AgentCard): AgentCard {
     const signatures = formsOf(card).map((form) => this.#signature(form));
     const { securitySchemes, ...unsecured } = card;
     if (securitySchemes) {
-      // @a2a-js/sdk 1.3 loses these when it makes what it verifies. Nobody else may take them for unsigned.
+      // @a2a-js/sdk 1.3 loses the schemes when it makes the text to verify. The header tells other verifiers of the
+      // omission.
       signatures.push(this.#signature(canonicalCardWithoutEmpties(unsecured), { [PARTIAL]: 'securitySchemes' }));
     }
     return { ...card, signatures };
@@ -36,7 +37,6 @@ export class CardSigner {
     return { protected: header, signature };
   }
 
-  /** The public key, as it is served for verifiers. */
   get jwks(): JSONWebKeySet {
     const { kty, crv, x } = createPublicKey(this.#private).export({ format: 'jwk' }) as Record<
       'kty' | 'crv' | 'x',
@@ -46,7 +46,7 @@ export class CardSigner {
   }
 }
 
-/** What a signature says of the key it was made with. Nothing of it is proven before the signature is. */
+/** The unverified claims of a signature about its key. */
 export interface SignatureHeader {
   readonly alg: string;
   readonly kid: string;
@@ -55,10 +55,10 @@ export interface SignatureHeader {
 
 export type CardVerdict =
   | { readonly verified: true; readonly kid: string }
-  /** Why each of its signatures does not hold; empty for a card that has none. */
+  /** The reason for each signature that does not hold; empty for an unsigned card. */
   | { readonly verified: false; readonly reasons: readonly string[] };
 
-/** Where to look for a card's keys, before verifying it. */
+/** Names the keys to fetch before a card can be verified. */
 export function signatureHeaders(card: AgentCard): readonly SignatureHeader[] {
   return (card.signatures ?? []).flatMap((signature) => {
     const header = readHeader(signature);
@@ -79,21 +79,21 @@ export async function verifyCard(card: AgentCard, keys: JSONWebKeySet): Promise<
   return { verified: false, reasons };
 }
 
-/** As the protocol says, and, where that is another, as the official SDKs make it. */
+/** The protocol's form and, where it differs, the form of the official SDKs. */
 function formsOf(card: AgentCard): readonly string[] {
   return [...new Set([canonicalCard(card), canonicalCardWithoutEmpties(card)])];
 }
 
-/** What a signature does not cover. One that leaves anything out proves nothing to us. */
+/** Header member that names the fields a signature does not cover. Such a signature proves nothing to us. */
 const PARTIAL = 'ecliptic/without';
 
-/** More signatures than this on one card are there to cost time. */
+/** Bounds the work that one card can cause. */
 const MAX_SIGNATURES = 8;
 
 /** Public keys only: `none` and shared secrets are refused. */
 const ALGORITHMS = ['EdDSA', 'Ed25519', 'ES256', 'ES384', 'RS256', 'PS256'];
 
-/** Undefined where the signature holds for one of these forms of the card, else why it does not. */
+/** Returns the reason for which the signature holds for none of these forms, or undefined if it holds. */
 async function check(
   { signature, protected: header }: AgentCardSignature,
   { alg, kid }: SignatureHeader,
@@ -101,7 +101,7 @@ async function check(
   keys: JSONWebKeySet,
 ): Promise<string | undefined> {
   if (!ALGORITHMS.includes(alg)) return `the algorithm "${alg}" is not taken`;
-  // One signature has one spelling.
+  // Base64url has several spellings of the same bytes; only the canonical one is accepted.
   if (Buffer.from(signature, 'base64url').toString('base64url') !== signature) return 'the signature is not base64url';
   const { createLocalJWKSet, errors, flattenedVerify } = await import('jose');
   const find = createLocalJWKSet(keys);
@@ -121,7 +121,7 @@ async function check(
 
 const MAX_HEADER_CHARS = 8_192;
 
-/** The protected header alone counts; what is beside it was signed by nobody. */
+/** Members beside the protected header are unsigned and ignored. */
 function readHeader({ protected: text }: AgentCardSignature): SignatureHeader | string {
   let header: unknown;
   try {

@@ -12,32 +12,28 @@ import {
 } from './skills.js';
 import type { AgentCapabilities, AgentCard, AgentInterface, AgentProvider, SecurityScheme } from './types.js';
 
-/** Where a node or one of its agents is reached. */
 export interface CardEndpoints {
   readonly jsonRpc: string;
   readonly httpJson: string;
-  /** `host:port`, where gRPC is served. */
+  /** `host:port`. */
   readonly grpc?: string | undefined;
   readonly tenant?: string | undefined;
 }
 
-/** What a card is made of besides the one it is about. */
+/** Everything on a card that does not depend on its subject. */
 export interface CardSurroundings {
   readonly version: string;
   readonly endpoints: CardEndpoints;
-  /** The live list of offered tools. */
   readonly tools: readonly OfferedTool[];
-  /** The capabilities of agents that take tasks and offer no tools. */
   readonly taskCapabilities?: readonly OfferedCapability[] | undefined;
   readonly capabilities: AgentCapabilities;
-  /** Media types, as a card has them. */
   readonly inputModes: readonly string[];
   readonly outputModes: readonly string[];
   readonly provider?: AgentProvider | undefined;
   readonly documentationUrl?: string | undefined;
-  /** The scopes that a bearer token needs; undefined where callers need no token. */
+  /** Undefined where callers need no token. */
   readonly bearerScopes?: readonly string[] | undefined;
-  /** Who issues tokens by OpenID Connect that are taken too. */
+  /** The OpenID Connect issuer whose tokens are accepted besides the node's own. */
   readonly issuer?: string | undefined;
 }
 
@@ -46,10 +42,9 @@ export interface CardSubject {
   readonly description: string;
 }
 
-/** An agent as its own card tells of it. */
 export interface CardAgent extends CardSubject {
   readonly id: string;
-  /** Names of tools, plain or with their owner; undefined for what agents have by default. */
+  /** Tool names, plain or `owner.tool`; undefined for the default set. */
   readonly mcpToolPermissions?: readonly string[] | null | undefined;
   readonly persona?: CardPersona | undefined;
   readonly skillBundles?: readonly CardBundle[] | undefined;
@@ -63,7 +58,7 @@ export interface CardPersona {
 
 export interface CardBundle {
   readonly name: string;
-  /** Tools that the agent has through the bundle, named as permissions are. */
+  /** Named as in `mcpToolPermissions`. */
   readonly tools: readonly string[];
 }
 
@@ -71,8 +66,8 @@ const BEARER = 'bearer';
 const OPEN_ID = 'openId';
 
 /**
- * The card of a whole node: every tool that its agents offer is a skill, and so is every capability of an agent that
- * takes tasks without offering tools.
+ * The card of a node: its skills are all tools of its agents, and the capabilities of agents that take tasks without
+ * offering tools.
  */
 export function buildNodeCard(node: CardSubject, around: CardSurroundings): AgentCard {
   const { tools, taskCapabilities = [] } = around;
@@ -80,9 +75,8 @@ export function buildNodeCard(node: CardSubject, around: CardSurroundings): Agen
 }
 
 /**
- * The card of one agent. With permissions of its own exactly those tools are its skills, with the tools of its
- * bundles; without them, `defaults`: the agent's own tools, unless something else is given. An agent that takes tasks
- * and offers no tools has its capabilities as skills.
+ * The card of one agent. Its skills are the tools that its permissions name (default: its own tools) and those of its
+ * bundles; an agent that offers no tools has its capabilities as skills.
  */
 export function buildCardOfAgent(
   agent: CardAgent,
@@ -129,17 +123,17 @@ function build(subject: CardSubject, skills: AgentCard['skills'], around: CardSu
     provider: around.provider,
     documentationUrl: around.documentationUrl,
     securitySchemes: bearerScopes && schemes,
-    // Any of them will do.
+    // Any one of them is enough.
     securityRequirements:
       bearerScopes && Object.keys(schemes).map((name) => ({ schemes: { [name]: { list: bearerScopes } } })),
   });
 }
 
-/** The newest version first, and JSON-RPC first in each: what most clients speak. */
+/** The newest version first and JSON-RPC first in each, as most clients expect. */
 export function interfacesAt({ jsonRpc, httpJson, grpc, tenant }: CardEndpoints): readonly AgentInterface[] {
   const at = (url: string, protocolBinding: string, protocolVersion: string) =>
     compact<AgentInterface>({ url, protocolBinding, protocolVersion, tenant });
-  // 0.3 knows no tenants: there, each has a URL of its own.
+  // 0.3 has no tenants: each agent has a URL of its own.
   const at03 = (url: string, protocolBinding: string): AgentInterface => ({
     url: tenant === undefined ? url : `${url}/${tenant}`,
     protocolBinding,
@@ -154,7 +148,7 @@ export function interfacesAt({ jsonRpc, httpJson, grpc, tenant }: CardEndpoints)
   ];
 }
 
-/** The card in the simple interface's own shape. */
+/** The card in the shape of the simple interface. */
 export function toSimpleCard(
   card: AgentCard,
   url: string,
@@ -188,12 +182,10 @@ export function toSimpleCard(
   });
 }
 
-/** A strong ETag: it changes when anything on the card does, and with nothing else. */
 export function etagOf(card: object): string {
   return `"${createHash('sha256').update(canonicalJson(card)).digest('base64url')}"`;
 }
 
-/** Does an `If-None-Match` header name this ETag? */
 export function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false;
   return ifNoneMatch.split(',').some((entry) => {

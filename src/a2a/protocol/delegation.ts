@@ -5,21 +5,19 @@ import { refuse } from './reading.js';
 import type { Metadata } from './types.js';
 
 /**
- * On whose behalf a task is done: the agents that handed it on by their full addresses, the first asker first. It
- * travels in the metadata of a request, and in a header where there is none. Whoever hands a task on adds itself, so
- * that the end of a chain is as true as its sender.
+ * The agents that handed a task on, by full address, the first caller first. The chain travels in the request's
+ * metadata or a header. Each agent adds itself, so a chain is as trustworthy as its sender.
  */
 export type DelegationChain = readonly string[];
 
 export const DELEGATION_HEADER = 'Ecliptic-Delegation';
 
-/** How often one task may be handed on. */
 export const DELEGATION_DEPTH = 5;
 
-/** A chain longer than any limit is not read to its end. */
+/** Bounds the parsing; far above DELEGATION_DEPTH. */
 const MAX_ENTRIES = 64;
 
-/** The chain that a request brings; metadata and header must not contradict each other. */
+/** Reads the chain of a request. Metadata and header must not contradict each other. */
 export function readDelegation(metadata: Metadata | undefined, header: string | undefined): DelegationChain {
   const said = metadata?.[EXTENSION_URIS.delegation];
   const inMetadata = said === undefined || said === null ? undefined : checkChain(said, 'metadata');
@@ -30,10 +28,7 @@ export function readDelegation(metadata: Metadata | undefined, header: string | 
   return inMetadata ?? inHeader ?? [];
 }
 
-/**
- * The chain as `agent` hands the task on. Throws `DELEGATION_REFUSED` when `agent` stands in it already (the task went
- * in a circle) or when it would become longer than `depth`.
- */
+/** Adds `agent` to the chain. Throws `DELEGATION_REFUSED` for a loop, and for a chain longer than `depth`. */
 export function extendDelegation(
   chain: DelegationChain,
   agent: string,
@@ -45,15 +40,14 @@ export function extendDelegation(
 }
 
 /**
- * May `agent` take a task that came along this chain? The caller is its last entry, so that a chain as long as the
- * limit is the last that is taken.
+ * Throws `DELEGATION_REFUSED` if `agent` may not take a task with this chain. The caller is the last entry, so a chain
+ * of exactly `depth` entries is still accepted.
  */
 export function admitDelegation(chain: DelegationChain, agent: string, depth: number = DELEGATION_DEPTH): void {
   if (chain.length > depth) throw refused('depth', chain, agent, `the task was handed on ${chain.length} times`);
   if (chain.includes(agent)) throw refused('loop', chain, agent, `the task has come back to ${agent}`);
 }
 
-/** Metadata that carries the chain, beside what is there already. */
 export function withDelegation(metadata: Metadata | undefined, chain: DelegationChain): Metadata {
   return { ...metadata, [EXTENSION_URIS.delegation]: chain };
 }

@@ -1,11 +1,11 @@
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
 
 /**
- * Our errors as A2A clients know them: the nine errors of the protocol with the numbers of 1.0.1, JSON-RPC's own, and
- * everything else of the catalogue under its own reason.
+ * Our errors on the wire: the nine errors of A2A 1.0.1, JSON-RPC's own, and every other code of the catalogue under its
+ * own reason.
  */
 
-/** The names of gRPC's statuses, at the place of their number. */
+/** gRPC status names; the index is the status number. */
 const GRPC_STATUSES = [
   'OK',
   'CANCELLED',
@@ -45,10 +45,9 @@ interface WireError {
 }
 
 const A2A_DOMAIN = 'a2a-protocol.org';
-/** For reasons that the protocol does not know. */
+/** The ErrorInfo domain of reasons that the protocol does not define. */
 export const OWN_DOMAIN = 'ecliptic';
 
-/** The nine errors of the protocol. */
 export const A2A_ERRORS = {
   TASK_NOT_FOUND: a2a('TASK_NOT_FOUND', -32001, 404, 'NOT_FOUND'),
   TASK_NOT_CANCELABLE: a2a('TASK_NOT_CANCELABLE', -32002, 400, 'FAILED_PRECONDITION'),
@@ -61,9 +60,6 @@ export const A2A_ERRORS = {
   VERSION_NOT_SUPPORTED: a2a('VERSION_NOT_SUPPORTED', -32009, 400, 'FAILED_PRECONDITION'),
 } as const satisfies Partial<Record<ErrorCode, WireError>>;
 
-export type A2AErrorCode = keyof typeof A2A_ERRORS;
-
-/** Codes that JSON-RPC has numbers for. */
 const STANDARD: Partial<Record<ErrorCode, WireError>> = {
   INVALID_JSON: a2a('PARSE_ERROR', JSON_RPC.parseError, 400, 'INVALID_ARGUMENT'),
   INVALID_REQUEST: a2a('INVALID_REQUEST', JSON_RPC.invalidRequest, 400, 'INVALID_ARGUMENT'),
@@ -71,14 +67,13 @@ const STANDARD: Partial<Record<ErrorCode, WireError>> = {
   INVALID_PARAMS: a2a('INVALID_PARAMS', JSON_RPC.invalidParams, 400, 'INVALID_ARGUMENT'),
 };
 
-/** How an error of the catalogue is called on each binding. */
 export function wireErrorOf(code: ErrorCode): WireError {
   return (A2A_ERRORS as Partial<Record<ErrorCode, WireError>>)[code] ?? STANDARD[code] ?? ofCatalogue(code);
 }
 
 /**
- * A wrong request is `Invalid params` and a fault of ours `Internal error`, which every client understands; the
- * reason tells them apart. What lies between keeps its own number.
+ * Bad requests become `Invalid params` and our faults `Internal error`, which every client understands; the reason
+ * tells them apart. Other codes keep their own number.
  */
 function ofCatalogue(code: ErrorCode): WireError {
   const { http, rpc } = ERRORS[code];
@@ -86,15 +81,10 @@ function ofCatalogue(code: ErrorCode): WireError {
   return own(code, http >= 500 ? JSON_RPC.internalError : rpc, http);
 }
 
-/** The code of ours that a remote agent's error stands for, by its reason or its number. */
+/** The catalogue code for a remote agent's error, by reason or JSON-RPC number. */
 export function codeOfWireError(rpc: number | undefined, reason: string | undefined): ErrorCode | undefined {
-  for (const [code, known] of Object.entries(A2A_ERRORS) as [A2AErrorCode, WireError][]) {
-    if (known.reason === reason || known.rpc === rpc) return code;
-  }
-  for (const [code, known] of Object.entries(STANDARD) as [ErrorCode, WireError][]) {
-    if (known.reason === reason || known.rpc === rpc) return code;
-  }
-  return undefined;
+  const known = Object.entries({ ...A2A_ERRORS, ...STANDARD }) as [ErrorCode, WireError][];
+  return known.find(([, error]) => error.reason === reason || error.rpc === rpc)?.[0];
 }
 
 interface ErrorInfo {
@@ -122,7 +112,6 @@ export function toJsonRpcError(error: unknown): JsonRpcErrorBody {
   return { code: wireErrorOf(code).rpc, message, data: detailsOf(code, details) };
 }
 
-/** The error body of the HTTP binding: google.rpc.Status. */
 export interface HttpErrorBody {
   readonly error: {
     readonly code: number;
@@ -141,7 +130,6 @@ export function toHttpError(error: unknown): { readonly status: number; readonly
   };
 }
 
-/** For gRPC: the number of its status, its message, and the details to be packed. */
 export function toGrpcError(error: unknown): {
   readonly code: number;
   readonly message: string;
@@ -151,7 +139,7 @@ export function toGrpcError(error: unknown): {
   return { code: GRPC_STATUSES.indexOf(wireErrorOf(code).grpc), message, details: detailsOf(code, details) };
 }
 
-/** What was thrown by no rule of ours is an internal error, and its text stays at home. */
+/** An error outside the catalogue is internal, and its text is not sent. */
 function known(error: unknown): Pick<EclipticError, 'code' | 'message' | 'details'> {
   if (error instanceof EclipticError) return error;
   return { code: 'HANDLER_FAILED', message: 'internal error', details: {} };
@@ -172,7 +160,7 @@ function detailsOf(code: ErrorCode, details: Readonly<Record<string, unknown>>):
   return [info, { '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations }];
 }
 
-/** ErrorInfo's metadata is a map of texts; anything deeper is left out. */
+/** ErrorInfo's metadata is a map of strings; nested values are left out. */
 function textsOf(details: Readonly<Record<string, unknown>>): Record<string, string> | undefined {
   const texts: Record<string, string> = {};
   for (const [key, value] of Object.entries(details)) {
@@ -188,41 +176,33 @@ function a2a(reason: string, rpc: number, http: number, grpc: GrpcStatus): WireE
 }
 
 function own(reason: string, rpc: number, http: number): WireError {
-  return { reason, rpc, http, grpc: grpcOf(http), domain: OWN_DOMAIN };
+  return {
+    reason,
+    rpc,
+    http,
+    grpc: GRPC_BY_HTTP[http] ?? (http >= 500 ? 'INTERNAL' : 'INVALID_ARGUMENT'),
+    domain: OWN_DOMAIN,
+  };
 }
 
-function grpcOf(http: number): GrpcStatus {
-  switch (http) {
-    case 401:
-      return 'UNAUTHENTICATED';
-    case 403:
-      return 'PERMISSION_DENIED';
-    case 404:
-      return 'NOT_FOUND';
-    case 409:
-    case 426:
-      return 'FAILED_PRECONDITION';
-    case 410:
-    case 504:
-      return 'DEADLINE_EXCEEDED';
-    case 413:
-    case 429:
-      return 'RESOURCE_EXHAUSTED';
-    case 499:
-      return 'CANCELLED';
-    case 501:
-      return 'UNIMPLEMENTED';
-    case 502:
-    case 503:
-      return 'UNAVAILABLE';
-    default:
-      return http >= 500 ? 'INTERNAL' : 'INVALID_ARGUMENT';
-  }
-}
+const GRPC_BY_HTTP: Readonly<Record<number, GrpcStatus>> = {
+  401: 'UNAUTHENTICATED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  409: 'FAILED_PRECONDITION',
+  410: 'DEADLINE_EXCEEDED',
+  413: 'RESOURCE_EXHAUSTED',
+  426: 'FAILED_PRECONDITION',
+  429: 'RESOURCE_EXHAUSTED',
+  499: 'CANCELLED',
+  501: 'UNIMPLEMENTED',
+  502: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+  504: 'DEADLINE_EXCEEDED',
+};
 
-/** The kinds of errors that the task interface tells apart by class. */
+/** The error classes of the task gateway's specification. */
 
-/** Something that was asked for is not there: "Agent with default project". */
 export class NotFoundError extends EclipticError {
   constructor(what: string, details: Record<string, unknown> = {}) {
     super('AGENT_NOT_FOUND', `${what} not found`, details);
@@ -230,7 +210,7 @@ export class NotFoundError extends EclipticError {
   }
 }
 
-/** What was given does not have the fields that it must have; `details` names them. */
+/** `details` names the fields. */
 export class ValidationError extends EclipticError {
   constructor(
     message: string,
@@ -242,7 +222,7 @@ export class ValidationError extends EclipticError {
   }
 }
 
-/** Another service answered, and not with what was asked for; `details.status` is its HTTP status, if that says so. */
+/** A remote service failed or answered something unusable; `details.status` is its HTTP status, if it has one. */
 export class ExternalServiceError extends EclipticError {
   constructor(message: string, details: Record<string, unknown> = {}, code: ErrorCode = 'REMOTE_FAILED') {
     super(code, message, details);

@@ -4,7 +4,7 @@ import { A2A_LIMITS } from './limits.js';
 import { refuse } from './reading.js';
 import type { AgentExtension } from './types.js';
 
-/** The protocol versions that are spoken here, the newest first. */
+/** Newest first. */
 export const PROTOCOL_VERSIONS = ['1.0', '0.3'] as const;
 export type ProtocolVersion = (typeof PROTOCOL_VERSIONS)[number];
 
@@ -13,8 +13,8 @@ export const VERSION_HEADER = 'A2A-Version';
 const VERSION = /^(\d{1,4})\.(\d{1,4})(?:\.\d{1,9})?$/;
 
 /**
- * Which version a request is in: as its header says, else its query parameter; a client that says nothing speaks 0.3.
- * Patch numbers mean nothing on the wire.
+ * The version of a request: from its header, else its query parameter, else 0.3, as the protocol demands. Patch numbers
+ * are ignored.
  */
 export function negotiateVersion(header: string | undefined, query?: URLSearchParams): ProtocolVersion {
   const said = header?.trim() || queryVersion(query);
@@ -29,13 +29,13 @@ export function negotiateVersion(header: string | undefined, query?: URLSearchPa
   });
 }
 
-/** `Major.Minor` of a version on a card or a request; undefined where it is none. */
+/** `Major.Minor` of a version text; undefined if it is none. */
 export function wireVersion(version: string): string | undefined {
   const [, major, minor] = VERSION.exec(version.trim()) ?? [];
   return major === undefined ? undefined : `${Number(major)}.${Number(minor)}`;
 }
 
-/** Parameter names are compared as header names are. */
+/** Parameter names are case-insensitive, like header names. */
 function queryVersion(query: URLSearchParams | undefined): string | undefined {
   if (query === undefined || query.size === 0) return undefined;
   for (const [name, value] of query) if (name.toLowerCase() === 'a2a-version') return value.trim();
@@ -43,22 +43,22 @@ function queryVersion(query: URLSearchParams | undefined): string | undefined {
 }
 
 export const EXTENSIONS_HEADER = 'A2A-Extensions';
-/** As 0.3 called it. */
+/** The name in 0.3. */
 export const LEGACY_EXTENSIONS_HEADER = 'X-A2A-Extensions';
 
-/** Ours, declared on our cards. An identifier, not a place to look. */
+/** Our extensions, declared on our cards. The URNs are identifiers, not locations. */
 export const EXTENSION_URIS = {
-  /** SSE ids and `Last-Event-ID`: a broken stream goes on without a gap. */
+  /** SSE ids and `Last-Event-ID`: a broken stream resumes without a gap. */
   resume: 'urn:ecliptic:a2a:resume:1',
-  /** `Idempotency-Key`, and one task for one message id. */
+  /** `Idempotency-Key`, and one task per message id. */
   idempotency: 'urn:ecliptic:a2a:idempotency:1',
-  /** On whose behalf a task is done. */
+  /** The delegation chain of a task. */
   delegation: 'urn:ecliptic:a2a:delegation:1',
 } as const;
 
 const NONE: readonly string[] = [];
 
-/** The URIs that a client names, each once and in its order. Several headers count as one. */
+/** The URIs that a client names, in order and without duplicates. */
 export function parseExtensions(...headers: readonly (string | readonly string[] | undefined)[]): readonly string[] {
   if (headers.every((header) => header === undefined)) return NONE;
   const named = new Set<string>();
@@ -76,8 +76,8 @@ export function writeExtensions(uris: Iterable<string>): string {
 }
 
 /**
- * The extensions that are active for a request: those it names that are offered, compared exactly, so that another
- * version of an extension is another extension. Throws `EXTENSION_REQUIRED` when it leaves out a required one.
+ * The requested extensions that are offered. URIs are compared exactly: another version is another extension. Throws
+ * `EXTENSION_REQUIRED` if a required one is not requested.
  */
 export function activateExtensions(
   requested: readonly string[],
@@ -93,14 +93,14 @@ export function activateExtensions(
 }
 
 /**
- * Where a reader is in the events of a task. Each event has a number of its own, without gaps, that outlives the
- * process; as an SSE id it names its task too, so that a cursor cannot be used for another.
+ * An SSE id: the task and the number of the event, so that a cursor cannot be used for another task. Numbers have no
+ * gaps and survive restarts.
  */
 export function writeCursor(taskId: string, sequence: number): string {
   return `${taskId}:${sequence}`;
 }
 
-/** The number after which to go on, from a `Last-Event-ID` header; undefined where the reader begins anew. */
+/** The number in a `Last-Event-ID` header, after which to resume; undefined without one. */
 export function readCursor(lastEventId: string | undefined, taskId: string): number | undefined {
   const said = lastEventId?.trim();
   if (said === undefined || said === '') return undefined;

@@ -3,7 +3,7 @@ import { cutText } from '../../runtime/text.js';
 import { type JsonRpcErrorBody, toJsonRpcError } from './errors.js';
 import type { ProtocolVersion } from './headers.js';
 
-/** The operations of the protocol, by the names that JSON-RPC and gRPC have for them in 1.0. */
+/** The operations of the protocol, by their names in JSON-RPC and gRPC 1.0. */
 export const METHODS = [
   'SendMessage',
   'SendStreamingMessage',
@@ -20,7 +20,7 @@ export const METHODS = [
 
 export type Method = (typeof METHODS)[number];
 
-/** 0.3's JSON-RPC names; listing tasks had none. */
+/** 0.3 had no operation to list tasks. */
 const V03_METHODS: Readonly<Record<string, Exclude<Method, 'ListTasks'>>> = {
   'message/send': 'SendMessage',
   'message/stream': 'SendStreamingMessage',
@@ -37,12 +37,11 @@ const V03_METHODS: Readonly<Record<string, Exclude<Method, 'ListTasks'>>> = {
 const v1: ReadonlySet<string> = new Set(METHODS);
 const toV03: ReadonlyMap<Method, string> = new Map(Object.entries(V03_METHODS).map(([old, method]) => [method, old]));
 
-/** The operation that a request in that version names. */
 export function methodOf(name: string, version: ProtocolVersion): Method {
   if (version === '1.0' && v1.has(name)) return name as Method;
   if (version === '0.3' && Object.hasOwn(V03_METHODS, name)) return V03_METHODS[name]!;
   const shown = cutText(name, 64);
-  // A client that sends no version speaks 0.3 by the protocol's rules, whatever it meant.
+  // A client that sends no version speaks 0.3 by the protocol's rules; most of them mean 1.0.
   const hint = v1.has(name) ? '; send the header A2A-Version: 1.0' : '';
   throw new EclipticError('METHOD_NOT_FOUND', `A2A ${version} has no method "${shown}"${hint}`, {
     method: shown,
@@ -50,7 +49,7 @@ export function methodOf(name: string, version: ProtocolVersion): Method {
   });
 }
 
-/** What an operation is called in that version; undefined where it has none. */
+/** The JSON-RPC name of an operation in that version, if it has one. */
 export function methodName(method: Method, version: ProtocolVersion): string | undefined {
   return version === '1.0' ? method : toV03.get(method);
 }
@@ -72,10 +71,9 @@ export type JsonRpcResponse =
   | { readonly jsonrpc: '2.0'; readonly id: JsonRpcId; readonly result: unknown }
   | { readonly jsonrpc: '2.0'; readonly id: JsonRpcId; readonly error: JsonRpcErrorBody };
 
-/** Longer ids and method names are nobody's. */
+/** Longest id or method name. */
 const MAX_CHARS = 256;
 
-/** The body of a request; throws `INVALID_JSON` where it is no JSON at all. */
 export function parseJson(body: string): unknown {
   try {
     return JSON.parse(body);
@@ -84,7 +82,7 @@ export function parseJson(body: string): unknown {
   }
 }
 
-/** Throws `INVALID_REQUEST` for JSON that is no JSON-RPC 2.0 request; batches are none in A2A. */
+/** Throws `INVALID_REQUEST` for anything but one JSON-RPC 2.0 request; A2A has no batches. */
 export function readJsonRpcRequest(value: unknown): JsonRpcRequest {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw malformed('', Array.isArray(value) ? 'must be one request; batches are not taken' : 'must be an object');
@@ -104,7 +102,7 @@ export function readJsonRpcRequest(value: unknown): JsonRpcRequest {
   return { id, method, params };
 }
 
-/** The id to answer to, be the rest of the request ever so wrong. */
+/** The id to answer with, even if the rest of the request is invalid. */
 export function idOf(value: unknown): JsonRpcId {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
   const { id } = value as Record<string, unknown>;

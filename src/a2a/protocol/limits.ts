@@ -1,12 +1,12 @@
-/** Sizes of what an A2A request, answer or card may hold. `docs/limits.md` gives the reason for each. */
+/** Limits of A2A requests, answers and cards. `docs/limits.md` gives the reason for each. */
 export const A2A_LIMITS = {
-  /** Characters of a task, context, message, artifact or configuration id. Clients choose context ids of any form. */
+  /** Characters of a task, context, message, artifact or configuration id; clients choose context ids. */
   idChars: 256,
   /** Characters of a name, media type, scheme, tenant or token. */
   nameChars: 1_024,
   /** Characters of a URL, an extension's URI or a page token. */
   urlChars: 2_048,
-  /** Characters of one part's text or base64: what a request body may hold at most. */
+  /** Characters of one part's text or base64: above the limit of a request body. */
   contentChars: 16 * 1_048_576,
   /** UTF-8 bytes of a data part or of metadata, as JSON. */
   dataBytes: 1_048_576,
@@ -14,11 +14,10 @@ export const A2A_LIMITS = {
   parts: 1_000,
   /** Extensions or referenced tasks of one message; output modes of one request. */
   listEntries: 256,
-  /** Messages kept of one task; the oldest go first. */
+  /** Messages kept per task; the first and the newest stay. */
   historyMessages: 1_000,
-  /** Artifacts of one task. */
   artifacts: 1_000,
-  /** Parts of all artifacts of one task together. */
+  /** Parts in all artifacts of a task together. */
   artifactParts: 10_000,
   /** Entries of each list or map on a remote card. */
   cardEntries: 1_000,

@@ -45,7 +45,7 @@ export function readMessage(value: unknown, place: Place): Message {
   return readMessageOf(readObject(value, place), place, readId);
 }
 
-/** A message of a remote agent. Some leave its id out, as examples in the specification do; the id is empty then. */
+/** A remote agent's message. Some agents leave out the id, as examples in the specification do; then it is empty. */
 export function readAgentMessage(value: unknown, place: Place): Message {
   return readMessageOf(readObject(value, place), place, (...at) => readOptionalId(...at) ?? '');
 }
@@ -84,7 +84,7 @@ export function readParts(from: Fields, place: Place): readonly Part[] {
   return parts;
 }
 
-/** A part is one thing: text, bytes, a URL, or data. Data is there whenever its member is, be it `null`. */
+/** A part is text, bytes, a URL or data. Data counts as set even when it is `null`. */
 export function readPart(value: unknown, place: Place): Part {
   const from = readObject(value, place);
   const { text, raw, url, data } = from;
@@ -127,7 +127,7 @@ function readUrl(value: unknown, place: Place): string {
 }
 
 function readRole(from: Fields, place: Place): Role {
-  // ProtoJSON readers take an enum by its number too.
+  // ProtoJSON readers accept an enum by number too.
   const role = from.role === 1 ? 'ROLE_USER' : from.role === 2 ? 'ROLE_AGENT' : from.role;
   if (role !== 'ROLE_USER' && role !== 'ROLE_AGENT') {
     refuse(within(place, 'role'), 'must be ROLE_USER or ROLE_AGENT');
@@ -136,15 +136,15 @@ function readRole(from: Fields, place: Place): Role {
 }
 
 /**
- * The parameters of every operation, from untrusted JSON: JSON-RPC's `params`, or a request body or query of the
- * HTTP binding. Unknown members are ignored; a fault is an `INVALID_PARAMS` that says where it is.
+ * Readers of the parameters of every operation, from untrusted JSON: JSON-RPC's `params`, or body and query of the HTTP
+ * binding. Unknown members are ignored; a fault is an `INVALID_PARAMS` that names the place.
  */
 
 export function readSendMessageRequest(params: unknown): SendMessageRequest {
   const from = readObject(params, 'params');
   const message = readMessage(from.message, 'message');
   if (message.role !== 'ROLE_USER') refuse('message.role', 'must be ROLE_USER in a request');
-  // An agent may stream half of a pair now and the rest with its next chunk; a request is complete.
+  // A streamed chunk may end within a surrogate pair; a request is complete.
   requireUnicode(message.parts, 'message.parts');
   requireUnicode(message.metadata, 'message.metadata');
   const metadata = readMetadata(from, 'metadata', '');
@@ -196,7 +196,7 @@ export function readListTasksRequest(params: unknown): ListTasksRequest {
   });
 }
 
-/** The unspecified state is the enum's default: no filter. */
+/** The unspecified state is the enum's default and means no filter. */
 function readStateFilter(value: unknown): TaskState | undefined {
   const state = stateOf(value);
   if (state === undefined || state === null || state === '' || state === 'TASK_STATE_UNSPECIFIED') return undefined;
@@ -222,7 +222,6 @@ export function readGetExtendedAgentCardRequest(params: unknown): GetExtendedAge
   return compact<GetExtendedAgentCardRequest>({ tenant: readTenant(readObject(params ?? {}, 'params')) });
 }
 
-/** A new configuration for a task that must be named. */
 export function readCreatePushConfigRequest(params: unknown): TaskPushNotificationConfig & { readonly taskId: string } {
   return { ...readPushConfig(params, ''), taskId: readId(readObject(params, 'params'), 'taskId', '') };
 }
@@ -241,13 +240,13 @@ export function readListPushConfigsRequest(params: unknown): ListPushConfigsRequ
   return compact<ListPushConfigsRequest>({
     tenant: readTenant(from),
     taskId: readId(from, 'taskId', ''),
-    // Zero is the unset value of a plain int32 here, unlike in ListTasks.
+    // Unlike in ListTasks, zero is the unset value of this int32.
     pageSize: readInteger(from, 'pageSize', '', 0) || undefined,
     pageToken: readOptionalText(from, 'pageToken', '', A2A_LIMITS.urlChars),
   });
 }
 
-/** Whether the URL may be called is for whoever calls it to say; here it must be one that can be. */
+/** Checks the form of the URL; the sender checks whether the address may be called. */
 export function readPushConfig(value: unknown, place: Place): TaskPushNotificationConfig {
   const from = readObject(value, place === '' ? 'params' : place);
   const url = readText(from, 'url', place, A2A_LIMITS.urlChars);

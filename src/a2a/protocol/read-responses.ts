@@ -30,7 +30,9 @@ import type {
   TaskStatusUpdateEvent,
 } from './types.js';
 
-/** What a remote agent answered; one that breaks the protocol is an `INVALID_AGENT_RESPONSE` that says where. */
+/**
+ * Readers of a remote agent's answers. A violation of the protocol is an `INVALID_AGENT_RESPONSE` that names the place.
+ */
 
 export const takeTask = answer((value) => readTask(value, 'task'));
 export const takePushConfig = answer<TaskPushNotificationConfig>((value) => readPushConfig(value, 'config'));
@@ -65,7 +67,7 @@ export function readTask(value: unknown, place: Place): Task {
   const from = readObject(value, place);
   return compact<Task>({
     id: readId(from, 'id', place),
-    // The protocol lets an agent leave it out; everything here relies on it.
+    // Optional in the protocol, required in our types.
     contextId: readOptionalId(from, 'contextId', place) ?? '',
     status: readStatus(from.status, within(place, 'status')),
     artifacts: readMany(from, 'artifacts', place, A2A_LIMITS.artifacts, readArtifact),
@@ -143,7 +145,7 @@ function readMany<T>(
   return readList(value, at, maxEntries).map((entry, index) => read(entry, [at, index]));
 }
 
-/** Reads what an agent answered: what is wrong with it is the agent's fault, not the caller's. */
+/** Turns faults into `INVALID_AGENT_RESPONSE`: they are the agent's, not the caller's. */
 export function answer<T>(read: (value: unknown) => T): (value: unknown) => T {
   return (value) => {
     try {

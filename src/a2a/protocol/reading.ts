@@ -4,19 +4,18 @@ import { isWellFormed } from '../../runtime/text.js';
 import { A2A_LIMITS } from './limits.js';
 import type { Metadata } from './types.js';
 
-/** Protobuf text is UTF-8, which has no form for half of a surrogate pair. */
 const LONE_SURROGATE = 'contains a lone surrogate, which is not Unicode text';
 
 /**
- * What the readers of untrusted JSON are made of. In ProtoJSON a field that is absent, `null` or (for text) empty is
- * one that is not set. Places are put into words only when something is wrong, so that reading costs nothing more.
+ * The parts of the readers of untrusted JSON. In ProtoJSON a field that is absent, `null` or (for text) empty is unset.
+ * Places become text only for an error message, so that they cost nothing on the hot path.
  */
 
 const INTEGER = /^-?\d{1,15}$/;
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** A place in a document: a path, or an entry of the list at a path. */
+/** A path, or an entry of the list at a path. */
 export type Place = string | readonly [list: string, index: number];
 
 export function refuse(place: Place, problem: string): never {
@@ -38,7 +37,7 @@ export function readObject(value: unknown, place: Place): Fields {
   return value;
 }
 
-/** Text that must be there and not be empty. */
+/** Required, non-empty text. */
 export function readText(from: Fields, member: string, place: Place, maxChars: number): string {
   const value = from[member];
   if (typeof value !== 'string' || value === '') refuse(within(place, member), 'must be a non-empty string');
@@ -47,7 +46,6 @@ export function readText(from: Fields, member: string, place: Place, maxChars: n
   return value;
 }
 
-/** Text that may be left out. */
 export function readOptionalText(from: Fields, member: string, place: Place, maxChars: number): string | undefined {
   const value = from[member];
   if (value === undefined || value === null || value === '') return undefined;
@@ -62,7 +60,7 @@ export function readOptionalId(from: Fields, member: string, place: Place): stri
   return readOptionalText(from, member, place, A2A_LIMITS.idChars);
 }
 
-/** Text that must be there, and may be empty. */
+/** Required text that may be empty. */
 export function readAnyText(from: Fields, member: string, place: Place, maxChars: number): string {
   return from[member] === '' ? '' : readText(from, member, place, maxChars);
 }
@@ -83,7 +81,7 @@ export function readInteger(
 ): number | undefined {
   const given = from[member];
   if (given === undefined || given === null) return undefined;
-  // ProtoJSON readers take numbers as text too.
+  // ProtoJSON readers accept numbers as text too.
   const value = typeof given === 'string' && INTEGER.test(given) ? Number(given) : given;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < smallest || value > largest) {
     refuse(within(place, member), `must be a whole number from ${smallest} to ${largest}`);
@@ -91,7 +89,7 @@ export function readInteger(
   return value;
 }
 
-/** An empty list is one that is not set. */
+/** An empty list counts as unset. */
 export function readTexts(
   from: Fields,
   member: string,
@@ -127,7 +125,7 @@ export function readMetadata(from: Fields, member: string, place: Place): Metada
   return metadata;
 }
 
-/** What is wrong with JSON that is kept and passed on, which must be shallow and small; and where in it. */
+/** Checks that JSON which is stored and passed on is shallow and small; returns the problem and its place. */
 export function jsonProblem(value: unknown): { readonly at: string; readonly text: string } | undefined {
   const weighed = weighJson(value, A2A_LIMITS.dataBytes);
   if (typeof weighed === 'number') return undefined;
@@ -135,14 +133,14 @@ export function jsonProblem(value: unknown): { readonly at: string; readonly tex
   return { at: path === '' || path.startsWith('[') ? path : `.${path}`, text: problem };
 }
 
-/** A copy without the members that are not set. */
+/** A copy without undefined members. */
 export function compact<T extends object>(value: { [K in keyof T]: T[K] | undefined }): T {
   const kept: Record<string, unknown> = {};
   for (const key in value) if (value[key] !== undefined) kept[key] = value[key];
   return kept as T;
 }
 
-/** Refuses lone surrogates in any text of a value that a caller sent. */
+/** Refuses lone surrogates: protobuf text is UTF-8, which cannot hold them. */
 export function requireUnicode(value: unknown, place: Place): void {
   if (!isUnicode(value)) refuse(place, LONE_SURROGATE);
 }
@@ -155,13 +153,13 @@ function isUnicode(value: unknown): boolean {
   return true;
 }
 
-/** RFC 3339, as ProtoJSON has it: a date, a time, and `Z` or an offset. */
+/** RFC 3339, as in ProtoJSON. */
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
 
 let lastMs = 0;
 let lastText = new Date(lastMs).toISOString();
 
-/** A time as it is sent: UTC with milliseconds and `Z`. Many are of the same moment, and writing one is not cheap. */
+/** UTC with milliseconds and `Z`. Cached, because many events share one millisecond and formatting is slow. */
 export function writeTimestamp(ms: number): string {
   if (ms !== lastMs) {
     lastText = new Date(ms).toISOString();
@@ -170,7 +168,7 @@ export function writeTimestamp(ms: number): string {
   return lastText;
 }
 
-/** Takes any RFC 3339 time, and gives the same instant as it is sent by us. */
+/** Reads any RFC 3339 time and normalizes it. */
 export function readTimestamp(value: unknown, place: Place): string {
   const ms = typeof value === 'string' && TIMESTAMP.test(value) ? Date.parse(value) : Number.NaN;
   if (Number.isNaN(ms)) refuse(place, 'must be an RFC 3339 time, such as 2026-01-31T08:00:00.000Z');
@@ -183,12 +181,12 @@ export function readOptionalTimestamp(value: unknown, place: Place): string | un
 
 const INTEGERS: ReadonlySet<string> = new Set(['pageSize', 'historyLength']);
 const FLAGS: ReadonlySet<string> = new Set(['includeArtifacts']);
-/** Service parameters travel in the query too, and are no parameters of the operation. */
+/** Service parameters in the query are no parameters of the operation. */
 const SERVICE_PARAMETER = /^a2a-/i;
 
 /**
- * The query of an HTTP+JSON request as the parameters that its reader takes. What does not look like a number or a
- * flag stays text, so that the reader says what is wrong with it.
+ * The query of an HTTP+JSON request as parameters. Invalid numbers and flags stay text, so that the reader reports
+ * them.
  */
 export function paramsOfQuery(query: URLSearchParams): Record<string, unknown> {
   const params: Record<string, unknown> = {};
@@ -201,15 +199,15 @@ export function paramsOfQuery(query: URLSearchParams): Record<string, unknown> {
   return params;
 }
 
-/** Objects whose keys are names given by users, not by the protocol. */
+/** Members whose keys are user data, not field names. */
 const FOREIGN: ReadonlySet<string> = new Set(['metadata', 'data', 'params', 'header']);
 
-/** Requests nest no deeper, apart from foreign members. */
+/** Deeper than any request, apart from user data. */
 const MAX_DEPTH = 8;
 
 /**
- * ProtoJSON readers take a field by its JSON name and by its name in the proto file. Gives the JSON names everywhere; a
- * value that has no others, as nearly all, is given back as it is. Where both are there, the JSON name counts.
+ * Renames fields from their proto names to their JSON names: ProtoJSON readers accept both, and the JSON name wins. A
+ * value without proto names, the usual case, is returned unchanged.
  */
 export function withJsonNames(value: unknown): unknown {
   return hasProtoName(value) ? renamed(value) : value;

@@ -2,7 +2,7 @@ import { A2A_LIMITS } from './limits.js';
 import { compact, readInteger, readObject, readOptionalText, readText } from './reading.js';
 import type { Message, Part, Task, TaskState } from './types.js';
 
-/** The simple task interface: four states, text parts, ISO times. */
+/** The simple task interface of the specification: four states, text parts, ISO times. */
 
 export type A2ATaskState = 'submitted' | 'working' | 'completed' | 'failed';
 
@@ -20,7 +20,7 @@ export interface A2ATask {
   readonly updatedAt: string;
 }
 
-/** What `tasks/send` gets; the members of `params` are also taken at the top level. */
+/** The body of `tasks/send`; the members of `params` are also accepted at the top level. */
 export interface A2ATaskSendRequest {
   readonly method: 'tasks/send';
   readonly params: A2ATaskSendParams;
@@ -73,7 +73,7 @@ export interface A2AAgentCard {
   readonly supportedProtocols?: readonly A2AProtocolExtension[];
 }
 
-/** A2A's states seen as the four of the simple interface; each is one, and none ever goes back. */
+/** Each state of the protocol maps to one of four, so that no transition goes backwards. */
 const PROJECTION: Readonly<Record<TaskState, A2ATaskState>> = {
   TASK_STATE_UNSPECIFIED: 'submitted',
   TASK_STATE_SUBMITTED: 'submitted',
@@ -90,13 +90,12 @@ export function projectState(state: TaskState): A2ATaskState {
   return PROJECTION[state];
 }
 
-/** What of a task the simple interface adds to the protocol's own. */
 export interface SimpleFacts {
   readonly sessionId: string | null;
   readonly createdAt: string;
 }
 
-/** A task as the simple interface shows it. Artifacts are the agent's words too, and come after its messages. */
+/** A task in the shape of the simple interface. Artifacts become agent messages after the other messages. */
 export function projectTask(task: Task, { sessionId, createdAt }: SimpleFacts): A2ATask {
   const results = (task.artifacts ?? []).map((artifact) => toSimpleMessage('agent', artifact.parts));
   return {
@@ -109,22 +108,22 @@ export function projectTask(task: Task, { sessionId, createdAt }: SimpleFacts): 
   };
 }
 
-/** Every message of a task in order; the latest may stand in its status only. */
+/** All messages of a task in order, including the one that is still in its status. */
 export function messagesOf(task: Task): readonly Message[] {
   const { history = [], status } = task;
-  // A message without an id cannot be recognized in the history.
+  // A message without an id cannot be found in the history.
   const { messageId: latest } = status.message ?? {};
   if (!status.message || (latest && history.some(({ messageId }) => messageId === latest))) return history;
   return [...history, status.message];
 }
 
-/** The text that a simple task ends with: that of the last message from the agent, all its parts. */
+/** The text of the agent's last message. */
 export function lastAgentText(messages: readonly A2AMessage[]): string | undefined {
   const last = messages.findLast(({ role }) => role === 'agent');
   return last?.parts.map(({ text }) => text).join('\n');
 }
 
-/** What of parts can be read as text: text as it is, data as its JSON, files by their name or URL. */
+/** Text as it is, data as JSON, files by name or URL. */
 export function textOf(parts: readonly Part[]): string {
   return parts.map(textOfPart).join('\n');
 }
@@ -143,10 +142,9 @@ function simpleRole(role: Message['role']): A2AMessage['role'] {
   return role === 'ROLE_USER' ? 'user' : 'agent';
 }
 
-/** How long a simple task may take, in milliseconds. */
+/** Milliseconds. */
 export const SIMPLE_TIMEOUT = { smallest: 1_000, usual: 300_000, largest: 600_000 } as const;
 
-/** The body of `POST /a2a/tasks/send`: the parameters under `params`, or at the top level. */
 export function readTaskSend(body: unknown): A2ATaskSendParams {
   const above = readObject(body, 'body');
   const nested = above.params !== undefined;

@@ -2,24 +2,24 @@ import { PAGE_SIZE } from './limits.js';
 import { refuse } from './reading.js';
 import type { ListTasksRequest, ListTasksResponse, Task } from './types.js';
 
-/** Which tasks a list shows, in which order, and where its next page begins. */
+/** The filter, order and pages of a list of tasks. */
 
-/** Does a task pass the request's filters? The time is inclusive. Who may see it is another question. */
+/** The time is inclusive. */
 export function matchesFilter(task: Task, { contextId, status, statusTimestampAfter }: ListTasksRequest): boolean {
   if (contextId !== undefined && task.contextId !== contextId) return false;
   if (status !== undefined && task.status.state !== status) return false;
-  // Both are UTC with milliseconds, so that their order is that of their letters.
+  // Both are UTC with milliseconds, so that text order is time order.
   return statusTimestampAfter === undefined || timeOf(task) >= statusTimestampAfter;
 }
 
-/** The latest status first; tasks of the same moment by their ids. */
+/** The latest status first, then by id. */
 export function compareTasks(a: Task, b: Task): number {
   return order(timeOf(b), timeOf(a)) || order(b.id, a.id);
 }
 
 /**
- * A page of tasks that are in order and have passed the filters. A cursor is a place in the order, not a task: it
- * stays where it is when the task it was made from moves on or is forgotten.
+ * One page of filtered, ordered tasks. A cursor is a position in the order, so it stays valid when its task changes or
+ * is pruned.
  */
 export function pageOf(tasks: readonly Task[], request: ListTasksRequest): ListTasksResponse {
   const { pageSize = PAGE_SIZE.usual, pageToken } = request;
@@ -35,7 +35,7 @@ export function pageOf(tasks: readonly Task[], request: ListTasksRequest): ListT
   };
 }
 
-/** A task as its reader asked for it: the newest messages of its history, or none; with or without its artifacts. */
+/** The task with the newest `historyLength` messages, with or without artifacts. */
 export function viewTask(
   task: Task,
   { historyLength, includeArtifacts = true }: Pick<ListTasksRequest, 'historyLength' | 'includeArtifacts'>,
@@ -52,7 +52,6 @@ export function viewTask(
   };
 }
 
-/** A place in the order of a list. */
 export interface ListPlace {
   readonly time: string;
   readonly id: string;
@@ -74,7 +73,7 @@ export function readPageToken(token: string): ListPlace {
       return { time, id };
     }
   } catch {
-    // Not one of ours, as below.
+    // Refused below.
   }
   refuse('pageToken', 'was not given by this agent');
 }

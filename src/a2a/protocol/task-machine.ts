@@ -15,21 +15,21 @@ import type {
 } from './types.js';
 
 /**
- * The decisions about one task, apart from everything that acts: state and input in; next state, events and effects
- * out. A task goes forward only, ends once, and nothing happens to it after that, whatever arrives late or twice. The
- * model is plain JSON, so that it can be kept.
+ * The state machine of one task, without side effects: state and input in; next state, events and effects out. A task
+ * only moves forward, ends once, and ignores everything after that, also late or repeated input. The model is plain
+ * JSON, so that it can be stored.
  */
 export interface TaskModel {
   readonly task: Task;
-  /** The number of the last event; the task itself was the first. */
+  /** The number of the last event; creating the task was number 1. */
   readonly sequence: number;
-  /** When the status was set, in milliseconds; it never goes back. */
+  /** When the status was set, in milliseconds; never decreases. */
   readonly at: number;
-  /** Artifacts whose last chunk has come. */
+  /** Artifacts whose last chunk has arrived. */
   readonly closed: readonly string[];
-  /** Keys of the latest inputs, the oldest first. */
+  /** Keys of recent inputs, oldest first. */
   readonly seen: readonly string[];
-  /** Ids of the latest messages that answered a question, the oldest first. */
+  /** Ids of recent messages that answered a question, oldest first. */
   readonly answers?: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export interface TaskLimits {
   readonly artifactParts: number;
 }
 
-/** What an input may carry besides what it says: when it came, and a key that shows when it comes again. */
+/** When the input arrived, and a key by which a repetition is recognized. */
 interface Arrival {
   readonly at: number;
   readonly key?: string | undefined;
@@ -48,7 +48,7 @@ interface Arrival {
 export type TaskInput = Arrival &
   (
     | { readonly type: 'started' }
-    /** The agent says where it stands, with words if it has some. */
+    /** The agent reports a state, possibly with a message. */
     | { readonly type: 'status'; readonly state: TaskState; readonly message?: Message; readonly metadata?: Metadata }
     | {
         readonly type: 'artifact';
@@ -57,16 +57,13 @@ export type TaskInput = Arrival &
         readonly lastChunk?: boolean;
         readonly metadata?: Metadata;
       }
-    /** The agent says something while it works. */
     | { readonly type: 'agent-message'; readonly message: Message }
     | { readonly type: 'input-required'; readonly message: Message }
     | { readonly type: 'auth-required'; readonly message: Message }
-    /** The caller says something more. */
     | { readonly type: 'user-message'; readonly message: Message }
     | { readonly type: 'cancel' }
     | { readonly type: 'timeout' }
     | { readonly type: 'crash'; readonly reason: string }
-    /** The agent's process ended: with a code, or by a signal. */
     | { readonly type: 'exit'; readonly code: number | null; readonly signal?: string | undefined }
   );
 
@@ -75,7 +72,7 @@ export interface TaskEvent {
   readonly event: StreamResponse;
 }
 
-/** `stop-agent`: whatever still works on the task must end. */
+/** `stop-agent`: end the work on the task. */
 export type TaskEffect = 'stop-agent';
 
 export type TaskStep =
@@ -85,7 +82,7 @@ export type TaskStep =
       readonly events: readonly TaskEvent[];
       readonly effects: readonly TaskEffect[];
     }
-  /** It came late, or twice, or says nothing new. */
+  /** Late, repeated, or without change. */
   | { readonly outcome: 'ignored'; readonly model: TaskModel }
   | { readonly outcome: 'refused'; readonly model: TaskModel; readonly code: ErrorCode; readonly reason: string };
 
@@ -97,7 +94,7 @@ export interface TaskBirth {
   readonly metadata?: Metadata | undefined;
 }
 
-/** Keys of so many inputs are remembered; what comes twice comes soon. */
+/** Repetitions arrive soon after the original. */
 const REMEMBERED_KEYS = 256;
 
 export function createTask({ id, contextId, message, at, metadata }: TaskBirth): {
@@ -119,7 +116,7 @@ export function stepTask(model: TaskModel, input: TaskInput, limits: TaskLimits 
   return { ...step, model: { ...step.model, seen: [...step.model.seen, key].slice(-REMEMBERED_KEYS) } };
 }
 
-/** To cancel what is canceled is no fault; everything else that asks for something gets told, and news is dropped. */
+/** Canceling a canceled task is no error. Other requests are refused, and reports of the agent are dropped. */
 function afterTheEnd(model: TaskModel, input: TaskInput): TaskStep {
   const { state } = model.task.status;
   if (input.type === 'cancel' && state !== 'TASK_STATE_CANCELED') {
@@ -160,13 +157,13 @@ function decide(model: TaskModel, input: TaskInput, limits: TaskLimits): TaskSte
   }
 }
 
-/** Forward only: nothing is submitted again, and what is unspecified says nothing. */
+/** A task never returns to submitted; an unspecified state says nothing. */
 function takeStatus(model: TaskModel, input: TaskInput & { type: 'status' }, limits: TaskLimits): TaskStep {
   const { state, message, metadata } = input;
   if (state === 'TASK_STATE_SUBMITTED' || state === 'TASK_STATE_UNSPECIFIED') return ignored(model);
   if (state === model.task.status.state && message === undefined && metadata === undefined) return ignored(model);
   const change = new Change(model, input.at, limits);
-  // Work that is asked for input or done was begun; refusing or failing needs no beginning.
+  // A completed or interrupted task passed through working; a rejected or failed one need not.
   if (state === 'TASK_STATE_COMPLETED' || isInterrupted(state)) change.begun();
   return change.status(state, message, metadata).done();
 }
@@ -175,7 +172,7 @@ function takeArtifact(model: TaskModel, input: TaskInput & { type: 'artifact' },
   const { artifact, metadata, lastChunk } = input;
   const { artifacts = [] } = model.task;
   const index = artifacts.findIndex(({ artifactId }) => artifactId === artifact.artifactId);
-  // There is nothing to append to yet: to its readers this is the artifact's beginning.
+  // Without earlier parts, readers see the beginning of an artifact.
   const append = input.append === true && index >= 0;
   if (append && model.closed.includes(artifact.artifactId)) return ignored(model);
   const next = append ? joined(artifacts[index]!, artifact) : artifact;
@@ -191,7 +188,7 @@ function takeArtifact(model: TaskModel, input: TaskInput & { type: 'artifact' },
   return change.artifacts(all, { artifact, append, lastChunk: lastChunk === true, metadata }).done();
 }
 
-/** Text that is streamed in small pieces becomes one text, so that a long answer is not a thousand parts. */
+/** Joins streamed text chunks into one part, so that a long answer is not a thousand parts. */
 export function joined(before: Artifact, chunk: Artifact): Artifact {
   const last = before.parts.at(-1);
   const [first, ...others] = chunk.parts;
@@ -206,16 +203,16 @@ function isBareText(part: Part): boolean {
   return part.text !== undefined && !part.metadata && part.mediaType === undefined && part.filename === undefined;
 }
 
-/** An answer lets a task go on that waited for one; a message to one at work changes no state. */
+/** An answer resumes a task that waits for one; a message to a working task changes no state. */
 function takeUserMessage(model: TaskModel, input: TaskInput & { type: 'user-message' }, limits: TaskLimits): TaskStep {
   const { id, contextId, status } = model.task;
   const change = new Change(model, input.at, limits);
-  // The question becomes history before its answer does.
+  // The question enters the history before its answer.
   if (isInterrupted(status.state)) change.status('TASK_STATE_WORKING').answered(input.message.messageId);
   return change.said({ ...input.message, taskId: id, contextId }).done();
 }
 
-/** An agent may end its turn while it waits for an answer; to end in any other way than well is to fail. */
+/** An agent may end its turn while it waits for an answer. A non-zero exit is a failure. */
 function takeExit(model: TaskModel, input: TaskInput & { type: 'exit' }, limits: TaskLimits): TaskStep {
   const change = new Change(model, input.at, limits);
   if (input.code !== 0) {
@@ -226,7 +223,7 @@ function takeExit(model: TaskModel, input: TaskInput & { type: 'exit' }, limits:
   return change.begun().status('TASK_STATE_COMPLETED').done();
 }
 
-/** One step in the making: each move sets the task and notes its event. */
+/** Builds one step: each method changes the task and records its event. */
 class Change {
   #task: Task;
   #sequence: number;
@@ -247,12 +244,12 @@ class Change {
     this.#limits = limits;
   }
 
-  /** Whatever an agent brings forth shows that it works. */
+  /** Any output of the agent shows that it works. */
   begun(): this {
     return this.#task.status.state === 'TASK_STATE_SUBMITTED' ? this.status('TASK_STATE_WORKING') : this;
   }
 
-  /** What the last status said becomes history when the next takes its place. */
+  /** The message of the previous status moves into the history. */
   status(state: TaskState, words?: Message, metadata?: Metadata): this {
     const { id: taskId, contextId, status: before } = this.#task;
     if (before.message) this.said(before.message);
@@ -291,7 +288,7 @@ class Change {
 
   said(message: Message): this {
     const history = [...(this.#task.history ?? []), message];
-    // The first message is what the task is about: an agent that resumes needs it, and a repeated send is compared with it.
+    // The first message stays: an agent that resumes needs it, and a repeated send is compared with it.
     const surplus = history.length - this.#limits.historyMessages;
     if (surplus > 0) history.splice(1, surplus);
     this.#task = { ...this.#task, history };
@@ -330,13 +327,12 @@ function refused(model: TaskModel, code: ErrorCode, reason: string): TaskStep {
   return { outcome: 'refused', model, code, reason };
 }
 
-/** A question of the agent, and what its caller answered. */
 export interface AnsweredQuestion {
   readonly question: readonly Part[];
   readonly answer: Message;
 }
 
-/** What a caller said after its first message: answers with their questions, and everything else, each in order. */
+/** The caller's messages after the first: answers with their questions, and all others, each in order. */
 export function exchangesOf({ task, answers: answering = [] }: Pick<TaskModel, 'task' | 'answers'>): {
   readonly answers: readonly AnsweredQuestion[];
   readonly others: readonly Message[];

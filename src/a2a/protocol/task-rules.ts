@@ -4,7 +4,7 @@ import { cutText } from '../../runtime/text.js';
 import { refuse } from './reading.js';
 import type { Message, SendMessageRequest, Task, TaskState } from './types.js';
 
-/** The order is that of the protocol's enum numbers. */
+/** The index is the number in the protocol's enum. */
 export const TASK_STATES: readonly TaskState[] = [
   'TASK_STATE_UNSPECIFIED',
   'TASK_STATE_SUBMITTED',
@@ -17,7 +17,7 @@ export const TASK_STATES: readonly TaskState[] = [
   'TASK_STATE_AUTH_REQUIRED',
 ];
 
-/** The state that an enum number means, as ProtoJSON readers take it; anything else as it is. */
+/** ProtoJSON readers accept an enum by number too. */
 export function stateOf(value: unknown): unknown {
   return typeof value === 'number' ? (TASK_STATES[value] ?? value) : value;
 }
@@ -36,7 +36,6 @@ export type TerminalState =
 
 export type InterruptedState = 'TASK_STATE_INPUT_REQUIRED' | 'TASK_STATE_AUTH_REQUIRED';
 
-/** Has the task ended for good? */
 export function isTerminal(state: TaskState): state is TerminalState {
   switch (state) {
     case 'TASK_STATE_COMPLETED':
@@ -49,27 +48,25 @@ export function isTerminal(state: TaskState): state is TerminalState {
   }
 }
 
-/** Does the task wait for something from outside? */
+/** The task waits for input or authorization. */
 export function isInterrupted(state: TaskState): state is InterruptedState {
   return state === 'TASK_STATE_INPUT_REQUIRED' || state === 'TASK_STATE_AUTH_REQUIRED';
 }
 
-/** A blocking send returns when the task has ended, and when it cannot go on without its caller. */
+/** A blocking send returns when the task has ended or waits for its caller. */
 export function settlesSend(state: TaskState): boolean {
   return isTerminal(state) || isInterrupted(state);
 }
 
 /**
- * A stream ends with its task only. The protocol's texts disagree about interrupted tasks; since work may go on after
- * AUTH_REQUIRED without another message, a stream that closed there would lose its end.
+ * A stream ends with its task only. The protocol's texts disagree about interrupted tasks; work may go on after
+ * AUTH_REQUIRED without another message, and a stream closed there would miss its end.
  */
 export function endsStream(state: TaskState): boolean {
   return isTerminal(state);
 }
 
-/** Who may do what with which task: rules that every binding asks. */
-
-/** A task that is somebody else's is not found, just as one that never was. */
+/** A task of another caller is reported as not found, like one that does not exist. */
 export function requireOwn<T extends { readonly owner: string }>(found: T | undefined, caller: string, id: string): T {
   if (found === undefined || found.owner !== caller) throw taskNotFound(id);
   return found;
@@ -81,8 +78,8 @@ export function taskNotFound(id: string): EclipticError {
 }
 
 /**
- * The task that a message goes on with: undefined for a new one. `task` is what was found under the message's task id.
- * Task ids are made here only, so that one nobody knows is no new task; a message must not contradict its task.
+ * Checks that a message may continue `task`, the task found under its task id. Only this node creates task ids, so an
+ * unknown one is an error; a message must not contradict its task.
  */
 export function requireContinuable(message: Message, task: Task | undefined): Task | undefined {
   if (message.taskId === undefined) return undefined;
@@ -94,7 +91,7 @@ export function requireContinuable(message: Message, task: Task | undefined): Ta
   return task;
 }
 
-/** What a new task's context is called: as its caller says, or as it is made. A caller's id is never replaced. */
+/** The caller's context id is never replaced. */
 export function contextOf(message: Message, make: () => string): string {
   return message.contextId ?? make();
 }
@@ -111,7 +108,7 @@ function ended(task: Task, consequence: string): EclipticError {
   });
 }
 
-/** What a send asks for besides its message: recorded with its task, so that a repeated key can be compared. */
+/** The request besides its message: stored with the task, so that a repeated key can be compared. */
 export interface SendFacts {
   readonly contextId?: string | undefined;
   readonly tenant?: string | undefined;
@@ -123,8 +120,8 @@ export function sendFacts({ message, metadata }: SendMessageRequest, tenant: str
 }
 
 /**
- * A repeated key means the first task only if it repeats the request. Metadata may differ: a retry has trace ids of its
- * own. Tasks of earlier releases have no facts; of those the message alone is compared.
+ * A repeated key means the first task only if it repeats the request. Metadata may differ: a retry has its own trace
+ * ids. Tasks of earlier releases have no facts; then only the message is compared.
  */
 export function requireSameSend(
   first: { readonly message: Message; readonly facts: SendFacts | undefined },
@@ -138,13 +135,11 @@ export function requireSameSend(
   requireSameMessage(first.message, again.message);
 }
 
-/** The same message again, be its own id the same or not. */
 export function requireSameMessage(first: Message, again: Message): void {
   const differs = (['parts', 'referenceTaskIds'] as const).find((name) => !isSameContent(first[name], again[name]));
   if (differs !== undefined) throw conflict(differs);
 }
 
-/** Is it the same JSON, in whatever order its members are? */
 export function isSameContent(one: unknown, other: unknown): boolean {
   return canonicalJson(one ?? null) === canonicalJson(other ?? null);
 }

@@ -1,7 +1,4 @@
-/**
- * A2A 1.0 as it stands in JSON: the ProtoJSON form of `lf.a2a.v1`, with camelCase names, enums by name, and fields
- * that are not set left out.
- */
+/** A2A 1.0 in JSON: the ProtoJSON form of `lf.a2a.v1`, with camelCase names, enums by name, and unset fields left out. */
 
 export type Metadata = Readonly<Record<string, unknown>>;
 
@@ -18,7 +15,7 @@ export type TaskState =
 
 export type Role = 'ROLE_USER' | 'ROLE_AGENT';
 
-/** Exactly one of `text`, `raw` (base64), `url` and `data` is there; `data` may be any JSON value, `null` too. */
+/** Has exactly one of `text`, `raw` (base64), `url` and `data`; `data` may be any JSON value, `null` too. */
 export interface Part {
   readonly text?: string;
   readonly raw?: string;
@@ -72,14 +69,11 @@ export interface TaskStatusUpdateEvent {
   readonly metadata?: Metadata;
 }
 
-export interface TaskArtifactUpdateEvent {
-  readonly taskId: string;
-  readonly contextId: string;
+export interface TaskArtifactUpdateEvent extends Omit<TaskStatusUpdateEvent, 'status'> {
   readonly artifact: Artifact;
-  /** Do these parts come after those that the artifact has, instead of replacing it? */
+  /** Adds the parts to those of the artifact, instead of replacing it. */
   readonly append?: boolean;
   readonly lastChunk?: boolean;
-  readonly metadata?: Metadata;
 }
 
 export type StreamResponse =
@@ -118,14 +112,23 @@ export interface SendMessageRequest {
   readonly metadata?: Metadata;
 }
 
-export interface GetTaskRequest {
+interface Tenanted {
   readonly tenant?: string;
+}
+
+export interface SubscribeToTaskRequest extends Tenanted {
   readonly id: string;
+}
+
+export interface GetTaskRequest extends SubscribeToTaskRequest {
   readonly historyLength?: number;
 }
 
-export interface ListTasksRequest {
-  readonly tenant?: string;
+export interface CancelTaskRequest extends SubscribeToTaskRequest {
+  readonly metadata?: Metadata;
+}
+
+export interface ListTasksRequest extends Tenanted {
   readonly contextId?: string;
   readonly status?: TaskState;
   readonly pageSize?: number;
@@ -143,26 +146,13 @@ export interface ListTasksResponse {
   readonly totalSize: number;
 }
 
-export interface CancelTaskRequest {
-  readonly tenant?: string;
-  readonly id: string;
-  readonly metadata?: Metadata;
-}
-
-export interface SubscribeToTaskRequest {
-  readonly tenant?: string;
-  readonly id: string;
-}
-
-/** Which push configuration of which task: what getting and deleting one ask for. */
-export interface PushConfigRequest {
-  readonly tenant?: string;
+/** Names a push configuration of a task, to get or delete it. */
+export interface PushConfigRequest extends Tenanted {
   readonly taskId: string;
   readonly id: string;
 }
 
-export interface ListPushConfigsRequest {
-  readonly tenant?: string;
+export interface ListPushConfigsRequest extends Tenanted {
   readonly taskId: string;
   readonly pageSize?: number;
   readonly pageToken?: string;
@@ -173,16 +163,12 @@ export interface ListPushConfigsResponse {
   readonly nextPageToken?: string;
 }
 
-export interface GetExtendedAgentCardRequest {
-  readonly tenant?: string;
-}
-
-/** `JSONRPC`, `GRPC`, `HTTP+JSON`, or the URI of another binding. */
-export type ProtocolBinding = string;
+export type GetExtendedAgentCardRequest = Tenanted;
 
 export interface AgentInterface {
   readonly url: string;
-  readonly protocolBinding: ProtocolBinding;
+  /** `JSONRPC`, `GRPC`, `HTTP+JSON`, or the URI of another binding. */
+  readonly protocolBinding: string;
   readonly protocolVersion: string;
   readonly tenant?: string;
 }
@@ -221,50 +207,22 @@ export interface AgentSkill {
   readonly securityRequirements?: readonly SecurityRequirement[];
 }
 
-type Scopes = Readonly<Record<string, string>>;
-
-export interface AuthorizationCodeOAuthFlow {
-  readonly authorizationUrl: string;
-  readonly tokenUrl: string;
-  readonly scopes: Scopes;
-  readonly refreshUrl?: string;
-  readonly pkceRequired?: boolean;
-}
-
-export interface ClientCredentialsOAuthFlow {
-  readonly tokenUrl: string;
-  readonly scopes: Scopes;
+interface OAuthFlow {
+  readonly scopes: Readonly<Record<string, string>>;
   readonly refreshUrl?: string;
 }
 
-export interface DeviceCodeOAuthFlow {
-  readonly deviceAuthorizationUrl: string;
-  readonly tokenUrl: string;
-  readonly scopes: Scopes;
-  readonly refreshUrl?: string;
-}
-
-/** Deprecated by the protocol; read from older cards. */
-export interface ImplicitOAuthFlow {
-  readonly authorizationUrl?: string;
-  readonly scopes?: Scopes;
-  readonly refreshUrl?: string;
-}
-
-/** Deprecated by the protocol; read from older cards. */
-export interface PasswordOAuthFlow {
-  readonly tokenUrl?: string;
-  readonly scopes?: Scopes;
-  readonly refreshUrl?: string;
-}
-
-/** Exactly one flow. */
+/** Exactly one flow. The protocol has deprecated `implicit` and `password`, which older cards have. */
 export interface OAuthFlows {
-  readonly authorizationCode?: AuthorizationCodeOAuthFlow;
-  readonly clientCredentials?: ClientCredentialsOAuthFlow;
-  readonly deviceCode?: DeviceCodeOAuthFlow;
-  readonly implicit?: ImplicitOAuthFlow;
-  readonly password?: PasswordOAuthFlow;
+  readonly authorizationCode?: OAuthFlow & {
+    readonly authorizationUrl: string;
+    readonly tokenUrl: string;
+    readonly pkceRequired?: boolean;
+  };
+  readonly clientCredentials?: OAuthFlow & { readonly tokenUrl: string };
+  readonly deviceCode?: OAuthFlow & { readonly deviceAuthorizationUrl: string; readonly tokenUrl: string };
+  readonly implicit?: Partial<OAuthFlow> & { readonly authorizationUrl?: string };
+  readonly password?: Partial<OAuthFlow> & { readonly tokenUrl?: string };
 }
 
 /** Exactly one kind of scheme, by its name. */

@@ -36,7 +36,9 @@ export interface AgentChoiceComponents {
   profiles: Profiles;
 }
 
-/** Who gets a task: the agent that it names, the one that has the skill, or the first with a project that takes tasks. */
+/**
+ * Chooses the agent of a task: the one that it names, one with the skill, or the first with a project that takes tasks.
+ */
 export class AgentChoice {
   readonly #components: AgentChoiceComponents;
 
@@ -64,7 +66,7 @@ export class AgentChoice {
     return staffed(this.#components.registry.candidate(agent));
   }
 
-  /** A skill is a tool by its full name or its own, or a capability. */
+  /** A skill is a tool, by full or plain name, or a capability. */
   #skilled(skill: string): string {
     const { mcp, registry } = this.#components;
     const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
@@ -75,7 +77,7 @@ export class AgentChoice {
   }
 }
 
-/** The address of an agent that takes tasks; throws `NO_WORKER` for one that has no worker for them. */
+/** Throws `NO_WORKER` for an agent that takes no tasks. */
 function staffed({ address, card }: RegistryEntry, hint = ''): string {
   const vacancy = vacancyFor(card, 'task');
   if (vacancy) throw new EclipticError(vacancy.code, `${hint}${vacancy.reason}`, { agentId: address });
@@ -94,32 +96,28 @@ export interface A2AServerComponents {
 }
 
 export interface A2AServerInit {
-  /** Where this node is reached. */
   baseUrl: () => string;
-  /** Where it is reached over gRPC, if it is. */
   grpcAddress: () => string | undefined;
   /** Private addresses that webhooks may have. */
   allowPrivate?: AllowPrivate | undefined;
-  /** Whose JSON Web Tokens are taken. */
+  /** The issuer whose JSON Web Tokens are accepted. */
   issuer?: string | undefined;
   limits?: TaskTimeLimits | undefined;
-  /** What clients are offered. */
   offer?: A2AOfferInit | undefined;
 }
 
-/** Tasks for A2A clients: every binding over one tasks. */
+/** The A2A server: every binding over one task service. */
 export class A2AServer {
   readonly tasks: TaskService;
   readonly cards: Cards;
   readonly operatorTasks: OperatorTasks;
   readonly routes: readonly Route[];
-  /** What every binding is made of. */
   readonly binding: BindingComponents;
   readonly #pushes: PushSender;
   readonly #connections: Connections;
   readonly #stopCards: () => void;
   readonly #offer: A2AOffer;
-  /** What `handleTaskSend` needs to give tasks to this node's agents. */
+  /** For `handleTaskSend` with this node's agents. */
   readonly taskDeps: A2ATaskDeps;
 
   constructor(components: A2AServerComponents, init: A2AServerInit) {
@@ -162,7 +160,7 @@ export class A2AServer {
     ];
   }
 
-  /** Goes on with the tasks and webhooks of an earlier run. */
+  /** Resumes the tasks and webhooks of an earlier run. */
   async recover(): Promise<void> {
     if (this.#offer.capabilities.pushNotifications) await this.#pushes.recover();
     await this.tasks.recover();

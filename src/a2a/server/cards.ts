@@ -37,25 +37,24 @@ export interface CardsComponents {
   mcp: McpService;
   identity: Identity;
   profiles: Profiles;
-  /** Whose JSON Web Tokens are taken, besides the node's own tokens. */
+  /** The issuer whose JSON Web Tokens are accepted besides the node's own tokens. */
   issuer: string | undefined;
   grpcAddress: () => string | undefined;
   offer: A2AOffer;
 }
 
-/** Nobody in particular: sandboxed agents' tools are left out for it. */
+/** The viewer of public cards, which leave out sandboxed agents. */
 const ANYONE: Party = { address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined };
 
 export interface PublishedCard {
-  /** As 1.0 has it, and nothing else: strict readers refuse unknown fields. */
+  /** Pure 1.0: strict readers refuse unknown fields. */
   readonly signed: AgentCard;
   readonly etag: string;
-  /** With the fields that readers of 0.3 and of the simple interface look for. */
+  /** With the fields for readers of 0.3 and of the simple interface. */
   readonly merged: ServedCard;
   readonly mergedEtag: string;
 }
 
-/** Facts about an agent besides its card on the mesh. */
 export type AgentFacts = Partial<Omit<CardAgent, 'id' | 'persona'>> & {
   readonly id: string;
   readonly persona?: CardPersona | null | undefined;
@@ -66,7 +65,7 @@ export const NODE: CardSubject = {
   description: 'A node of agents: each of its tools is a skill, and a task goes to the agent that has it.',
 };
 
-/** What every card of a node at that address says. */
+/** The part of a card that is the same for every card of a node. */
 export function surroundingsAt(
   baseUrl: string,
   tenant?: string,
@@ -82,12 +81,15 @@ export function surroundingsAt(
   };
 }
 
-/** The cards of this node and of its agents, made from what is really offered, signed, and kept until that changes. */
+/**
+ * The cards of this node and its agents, built from the registry and the tool catalogue, signed, and cached until those
+ * change.
+ */
 export class Cards {
   readonly #components: CardsComponents;
   readonly #signer: CardSigner;
   readonly #made = new Map<string, PublishedCard>();
-  /** Of what the cards are made from. */
+  /** The versions of registry and catalogue that the cached cards were built from. */
   #version = '';
 
   constructor(components: CardsComponents) {
@@ -96,28 +98,28 @@ export class Cards {
     this.#signer = new CardSigner(seed, key);
   }
 
-  /** The key that the cards are signed with, for verifiers. */
   get keys(): JSONWebKeySet {
     return this.#signer.jwks;
   }
 
-  /** The public card of the node. */
   ofNode(baseUrl: string): PublishedCard {
     return this.#published(`node ${baseUrl}`, () => this.#node(baseUrl, ANYONE));
   }
 
-  /** The card of one agent of this node. */
   ofAgent(id: string, baseUrl: string): PublishedCard {
     return this.#published(`agent ${id} ${baseUrl}`, () => this.describe({ id }, baseUrl));
   }
 
-  /** For callers who have proven who they are: of the agent that they name, or of the node with what they may see. */
+  /**
+   * For authenticated callers: the card of the agent that they name, or the node's card with everything that they may
+   * see.
+   */
   extended(agent: string | undefined, viewer: Party, baseUrl: string): AgentCard {
     if (agent !== undefined) return this.ofAgent(agent, baseUrl).signed;
     return this.#published(`extended ${viewer.address} ${baseUrl}`, () => this.#node(baseUrl, viewer)).signed;
   }
 
-  /** The card of an agent of this node, unsigned; what `facts` says goes before what the node knows. */
+  /** The unsigned card of an agent of this node; `facts` override the node's own. */
   describe(facts: AgentFacts, baseUrl: string): AgentCard {
     const { id } = facts;
     const { registry, profiles } = this.#components;
@@ -150,7 +152,7 @@ export class Cards {
     const offered = mcp.list('tool', viewer).filter(({ owner }) => this.#isOpen(owner, viewer));
     const tools = offered.flatMap(({ owner, definition: { name, description } }) => {
       const card = registry.entry(owner)?.card;
-      // The self-description of an agent without a worker is no work that it offers.
+      // An agent without a worker offers only its self-description, which is no work.
       if (card?.status?.state === 'unstaffed' && name === SELF_DESCRIPTION) return [];
       return [{ owner, name, description, takesTasks: card === undefined || !vacancyFor(card, 'task') }];
     });
@@ -162,7 +164,6 @@ export class Cards {
     };
   }
 
-  /** The capabilities of this node's agents that take tasks and offer no tools. */
   #taskCapabilities(viewer: Party, tooled: ReadonlySet<string>): OfferedCapability[] {
     const { registry, mcp } = this.#components;
     return [...registry.entries()].flatMap(({ address, node, card }) => {
@@ -172,7 +173,6 @@ export class Cards {
     });
   }
 
-  /** A card for anyone leaves out what lives in a sandbox. */
   #isOpen(owner: string, viewer: Party): boolean {
     return viewer !== ANYONE || this.#components.registry.entry(owner)?.sandboxId === undefined;
   }
@@ -194,7 +194,7 @@ export class Cards {
 
 const MAX_AGE_S = 300;
 
-/** The node's card and the key it is signed with, which anyone may read, and `/api/agents/ID/agent-card`. */
+/** The public routes of the node's card and its signing key, and `/api/agents/ID/agent-card`. */
 export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
   return [
     {
@@ -221,7 +221,7 @@ export function cardRoutes(cards: Cards, baseUrl: () => string): Route[] {
   ];
 }
 
-/** In the version that the reader names; one that names none reads 0.3, as in every request. */
+/** In the version that the reader names; without one in 0.3, as for every request. */
 function answer(exchange: Exchange, { signed, etag: ownEtag, merged, mergedEtag }: PublishedCard): void {
   const { request, response } = exchange;
   const old = speaksV03(exchange);
@@ -242,7 +242,7 @@ function answer(exchange: Exchange, { signed, etag: ownEtag, merged, mergedEtag 
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-/** The cards of the node that this process serves; of several, the one that was served last. */
+/** The cards of the node that this process served last. */
 let served: Cards | undefined;
 
 export function serveCards(cards: Cards): () => void {
@@ -252,24 +252,23 @@ export function serveCards(cards: Cards): () => void {
   };
 }
 
-/** An agent as its owner's database has it. What it leaves out is taken from the node. */
+/** An agent in its owner's database. Missing fields are taken from the node. */
 export interface CardAgentRow {
   readonly id: string;
   readonly name?: string | undefined;
   readonly description?: string | undefined;
-  /** Tools that its card shows; null for its own. */
+  /** Null for the agent's own tools. */
   readonly mcpToolPermissions?: readonly string[] | null | undefined;
 }
 
-/** What a database knows of agents besides their rows. */
 export interface CardDatabase {
   getPersona(agentId: string): CardPersona | null | undefined;
   getAgentBundles(agentId: string): readonly CardBundle[];
 }
 
 /**
- * The card of the node that this process serves: every tool that its agents offer is a skill. A process that serves none
- * has no skills to show.
+ * The card of the node that this process serves, with all tools of its agents as skills; without skills if it serves
+ * none.
  */
 export function buildAgentCard(baseUrl: string = defaultUrl()): A2AAgentCard {
   const card = served?.ofNode(baseUrl).signed ?? buildNodeCard(NODE, surroundingsAt(baseUrl));
@@ -277,8 +276,8 @@ export function buildAgentCard(baseUrl: string = defaultUrl()): A2AAgentCard {
 }
 
 /**
- * The card of one of its agents, with the tools that its permissions name, or its own. Permissions of `agent`, and the
- * persona and bundles of `db`, go before what the node was told of the agent.
+ * The card of one agent, with the tools that its permissions name, or its own. The fields of `agent`, and the persona
+ * and bundles of `db`, override those that the node knows.
  */
 export function buildAgentCardForAgent(
   agent: CardAgentRow,

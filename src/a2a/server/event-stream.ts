@@ -4,23 +4,23 @@ import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { writeCursor } from '../protocol/headers.js';
 import type { StreamResponse } from '../protocol/types.js';
 
-/** One server-sent event; `data` is one line of JSON. */
+/** `data` must be one line. */
 export function encodeSse(data: string, id?: string): string {
   return id === undefined ? `data: ${data}\n\n` : `id: ${id}\ndata: ${data}\n\n`;
 }
 
-/** A line that readers skip, to keep a quiet connection open and to notice one that is gone. */
+/** A comment line, which readers skip; writing it keeps a quiet connection open and detects a dead one. */
 export const SSE_HEARTBEAT = ': \n\n';
 
 const HEARTBEAT_MS = 15_000;
 
-/** What a stream tells: of a task, whose events have numbers so that a reader can go on from them, or one message. */
+/** The numbered events of a task, which a reader can resume, or one message. */
 export interface EventStream {
   readonly taskId?: string;
   readonly events: AsyncIterator<{ readonly sequence?: number; readonly event: StreamResponse }>;
 }
 
-/** Sends a stream as server-sent events, no faster than its reader takes them, until it ends or the reader leaves. */
+/** Sends server-sent events with back-pressure, until the stream ends or the reader leaves. */
 export async function streamEvents(
   runtime: Runtime,
   response: ServerResponse,
@@ -35,7 +35,7 @@ export async function streamEvents(
     'Cache-Control': 'no-cache, no-transform',
     'X-Accel-Buffering': 'no',
   });
-  // With the first event, if there is one; a reader of a task at rest is told all the same that it is heard.
+  // The headers go out with the first event; without one, the reader still learns that it is subscribed.
   runtime.defer(() => response.flushHeaders());
   let heartbeat: Timer | undefined;
   const beat = () => {

@@ -42,7 +42,7 @@ export class HttpBinding implements Route {
     const { version, terms } = contextOf(exchange, extensions, metadataIn(sent));
     const old = version === '0.3';
     const said = { ...paramsOfQuery(query), ...sent };
-    // What the path says has the same names in both versions.
+    // Path parameters have the same names in both versions.
     const read = old ? v03Rest.fromParams(method, said) : said;
     const params = { ...read, ...named, ...(tenant !== undefined && { tenant }) };
     const outcome = await operations.perform(method, params, terms);
@@ -54,18 +54,18 @@ export class HttpBinding implements Route {
   refuse(response: ServerResponse, error: unknown): void {
     const { status, body } = toHttpError(error);
     const query = new URLSearchParams(response.req.url?.split('?', 2)[1]);
-    // Who says no version may well speak 1.0: the answer is one for both.
+    // A client that names no version may well speak 1.0, so the body has the fields of both.
     send(response, status, speaksV03({ request: response.req, query }) ? { ...toV03Error(error), ...body } : body);
   }
 }
 
-/** Which operation a path means; the first segment may be a tenant's. */
+/** The first segment may be a tenant. */
 function operationAt(verb: string, path: string): Operation {
   const segments = path
     .split('/')
     .filter((segment) => segment !== '')
     .map(decode);
-  // 0.3's paths have a version of their own before them.
+  // Paths of 0.3 have a version segment.
   const version = segments.indexOf('v1');
   if (version === 0 || version === 1) segments.splice(version, 1);
   const found = match(verb, segments) ?? match(verb, segments.slice(1), segments[0]);

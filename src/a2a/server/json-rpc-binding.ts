@@ -25,7 +25,7 @@ export interface BindingComponents {
   extensions: readonly AgentExtension[];
 }
 
-/** A2A over JSON-RPC. Whatever is wrong with a request is answered in JSON-RPC's own shape, with status 200. */
+/** A2A over JSON-RPC. Every fault of a request is answered as a JSON-RPC error, with status 200. */
 export class JsonRpcBinding implements Route {
   readonly path = '/a2a/rpc';
   readonly scope = 'tasks';
@@ -50,7 +50,7 @@ export class JsonRpcBinding implements Route {
         response.destroy();
         return;
       }
-      // Nobody reads what is left of a body that is too large.
+      // The rest of an oversized body is not read.
       if (!request.complete) response.always.Connection = 'close';
       const id = idOf(body);
       const refused = error instanceof EclipticError && error.code === 'UNSUPPORTED_MEDIA_TYPE';
@@ -69,7 +69,7 @@ export class JsonRpcBinding implements Route {
     else sendJson(exchange.response, 200, shown(outcome.result));
   }
 
-  /** A notification is performed, and gets no answer, not even where it is wrong. */
+  /** A notification is performed and never answered, not even with an error. */
   #hear(exchange: Exchange, call: JsonRpcRequest): void {
     const { logger } = this.#components.runtime;
     this.#perform(exchange, call).then(
@@ -94,12 +94,12 @@ export class JsonRpcBinding implements Route {
   }
 }
 
-/** In 0.3 a request names no tenant; it is what follows the path. */
+/** In 0.3 the tenant is the path segment after the endpoint's. */
 function tenantAt(rest: string): { tenant?: string } {
   return rest.length > 1 ? { tenant: rest.slice(1) } : {};
 }
 
-/** Where a request carries what belongs to it: beside its message, or in it. */
+/** A request's metadata is beside its message, or in it. */
 export function metadataIn(params: unknown): Metadata | undefined {
   const { metadata, message } = (params ?? {}) as { metadata?: Metadata; message?: { metadata?: Metadata } };
   return message?.metadata && metadata ? { ...message.metadata, ...metadata } : (metadata ?? message?.metadata);

@@ -2,19 +2,22 @@ import { EclipticError } from '../../runtime/errors.js';
 import { EXTENSION_URIS } from '../protocol/headers.js';
 import type { AgentCapabilities, AgentCard, AgentExtension, Part } from '../protocol/types.js';
 
-/** What A2A clients are offered, where the owner wants other than the defaults. */
+/** Changes to the default offer. */
 export interface A2AOfferInit {
-  /** Streams of events. Default true. */
+  /** Default true. */
   readonly streaming?: boolean | undefined;
   /** Webhooks. Default true. */
   readonly pushNotifications?: boolean | undefined;
-  /** Further extensions on the cards; one of the node's own URIs replaces the node's entry. Requests must name the required ones. */
+  /**
+   * Further extensions on the cards; an entry with one of the node's own URIs replaces the node's. Requests must name
+   * the required ones.
+   */
   readonly extensions?: readonly AgentExtension[] | undefined;
-  /** Media types of parts that tasks may have, with `*` for any. Default: every type. */
+  /** Media types of parts that are accepted, with `*` for any. Default: every type. */
   readonly inputModes?: readonly string[] | undefined;
 }
 
-/** What every card of the node promises, and every request is held to. */
+/** The capabilities that the cards declare and the operations enforce. */
 export interface A2AOffer {
   readonly capabilities: AgentCapabilities & { readonly extensions: readonly AgentExtension[] };
   readonly inputModes: readonly string[];
@@ -37,7 +40,7 @@ const OWN_EXTENSIONS: readonly AgentExtension[] = [
   },
 ];
 
-/** Clients that look for a type of their own find the common two by name. */
+/** The two common types are named for clients that look for an exact match. */
 const INPUT_MODES: readonly string[] = ['text/plain', 'application/json', '*/*'];
 const OUTPUT_MODES: readonly string[] = ['text/plain', 'application/json'];
 const MEDIA_RANGE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+$/;
@@ -63,8 +66,6 @@ export function offerOf(init: A2AOfferInit = {}): A2AOffer {
 
 export const DEFAULT_OFFER: A2AOffer = offerOf();
 
-/** What a card promises is what may be asked of its agent. */
-
 type Promises = Pick<AgentCard, 'capabilities'>;
 
 export function requireStreaming({ capabilities }: Promises): void {
@@ -77,7 +78,6 @@ export function requirePush({ capabilities }: Promises): void {
   }
 }
 
-/** A card that promises an extended one must have it. */
 export function requireExtendedCard({ capabilities }: AgentCard, extended: AgentCard | undefined): AgentCard {
   if (!capabilities.extendedAgentCard) {
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the agent has no extended card');
@@ -88,7 +88,7 @@ export function requireExtendedCard({ capabilities }: AgentCard, extended: Agent
   return extended;
 }
 
-/** Throws `CONTENT_TYPE_NOT_SUPPORTED` for a part of a media type that is not taken. Parts without one are. */
+/** Parts without a media type are always accepted. */
 export function requireInputModes(parts: readonly Part[], accepted: readonly string[]): void {
   for (const { mediaType } of parts) {
     if (mediaType !== undefined && !accepted.some((mode) => covers(mode, mediaType))) {
@@ -100,13 +100,12 @@ export function requireInputModes(parts: readonly Part[], accepted: readonly str
   }
 }
 
-/** Throws `CONTENT_TYPE_NOT_SUPPORTED` when nothing that the agent makes is among what the client takes. */
 export function requireOutputModes(wanted: readonly string[] | undefined, made: readonly string[]): void {
   if (!wanted?.length || wanted.some((mode) => made.some((other) => covers(mode, other)))) return;
   throw new EclipticError('CONTENT_TYPE_NOT_SUPPORTED', `the agent makes ${made.join(', ')}`, { wanted, made });
 }
 
-/** Media types without their parameters; either half of `mode` may be `*`. */
+/** Compares media types without parameters; either half of `mode` may be `*`. */
 function covers(mode: string, mediaType: string): boolean {
   const [type, subtype] = essence(mode);
   const [otherType, otherSubtype] = essence(mediaType);

@@ -25,14 +25,14 @@ import type { Sent } from './task-execution.js';
 import type { TaskRecords } from './task-records.js';
 import type { TaskService } from './task-service.js';
 
-/** Who asks, and what comes with every request. */
+/** The caller, and the headers of a request. */
 export interface RequestTerms {
   readonly principal: Party;
-  /** Calls back if the caller goes away. Returns the way to stop. */
+  /** Calls back if the caller disconnects. Returns a function that ends the subscription. */
   readonly onGone: (callback: () => void) => () => void;
   readonly key?: string | undefined;
   readonly chain?: DelegationChain | undefined;
-  /** The number of the last event that a broken stream has seen, given the task that it is of. */
+  /** The number of the last event that a resumed stream of that task has seen. */
   readonly after?: ((taskId: string) => number | undefined) | undefined;
 }
 
@@ -43,9 +43,7 @@ export interface OperationsComponents {
   tasks: TaskService;
   records: TaskRecords;
   pushes: PushSender;
-  /** The card of the node or of one agent, as one who has proven who it is may see it. */
   extendedCard: (agent: string | undefined, viewer: Party) => AgentCard;
-  /** What the cards promise. */
   offer: A2AOffer;
 }
 
@@ -58,7 +56,7 @@ const PUSH: ReadonlySet<Method> = new Set([
   'DeleteTaskPushNotificationConfig',
 ]);
 
-/** The operations of A2A 1.0, apart from any binding: parameters in, result or stream out. */
+/** The operations of A2A 1.0, independent of any binding: parameters in, result or stream out. */
 export class Operations {
   readonly #components: OperationsComponents;
 
@@ -137,7 +135,7 @@ export class Operations {
     requireOutputModes(configuration?.acceptedOutputModes, offer.outputModes);
     const push = configuration?.taskPushNotificationConfig;
     if (push) requirePush(offer);
-    // A webhook that will not be called is refused before anything begins, and one that will misses nothing.
+    // Checked before the task begins; a webhook that passes receives every event.
     if (push) await pushes.check(push.url);
     const prepare = push && ((taskId: string) => this.#addPush({ ...push, taskId }).then(() => {}));
     const sent = await tasks.send(principal.address, request, { agent: tenant, key, prepare, ...(chain && { chain }) });

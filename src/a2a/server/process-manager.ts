@@ -6,19 +6,16 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { textOf } from '../protocol/simple.js';
 import type { TaskInput } from '../protocol/task-machine.js';
 
-/** What a session's process tells of itself. */
 export type ProcessEvent =
   | { readonly type: 'session_started' }
   | { readonly type: 'assistant'; readonly message: { readonly role: 'assistant'; readonly content: string } }
-  /** It ended well. */
   | { readonly type: 'session_exited' }
-  /** It was told to end. */
   | { readonly type: 'session_stopped' }
   | { readonly type: 'error'; readonly error: { readonly message: string; readonly type: string } };
 
 export type ProcessListener = (sessionId: string, event: ProcessEvent) => void;
 
-/** A piece of work that an agent does, in a project. */
+/** The work of one agent in a project. */
 export interface Session {
   readonly id: string;
   readonly projectId: string;
@@ -28,15 +25,14 @@ export interface Session {
   readonly source: 'agent' | 'user';
 }
 
-/** Runs sessions. */
 export interface ProcessManager {
-  /** Calls back with what happens in a session. Returns the way to stop. */
+  /** Returns a function that ends the subscription. */
   subscribe(sessionId: string, listener: ProcessListener): () => void;
   startProcess(session: Session, prompt: string): void;
   stopProcess(sessionId: string): void;
 }
 
-/** Sessions as conversations with agents of the mesh: each is the operator's, with one agent. */
+/** Sessions as conversations of the operator with agents on the mesh. */
 export class AgentProcesses implements ProcessManager {
   readonly #runtime: Runtime;
   readonly #operator: () => Agent;
@@ -104,7 +100,6 @@ export class AgentProcesses implements ProcessManager {
     this.#emit(id, { type: 'assistant', message: { role: 'assistant', content } });
   }
 
-  /** A session ends once. */
   #end(id: string, event: ProcessEvent): void {
     if (this.#runs.delete(id)) this.#emit(id, event);
   }

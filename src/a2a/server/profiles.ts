@@ -3,25 +3,24 @@ import type { Store } from '../../store/store.js';
 import type { ProfileRow } from '../../store/tables.js';
 import type { CardBundle, CardPersona } from '../protocol/card.js';
 
-/** What is known of an agent besides its card: the project its tasks belong to, and what its own card tells. */
+/** The facts about an agent besides its card on the mesh: the project of its tasks, and additions to its A2A card. */
 export interface AgentProfile {
   readonly agent: string;
-  /** An unaddressed task goes to the first agent that has one and takes tasks. */
+  /** An unaddressed task goes to the first agent that has a project and takes tasks. */
   readonly defaultProjectId: string | null;
-  /** Tools that its card shows; null for its own. */
+  /** Null for the agent's own tools. */
   readonly mcpToolPermissions: readonly string[] | null;
   readonly persona: CardPersona | null;
   readonly skillBundles: readonly CardBundle[];
   readonly createdAt: number;
 }
 
-/** What its owner says of an agent besides its card. */
 export type AgentAbout = Partial<Omit<AgentProfile, 'agent' | 'createdAt'>>;
 
-/** Profiles in the order in which they were made. */
+/** Oldest first. */
 export interface Profiles {
   readonly all: readonly AgentProfile[];
-  /** Agents that have a project: those that the configuration names come first. */
+  /** Agents that have a project; those that the configuration names come first. */
   readonly withProject: Iterable<string>;
   of(agent: string): AgentProfile | undefined;
 }
@@ -35,14 +34,14 @@ export const NOTHING_KNOWN = {
   skillBundles: [],
 } as const satisfies AgentAbout;
 
-/** The agents that the configuration names: those whose project it names come first, else in its order. */
+/** The agents that the configuration names; those with a project come first, otherwise in its order. */
 export function configuredAgents(about: Readonly<Record<string, AgentAbout>>): readonly string[] {
   const projectLess = ([, { defaultProjectId }]: [string, AgentAbout]) => (defaultProjectId == null ? 1 : 0);
   const sorted = Object.entries(about).sort((a, b) => projectLess(a) - projectLess(b));
   return sorted.map(([agent]) => agent);
 }
 
-/** Where there is no store: every agent that is there has the project that all share. */
+/** Without a store, all agents share one project. */
 export class SharedProject implements Profiles {
   readonly #agents: () => Iterable<string>;
   readonly #about: Readonly<Record<string, AgentAbout>>;
@@ -78,7 +77,6 @@ export class SharedProject implements Profiles {
   }
 }
 
-/** Profiles of agents that are kept in the store. */
 export class StoreProfiles implements Profiles {
   readonly #store: Store;
   readonly #runtime: Runtime;
@@ -120,7 +118,7 @@ export class StoreProfiles implements Profiles {
     return this.#all.find((profile) => profile.agent === agent);
   }
 
-  /** The project that tasks belong to which name nobody; its agent is made the first who has one. */
+  /** Creates the project of unaddressed tasks, with its first agent. */
   async seed(agent: string): Promise<void> {
     if (this.#all.length > 0) return;
     const createdAt = this.#runtime.now();
@@ -128,7 +126,7 @@ export class StoreProfiles implements Profiles {
     await this.set({ agent, defaultProjectId: DEFAULT_PROJECT });
   }
 
-  /** Stores what the configuration says of its agents: one without a project shares the default one. */
+  /** Stores the configuration of the agents; one without a project shares the default one. */
   async configure(about: Readonly<Record<string, AgentAbout>>): Promise<void> {
     for (const [agent, said] of Object.entries(about)) {
       const defaultProjectId = this.of(agent)?.defaultProjectId ?? DEFAULT_PROJECT;
@@ -137,7 +135,6 @@ export class StoreProfiles implements Profiles {
     this.#configured = configuredAgents(about);
   }
 
-  /** Makes or changes what is known of an agent. */
   async set(changes: Partial<AgentProfile> & Pick<AgentProfile, 'agent'>): Promise<AgentProfile> {
     const known = this.of(changes.agent) ?? { ...NOTHING_KNOWN, agent: changes.agent, createdAt: this.#runtime.now() };
     const profile = { ...known, ...changes };

@@ -16,21 +16,20 @@ import type { PushConfig, TaskRecords } from './task-records.js';
 export interface PushDeliveryComponents {
   runtime: Runtime;
   connections: Connections;
-  /** Private addresses that may be called. */
   allowPrivate: AllowPrivate;
-  /** Every event up to that number was sent or given up; with `over`, there are no more. */
+  /** Every event up to `sequence` was sent or given up; `over` after the last one. */
   onTold: (sequence: number, over: boolean) => void;
 }
 
 const ATTEMPTS = 5;
 const FIRST_DELAY_MS = 1_000;
 const TIMEOUT_MS = 15_000;
-/** Events that may wait for one webhook; of more, the oldest are left out. */
+/** Events that may wait for one webhook; above that, the oldest are dropped. */
 const MAX_WAITING = 1_000;
-/** Progress is recorded whenever nothing waits, and after so many events. */
+/** Progress is recorded when the queue is empty, and after this many events. */
 const TOLD_EVERY = 100;
 
-/** One webhook's events of one task: in order, each tried again and again for a while. */
+/** Sends the events of one task to one webhook, in order and with retries. */
 export class PushDelivery {
   readonly taskId: string;
   readonly #components: PushDeliveryComponents;
@@ -38,7 +37,7 @@ export class PushDelivery {
   readonly #waiting = new Fifo<TaskEvent>();
   readonly #ended = new AbortController();
   #work: Promise<void> | undefined;
-  /** The number of the last event that was handed over. */
+  /** The number of the last event that was queued. */
   #latest = 0;
   #unrecorded = 0;
 
@@ -52,7 +51,7 @@ export class PushDelivery {
     return this.#config.id;
   }
 
-  /** Takes events in order; those that it had before are left out. */
+  /** Queues events in order and skips those that were queued before. */
   push(events: readonly TaskEvent[]): void {
     for (const event of events) {
       if (event.sequence <= this.#latest) continue;
@@ -66,14 +65,14 @@ export class PushDelivery {
     });
   }
 
-  /** The last events of the task. Resolves when nothing waits any more. */
+  /** Queues the last events of the task. Resolves when the queue is empty. */
   async finish(events: readonly TaskEvent[]): Promise<void> {
     this.push(events);
     await this.#work;
     if (!this.#ended.signal.aborted) this.#components.onTold(this.#latest, true);
   }
 
-  /** Nothing more is sent, not even what waits. */
+  /** Drops the queue and ends the request in flight. */
   end(): void {
     this.#waiting.drain();
     this.#ended.abort();
@@ -120,7 +119,7 @@ export class PushDelivery {
       }),
       ...(token !== undefined && {
         'X-A2A-Notification-Token': token,
-        // Who knows the token can tell that nobody else made this.
+        // Lets a receiver that knows the token authenticate the body.
         'Ecliptic-Signature': `sha256=${createHmac('sha256', token).update(body).digest('hex')}`,
       }),
     };
@@ -144,18 +143,18 @@ export interface PushSenderInit {
 }
 
 /**
- * Tells webhooks of the events of the tasks they were given for, and never at an address that is ours alone. How far
- * each webhook has been told is recorded, so that events that were pending when the node stopped are sent after its
- * restart; those sent since the last record are sent again.
+ * Sends task events to webhooks, never to private addresses that are not allowed. The progress of each webhook is
+ * stored, so that events pending at a stop are sent after the restart; events sent since the last record are sent
+ * again.
  */
 export class PushSender {
   readonly #components: PushSenderComponents;
   readonly #allowPrivate: AllowPrivate;
-  /** Tasks that go on. */
+  /** Tasks that have not ended. */
   readonly #followed = new Map<string, StoredTask>();
-  /** Of those, the ones that have webhooks: by task and configuration. */
+  /** By task and configuration. */
   readonly #deliveries = new Map<string, Map<string, PushDelivery>>();
-  /** Of tasks that have ended, while something is still to be sent. */
+  /** Deliveries of ended tasks that are still sending. */
   readonly #last = new Set<PushDelivery>();
 
   constructor(components: PushSenderComponents, { allowPrivate = false }: PushSenderInit) {
@@ -164,8 +163,8 @@ export class PushSender {
   }
 
   /**
-   * Throws for a URL that will not be called. A name that does not resolve and one with a private address get the same
-   * answer, so that nobody learns here which inside names exist.
+   * Throws for a URL that may not be called. An unresolvable name and a private address get the same answer, so that
+   * internal names cannot be probed.
    */
   async check(url: string): Promise<void> {
     try {
@@ -176,7 +175,7 @@ export class PushSender {
     }
   }
 
-  /** Listens to a task; one that goes on after a restart has its webhooks already. */
+  /** Watches a task. A resumed task has its webhooks already. */
   async follow(stored: StoredTask, resumed: boolean): Promise<void> {
     const { id } = stored;
     this.#followed.set(id, stored);
@@ -194,7 +193,7 @@ export class PushSender {
     }
   }
 
-  /** Sends what ended tasks had still to tell when the node stopped. Those that go on are followed with their backlog. */
+  /** Sends the pending events of ended tasks. Tasks that go on are resumed with their backlog. */
   async recover(): Promise<void> {
     const { records } = this.#components;
     for (const { taskId, config, told } of await records.pendingPushes()) {
@@ -207,7 +206,7 @@ export class PushSender {
 
   async add(taskId: string, config: PushConfig): Promise<void> {
     const stored = this.#followed.get(taskId);
-    // It hears of everything from here on, while it is saved too.
+    // Queues events from here on, also while the configuration is being saved.
     if (stored) this.#put(taskId, config);
     try {
       await this.#components.records.savePush(taskId, config, stored?.record.model.sequence);

@@ -14,24 +14,23 @@ import {
 import type { AgentExtension, Metadata } from '../protocol/types.js';
 import type { RequestTerms } from './operations.js';
 
-/** As node has them. */
+/** Node gives header names in lower case. */
 const EXTENSIONS = EXTENSIONS_HEADER.toLowerCase();
 const LEGACY_EXTENSIONS = LEGACY_EXTENSIONS_HEADER.toLowerCase();
 const DELEGATION = DELEGATION_HEADER.toLowerCase();
 export const VERSION = VERSION_HEADER.toLowerCase();
 
-/** What a request says in its headers, whatever the binding. */
 export interface RequestContext {
   readonly version: ProtocolVersion;
   readonly terms: RequestTerms;
 }
 
-/** What came with a request besides its parameters: headers, or gRPC's metadata, by their lower-case names. */
+/** The headers of an HTTP request, or gRPC's metadata, by lower-case name. */
 export interface Envelope extends Pick<RequestTerms, 'principal' | 'onGone'> {
   header(name: string): string | undefined;
 }
 
-/** What a request says besides its parameters, and which of the extensions that it names are active. */
+/** Reads the headers that every binding has, and activates extensions. */
 export function readEnvelope(
   { header, principal, onGone }: Envelope,
   extensions: readonly AgentExtension[],
@@ -48,7 +47,7 @@ export function readEnvelope(
   return { terms, active };
 }
 
-/** Reads the headers of an A2A request, and answers the extensions that are active. */
+/** Reads the headers of an HTTP request, and announces the active extensions in its response. */
 export function contextOf(
   exchange: Exchange,
   extensions: readonly AgentExtension[],
@@ -73,7 +72,7 @@ export function versionOf({ request, query }: Pick<Exchange, 'request' | 'query'
   return negotiateVersion(first(request.headers[VERSION]), query);
 }
 
-/** For who answers when something was thrown, and must not throw again. */
+/** Never throws, so that error answers can use it. */
 export function speaksV03(exchange: Pick<Exchange, 'request' | 'query'>): boolean {
   try {
     return versionOf(exchange) === '0.3';

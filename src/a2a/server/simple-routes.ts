@@ -8,7 +8,7 @@ import { contextOf } from './request-context.js';
 import type { TaskRecord } from './task-records.js';
 import type { TaskService } from './task-service.js';
 
-/** `POST /a2a/tasks/send` and `GET /a2a/tasks/ID`: four states, text, and a task that is asked about until it is done. */
+/** `POST /a2a/tasks/send` and `GET /a2a/tasks/ID`: the simple interface, whose clients poll a task until it is done. */
 export class SimpleRoutes implements Route {
   readonly path = '/a2a/tasks';
   readonly scope = 'tasks';

@@ -5,7 +5,7 @@ import { endsStream, isTerminal, settlesSend } from '../protocol/task-rules.js';
 import type { Message, Task, TaskState } from '../protocol/types.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
 
-/** Told of events once they are kept, or once of why nothing can be kept any more. */
+/** Notified of events after they are stored, or of the error that ended storing. */
 export interface TaskWatcher {
   happened(events: readonly TaskEvent[], task: Task): void;
   broke?(error: EclipticError): void;
@@ -14,19 +14,19 @@ export interface TaskWatcher {
 const KEPT = Promise.resolve();
 
 /**
- * A task in the hands of this process. Whatever happens to it goes through its machine, is kept, and is only then told
- * to anyone: what somebody has seen is never lost, and comes in the order in which it is kept.
+ * A task of this process. Every input goes through the state machine, its result is stored, and only then shown: a
+ * reader never sees an event that could be lost, and sees events in stored order.
  */
 export class StoredTask {
   readonly #records: TaskRecords;
   readonly #watchers = new Set<TaskWatcher>();
   readonly #stopAgent: () => void;
   #record: TaskRecord;
-  /** The task as far as it is kept; what is shown. */
+  /** The stored state, which readers see. */
   #shown: TaskModel;
   #unsaved: TaskEvent[];
   #dirty: boolean;
-  /** The write that is under way, and the one after it. */
+  /** The write in progress, and the one after it. */
   #saving: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #broken: EclipticError | undefined;
@@ -48,43 +48,41 @@ export class StoredTask {
     return { ...this.#record, model: this.#shown };
   }
 
-  /** The task as it is kept. */
+  /** The stored state. */
   get task(): Task {
     return this.#shown.task;
   }
 
-  /** The state it is in, be it kept already or not. */
+  /** The current state, stored or not. */
   get state(): TaskState {
     return this.#record.model.task.status.state;
   }
 
-  /** Is there nothing more to come: has it ended, be it kept already or not, or can it not be kept? */
+  /** The task has ended, stored or not, or cannot be stored. */
   get over(): boolean {
     return this.#broken !== undefined || isTerminal(this.state);
   }
 
-  /** Has everyone been told how it ended? */
+  /** All watchers have seen the end. */
   get told(): boolean {
     return this.#broken !== undefined || isTerminal(this.#shown.task.status.state);
   }
 
-  /** Has an input of that key come already? */
   knows(key: string): boolean {
     return this.#record.model.seen.includes(key);
   }
 
-  /** The caller's message of that id, as far as the history goes. */
   messageOf(id: string): Message | undefined {
     return this.#record.model.task.history?.find(({ messageId, role }) => messageId === id && role === 'ROLE_USER');
   }
 
-  /** The agent can be given it again after a restart. Kept with what is kept next. */
+  /** The agent can resume the task after a restart. Stored with the next write. */
   setResumable(): void {
     this.#record = { ...this.#record, resumable: true };
     this.#dirty = true;
   }
 
-  /** Something happens to the task. Throws why it may not; resolves when what came of it is kept. */
+  /** Throws if the machine refuses the input; resolves when the result is stored. */
   take(input: TaskInput): Promise<void> {
     const step = stepTask(this.#record.model, input);
     if (step.outcome === 'refused') throw new EclipticError(step.code, step.reason, { taskId: this.id });
@@ -97,7 +95,7 @@ export class StoredTask {
     return this.saved();
   }
 
-  /** Resolves when everything so far is kept; what happens meanwhile is not waited for. */
+  /** Resolves when everything up to now is stored. */
   saved(): Promise<void> {
     if (this.#broken) return Promise.reject(this.#broken);
     if (!this.#dirty) return this.#saving ?? KEPT;
@@ -113,7 +111,7 @@ export class StoredTask {
     return this.#next;
   }
 
-  /** Calls back with every event that is kept from now on. Returns the way to stop. */
+  /** Notifies of every event stored from now on. Returns a function that ends the subscription. */
   watch(watcher: TaskWatcher): () => void {
     this.#watchers.add(watcher);
     return () => {
@@ -121,7 +119,7 @@ export class StoredTask {
     };
   }
 
-  /** Resolves when a blocking caller may have it: it has ended, or cannot go on without its caller. */
+  /** Resolves when a blocking send may return: the task has ended or waits for its caller. */
   settled(onGone?: (callback: () => void) => () => void): Promise<Task> {
     if (settlesSend(this.task.status.state)) return Promise.resolve(this.task);
     return new Promise((resolve, reject) => {
@@ -148,7 +146,7 @@ export class StoredTask {
     });
   }
 
-  /** What happens while this is written is written next, all at once. */
+  /** Changes during a write are written together by the next one. */
   #save(): Promise<void> | undefined {
     const events = this.#unsaved;
     const record = this.#record;
@@ -184,16 +182,16 @@ export class StoredTask {
   }
 }
 
-/** Live events that may wait for one reader. One that falls further behind is cut off, and can go on from where it was. */
+/** A reader that falls further behind is cut off, and can resume from its last event. */
 const MAX_WAITING = 4_096;
 
-/** One reader of a task's events. However slowly it reads, nobody else waits for it; when it leaves, nothing is left. */
+/** One reader of a task's events. A slow reader delays no other, and leaves nothing behind when it goes. */
 export class Subscription implements AsyncIterator<TaskEvent, undefined>, TaskWatcher {
   readonly #stop: () => void;
   readonly #waiting = new Fifo<TaskEvent>();
-  /** Live events that came while the earlier ones were read. */
+  /** Live events that arrived while the stored ones were loaded. */
   #early: TaskEvent[] | undefined = [];
-  /** How many may wait: earlier events are there already, and cost nothing more. */
+  /** Loaded events do not count against the limit. */
   #room = MAX_WAITING;
   #last = 0;
   #over: boolean;
@@ -205,7 +203,7 @@ export class Subscription implements AsyncIterator<TaskEvent, undefined>, TaskWa
     this.#stop = this.#over ? () => {} : stored!.watch(this);
   }
 
-  /** What comes before the live events; those among them that it holds already are left out. */
+  /** Queues the stored events before the live ones, without duplicates. */
   begin(events: readonly TaskEvent[]): void {
     const early = this.#early ?? [];
     this.#early = undefined;
@@ -237,7 +235,7 @@ export class Subscription implements AsyncIterator<TaskEvent, undefined>, TaskWa
     }
   }
 
-  /** The reader leaves; a step that waits ends. */
+  /** The reader leaves; a pending `next` ends. */
   async return(): Promise<IteratorResult<TaskEvent, undefined>> {
     this.#waiting.drain();
     this.#error = undefined;

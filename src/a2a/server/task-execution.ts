@@ -15,7 +15,6 @@ export interface TaskExecutionComponents {
   runtime: Runtime;
   deadlines: Pick<DeadlineQueue, 'add' | 'remove'>;
   records: TaskRecords;
-  /** Calls the agent of a task. */
   startCall: (record: TaskRecord, opening: TaskOpening, listener: TaskCallListener) => AgentCall;
   limits?: TaskTimeLimits | undefined;
 }
@@ -29,7 +28,7 @@ export interface TaskTimeLimits {
   questionMs?: number | undefined;
 }
 
-/** Told when there is a task, and when there is nothing more to come of it. */
+/** Notified when the execution becomes a task, and when it is over. */
 export interface TaskExecutionListener {
   made(work: TaskExecution): void;
   over(work: TaskExecution): void;
@@ -37,31 +36,28 @@ export interface TaskExecutionListener {
 
 export interface TaskTerms {
   readonly skill?: string | undefined;
-  /** How long it may take, waiting for its caller included. Without it, a question has time of its own. */
+  /** For the whole task, including the time it waits for its caller. Without it, waiting has a limit of its own. */
   readonly timeoutMs?: number | undefined;
 }
 
 export interface TaskBeginning extends TaskTerms {
-  /** Is a task wanted whatever the agent answers? */
+  /** Create a task even if the agent answers at once. */
   readonly eager: boolean;
-  /** What must be done after the task is kept and before its agent begins. */
+  /** Runs after the task is stored and before its agent begins. */
   readonly prepare?: ((taskId: string) => Promise<void>) | undefined;
 }
 
-/** What comes of a message: a task, with how it was when it had taken the message, or the agent's answer alone. */
+/** The result of a send: a task, with its state after it took the message, or the agent's answer alone. */
 export type Sent = { readonly stored: StoredTask; readonly since?: TaskEvent } | { readonly message: Message };
 
 const IDLE_MS = 5 * 60_000;
 const QUESTION_MS = 24 * 60 * 60_000;
-/**
- * An agent that says nothing for this long gets a task for its work, and its task shows that it works. One that answers
- * sooner needs neither.
- */
+/** An agent that is silent for this long gets a task, which shows that it works. A faster answer needs neither. */
 const SILENT_MS = 50;
-/** Messages of the caller that may wait for the agent's next turn. */
+/** Messages that may wait for the agent's next turn. */
 const MAX_UNHEARD = 100;
 
-/** One task and the agent at work on it. */
+/** One task and the call of the agent that works on it. */
 export class TaskExecution extends Deadline {
   readonly stored: StoredTask;
   readonly #components: TaskExecutionComponents;
@@ -70,20 +66,20 @@ export class TaskExecution extends Deadline {
   #call: AgentCall | undefined;
   #idleMs: number;
   #questionMs: number;
-  /** The caller set a time for the whole task: progress does not extend it. */
+  /** The caller set a limit for the whole task; progress does not extend it. */
   #fixed = false;
-  /** The time limit that runs, and when it began. */
+  /** The current time limit and its start. */
   #limitMs = 0;
   #since = 0;
-  /** The agent has begun its work. */
+  /** The agent has started. */
   #begun = false;
-  /** The agent had its chance to answer at once. */
+  /** The time for an immediate answer is over. */
   #silent = false;
-  /** The task is of an earlier run of the node. */
+  /** The task comes from an earlier run of the node. */
   #restarted = false;
-  /** Messages of the caller that no handler has taken yet, the oldest first. */
+  /** Messages that no handler has taken yet, oldest first. */
   readonly #unheard: Message[] = [];
-  /** What the first message came to: nothing yet, an answer alone, or a task. */
+  /** What the first message led to. */
   #made: 'not yet' | 'message' | 'task' = 'not yet';
   #tell: ((sent: Sent | Promise<Sent>) => void) | undefined;
 
@@ -103,7 +99,7 @@ export class TaskExecution extends Deadline {
     this.stored = new StoredTask(components.records, record, events, () => this.#call?.stop());
   }
 
-  /** Gives it to the agent. Throws at once what cannot be given to any. */
+  /** Calls the agent. Throws for a message that fits no envelope. */
   begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
     this.#setLimits(terms);
     const opening = this.#opening(this.#firstMessage, { skill: terms.skill });
@@ -127,7 +123,7 @@ export class TaskExecution extends Deadline {
     return { stored: this.stored };
   }
 
-  /** Calls the agent at once, for records that are saved synchronously; the task shows that the agent works. */
+  /** Calls the agent synchronously, for records that are saved synchronously. The task is working when this returns. */
   start(terms: TaskTerms): StoredTask {
     this.#setLimits(terms);
     this.#begun = true;
@@ -137,7 +133,7 @@ export class TaskExecution extends Deadline {
     return this.stored;
   }
 
-  /** After a restart: the agent goes on with it if it can, else it has failed. */
+  /** After a restart: resumes the task if its agent can, else fails it. */
   async resume(): Promise<void> {
     this.#made = 'task';
     this.#restarted = true;
@@ -146,12 +142,12 @@ export class TaskExecution extends Deadline {
       const reason = 'The node stopped while the agent worked';
       return this.take({ type: 'crash', at: runtime.now(), reason });
     }
-    // A question goes on waiting for its answer, and the agent with it.
+    // A question still waits for its answer; the agent is called then.
     if (isInterrupted(this.stored.state)) this.#limit(this.#questionMs, this.#record.model.at);
     else this.#startAgain();
   }
 
-  /** Gives the agent the task again, with the answers to its questions and the messages that came besides. */
+  /** Calls the agent with the task, the answers to its questions, and the other messages. */
   #startAgain(): void {
     const { model, asked } = this.stored.record;
     const { answers, others } = exchangesOf(model);
@@ -162,7 +158,7 @@ export class TaskExecution extends Deadline {
     for (const message of others) void this.#call!.say(message).catch(() => {});
   }
 
-  /** Something happens to the task from outside. Rejects where it may not. */
+  /** Applies an input from outside. Rejects if the machine refuses it. */
   async take(input: TaskInput): Promise<void> {
     try {
       await this.stored.take(input);
@@ -171,7 +167,7 @@ export class TaskExecution extends Deadline {
     }
   }
 
-  /** Its caller says something more. What it said already is not said twice. */
+  /** Takes a further message of the caller. A repeated message is not delivered twice. */
   async say(message: Message): Promise<Sent> {
     const { stored } = this;
     const { runtime } = this.#components;
@@ -188,7 +184,7 @@ export class TaskExecution extends Deadline {
     const known = stored.messageOf(key);
     if (known) requireSameMessage(known, message);
     const kept = this.take({ type: 'user-message', at: runtime.now(), message, key });
-    // Before anything else happens: an agent that ends its turn meanwhile has another one.
+    // Queued before the write, so that an agent that ends its turn meanwhile gets another one.
     if (!answers && !again) this.#unheard.push(message);
     await kept;
     const { model } = stored.record;
@@ -198,7 +194,7 @@ export class TaskExecution extends Deadline {
     if (answers) {
       if (this.#call?.busy) await this.#call.say(message);
       else if (this.#restarted && !this.#call) this.#startAgain();
-      // An agent that ended its turn with a question takes the answer as a new turn.
+      // An agent that ended its turn with a question gets the answer as a new turn.
       else this.#start(opening);
     } else if (this.#unheard.includes(message)) await this.#call?.say(message);
     return { stored, since };
@@ -210,7 +206,7 @@ export class TaskExecution extends Deadline {
       this.#make();
       this.#showWork();
     }
-    // The answer is given, yet the agent goes on and on.
+    // The agent has answered but does not end its turn.
     else if (this.#made === 'message' || this.stored.over) this.#call?.stop();
     else if (this.#silent && runtime.now() - this.#since >= this.#limitMs) {
       this.#keep(this.stored.take({ type: 'timeout', at: runtime.now() }));
@@ -220,7 +216,7 @@ export class TaskExecution extends Deadline {
     }
   }
 
-  /** Starts a time limit that began at `since`. Progress moves its end without touching the queue of deadlines. */
+  /** Starts a time limit at `since`. Progress moves `#since` without touching the deadline queue. */
   #limit(limitMs: number, since: number): void {
     const { deadlines, runtime } = this.#components;
     this.#limitMs = limitMs;
@@ -229,14 +225,14 @@ export class TaskExecution extends Deadline {
     deadlines.add(this, Math.max(0, since + limitMs - runtime.now()));
   }
 
-  /** From here on the task shows that its agent works, although the agent says nothing. */
+  /** Shows a silent agent's task as working. */
   #showWork(): void {
     this.#silent = true;
     if (!this.#begun || this.stored.state !== 'TASK_STATE_SUBMITTED') return;
     this.#keep(this.stored.take({ type: 'started', at: this.#components.runtime.now() }));
   }
 
-  /** The node stops: the agent is told, and the task stays as it is. */
+  /** The node stops: ends the call and leaves the task as it is stored. */
   abandon(): void {
     this.#components.deadlines.remove(this);
     this.#call?.stop();
@@ -258,7 +254,6 @@ export class TaskExecution extends Deadline {
     this.#questionMs = timeoutMs;
   }
 
-  /** There is a task from here on. */
   #make(): void {
     this.#made = 'task';
     this.#limit(this.#idleMs, this.#components.runtime.now());
@@ -272,7 +267,6 @@ export class TaskExecution extends Deadline {
     return this.stored.task.history![0]!;
   }
 
-  /** What the agent gets to begin with. */
   #opening(message: Message, { skill, resumed }: { skill?: string | undefined; resumed?: boolean }): TaskOpening {
     const { id, contextId, metadata } = this.stored.task;
     return {
@@ -317,7 +311,7 @@ export class TaskExecution extends Deadline {
     if (index >= 0) this.#unheard.splice(index, 1);
   }
 
-  /** The agent ended its turn, and its caller has said more meanwhile. */
+  /** The agent ended its turn, and messages of the caller are waiting. */
   #nextTurn(): void {
     const message = this.#unheard.shift()!;
     if (!this.#fixed) this.#since = this.#components.runtime.now();
@@ -350,7 +344,7 @@ export class TaskExecution extends Deadline {
     try {
       kept = stored.take(input);
     } catch (error) {
-      // The agent brought more than a task may hold.
+      // The task exceeds its limits.
       this.#call?.stop();
       kept = stored.take({ type: 'crash', at: input.at, reason: describeError(error) });
     }
@@ -383,7 +377,7 @@ function endOf(error: unknown, at: number): TaskInput {
   return error === undefined ? { type: 'exit', at, code: 0 } : { type: 'crash', at, reason: describeError(error) };
 }
 
-/** An agent gets a message in one envelope; one that fits in none is refused while its caller can still be told. */
+/** A message must fit one envelope; a larger one is refused while the caller can still be told. */
 function requireRoom(opening: TaskOpening): void {
   const weighed = weighJson({ [TASK]: opening });
   if (typeof weighed === 'number') return;

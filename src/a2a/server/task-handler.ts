@@ -12,9 +12,8 @@ import type { AgentCall } from './task-execution.js';
 import { MemoryTaskRecords } from './task-records.js';
 import { TaskService } from './task-service.js';
 
-/** Agents and sessions, as far as tasks need them. */
 export interface TaskDatabase {
-  /** In the order in which they were made. */
+  /** Oldest first. */
   listAgents(): readonly { readonly id: string; readonly defaultProjectId?: string | null | undefined }[];
   createSession(init: Omit<Session, 'id'>): Session;
 }
@@ -33,7 +32,7 @@ const OWNER = 'operator';
 let records = new MemoryTaskRecords();
 let services = new WeakMap<A2ATaskDeps, SessionTasks>();
 
-/** Takes a task in: the first agent that has a project works on it, in a session. */
+/** Gives a task to the first agent that has a project, in a new session. */
 export function handleTaskSend(deps: A2ATaskDeps, body: unknown): A2ATask {
   const { message, timeoutMs = SIMPLE_TIMEOUT.usual } = read(body);
   const tasks = services.get(deps) ?? new SessionTasks(deps, records);
@@ -41,13 +40,11 @@ export function handleTaskSend(deps: A2ATaskDeps, body: unknown): A2ATask {
   return tasks.send(message, timeoutMs);
 }
 
-/** A task by its id; null where there is none. */
 export function handleTaskGet(taskId: string): A2ATask | null {
   const record = records.find(taskId);
   return record ? simple(record) : null;
 }
 
-/** Forgets every task. */
 export function clearTaskStore(): void {
   records = new MemoryTaskRecords();
   services = new WeakMap();
@@ -58,7 +55,7 @@ class SessionTasks {
   readonly #deps: A2ATaskDeps;
   readonly #runtime: Runtime;
   readonly #service: TaskService;
-  /** Of tasks whose call begins. */
+  /** Sessions whose call is about to start. */
   readonly #sessions = new Map<string, Session>();
 
   constructor(deps: A2ATaskDeps, kept: MemoryTaskRecords) {

@@ -11,51 +11,46 @@ import type { Profiles } from './profiles.js';
 
 export type PushConfig = TaskPushNotificationConfig & { readonly id: string };
 
-/** A task as it is kept: what it is, whose it is, who works on it. */
 export interface TaskRecord {
-  /** The caller that it belongs to. */
+  /** The address of the caller. */
   readonly owner: string;
-  /** The agent that works on it. */
   readonly agent: string;
   readonly sessionId: string;
   readonly createdAt: number;
-  /** What its sender called the sending: the same again is the same task. */
+  /** Another send with the same key is the same task. */
   readonly sendKey: string;
-  /** What the send asked for; tasks of releases before this was recorded have none. */
+  /** Undefined for tasks of releases that did not record it. */
   readonly asked?: SendFacts | undefined;
-  /** May the agent be given it again after a restart? */
+  /** The agent can resume the task after a restart. */
   readonly resumable: boolean;
   readonly model: TaskModel;
 }
 
-/** Where tasks are kept. What `save` resolves for is on disk; without one it is kept at once, and there is nothing to wait for. */
+/**
+ * The storage of tasks. `save` resolves when the data is on disk; it returns undefined if it was saved synchronously.
+ */
 export interface TaskRecords {
   save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> | undefined;
   load(id: string): Promise<TaskRecord | undefined>;
-  /** Ids of tasks that begin with this, and are longer. */
+  /** Ids that start with `prefix` and are longer. */
   idsBeginning(prefix: string, limit: number): Promise<string[]>;
-  /** Events of a task after that number, in order. */
   eventsAfter(id: string, sequence: number): Promise<TaskEvent[]>;
-  /**
-   * A caller's tasks (without one, everybody's), of one agent where a tenant is named, that pass the request's filters,
-   * the latest status first.
-   */
+  /** The tasks of a caller, or all; of one agent if a tenant is named; filtered, latest status first. */
   list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]>;
-  /** The latest sends, the oldest first. */
+  /** Oldest first. */
   recentSends(limit: number): Promise<(Pick<TaskRecord, 'owner' | 'sendKey'> & { id: string })[]>;
-  /** Tasks that had not ended. */
   unfinished(): Promise<TaskRecord[]>;
-  /** A session that belongs to no task of these. */
+  /** Saves a session that has no task here. */
   saveSession(session: Session, createdAt: number): Promise<void>;
-  /** Saves a webhook, with the number of the last event that it was told; `over` where the task has no more for it. */
+  /** Saves a webhook and the number of the last event sent to it; `over` after the last event of the task. */
   savePush(taskId: string, config: PushConfig, told?: number, over?: boolean): Promise<void>;
   removePush(taskId: string, id: string): Promise<void>;
   pushes(taskId: string): Promise<{ readonly config: PushConfig; readonly told: number | undefined }[]>;
-  /** Webhooks of an earlier run that may have events to hear of yet. */
+  /** Webhooks of an earlier run that may have pending events. */
   pendingPushes(): Promise<{ readonly taskId: string; readonly config: PushConfig; readonly told: number }[]>;
 }
 
-/** Above this, the oldest of those that have ended are forgotten, so many at a time. */
+/** Above the capacity, the oldest ended tasks are pruned. */
 const CAPACITY = 1_000;
 const PRUNED_AT_ONCE = 100;
 
@@ -65,10 +60,10 @@ interface Kept {
   readonly pushes: Map<string, PushConfig>;
 }
 
-/** Tasks of a node without a store: the latest thousand. One that has not ended is never forgotten. */
+/** Tasks of a node without a store. A task that has not ended is never pruned. */
 export class MemoryTaskRecords implements TaskRecords {
   readonly #tasks = new Map<string, Kept>();
-  /** Ids of those that have ended, the oldest first. */
+  /** In the order of their ends. */
   readonly #ended = new Set<string>();
 
   save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> | undefined {
@@ -119,7 +114,7 @@ export class MemoryTaskRecords implements TaskRecords {
     return [];
   }
 
-  /** Nothing outlives this process anyway. */
+  /** Sessions are only kept for restarts. */
   async saveSession(): Promise<void> {}
 
   async savePush(taskId: string, config: PushConfig): Promise<void> {
@@ -148,18 +143,16 @@ export class MemoryTaskRecords implements TaskRecords {
   }
 }
 
-/** A webhook as it is kept. */
 interface KeptPush {
   readonly config: PushConfig;
   readonly told?: number | undefined;
   readonly over?: boolean | undefined;
 }
 
-/** The latest of one caller's tasks that a list is made from. */
+/** Bounds the memory of one list. */
 const MAX_LISTED = 10_000;
 const SESSION_NAME_CHARS = 50;
 
-/** Tasks on disk: what is saved outlives the process. */
 export class StoreTaskRecords implements TaskRecords {
   readonly #store: Store;
   readonly #profiles: Profiles;
@@ -176,7 +169,7 @@ export class StoreTaskRecords implements TaskRecords {
     if (first) {
       const row = { task: id, sequence: first.sequence, events: JSON.stringify(events) };
       writes.push({ insert: 'taskEvents', row });
-      // A task begins with its first event, and its session with it.
+      // The session is created with the task.
       if (first.sequence === 1) writes.push({ insert: 'sessions', row: this.#session(record) });
     }
     return this.#store.write(writes);
@@ -259,13 +252,12 @@ export class StoreTaskRecords implements TaskRecords {
   }
 }
 
-/** Releases before progress was recorded kept the configuration alone. */
+/** Earlier releases stored the configuration alone. */
 function readPush(text: string): KeptPush {
   const kept = JSON.parse(text) as KeptPush | PushConfig;
   return 'url' in kept ? { config: kept } : kept;
 }
 
-/** What of a model is not in its task. */
 type Rest = Omit<TaskModel, 'task'>;
 
 function toRow({ owner, agent, sessionId, createdAt, sendKey, asked, resumable, model }: TaskRecord): TaskRow {

@@ -27,10 +27,9 @@ import { StoredTask, Subscription } from './stored-task.js';
 import { type Sent, TaskExecution, type TaskExecutionComponents } from './task-execution.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
 
-/** How many sends are remembered at least, and at most twice as many; who tries again does so soon. */
+/** At least this many sends are remembered, and at most twice as many; retries come soon. */
 export const REMEMBERED_SENDS = 5_000;
 
-/** A send whose task goes on, as it was asked for. */
 export interface OpenSend {
   readonly sent: Promise<Sent>;
   readonly message: Message;
@@ -39,9 +38,9 @@ export interface OpenSend {
 
 type Outcome = OpenSend | string;
 
-/** Which task came of which send, so that the same send is the same task while it goes on and for a while after. */
+/** Maps send keys to tasks, so that a repeated send finds its task while that runs and for a while after. */
 export class SendKeys {
-  /** What is under way, or the id of a task that has ended. When the younger are many, the older are forgotten. */
+  /** Values are sends in progress, or ids of ended tasks. When `#younger` is full it replaces `#older`. */
   #younger = new Map<string, Outcome>();
   #older = new Map<string, Outcome>();
 
@@ -49,7 +48,7 @@ export class SendKeys {
     return this.#younger.get(key) ?? this.#older.get(key);
   }
 
-  /** A send of an earlier life, and its task. */
+  /** Restores a send of an earlier run. */
   remember(key: string, taskId: string): void {
     this.#put(key, taskId);
   }
@@ -57,7 +56,7 @@ export class SendKeys {
   begin(key: string, send: OpenSend): void {
     this.#put(key, send);
     const forget = () => this.forget(key, send);
-    // What was no task, or nothing at all, may be tried again.
+    // A send that led to no task may be repeated.
     send.sent.then((what) => ('message' in what ? forget() : undefined), forget);
   }
 
@@ -80,9 +79,8 @@ export class SendKeys {
 
 export interface TaskServiceComponents extends TaskExecutionComponents {
   nodeKey: string | undefined;
-  /** Who works on a task: by name, by skill, or by default. */
   chooseAgent: (wanted: Wanted) => string;
-  /** Told of every task that is made, and awaited for one that goes on after a restart. */
+  /** Called for every new task, and awaited for one that resumes after a restart. */
   onTask: (stored: StoredTask, resumed: boolean) => void | Promise<void>;
 }
 
@@ -92,23 +90,21 @@ export interface Wanted {
 }
 
 export interface SendTerms {
-  /** The same key, from the same caller, means the same task. */
+  /** Sends of one caller with the same key are the same task. */
   readonly key?: string | undefined;
-  /** The agent that must do it. */
   readonly agent?: string | undefined;
   readonly chain?: DelegationChain;
   readonly timeoutMs?: number | undefined;
   /** The session that the agent works in. Default: a new one. */
   readonly sessionId?: string | undefined;
-  /** What must be done after the task is kept and before its agent begins. There is a task then, whatever is answered. */
+  /** Runs after the task is stored and before its agent begins; forces a task even if the agent answers at once. */
   readonly prepare?: ((taskId: string) => Promise<void>) | undefined;
 }
 
-/** Tasks that may be worked on at once. */
 const MAX_RUNNING = 10_000;
 const SECRET_BYTES = 16;
 
-/** Takes tasks in, gives them to agents, and answers for them. Every binding asks here. */
+/** Creates tasks, gives them to agents and answers for them. Every binding uses it. */
 export class TaskService {
   readonly #components: TaskServiceComponents;
   readonly #running = new Map<string, TaskExecution>();
@@ -119,12 +115,11 @@ export class TaskService {
     this.#components = components;
   }
 
-  /** How many tasks are under way. */
   get size(): number {
     return this.#running.size;
   }
 
-  /** Goes on with what was under way when the node stopped, where the agent can; the rest has failed. */
+  /** Resumes the unfinished tasks of an earlier run where the agent can, and fails the others. */
   async recover(): Promise<void> {
     const { records } = this.#components;
     for (const { owner, sendKey, id } of await records.recentSends(REMEMBERED_SENDS)) {
@@ -138,14 +133,14 @@ export class TaskService {
     }
   }
 
-  /** Ends every run; what was under way is found so at the next start. */
+  /** Ends all calls; the next run finds the tasks unfinished. */
   close(): void {
     this.#closed = true;
     for (const execution of this.#running.values()) execution.abandon();
     this.#running.clear();
   }
 
-  /** Throws at once where nothing can come of it. */
+  /** Throws synchronously if the request is refused. */
   send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<Sent> {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     const { message } = request;
@@ -165,7 +160,7 @@ export class TaskService {
     return sent;
   }
 
-  /** The same send as before, of which that task came. */
+  /** A repeated send, which led to the task `id`. */
   async #again(owner: string, request: SendMessageRequest, terms: SendTerms, key: string, id: string): Promise<Sent> {
     const execution = this.#running.get(id);
     const record = execution?.stored.record ?? (await this.#components.records.load(id));
@@ -184,7 +179,7 @@ export class TaskService {
     return requireOwn(stored?.record ?? (await this.#components.records.load(id)), owner, id);
   }
 
-  /** Which of the guests' tasks are whose, nobody knows: a guest finds its own by their ids, and lists none. */
+  /** Guests cannot be told apart: a guest finds a task by its id, and lists none. */
   async list(owner: string, request: ListTasksRequest): Promise<ListTasksResponse> {
     const records = owner === GUEST.address ? [] : await this.#components.records.list(owner, request);
     return pageOf(
@@ -206,7 +201,7 @@ export class TaskService {
     return execution.stored.task;
   }
 
-  /** The events of a task: the task as it is, then what happens; or, after a number, everything since. */
+  /** The task as it is and then its events; or, with `after`, all events since that number. */
   async subscribe(owner: string, id: string, after?: number): Promise<Subscription> {
     const record = await this.get(owner, id);
     if (after === undefined) requireSubscribable(record.model.task);
@@ -214,14 +209,14 @@ export class TaskService {
     return this.#follow(id, stored, after ?? snapshot(stored?.record ?? record));
   }
 
-  /** The events that come of a message: the task as it took the message, then what happens. */
+  /** The task as it took the message, and then its events. */
   follow({ stored, since }: Extract<Sent, { stored: StoredTask }>): Promise<Subscription> {
     return this.#follow(stored.id, stored, since ?? 0);
   }
 
   async #follow(id: string, stored: StoredTask | undefined, from: TaskEvent | number): Promise<Subscription> {
     const { records } = this.#components;
-    // Whoever listens from now on misses nothing of what is read meanwhile.
+    // Subscribed before loading, so that no event is missed in between.
     const subscription = new Subscription(stored);
     if (typeof from === 'number') subscription.begin(await records.eventsAfter(id, from));
     else subscription.begin([from, ...(await records.eventsAfter(id, from.sequence))]);
@@ -237,13 +232,13 @@ export class TaskService {
     throw new EclipticError('OPERATION_NOT_SUPPORTED', 'nobody works on the task any longer', { taskId: id });
   }
 
-  /** Ids of one millisecond follow each other. Who has no name has the id of its task for a secret. */
+  /** ULIDs of one millisecond are predictable. A guest's task id is its only secret, so it is random. */
   #taskId(owner: string): string {
     const { runtime } = this.#components;
     return owner === GUEST.address ? Buffer.from(runtime.bytes(SECRET_BYTES)).toString('hex') : runtime.id();
   }
 
-  /** Begins a task at once. The records must be in memory, so that the task can be shown when this returns. */
+  /** Begins a task synchronously, over records in memory. */
   start(owner: string, request: SendMessageRequest, terms: SendTerms): StoredTask {
     return this.#create(owner, request, terms, sendFacts(request, terms.agent)).start(terms);
   }
@@ -274,7 +269,7 @@ export class TaskService {
     const { runtime, nodeKey, chooseAgent, onTask } = this.#components;
     const agent = chooseAgent({ agent: wanted, skill: asked.skill });
     admitDelegation(chain, fullAddress(agent, nodeKey));
-    // However it came, it stays with the task, for whoever works on it and hands it on.
+    // The chain stays with the task, so that its agent can extend it.
     const metadata = chain.length > 0 ? withDelegation(given, chain) : given;
     const id = this.#taskId(owner);
     const contextId = contextOf(message, () => runtime.id());
@@ -295,14 +290,13 @@ export class TaskService {
     return new TaskExecution(this.#components, record, listener, events);
   }
 
-  /** A task that was made before. */
   #executionOf(record: TaskRecord): TaskExecution {
     const { id } = record.model.task;
     return new TaskExecution(this.#components, record, { made: () => {}, over: () => this.#running.delete(id) });
   }
 }
 
-/** What a send is known again by. A message id is easily guessed: a guest makes a key for that alone. */
+/** A message id is easily guessed, so only an explicit key identifies the send of a guest. */
 function keyOf(owner: string, { messageId }: Message, { key }: SendTerms): string | undefined {
   return key ?? (owner === GUEST.address ? undefined : messageId);
 }
@@ -322,7 +316,7 @@ export interface TaskWish {
   readonly limit: number;
 }
 
-/** Every caller's tasks, for the owner of the node. */
+/** The tasks of every caller, for the node's owner. */
 export class OperatorTasks {
   readonly #components: OperatorTasksComponents;
 
@@ -330,7 +324,6 @@ export class OperatorTasks {
     this.#components = components;
   }
 
-  /** The latest first. */
   async list({ state, caller, limit }: TaskWish): Promise<TaskRecord[]> {
     const found = await this.#components.records.list(caller, { ...(state && { status: state }) });
     return found.slice(0, limit);
@@ -348,12 +341,11 @@ export class OperatorTasks {
     return this.#components.tasks.cancel(await this.#ownerOf(id), id);
   }
 
-  /** What happens to a task after that event. */
   async follow(id: string, after: number): Promise<Subscription> {
     return this.#components.tasks.subscribe(await this.#ownerOf(id), id, after);
   }
 
-  /** Nobody hears of a task before it is kept, so that its record can be found. */
+  /** A task is stored before its id is shown, so its record can be found. */
   async #ownerOf(id: string): Promise<string> {
     const record = await this.#components.records.load(id);
     if (!record) throw taskNotFound(id);
