@@ -283,7 +283,7 @@ export class Network implements CardDiscovery {
   find(text: string): Peer {
     const [key, ...others] = this.matching(text);
     if (key !== undefined && others.length === 0 && key !== this.#components.identity.key) return this.peers.get(key)!;
-    const reason = others.length === 0 ? 'no other known node has' : 'several nodes have';
+    const reason = others.length === 0 ? 'no known node has' : 'several nodes have';
     throw new EclipticError('PEER_NOT_FOUND', `${reason} the name "${text}", or a key that begins with it`, {
       candidates: this.matching(text),
     });

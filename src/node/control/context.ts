@@ -90,8 +90,8 @@ export function inFull(address: string, { network, mail, registry }: ControlledN
   const found = network.matching(node);
   if (found.length === 1 && found[0] === registry.nodeKey) return id;
   // A node that is no longer a peer may still have mail addressed to it.
-  if (found.length === 0 && node.length >= MIN_KEY_PREFIX) return mail?.complete(address) ?? address;
-  return joinAddress(id, network.find(node).node);
+  const noted = found.length === 0 && node.length >= MIN_KEY_PREFIX ? mail?.complete(address) : undefined;
+  return noted ?? joinAddress(id, network.find(node).node);
 }
 
 export function storeRequired(): EclipticError {
