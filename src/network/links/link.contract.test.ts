@@ -107,6 +107,25 @@ describe.each<[LinkKind, () => Promise<Workbench>]>([
     expect(same(ear.frames, [...sent, sent[0]!])).toBe(true);
   });
 
+  it('hands every frame to the latest listener, also when it is replaced from within a frame', async () => {
+    const { caller, called, bench } = await open();
+    const sent = frames([10, 20, 30]);
+    for (const frame of sent) caller.send(frame);
+    await bench.settle();
+    let next: Ear | undefined;
+    const first = new Ear(called, {
+      onFrame: () => {
+        next ??= new Ear(called);
+      },
+    });
+    await bench.until(() => next?.frames.length === 2);
+    caller.close();
+    await bench.until(() => next?.closes.length === 1);
+    expect(same(first.frames, sent.slice(0, 1))).toBe(true);
+    expect(same(next!.frames, sent.slice(1))).toBe(true);
+    expect(first.closes).toEqual([]);
+  });
+
   it('asks a sender to wait, tells it when to go on, and holds only so much in between', async () => {
     const { caller, called, bench } = await open();
     const frame = randomBytes(65_536);
