@@ -32,39 +32,39 @@ export interface GatewayComponents {
   deadlines: DeadlineQueue;
   records: TaskRecords;
   profiles: Profiles;
-  /** The agent that stands for an outside caller on the mesh. */
+  /** The agent that represents an outside caller on the mesh. */
   callerAgent: (name: string, sandbox: string | undefined) => Agent;
-  /** The node's metrics in Prometheus' text format. */
+  /** In Prometheus' text format. */
   metrics?: () => Promise<string>;
 }
 
 export interface GatewayInit {
-  /** Where tokens are kept. Without one they end with the process. */
+  /** The folder of tokens. Without it they end with the process. */
   folder?: string | undefined;
-  /** Default 3000, or the next free one. */
+  /** Default 3000, or the next free port. */
   port?: number | undefined;
   /** Default 127.0.0.1. */
   host?: string | undefined;
-  /** Further names under which this node is reached. */
+  /** Further host names of this node. */
   hosts?: readonly string[] | undefined;
-  /** Callers without a token are guests; on loopback only. */
+  /** Callers without a token are guests. Loopback only. */
   open?: boolean | undefined;
   names?: NameStyle | undefined;
-  /** How many requests each caller but the owner may make. Default 6,000. */
+  /** For each caller except the owner. Default 6,000. */
   requestsPerMinute?: number | undefined;
-  /** What else is served. */
+  /** Further routes. */
   routes?: readonly Route[] | undefined;
-  /** What A2A clients are told of agents besides their cards, by id. */
+  /** Additions to the A2A cards of agents, by id. */
   about?: Readonly<Record<string, AgentAbout>> | undefined;
-  /** Private addresses that may be called at others' wish, such as webhooks: host:port, or ranges. Default none. */
+  /** Private addresses that clients may make the node call, such as webhooks: host:port, or ranges. Default none. */
   allowPrivate?: readonly string[] | undefined;
-  /** Whose JSON Web Tokens are taken besides the node's own. Default: nobody's. */
+  /** The issuer whose JSON Web Tokens are accepted. Default none. */
   jwt?: JwtInit | undefined;
-  /** What A2A clients are offered. Default: streams, webhooks, and parts of every media type. */
+  /** Default: streams, webhooks, and parts of every media type. */
   a2a?: A2AOfferInit | undefined;
-  /** How long tasks may be without progress, or wait for their caller. */
+  /** Time limits of tasks. */
   tasks?: TaskTimeLimits | undefined;
-  /** Serve A2A over gRPC too. It needs `@grpc/grpc-js` and `@grpc/proto-loader`, and TLS where it is not on loopback. */
+  /** Serve A2A over gRPC too. Requires `@grpc/grpc-js` and `@grpc/proto-loader`, and TLS unless on loopback. */
   grpc?: GrpcInit | undefined;
 }
 
@@ -72,7 +72,7 @@ const PORT = 3_000;
 const HOST = '127.0.0.1';
 const REQUESTS_PER_MINUTE = 6_000;
 
-/** What the node shows to the outside over HTTP. */
+/** The node's HTTP interface: MCP, A2A, health and metrics. */
 export class Gateway {
   readonly tokens: Tokens;
   readonly style: NameStyle;
@@ -136,9 +136,9 @@ export class Gateway {
   static async start(components: GatewayComponents, init: GatewayInit): Promise<Gateway> {
     const gateway = new Gateway(components, init);
     try {
-      // What was under way goes on before anyone can ask for it.
+      // Resume tasks before clients can ask for them.
       await gateway.#a2a.recover();
-      // The card tells of both.
+      // The card names both addresses.
       if (init.grpc) await gateway.#serveGrpc(init.grpc);
       await gateway.#edge.listen();
       return gateway;
@@ -153,7 +153,7 @@ export class Gateway {
     this.#grpc = await GrpcBinding.serve(components, this.#host, init);
   }
 
-  /** `host:port` of gRPC, where it is served. */
+  /** `host:port`. */
   get grpcAddress(): string | undefined {
     return this.#grpc?.address;
   }
@@ -162,40 +162,38 @@ export class Gateway {
     return this.#edge.url;
   }
 
-  /** What `handleTaskSend` needs to give tasks to this node's agents. */
+  /** For `handleTaskSend` with this node's agents. */
   get taskDeps(): A2ATaskDeps {
     return this.#a2a.taskDeps;
   }
 
-  /** Ends a token, and whatever its bearer has open. */
+  /** Revokes a token and ends the open work of its bearer. */
   revoke(idOrName: string): TokenRow {
     const row = this.tokens.revoke(idOrName);
     this.#callerAuth.dismiss(row.id);
     return row;
   }
 
-  /** Replaces the owner's token; what its bearer has open ends. */
+  /** Replaces the owner's token and ends the open work of its bearer. */
   rotateOwners(): string {
     this.#callerAuth.dismiss(this.tokens.rotateOwners());
     return this.tokens.owners;
   }
 
-  /** Every caller's tasks, for the owner. */
+  /** The tasks of every caller, for the owner. */
   get tasks(): OperatorTasks {
     return this.#a2a.operatorTasks;
   }
 
-  /** The node's card, as anyone gets it. */
   get card(): ServedCard {
     return this.#a2a.cards.ofNode(this.url).merged;
   }
 
-  /** The port that was asked for, where another program has it and the node serves at a later one. */
+  /** The configured port, if another program has it and the node listens at a later one. */
   get takenPort(): number | undefined {
     return this.#edge.takenPort;
   }
 
-  /** How many HTTP connections may be open at once, and how many were refused because as many were. */
   get connections(): HttpServer['connections'] {
     return this.#edge.connections;
   }
@@ -205,7 +203,7 @@ export class Gateway {
   }
 
   async close(): Promise<void> {
-    // Nobody comes in any more while what is open ends.
+    // Stop accepting first, then close what is open.
     this.#grpc?.close();
     await this.#edge.close();
     this.#a2a.close();
@@ -213,7 +211,7 @@ export class Gateway {
   }
 }
 
-/** Anyone may ask: it tells how many agents are in which state, and names none. */
+/** Public: counts agents by state, and names none. */
 function healthOf(cards: readonly AgentCard[]): { status: 'ok' | 'degraded'; agents: Record<string, number> } {
   const agents: Record<string, number> = {};
   for (const { status } of cards) {

@@ -60,56 +60,51 @@ import {
   type Transport,
 } from './transports.js';
 
-/** For calls that the agent has no need to think about. */
+/** For calls that need no work of the agent. */
 const QUICK_MS = 30_000;
-/** Without news of the task, for a message that is waited for. */
+/** Silence allowed during a blocking send. */
 const SEND_MS = 300_000;
-/** The same for a task that is followed. */
+/** Silence allowed while a task is followed. */
 const FOLLOW_SILENCE_MS = 3_600_000;
-/** For telling an agent that its work is not wanted any more. */
 const CANCEL_MS = 5_000;
-/** Attempts at one request, where it may be repeated. */
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 250;
 
 export interface A2AClientComponents {
   runtime: Runtime;
-  /** Where cards are kept between clients. Default: nowhere. */
+  /** Shared card cache. Default: none. */
   cards?: CardSource | undefined;
 }
 
 export interface A2AClientInit extends Reach, InterfaceWish {
-  /** An agent's base URL, or that of its card. */
+  /** The base URL of an agent, or the URL of its card. */
   url: string;
   credentials?: CredentialsOf | undefined;
-  /** Who calls, as a delegation chain names it. */
+  /** The caller's entry in the delegation chain. */
   agent?: string | undefined;
-  /** On whose behalf: the chain of the task that this work is for. */
+  /** The chain of the task that this work is for. */
   chain?: DelegationChain | undefined;
-  /** Extensions that the caller keeps to, besides those of this client. */
+  /** Extensions that the caller supports, besides those of this client. */
   extensions?: readonly string[] | undefined;
-  /** Keys that a card's signature must be made with. Default: those that the card's own place serves. */
+  /** Trusted keys for the card's signature. Default: the keys that the card's origin serves. */
   keys?: JSONWebKeySet | undefined;
-  /** Refuse a card without a signature that holds? Default false. */
+  /** Refuse a card without a valid signature. Default false. */
   requireSignature?: boolean | undefined;
 }
 
-/** What is said to an agent. */
 export interface Outgoing {
-  /** Text, parts, or a whole message. */
   readonly message: string | readonly Part[] | Omit<Message, 'role' | 'messageId'>;
-  /** Default: a new one. It tells a repeated message from a second one. */
+  /** Identifies a repeated message. Default: a new id. */
   readonly messageId?: string | undefined;
-  /** The task that it goes on with. */
+  /** The task that the message continues. */
   readonly taskId?: string | undefined;
   readonly contextId?: string | undefined;
-  /** The skill that is wanted. */
   readonly skill?: string | undefined;
   readonly metadata?: Metadata | undefined;
   readonly configuration?: SendMessageConfiguration | undefined;
 }
 
-/** Speaks with one remote agent, in the best way that its card offers. */
+/** A client of one remote agent, over the best interface that its card offers. */
 export class A2AClient {
   readonly chosen: ChosenInterface;
   readonly #runtime: Runtime;
@@ -132,7 +127,7 @@ export class A2AClient {
     this.#transport = this.#connect();
   }
 
-  /** Fetches the card and chooses how to speak. An agent without a card is an error of `CardSource.fetch`. */
+  /** Fetches the card and chooses an interface. A missing card is an error of `CardSource.fetch`. */
   static async connect(
     { runtime, cards }: A2AClientComponents,
     init: A2AClientInit,
@@ -153,7 +148,7 @@ export class A2AClient {
     }
   }
 
-  /** For an agent that has no card: the simple routes at its base URL. */
+  /** For an agent without a card: the simple routes at its base URL. */
   static simple(runtime: Runtime, init: A2AClientInit): A2AClient {
     const card: AgentCard = {
       name: 'unknown',
@@ -172,7 +167,7 @@ export class A2AClient {
     return this.#fetched.card;
   }
 
-  /** What the card's signatures are worth. Asked once. */
+  /** Verifies the card's signatures once. */
   verdict(): Promise<SignatureVerdict> {
     this.#verdict ??= checkSignatures(this.#runtime, this.#fetched, this.#init, this.#init.keys);
     return this.#verdict;
@@ -183,9 +178,9 @@ export class A2AClient {
   }
 
   /**
-   * Sends a message and waits for the answer: until the task has ended or cannot go on without its caller, or, with
-   * `returnImmediately`, until there is one. Whoever gives up on it has the task canceled as far as it can be found:
-   * `stream` knows its task from the first event on.
+   * Sends a message and waits until the task has ended or waits for its caller, or, with `returnImmediately`, until
+   * there is an answer. A timeout or abort cancels the task if it can be found; `stream` knows its task from the first
+   * event.
    */
   async send(outgoing: Outgoing, options: CallOptions = {}): Promise<SendMessageResponse> {
     const request = this.#sendRequest(outgoing);
@@ -196,7 +191,7 @@ export class A2AClient {
     try {
       const sent = takeSendMessageResponse(await this.#call('SendMessage', request, limits, wait));
       if (!wait || 'message' in sent || settlesSend(sent.task.status.state)) return sent;
-      // Some agents, and all simple ones, answer at once whatever they are asked.
+      // Some agents, and all simple ones, answer at once even to a blocking send.
       for await (const _ of follower.follow(one(sent)));
       return { task: follower.view.task! };
     } catch (error) {
@@ -208,8 +203,8 @@ export class A2AClient {
   }
 
   /**
-   * Sends a message and gives what happens to its task as it happens, until it ends or waits for its caller. Whoever
-   * stops reading leaves the task alone; the end of the time, or the signal, cancels it.
+   * Sends a message and yields the events of its task until that ends or waits for its caller. A reader that stops
+   * leaves the task running; a timeout or abort cancels it.
    */
   async *stream(outgoing: Outgoing, options: CallOptions = {}): AsyncGenerator<StreamResponse> {
     const request = this.#sendRequest(outgoing);
@@ -226,7 +221,7 @@ export class A2AClient {
     }
   }
 
-  /** What happens to a task from now on, beginning with the task as it is, or after an event whose id is known. */
+  /** The task as it is and then its events, or the events after a known event id. */
   async *subscribe(id: string, options: CallOptions & { after?: string } = {}): AsyncGenerator<StreamResponse> {
     const limits = new CallLimits(this.#runtime, options, { silenceMs: FOLLOW_SILENCE_MS });
     try {
@@ -277,7 +272,6 @@ export class A2AClient {
     await this.#quick('DeleteTaskPushNotificationConfig', { taskId, id }, options);
   }
 
-  /** The card for those who have proven who they are. */
   async extendedCard(options: CallOptions = {}): Promise<AgentCard> {
     return takeAgentCard(await this.#quick('GetExtendedAgentCard', {}, options));
   }
@@ -306,7 +300,7 @@ export class A2AClient {
     return new HttpTransport(endpoint, version, tenant);
   }
 
-  /** Version, extensions and chain; throws for an extension that the agent insists on and nobody here keeps to. */
+  /** Throws for an extension that the agent requires and this client does not support. */
   #commonHeaders(): Readonly<Record<string, string>> {
     const { chosen } = this;
     const chain = this.#chain ?? [];
@@ -357,7 +351,7 @@ export class A2AClient {
     });
   }
 
-  /** A stream that breaks before its first event is begun again only where the agent then knows it for the same. */
+  /** A stream that breaks before its first event is repeated only if the agent recognizes the repetition. */
   async *#sendStreaming(request: SendMessageRequest, limits: CallLimits): AsyncGenerator<StreamedEvent> {
     const headers = this.#sendHeaders(request);
     let sent = false;
@@ -418,7 +412,7 @@ export class A2AClient {
     }
   }
 
-  /** A send that may have arrived is repeated only where the agent takes both for one; so is what makes something new. */
+  /** A request that may have arrived is repeated only if it creates nothing, or the agent recognizes the repetition. */
   #mayRepeat(method: Method, error: unknown): boolean {
     if (!isBroken(error)) return false;
     if (wasNotSent(error)) return true;
@@ -426,7 +420,7 @@ export class A2AClient {
     return !isSend(method) || this.#declares(EXTENSION_URIS.idempotency);
   }
 
-  /** Cancels the task as soon as the call has to end, read or not. The result waits until that is done. */
+  /** Cancels the task when the limits end the call. The call fails after that is done. */
   #cancelOnEnd(limits: CallLimits, follower: TaskFollower, request: SendMessageRequest): () => Promise<void> {
     let canceled: Promise<void> | undefined;
     const cancel = () => {
@@ -438,7 +432,10 @@ export class A2AClient {
     return cancel;
   }
 
-  /** A message whose task nobody knows: an agent that takes a repeated one for the same says which it is. */
+  /**
+   * The task of a message without an answer: an agent with the idempotency extension names it when the message is
+   * repeated.
+   */
   async #cancelSent(request: SendMessageRequest): Promise<void> {
     const { message } = request;
     if (message.taskId !== undefined) return this.#cancelTask(message.taskId);
@@ -455,7 +452,7 @@ export class A2AClient {
     await this.#briefly((limits) => this.#call('CancelTask', { id }, limits, false));
   }
 
-  /** Whether it works or not, the caller has given up already. */
+  /** Failures are only logged: the caller has given up already. */
   async #briefly(work: (limits: CallLimits) => Promise<unknown>): Promise<void> {
     const limits = new CallLimits(this.#runtime, {}, CANCEL_MS);
     try {

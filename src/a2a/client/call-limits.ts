@@ -3,12 +3,12 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 
 export interface CallOptions {
-  /** For all of it, however many requests it takes. Without one, calls that follow a task end after silence alone. */
+  /** For the whole call, over all its requests. Without it, calls that follow a task end after silence only. */
   timeoutMs?: number | undefined;
   signal?: AbortSignal | undefined;
 }
 
-/** How long a call may go on, and whether its caller still wants it. The first to end it is the reason. */
+/** The time limit and the abort signal of a call. The first of them that ends the call is its reason. */
 export class CallLimits {
   readonly #runtime: Runtime;
   readonly #controller = new AbortController();
@@ -17,7 +17,7 @@ export class CallLimits {
   #heardAt: number;
   #reason: EclipticError | undefined;
 
-  /** Without a time of the caller's own: `usual` for all of it, or that much silence. */
+  /** Without `timeoutMs`, `usual` limits the whole call or its silence. */
   constructor(runtime: Runtime, { signal, timeoutMs }: CallOptions, usual: number | { readonly silenceMs: number }) {
     this.#runtime = runtime;
     this.#caller = signal;
@@ -28,17 +28,15 @@ export class CallLimits {
     else signal?.addEventListener('abort', this.#cancel, { once: true });
   }
 
-  /** Aborts when the call has to end. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** Why the call had to end, if it had. */
   get reason(): EclipticError | undefined {
     return this.#reason;
   }
 
-  /** Waits for work that listens to the signal; what ended the call is what it fails with. */
+  /** Awaits work that listens to the signal; rejects with the reason that ended the call. */
   async during<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
@@ -47,7 +45,7 @@ export class CallLimits {
     }
   }
 
-  /** Waits no longer than the call may go on, for work that others may be waiting for too. */
+  /** Awaits work that is shared with other calls, until this call ends. */
   race<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const end = () => reject(this.#reason);
@@ -57,7 +55,7 @@ export class CallLimits {
     });
   }
 
-  /** Lets that much time pass, or throws what ended the call. */
+  /** Waits, or throws the reason that ended the call. */
   async pause(ms: number): Promise<void> {
     // A timer does not keep the process alive; a caller that waits for an answer wants it alive.
     const hold = this.#runtime.hold();
@@ -66,12 +64,11 @@ export class CallLimits {
     if (this.#reason) throw this.#reason;
   }
 
-  /** There is news of the task: its silence begins again. */
+  /** Restarts the limit of silence. */
   heard(): void {
     this.#heardAt = this.#runtime.stopwatch();
   }
 
-  /** The call is over: nothing ends it any more. */
   release(): void {
     this.#timer?.cancel();
     this.#caller?.removeEventListener('abort', this.#cancel);

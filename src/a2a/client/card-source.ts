@@ -9,20 +9,17 @@ import { takeAgentCard } from '../v03/card.js';
 import { type Credentials, credentialHeaders, credentialsKey, isSamePlace } from './credentials.js';
 import { type Reach, remoteError } from './remote-endpoint.js';
 
-/** How long a card is taken as it was. */
 const FRESH_MS = 300_000;
-/** Cards kept at once; the one fetched longest ago goes first. */
+/** The card that was fetched first is dropped first. */
 const MAX_CARDS = 128;
 const MAX_CARD_BYTES = 1_048_576;
 const CARD_MS = 10_000;
 const WELL_KNOWN = '/.well-known/agent-card.json';
 
-/** A card as it was fetched. */
 export interface FetchedCard {
-  /** Where from, as it was asked for. */
   readonly url: string;
   readonly card: AgentCard;
-  /** The document itself. */
+  /** The JSON as received. */
   readonly document: Readonly<Record<string, unknown>>;
 }
 
@@ -36,10 +33,10 @@ interface Kept {
   readonly at: number;
 }
 
-/** Fetches cards, and keeps each for five minutes. However many ask at once, one request is made. */
+/** Fetches cards and caches each for five minutes. Concurrent callers share one request. */
 export class CardSource {
   readonly #runtime: Runtime;
-  /** The one fetched longest ago first. */
+  /** Oldest fetch first. */
   readonly #kept = new Map<string, Kept>();
   readonly #flights = new Map<string, Promise<FetchedCard>>();
 
@@ -51,10 +48,10 @@ export class CardSource {
     return this.#kept.size;
   }
 
-  /** `url` is an agent's base URL, or that of its card. */
+  /** `url` is the base URL of an agent, or the URL of its card. */
   fetch(url: string, options: CardOptions = {}): Promise<FetchedCard> {
     const place = cardUrl(url);
-    // What one caller may see, or reach, is none of another's business.
+    // Callers with different credentials or network limits share no cache entry.
     const key = JSON.stringify([place, credentialsKey(options.credentials ?? {}), options.allowPrivate ?? false]);
     const kept = this.#kept.get(key);
     if (kept && this.#isFresh(kept)) return Promise.resolve(kept.fetched);
@@ -71,7 +68,7 @@ export class CardSource {
     return this.#runtime.now() - at < FRESH_MS;
   }
 
-  /** A stale card is good for asking whether it has changed, and for nothing else. */
+  /** A stale card is kept only while it is revalidated. */
   #prune(but: string): void {
     for (const [key, kept] of this.#kept) if (key !== but && !this.#isFresh(kept)) this.#kept.delete(key);
   }
@@ -115,7 +112,7 @@ export class CardSource {
   }
 }
 
-/** Where the card of an agent is: below its base URL, unless the URL is a card's already. */
+/** Below the base URL, unless the URL is that of a card. */
 export function cardUrl(url: string): string {
   if (!URL.canParse(url)) return url;
   const parsed = new URL(url);
@@ -125,7 +122,7 @@ export function cardUrl(url: string): string {
   return parsed.href.replace(/\/+$/, '') + WELL_KNOWN;
 }
 
-/** What stands before the card's own path: where the simple routes are. */
+/** The part before the card's path, where the simple routes are. */
 export function baseUrl(url: string): string {
   const place = cardUrl(url);
   return place.endsWith(WELL_KNOWN) ? place.slice(0, -WELL_KNOWN.length) : new URL(place).origin;
@@ -151,7 +148,7 @@ function parse(text: string): Readonly<Record<string, unknown>> {
   try {
     value = JSON.parse(text);
   } catch {
-    // Said below, with everything else that is no card.
+    // Refused below.
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   throw new ValidationError('Agent card is not a JSON object', { fields: ['name', 'version'] }, 'INVALID_CARD');
@@ -161,12 +158,11 @@ const KEYS_MS = 10_000;
 const MAX_KEYS_BYTES = 262_144;
 const MAX_KEYS = 64;
 
-/** What is to be thought of a card's signatures: it has none, one that holds, or none that does. */
 export type SignatureVerdict = CardVerdict & { readonly signed: boolean };
 
 /**
- * Checks a card's signatures with the keys that the caller trusts, or else with those that the card's own place serves:
- * that proves that whoever holds the place holds the key, and no more. Keys from elsewhere prove nothing.
+ * Checks a card's signatures with trusted keys, or with those that the card's origin serves: that proves only that the
+ * origin holds the key. Keys from elsewhere prove nothing.
  */
 export async function checkSignatures(
   runtime: Runtime,
@@ -192,7 +188,7 @@ async function keysAt(runtime: Runtime, places: readonly string[], reach: Reach)
       const { status, body } = await guardedFetch(runtime, place, {
         timeoutMs: KEYS_MS,
         maxBytes: MAX_KEYS_BYTES,
-        // Another place's keys would be taken for this one's.
+        // Keys of another origin would be taken for this one's.
         redirects: 0,
         ...(allowPrivate === undefined ? {} : { allowPrivate }),
         ...(ca === undefined ? {} : { ca }),
@@ -201,7 +197,7 @@ async function keysAt(runtime: Runtime, places: readonly string[], reach: Reach)
       const { keys } = (status === 200 ? JSON.parse(body.toString()) : {}) as { keys?: unknown };
       if (Array.isArray(keys)) found.push(...keys.filter(isKey).slice(0, MAX_KEYS));
     } catch {
-      // Without keys the verdict says that they are not known.
+      // The verdict then says that the keys are not known.
     }
   }
   return found;

@@ -1,23 +1,21 @@
 import { createHash } from 'node:crypto';
 
-/** Ranges of addresses that lead back to this machine, for `allowPrivate`. */
+/** For `allowPrivate`. */
 export const LOOPBACK_RANGES: readonly string[] = ['127.0.0.0/8', '::1/128'];
 
-/** Is a URL's host this machine, as it is written? */
 export function isLoopbackHost(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(hostname);
 }
 
-/** What a caller proves itself with. */
 export interface Credentials {
   readonly bearer?: string | undefined;
-  /** Any other headers that the agent asks for, such as an API key. */
+  /** Other headers, such as an API key. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Further origins that they are for, where an agent's interfaces are not where its card is. */
+  /** Further origins that may receive them, if the agent's interfaces are not at the origin of its card. */
   readonly origins?: readonly string[] | undefined;
 }
 
-/** As they are, or where to ask for them before each request. */
+/** Fixed, or asked for before each request. */
 export type CredentialsOf = Credentials | (() => Promise<Credentials> | Credentials);
 
 export async function currentCredentials(credentials: CredentialsOf = {}): Promise<Credentials> {
@@ -29,8 +27,8 @@ export function credentialHeaders({ bearer, headers }: Credentials): Readonly<Re
 }
 
 /**
- * The headers for a URL that a card names. The caller meant them for where the card is: a card that names another place
- * does not get them sent there.
+ * The headers for a URL on a card. Credentials are meant for the card's origin: a card that names another one does not
+ * receive them.
  */
 export function credentialsFor(
   url: string,
@@ -41,13 +39,13 @@ export function credentialsFor(
   return allowed.some((origin) => isSamePlace(url, origin)) ? credentialHeaders(credentials) : {};
 }
 
-/** Tells callers apart without keeping what they prove themselves with. */
+/** A cache key that does not reveal the credentials. */
 export function credentialsKey(credentials: Credentials): string {
   const headers = Object.entries(credentialHeaders(credentials)).sort(([a], [b]) => (a < b ? -1 : 1));
   return headers.length === 0 ? '' : createHash('sha256').update(JSON.stringify(headers)).digest('base64url');
 }
 
-/** The loopback names of one port mean the same server: people type `localhost` where a card says `127.0.0.1`. */
+/** Loopback names with one port are the same server: users type `localhost` where a card says `127.0.0.1`. */
 export function isSamePlace(one: string, other: string): boolean {
   if (!URL.canParse(one) || !URL.canParse(other)) return false;
   const [a, b] = [new URL(one), new URL(other)];

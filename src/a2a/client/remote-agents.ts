@@ -18,11 +18,10 @@ import { CardSource, type FetchedCard } from './card-source.js';
 import type { Reach } from './remote-endpoint.js';
 import { finalText, TaskView } from './task-follower.js';
 
-/** The simple way to other agents: functions, one card cache for the process, results instead of errors. */
+/** The functions of the task gateway's specification: one card cache per process, results instead of errors. */
 
 /**
- * `allowPrivate` is by default the base URL itself where it names this machine: it is the caller's own. `false` is for a
- * URL that came from others.
+ * `allowPrivate` defaults to the base URL itself if it is on loopback. Pass `false` for a URL from an untrusted source.
  */
 export interface RemoteAgentOptions extends Reach {
   readonly runtime?: Runtime | undefined;
@@ -33,7 +32,6 @@ export interface InvokeOptions extends RemoteAgentOptions {
   /** Default 5 minutes. */
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** A bearer token for the agent. */
   readonly token?: string | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly agent?: string | undefined;
@@ -41,7 +39,7 @@ export interface InvokeOptions extends RemoteAgentOptions {
 }
 
 const ours = systemRuntime();
-/** One for each runtime; that of the system is the process's. */
+/** One per runtime. */
 let sources = new WeakMap<Runtime, CardSource>();
 const simpleCards = new WeakMap<FetchedCard, A2AAgentCard>();
 
@@ -60,7 +58,7 @@ export async function fetchAgentCard(baseUrl: string, options: RemoteAgentOption
   return card;
 }
 
-/** The card, or null where there is none to be had. */
+/** The card, or null if it cannot be fetched. */
 export async function discoverAgent(baseUrl: string, options: RemoteAgentOptions = {}): Promise<A2AAgentCard | null> {
   try {
     return await fetchAgentCard(baseUrl, options);
@@ -73,7 +71,7 @@ export function clearAgentCardCache(): void {
   sources = new WeakMap();
 }
 
-/** Gives a remote agent a task and waits for its end. What goes wrong on the way is in the result. */
+/** Gives a remote agent a task and waits for its end. Failures are part of the result. */
 export async function invokeRemoteAgent(
   baseUrl: string,
   message: string,
@@ -89,7 +87,7 @@ export async function invokeRemoteAgent(
   let client: A2AClient | undefined;
   try {
     client = await connect(runtime, sourceOf(options), init, limits.signal);
-    // The simple routes take the time as a parameter; the protocol has none for it.
+    // Only the simple routes have a parameter for the time limit.
     const metadata = client.chosen.binding === 'simple' ? { timeoutMs: timeoutMs ?? SIMPLE_TIMEOUT.usual } : undefined;
     const call = { timeoutMs: Number.POSITIVE_INFINITY, signal: limits.signal };
     for await (const event of client.stream({ message, skill, metadata }, call)) {
@@ -105,7 +103,7 @@ export async function invokeRemoteAgent(
   }
 }
 
-/** The host and port of a URL that names this machine. */
+/** The host and port of a loopback URL. */
 function ownMachine(url: string): AllowPrivate {
   try {
     const { host, port } = parseTarget(url);
@@ -116,7 +114,7 @@ function ownMachine(url: string): AllowPrivate {
   }
 }
 
-/** An agent without a card that can be read may still have the simple routes. */
+/** An agent without a readable card may still have the simple routes. */
 async function connect(
   runtime: Runtime,
   cards: CardSource,
@@ -167,7 +165,7 @@ function sourceOf({ runtime = ours }: RemoteAgentOptions): CardSource {
   return source;
 }
 
-/** The card in the simple shape: what the document says in that shape, the rest from what the protocol's shape says. */
+/** The card in the simple shape: fields of that shape in the document win over those derived from the protocol's. */
 function simpleCard({ card, document }: FetchedCard, baseUrl: string): A2AAgentCard {
   const { url, authentication, supportedProtocols, capabilities } = document;
   const simple = toSimpleCard(card, typeof url === 'string' ? url : baseUrl, protocolsOf(supportedProtocols));

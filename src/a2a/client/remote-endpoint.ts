@@ -12,7 +12,6 @@ import type { CallLimits } from './call-limits.js';
 const MAX_TEXT = 1_000;
 const ERROR_INFO = 'type.googleapis.com/google.rpc.ErrorInfo';
 
-/** Statuses that say something by themselves. */
 const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
   401: 'TOKEN_REQUIRED',
   405: 'METHOD_NOT_FOUND',
@@ -23,7 +22,6 @@ const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
   504: 'REMOTE_BUSY',
 };
 
-/** What came with an error besides its body. */
 export interface ErrorSetting {
   readonly origin: string;
   readonly status?: number | undefined;
@@ -31,8 +29,8 @@ export interface ErrorSetting {
 }
 
 /**
- * The error that a remote agent's error is here: by its reason, its number or its status, never by its words. It is an
- * `ExternalServiceError` whatever its code, so that nobody takes it for an error of this side.
+ * Maps a remote error by its reason, number or status, never by its text. The result is an `ExternalServiceError`
+ * whatever its code, so that it is not taken for an error of this node.
  */
 export function remoteError(error: unknown, { origin, status, retryAfter }: ErrorSetting): ExternalServiceError {
   const { code, message, data, details } = isFields(error) ? error : ({} as Fields);
@@ -50,18 +48,18 @@ export function remoteError(error: unknown, { origin, status, retryAfter }: Erro
   );
 }
 
-/** Did the connection end or fall silent, so that nobody knows how the call went? */
+/** The connection ended or fell silent, so the outcome is unknown. */
 export function isBroken(error: unknown): boolean {
   if (!(error instanceof EclipticError) || error instanceof ExternalServiceError) return false;
   return error.code === 'FETCH_FAILED' || error.code === 'FETCH_TIMEOUT';
 }
 
-/** Is it certain that the request never reached the other side? */
+/** The request certainly did not reach the agent. */
 export function wasNotSent(error: unknown): boolean {
   return isBroken(error) && (error as EclipticError).details.sent === false;
 }
 
-/** The same error where an earlier request about the same work may have reached the other side. */
+/** Marks the error of a repeated request as possibly sent, because an earlier attempt may have arrived. */
 export function mayHaveArrived(error: unknown): unknown {
   if (!wasNotSent(error)) return error;
   const { code, message, details } = error as EclipticError;
@@ -94,40 +92,38 @@ function isFields(value: unknown): value is Fields {
 }
 
 const MEBIBYTE = 1_048_576;
-/** Of one answer, or one event of a stream. */
+/** Of one answer or one event. */
 const MAX_ANSWER_BYTES = 16 * MEBIBYTE;
-/** How long anything may take that the agent has no need to think about. */
+/** For requests that need no work of the agent. */
 const QUICK_MS = 30_000;
 
-/** How foreign agents are reached. */
 export interface Reach {
   readonly allowPrivate?: AllowPrivate | undefined;
-  /** Certificate authorities (PEM) to trust in place of the well-known ones. */
+  /** PEM certificates of authorities, trusted instead of the system's. */
   readonly ca?: string | readonly string[] | undefined;
   readonly resolve?: Resolve | undefined;
 }
 
 export interface RemoteEndpointInit extends Reach {
   readonly url: string;
-  /** Sent with a request; asked for each. */
+  /** Asked for each request. */
   readonly headers: () => Promise<Readonly<Record<string, string>>>;
   readonly connections: Connections;
 }
 
 export interface EndpointRequest {
   readonly verb: string;
-  /** Appended to the endpoint's URL. */
   readonly path?: string | undefined;
   readonly query?: URLSearchParams | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
-  /** Does the answer come when the agent is done, and not at once? */
+  /** The answer comes when the agent is done. */
   readonly slow?: boolean | undefined;
-  /** A connection of its own: one that was used before may break in a way that leaves open what arrived. */
+  /** Use a new connection: a reused one may break in a way that leaves open whether the request arrived. */
   readonly fresh?: boolean | undefined;
 }
 
-/** One place of a remote agent: sends requests there, and gives what comes back as JSON. */
+/** Sends requests to one URL of a remote agent, and parses its answers. */
 export class RemoteEndpoint {
   readonly #runtime: Runtime;
   readonly #init: RemoteEndpointInit;
@@ -141,7 +137,7 @@ export class RemoteEndpoint {
     return URL.canParse(this.#init.url) ? new URL(this.#init.url).origin : 'the agent';
   }
 
-  /** The JSON of a good answer, undefined for an empty one; any other is thrown as the error that it is. */
+  /** The JSON of a 2xx answer, undefined if it is empty. Throws any other answer as a `remoteError`. */
   async ask(request: EndpointRequest, limits: CallLimits): Promise<unknown> {
     const { url, options } = await this.#prepared(request, 'application/json, application/a2a+json', limits);
     const connections = request.fresh ? {} : { connections: this.#init.connections };
@@ -156,14 +152,14 @@ export class RemoteEndpoint {
     return this.#read(answer.status, answer.headers, answer.body);
   }
 
-  /** The data of the events of a stream, or of a lone answer where there is no stream. */
+  /** The JSON of each event of a stream, or of a single answer. */
   async *stream(request: EndpointRequest, limits: CallLimits): AsyncGenerator<{ data: unknown; id: string }> {
     const { url, options } = await this.#prepared(request, 'text/event-stream, application/json', limits);
     const answer = await limits.during(
       guardedFetch(this.#runtime, url, {
         ...options,
         stream: true,
-        // An agent may answer with its first event only.
+        // An agent may send its headers with the first event.
         timeoutMs: Number.POSITIVE_INFINITY,
         streamMs: Number.POSITIVE_INFINITY,
       }),
@@ -200,7 +196,7 @@ export class RemoteEndpoint {
         method: request.verb,
         headers: { accept, ...headers, ...request.headers },
         signal: limits.signal,
-        // Following one would repeat a send elsewhere, or lose what it says.
+        // A redirected send could run twice.
         ...(request.verb === 'GET' ? {} : { redirects: 0 }),
         ...(request.body === undefined ? {} : { body: request.body }),
         ...(allowPrivate === undefined ? {} : { allowPrivate }),
@@ -222,7 +218,7 @@ export class RemoteEndpoint {
       if (value === undefined && body.length > 0) throw unreadable(this.origin);
       return value;
     }
-    // 0.3's HTTP binding has code and message at the top.
+    // In 0.3's HTTP binding, code and message are at the top level.
     const { error = value } = (value ?? {}) as { error?: unknown };
     throw remoteError(error, { origin: this.origin, status, retryAfter: headers.get('retry-after') });
   }

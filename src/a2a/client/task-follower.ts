@@ -17,12 +17,12 @@ import type {
 import { isBroken } from './remote-endpoint.js';
 import type { StreamedEvent, Terms, Transport } from './transports.js';
 
-/** A task as far as its events tell of it. */
+/** The state of a task, built from its events. */
 export class TaskView {
   #task: Task | undefined;
   #message: Message | undefined;
 
-  /** The task; undefined where the agent answered with a message alone, or with nothing yet. */
+  /** Undefined before the first event, and if the agent answered with a message alone. */
   get task(): Task | undefined {
     return this.#task;
   }
@@ -35,7 +35,7 @@ export class TaskView {
     return this.#task?.id;
   }
 
-  /** Takes an event in; false when it tells nothing that was not known. */
+  /** Returns false for an event without news. */
   add(event: StreamResponse): boolean {
     if ('message' in event) {
       this.#message = event.message;
@@ -57,7 +57,6 @@ export class TaskView {
   }
 }
 
-/** What was said before stays in the history. */
 function withStatus(task: Task, status: TaskStatus): Task {
   return { ...task, status, history: messagesOf(task).slice(-A2A_LIMITS.historyMessages) };
 }
@@ -71,17 +70,17 @@ function withArtifact(
   return artifacts.with(index, append ? joined(artifacts[index]!, artifact) : artifact);
 }
 
-/** What a task came to, as text: the last thing that its agent said or made. */
+/** The last text that the agent sent or made. */
 export function finalText(task: Task): string | undefined {
   return lastAgentText(projectTask(task, { sessionId: null, createdAt: '' }).messages);
 }
 
-/** An agent's answer as text that grows: what of it is new with each event. */
+/** Turns events into the text that each adds to the answer. */
 export class AnswerText {
-  /** What was told of each artifact. */
+  /** The text of each artifact so far. */
   readonly #told = new Map<string, string>();
 
-  /** The text to go on with; empty where an event brings none. */
+  /** The added text, possibly empty. */
   add(event: StreamResponse): string {
     if ('message' in event) return textOf(event.message.parts);
     if ('statusUpdate' in event) return '';
@@ -92,7 +91,7 @@ export class AnswerText {
     return append ? this.#tell(artifactId, (this.#told.get(artifactId) ?? '') + text) : this.#tell(artifactId, text);
   }
 
-  /** A whole task may hold what was told before. */
+  /** A whole task may repeat text that was added before. */
   #catchUp({ artifacts = [] }: Task): string {
     return artifacts.map(({ artifactId, parts }) => this.#tell(artifactId, textOf(parts))).join('');
   }
@@ -101,34 +100,37 @@ export class AnswerText {
     const before = this.#told.get(artifactId);
     this.#told.set(artifactId, text);
     if (before !== undefined && text.startsWith(before)) return text.slice(before.length);
-    // Another artifact, or one that was replaced, begins on a line of its own.
+    // A second artifact, or a replaced one, begins on a new line.
     return before === undefined && this.#told.size === 1 ? text : `\n${text}`;
   }
 }
 
-/** How often an agent is asked about a task that it does not stream. */
+/** Polling interval for a task without a stream. */
 export const POLL_MS = 3_000;
-/** Streams that bring nothing new, one after the other, before the task is asked about instead. */
+/** Streams without news in a row, before the task is polled instead. */
 const MAX_RESUMES = 5;
 const FIRST_PAUSE_MS = 250;
-/** Questions without an answer, one after the other. */
+/** Failed polls in a row. */
 const MAX_UNANSWERED = 10;
 
 export interface FollowerInit {
   readonly transport: Transport;
   readonly terms: Terms;
   readonly streams: boolean;
-  /** Does the agent go on after `Last-Event-ID`? */
+  /** The agent supports `Last-Event-ID`. */
   readonly resumes: boolean;
-  /** The caller whose answer the task may wait for: nobody follows it while it does, unless somebody else may answer. */
+  /**
+   * The role of the caller. Following stops when the task waits for input, unless another caller may give it
+   * (`nobody`).
+   */
   readonly asker: 'new' | 'answering' | 'nobody';
-  /** Is a task asked about for as long as there is time, whatever the answers are? */
+  /** Poll until the time limit, even if polls fail. */
   readonly stubborn: boolean;
 }
 
 /**
- * The events of one task until it ends or waits for its caller, whatever happens to the connection: a broken stream is
- * resumed where it was, or with the task as it is by then; where there is no stream, the task is asked about.
+ * Follows one task until it ends or waits for its caller. A broken stream is resumed after its last event, or with a
+ * snapshot of the task; without streams the task is polled.
  */
 export class TaskFollower {
   readonly view = new TaskView();
@@ -141,18 +143,17 @@ export class TaskFollower {
     this.#init = init;
   }
 
-  /** The task that is followed, once that is known. */
   get taskId(): string | undefined {
     return this.#taskId;
   }
 
-  /** Has the task ended, or is there none? */
+  /** The task has ended, or the agent answered with a message. */
   get over(): boolean {
     const { task, message } = this.view;
     return task === undefined ? message !== undefined : isTerminal(task.status.state);
   }
 
-  /** Begins with a stream or a task that the agent gave. */
+  /** Begins with the answer to a send. */
   async *follow(first: AsyncIterable<StreamedEvent>): AsyncGenerator<StreamResponse> {
     let events = first;
     let told = false;
@@ -183,7 +184,6 @@ export class TaskFollower {
     }
   }
 
-  /** Begins with a task that is known by its id alone. */
   followId(taskId: string, lastEventId = ''): AsyncGenerator<StreamResponse> {
     this.#taskId = taskId;
     this.#lastEventId = lastEventId;
@@ -198,7 +198,7 @@ export class TaskFollower {
       const headers = { ...terms.headers, ...goOn };
       yield* transport.stream('SubscribeToTask', { id: this.#taskId }, { ...terms, headers });
     } catch (error) {
-      // A task that has ended cannot be subscribed to, and some agents know no subscriptions: both can be asked.
+      // An ended task has no subscriptions, and some agents have none at all; both answer a poll.
       if (!isNotOffered(error)) throw error;
       yield* this.#poll();
     }
@@ -221,7 +221,7 @@ export class TaskFollower {
     }
   }
 
-  /** The agent had begun: how far it came is unknown. */
+  /** The agent had begun, so the outcome is unknown. */
   #giveUp(error: unknown): EclipticError {
     this.#gaveUp = true;
     const seconds = (MAX_UNANSWERED * POLL_MS) / 1_000;
@@ -233,12 +233,12 @@ export class TaskFollower {
     return this.#init.asker !== 'nobody' && this.#waitsForCaller;
   }
 
-  /** Authorization may be given elsewhere, and the task goes on without its caller; an answer is given by nobody else. */
+  /** Authorization may be given elsewhere, and the task goes on; input comes only from the caller. */
   get #waitsForCaller(): boolean {
     return this.view.task?.status.state === 'TASK_STATE_INPUT_REQUIRED';
   }
 
-  /** One stream is about one task. */
+  /** All events of a stream must be of one task. */
   #check(event: StreamResponse): void {
     if ('message' in event) return;
     const id =

@@ -13,37 +13,35 @@ import { v03Rest } from '../v03/rest.js';
 import type { CallLimits } from './call-limits.js';
 import { type EndpointRequest, type RemoteEndpoint, remoteError } from './remote-endpoint.js';
 
-/** What goes with a request besides its parameters. */
 export interface Terms {
   readonly limits: CallLimits;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Does the answer come when the agent is done, and not at once? */
+  /** The answer comes when the agent is done. */
   readonly slow?: boolean | undefined;
 }
 
 export interface StreamedEvent {
   readonly event: StreamResponse;
-  /** Where to go on from; empty where the agent gives no ids. */
+  /** The SSE id to resume from; empty if the agent gives none. */
   readonly id: string;
 }
 
-/** One way to speak with an agent. Parameters and results are in the shape of 1.0, whatever is spoken. */
+/** A protocol binding. Parameters and results have the shape of 1.0, in whatever version the agent speaks. */
 export interface Transport {
-  /** Can this be asked here at all? */
+  /** The binding has this operation. */
   offers(method: Method): boolean;
-  /** The result, which nobody has judged yet. */
+  /** The unchecked result. */
   call(method: Method, params: object, terms: Terms): Promise<unknown>;
   stream(method: Method, params: object, terms: Terms): AsyncGenerator<StreamedEvent>;
 }
 
-/** May the agent do the work twice when it is asked twice? */
+/** A repetition could make the agent do the work twice. */
 export function isSend(method: Method): boolean {
   return method === 'SendMessage' || method === 'SendStreamingMessage';
 }
 
 export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'simple';
 
-/** How an agent is spoken with. */
 export type ChosenInterface =
   | {
       readonly binding: 'JSONRPC' | 'HTTP+JSON';
@@ -54,14 +52,14 @@ export type ChosenInterface =
   | { readonly binding: 'simple' };
 
 export interface InterfaceWish {
-  /** Speak in this way or not at all. */
+  /** Use this binding or fail. */
   readonly binding?: ClientBinding | undefined;
   readonly version?: ProtocolVersion | undefined;
 }
 
 /**
- * The best of what a card offers: the newest version that both speak, in the card's own order; an agent that declares no
- * version of the protocol has the simple routes.
+ * The best interface of a card: the newest version, then the card's order. An agent that declares no version of the
+ * protocol has the simple routes.
  */
 export function chooseInterface(card: AgentCard, { binding, version }: InterfaceWish = {}): ChosenInterface {
   const offered = card.supportedInterfaces.flatMap((one) => {
@@ -73,7 +71,7 @@ export function chooseInterface(card: AgentCard, { binding, version }: Interface
   const wanted = offered.filter(
     (one) => (binding === undefined || one.binding === binding) && (version === undefined || one.version === version),
   );
-  // 0.3's HTTP binding was never spelled out; its JSON-RPC is understood everywhere.
+  // 0.3's HTTP binding was never fully specified; its JSON-RPC works everywhere.
   const order = (one: (typeof offered)[number]) => (one.version === '1.0' ? 0 : one.binding === 'JSONRPC' ? 1 : 2);
   const [best] = wanted.toSorted((a, b) => order(a) - order(b));
   if (best) return best;
@@ -86,7 +84,6 @@ export function chooseInterface(card: AgentCard, { binding, version }: Interface
   });
 }
 
-/** A2A over JSON-RPC, in either version. */
 export class JsonRpcTransport implements Transport {
   readonly #runtime: Runtime;
   readonly #endpoint: RemoteEndpoint;
@@ -154,16 +151,15 @@ type Params = Readonly<Record<string, unknown>>;
 interface Place {
   readonly verb: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
-  /** Parameters that the path says already. */
+  /** Parameters that are part of the path. */
   readonly said?: readonly string[];
 }
 
-/** A2A over HTTP and JSON, in either version: each operation has a verb and a path. */
 export class HttpTransport implements Transport {
   readonly #endpoint: RemoteEndpoint;
   readonly #version: ProtocolVersion;
   readonly #prefix: string;
-  /** The protocol's texts have POST and GET for subscriptions; GET once the agent turned down the other. */
+  /** The protocol's texts say POST and GET for subscriptions; GET after the agent refused POST. */
   #subscribeVerb: 'POST' | 'GET' = 'POST';
 
   constructor(endpoint: RemoteEndpoint, version: ProtocolVersion, tenant: string | undefined) {
@@ -251,7 +247,6 @@ export class HttpTransport implements Transport {
   }
 }
 
-/** An id as one segment of a path, whatever is in it. */
 function segment(id: unknown): string {
   const text = String(id ?? '');
   if (text === '.' || text === '..') throw new EclipticError('INVALID_PARAMS', 'that is no id', { field: 'id' });
@@ -265,7 +260,7 @@ const STATES: Readonly<Record<A2ATaskState, TaskState>> = {
   failed: 'TASK_STATE_FAILED',
 };
 
-/** The simple routes: a task is sent as text, and asked about until it is done. */
+/** The simple routes: a task is sent as text, and polled until it is done. */
 export class SimpleTransport implements Transport {
   readonly #endpoint: RemoteEndpoint;
 
@@ -306,7 +301,7 @@ export class SimpleTransport implements Transport {
   }
 }
 
-/** A simple task in the protocol's own shape; its ids of messages are made up. */
+/** A simple task in the protocol's shape, with generated message ids. */
 const takeSimpleTask = answer((value): Task => {
   const from = readObject(value, 'task');
   const id = readId(from, 'id', 'task');

@@ -17,9 +17,9 @@ import { readEnvelope, VERSION } from '../server/request-context.js';
 import { A2AServiceDefinition, fromProto, loadGrpc } from './service-definition.js';
 
 export interface GrpcInit {
-  /** Where gRPC is served; 0 for any that is free. */
+  /** 0 for any free port. */
   port: number;
-  /** Needed on any other address than loopback. */
+  /** Required unless the host is loopback. */
   tls?: { cert: string; key: string } | undefined;
 }
 
@@ -31,12 +31,12 @@ type UnaryCall = ServerUnaryCall<object, object>;
 type StreamCall = ServerWritableStream<object, object>;
 type Call = UnaryCall | StreamCall;
 
-/** Calls that one connection may have open. */
+/** Open calls per connection. */
 const MAX_STREAMS = 1_000;
 
-/** A2A over gRPC: the same operations, whose callers bring their token as metadata. */
+/** A2A over gRPC: the same operations, with the token in the metadata. */
 export class GrpcBinding {
-  /** As cards have it: `host:port`. */
+  /** `host:port`, as on cards. */
   readonly address: string;
   readonly #components: GrpcBindingComponents;
   readonly #definition: A2AServiceDefinition;
@@ -73,7 +73,6 @@ export class GrpcBinding {
     return binding;
   }
 
-  /** Ends what is open. */
   close(): void {
     this.#server.forceShutdown();
   }
@@ -97,7 +96,7 @@ export class GrpcBinding {
     }
   }
 
-  /** No faster than its reader takes them, until it ends or the reader leaves. */
+  /** With back-pressure, until the stream ends or the reader leaves. */
   async #stream(method: Method, call: StreamCall): Promise<void> {
     try {
       const outcome = await this.#perform(method, call);
@@ -140,7 +139,7 @@ export class GrpcBinding {
     return operations.perform(method, params, terms);
   }
 
-  /** A call does not outlive the token that it was let in with. */
+  /** A call ends when its token is revoked. */
   #endWith(token: string, call: Call): void {
     const revoked = new EclipticError('TOKEN_REQUIRED', 'the token was revoked');
     const stop = this.#components.callerAuth.note(token, () => {
@@ -152,7 +151,7 @@ export class GrpcBinding {
   }
 }
 
-/** The service's own name says 1.0; what else is asked for is spoken elsewhere. */
+/** The service is that of 1.0 only. */
 function requireVersion(said: string | undefined): void {
   if (said === undefined || said === '' || negotiateVersion(said) === '1.0') return;
   throw new EclipticError('VERSION_NOT_SUPPORTED', 'over gRPC, 1.0 is spoken', { requested: said, supported: ['1.0'] });

@@ -13,7 +13,7 @@ export interface GrpcPackages {
   readonly loader: typeof ProtoLoader;
 }
 
-/** The packages that speak gRPC, which who does not serve it need not have. `load` is how a package is had. */
+/** The optional packages for gRPC. `load` is replaced in tests. */
 export async function loadGrpc(load = (name: string): Promise<unknown> => import(name)): Promise<GrpcPackages> {
   try {
     const [grpc, loader] = await Promise.all([load('@grpc/grpc-js'), load('@grpc/proto-loader')]);
@@ -25,16 +25,15 @@ export async function loadGrpc(load = (name: string): Promise<unknown> => import
 }
 
 /**
- * Between the JSON of 1.0 and what a protobuf library reads and writes. They differ in three of protobuf's own types:
- * any JSON (`Value`), objects of it (`Struct`) and times. Everything else is the same by name.
+ * Converts between the JSON of 1.0 and the objects of a protobuf library. They differ in `Value` (any JSON), `Struct`
+ * (an object) and times.
  */
 
 const STRUCTS: ReadonlySet<string> = new Set(['metadata', 'params', 'header']);
 const TIMES: ReadonlySet<string> = new Set(['timestamp', 'statusTimestampAfter']);
-/** Whose keys are somebody's names, not the protocol's. */
+/** Maps, whose keys are data. */
 const MAPS: ReadonlySet<string> = new Set(['securitySchemes', 'schemes', 'scopes']);
 
-/** The same place in either form, with what stands for a `Value`, a `Struct` and a time there. */
 interface Direction {
   value(from: unknown): unknown;
   struct(from: unknown): unknown;
@@ -57,7 +56,7 @@ function walk(value: unknown, direction: Direction): unknown {
   if (!isFields(value)) return value;
   return mapped(value, (member, name) => {
     if (member === undefined) return undefined;
-    // `null` is data like any other.
+    // `null` is data too.
     if (name === 'data') return direction.value(member);
     if (member === null) return undefined;
     if (STRUCTS.has(name)) return direction.struct(member);
@@ -109,7 +108,7 @@ function toTime(text: unknown): Fields {
 function fromTime(time: unknown): string {
   const { seconds = 0, nanos = 0 } = (time ?? {}) as Fields;
   const ms = Number(seconds) * 1_000 + Math.floor(Number(nanos) / 1_000_000);
-  // As far as dates go.
+  // The range of JavaScript dates.
   if (!(Math.abs(ms) <= 8.64e15)) refuse('timestamp', 'must be a time');
   return writeTimestamp(ms);
 }
@@ -126,10 +125,10 @@ function mapped(from: Fields, map: (value: unknown, key: string) => unknown): Fi
 type A2AMethod = MethodDefinition<object, object>;
 type Codec = MessageTypeDefinition<object, object>;
 
-/** With camelCase names, enums by name and bytes in base64: nearly the JSON of 1.0. */
+/** camelCase names, enums by name and bytes in base64: nearly the JSON of 1.0. */
 const AS_JSON = { keepCase: false, enums: String, bytes: String, longs: Number };
 
-/** The service of the protocol, whose results are as they are in JSON, and how its errors are told. */
+/** The service of the protocol with results in JSON, and its errors. */
 export class A2AServiceDefinition {
   readonly service: ServiceDefinition;
   readonly #grpc: GrpcPackages['grpc'];
@@ -149,7 +148,7 @@ export class A2AServiceDefinition {
     return metadata;
   }
 
-  /** An error as gRPC has it, with its details where clients look for them. */
+  /** With details in `grpc-status-details-bin`, where clients look for them. */
   errorOf(error: unknown): StatusObject {
     const { code, message, details } = toGrpcError(error);
     const metadata = new this.#grpc.Metadata();
@@ -159,7 +158,7 @@ export class A2AServiceDefinition {
   }
 
   #packed({ '@type': typeUrl, ...detail }: ErrorDetail): object {
-    // The library's own definition of this one has names as they are on the wire.
+    // The library defines this message with its wire names.
     return { type_url: typeUrl, value: this.#codec(typeUrl.slice(typeUrl.indexOf('/') + 1)).serialize(detail) };
   }
 

@@ -8,29 +8,28 @@ import type { Scope, Tokens } from './tokens.js';
 /** The owner of the node, on this machine or with the owner's token. */
 export const OPERATOR: Party = Object.freeze({ address: 'operator', node: undefined, tier: 0, sandboxId: undefined });
 
-/** Anybody without a token, where that is allowed. Guests cannot be told from each other. */
+/** A caller without a token, if the node is open. Guests cannot be told apart. */
 export const GUEST: Party = Object.freeze({ address: 'guest', node: undefined, tier: 3, sandboxId: undefined });
 
 export interface PrincipalsComponents {
   tokens: Tokens;
   registry: AgentRegistry;
-  /** Does a caller without a token come in as a guest? */
+  /** Callers without a token are guests. */
   open: boolean;
-  /** Reads tokens of somebody else, if they are taken. */
   jwt?: TokenVerifier | undefined;
 }
 
-/** Somebody whose name is known; without a token, the owner or a guest. */
+/** An authenticated caller. The owner on this machine and guests have no token. */
 export interface Known {
   readonly principal: Party;
   readonly token?: string;
-  /** What it may be let do; without them, everything. */
+  /** Undefined for all. */
   readonly scopes?: readonly Scope[] | undefined;
 }
 
 const A_GUEST: Known = { principal: GUEST };
 
-/** Who an outside caller is, by what it brings. */
+/** Authenticates callers by their `Authorization` header. */
 export class Principals {
   readonly #components: PrincipalsComponents;
 
@@ -38,7 +37,7 @@ export class Principals {
     this.#components = components;
   }
 
-  /** The principal for an `Authorization` header, and the token that proves it; undefined where it is nobody's. */
+  /** Undefined for an unknown token. */
   find(authorization: string | undefined): Known | undefined | Promise<Known> {
     const { tokens, registry, open, jwt } = this.#components;
     if (authorization === undefined) return open ? A_GUEST : undefined;
@@ -48,7 +47,7 @@ export class Principals {
     if (tokens.isOwners(secret)) return { principal: OPERATOR, token: tokens.ownersId };
     const token = tokens.find(secret);
     if (!token) return undefined;
-    // A token in the name of an agent of this node is in that agent's sandbox, unless it says another.
+    // A token in the name of an agent of this node is in that agent's sandbox, unless it names another.
     const sandboxId = token.sandbox ?? registry.entry(token.name)?.sandboxId;
     const { name, id, scopes } = token;
     return { principal: { address: name, node: undefined, tier: 3, sandboxId }, token: id, scopes };
@@ -60,7 +59,7 @@ export class Principals {
   }
 }
 
-/** Callers that are remembered; who was forgotten begins anew. */
+/** The least recent caller is forgotten, and gets a full bucket next time. */
 const MAX_CALLERS = 10_000;
 const MINUTE_MS = 60_000;
 
@@ -69,7 +68,7 @@ interface Bucket {
   at: number;
 }
 
-/** How many requests each caller may make: half a minute's worth at once, and then as many as time brings. */
+/** A token bucket per caller: half a minute's requests at once, refilled over time. */
 export class RateLimiter {
   readonly #runtime: Runtime;
   readonly #perMinute: number;
@@ -80,7 +79,7 @@ export class RateLimiter {
     this.#perMinute = perMinute;
   }
 
-  /** Counts one request; throws `RATE_LIMITED`, with the time to wait, when there were too many. */
+  /** Throws `RATE_LIMITED` with the time to wait. */
   take(caller: string): void {
     if (this.#perMinute === Number.POSITIVE_INFINITY) return;
     const most = Math.max(1, this.#perMinute / 2);
@@ -89,7 +88,7 @@ export class RateLimiter {
     const perMs = this.#perMinute / MINUTE_MS;
     bucket.left = Math.min(most, bucket.left + Math.max(0, now - bucket.at) * perMs);
     bucket.at = now;
-    // The latest last, so that the first is the one to forget.
+    // Most recent last, so that the first is the one to forget.
     this.#buckets.delete(caller);
     this.#buckets.set(caller, bucket);
     if (this.#buckets.size > MAX_CALLERS) this.#buckets.delete(this.#buckets.keys().next().value!);
@@ -103,31 +102,30 @@ export class RateLimiter {
   }
 }
 
-export interface AdmissionComponents {
+export interface CallerAuthComponents {
   runtime: Runtime;
   principals: Principals;
 }
 
-/** Lets callers in, whatever they speak: who they are, whether they come too often, and what their tokens are for. */
+/** Admits callers of every protocol: authentication, rate limit and scope. */
 export class CallerAuth {
   readonly #principals: Principals;
   readonly #limiter: RateLimiter;
-  /** How to end what is under way, by the token that it is for. */
+  /** Ends of open work, by token. */
   readonly #open = new Map<string, Set<() => void>>();
 
-  /** `requestsPerMinute` is for each caller but the owner. */
-  constructor({ runtime, principals }: AdmissionComponents, requestsPerMinute: number) {
+  /** The rate limit does not apply to the owner. */
+  constructor({ runtime, principals }: CallerAuthComponents, requestsPerMinute: number) {
     this.#principals = principals;
     this.#limiter = new RateLimiter(runtime, requestsPerMinute);
   }
 
-  /** Who comes with that `Authorization`, if it may come, and come for that. */
   admit(authorization: string | undefined, scope: Scope | undefined): Known | Promise<Known> {
     const found = this.#principals.find(authorization);
     return found instanceof Promise ? found.then((known) => this.#check(known, scope)) : this.#check(found, scope);
   }
 
-  /** Something is begun for a token, and is ended with it. Returns the way to say that it is over. */
+  /** Registers work that ends when its token is revoked. Returns a function to unregister it. */
   note(token: string, end: () => void): () => void {
     const open = this.#open.get(token) ?? new Set();
     this.#open.set(token, open.add(end));
@@ -137,7 +135,7 @@ export class CallerAuth {
     };
   }
 
-  /** A token is good for nothing any more: what it opened ends. */
+  /** Ends the open work of a revoked token. */
   dismiss(token: string): void {
     for (const end of [...(this.#open.get(token) ?? [])]) end();
   }
@@ -153,7 +151,6 @@ export class CallerAuth {
   }
 }
 
-/** May one who has these scopes do what needs that one? Throws `SCOPE_REQUIRED` where not. */
 export function requireScope(scope: Scope | undefined, scopes: readonly Scope[] | undefined): void {
   if (scope === undefined || !scopes || scopes.includes(scope)) return;
   throw new EclipticError('SCOPE_REQUIRED', `the token is not one for "${scope}"`, { scope });

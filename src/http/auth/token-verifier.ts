@@ -6,21 +6,20 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
 import { JWT_NAME_PREFIX, SCOPES, type Scope } from './tokens.js';
 
-/** Keys are asked for again after this time, while those that are known are used on. */
+/** Keys are refreshed after this time, and used meanwhile. */
 const FRESH_MS = 10 * 60_000;
-/** Keys that could not be asked for again for this long are not trusted any more. */
+/** Keys are dropped if no refresh succeeded for this long. */
 const STALE_MS = 24 * 60 * 60_000;
-/** Whoever makes up keys makes us ask no more often than this. */
+/** Tokens with made-up key ids cause no more requests than this. */
 const ASK_EVERY_MS = 30_000;
 const FETCH_MS = 10_000;
 const MAX_BYTES = 262_144;
 const MAX_KEYS = 64;
 
-/** The keys that an issuer signs with, from where it serves them. */
+/** The signing keys of an issuer, fetched from its URL. */
 export class KeySet {
   readonly #runtime: Runtime;
   readonly #url: URL;
-  /** Undefined before keys were fetched. */
   #select: ReturnType<typeof createLocalJWKSet> | undefined;
   #fetchedAt = Number.NEGATIVE_INFINITY;
   #askedAt = Number.NEGATIVE_INFINITY;
@@ -35,7 +34,7 @@ export class KeySet {
     }
   }
 
-  /** The one key that fits: by its id, or, for a token that names none, by being the only one of its kind. */
+  /** By key id; for a token without one, the only key of its kind. */
   readonly find = async (header: CompactJWSHeaderParameters): Promise<CryptoKey> => {
     const age = this.#runtime.now() - this.#fetchedAt;
     const known = age < STALE_MS ? await this.#select?.(header).catch(() => undefined) : undefined;
@@ -48,7 +47,7 @@ export class KeySet {
     return this.#select(header);
   };
 
-  /** Asks once for all who wait, and not again at once. Never rejects: without new keys the old ones stay. */
+  /** One request for all waiting callers, and none too soon. Never rejects: old keys stay if the refresh fails. */
   #refresh(): Promise<void> {
     const now = this.#runtime.now();
     if (!this.#asking && now - this.#askedAt >= ASK_EVERY_MS) {
@@ -62,7 +61,7 @@ export class KeySet {
 
   async #fetch(): Promise<void> {
     const { hostname, port, protocol, href, origin } = this.#url;
-    // The owner of the node named this place; it may be inside. What it leads on to may not.
+    // The owner configured this address, so it may be private; a redirect may not lead to another private one.
     const allowPrivate = [`${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`];
     try {
       const limits = { timeoutMs: FETCH_MS, maxBytes: MAX_BYTES, allowPrivate };
@@ -79,13 +78,12 @@ export class KeySet {
   }
 }
 
-/** Whose tokens are taken besides the node's own. */
+/** An issuer whose JSON Web Tokens are accepted besides the node's own tokens. */
 export interface JwtInit {
-  /** As the `iss` claim has it. */
+  /** The `iss` claim. */
   issuer: string;
-  /** What this node is called there: one of the `aud` claim. */
+  /** One of the `aud` claim. */
   audience: string;
-  /** Where the issuer serves its keys. */
   jwksUrl: string;
   /** The claim that names the scopes. Default `scope`. */
   scopesClaim?: string | undefined;
@@ -99,7 +97,7 @@ export interface JwtCaller {
 }
 
 const ALGORITHMS = ['RS256', 'ES256', 'EdDSA', 'Ed25519'];
-/** What clocks may differ by. */
+/** Tolerated clock difference. */
 const SKEW_MS = 60_000;
 const MAX_CHARS = 8_192;
 const MAX_NAME_CHARS = 512;
@@ -107,7 +105,7 @@ const SHAPE = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/;
 
 type Claims = Readonly<Record<string, unknown>>;
 
-/** Reads JSON Web Tokens (RFC 7519) of one issuer, signed with a key that it serves. */
+/** Verifies JSON Web Tokens (RFC 7519) of one issuer. */
 export class TokenVerifier {
   readonly #runtime: Runtime;
   readonly #init: JwtInit;
@@ -119,12 +117,12 @@ export class TokenVerifier {
     this.#keys = new KeySet(runtime, init.jwksUrl);
   }
 
-  /** Does that look like a token of this kind? The node's own do not. */
+  /** The node's own tokens do not have this form. */
   static isOne(secret: string): boolean {
     return SHAPE.test(secret);
   }
 
-  /** Throws `TOKEN_REQUIRED` with the reason where it proves nothing. */
+  /** Throws `TOKEN_REQUIRED` with the reason. */
   async verify(token: string): Promise<JwtCaller> {
     if (token.length > MAX_CHARS || !TokenVerifier.isOne(token)) throw refused('its form');
     const { compactVerify, errors } = await import('jose');
@@ -140,7 +138,7 @@ export class TokenVerifier {
     }
   }
 
-  /** Nothing of this is looked at before the signature holds. */
+  /** Checked only after the signature. */
   #caller(claims: Claims): JwtCaller {
     const { issuer, audience, nameClaim = 'sub', scopesClaim = 'scope' } = this.#init;
     const { iss, aud, exp, nbf, iat } = claims;
@@ -169,12 +167,12 @@ function decode(payload: Uint8Array): Claims {
     const value: unknown = JSON.parse(Buffer.from(payload).toString());
     if (typeof value === 'object' && value !== null) return value as Claims;
   } catch {
-    // Said below.
+    // Refused below.
   }
   throw refused('its form');
 }
 
-/** A name that people recognise, and that nobody else has, whatever the subject is written like. */
+/** A readable name that is unique per issuer and subject. */
 function nameOf(issuer: string, subject: string): string {
   const readable = subject.replace(/[^A-Za-z0-9]+/g, '-').slice(0, 32);
   const digest = createHash('sha256')
@@ -184,7 +182,7 @@ function nameOf(issuer: string, subject: string): string {
   return `${JWT_NAME_PREFIX}${readable}-${digest}`;
 }
 
-/** A list, or a text with spaces between; a token without any may be used for nothing. */
+/** A list, or text separated by spaces. Without scopes a token permits nothing. */
 function scopesIn(claim: unknown): readonly Scope[] {
   const named = typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : [];
   return SCOPES.filter((scope) => named.includes(scope));

@@ -7,18 +7,16 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { writePrivately } from '../../system/files/private-file.js';
 
-/** What a token may be used for: tasks of A2A clients, and everything that is offered over MCP. */
+/** A2A tasks, and everything over MCP. */
 export const SCOPES = ['tasks', 'tools'] as const;
 
 export type Scope = (typeof SCOPES)[number];
 
 const TokenSchema = z.strictObject({
   id: z.string().min(1),
-  /** The name that its bearer goes by. */
   name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -'),
-  /** The sandbox that its bearer is in. */
   sandbox: z.string().min(1).max(LIMITS.idChars).optional(),
-  /** What it may be used for. Without them: everything that its bearer may do. */
+  /** Undefined for all. */
   scopes: z.array(z.enum(SCOPES)).min(1).optional(),
   /** SHA-256 of the secret. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
@@ -29,12 +27,12 @@ const FileSchema = z.strictObject({ version: z.literal(1), tokens: z.array(Token
 
 type Token = z.infer<typeof TokenSchema>;
 
-/** What may be shown of a token. */
+/** The part of a token that may be shown. */
 export type TokenRow = Omit<Token, 'hash'>;
 
 export interface TokensComponents {
   runtime: Runtime;
-  /** Where the tokens are kept. Without one they end with the process. */
+  /** Without a folder, tokens end with the process. */
   folder: string | undefined;
 }
 
@@ -44,12 +42,12 @@ export const JWT_NAME_PREFIX = 'jwt-';
 const FILE = 'tokens.json';
 const OWNERS_FILE = 'owner.token';
 const PREFIX = 'ecl_';
-/** Names that mean somebody already. */
+/** Names with a fixed meaning. */
 const RESERVED: ReadonlySet<string> = new Set(['operator', 'guest']);
 
 /**
- * Bearer tokens: each stands for a name, and perhaps a sandbox. Only hashes are kept, but for the owner's own: it is in a
- * file for the owner only, so that it stays the same across restarts and can be replaced.
+ * Bearer tokens, each for a name and optionally a sandbox. Only hashes are stored, except for the owner's token: it is
+ * in a private file, so that it survives restarts and can be rotated.
  */
 export class Tokens {
   #owners: string;
@@ -58,7 +56,7 @@ export class Tokens {
   readonly #runtime: Runtime;
   readonly #file: string | undefined;
   readonly #byHash: Map<string, Token>;
-  /** Those that end with the process: by hash, and the secrets by whom they were lent to. */
+  /** Tokens that end with the process: rows by hash, and secrets by agent and sandbox. */
   readonly #lent = new Map<string, TokenRow>();
   readonly #lentTo = new Map<string, string>();
 
@@ -73,17 +71,15 @@ export class Tokens {
     this.#byHash = new Map((this.#file ? read(this.#file) : []).map((token) => [token.hash, token]));
   }
 
-  /** The owner's own token. */
   get owners(): string {
     return this.#owners;
   }
 
-  /** What the owner's present token is called. */
   get ownersId(): string {
     return this.#ownersId;
   }
 
-  /** Ends the owner's token and makes another one. Returns what the ended one was called. */
+  /** Replaces the owner's token. Returns the id of the old one. */
   rotateOwners(): string {
     const [token, id] = [this.#owners, this.#ownersId];
     this.#owners = this.#secret();
@@ -101,13 +97,12 @@ export class Tokens {
     return timingSafeEqual(Buffer.from(hashOf(secret)), Buffer.from(hashOf(this.#owners)));
   }
 
-  /** Who a secret stands for. It is looked up by its hash, which tells nobody how much of a guess was right. */
+  /** The lookup is by hash, so its timing reveals nothing about the secret. */
   find(secret: string): TokenRow | undefined {
     const hash = hashOf(secret);
     return this.#byHash.get(hash) ?? this.#lent.get(hash);
   }
 
-  /** The sandbox that whoever goes by that name is in. */
   sandboxOf(name: string): string | undefined {
     return this.list.find((token) => token.name === name)?.sandbox;
   }
@@ -116,7 +111,7 @@ export class Tokens {
     return [...this.#byHash.values()].map(({ hash: _, ...row }) => row);
   }
 
-  /** Makes a token; its secret is told this once. */
+  /** Creates a token. Its secret is shown only here. */
   create(name: string, sandbox?: string, scopes?: readonly string[]): TokenRow & { token: string } {
     const secret = this.#secret();
     const row = { id: this.#runtime.id(), name, ...(sandbox !== undefined && { sandbox }), ...(scopes && { scopes }) };
@@ -137,8 +132,8 @@ export class Tokens {
   }
 
   /**
-   * The token for child processes that act in the name of an agent of this node. It stays in the sandbox in which it was
-   * lent, also when the agent leaves; it is kept nowhere, and ends with the node.
+   * A token for child processes that act for an agent of this node. It stays in the sandbox in which it was lent, even
+   * if the agent leaves, and ends with the node.
    */
   lend(agent: string, sandbox: string | undefined): string {
     const key = JSON.stringify([agent, sandbox]);
@@ -151,7 +146,7 @@ export class Tokens {
     return secret;
   }
 
-  /** Ends a token, by its id or, if it is the only one, its name. */
+  /** By id, or by a name that only one token has. */
   revoke(idOrName: string): TokenRow {
     const all = [...this.#byHash.values()];
     const named = all.filter(({ name }) => name === idOrName);

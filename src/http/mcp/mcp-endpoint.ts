@@ -10,13 +10,13 @@ import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { drained, type Exchange, type Route, readBody } from '../server/http-server.js';
 import { serveQuickly } from './quick-call.js';
 
-/** A request as web APIs know it; its signal aborts when the caller goes away. */
+/** The signal aborts when the caller disconnects. */
 export function toWebRequest({ request, response }: Exchange, body: Buffer | undefined): Request {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
     for (const one of Array.isArray(value) ? value : [value ?? '']) headers.append(name, one);
   }
-  // A principal's token is for this node alone, and goes no further.
+  // A token is for this node only and is not passed on.
   headers.delete('authorization');
   const gone = new AbortController();
   response.on('close', () => gone.abort());
@@ -29,7 +29,7 @@ export function toWebRequest({ request, response }: Exchange, body: Buffer | und
   });
 }
 
-/** Sends what a web API answered, no faster than the caller reads it. */
+/** With back-pressure. */
 export async function answerWith(response: ServerResponse, answer: Response): Promise<void> {
   response.writeHead(answer.status, Object.fromEntries(answer.headers));
   if (!answer.body) {
@@ -46,7 +46,7 @@ export async function answerWith(response: ServerResponse, answer: Response): Pr
       if (!response.write(value)) await drained(response);
     }
   } catch {
-    // The other side of the stream ended it; so does this.
+    // The stream was ended by the other side.
   }
   response.end();
 }
@@ -59,12 +59,12 @@ export interface McpEndpointInit {
   version: string;
 }
 
-/** Sessions of 2025-era clients that one principal may have, and how long an idle one is kept. */
+/** Limits for sessions of 2025-era clients, per principal. */
 const MAX_SESSIONS = 256;
 const SESSION_IDLE_MS = 30 * 60_000;
 const SWEEP_MS = 60_000;
 
-/** What serves one principal. Nobody hears of what another may see. */
+/** The handlers of one principal, so that notifications do not reach others. */
 interface Audience {
   readonly principal: Party;
   readonly modern: McpHttpHandler;
@@ -79,7 +79,7 @@ interface Session {
 
 /**
  * `/mcp`: every agent's tools, resources and prompts, for clients of MCP 2026-07-28 and of 2025. An ordinary tool call
- * of 2026 takes a short way; everything else goes through the SDK.
+ * of 2026 takes a fast path; everything else goes through the SDK.
  */
 export class McpEndpoint implements Route {
   readonly path = '/mcp';
@@ -135,7 +135,7 @@ export class McpEndpoint implements Route {
     return createProtocolServer(sdk, { ...this.#init, principal, tell });
   }
 
-  /** A session belongs to the principal who began it: to anyone else there is none of that id. */
+  /** A session belongs to the principal who began it; to others it does not exist. */
   async #serveLegacy(sdk: Sdk, audience: Audience, web: Request): Promise<Response> {
     const { runtime } = this.#init;
     const known = audience.sessions.get(web.headers.get('mcp-session-id') ?? '');
@@ -157,7 +157,7 @@ export class McpEndpoint implements Route {
     });
     await server.connect(transport);
     const response = await transport.handleRequest(web);
-    // Whoever begins no session leaves nothing behind.
+    // A request that began no session leaves nothing behind.
     if (transport.sessionId === undefined) await server.close();
     return response;
   }

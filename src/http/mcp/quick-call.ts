@@ -35,9 +35,8 @@ interface CallRequest {
 }
 
 /**
- * Serves an ordinary `tools/call` of MCP 2026-07-28 without the SDK, whose way through web requests and responses
- * costs ten times as much. Anything about the request that is not plainly right is left to the SDK, which says what
- * is wrong with it: then this returns false, and nothing has happened.
+ * Serves an ordinary `tools/call` of MCP 2026-07-28 without the SDK, whose web requests and responses cost ten times as
+ * much. Returns false, without any effect, for a request that is not plainly valid: the SDK then reports the fault.
  */
 export async function serveQuickly(init: QuickCallInit, exchange: Exchange, body: Buffer): Promise<boolean> {
   const { request, response, principal } = exchange;
@@ -70,7 +69,7 @@ export async function serveQuickly(init: QuickCallInit, exchange: Exchange, body
         if (token !== undefined) answer.notify('notifications/progress', { ...progress, progressToken: token });
       },
       onLog: (entry) => {
-        // A client that names no level wants no logs.
+        // Without a level, a client wants no logs.
         if (isWanted(entry.level, level)) answer.notify('notifications/message', { ...entry });
       },
     });
@@ -84,7 +83,7 @@ export async function serveQuickly(init: QuickCallInit, exchange: Exchange, body
   return true;
 }
 
-/** One answer: a JSON body, or, once something is told before it, a stream of events. */
+/** A JSON body, or a stream of events if notifications come first. */
 class Answer {
   readonly #init: QuickCallInit;
   readonly #response: ServerResponse;
@@ -139,7 +138,7 @@ class Answer {
   }
 }
 
-/** Reads a request that is right in every respect; anything else is undefined. */
+/** Undefined unless the request is valid in every respect. */
 function readCall(body: Buffer): CallRequest | undefined {
   let value: unknown;
   try {
@@ -172,12 +171,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** An answer as it should be, not wrapped together with its question. */
+/** An answer that is not wrapped together with its question. */
 function isBare(value: unknown): boolean {
   return isObject(value) && !('method' in value);
 }
 
-/** What belongs to the request and not to the protocol: trace context and the like. */
+/** Metadata of the request, such as trace context, without the protocol's own. */
 function ownMeta(meta: Record<string, unknown>): Record<string, unknown> {
   const own: Record<string, unknown> = {};
   for (const key in meta) if (!key.startsWith(KEY) && key !== 'progressToken') own[key] = meta[key];

@@ -14,9 +14,9 @@ import { descriptorLimit, RefusedConnections } from '../../system/process/descri
 import type { CallerAuth } from '../auth/caller-auth.js';
 import type { Scope } from '../auth/tokens.js';
 
-/** An answer whose headers are written once, all together: setting them one by one costs as much as making the answer. */
+/** Writes all headers at once: setting them one by one costs as much as making the response. */
 export class EdgeResponse extends ServerResponse<IncomingMessage> {
-  /** What goes out besides what its route says. */
+  /** Headers besides those of the route. */
   readonly always: OutgoingHttpHeaders = { 'X-Content-Type-Options': 'nosniff' };
 
   override writeHead(status: number, headers?: OutgoingHttpHeaders): this;
@@ -27,7 +27,6 @@ export class EdgeResponse extends ServerResponse<IncomingMessage> {
   }
 }
 
-/** One request, its caller known. */
 export interface Exchange {
   readonly request: IncomingMessage;
   readonly response: EdgeResponse;
@@ -36,24 +35,23 @@ export interface Exchange {
   readonly principal: Party;
 }
 
-/** Serves one path, or everything below it. Answers every request itself; what it throws is answered as JSON. */
+/** Serves one path, or everything below it. Answers every request; errors that it throws are answered as JSON. */
 export interface Route {
   readonly path: string;
-  /** Serves that path alone, and nothing below it. */
   readonly exact?: boolean;
-  /** May be asked without a token. */
+  /** Requires no token. */
   readonly public?: boolean;
-  /** What a token must have been given for, where it was given for something in particular. */
+  /** The scope that a limited token must have. */
   readonly scope?: Scope;
   serve(exchange: Exchange): void | Promise<void>;
-  /** Answers a request that was refused or failed, where its callers expect a shape of their own. */
+  /** Answers a refused or failed request in the shape that its clients expect. */
   refuse?(response: ServerResponse, error: unknown): void;
 }
 
 export interface HttpServerInit {
   port: number;
   host: string;
-  /** Names under which browsers and clients may know this node, besides the address it listens at. */
+  /** Further host names of this node. */
   hosts?: readonly string[];
 }
 
@@ -62,16 +60,16 @@ export interface HttpServerComponents {
   callerAuth: CallerAuth;
 }
 
-/** Ports that are tried after the wanted one. */
+/** Ports tried after the configured one. */
 const PORTS_TRIED = 100;
 const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost', '[::1]', '::1']);
 const HEADERS_MS = 10_000;
-/** For a request to come in; its answer may take as long as it takes. */
+/** For receiving a request; its response is not limited. */
 const REQUEST_MS = 60_000;
-/** How often connections that have said nothing for too long are looked for. */
+/** Interval of Node's check for these timeouts. */
 const CHECK_MS = 5_000;
 const MAX_CONNECTIONS = 4_096;
-/** The part of the process's descriptors that HTTP may have; the store, links, child processes and the owner need some. */
+/** The share of the process's descriptors; the store, links and child processes need some. */
 const DESCRIPTOR_PART = 1 / 2;
 
 export function isLoopback(host: string): boolean {
@@ -79,8 +77,8 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * The node's HTTP server. Whoever comes must name the node by a name it has, so that no web page reaches it under a
- * name of its own, and bring a token, unless the route is public or the node is open.
+ * The node's HTTP server. A request must have a known `Host`, against DNS rebinding, and a token, unless the route is
+ * public or the node is open.
  */
 export class HttpServer {
   readonly #components: HttpServerComponents;
@@ -88,7 +86,7 @@ export class HttpServer {
   readonly #hosts: ReadonlySet<string>;
   readonly #server: Server<typeof IncomingMessage, typeof EdgeResponse>;
   readonly #routes: readonly Route[];
-  /** The last `Host` that was ours. */
+  /** Cached, because most requests have the same. */
   #goodHost: string | undefined;
   readonly #refused: RefusedConnections;
 
@@ -109,7 +107,7 @@ export class HttpServer {
     this.#server.requestTimeout = REQUEST_MS;
   }
 
-  /** Listens at the wanted port, or, if somebody has it, at the next free one. */
+  /** Listens at the configured port, or the next free one. */
   async listen(): Promise<void> {
     const { port, host } = this.#init;
     for (let tried = port; ; tried++) {
@@ -125,7 +123,7 @@ export class HttpServer {
     return (this.#server.address() as AddressInfo | null)?.port ?? 0;
   }
 
-  /** The wanted port, where another program has it. */
+  /** The configured port, if another program has it. */
   get takenPort(): number | undefined {
     const { port } = this.#init;
     return port === 0 || port === this.port ? undefined : port;
@@ -136,12 +134,10 @@ export class HttpServer {
     return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
   }
 
-  /** How many connections may be open at once, and how many were refused because as many were. */
   get connections(): { readonly most: number; readonly refused: number } {
     return { most: this.#server.maxConnections, refused: this.#refused.count };
   }
 
-  /** Takes nothing more, and ends what is open. */
   async close(): Promise<void> {
     if (!this.#server.listening) return;
     const closed = new Promise((resolve) => this.#server.close(resolve));
@@ -169,7 +165,7 @@ export class HttpServer {
     response.on('error', this.#broke);
     const { path, query } = readUrl(request.url);
     const route = this.#routes.find((one) => (one.exact ? path === one.path : isAt(path, one.path)));
-    // A route that fails takes down its own answer, never the server.
+    // A route that fails ends its own response, never the server.
     void this.#serve(route, { request, response, path, query }).catch((thrown) => {
       const { code, message, details } = toEclipticError(thrown, 'HANDLER_FAILED');
       this.#components.runtime.logger.debug({ code, path, reason: message }, 'HTTP request refused');
@@ -177,7 +173,7 @@ export class HttpServer {
         response.destroy();
         return;
       }
-      // Who was refused does not get to hold the connection with a body that nobody reads.
+      // A refused client may not hold the connection with an unread body.
       if (!request.complete) response.always.Connection = 'close';
       const challenge = challengeFor(code, details, request);
       if (challenge !== undefined) response.always['WWW-Authenticate'] = challenge;
@@ -206,11 +202,10 @@ export class HttpServer {
     await route.serve({ ...exchange, principal });
   }
 
-  /** Against DNS rebinding: a page that got a name of its own to point here still sends that name. */
+  /** Against DNS rebinding: a page whose name was pointed here still sends that name. */
   #knowsHost({ headers, rawHeaders }: IncomingMessage): boolean {
     const { host = '', origin } = headers;
     if (hasTwoHosts(rawHeaders)) return false;
-    // Nearly everyone says the same as the one before.
     if (host !== this.#goodHost) {
       if (!this.#hosts.has(hostnameOf(`http://${host}`))) return false;
       this.#goodHost = host;
@@ -219,7 +214,7 @@ export class HttpServer {
   }
 }
 
-/** How a caller is told what it lacks (RFC 6750). */
+/** The `WWW-Authenticate` header (RFC 6750). */
 function challengeFor(
   code: string,
   details: Readonly<Record<string, unknown>>,
@@ -233,7 +228,7 @@ function challengeFor(
 
 const NOBODY: Party = Object.freeze({ address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined });
 
-/** Two of them mean one thing to a proxy and another to us (RFC 9112, 3.2). */
+/** A proxy could read another of two Host headers than we do (RFC 9112, 3.2). */
 function hasTwoHosts(rawHeaders: readonly string[]): boolean {
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -243,7 +238,7 @@ function hasTwoHosts(rawHeaders: readonly string[]): boolean {
   return hosts > 1;
 }
 
-/** A scheme, a name and perhaps a port: nothing that stands before, as in `user@name`, or after. */
+/** Scheme, host and port only, without user info or path. */
 const ORIGIN = /^https?:\/\/[\w.:[\]-]+$/i;
 
 function hostnameOf(url: string): string {
@@ -255,7 +250,6 @@ function hostnameOf(url: string): string {
   }
 }
 
-/** Of most requests. */
 const NO_QUERY = new URLSearchParams();
 
 function readUrl(url = '/'): Pick<Exchange, 'path' | 'query'> {
@@ -264,19 +258,18 @@ function readUrl(url = '/'): Pick<Exchange, 'path' | 'query'> {
   return { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
 }
 
-/** Is that the path of a route, or one below it? */
 function isAt(path: string, route: string): boolean {
   return path.startsWith(route) && (path.length === route.length || path[route.length] === '/');
 }
 
 export function sendJson(response: ServerResponse, status: number, value: unknown): void {
-  // As a string it goes out in one piece with the headers.
+  // A string goes out in one write with the headers.
   const body = JSON.stringify(value);
   response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) });
   response.end(body);
 }
 
-/** Resolves when a response takes more again, or is gone. */
+/** Resolves when the response has drained or closed. */
 export function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const over = () => {
@@ -289,10 +282,9 @@ export function drained(response: ServerResponse): Promise<void> {
   });
 }
 
-/** Bytes of one request. */
 export const MAX_BODY_BYTES = 4 * 1_048_576;
 
-/** Reads a request to its end. One that is too large is refused before it is read on. */
+/** An oversized body is refused before it is read on. */
 export function readBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const tooLarge = () => {
@@ -320,7 +312,7 @@ export function readBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): P
 
 const JSON_TYPE = /^application\/([\w.-]+\+)?json\s*(;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i;
 
-/** Refuses a body that says that it is no plain JSON in UTF-8; one that says nothing is read. */
+/** Refuses a declared type other than JSON in UTF-8; a body without a type is read. */
 export function requireJsonBody(headers: IncomingHttpHeaders): void {
   const { 'content-type': type, 'content-encoding': encoding } = headers;
   if (type !== undefined && type !== 'application/json' && !JSON_TYPE.test(type)) {

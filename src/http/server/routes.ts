@@ -7,7 +7,7 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Store } from '../../store/store.js';
 import type { Exchange, Route } from './http-server.js';
 
-/** Tells a person who opens the node's address in a browser what this is, and where to go on. */
+/** For a person who opens the node's address in a browser. */
 export function frontPage(url: () => string): Route {
   return {
     path: '/',
@@ -42,7 +42,7 @@ function pageText(url: string): string {
   ].join('\n');
 }
 
-/** The node's metrics for Prometheus. They tell of every agent, so callers in a sandbox do not get them. */
+/** Metrics cover every agent, so callers in a sandbox do not get them. */
 export function metricsRoute(text: () => Promise<string>): Route {
   return {
     path: '/metrics',
@@ -62,7 +62,7 @@ export function metricsRoute(text: () => Promise<string>): Route {
 
 const PATH = '/oauth/callback';
 
-/** Where that is for a browser on this machine: authorization servers take loopback addresses without further ado. */
+/** The redirect URL of logins: authorization servers accept loopback addresses without registration. */
 export function loginCallbackUrl(edge: string): string {
   const url = new URL(PATH, edge);
   if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = '127.0.0.1';
@@ -70,8 +70,8 @@ export function loginCallbackUrl(edge: string): string {
 }
 
 /**
- * Where a browser comes back to after a login at an authorization server. Anybody may come here; what counts is the
- * number that only the browser of whoever began the login was given.
+ * The redirect target after a login at an authorization server. Public: the request is authenticated by the state value
+ * that only the browser of that login has.
  */
 export function loginCallback(finish: (query: URLSearchParams) => Promise<string>): Route {
   return {
@@ -92,7 +92,7 @@ export function loginCallback(finish: (query: URLSearchParams) => Promise<string
 function say(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, {
     'Content-Type': 'text/plain; charset=utf-8',
-    // The address holds a code, which is nobody else's.
+    // The address holds an authorization code.
     'Referrer-Policy': 'no-referrer',
     'Cache-Control': 'no-store',
   });
@@ -105,7 +105,7 @@ export interface GaugedNode {
   readonly providers: ProviderRegistry;
 }
 
-/** How full the node's queues are, which peers it has, and the memory that it takes, at this moment. */
+/** Queue lengths, peers and memory of the node. */
 export async function gaugesOf(node: GaugedNode, store: Store | undefined): Promise<Gauges> {
   const { registry, network, providers } = node;
   let mailboxes = 0;
