@@ -716,7 +716,7 @@ describe('the commands of a running node', () => {
   describe('the log', () => {
     it('is JSON on standard error, with what failed and why', async () => {
       await client.call('send', { as: 'sun', to: 'hostile', payload: 1 });
-      await vi.waitFor(() => expect(node.stderr()).toContain('a handler threw'));
+      await vi.waitFor(() => expect(node.stderr()).toContain('agent: handler failed'));
       const lines = node
         .stderr()
         .trimEnd()

@@ -309,7 +309,7 @@ class Simulation {
   async #bringUp(place: Place): Promise<void> {
     const name = `${place.name}/${++place.lives}`;
     const runtime = new ProcessRuntime(this.#runtime, place.skewMs, (message, error) => {
-      if (message !== 'a handler threw') this.violation(`${name} logged "${message}": ${nameOf(error)}`);
+      if (message !== 'agent: handler failed') this.violation(`${name} logged "${message}": ${nameOf(error)}`);
     });
     const discovery: Life['discovery'] = { current: undefined };
     const join = (seeker: Seeker) => {

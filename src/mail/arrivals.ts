@@ -1,6 +1,7 @@
 import { splitAddress } from '../mesh/address.js';
+import type { StoredAdmission } from '../mesh/durable-routing.js';
 import { ValidEnvelope } from '../mesh/envelope.js';
-import type { StoredAdmission } from '../mesh/router.js';
+
 import type { EclipticError } from '../runtime/errors.js';
 import type { Write } from '../store/store.js';
 import type { Prepared } from './group-writer.js';

@@ -120,7 +120,7 @@ export class Mail implements Postbox, PeerProtocol {
       state.incoming,
     );
     this.#restorations = new Restorations(runtime, observability, epoch);
-    const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.admitStored(wire, node);
+    const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.durable.admitReceived(wire, node);
     const onReused: ArrivalsComponents['onReused'] = (node, name, upTo) => this.#onReused(node, name, upTo);
     const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#restorations.reportPeer(node);
     const policy = { permits, permitMs: DEFAULT_TTL_MS, admit };
@@ -364,7 +364,7 @@ export class Mail implements Postbox, PeerProtocol {
   }
 
   #prepareSend(made: ValidEnvelope): Prepared {
-    const { envelope, target, report } = this.#router!.admitDurable(made);
+    const { envelope, target, report } = this.#router!.durable.admitSent(made);
     const prepared = this.#prepare(envelope, target);
     return {
       ...prepared,

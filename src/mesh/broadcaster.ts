@@ -1,8 +1,6 @@
-import type { Admission } from './admission.js';
-import type { Availability } from './availability.js';
-import { carryTo, failureOf } from './carrying.js';
 import { BROADCAST, type ValidEnvelope } from './envelope.js';
 import type { Dispatcher } from './mailbox.js';
+import { failureOf, type MessageChecks } from './message-checks.js';
 import type { Policy } from './policy.js';
 import type { Carrier } from './ports.js';
 import type { AgentRegistry } from './registry.js';
@@ -13,14 +11,13 @@ import type { BroadcastCounts, RoutingResult } from './schemas.js';
 export interface BroadcasterComponents {
   registry: AgentRegistry;
   policy: Policy;
-  admission: Admission;
-  availability: Availability;
+  checks: MessageChecks;
   reporter: RoutingReporter;
   dispatcher: Dispatcher;
   carrier?: Carrier | undefined;
 }
 
-/** Hands one envelope to everyone who may have it and can be reached, and counts them all. */
+/** Delivers one envelope to every agent that may have it and can be reached, and counts the outcomes. */
 export class Broadcaster {
   readonly #components: BroadcasterComponents;
 
@@ -29,12 +26,12 @@ export class Broadcaster {
   }
 
   send(envelope: ValidEnvelope, source: RegistryEntry): RoutingResult | Promise<RoutingResult> {
-    const { reporter, admission, dispatcher } = this.#components;
+    const { reporter, checks, dispatcher } = this.#components;
     const started = reporter.startTimed();
-    const unfit = admission.unfit(envelope);
+    const unfit = checks.unfit(envelope);
     if (unfit) return reporter.refused(envelope, BROADCAST, unfit, started);
     const { here, elsewhere, counts } = this.#fanOut(envelope, source);
-    const failure = admission.enterBroadcast(envelope, source, [...here, ...elsewhere]);
+    const failure = checks.enterBroadcast(envelope, source, [...here, ...elsewhere]);
     if (failure) return reporter.refused(envelope, BROADCAST, failure, started);
     counts.delivered = here.length;
     for (const entry of here) entry.mailbox!.put(envelope);
@@ -49,9 +46,9 @@ export class Broadcaster {
     return seenBy(source, result);
   }
 
-  /** Sorts everyone else into here, elsewhere, withheld and failed. Delivers nothing yet. */
+  /** Sorts all other agents into here, elsewhere, withheld and failed. Delivers nothing yet. */
   #fanOut(envelope: ValidEnvelope, source: RegistryEntry) {
-    const { registry, policy, availability, reporter } = this.#components;
+    const { registry, policy, checks, reporter } = this.#components;
     const counts: BroadcastCounts = { recipients: 0, delivered: 0, withheld: 0, failed: 0, withheldByCode: {} };
     const here: RegistryEntry[] = [];
     const elsewhere: RegistryEntry[] = [];
@@ -65,7 +62,7 @@ export class Broadcaster {
         reporter.about('security', envelope, target.address, decision);
         continue;
       }
-      const unavailable = availability.refusal(target);
+      const unavailable = checks.unavailable(target);
       if (unavailable) {
         counts.failed++;
         reporter.about('delivery-failure', envelope, target.address, unavailable);
@@ -82,8 +79,8 @@ export class Broadcaster {
     counts: BroadcastCounts,
   ): Promise<RegistryEntry[]> {
     const { carrier, reporter } = this.#components;
-    const carry = (target: RegistryEntry) =>
-      carryTo(carrier!, envelope, source, target).then(() => undefined, failureOf);
+    const carry = ({ node, card }: RegistryEntry) =>
+      carrier!.carry(node!, envelope.readdress(source.card.id, card.id)).then(() => undefined, failureOf);
     const failures = await Promise.all(targets.map(carry));
     const carried = targets.filter((_, index) => failures[index] === undefined);
     targets.forEach(({ address }, index) => {
@@ -96,7 +93,7 @@ export class Broadcaster {
   }
 }
 
-/** To a sandboxed sender, agents beyond its sandbox do not exist; events and the audit log have them all. */
+/** Hides agents outside its sandbox from a sandboxed sender; events and the audit log have them all. */
 function seenBy(source: RegistryEntry, result: RoutingResult): RoutingResult {
   const hidden = result.broadcast?.withheldByCode.SANDBOX_VIOLATION;
   if (source.sandboxId === undefined || hidden === undefined) return result;

@@ -1,6 +1,7 @@
 import { EclipticError, type ErrorCode } from '../runtime/errors.js';
 import { joinAddress } from './address.js';
 import type { EnvelopeFactory, ValidEnvelope } from './envelope.js';
+import type { Expects } from './message-checks.js';
 import type { RegistryEntry } from './registry-index.js';
 import type { A2ARouter } from './router.js';
 import type { A2AMessageType, EnvelopeMetadata, RoutingResult } from './schemas.js';
@@ -67,7 +68,7 @@ export class MessageSender {
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = metadataFor(to, options);
     const envelope = this.#factory.createFrom(this.agentId, recipient, type, payload, options.thread, metadata);
-    return this.#route(envelope, options.needsAnswer === true);
+    return this.#route(envelope, options.needsAnswer ? 'answer' : 'nothing');
   }
 
   /** Routes a request that opens a thread, named after its first message, and expects an answer in it. */
@@ -76,7 +77,7 @@ export class MessageSender {
     const recipient = typeof to === 'string' ? to : to.capability;
     const metadata = typeof to === 'string' ? undefined : ({ routingHint: 'capability' } as const);
     const envelope = this.#factory.createFrom(this.agentId, recipient, 'request', payload, thread, metadata, thread);
-    return this.#route(envelope, true);
+    return this.#route(envelope, 'answer');
   }
 
   /** Routes one message and rejects unless it was delivered. */
@@ -101,17 +102,17 @@ export class MessageSender {
 
   /** Routes an answer. The event stream reports the outcome. */
   post(answer: ValidEnvelope): void {
-    const routed = this.#route(answer, false);
+    const routed = this.#route(answer, 'nothing');
     if (isPromise(routed)) routed.catch(() => {});
   }
 
-  #route(envelope: ValidEnvelope, needsAnswer: boolean): RoutingResult | Promise<RoutingResult> {
+  #route(envelope: ValidEnvelope, expects: Expects): RoutingResult | Promise<RoutingResult> {
     let target = this.#latest;
     if (target === undefined || target.address !== envelope.recipient || !target.registered) {
       target = this.#router.exactly(envelope.recipient);
       this.#latest = target;
     }
-    return this.#router.route(envelope, needsAnswer, this.#entry, target);
+    return this.#router.route(envelope, expects, this.#entry, target);
   }
 
   #assertOpen(): void {

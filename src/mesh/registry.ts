@@ -25,7 +25,8 @@ export type LocalCardWatcher = (id: string, card: AgentCard | undefined) => void
  */
 export class AgentRegistry {
   readonly nodeKey: string | undefined;
-  readonly #policy: Policy;
+  /** @internal */
+  readonly policy: Policy;
   readonly #byAddress = new Map<string, RegistryEntry>();
   readonly #remoteById = new EntryIndex<string>();
   readonly #byCapability = new EntryIndex<string>();
@@ -38,7 +39,7 @@ export class AgentRegistry {
   #version = 0;
 
   constructor(components: AgentRegistryComponents = {}) {
-    this.#policy = components.policy ?? new Policy();
+    this.policy = components.policy ?? new Policy();
     this.nodeKey = components.nodeKey;
     const failed = components.onCallbackFailed ?? warnOfCallback;
     this.#watchers = new Callbacks('registry.onLocalChange', failed);
@@ -96,7 +97,7 @@ export class AgentRegistry {
     const { id: address, tier, sandboxId: own } = card;
     return sandboxes.some((sandboxId) => {
       const viewer = { address: `*@${node}`, node, tier: 3, sandboxId } as const;
-      return this.#policy.mayDiscover(viewer, { address, node: undefined, tier, sandboxId: own });
+      return this.policy.mayDiscover(viewer, { address, node: undefined, tier, sandboxId: own });
     });
   }
 
@@ -155,7 +156,7 @@ export class AgentRegistry {
     const entry = this.#byAddress.get(agentId) ?? this.#elsewhere(agentId);
     if (!entry || viewer === undefined) return entry && this.#present(entry);
     const eye = this.resolve(viewer);
-    return this.#policy.mayDiscover(eye, entry) ? this.#present(entry) : undefined;
+    return this.policy.mayDiscover(eye, entry) ? this.#present(entry) : undefined;
   }
 
   /** As `getById`, but says what is wrong: `AGENT_NOT_FOUND`, or `AMBIGUOUS_AGENT` with the candidates. */
@@ -171,7 +172,7 @@ export class AgentRegistry {
   findFirstByCapability(capabilityId: string, viewer?: string): AgentCard | undefined {
     if (viewer === undefined) return this.#byCapability.first(capabilityId)?.card;
     const eye = this.resolve(viewer);
-    return this.#byCapability.get(capabilityId).find((entry) => this.#policy.mayDiscover(eye, entry))?.card;
+    return this.#byCapability.get(capabilityId).find((entry) => this.policy.mayDiscover(eye, entry))?.card;
   }
 
   findByTier(tier: AgentTier, viewer?: string): AgentCard[] {
@@ -211,7 +212,7 @@ export class AgentRegistry {
    */
   resolve(agentId: string, viewer?: RegistryEntry): RegistryEntry {
     const entry = this.candidate(agentId, viewer);
-    if (viewer !== undefined && !this.#policy.mayDiscover(viewer, entry)) throw notFound(agentId);
+    if (viewer !== undefined && !this.policy.mayDiscover(viewer, entry)) throw notFound(agentId);
     return entry;
   }
 
@@ -221,7 +222,7 @@ export class AgentRegistry {
     if (entry) return entry;
     const candidates = this.#remoteById.get(agentId);
     if (candidates.length === 1) return candidates[0]!;
-    const visible = candidates.filter((other) => viewer === undefined || this.#policy.mayDiscover(viewer, other));
+    const visible = candidates.filter((other) => viewer === undefined || this.policy.mayDiscover(viewer, other));
     if (visible.length === 0) throw notFound(agentId);
     if (visible.length === 1) return visible[0]!;
     throw new EclipticError('AMBIGUOUS_AGENT', `several nodes have an agent "${agentId}"; write its full address`, {
@@ -308,7 +309,7 @@ export class AgentRegistry {
 
   #cards(entries: EntryList, viewer: string | undefined): AgentCard[] {
     const eye = viewer === undefined ? undefined : this.resolve(viewer);
-    const visible = eye ? entries.filter((entry) => this.#policy.mayDiscover(eye, entry)) : entries;
+    const visible = eye ? entries.filter((entry) => this.policy.mayDiscover(eye, entry)) : entries;
     return visible.map((entry) => this.#present(entry));
   }
 

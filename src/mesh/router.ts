@@ -1,31 +1,31 @@
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { systemRuntime } from '../runtime/system-runtime.js';
 import { splitAddress } from './address.js';
-import { Admission, type Failure } from './admission.js';
-import { Availability } from './availability.js';
 import { Broadcaster } from './broadcaster.js';
-import { CapableAgents } from './capable-agents.js';
-import { carryTo, failureOf } from './carrying.js';
+import { DurableRouting } from './durable-routing.js';
 import { BROADCAST, checkEnvelope, type ValidEnvelope } from './envelope.js';
 import { Dispatcher, type EnvelopeHandler, Mailbox } from './mailbox.js';
-import type { A2AObservability } from './observability.js';
+import { type Expects, type Failure, failureOf, MessageChecks } from './message-checks.js';
+import { A2AObservability } from './observability.js';
 import type { Decision, Party, Policy } from './policy.js';
 import type { Carrier, Journal, Postbox, SharedThreads } from './ports.js';
 import type { AgentRegistry } from './registry.js';
 import type { RegistryEntry } from './registry-index.js';
 import { RoutingReporter } from './routing-reporter.js';
 import type { A2AEnvelope, A2AMessageType, RoutingResult, SandboxRoutingConfig, TierRoutingConfig } from './schemas.js';
-import { vacancyFor, workOf } from './staffing.js';
+import { lookUpFailure, Targets } from './targets.js';
 import { REPLIES } from './thread.js';
-import type { ThreadTable } from './thread-table.js';
+import { ThreadTable } from './thread-table.js';
 
 export interface A2ARouterComponents {
-  runtime: Runtime;
   registry: AgentRegistry;
-  policy: Policy;
-  observability: A2AObservability;
-  threads: ThreadTable;
-  /** The way to other nodes; without one, remote agents are known but not reachable. */
+  runtime?: Runtime;
+  /** Default: the registry's. */
+  policy?: Policy;
+  observability?: A2AObservability;
+  threads?: ThreadTable;
+  /** Carries envelopes to other nodes; without one, remote agents are known but not reachable. */
   carrier?: Carrier;
   /** Keeps durable messages; without one they are refused. */
   postbox?: Postbox;
@@ -35,14 +35,6 @@ export interface A2ARouterComponents {
   sharedThreads?: SharedThreads;
 }
 
-/** A durable message that may be kept, as this node names its ends. */
-export interface StoredAdmission {
-  readonly envelope: ValidEnvelope;
-  readonly target: Party;
-  /** To be called once it is kept. */
-  readonly report: () => void;
-}
-
 export interface A2ARouterInit {
   /** Envelopes that may wait for one agent. Default 10,000. */
   mailboxCapacity?: number;
@@ -50,52 +42,57 @@ export interface A2ARouterInit {
   concurrency?: number;
 }
 
+const FORGOTTEN: Failure = { code: 'EXPIRED', reason: 'the conversation that it answers is not known here any more' };
+
 /**
- * Takes an envelope from its sender to its recipient: checks it, asks policy, finds the target, hands it over, and
- * says on the event stream what it did. Malformed input is a thrown error; a refusal is a result.
+ * Routes an envelope from its sender to its recipient: checks it, asks policy, finds the target, delivers it, and reports
+ * the outcome on the event stream. Malformed input is a thrown error; a refusal is a result.
  */
 export class A2ARouter {
+  /** @internal */
+  readonly durable: DurableRouting;
   readonly #registry: AgentRegistry;
   readonly #policy: Policy;
   readonly #carrier: Carrier | undefined;
-  readonly #postbox: Postbox | undefined;
   readonly #journal: Journal | undefined;
   readonly #sharedThreads: SharedThreads | undefined;
-  readonly #admission: Admission;
+  readonly #checks: MessageChecks;
   readonly #reporter: RoutingReporter;
   readonly #dispatcher: Dispatcher;
-  readonly #availability: Availability;
-  readonly #capable: CapableAgents;
+  readonly #targets: Targets;
   readonly #broadcaster: Broadcaster;
 
   constructor(components: A2ARouterComponents, init: A2ARouterInit = {}) {
-    this.#registry = components.registry;
-    this.#policy = components.policy;
-    this.#carrier = components.carrier;
-    this.#postbox = components.postbox;
-    this.#journal = components.journal;
+    const { registry, runtime = systemRuntime(), policy = registry.policy, carrier, journal, postbox } = components;
+    const { observability = new A2AObservability(), threads = new ThreadTable(runtime) } = components;
+    const mailboxCapacity = init.mailboxCapacity ?? 10_000;
+    this.#registry = registry;
+    this.#policy = policy;
+    this.#carrier = carrier;
+    this.#journal = journal;
     this.#sharedThreads = components.sharedThreads;
-    this.#admission = new Admission(components);
-    this.#reporter = new RoutingReporter(components.runtime, components.observability);
-    const { registry, policy, carrier } = components;
-    const capacity = init.mailboxCapacity ?? 10_000;
-    this.#dispatcher = new Dispatcher(components.runtime, {
-      capacity,
+    const checks = new MessageChecks({ runtime, policy, threads, carrier, mailboxCapacity });
+    const reporter = new RoutingReporter(runtime, observability);
+    const targets = new Targets({ registry, policy, checks });
+    this.#checks = checks;
+    this.#reporter = reporter;
+    this.#targets = targets;
+    this.#dispatcher = new Dispatcher(runtime, {
+      capacity: mailboxCapacity,
       concurrency: init.concurrency ?? 1_000,
       onHandlerError: (address, envelope, error) => {
-        components.runtime.logger.error({ agent: address, envelope: envelope.id, err: error }, 'a handler threw');
+        runtime.logger.error({ agent: address, envelope: envelope.id, err: error }, 'agent: handler failed');
         const code = error instanceof EclipticError ? error.code : 'HANDLER_FAILED';
-        this.#reporter.about('error', envelope, address, { code, reason: describeError(error) });
+        reporter.about('error', envelope, address, { code, reason: describeError(error) });
       },
       onExpired: (address, envelope) => {
         const failure: Failure = { code: 'EXPIRED', reason: 'its time to live ran out while it waited' };
-        this.#reporter.about('delivery-failure', envelope, address, failure);
+        reporter.about('delivery-failure', envelope, address, failure);
       },
     });
-    this.#availability = new Availability(carrier, capacity);
-    const parts = { registry, policy, admission: this.#admission, availability: this.#availability };
-    this.#capable = new CapableAgents(parts);
-    this.#broadcaster = new Broadcaster({ ...parts, carrier, reporter: this.#reporter, dispatcher: this.#dispatcher });
+    this.durable = new DurableRouting({ registry, policy, checks, targets, reporter, postbox, journal });
+    const dispatcher = this.#dispatcher;
+    this.#broadcaster = new Broadcaster({ registry, policy, checks, carrier, reporter, dispatcher });
   }
 
   /** Routes a message of a local agent. */
@@ -108,13 +105,10 @@ export class A2ARouter {
     }
   }
 
-  /**
-   * @internal As `send`, without a promise where none is needed. With `needsAnswer`, a target whose answer policy
-   * would not let back is refused at once. A caller that knows the entries of both ends hands them over.
-   */
+  /** @internal As `send`, but synchronous for local targets. A caller that knows the entries of both ends passes them. */
   route(
     envelope: ValidEnvelope,
-    needsAnswer = false,
+    expects: Expects = 'nothing',
     source = this.#registry.ownEntry(envelope.sender),
     known = this.#registry.entry(envelope.recipient),
   ): RoutingResult | Promise<RoutingResult> {
@@ -125,58 +119,17 @@ export class A2ARouter {
       return this.#reporter.refused(envelope, recipient, { code: 'SENDER_REFUSED', reason }, started);
     }
     if (metadata !== undefined) {
-      const contradiction = this.#admission.contradiction(envelope, source);
+      const contradiction = this.#checks.contradiction(envelope, source);
       if (contradiction) return this.#reporter.refused(envelope, recipient, contradiction, started);
-      if (metadata.durable) return this.#toPostbox(envelope, source, started);
-      if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, needsAnswer);
+      if (metadata.durable) return this.durable.send(envelope, source, started);
+      if (metadata.routingHint === 'capability') return this.#toCapability(envelope, source, started, expects);
     }
     if (recipient === BROADCAST) return this.#broadcaster.send(envelope, source);
-    const target = known ?? this.#lookUp(recipient, source);
+    const target = known ?? this.#targets.lookUp(recipient, source);
     if (target instanceof EclipticError) {
-      const { code, message: reason, details } = target;
-      const candidates = details.candidates as string[] | undefined;
-      return this.#reporter.refused(envelope, recipient, { code, reason, candidates }, started);
+      return this.#reporter.refused(envelope, recipient, lookUpFailure(target), started);
     }
-    return this.#toOne(envelope, source, target, started, needsAnswer);
-  }
-
-  /**
-   * @internal May this durable message, which came from another node, be kept for an agent of this one? Throws why
-   * not; returns it as this node names its ends. The sender may be away by now, and is then judged as it was known.
-   */
-  admitStored(wire: ValidEnvelope, node: string): StoredAdmission {
-    const started = this.#reporter.startTimed();
-    const claimed = splitAddress(wire.sender);
-    const sender = `${claimed.id}@${node}`;
-    const { id } = splitAddress(wire.recipient);
-    const envelope = wire.readdress(sender, id);
-    const source = this.#registry.entry(sender) ?? this.#postbox?.find(sender);
-    const target = this.#registry.ownEntry(id) ?? this.#postbox?.find(id);
-    const forged = claimed.node !== undefined && claimed.node !== node;
-    const failure: Failure | undefined =
-      !source || forged
-        ? { code: 'SENDER_REFUSED', reason: `node ${node} has no known agent "${wire.sender}"` }
-        : !target
-          ? { code: 'AGENT_NOT_FOUND', reason: `this node has never had an agent "${id}"` }
-          : (this.#admission.contradiction(wire, source) ?? this.#enterStored(envelope, source, target, true));
-    if (!failure) {
-      const report = () => void this.#reporter.routed(envelope, source!, target!, started);
-      return { envelope, target: target!, report };
-    }
-    this.#reporter.refused(envelope, id, failure, started);
-    throw new EclipticError(failure.code, failure.reason);
-  }
-
-  /** @internal Where a durable message of a local agent goes, if it may. Throws why it may not. */
-  admitDurable(made: ValidEnvelope): StoredAdmission {
-    const started = this.#reporter.startTimed();
-    const source = this.#registry.resolve(made.sender);
-    const target = this.#durableTarget(made, source, this.#postbox!);
-    if (target instanceof EclipticError) throw target;
-    const envelope = made.readdress(made.sender, target.address);
-    const failure = this.#enterStored(envelope, source, target);
-    if (failure) throw new EclipticError(failure.code, failure.reason);
-    return { envelope, target, report: () => void this.#reporter.routed(envelope, source, target, started) };
+    return this.#toOne(envelope, source, target, started, expects);
   }
 
   /** @internal The entry stored under exactly this address. */
@@ -192,7 +145,7 @@ export class A2ARouter {
   /** @internal As `receive`, at once. */
   take(wire: ValidEnvelope, node: string): RoutingResult {
     const claimed = splitAddress(wire.sender);
-    // Whatever it calls itself, it is an agent of that node, and is spoken of as one.
+    // Whatever address it claims, the sender is an agent of that node.
     const sender = `${claimed.id}@${node}`;
     const target = this.#registry.ownEntry(wire.recipient);
     const source = this.#registry.entry(sender);
@@ -203,39 +156,39 @@ export class A2ARouter {
       return refused({ code: 'SENDER_REFUSED', reason: `node ${node} has no announced agent "${wire.sender}"` });
     }
     if (wire.metadata !== undefined) {
-      const contradiction = this.#admission.contradiction(wire, source);
+      const contradiction = this.#checks.contradiction(wire, source);
       if (contradiction) return refused(contradiction);
     }
     if (!target) return refused({ code: 'AGENT_NOT_FOUND', reason: `this node has no agent "${wire.recipient}"` });
     if (this.#isOrphan(inbound, source, target)) return refused(FORGOTTEN);
-    return this.#toLocal(inbound, source, target, started, false);
+    return this.#toLocal(inbound, source, target, started, 'nothing');
   }
 
   /**
-   * Admits an envelope that a channel will deliver: the same questions, the same traces. Throws the refusal; returns
-   * what to call once it was delivered.
+   * Admits an envelope that a channel delivers, with the same checks and reports. Throws the refusal; returns the function
+   * to call once the envelope is delivered.
    */
   admit(envelope: ValidEnvelope): () => void {
     const started = this.#reporter.startTimed();
     const source = this.#registry.resolve(envelope.sender);
-    const target = this.#lookUp(envelope.recipient, source);
+    const target = this.#targets.lookUp(envelope.recipient, source);
     if (target instanceof EclipticError) {
-      this.#reporter.refused(envelope, envelope.recipient, failureOf(target), started);
+      this.#reporter.refused(envelope, envelope.recipient, lookUpFailure(target), started);
       throw target;
     }
-    const thread = this.#admission.threadOf(envelope);
+    const thread = this.#checks.threadOf(envelope);
     const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
     const failure =
-      this.#admission.contradiction(envelope, source) ??
-      this.#admission.refusal(envelope, source, target, inReply) ??
-      this.#admission.enter(envelope, source, target, thread, inReply);
+      this.#checks.contradiction(envelope, source) ??
+      this.#checks.refusal(envelope, source, target, inReply) ??
+      this.#checks.enter(envelope, source, target, thread, inReply);
     this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
     if (!failure) return () => void this.#reporter.routed(envelope, source, target, started);
     this.#reporter.refused(envelope, target.address, failure, started);
     throw new EclipticError(failure.code, failure.reason, { sender: source.address, recipient: target.address });
   }
 
-  /** Calls `handler` with every envelope for a registered local agent. Returns the way to stop. */
+  /** Calls `handler` with every envelope for a registered local agent. Returns the function that stops this. */
   onReceive(agentId: string, handler: EnvelopeHandler): () => void {
     const entry = this.#registry.ownEntry(agentId);
     if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `register "${agentId}" before listening`, { agentId });
@@ -243,7 +196,7 @@ export class A2ARouter {
     return entry.mailbox.attach(handler);
   }
 
-  /** Takes a local agent off the mesh. What still waited for it is reported as not delivered. */
+  /** Takes a local agent off the mesh. Envelopes that still wait for it are reported as not delivered. */
   withdraw(agentId: string): boolean {
     const entry = this.#registry.ownEntry(agentId);
     if (!entry) return false;
@@ -255,28 +208,25 @@ export class A2ARouter {
     return true;
   }
 
-  /** Opens no more conversations; resolves when everything under way has been handled. */
+  /** Opens no more conversations; resolves when no envelope waits and no handler runs. */
   drain(): Promise<void> {
-    this.#admission.close();
+    this.#checks.close();
     return this.#dispatcher.whenIdle();
   }
 
-  /** What policy would say to a message that opens a conversation. Asks the same question; leaves no trace. */
+  /** The decision of policy about a message that opens a conversation. Leaves no trace. */
   explain(sender: string, recipient: string, type: A2AMessageType, justification?: string): Decision {
     return this.#policy.ask(this.#registry.resolve(sender), this.#registry.resolve(recipient), type, justification);
   }
 
-  /**
-   * @internal Who offers all these capabilities, may be asked by a message of this type, and can be reached: local
-   * before remote, least loaded first, then earliest registered. With none, why the first was passed over.
-   */
+  /** @internal See `Targets.capable`. */
   capable(
     sender: string,
     capabilities: readonly string[],
     type: A2AMessageType,
     justification?: string,
   ): { found: readonly RegistryEntry[]; refusal: Failure | undefined } {
-    return this.#capable.all(this.#registry.resolve(sender), capabilities, type, justification);
+    return this.#targets.capable(this.#registry.resolve(sender), capabilities, type, justification);
   }
 
   setTierConfig(config: TierRoutingConfig): void {
@@ -292,102 +242,21 @@ export class A2ARouter {
     source: RegistryEntry,
     target: RegistryEntry,
     started: number,
-    needsAnswer = false,
+    expects: Expects,
   ): RoutingResult | Promise<RoutingResult> {
-    if (target.node === undefined) return this.#toLocal(envelope, source, target, started, needsAnswer);
-    const failure = this.#enter(envelope, source, target, needsAnswer);
+    if (target.node === undefined) return this.#toLocal(envelope, source, target, started, expects);
+    const failure = this.#enter(envelope, source, target, expects);
     if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
     return this.#toRemote(envelope, source, target);
   }
 
-  /** Puts a durable message where it cannot get lost; the recipient may be away. */
-  #toPostbox(given: ValidEnvelope, source: RegistryEntry, started: number): RoutingResult | Promise<RoutingResult> {
-    const { recipient } = given;
-    const refused = (failure: Failure) => this.#reporter.refused(given, recipient, failure, started);
-    const postbox = this.#postbox;
-    if (!postbox) return refused({ code: 'STORE_REQUIRED', reason: 'a durable message needs a node with a store' });
-    if (recipient === BROADCAST) return refused({ code: 'INVALID_ENVELOPE', reason: 'a broadcast cannot be durable' });
-    const target = this.#durableTarget(given, source, postbox);
-    if (target instanceof EclipticError) {
-      const candidates = target.details.candidates as string[] | undefined;
-      return refused({ code: target.code, reason: target.message, candidates });
-    }
-    const envelope = given.readdress(given.sender, target.address);
-    const failure = this.#enterStored(envelope, source, target);
-    if (failure) return refused(failure);
-    return postbox.keep(envelope, target).then(
-      () => {
-        this.#reporter.routed(envelope, source, target, started);
-        const path = target.node === undefined ? 'local' : 'remote';
-        const about = { path, targetAgentId: target.address, latencyMs: 0, messageId: envelope.id } as const;
-        return { delivered: false, stored: true, ...about };
-      },
-      (error: unknown) => {
-        this.#admission.retract(envelope, source);
-        return refused(failureOf(error));
-      },
-    );
-  }
-
-  #durableTarget(envelope: ValidEnvelope, source: RegistryEntry, postbox: Postbox): Party | EclipticError {
-    const { recipient } = envelope;
-    if (envelope.metadata?.routingHint === 'capability') {
-      const chosen = this.#capable.choose(envelope, source, false);
-      if (chosen) return chosen;
-      const vacancy = this.#capable.vacancy(envelope, source);
-      if (vacancy) return new EclipticError(vacancy.code, vacancy.reason);
-      return new EclipticError('CAPABILITY_NOT_FOUND', `no reachable agent offers "${recipient}"`);
-    }
-    const found = this.#registry.entry(recipient) ?? postbox.find(recipient);
-    if (found) return found;
-    const present = this.#lookUp(recipient, source);
-    if (!(present instanceof EclipticError) || present.code !== 'AGENT_NOT_FOUND') return present;
-    const away = postbox.named(recipient).filter((party) => this.#policy.mayDiscover(source, party));
-    if (away.length <= 1) return away[0] ?? present;
-    const candidates = away.map(({ address }) => address);
-    const reason = `several nodes had an agent "${recipient}"; write its full address`;
-    return new EclipticError('AMBIGUOUS_AGENT', reason, { agentId: recipient, candidates });
-  }
-
-  /** As `#enter`, for a message that may wait. One that came from another node is not kept out by a node that stops. */
-  #enterStored(envelope: ValidEnvelope, source: Party, target: Party, arriving = false): Failure | undefined {
-    const { id, correlationId, type } = envelope;
-    if (LONE_SURROGATE.test(id) || (correlationId !== undefined && LONE_SURROGATE.test(correlationId))) {
-      const reason = 'the ids of a durable message and of its thread must be well-formed text';
-      return { code: 'INVALID_ENVELOPE', reason };
-    }
-    const thread = this.#admission.threadOf(envelope);
-    const remembered = thread?.isReply(type, source.address, target.address) === true;
-    const inReply =
-      remembered ||
-      (correlationId !== undefined &&
-        REPLIES.has(type) &&
-        this.#postbox?.mayReply(correlationId, source.address, target.address) === true);
-    const failure =
-      this.#admission.refusal(envelope, source, target, inReply, arriving) ??
-      this.#vacancy(envelope, target) ??
-      (remembered || !inReply ? this.#admission.enter(envelope, source, target, thread, inReply) : undefined);
-    this.#journal?.note({ envelope, source, target, inReply, code: failure?.code ?? null });
-    return failure;
-  }
-
   /**
-   * Durable work is refused where its node's owner has to configure a worker first. Otherwise it waits on disk, as the
-   * author of the agent may attach a handler at any time.
-   */
-  #vacancy({ type }: ValidEnvelope, { address }: Party): Failure | undefined {
-    const kind = workOf(type);
-    const card = kind && this.#registry.entry(address)?.card;
-    return card?.status?.fix === undefined ? undefined : vacancyFor(card, kind);
-  }
-
-  /**
-   * An answer from another node in a thread that is not known here: this process may have asked in an earlier life. It
-   * opens nothing, where the tiers forbid that; but nobody tried anything either.
+   * Is this an answer from another node in an unknown thread, whose question an earlier process may have asked? Where the
+   * tiers forbid it to open a conversation it is refused, but not reported as a violation.
    */
   #isOrphan(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): boolean {
     const { correlationId, type } = envelope;
-    if (correlationId === undefined || !REPLIES.has(type) || this.#admission.threadOf(envelope)) return false;
+    if (correlationId === undefined || !REPLIES.has(type) || this.#checks.threadOf(envelope)) return false;
     if (this.#isShared(envelope, source, target)) return false;
     const decision = this.#policy.judge(envelope, source, target, false);
     return !decision.allowed && decision.code === 'TIER_VIOLATION';
@@ -398,55 +267,52 @@ export class A2ARouter {
     source: RegistryEntry,
     target: RegistryEntry,
     started: number,
-    needsAnswer: boolean,
+    expects: Expects,
   ): RoutingResult {
-    const failure = this.#enter(envelope, source, target, needsAnswer);
+    const failure = this.#enter(envelope, source, target, expects);
     if (failure) return this.#reporter.refused(envelope, target.address, failure, started);
     const result = this.#reporter.routed(envelope, source, target, started);
     target.mailbox!.deliver(envelope);
     return result;
   }
 
-  /** Every question, and then the thread; returns why the message does not go. */
-  #enter(
-    envelope: ValidEnvelope,
-    source: RegistryEntry,
-    target: RegistryEntry,
-    needsAnswer: boolean,
-  ): Failure | undefined {
+  /** Makes all checks, and adds the message to its thread; returns why it is refused. */
+  #enter(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry, expects: Expects): Failure | undefined {
     if (this.#isShared(envelope, source, target)) return this.#enterShared(envelope, source, target);
-    const thread = this.#admission.threadOf(envelope);
+    const thread = this.#checks.threadOf(envelope);
     const inReply = thread?.isReply(envelope.type, source.address, target.address) === true;
     const failure =
-      this.#admission.refusal(envelope, source, target, inReply) ??
-      (needsAnswer ? this.#admission.unanswerable(source, target) : undefined) ??
-      this.#availability.refusal(target) ??
-      this.#admission.enter(envelope, source, target, thread, inReply);
+      this.#checks.refusal(envelope, source, target, inReply) ??
+      (expects === 'answer' ? this.#checks.unanswerable(source, target) : undefined) ??
+      this.#checks.unavailable(target) ??
+      this.#checks.enter(envelope, source, target, thread, inReply);
+    const needsAnswer = expects === 'answer';
     this.#journal?.note({ envelope, source, target, inReply, needsAnswer, code: failure?.code ?? null });
     return failure;
   }
 
-  /** Is this said in a thread that both were admitted to? Such a one is open to them in every direction. */
+  /** Is this part of a thread that both share, such as a document's? It is open to them in both directions. */
   #isShared({ type, correlationId }: ValidEnvelope, source: Party, target: Party): boolean {
     if (type !== 'stream-data' || correlationId === undefined) return false;
     return this.#sharedThreads?.admits(correlationId, source, target) === true;
   }
 
-  /** It goes on until the node has stopped, and is remembered by those who share it, not as a conversation. */
+  /** A shared thread continues while the node stops, and is not remembered as a conversation. */
   #enterShared(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Failure | undefined {
-    const failure = this.#admission.refusal(envelope, source, target, true, true) ?? this.#availability.refusal(target);
+    const inReply = true;
+    const failure = this.#checks.forbidden(envelope, source, target, inReply) ?? this.#checks.unavailable(target);
     const code = failure?.code ?? null;
-    this.#journal?.note({ envelope: envelope.withoutPayload(), source, target, inReply: true, code });
+    this.#journal?.note({ envelope: envelope.withoutPayload(), source, target, inReply, code });
     return failure;
   }
 
   #toRemote(envelope: ValidEnvelope, source: RegistryEntry, target: RegistryEntry): Promise<RoutingResult> {
     const started = this.#reporter.startTimed();
-    return carryTo(this.#carrier!, envelope, source, target).then(
+    return this.#carrier!.carry(target.node!, envelope.readdress(source.card.id, target.card.id)).then(
       () => this.#reporter.routed(envelope, source, target, started),
       (error: unknown) => {
         const failure = failureOf(error);
-        this.#admission.retract(envelope, source);
+        this.#checks.retract(envelope, source);
         if (failure.code === 'DELIVERY_FAILED')
           this.#reporter.about('delivery-failure', envelope, target.address, failure);
         return this.#reporter.refused(envelope, target.address, failure, started);
@@ -454,43 +320,15 @@ export class A2ARouter {
     );
   }
 
-  #toCapability(envelope: ValidEnvelope, source: RegistryEntry, started: number, needsAnswer: boolean) {
-    const unfit = this.#admission.unfit(envelope);
+  #toCapability(envelope: ValidEnvelope, source: RegistryEntry, started: number, expects: Expects) {
+    const unfit = this.#checks.unfit(envelope);
     if (unfit) return this.#reporter.refused(envelope, envelope.recipient, unfit, started);
-    const target = this.#capable.choose(envelope, source, needsAnswer);
-    if (target) return this.#toOne(envelope, source, target, started, needsAnswer);
-    const barred = this.#capable.barred(envelope, source);
+    const target = this.#targets.choose(envelope, source, expects);
+    if (target) return this.#toOne(envelope, source, target, started, expects);
+    const barred = this.#targets.barred(envelope, source);
     if (barred) this.#reporter.about('security', envelope, barred.entry.address, barred.failure);
     const reason = `no reachable agent that ${source.address} may address offers "${envelope.recipient}"`;
-    const failure = this.#capable.vacancy(envelope, source) ?? ({ code: 'CAPABILITY_NOT_FOUND', reason } as const);
+    const failure = this.#targets.vacancy(envelope, source) ?? ({ code: 'CAPABILITY_NOT_FOUND', reason } as const);
     return this.#reporter.refused(envelope, envelope.recipient, failure, started);
   }
-
-  /**
-   * The slow half of finding a target; an ambiguous id names only candidates that the sender may discover. To a
-   * sandboxed sender, an agent that is hidden from it and one that does not exist look the same.
-   */
-  #lookUp(agentId: string, source: RegistryEntry): RegistryEntry | EclipticError {
-    try {
-      const found = this.#registry.candidate(agentId, source);
-      if (source.sandboxId === undefined || this.#policy.mayDiscover(source, found)) return found;
-      return this.#beyondSandbox(agentId, source) ?? found;
-    } catch (error) {
-      if (!(error instanceof EclipticError)) throw error;
-      return (error.code === 'AGENT_NOT_FOUND' && this.#beyondSandbox(agentId, source)) || error;
-    }
-  }
-
-  /** The refusal of a message to an agent outside the sender's sandbox that would have this name. */
-  #beyondSandbox(agentId: string, source: RegistryEntry): EclipticError | undefined {
-    const outside = { address: agentId, node: undefined, tier: source.tier, sandboxId: undefined } as const;
-    const decision = this.#policy.ask(source, outside, 'notification');
-    if (decision.allowed || decision.code !== 'SANDBOX_VIOLATION') return undefined;
-    return new EclipticError(decision.code, decision.reason, { sender: source.address, recipient: agentId });
-  }
 }
-
-/** Half of a character: a store cannot keep it as text. */
-const LONE_SURROGATE = /\p{Surrogate}/u;
-
-const FORGOTTEN: Failure = { code: 'EXPIRED', reason: 'the conversation that it answers is not known here any more' };

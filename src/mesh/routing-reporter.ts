@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Failure } from './admission.js';
 import { BROADCAST, type ValidEnvelope } from './envelope.js';
+import type { Failure } from './message-checks.js';
 import type { A2AObservability } from './observability.js';
 import type { Party } from './policy.js';
 import type { RegistryEntry } from './registry-index.js';

@@ -1,4 +1,4 @@
-import type { Failure } from './admission.js';
+import type { Failure } from './message-checks.js';
 import type { A2AMessageType, AgentCard, WorkKind } from './schemas.js';
 
 /** The work that a message of this type asks for, if it asks for any. */

@@ -3,7 +3,7 @@ import { TaskCall } from '../../agent/task-call.js';
 import { OPERATOR } from '../../http/auth/caller-auth.js';
 import type { Route } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
-import type { Failure } from '../../mesh/admission.js';
+import type { Failure } from '../../mesh/message-checks.js';
 import type { Party } from '../../mesh/policy.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { RegistryEntry } from '../../mesh/registry-index.js';
