@@ -4,7 +4,7 @@ import type { AgentCard } from '../mesh/schemas.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SwarmCoordinator, SwarmOptions } from '../work/swarm/swarm-coordinator.js';
-import type { WorkInHand } from '../work/swarm/swarm-member.js';
+import type { WorkInHand } from '../work/swarm/swarm-participation.js';
 import type { SwarmEscalation, SwarmOutcome } from '../work/swarm/swarm-records.js';
 import type { SwarmSession } from '../work/swarm/swarm-session.js';
 import type { Swarms } from '../work/swarm/swarms.js';

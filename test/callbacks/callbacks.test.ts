@@ -48,11 +48,6 @@ const NONE: ReadonlySet<string> = new Set([
   'ParticipationComponents.onAbandoned',
   'ParticipationComponents.onEscalation',
   'ParticipationComponents.onNews',
-  'SwarmMemberComponents.onChange',
-  'SwarmMemberComponents.onEnd',
-  'SwarmMemberComponents.onEscalation',
-  'SwarmMemberComponents.onProgress',
-  'SwarmMemberComponents.onStalled',
   // Awaited by `Lanes.reopen`, which rejects with its failure.
   'Lanes.onReopen',
   // Heard by the adapter and the catalogue of the node itself.

@@ -2,20 +2,22 @@ import { GroupWriter } from '../../mail/group-writer.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store, Write } from '../../store/store.js';
 import type { SwarmRow } from '../../store/tables.js';
-import type { SwarmEffect } from './swarm-effects.js';
 import type { SwarmMemory } from './swarm-machine.js';
+import type { SwarmEffect } from './swarm-messages.js';
 import type { Entry } from './swarm-records.js';
 
-/** Swarms that are over and still kept, for each agent. */
+/** Ended swarms that stay on disk, for each agent. */
 const MAX_ENDED = 100;
 
-/** The effects that are about keeping. */
-export type KeepingEffect = Extract<
-  SwarmEffect,
-  { type: 'keep' | 'keep-opening' | 'keep-finding' | 'drop-finding' | 'ended' }
->;
+const KEEPING = ['keep', 'keep-opening', 'keep-finding', 'drop-finding', 'ended'] as const;
 
-/** What is kept of one participation: an agent's part in a swarm. */
+/** The effects that write to disk. */
+export type KeepingEffect = Extract<SwarmEffect, { type: (typeof KEEPING)[number] }>;
+
+export function isKeeping(effect: SwarmEffect): effect is KeepingEffect {
+  return (KEEPING as readonly string[]).includes(effect.type);
+}
+
 export interface StoredParticipation {
   readonly swarmId: string;
   readonly sponsor: string;
@@ -23,7 +25,7 @@ export interface StoredParticipation {
   readonly memory: SwarmMemory;
 }
 
-/** What the agents of one node keep of the swarms that they are in, on disk. */
+/** The participations of one node's agents on disk. A term of Raft is in the column `epoch`. */
 export class ParticipationRecords {
   readonly #runtime: Runtime;
   readonly #store: Store;
@@ -40,7 +42,7 @@ export class ParticipationRecords {
     return new Set((await this.#store.read({ from: 'swarms' })).map(({ agent }) => agent));
   }
 
-  /** What an agent kept, those first that it joined first. */
+  /** An agent's participations, the oldest first. */
   async of(agent: string): Promise<StoredParticipation[]> {
     const rows = await this.#store.read({ from: 'swarms', where: { agent }, orderBy: 'swarm' });
     const over = rows.filter(({ endedAt }) => endedAt !== null).sort((a, b) => b.endedAt! - a.endedAt!);
@@ -49,29 +51,27 @@ export class ParticipationRecords {
     return Promise.all(rows.filter((row) => !gone.has(row)).map((row) => this.#load(row)));
   }
 
-  /** A new participation. Resolves when it is on disk. */
   begin(agent: string, swarm: string, sponsor: string, seat: boolean): Promise<void> {
     const fresh = { epoch: 0, vote: null, opening: null, endedAt: null };
     const row = { agent, swarm, sponsor, seat: seat ? 1 : 0, ...fresh };
     return this.#writer.write({ writes: [{ put: 'swarms', row }], written: () => {} });
   }
 
-  /** Writes all of these; resolves when they are on disk. `length` is how long the log was before. */
+  /** Writes all of these; resolves when they are on disk. `length` is that of the log before. */
   keep(agent: string, swarm: string, effects: readonly KeepingEffect[], length: number): Promise<void> {
     const writes: Write[] = [];
     let end = length;
+    const where = { agent, swarm };
     for (const effect of effects) {
-      const where = { agent, swarm };
       switch (effect.type) {
         case 'keep': {
-          const { epoch, vote, from, entries = [] } = effect.keep;
-          writes.push({ update: 'swarms', where, set: { epoch, vote } });
+          const { term, votedFor, from, entries = [] } = effect.keep;
+          writes.push({ update: 'swarms', where, set: { epoch: term, vote: votedFor } });
           if (from === undefined) break;
           const beyond = numbers(from + entries.length, end);
           if (beyond.length > 0) writes.push({ delete: 'swarmLog', where: { ...where, n: beyond } });
-          for (const [at, { epoch: of, record }] of entries.entries()) {
-            const row = { agent, swarm, n: from + at, epoch: of, record: JSON.stringify(record) };
-            writes.push({ put: 'swarmLog', row });
+          for (const [at, { epoch, record }] of entries.entries()) {
+            writes.push({ put: 'swarmLog', row: { ...where, n: from + at, epoch, record: JSON.stringify(record) } });
           }
           end = from + entries.length - 1;
           break;
@@ -81,10 +81,7 @@ export class ParticipationRecords {
           break;
         case 'keep-finding': {
           const { lease, subTask, finding } = effect;
-          writes.push({
-            put: 'swarmFindings',
-            row: { agent, swarm, lease, subTask, finding: JSON.stringify(finding) },
-          });
+          writes.push({ put: 'swarmFindings', row: { ...where, lease, subTask, finding: JSON.stringify(finding) } });
           break;
         }
         case 'drop-finding':
@@ -113,13 +110,19 @@ export class ParticipationRecords {
   async #load({ agent, swarm, sponsor, seat, epoch, vote, opening, endedAt }: SwarmRow): Promise<StoredParticipation> {
     const where = { agent, swarm };
     const rows = await this.#store.read({ from: 'swarmLog', where, orderBy: 'n' });
-    const log = rows.map(({ epoch: of, record }): Entry => ({ epoch: of, record: JSON.parse(record) }));
+    const log = rows.map(({ epoch: term, record }): Entry => ({ epoch: term, record: JSON.parse(record) }));
     const kept = await this.#store.read({ from: 'swarmFindings', where });
     const findings = new Map(
       kept.map(({ lease, subTask, finding }) => [lease, { subTask, finding: JSON.parse(finding) }]),
     );
-    const ended = endedAt !== null;
-    const memory = { epoch, vote, log, opening: opening === null ? undefined : JSON.parse(opening), findings, ended };
+    const memory: SwarmMemory = {
+      term: epoch,
+      votedFor: vote,
+      log,
+      opening: opening === null ? undefined : JSON.parse(opening),
+      findings,
+      ended: endedAt !== null,
+    };
     return { swarmId: swarm, sponsor, seat: seat === 1, memory };
   }
 }

@@ -1,46 +1,15 @@
+import type { MessageOf, RaftMessage, RaftWrite } from './swarm-messages.js';
 import type { Entry, SwarmRecord } from './swarm-records.js';
-
-/** What seats say to each other. */
-export type RaftMessage =
-  /** The arbiter's records behind `prior`, and how far they are settled; without records, that it is there. */
-  | {
-      readonly type: 'append';
-      readonly epoch: number;
-      readonly prior: number;
-      readonly priorEpoch: number;
-      readonly entries: readonly Entry[];
-      readonly settled: number;
-    }
-  /** Has everything up to `n`; or, not taken, at most what is up to `n` can be the same. */
-  | { readonly type: 'ack'; readonly epoch: number; readonly n: number; readonly taken: boolean }
-  /** May I be the arbiter of that epoch? A trial asks without binding anybody. */
-  | {
-      readonly type: 'ask';
-      readonly epoch: number;
-      readonly last: number;
-      readonly lastEpoch: number;
-      readonly trial: boolean;
-    }
-  | { readonly type: 'vote'; readonly epoch: number; readonly granted: boolean; readonly trial: boolean };
-
-/** What must be on disk before anything is said that relies on it. */
-export interface RaftWrite {
-  readonly epoch: number;
-  readonly vote: string | null;
-  /** Entries from that number on are these; what was there goes. */
-  readonly from?: number;
-  readonly entries?: readonly Entry[];
-}
 
 export interface RaftEffects {
   send(to: string, message: RaftMessage): void;
-  keep(keep: RaftWrite): void;
+  keep(write: RaftWrite): void;
 }
 
-/** What a seat knows when it begins, or begins again. */
+/** What a seat has on disk when it begins, or begins again. */
 export interface RaftMemory {
-  readonly epoch: number;
-  readonly vote: string | null;
+  readonly term: number;
+  readonly votedFor: string | null;
   readonly log: Entry[];
 }
 
@@ -53,50 +22,49 @@ export interface RaftTiming {
 const APPEND_CHARS = 262_144;
 
 /**
- * How the seats of a swarm agree on one sequence of records, whoever of them dies or is cut off, as long as a majority
- * is in touch: Raft's rules, with a fixed electorate. There is one arbiter an epoch, for a seat gives one vote an
- * epoch and an arbiter needs a majority; nobody becomes arbiter whose log is behind that of its voters; and a record
- * is settled when a majority has it under the epoch of the present arbiter. So a settled record is in every later
- * arbiter's log. Deterministic: time comes in with the events, and what it wants done goes to `effects`.
+ * The replicated log of a swarm: Raft with a fixed electorate, the seats, whose leader is called the arbiter. A seat
+ * votes once a term, an arbiter needs a majority, and no seat becomes arbiter whose log is behind its voters' logs. An
+ * entry is committed when a majority has it in the arbiter's own term; so every later arbiter has every committed entry.
+ * Deterministic: time comes in with the events, and sends and writes go out through `effects`.
  */
 export class RaftLog {
   readonly me: string;
   readonly seats: readonly string[];
   readonly log: Entry[];
-  epoch: number;
-  vote: string | null;
+  term: number;
+  votedFor: string | null;
   role: 'follower' | 'candidate' | 'arbiter' = 'follower';
-  /** Of the present epoch, where it is known. */
+  /** The arbiter of the present term, where it is known. */
   arbiter: string | undefined;
-  settled = 0;
+  commitIndex = 0;
   /** Of the arbiter: when a majority was last in touch. */
   heardMajorityAt: number;
-  readonly #rules: RaftTiming;
+  readonly #timing: RaftTiming;
   readonly #effects: RaftEffects;
   readonly #others: readonly string[];
   readonly #followers = new Map<string, Follower>();
   readonly #votes = new Set<string>();
   /** How much of the log is on this seat's disk. */
-  #kept: number;
+  #storedIndex: number;
   #heardAt: number;
-  #trialAt = Number.NEGATIVE_INFINITY;
-  #trial = false;
+  #preVoteAt = Number.NEGATIVE_INFINITY;
+  #isPreVoting = false;
 
   constructor(
     me: string,
     seats: readonly string[],
     memory: RaftMemory,
-    rules: RaftTiming,
+    timing: RaftTiming,
     effects: RaftEffects,
     now: number,
   ) {
     this.me = me;
     this.seats = seats;
     this.log = memory.log;
-    this.epoch = memory.epoch;
-    this.vote = memory.vote;
-    this.#kept = memory.log.length;
-    this.#rules = rules;
+    this.term = memory.term;
+    this.votedFor = memory.votedFor;
+    this.#storedIndex = memory.log.length;
+    this.#timing = timing;
     this.#effects = effects;
     this.#others = seats.filter((seat) => seat !== me);
     this.#heardAt = now;
@@ -107,35 +75,36 @@ export class RaftLog {
     return Math.floor(this.seats.length / 2) + 1;
   }
 
-  /** Takes the first epoch, without asking: only the creator does so, and only when nobody else knows of the swarm. */
+  /** Takes the first term without a vote: only the creator does so, and only before any other seat knows the swarm. */
   create(now: number): void {
-    this.epoch = 1;
-    this.vote = this.me;
-    this.#effects.keep({ epoch: 1, vote: this.me });
-    this.#rule(now);
+    this.term = 1;
+    this.votedFor = this.me;
+    this.#effects.keep({ term: 1, votedFor: this.me });
+    this.#lead(now);
   }
 
-  /** The arbiter adds records. They leave with the next `flush`. */
+  /** The arbiter appends records. They are sent with the next `flush`. */
   propose(records: readonly SwarmRecord[]): void {
+    const { term, votedFor } = this;
     const from = this.log.length + 1;
-    const entries = records.map((record) => ({ epoch: this.epoch, record }));
+    const entries = records.map((record) => ({ epoch: term, record }));
     this.log.push(...entries);
-    this.#effects.keep({ epoch: this.epoch, vote: this.vote, from, entries });
+    this.#effects.keep({ term, votedFor, from, entries });
   }
 
-  /** Sends what the other seats have not been sent yet, to those that are not busy with something before it. */
+  /** Sends new entries to the followers that have no earlier append in flight. */
   flush(): void {
     if (this.role !== 'arbiter') return;
     for (const [seat, follower] of this.#followers) {
-      if (!follower.busy && follower.has < this.log.length) this.#append(seat, follower);
+      if (!follower.inFlight && follower.nextIndex <= this.log.length) this.#append(seat, follower);
     }
   }
 
-  /** What this seat itself has written is on its disk. */
-  kept(epoch: number, n: number): void {
-    // What was written under an epoch that is over may have been replaced since.
-    if (epoch === this.epoch) this.#kept = Math.max(this.#kept, Math.min(n, this.log.length));
-    if (this.role === 'arbiter') this.#settle();
+  /** This seat's own log is on its disk up to `n`. */
+  stored(term: number, n: number): void {
+    // Entries that were written in an earlier term may have been replaced since.
+    if (term === this.term) this.#storedIndex = Math.max(this.#storedIndex, Math.min(n, this.log.length));
+    if (this.role === 'arbiter') this.#commit();
   }
 
   tick(now: number): void {
@@ -145,224 +114,213 @@ export class RaftLog {
       this.#heardAt = now;
       return;
     }
-    const silent = now - this.#heardAt;
-    if (silent < this.#rules.leaseMs + this.#rank() * this.#rules.beatMs) return;
-    if (now - this.#trialAt < this.#rules.leaseMs / 2 + this.#rank() * this.#rules.beatMs) return;
-    this.#stand(now);
+    const { leaseMs, beatMs } = this.#timing;
+    const turn = this.#rank() * beatMs;
+    if (now - this.#heardAt < leaseMs + turn || now - this.#preVoteAt < leaseMs / 2 + turn) return;
+    this.#startPreVote(now);
   }
 
   receive(from: string, message: RaftMessage, now: number): void {
     if (!this.#others.includes(from)) return;
     switch (message.type) {
       case 'append':
-        this.#onAppend(from, message, now);
-        return;
+        return void this.#onAppend(from, message, now);
       case 'ack':
-        this.#onAck(from, message, now);
-        return;
+        return void this.#onAck(from, message, now);
       case 'ask':
-        this.#onAsk(from, message, now);
-        return;
+        return void this.#onRequestVote(from, message, now);
       case 'vote':
-        this.#onVote(from, message, now);
-        return;
+        return void this.#onVote(from, message, now);
     }
   }
 
-  /** How many seats come before this one when the arbiter is gone: they follow each other in the order of the seats. */
+  /** How many seats come before this one when the arbiter is gone: they stand in the order of the seats. */
   #rank(): number {
     const last = this.arbiter === undefined ? -1 : this.seats.indexOf(this.arbiter);
     const mine = this.seats.indexOf(this.me);
     return (mine - last - 1 + this.seats.length) % this.seats.length;
   }
 
-  /** Asks whether it could win before it takes an epoch: who is cut off would otherwise disturb everyone on its return. */
-  #stand(now: number): void {
-    this.#trialAt = now;
-    this.#trial = true;
+  /** Asks first whether it could win: a seat that was cut off would otherwise disturb all others on its return. */
+  #startPreVote(now: number): void {
+    this.#preVoteAt = now;
+    this.#isPreVoting = true;
     this.#votes.clear();
     this.#votes.add(this.me);
-    if (this.#votes.size >= this.majority) {
-      this.#campaign(now);
-      return;
-    }
-    this.#ask(this.epoch + 1, true);
+    if (this.#votes.size >= this.majority) this.#startElection(now);
+    else this.#requestVotes(this.term + 1, true);
   }
 
-  #campaign(now: number): void {
-    this.#trial = false;
+  #startElection(now: number): void {
+    this.#isPreVoting = false;
     this.role = 'candidate';
     this.arbiter = undefined;
-    this.epoch++;
-    this.vote = this.me;
+    this.term++;
+    this.votedFor = this.me;
     this.#votes.clear();
     this.#votes.add(this.me);
-    this.#effects.keep({ epoch: this.epoch, vote: this.me });
-    if (this.#votes.size >= this.majority) {
-      this.#win(now);
-      return;
-    }
-    this.#ask(this.epoch, false);
+    this.#effects.keep({ term: this.term, votedFor: this.me });
+    if (this.#votes.size >= this.majority) this.#win(now);
+    else this.#requestVotes(this.term, false);
   }
 
-  #ask(epoch: number, trial: boolean): void {
+  #requestVotes(epoch: number, trial: boolean): void {
     const last = this.log.length;
-    for (const seat of this.#others)
-      this.#effects.send(seat, { type: 'ask', epoch, last, lastEpoch: this.#epochAt(last), trial });
+    const message = { type: 'ask', epoch, last, lastEpoch: this.#termAt(last), trial } as const;
+    for (const seat of this.#others) this.#effects.send(seat, message);
   }
 
-  #onAsk(from: string, { epoch, last, lastEpoch, trial }: Extract<RaftMessage, { type: 'ask' }>, now: number): void {
-    const mine = this.log.length;
-    const behind = lastEpoch < this.#epochAt(mine) || (lastEpoch === this.#epochAt(mine) && last < mine);
-    const content = this.role === 'arbiter' || now - this.#heardAt < this.#rules.leaseMs;
+  #onRequestVote(from: string, { epoch, last, lastEpoch, trial }: MessageOf<'ask'>, now: number): void {
+    const lastTerm = this.#termAt(this.log.length);
+    const isBehind = lastEpoch < lastTerm || (lastEpoch === lastTerm && last < this.log.length);
     if (trial) {
-      const granted = epoch > this.epoch && !behind && !content;
+      const hasArbiter = this.role === 'arbiter' || now - this.#heardAt < this.#timing.leaseMs;
+      const granted = epoch > this.term && !isBehind && !hasArbiter;
       this.#effects.send(from, { type: 'vote', epoch, granted, trial });
       return;
     }
-    if (epoch > this.epoch) this.#follow(epoch, undefined);
-    const granted = epoch === this.epoch && !behind && (this.vote === null || this.vote === from);
-    if (granted && this.vote === null) {
-      this.vote = from;
-      this.#effects.keep({ epoch, vote: from });
-      // Whoever got this vote deserves the time to use it.
+    if (epoch > this.term) this.#stepDown(epoch, undefined);
+    const granted = epoch === this.term && !isBehind && (this.votedFor === null || this.votedFor === from);
+    if (granted && this.votedFor === null) {
+      this.votedFor = from;
+      this.#effects.keep({ term: epoch, votedFor: from });
+      // Gives the candidate the time to win before this seat stands.
       this.#heardAt = now;
     }
-    this.#effects.send(from, { type: 'vote', epoch: this.epoch, granted, trial });
+    this.#effects.send(from, { type: 'vote', epoch: this.term, granted, trial });
   }
 
-  #onVote(from: string, { epoch, granted, trial }: Extract<RaftMessage, { type: 'vote' }>, now: number): void {
-    if (!trial && epoch > this.epoch) {
-      this.#follow(epoch, undefined);
+  #onVote(from: string, { epoch, granted, trial }: MessageOf<'vote'>, now: number): void {
+    if (!trial && epoch > this.term) {
+      this.#stepDown(epoch, undefined);
       return;
     }
     if (!granted) return;
     if (trial) {
-      if (!this.#trial || this.role === 'arbiter' || epoch !== this.epoch + 1) return;
+      if (!this.#isPreVoting || this.role === 'arbiter' || epoch !== this.term + 1) return;
       this.#votes.add(from);
-      if (this.#votes.size >= this.majority) this.#campaign(now);
-    } else if (this.role === 'candidate' && epoch === this.epoch) {
+      if (this.#votes.size >= this.majority) this.#startElection(now);
+    } else if (this.role === 'candidate' && epoch === this.term) {
       this.#votes.add(from);
       if (this.#votes.size >= this.majority) this.#win(now);
     }
   }
 
   #win(now: number): void {
-    this.#rule(now);
+    this.#lead(now);
     this.propose([{ type: 'arbiter', address: this.me }]);
     this.flush();
   }
 
-  #rule(now: number): void {
+  #lead(now: number): void {
     this.role = 'arbiter';
     this.arbiter = this.me;
     this.heardMajorityAt = now;
     this.#followers.clear();
-    for (const seat of this.#others)
-      this.#followers.set(seat, { has: this.log.length, match: 0, busy: false, heardAt: now });
+    for (const seat of this.#others) {
+      this.#followers.set(seat, { nextIndex: this.log.length + 1, matchIndex: 0, inFlight: false, heardAt: now });
+    }
   }
 
-  /** The role ends, and perhaps the epoch. */
-  #follow(epoch: number, arbiter: string | undefined): void {
-    if (epoch > this.epoch) {
-      this.epoch = epoch;
-      this.vote = null;
-      this.#effects.keep({ epoch, vote: null });
+  #stepDown(term: number, arbiter: string | undefined): void {
+    if (term > this.term) {
+      this.term = term;
+      this.votedFor = null;
+      this.#effects.keep({ term, votedFor: null });
     }
     this.role = 'follower';
-    this.#trial = false;
+    this.#isPreVoting = false;
     this.arbiter = arbiter;
     this.#followers.clear();
   }
 
   #append(seat: string, follower: Follower): void {
-    const prior = follower.has;
+    const prior = follower.nextIndex - 1;
     const entries: Entry[] = [];
     for (let n = prior, chars = 0; n < this.log.length && chars < APPEND_CHARS; n++) {
       entries.push(this.log[n]!);
       chars += weigh(this.log[n]!.record);
     }
-    follower.busy = entries.length > 0;
-    const { epoch, settled } = this;
-    this.#effects.send(seat, { type: 'append', epoch, prior, priorEpoch: this.#epochAt(prior), entries, settled });
+    follower.inFlight = entries.length > 0;
+    const { term: epoch, commitIndex: settled } = this;
+    this.#effects.send(seat, { type: 'append', epoch, prior, priorEpoch: this.#termAt(prior), entries, settled });
   }
 
-  #onAppend(from: string, message: Extract<RaftMessage, { type: 'append' }>, now: number): void {
+  #onAppend(from: string, message: MessageOf<'append'>, now: number): void {
     const { epoch, prior, priorEpoch, entries, settled } = message;
-    if (epoch < this.epoch) {
-      this.#effects.send(from, { type: 'ack', epoch: this.epoch, n: 0, taken: false });
+    if (epoch < this.term) {
+      this.#effects.send(from, { type: 'ack', epoch: this.term, n: 0, taken: false });
       return;
     }
-    this.#follow(epoch, from);
+    this.#stepDown(epoch, from);
     this.#heardAt = now;
-    if (prior > this.log.length || this.#epochAt(prior) !== priorEpoch) {
-      // Settled records are the same everywhere, so agreement is at or behind them.
-      const n = Math.max(this.settled, Math.min(this.log.length, prior - 1));
+    if (prior > this.log.length || this.#termAt(prior) !== priorEpoch) {
+      // Committed entries are the same everywhere, so the logs agree at least up to the commit index.
+      const n = Math.max(this.commitIndex, Math.min(this.log.length, prior - 1));
       this.#effects.send(from, { type: 'ack', epoch, n, taken: false });
       return;
     }
+    const n = prior + entries.length;
     let at = prior;
-    while (at < prior + entries.length && at < this.log.length && this.#epochAt(at + 1) === entries[at - prior]!.epoch)
-      at++;
+    while (at < n && at < this.log.length && this.#termAt(at + 1) === entries[at - prior]!.epoch) at++;
     const fresh = entries.slice(at - prior);
     if (fresh.length > 0) {
       this.log.length = at;
       this.log.push(...fresh);
-      this.#kept = Math.min(this.#kept, at);
-      this.#effects.keep({ epoch: this.epoch, vote: this.vote, from: at + 1, entries: fresh });
+      this.#storedIndex = Math.min(this.#storedIndex, at);
+      this.#effects.keep({ term: this.term, votedFor: this.votedFor, from: at + 1, entries: fresh });
     }
-    const n = prior + entries.length;
-    this.settled = Math.max(this.settled, Math.min(settled, n));
+    this.commitIndex = Math.max(this.commitIndex, Math.min(settled, n));
     this.#effects.send(from, { type: 'ack', epoch, n, taken: true });
   }
 
-  #onAck(from: string, { epoch, n, taken }: Extract<RaftMessage, { type: 'ack' }>, now: number): void {
-    if (epoch > this.epoch) {
-      this.#follow(epoch, undefined);
+  #onAck(from: string, { epoch, n, taken }: MessageOf<'ack'>, now: number): void {
+    if (epoch > this.term) {
+      this.#stepDown(epoch, undefined);
       return;
     }
     const follower = this.#followers.get(from);
-    if (this.role !== 'arbiter' || epoch !== this.epoch || !follower) return;
+    if (this.role !== 'arbiter' || epoch !== this.term || !follower) return;
     follower.heardAt = now;
-    follower.busy = false;
+    follower.inFlight = false;
     this.#noteMajority(now);
     if (taken) {
-      follower.match = Math.max(follower.match, Math.min(n, this.log.length));
-      follower.has = follower.match;
-      this.#settle();
-    } else follower.has = Math.max(follower.match, Math.min(n, follower.has - 1));
-    if (follower.has < this.log.length) this.#append(from, follower);
+      follower.matchIndex = Math.max(follower.matchIndex, Math.min(n, this.log.length));
+      follower.nextIndex = follower.matchIndex + 1;
+      this.#commit();
+    } else follower.nextIndex = Math.max(follower.matchIndex, Math.min(n, follower.nextIndex - 2)) + 1;
+    if (follower.nextIndex <= this.log.length) this.#append(from, follower);
   }
 
-  #settle(): void {
-    const reached = [this.#kept, ...[...this.#followers.values()].map(({ match }) => match)].sort((a, b) => b - a);
-    const n = reached[this.majority - 1]!;
-    if (n > this.settled && this.#epochAt(n) === this.epoch) this.settled = n;
+  /** Only entries of the present term are counted; those before them are committed with them. */
+  #commit(): void {
+    const stored = [...this.#followers.values()].map(({ matchIndex }) => matchIndex);
+    const n = [this.#storedIndex, ...stored].sort((a, b) => b - a)[this.majority - 1]!;
+    if (n > this.commitIndex && this.#termAt(n) === this.term) this.commitIndex = n;
   }
 
   #noteMajority(now: number): void {
-    const heard = [now, ...[...this.#followers.values()].map(({ heardAt }) => heardAt)].sort((a, b) => b - a);
-    this.heardMajorityAt = heard[this.majority - 1]!;
+    const heard = [...this.#followers.values()].map(({ heardAt }) => heardAt);
+    this.heardMajorityAt = [now, ...heard].sort((a, b) => b - a)[this.majority - 1]!;
   }
 
-  #epochAt(n: number): number {
+  #termAt(n: number): number {
     return n === 0 ? 0 : (this.log[n - 1]?.epoch ?? -1);
   }
 }
 
+/** What the arbiter knows of another seat. */
 interface Follower {
-  /** What it has, as far as is known or hoped. */
-  has: number;
-  /** What it has for sure. */
-  match: number;
-  /** Is an append on its way, whose answer says what to send next? */
-  busy: boolean;
+  /** The next entry to send, optimistically. */
+  nextIndex: number;
+  matchIndex: number;
+  /** An append is on its way, whose answer says what to send next. */
+  inFlight: boolean;
   heardAt: number;
 }
 
-/** About how long a record is as JSON. Only the large ones are looked at closely. */
+/** About how long a record is as JSON. Only records that may be large are measured. */
 function weigh(record: SwarmRecord): number {
-  if (record.type === 'plan' || record.type === 'result' || record.type === 'open' || record.type === 'failure')
-    return JSON.stringify(record).length;
-  return 128;
+  const mayBeLarge = ['plan', 'result', 'open', 'failure'].includes(record.type);
+  return mayBeLarge ? JSON.stringify(record).length : 128;
 }

@@ -2,30 +2,29 @@ import { cutText } from '../../runtime/text.js';
 import { leases } from './assignment.js';
 import type { RaftLog } from './raft-log.js';
 import { capableOf, SwarmBoard } from './swarm-board.js';
-import type { Emit } from './swarm-effects.js';
+import type { Emit, MessageOf, SwarmMessage } from './swarm-messages.js';
 import type { Member, SwarmOpening, SwarmRecord } from './swarm-records.js';
-import type { SwarmMessage } from './swarm-wire.js';
 
-/** Characters of JSON that a worker is given at most; an envelope does not hold much more. */
+/** Characters of JSON that a worker gets at most; an envelope does not hold much more. */
 const WORK_CHARS = 900_000;
-/** With fewer dependencies than this the work fits whatever their results are. */
+/** With at most this many dependencies the work fits, whatever their results are. */
 const CLOSE_LOOK = 8;
 
-/** One epoch's arbiter: it alone writes records, and tells members what was settled. */
+/** The arbiter of one term: it alone writes records, and tells members which were settled. */
 export class SwarmArbiter {
-  /** Everything it has written, settled or not. */
+  /** All records that it has written, settled or not. */
   readonly tentative = new SwarmBoard();
-  /** Results that came after another of the same sub-task, or for a lease that is over. */
+  /** Results that came after another of the same sub-task, or after the end of their lease. */
   late = 0;
   readonly #me: string;
   readonly #swarm: SwarmOpening;
   readonly #raft: RaftLog;
-  /** What is settled. */
+  /** The settled records. */
   readonly #board: SwarmBoard;
   readonly #emit: Emit;
   readonly #heard = new Map<string, number>();
   readonly #pulses = new Map<string, Pulse>();
-  /** Since when nobody can do what is in a group. */
+  /** Since when no member can do the sub-tasks of a group. */
   readonly #unserved = new Map<string, number>();
   #now: number;
 
@@ -52,7 +51,7 @@ export class SwarmArbiter {
     );
   }
 
-  /** Has every member said that it knows of the end? */
+  /** Has every member acknowledged the end? */
   get everybodyKnows(): boolean {
     return this.#audience().every((address) => this.#pulses.get(address)?.ended);
   }
@@ -63,7 +62,7 @@ export class SwarmArbiter {
     this.#raft.propose(records);
     for (const [at, record] of records.entries()) this.tentative.apply(first + at, record);
     if (!records.some(({ type }) => type === 'open' || type === 'join')) return;
-    // Whoever came in is there to begin with.
+    // A new member counts as live to begin with.
     for (const address of this.tentative.members.keys()) {
       if (!this.#heard.has(address)) this.#heard.set(address, this.#now);
     }
@@ -75,7 +74,7 @@ export class SwarmArbiter {
     this.beatAll();
   }
 
-  /** Writes what has to be written now: who is gone, who gets what, what nobody can do, and the end. */
+  /** Writes the records that are due: lapsed leases, new leases, escalations, and the end. */
   decide(): void {
     const board = this.tentative;
     if (!board.begun || board.end) return;
@@ -103,7 +102,7 @@ export class SwarmArbiter {
     if (!this.tentative.end) this.propose([{ type: 'end', status: 'failed', reason }]);
   }
 
-  found(from: string, { lease, subTask: id, finding }: Extract<SwarmMessage, { type: 'found' }>): void {
+  found(from: string, { lease, subTask: id, finding }: MessageOf<'found'>): void {
     const tentative = this.tentative.subTasks.get(id);
     if (tentative?.status === 'running' && tentative.lease === lease && tentative.assigned === from) {
       const failed = 'error' in finding;
@@ -116,13 +115,13 @@ export class SwarmArbiter {
       return;
     }
     const settled = this.#board.subTasks.get(id);
-    // Only what is settled says that it is too late: what is not may yet turn out otherwise.
-    if (lease > this.#raft.settled || (settled?.status === 'running' && settled.lease === lease)) return;
+    // Only settled records say that a finding is too late: others may still be replaced.
+    if (lease > this.#raft.commitIndex || (settled?.status === 'running' && settled.lease === lease)) return;
     if (settled?.status !== 'completed' || settled.lease !== lease) this.late++;
     this.#send(from, { type: 'taken', leases: [lease] });
   }
 
-  pulse(from: string, { load, holding, members, ended }: Extract<SwarmMessage, { type: 'pulse' }>): void {
+  pulse(from: string, { load, holding, members, ended }: MessageOf<'pulse'>): void {
     if (!this.#heard.has(from)) return;
     const first = !this.#pulses.has(from);
     this.#pulses.set(from, { load, members, ended });
@@ -130,14 +129,14 @@ export class SwarmArbiter {
     if (first) this.decide();
   }
 
-  /** Gives a member what it holds and does not speak of: it may have begun anew, or never have heard of it. */
-  remind(member: string, speaksOf: readonly number[]): void {
+  /** Sends a member its work again where it reports no such lease: it may have restarted, or missed the message. */
+  remind(member: string, reported: readonly number[]): void {
     for (const id of this.#board.holds(member)) {
-      if (!speaksOf.includes(this.#board.subTasks.get(id)!.lease)) this.#giveWork(id);
+      if (!reported.includes(this.#board.subTasks.get(id)!.lease)) this.#giveWork(id);
     }
   }
 
-  /** What a member holds, by what is settled. */
+  /** The leases of a member, by the settled records. */
   leasesOf(member: string): number[] {
     return [...this.#board.holds(member)].map((id) => this.#board.subTasks.get(id)!.lease);
   }
@@ -146,7 +145,7 @@ export class SwarmArbiter {
     for (const address of this.#audience()) this.#beat(address);
   }
 
-  /** Says what was settled to the members whom it concerns. */
+  /** Tells the members concerned of a settled record. */
   tell(record: SwarmRecord): void {
     if (record.type === 'begin' || record.type === 'arbiter' || record.type === 'end') this.beatAll();
     else if (record.type === 'join') this.#beat(record.member.address);
@@ -182,7 +181,7 @@ export class SwarmArbiter {
     return records;
   }
 
-  /** Sub-tasks for which nobody capable has been there for too long. */
+  /** Sub-tasks without a capable member for too long. */
   #unservable(): SwarmRecord[] {
     const { ready, subTasks, members } = this.tentative;
     const records: SwarmRecord[] = [];
@@ -207,10 +206,10 @@ export class SwarmArbiter {
   #beat(address: string): void {
     if (address === this.#me) return;
     const { end, members } = this.#board;
-    const { epoch, settled, heardMajorityAt } = this.#raft;
+    const { term: epoch, commitIndex: settled, heardMajorityAt } = this.#raft;
     const firm = this.#now - heardMajorityAt <= this.#swarm.rules.leaseMs;
     const holds = this.leasesOf(address);
-    // What the swarm is goes along until the member says that it knows it.
+    // The swarm is sent along until the member reports that it knows it.
     const known = this.#pulses.get(address)?.members === members.size;
     const swarm = known ? undefined : { ...this.#swarm, members: [...members.values()] };
     const more = { ...(end && { ended: end }), ...(swarm && { swarm }) };
@@ -230,7 +229,7 @@ export class SwarmArbiter {
     }
     const about = { subTask: id, description, requiredCapabilities, task: this.#swarm.task, dependencies };
     const work = { ...about, ...(input !== undefined && { input }) };
-    this.#send(assigned, { type: 'work', epoch: this.#raft.epoch, lease, work });
+    this.#send(assigned, { type: 'work', epoch: this.#raft.term, lease, work });
   }
 
   #send(to: string, message: SwarmMessage): void {
@@ -238,10 +237,10 @@ export class SwarmArbiter {
   }
 }
 
-/** What a member said last. */
+/** A member's latest report. */
 interface Pulse {
   readonly load: number;
-  /** How many members it knows of. */
+  /** How many members it knows. */
   readonly members: number;
   readonly ended: boolean;
 }

@@ -1,15 +1,15 @@
 import type { SharedDocument } from '../../documents/document.js';
+import { fullAddress } from '../../mesh/address.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
-import { Callbacks, callGuarded } from '../../runtime/callbacks.js';
+import { type CallbackFailed, Callbacks, callGuarded, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
 import type { Bid, Engagement, Negotiation, ProposalInit } from '../proposals/proposal.js';
 import { assignPlan } from './assignment.js';
 import type { StoredParticipation } from './participation-records.js';
 import { candidates, invitationIn, recruit, seatsOf } from './recruiting.js';
-import type { WorkInHand } from './swarm-member.js';
-import { type ParticipationComponents, SwarmParticipation, toFinding } from './swarm-participation.js';
+import type { SwarmMessage } from './swarm-messages.js';
+import { type ParticipationComponents, SwarmParticipation, toFinding, type WorkInHand } from './swarm-participation.js';
 import { capabilitiesOf, planByCapability, planRecords, readPlan, type SwarmPlan } from './swarm-plan.js';
 import type { SubTaskPlan, SwarmEscalation, SwarmOpening, SwarmOutcome } from './swarm-records.js';
 import type { SwarmSession } from './swarm-session.js';
@@ -52,20 +52,16 @@ export interface SwarmOptions {
 }
 
 export interface CoordinatorComponents
-  extends Omit<
-    ParticipationComponents,
-    'send' | 'load' | 'work' | 'agentId' | 'openDocument' | 'onAbandoned' | 'onEscalation'
-  > {
-  runtime: Runtime;
+  extends Pick<ParticipationComponents, 'runtime' | 'openDocument'>,
+    Partial<Pick<ParticipationComponents, 'records' | 'onNews' | 'callbackFailed'>> {
   registry: AgentRegistry;
   agent: SwarmAgent;
-  /** Says something to another member, in the swarm's thread. */
-  send: (swarmId: string, ...message: Parameters<ParticipationComponents['send']>) => void;
-  openDocument: ParticipationComponents['openDocument'];
+  /** Sends to another member, in the swarm's thread. */
+  send: (swarmId: string, to: string, message: SwarmMessage) => void;
   /** The address of an agent of this node that takes part. */
-  memberOf: (swarmId: string) => string | undefined;
-  /** Is there room for another? Throws if not. */
-  assertRoom: () => void;
+  memberOf?: (swarmId: string) => string | undefined;
+  /** Throws if there is no room for another participation. */
+  assertRoom?: () => void;
 }
 
 /** How long nothing may be settled before whoever waits is told. */
@@ -81,13 +77,15 @@ export class SwarmCoordinator {
   readonly #participations = new Map<string, SwarmParticipation>();
   /** Those that are being put on disk. */
   readonly #entering = new Map<string, Promise<SwarmParticipation>>();
+  readonly #callbackFailed: CallbackFailed;
   readonly #escalationHandlers: Callbacks<[escalation: SwarmEscalation]>;
 
-  constructor(components: CoordinatorComponents, kept: readonly StoredParticipation[]) {
+  constructor(components: CoordinatorComponents, stored: readonly StoredParticipation[] = []) {
     this.#components = components;
-    const { agentId } = components.agent;
-    this.#escalationHandlers = new Callbacks(`swarm.onEscalation of ${agentId}`, components.callbackFailed);
-    for (const { swarmId, sponsor, seat, memory } of kept) this.#add(swarmId, sponsor, seat, memory);
+    const { agent, callbackFailed = logCallback(components.runtime.logger) } = components;
+    this.#callbackFailed = callbackFailed;
+    this.#escalationHandlers = new Callbacks(`swarm.onEscalation of ${agent.agentId}`, callbackFailed);
+    for (const { swarmId, sponsor, seat, memory } of stored) this.#add(swarmId, sponsor, seat, memory);
   }
 
   /** The agent's address in full. */
@@ -112,13 +110,13 @@ export class SwarmCoordinator {
     requiredCapabilities: readonly string[],
     options: SwarmOptions = {},
   ): Promise<SwarmSession> {
-    const { runtime, registry, agent, inFull } = this.#components;
+    const { runtime, registry, agent } = this.#components;
     const plan = await this.#plan(taskDescription, requiredCapabilities, options);
     const capabilities = [...new Set([...requiredCapabilities, ...capabilitiesOf(plan)])];
     const { recruitMs = 5_000, leaseMs = 10_000, attempts = 4, aggregator, id = runtime.id() } = options;
     const { patienceMs = 3 * leaseMs, justification = cutText(taskDescription, 1_000) } = options;
     if (this.#participations.has(id)) throw new EclipticError('SWARM_EXISTS', `there is a swarm ${id} already`);
-    const invited = candidates(registry, agent.agentId, capabilities, inFull);
+    const invited = candidates(registry, agent.agentId, capabilities, (name) => this.#inFull(name));
     if (aggregator !== undefined) this.#inviteToo(invited, aggregator, plan);
     const about = { id, task: taskDescription, capabilities, recruitMs, justification };
     const { members, refusals } = await recruit(runtime, (init) => agent.propose(init), invited, about);
@@ -146,15 +144,16 @@ export class SwarmCoordinator {
 
   /** Takes part in a swarm later. `via` is one of its members; default: one on this node. */
   async joinSwarm(swarmId: string, agentId: string, via?: string): Promise<void> {
-    const { agent, inFull, memberOf } = this.#components;
+    const { agent, memberOf } = this.#components;
     if (agentId !== agent.agentId && agentId !== agent.address)
       throw new EclipticError('SENDER_REFUSED', `${agent.agentId} does not join swarms for ${agentId}`);
     const known = this.#participations.get(swarmId);
-    const sponsor = via ?? memberOf(swarmId);
+    const sponsor = via ?? memberOf?.(swarmId);
     if (!known && sponsor === undefined) throw notFound(swarmId);
-    const participation = known ?? (await this.#enter(swarmId, inFull(sponsor!), false));
+    const participation = known ?? (await this.#enter(swarmId, this.#inFull(sponsor!), false));
     const { address } = agent;
-    participation.join({ address, capabilities: agent.capabilities(), load: agent.load(), capacity: this.capacity });
+    const member = { address, capabilities: agent.capabilities(), load: agent.load(), capacity: this.capacity };
+    participation.step({ type: 'join', member });
     await participation.reached(() => (participation.includes(address) || participation.isOver ? true : undefined));
   }
 
@@ -178,11 +177,11 @@ export class SwarmCoordinator {
 
   /** Ends a swarm that this agent created, as failed for that reason. Work under way is aborted. */
   cancelSwarm(swarmId: string, reason: string): void {
-    const { member, machine } = this.#require(swarmId);
+    const participation = this.#require(swarmId);
     const { agent } = this.#components;
-    if (machine.swarm?.creator !== agent.address)
+    if (participation.machine.swarm?.creator !== agent.address)
       throw new EclipticError('SENDER_REFUSED', `${agent.agentId} did not create the swarm ${swarmId}`);
-    member.step({ type: 'cancel', reason: cutText(reason, 1_000) });
+    participation.step({ type: 'cancel', reason: cutText(reason, 1_000) });
   }
 
   /** Resolves when it has completed or failed; rejects with `SWARM_STALLED` while nothing can be settled. */
@@ -199,7 +198,7 @@ export class SwarmCoordinator {
       const { session } = participation;
       return session && handler(session);
     };
-    callGuarded(tell, [], (error) => this.#components.callbackFailed(`watch of swarm ${swarmId}`, error));
+    callGuarded(tell, [], (error) => this.#callbackFailed(`watch of swarm ${swarmId}`, error));
     return participation.watch(tell);
   }
 
@@ -217,9 +216,9 @@ export class SwarmCoordinator {
   enter(engagement: Engagement, from: string, bid: Bid = {}): boolean {
     const invitation = invitationIn(engagement.input);
     if (!invitation) return false;
-    const { agent, inFull } = this.#components;
+    const { agent } = this.#components;
     const load = bid.load ?? agent.load();
-    this.#enter(invitation.id, inFull(from), true)
+    this.#enter(invitation.id, this.#inFull(from), true)
       .then(() => engagement.complete({ load, capacity: this.capacity }))
       .catch((error: unknown) => engagement.fail(error).catch(() => {}));
     return true;
@@ -232,7 +231,7 @@ export class SwarmCoordinator {
   }
 
   async #plan(task: string, capabilities: readonly string[], options: SwarmOptions): Promise<SubTaskPlan[]> {
-    const { agent, inFull } = this.#components;
+    const { agent } = this.#components;
     const { planner, planMs = 60_000, aggregator } = options;
     const said =
       options.plan ??
@@ -246,7 +245,7 @@ export class SwarmCoordinator {
       throw new EclipticError('INVALID_PLAN', `"${AGGREGATE}" is the name of what the aggregator does`);
     const last = { id: AGGREGATE, description: cutText(`Make one of all results: ${task}`, 4_096) };
     const who = this.#components.registry.requireById(aggregator, agent.agentId);
-    const only = inFull(who.node === undefined ? who.id : `${who.id}@${who.node}`);
+    const only = this.#inFull(who.node === undefined ? who.id : `${who.id}@${who.node}`);
     return [...plan, { ...last, requiredCapabilities: [], dependsOn: [], only }];
   }
 
@@ -262,7 +261,7 @@ export class SwarmCoordinator {
   async #enter(swarmId: string, sponsor: string, seat: boolean): Promise<SwarmParticipation> {
     const known = this.#participations.get(swarmId) ?? this.#entering.get(swarmId);
     if (known) return known;
-    this.#components.assertRoom();
+    this.#components.assertRoom?.();
     const entering = this.#begin(swarmId, sponsor, seat);
     this.#entering.set(swarmId, entering);
     return entering.finally(() => this.#entering.delete(swarmId));
@@ -276,19 +275,24 @@ export class SwarmCoordinator {
   }
 
   #add(swarmId: string, sponsor: string, seat: boolean, memory?: StoredParticipation['memory']): SwarmParticipation {
-    const { agent, send, ...rest } = this.#components;
-    const { agentId, address } = agent;
-    const parts = {
-      ...rest,
-      agentId,
-      send: (to: string, message: Parameters<ParticipationComponents['send']>[1]) => send(swarmId, to, message),
-      load: () => agent.load(),
-      onAbandoned: (id: string, error: EclipticError) => this.#forget(id, error),
-      work: (work: WorkInHand) => agent.work(work),
-      onEscalation: (escalation: SwarmEscalation) => this.#escalationHandlers.call(escalation),
-    };
-    const about = { swarmId, address, sponsor, seat, stallMs: STALL_MS };
-    const participation = new SwarmParticipation(parts, { ...about, ...(memory && { memory }) });
+    const { agent, runtime, records, send, openDocument, onNews = () => {} } = this.#components;
+    const participation = new SwarmParticipation(
+      {
+        runtime,
+        records,
+        agentId: agent.agentId,
+        send: (to, message) => send(swarmId, to, message),
+        load: () => agent.load(),
+        work: (work) => agent.work(work),
+        openDocument,
+        inFull: (name) => this.#inFull(name),
+        onAbandoned: (id, error) => this.#forget(id, error),
+        onNews,
+        onEscalation: (escalation) => this.#escalationHandlers.call(escalation),
+        callbackFailed: this.#callbackFailed,
+      },
+      { me: agent.address, swarmId, sponsor, seat, stallMs: STALL_MS, ...(memory && { memory }) },
+    );
     this.#participations.set(swarmId, participation);
     return participation;
   }
@@ -308,7 +312,7 @@ export class SwarmCoordinator {
   }
 
   #finish(swarmId: string, subTaskId: string, outcome: Parameters<typeof toFinding>[0]): void {
-    if (this.#require(swarmId).member.finish(subTaskId, toFinding(outcome))) return;
+    if (this.#require(swarmId).finish(subTaskId, toFinding(outcome))) return;
     const { agentId } = this.#components.agent;
     throw new EclipticError('SUB_TASK_NOT_HELD', `${agentId} does not hold "${subTaskId}"`, { swarmId, subTaskId });
   }
@@ -320,6 +324,10 @@ export class SwarmCoordinator {
       const row = participation.session?.subTasks.find(({ id }) => id === subTaskId);
       return row?.status === 'completed' || participation.isOver ? true : undefined;
     });
+  }
+
+  #inFull(name: string): string {
+    return fullAddress(name, this.#components.registry.nodeKey);
   }
 
   #require(swarmId: string): SwarmParticipation {

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { assignPlan } from './assignment.js';
-import type { SwarmEffect } from './swarm-effects.js';
 import { beatMs, SwarmMachine, type SwarmMemory } from './swarm-machine.js';
+import type { SwarmEffect } from './swarm-messages.js';
+import { type Finding, readSwarmMessage, type SwarmMessage } from './swarm-messages.js';
 import type { Entry, Member, SubTaskPlan, SwarmEscalation, SwarmOpening, SwarmRecord } from './swarm-records.js';
-import { type Finding, readSwarmMessage, type SwarmMessage } from './swarm-wire.js';
 
 const STALL_MS = 20_000;
 
 /** What survives a process. */
 interface Disk {
-  epoch: number;
-  vote: string | null;
+  term: number;
+  votedFor: string | null;
   log: Entry[];
   opening: SwarmOpening | undefined;
   findings: Map<number, { subTask: string; finding: Finding }>;
@@ -45,7 +45,7 @@ class World {
   }
 
   add(address: string, durable = true): void {
-    const disk = { epoch: 0, vote: null, log: [], opening: undefined, findings: new Map(), ended: false };
+    const disk = { term: 0, votedFor: null, log: [], opening: undefined, findings: new Map(), ended: false };
     this.places.set(address, { disk, durable, process: undefined });
   }
 
@@ -133,10 +133,10 @@ class World {
       case 'keep': {
         if (this.runtime.random() < 0.5) await this.#pause(this.runtime.random() * 5);
         if (process.dead) return;
-        const { epoch, vote, from, entries } = effect.keep;
-        Object.assign(disk, { epoch, vote });
+        const { term, votedFor, from, entries } = effect.keep;
+        Object.assign(disk, { term, votedFor });
         if (from !== undefined) disk.log.splice(from - 1, disk.log.length, ...entries!);
-        this.step(address, process, { type: 'kept', epoch, n: disk.log.length });
+        this.step(address, process, { type: 'kept', term, n: disk.log.length });
         return;
       }
       case 'keep-opening':
@@ -265,7 +265,7 @@ describe('the members of a swarm', () => {
     expect(world.violations).toEqual([]);
   });
 
-  it('go on without their creator, under the next in line and the next epoch [R8.5 SW2]', async () => {
+  it('go on without their creator, under the next in line and the next term [R8.5 SW2]', async () => {
     const world = new World(2);
     begin(
       world,
@@ -277,7 +277,7 @@ describe('the members of a swarm', () => {
     expect(await world.until(() => world.live.every(({ endedAs }) => endedAs !== undefined), 120_000)).toBe(true);
     expect(world.machine('m3')!.board.outcome()!.status).toBe('completed');
     expect(world.machine('m3')!.board.arbiter).toBe('m0');
-    expect(world.machine('m3')!.epoch).toBe(2);
+    expect(world.machine('m3')!.term).toBe(2);
     // The creator comes back, and hears how it ended though everybody had gone to rest.
     await world.runtime.advance(400_000);
     expect(world.live.every(({ resting }) => resting)).toBe(true);

@@ -1,26 +1,25 @@
 import { RaftLog, type RaftMemory } from './raft-log.js';
 import { SwarmArbiter } from './swarm-arbiter.js';
 import { SwarmBoard } from './swarm-board.js';
-import type { SwarmEffect } from './swarm-effects.js';
-import type { Member, SwarmOpening, SwarmRecord } from './swarm-records.js';
-import type { Finding, SwarmMessage } from './swarm-wire.js';
+import type { Finding, MessageOf, SwarmEffect, SwarmMessage } from './swarm-messages.js';
+import type { Member, SwarmEnd, SwarmOpening, SwarmRecord } from './swarm-records.js';
 import { SwarmWorker } from './swarm-worker.js';
 
 export type SwarmEvent =
   | { readonly type: 'tick' }
   | { readonly type: 'message'; readonly from: string; readonly message: SwarmMessage }
-  /** What was to be kept is on disk, up to that record. */
-  | { readonly type: 'kept'; readonly epoch: number; readonly n: number }
+  /** The log is on disk up to that record. */
+  | { readonly type: 'kept'; readonly term: number; readonly n: number }
   /** The worker of this member is done. */
   | { readonly type: 'worked'; readonly lease: number; readonly finding: Finding }
   | { readonly type: 'load'; readonly load: number }
   | { readonly type: 'join'; readonly member: Member }
-  /** This member, who created the swarm, wants it to end. */
+  /** This member created the swarm, and ends it. */
   | { readonly type: 'cancel'; readonly reason: string };
 
-/** What a member kept of a swarm, from before its node stopped. */
+/** What a member has on disk of a swarm. */
 export interface SwarmMemory extends RaftMemory {
-  /** Of a member without a seat. */
+  /** Stored by members without a seat. */
   readonly opening: SwarmOpening | undefined;
   readonly findings: ReadonlyMap<number, { readonly subTask: string; readonly finding: Finding }>;
   readonly ended: boolean;
@@ -29,9 +28,9 @@ export interface SwarmMemory extends RaftMemory {
 export interface SwarmMachineInit {
   readonly me: string;
   readonly swarmId: string;
-  /** Whom to believe about what the swarm is: its creator, or whoever was asked to let this member join. */
+  /** The member to believe about what the swarm is: its creator, or the one that was asked to let this member join. */
   readonly sponsor: string;
-  /** May it get a seat? Not who joins later: it may have had one before, and have forgotten what it promised. */
+  /** May it get a seat? Not if it joins later: it may have had one before, and have lost its votes. */
   readonly seat: boolean;
   readonly now: number;
   readonly memory?: SwarmMemory;
@@ -39,23 +38,24 @@ export interface SwarmMachineInit {
   readonly stallMs: number;
 }
 
-/** How long an ended swarm is told of to members that do not answer. */
+/** How long members that do not answer are told that the swarm has ended. */
 const LINGER_MS = 300_000;
 
 /**
  * One member's part in one swarm: it may be a seat, the arbiter, a worker, or several of these. Events in, effects
- * out; the same events always give the same effects. It changes in place: a swarm may have ten thousand sub-tasks.
+ * out; the same events always give the same effects. It returns no new state but changes in place, other than machines
+ * with `Step`: a swarm may have ten thousand sub-tasks, and an event touches one.
  */
 export class SwarmMachine {
   readonly me: string;
-  /** What is settled, as far as this member knows. Only seats know it from the records. */
+  /** The settled records, as far as this member has them. Only seats do. */
   readonly board = new SwarmBoard();
   swarm: SwarmOpening | undefined;
   arbiter: string | undefined;
-  epoch = 0;
+  term = 0;
   /** Why nothing can be settled, if so. */
   stalled: string | undefined;
-  endedAs: { readonly status: 'completed' | 'failed'; readonly reason?: string } | undefined;
+  endedAs: SwarmEnd | undefined;
   readonly #init: SwarmMachineInit;
   #raft: RaftLog | undefined;
   #arbiterRole: SwarmArbiter | undefined;
@@ -64,10 +64,10 @@ export class SwarmMachine {
   #load = 0;
   #cancelled: string | undefined;
   #sponsor: string;
-  /** What it says of itself until it is taken in. */
+  /** Sent again until the swarm has taken this member in. */
   #joining: Member | undefined;
   #late = 0;
-  /** When it last heard of an arbiter that a majority follows. */
+  /** When it last heard from an arbiter that a majority follows. */
   #firmAt: number;
   #awakeUntil = Number.NEGATIVE_INFINITY;
   #now: number;
@@ -87,37 +87,37 @@ export class SwarmMachine {
     return this.#arbiterRole !== undefined;
   }
 
-  /** Does its word count when records are settled? */
+  /** Is it a voter? */
   get seated(): boolean {
     return this.#raft !== undefined;
   }
 
-  /** Is there nothing to do until somebody says something? */
+  /** Is there nothing to do until a message comes? */
   get resting(): boolean {
     return this.endedAs !== undefined && (this.#now > this.#awakeUntil || this.#arbiterRole?.everybodyKnows === true);
   }
 
-  /** Is what the board says what a majority knows? Not while this member is out of touch. */
+  /** Is the board up to date? Not while this member is out of touch with a majority. */
   get confirmed(): boolean {
     return this.endedAs !== undefined || this.#now - this.#inTouchAt() <= (this.swarm?.rules.leaseMs ?? 0);
   }
 
-  /** Has the arbiter written of this sub-task what is not settled yet? */
+  /** Has the arbiter written records of this sub-task that are not settled yet? */
   unconfirmed(subTask: string): boolean {
     const written = this.#arbiterRole?.tentative.subTasks.get(subTask);
     const settled = this.board.subTasks.get(subTask);
     return written !== undefined && (written.status !== settled?.status || written.lease !== settled.lease);
   }
 
-  /** Results that this member dropped as arbiter: another one was first, or their lease was over. */
+  /** Results that this member refused as arbiter: another came first, or their lease was over. */
   get late(): number {
     return this.#late + (this.#arbiterRole?.late ?? 0);
   }
 
-  /** Begins a swarm, as its creator. */
+  /** Begins the swarm, as its creator. */
   create(swarm: SwarmOpening, plan: readonly SwarmRecord[], now: number): readonly SwarmEffect[] {
     this.#now = now;
-    this.#adopt(swarm, { epoch: 0, vote: null, log: [] });
+    this.#adopt(swarm, NO_MEMORY());
     this.#raft!.create(now);
     this.#becomeArbiter();
     this.#arbiterRole!.propose([{ type: 'open', swarm }, ...plan, { type: 'begin' }]);
@@ -135,7 +135,7 @@ export class SwarmMachine {
         this.#receive(event.from, event.message);
         break;
       case 'kept':
-        this.#raft?.kept(event.epoch, event.n);
+        this.#raft?.stored(event.term, event.n);
         break;
       case 'worked':
         this.#worker.worked(event.lease, event.finding, this.arbiter);
@@ -193,7 +193,7 @@ export class SwarmMachine {
         this.#onAppend(from, message);
         return;
       case 'ask':
-        // Somebody was away when the swarm ended, and must hear of it.
+        // A seat was away when the swarm ended, and must hear of the end.
         if (this.endedAs) this.#awakeUntil = this.#now + LINGER_MS;
         this.#raft?.receive(from, message, this.#now);
         return;
@@ -225,7 +225,7 @@ export class SwarmMachine {
           this.#emit({ type: 'send', to: from, message: { type: 'refer', arbiter: this.arbiter } });
         return;
       case 'refer':
-        // Only who is asked may point to another, and only before this member knows better.
+        // Only the sponsor may refer to another, and only before this member knows the swarm.
         if (from !== this.#sponsor || this.swarm) return;
         this.#sponsor = message.arbiter;
         this.#join();
@@ -235,17 +235,17 @@ export class SwarmMachine {
     }
   }
 
-  /** A seat learns what the swarm is from the first record, and that from nobody but the creator. */
-  #onAppend(from: string, message: Extract<SwarmMessage, { type: 'append' }>): void {
+  /** A seat learns what the swarm is from the first record, which only the creator may send. */
+  #onAppend(from: string, message: MessageOf<'append'>): void {
     const first = message.prior === 0 ? message.entries[0]?.record : undefined;
     if (!this.#raft && this.#init.seat && first?.type === 'open' && this.#believes(from, first.swarm))
-      this.#adopt(first.swarm, { epoch: 0, vote: null, log: [] });
+      this.#adopt(first.swarm, NO_MEMORY());
     if (!this.#raft) return;
     this.#raft.receive(from, message, this.#now);
-    if (this.#raft.arbiter === from) this.#follow(from, this.#raft.epoch);
+    if (this.#raft.arbiter === from) this.#follow(from, this.#raft.term);
   }
 
-  #onBeat(from: string, { epoch, settled, holds, firm, ended, swarm }: Extract<SwarmMessage, { type: 'beat' }>): void {
+  #onBeat(from: string, { epoch, settled, holds, firm, ended, swarm }: MessageOf<'beat'>): void {
     if (swarm && !this.#raft && this.#believes(from, swarm)) {
       this.swarm = swarm;
       this.#emit({ type: 'keep-opening', swarm });
@@ -255,14 +255,14 @@ export class SwarmMachine {
     this.#follow(from, epoch);
     if (firm) this.#firmAt = this.#now;
     this.#worker.comply(from, settled, holds);
-    // A seat hears of the end by the records, so that it has the results too.
+    // A seat learns the end from the records, so that it has the results too.
     if (ended && !this.#raft) this.#end(ended);
     const members = this.#raft ? this.board.members.size : (this.swarm?.members.length ?? 0);
     const about = { epoch, load: this.#load, holding: this.#worker.leases, members };
     this.#emit({ type: 'send', to: from, message: { type: 'pulse', ...about, ended: this.endedAs !== undefined } });
   }
 
-  /** Whoever knows the swarm's id and says that it has a seat in it, by the word of the one who invited. */
+  /** Believes the sponsor, and seats of a swarm that the sponsor vouches for. */
   #believes(from: string, swarm: SwarmOpening): boolean {
     const { swarmId } = this.#init;
     const sponsor = this.#sponsor;
@@ -271,17 +271,17 @@ export class SwarmMachine {
     return from === sponsor || seated === true;
   }
 
-  #obeys(from: string, epoch: number): boolean {
+  #obeys(from: string, term: number): boolean {
     if (!this.swarm?.seats.includes(from)) return false;
-    return epoch > this.epoch || (epoch === this.epoch && (this.arbiter === undefined || this.arbiter === from));
+    return term > this.term || (term === this.term && (this.arbiter === undefined || this.arbiter === from));
   }
 
-  #follow(arbiter: string, epoch: number): void {
+  #follow(arbiter: string, term: number): void {
     this.arbiter = arbiter;
-    this.epoch = epoch;
+    this.term = term;
   }
 
-  /** Said again with each beat until it is taken in. */
+  /** Sent again with each beat until the member is taken in. */
   #join(): void {
     const member = this.#joining;
     const known = this.swarm?.members.some(({ address }) => address === this.me) || this.board.members.has(this.me);
@@ -289,7 +289,7 @@ export class SwarmMachine {
     this.#emit({ type: 'send', to: this.arbiter ?? this.#sponsor, message: { type: 'join', member } });
   }
 
-  /** Said again with each beat until it has ended: the arbiter may be another by then. */
+  /** Sent again with each beat until the swarm has ended: the arbiter may change. */
   #cancel(): void {
     if (this.#cancelled === undefined || this.endedAs) return;
     const reason = this.#cancelled;
@@ -314,19 +314,19 @@ export class SwarmMachine {
     );
   }
 
-  #remember({ epoch, vote, log, opening, ended }: SwarmMemory): void {
+  #remember({ term, votedFor, log, opening, ended }: SwarmMemory): void {
     const first = log[0]?.record;
-    // A seat without its log has forgotten what it promised, and is a seat no more.
-    if (first?.type === 'open') this.#adopt(first.swarm, { epoch, vote, log });
+    // A seat without its log has lost its votes, and is a seat no more.
+    if (first?.type === 'open') this.#adopt(first.swarm, { term, votedFor, log });
     else this.swarm = opening;
     if (!ended) return;
-    if (this.#raft) this.#raft.settled = log.length;
+    if (this.#raft) this.#raft.commitIndex = log.length;
     this.#apply();
-    this.endedAs ??= this.board.end ?? { status: 'failed', reason: 'nothing is known of its end' };
+    this.endedAs ??= this.board.end ?? { status: 'failed', reason: 'how it ended is unknown' };
     this.#effects = [];
   }
 
-  #end(ended: { readonly status: 'completed' | 'failed'; readonly reason?: string }): void {
+  #end(ended: SwarmEnd): void {
     if (this.endedAs) return;
     this.endedAs = ended;
     if (this.#arbiterRole) this.#awakeUntil = this.#now + LINGER_MS;
@@ -337,10 +337,10 @@ export class SwarmMachine {
   #becomeArbiter(): void {
     const raft = this.#raft!;
     this.#arbiterRole = new SwarmArbiter(this.swarm!, raft, this.board, this.#emit, this.#now);
-    this.#follow(this.me, raft.epoch);
+    this.#follow(this.me, raft.term);
   }
 
-  /** Takes and leaves office as the seats decided, sends what was written, and applies what was settled. */
+  /** Becomes or resigns as arbiter as the seats voted, applies committed records, and sends new ones. */
   #finish(): readonly SwarmEffect[] {
     const raft = this.#raft;
     if (raft) {
@@ -361,11 +361,11 @@ export class SwarmMachine {
 
   #apply(): void {
     const raft = this.#raft;
-    if (!raft || this.#applied >= raft.settled) return;
+    if (!raft || this.#applied >= raft.commitIndex) return;
     const changed = new Set<string>();
     const escalated = this.board.escalations.length;
     const from = this.#applied;
-    while (this.#applied < raft.settled) {
+    while (this.#applied < raft.commitIndex) {
       const { record } = raft.log[this.#applied]!;
       this.board.apply(++this.#applied, record);
       if ('subTask' in record) changed.add(record.subTask);
@@ -382,7 +382,9 @@ export class SwarmMachine {
   };
 }
 
-/** How often an arbiter says that it is there. */
+const NO_MEMORY = (): RaftMemory => ({ term: 0, votedFor: null, log: [] });
+
+/** The interval of an arbiter's heartbeats. */
 export function beatMs({ rules }: SwarmOpening): number {
   return rules.leaseMs / 4;
 }

@@ -1,104 +1,108 @@
-/** What a swarm is made of, and the records by which it changes. Everything here is JSON. */
+import { z } from 'zod';
 
-/** One piece of the work. */
-export interface SubTaskPlan {
-  readonly id: string;
-  readonly description: string;
-  /** Whoever works on it has all of these. */
-  readonly requiredCapabilities: readonly string[];
-  /** Sub-tasks whose results it needs. */
-  readonly dependsOn: readonly string[];
-  /** For its worker, as the plan gives it. */
-  readonly input?: unknown;
-  /** The one agent that may do it: how an aggregator gets the last word. */
-  readonly only?: string;
-}
+/** What a swarm consists of, and the records by which it changes. Everything here is JSON, on the wire and on disk. */
 
-/** An agent that said yes. */
-export interface Member {
+/** The type of read data: nothing of it is changed. */
+export type Frozen<T> = T extends readonly (infer Item)[]
+  ? readonly Frozen<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Frozen<T[Key]> }
+    : T;
+
+export const whole = z.number().int().nonnegative();
+export const text = z.string().max(4_096);
+
+export const MemberSchema = z.object({
   /** `id@node`. */
-  readonly address: string;
-  readonly capabilities: readonly string[];
-  /** What it does besides the swarm, as it said when it accepted. */
-  readonly load: number;
+  address: text,
+  capabilities: z.array(text).max(256),
+  /** Its other work, as it said when it accepted. */
+  load: z.number().nonnegative(),
   /** How many sub-tasks it takes at once. */
-  readonly capacity: number;
-}
+  capacity: z.number().int().positive().max(1_024),
+});
 
-export interface SwarmRules {
-  /** Whoever is silent for this long holds nothing any more. */
-  readonly leaseMs: number;
-  /** How often a sub-task may be given to somebody before it counts as failed. */
-  readonly attempts: number;
-  /** How long a sub-task waits for somebody who is capable of it. */
-  readonly patienceMs: number;
-}
+const SubTaskPlanSchema = z.object({
+  id: text,
+  description: text,
+  requiredCapabilities: z.array(text).max(64),
+  dependsOn: z.array(text).max(20_000),
+  input: z.unknown().optional(),
+  /** The one agent that may do it, such as the aggregator. */
+  only: text.optional(),
+});
 
-export interface SwarmOpening {
-  readonly id: string;
-  readonly task: string;
-  readonly capabilities: readonly string[];
-  readonly creator: string;
-  readonly createdAt: number;
-  readonly rules: SwarmRules;
-  readonly members: readonly Member[];
-  /** Whose word settles records: a majority of them must have one. The first is the first arbiter. */
-  readonly seats: readonly string[];
-  /** The sub-task that joins the others' results, if one does. */
-  readonly aggregate?: string;
-}
+export const OpeningSchema = z.object({
+  id: text,
+  task: text,
+  capabilities: z.array(text).max(64),
+  creator: text,
+  createdAt: z.number(),
+  rules: z.object({
+    /** A member that is silent for this long loses its leases. */
+    leaseMs: z.number().positive(),
+    /** Leases of one sub-task before it counts as failed. */
+    attempts: whole,
+    /** How long a sub-task waits for a capable member. */
+    patienceMs: z.number().nonnegative(),
+  }),
+  members: z.array(MemberSchema).max(1_024),
+  /** The voters: a record is settled when a majority has it. The first is the first arbiter. */
+  seats: z.array(text).min(1).max(9),
+  /** The sub-task that joins the others' results. */
+  aggregate: text.optional(),
+});
 
-/** What arbiters write, one after the other. A record counts when a majority of the seats has it. */
-export type SwarmRecord =
-  | { readonly type: 'open'; readonly swarm: SwarmOpening }
+const status = z.enum(['completed', 'failed']);
+export const EndSchema = z.object({ status, reason: text.optional() });
+
+const RecordSchema = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('open'), swarm: OpeningSchema }),
   /** A part of the plan: long plans do not fit in one message. */
-  | { readonly type: 'plan'; readonly subTasks: readonly (SubTaskPlan & { readonly assigned: string })[] }
-  | { readonly type: 'begin' }
-  /** The first of each later epoch. */
-  | { readonly type: 'arbiter'; readonly address: string }
-  | { readonly type: 'join'; readonly member: Member }
-  /** From now on the sub-task is that member's. The record's number is the lease's name. */
-  | { readonly type: 'lease'; readonly subTask: string; readonly holder: string }
-  | { readonly type: 'result'; readonly subTask: string; readonly lease: number; readonly result: unknown }
-  | {
-      readonly type: 'failure';
-      readonly subTask: string;
-      readonly lease: number;
-      readonly reason: string;
-      /** Its holder went silent, and did not say that it failed. */
-      readonly lapsed: boolean;
-    }
-  /** Nobody can do it. */
-  | { readonly type: 'escalation'; readonly subTask: string; readonly reason: string }
-  | { readonly type: 'end'; readonly status: 'completed' | 'failed'; readonly reason?: string };
+  z.object({ type: z.literal('plan'), subTasks: z.array(SubTaskPlanSchema.extend({ assigned: text })) }),
+  z.object({ type: z.literal('begin') }),
+  /** The first record of each later term. */
+  z.object({ type: z.literal('arbiter'), address: text }),
+  z.object({ type: z.literal('join'), member: MemberSchema }),
+  /** The sub-task is that member's from here on. The record's index names the lease. */
+  z.object({ type: z.literal('lease'), subTask: text, holder: text }),
+  z.object({ type: z.literal('result'), subTask: text, lease: whole, result: z.unknown() }),
+  /** `lapsed`: its holder fell silent, and did not report a failure. */
+  z.object({ type: z.literal('failure'), subTask: text, lease: whole, reason: text, lapsed: z.boolean() }),
+  /** No member can do it. */
+  z.object({ type: z.literal('escalation'), subTask: text, reason: text }),
+  z.object({ type: z.literal('end'), status, reason: text.optional() }),
+]);
 
-/** A record in the log, and the epoch of the arbiter that wrote it. */
-export interface Entry {
-  readonly epoch: number;
-  readonly record: SwarmRecord;
-}
+/** A record in the log, and the term of the arbiter that wrote it. */
+export const EntrySchema = z.object({ epoch: whole, record: RecordSchema });
+
+export type SubTaskPlan = Frozen<z.infer<typeof SubTaskPlanSchema>>;
+export type Member = Frozen<z.infer<typeof MemberSchema>>;
+export type SwarmOpening = Frozen<z.infer<typeof OpeningSchema>>;
+export type SwarmEnd = Frozen<z.infer<typeof EndSchema>>;
+export type SwarmRecord = Frozen<z.infer<typeof RecordSchema>>;
+export type Entry = Frozen<z.infer<typeof EntrySchema>>;
 
 export type SwarmStatus = 'recruiting' | 'active' | 'completing' | 'completed' | 'failed';
 
 export type EscalationKind = 'no-capable-agent' | 'attempts-exhausted' | 'no-majority';
 
-/** Something that the swarm cannot mend by itself. */
+/** A problem that the swarm cannot solve on its own. */
 export interface SwarmEscalation {
   readonly swarmId: string;
   readonly kind: EscalationKind;
-  /** Of which sub-task; none where it is about all of them. */
+  /** Undefined where it concerns all of them. */
   readonly subTask?: string;
   readonly reason: string;
 }
 
 /** How a swarm ended. */
-export interface SwarmOutcome {
+export interface SwarmOutcome extends SwarmEnd {
   readonly swarmId: string;
-  readonly status: 'completed' | 'failed';
-  /** By sub-task, in the plan's order; of a failed swarm, those there are. */
+  /** By sub-task, in the plan's order; a failed swarm may have some. */
   readonly results: Readonly<Record<string, unknown>>;
-  /** What the aggregator made of them. */
+  /** The aggregator's result. */
   readonly aggregate?: unknown;
-  readonly reason?: string;
   readonly escalations: readonly SwarmEscalation[];
 }

@@ -62,7 +62,7 @@ export function sharedSubTask(machine: SwarmMachine, id: string): SharedSubTask 
 }
 
 export function sharedHeader(machine: SwarmMachine): SharedHeader {
-  const { board, swarm, epoch, late: lateResults } = machine;
+  const { board, swarm, term: epoch, late: lateResults } = machine;
   const reason = board.end?.reason;
   return {
     taskDescription: swarm!.task,

@@ -1,12 +1,11 @@
-import type { Emit } from './swarm-effects.js';
-import type { Finding, Work } from './swarm-wire.js';
+import type { Emit, Finding, Work } from './swarm-messages.js';
 
 interface Found {
   readonly subTask: string;
   readonly finding: Finding;
 }
 
-/** What one member works on, and what it found and is not sure that it is settled. */
+/** One member's running work, and its findings that are not known to be settled. */
 export class SwarmWorker {
   readonly #emit: Emit;
   readonly #running = new Map<number, string>();
@@ -31,26 +30,28 @@ export class SwarmWorker {
     this.#emit({ type: 'run', lease, work });
   }
 
-  /** The work on a lease is done. It is kept until somebody says that it is settled, across restarts. */
+  /** The work on a lease is done. Its finding stays on disk until the arbiter says that it is settled. */
   worked(lease: number, finding: Finding, arbiter: string | undefined): void {
     const subTask = this.#running.get(lease);
     if (subTask === undefined) return;
     this.#running.delete(lease);
     this.#findings.set(lease, { subTask, finding });
     this.#emit({ type: 'keep-finding', lease, subTask, finding });
-    if (arbiter !== undefined)
-      this.#emit({ type: 'send', to: arbiter, message: { type: 'found', lease, subTask, finding } });
+    if (arbiter !== undefined) this.#report(arbiter, lease, { subTask, finding });
   }
 
-  /** The arbiter says what this member holds: the rest is over. What it may not have heard of it hears again. */
+  /** The arbiter lists this member's leases: other work is over. Findings are sent again. */
   comply(arbiter: string, settled: number, holds: readonly number[]): void {
     for (const lease of this.#running.keys()) {
       if (lease > settled || holds.includes(lease)) continue;
       this.#running.delete(lease);
       this.#emit({ type: 'stop', lease, reason: 'the sub-task was given to another' });
     }
-    for (const [lease, { subTask, finding }] of this.#findings)
-      this.#emit({ type: 'send', to: arbiter, message: { type: 'found', lease, subTask, finding } });
+    for (const [lease, found] of this.#findings) this.#report(arbiter, lease, found);
+  }
+
+  #report(arbiter: string, lease: number, found: Found): void {
+    this.#emit({ type: 'send', to: arbiter, message: { type: 'found', lease, ...found } });
   }
 
   letGo(leases: readonly number[]): void {

@@ -1,5 +1,5 @@
 import type { Documents } from '../../documents/documents.js';
-import { joinAddress, splitAddress } from '../../mesh/address.js';
+import { fullAddress, splitAddress } from '../../mesh/address.js';
 import type { ValidEnvelope } from '../../mesh/envelope.js';
 import type { Sender } from '../../mesh/message-sender.js';
 import { type A2AObservability, callbackReport } from '../../mesh/observability.js';
@@ -11,9 +11,9 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import { ParticipationRecords, type StoredParticipation } from './participation-records.js';
 import { type SwarmAgent, SwarmCoordinator } from './swarm-coordinator.js';
+import { readSwarmMessage, type SwarmMessage } from './swarm-messages.js';
 import type { SwarmNews } from './swarm-participation.js';
 import type { SwarmSession } from './swarm-session.js';
-import { readSwarmMessage, type SwarmMessage } from './swarm-wire.js';
 
 export interface SwarmsComponents {
   runtime: Runtime;
@@ -67,7 +67,6 @@ export class Swarms implements SharedThreads {
         registry,
         records: this.#records,
         agent: { ...agent, agentId, address },
-        inFull: (name) => this.#inFull(name),
         send: (swarmId, to, message) => this.#send(sender, swarmId, to, message),
         openDocument: (name, admits) => documents.open(sender, name, { admits }),
         onNews: (news) => this.#report(agentId, news),
@@ -110,7 +109,7 @@ export class Swarms implements SharedThreads {
     if (!correlationId?.startsWith(THREAD)) return false;
     const participation = this.#coordinators.get(agentId)?.participations.get(correlationId.slice(THREAD.length));
     const message = participation && this.#read(sender, payload);
-    if (message) participation.member.step({ type: 'message', from: this.#inFull(sender), message });
+    if (message) participation.step({ type: 'message', from: this.#inFull(sender), message });
     return true;
   }
 
@@ -153,7 +152,7 @@ export class Swarms implements SharedThreads {
       // To itself a member speaks on the next turn, as if it were another.
       this.#components.runtime.defer(() => {
         const participation = this.#coordinators.get(sender.agentId)?.participations.get(swarmId);
-        participation?.member.step({ type: 'message', from: to, message });
+        participation?.step({ type: 'message', from: to, message });
       });
       return;
     }
@@ -179,7 +178,7 @@ export class Swarms implements SharedThreads {
   }
 
   #inFull(name: string): string {
-    return name.includes('@') ? name : joinAddress(name, this.#components.nodeKey);
+    return fullAddress(name, this.#components.nodeKey);
   }
 
   #localName(address: string): string {
