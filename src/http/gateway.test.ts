@@ -418,7 +418,7 @@ describe('a session of 2025', () => {
 });
 
 describe('closing', () => {
-  it('ends what is open and leaves nothing behind', async () => {
+  it('ends open requests and leaves nothing behind', async () => {
     const { gateway, mars, node } = await start();
     const seen = offerSome(mars);
     const before = handles();

@@ -221,7 +221,7 @@ describe('a send', () => {
     expect(calls.map(({ request }) => request.headers['idempotency-key'])).toEqual(['m', 'm', 'n', 'n']);
   });
 
-  it('that nobody took is tried again', async () => {
+  it('that certainly did not arrive is repeated', async () => {
     const gone = await servers.raw(() => {});
     const { client } = await agent(() => {}, { url: gone.origin });
     await servers.close();
@@ -230,7 +230,7 @@ describe('a send', () => {
     expect(timers.filter((ms) => ms === 250 || ms === 500)).toEqual([250, 500]);
   });
 
-  it('goes to no agent that requires what is not known here', async () => {
+  it('is not sent to an agent that requires an unknown extension', async () => {
     const required = { capabilities: { extensions: [{ uri: 'urn:x', required: true }] } };
     await expect(agent(() => {}, required)).rejects.toMatchObject({
       code: 'EXTENSION_REQUIRED',
@@ -290,7 +290,7 @@ describe('what a caller proves itself with', () => {
 });
 
 describe('the card cache', () => {
-  it('holds so many and no more, and drops what is stale', async () => {
+  it('holds a limited number of cards and drops stale ones', async () => {
     runtime = new HurriedRuntime();
     const cards = new CardSource(runtime);
     const server = await servers.http((_, response) => response.end('{"name":"n","version":"1"}'));

@@ -225,7 +225,7 @@ export class A2AClient {
   async *subscribe(id: string, options: CallOptions & { after?: string } = {}): AsyncGenerator<StreamResponse> {
     const limits = new CallLimits(this.#runtime, options, { silenceMs: FOLLOW_SILENCE_MS });
     try {
-      yield* this.#follower(limits, 'nobody').followId(id, options.after);
+      yield* this.#follower(limits, 'observer').followId(id, options.after);
     } finally {
       limits.release();
     }
@@ -458,7 +458,7 @@ export class A2AClient {
     try {
       await work(limits);
     } catch (error) {
-      this.#runtime.logger.debug({ err: error, agent: this.card.name }, 'a remote task could not be canceled');
+      this.#runtime.logger.debug({ err: error, agent: this.card.name }, 'remote task not canceled');
     } finally {
       limits.release();
     }

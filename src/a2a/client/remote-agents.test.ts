@@ -86,7 +86,7 @@ describe('fetchAgentCard', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  it('keeps what was fetched for one who may reach inside from those who may not', async () => {
+  it('does not share a card from a private address with callers that may not reach it', async () => {
     const server = await serving(CARD);
     await fetchAgentCard(server.origin, allowed());
     const foreign = fetchAgentCard(server.origin, { runtime, allowPrivate: false });
@@ -122,7 +122,7 @@ describe('fetchAgentCard', () => {
     await expect(fetchAgentCard(server.origin, allowed())).rejects.toBeInstanceOf(ValidationError);
   });
 
-  it('throws a ValidationError for what is no JSON', async () => {
+  it('throws a ValidationError for a card that is not JSON', async () => {
     const server = await servers.http((_, response) => response.end('<html>'));
     await expect(fetchAgentCard(server.origin, allowed())).rejects.toBeInstanceOf(ValidationError);
   });

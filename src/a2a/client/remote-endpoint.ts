@@ -233,5 +233,5 @@ function parsed(text: string): unknown {
 }
 
 function unreadable(origin: string): EclipticError {
-  return new EclipticError('INVALID_AGENT_RESPONSE', `what ${origin} answered is not JSON`, { origin });
+  return new EclipticError('INVALID_AGENT_RESPONSE', `the answer of ${origin} is not JSON`, { origin });
 }

@@ -121,9 +121,9 @@ export interface FollowerInit {
   readonly resumes: boolean;
   /**
    * The role of the caller. Following stops when the task waits for input, unless another caller may give it
-   * (`nobody`).
+   * (`observer`).
    */
-  readonly asker: 'new' | 'answering' | 'nobody';
+  readonly asker: 'new' | 'answering' | 'observer';
   /** Poll until the time limit, even if polls fail. */
   readonly stubborn: boolean;
 }
@@ -230,7 +230,7 @@ export class TaskFollower {
   }
 
   get #isTurnOver(): boolean {
-    return this.#init.asker !== 'nobody' && this.#waitsForCaller;
+    return this.#init.asker !== 'observer' && this.#waitsForCaller;
   }
 
   /** Authorization may be given elsewhere, and the task goes on; input comes only from the caller. */

@@ -31,7 +31,7 @@ describe('JSON and protobuf', () => {
     expect(() => fromProto({ timestamp: { seconds: 1e300 } })).toThrow('must be a time');
   });
 
-  it('leave names alone that are somebody’s', () => {
+  it('keep the keys of user data', () => {
     const card = { securitySchemes: { data: { httpAuthSecurityScheme: { scheme: 'Bearer' } }, metadata: {} } };
     expect(toProto(card)).toEqual(card);
     expect(toProto({ securityRequirements: [{ schemes: { timestamp: { list: ['tasks'] } } }] })).toEqual({

@@ -97,7 +97,7 @@ describe('the card of a node', () => {
     });
   });
 
-  it('has an ETag that changes with what it says', () => {
+  it('has an ETag that changes with its content', () => {
     const card = buildNodeCard(node, around);
     const etag = etagOf(card);
     expect(etag).toMatch(/^"[\w-]{43}"$/);

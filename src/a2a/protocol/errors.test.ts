@@ -74,7 +74,7 @@ describe('the errors of the catalogue', () => {
     }
   });
 
-  it('never let out what was thrown by no rule', () => {
+  it('never reveal the text of an unexpected error', () => {
     expect(JSON.stringify(toHttpError(new Error('password=hunter2')))).not.toContain('hunter2');
     expect(toJsonRpcError('anything')).toMatchObject({ code: -32603, message: 'internal error' });
   });

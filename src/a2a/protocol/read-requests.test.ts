@@ -56,7 +56,7 @@ describe('a part', () => {
     }
   });
 
-  it('holds what it says', () => {
+  it('keeps every field that is set', () => {
     const cases: [unknown, string][] = [
       [{ text: 5 }, 'text'],
       [{ raw: 'not base64!' }, 'raw'],
@@ -100,7 +100,7 @@ describe('a message', () => {
     expect(readSendMessageRequest({ message: { ...message, contextId } }).message.contextId).toBe(contextId);
   });
 
-  it('loses what the protocol does not know, and what is not set', () => {
+  it('drops unknown and unset fields', () => {
     const read = readSendMessageRequest({
       surprise: 1,
       message: { ...message, kind: 'message', contextId: '', taskId: null, extensions: [] },
@@ -195,7 +195,7 @@ describe('a simple request', () => {
 });
 
 describe('an answer', () => {
-  it('has exactly one member, and says what is wrong with it', () => {
+  it('has exactly one kind of content, and a fault names its place', () => {
     const task = { id: 't', contextId: 'c', status: { state: 'TASK_STATE_WORKING' } };
     expect(takeSendMessageResponse({ task })).toEqual({ task });
     expect(takeStreamResponse({ message })).toEqual({ message });

@@ -23,7 +23,7 @@ describe('the simple view', () => {
     });
   });
 
-  it('shows a task with its messages, what its status says, and its results', () => {
+  it('shows a task with its messages, the message of its status, and its artifacts', () => {
     const task: Task = {
       id: 't',
       contextId: 'c',

@@ -236,7 +236,7 @@ describe('a task in any storm of events', () => {
   );
   const RANK = { submitted: 0, working: 1, completed: 2, failed: 2 };
 
-  it('goes forward only, ends at most once, and tells its streams exactly what it became', () => {
+  it('goes forward only, ends at most once, and its events add up to its state', () => {
     let ended = 0;
     fc.assert(
       fc.property(storm, (inputs) => {

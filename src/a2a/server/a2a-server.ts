@@ -183,7 +183,7 @@ function taskDeps({ runtime, records, profiles, callerAgent }: A2AServerComponen
       createSession: (init) => {
         const session = { ...init, id: runtime.id() };
         records.saveSession(session, runtime.now()).catch((err) => {
-          runtime.logger.error({ err, session: session.id }, 'a session could not be kept');
+          runtime.logger.error({ err, session: session.id }, 'session not saved');
         });
         return session;
       },

@@ -102,7 +102,7 @@ export class PushDelivery {
         if (status < 500 && status !== 429) return true;
       } catch (error) {
         const fields = { task: this.taskId, attempt, reason: describeError(error) };
-        runtime.logger.debug(fields, 'a webhook was not reached');
+        runtime.logger.debug(fields, 'webhook not reached');
       }
       if (attempt < ATTEMPTS) await wait(runtime, backoffMs(attempt - 1, FIRST_DELAY_MS), signal);
     }
@@ -127,7 +127,7 @@ export class PushDelivery {
 
   #giveUp({ sequence }: TaskEvent): void {
     const fields = { task: this.taskId, config: this.#config.id, sequence };
-    this.#components.runtime.logger.warn(fields, 'a webhook was not told of an event');
+    this.#components.runtime.logger.warn(fields, 'webhook event dropped');
   }
 }
 
@@ -246,7 +246,7 @@ export class PushSender {
     const { runtime, connections, records } = this.#components;
     const onTold = (sequence: number, over: boolean) => {
       records.savePush(taskId, config, sequence, over).catch((err) => {
-        runtime.logger.error({ err, task: taskId, config: config.id }, 'webhook progress could not be recorded');
+        runtime.logger.error({ err, task: taskId, config: config.id }, 'webhook progress not saved');
       });
     };
     return new PushDelivery({ runtime, connections, allowPrivate: this.#allowPrivate, onTold }, taskId, config);

@@ -361,7 +361,7 @@ export class TaskExecution extends Deadline {
         if (this.stored.told) this.#end();
       },
       (err) => {
-        this.#components.runtime.logger.error({ task: this.stored.id, err }, 'a task could not be kept');
+        this.#components.runtime.logger.error({ task: this.stored.id, err }, 'task not saved');
         this.#end();
       },
     );

@@ -32,7 +32,7 @@ describe('a task that is sent', () => {
     expect(processes.listening).toBe(0);
   });
 
-  it('goes to the first agent that has a project, and to nobody where none has one [GI3 GS5 GE1]', () => {
+  it('goes to the first agent that has a project, and is refused if none has one [GI3 GS5 GE1]', () => {
     const { deps } = start([]);
     expect(() => handleTaskSend(deps, { message: 'Hello' })).toThrow(NotFoundError);
     expect(() => handleTaskSend(deps, { message: 'Hello' })).toThrow('Agent with default project');
@@ -173,7 +173,7 @@ describe('a node that is served', () => {
     }
   });
 
-  it('has a card that lists what its agents offer, and one for each of them [GF.buildAgentCard GF.buildAgentCardForAgent GI12]', async () => {
+  it('has a card with the tools of its agents, and a card for each agent [GF.buildAgentCard GF.buildAgentCardForAgent GI12]', async () => {
     const node = await createNode();
     const mars = node.agent({ id: 'mars', description: 'Builds.' });
     mars.tool('github_star_repo', { description: 'Stars.' }, () => null);

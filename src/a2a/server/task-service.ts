@@ -229,7 +229,7 @@ export class TaskService {
     requireContinuable(message, model.task);
     const execution = this.#running.get(id);
     if (execution) return execution.say(message);
-    throw new EclipticError('OPERATION_NOT_SUPPORTED', 'nobody works on the task any longer', { taskId: id });
+    throw new EclipticError('OPERATION_NOT_SUPPORTED', 'no agent works on the task any longer', { taskId: id });
   }
 
   /** ULIDs of one millisecond are predictable. A guest's task id is its only secret, so it is random. */

@@ -24,7 +24,7 @@ it('lets each caller make so many requests, and says how long the next must wait
   expect(() => limiter.take('alice')).toThrow(EclipticError);
 });
 
-it('limits nobody where there is no limit', () => {
+it('limits no caller if the limit is infinite', () => {
   const limiter = new RateLimiter(new SimulatedRuntime(), Number.POSITIVE_INFINITY);
   for (let count = 0; count < 100_000; count++) limiter.take('alice');
 });

@@ -44,7 +44,7 @@ describe('a JSON Web Token', () => {
     expect((await verifier.verify(issuer.token({ scope: undefined }))).scopes).toEqual([]);
   });
 
-  it('is not taken when it is for or from somebody else, too old, too new, or nobody’s', async () => {
+  it('is refused for another issuer or audience, when too old or too new, and without a subject', async () => {
     const wrong: [claims: object, reason: string][] = [
       [{ iss: 'https://other.example' }, 'issuer'],
       [{ aud: 'other' }, 'audience'],
@@ -66,7 +66,7 @@ describe('a JSON Web Token', () => {
     for (const claims of right) await expect(verifier.verify(issuer.token(claims))).resolves.toBeDefined();
   });
 
-  it('is not taken when its signature is none, another’s, altered, or made with the public key [T-G4]', async () => {
+  it('is refused when its signature is missing, another key’s, altered, or made with the public key [T-G4]', async () => {
     const good = issuer.token();
     const [head, body, signature] = good.split('.') as [string, string, string];
     const claims = JSON.parse(Buffer.from(body, 'base64url').toString()) as object;

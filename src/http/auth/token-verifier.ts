@@ -73,7 +73,7 @@ export class KeySet {
       this.#select = createLocalJWKSet({ keys: found });
       this.#fetchedAt = this.#runtime.now();
     } catch (err) {
-      this.#runtime.logger.warn({ origin, err }, 'the keys of tokens could not be fetched');
+      this.#runtime.logger.warn({ origin, err }, 'JWT keys not fetched');
     }
   }
 }

@@ -158,7 +158,7 @@ export class HttpServer {
   }
 
   readonly #broke = (err: Error): void => {
-    this.#components.runtime.logger.debug({ err }, 'a response could not be written');
+    this.#components.runtime.logger.debug({ err }, 'HTTP response not written');
   };
 
   #take(request: IncomingMessage, response: EdgeResponse): void {
@@ -186,7 +186,7 @@ export class HttpServer {
   async #serve(route: Route | undefined, exchange: Omit<Exchange, 'principal'>): Promise<void> {
     const { request, response, path } = exchange;
     if (!this.#knowsHost(request)) {
-      throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names somebody else');
+      throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names another host');
     }
     if (route?.public) return route.serve({ ...exchange, principal: NOBODY });
     const { callerAuth } = this.#components;
