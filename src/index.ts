@@ -150,7 +150,7 @@ export { ProviderEvents } from './providers/adapter/events.js';
 export { CommandAdapter } from './providers/command/command-adapter.js';
 export { HealthCoordinator } from './providers/health/health.js';
 export { type Lane, type LaneRow, Lanes } from './providers/host/lanes.js';
-export type { ProcessComponents, ProcessConfig } from './providers/host/provider-process.js';
+export type { ProcessComponents, ProcessConfig } from './providers/host/process-adapter.js';
 export type { HostLimits } from './providers/host/watched-process.js';
 export {
   MCPBridgeAdapter,

@@ -10,7 +10,7 @@ import type { ProviderAdapter } from './adapter/adapter.js';
 import { CommandAdapter } from './command/command-adapter.js';
 import type { HostComponents } from './host/isolated-provider-host.js';
 import type { Lanes } from './host/lanes.js';
-import type { ProcessConfig } from './host/provider-process.js';
+import type { ProcessConfig } from './host/process-adapter.js';
 import { agentCapability, serveThroughProvider } from './registry/provider-agent.js';
 import type { ExecuteRoute, ProviderRegistry } from './registry/registry.js';
 

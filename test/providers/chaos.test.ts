@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NormalizedProviderError } from '../../src/providers/adapter/errors.js';
-import type { ProcessConfig } from '../../src/providers/host/provider-process.js';
+import type { ProcessConfig } from '../../src/providers/host/process-adapter.js';
 import { p99, TwoLanes } from './chaos.js';
 import { lives, until } from './processes.js';
 

@@ -8,7 +8,7 @@ import type { ProviderAdapter } from '../../src/providers/adapter/adapter.js';
 import { ProviderEvents } from '../../src/providers/adapter/events.js';
 import { CommandAdapter } from '../../src/providers/command/command-adapter.js';
 import { type LaneRow, Lanes } from '../../src/providers/host/lanes.js';
-import type { ProcessConfig } from '../../src/providers/host/provider-process.js';
+import type { ProcessConfig } from '../../src/providers/host/process-adapter.js';
 import { ProviderRegistry } from '../../src/providers/registry/registry.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { Children } from '../../src/system/process/children.js';

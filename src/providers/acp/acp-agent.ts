@@ -3,6 +3,7 @@ import { VERSION } from '../../runtime/package.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
 import type { Child } from '../../system/process/child.js';
+import type { WorkHandle } from '../host/pending-work.js';
 import { type AcpDescription, describeAgent, type PromptFile, promptBlocks } from './description.js';
 import { answerAgent } from './requests.js';
 import {
@@ -25,39 +26,31 @@ import { type AcpAnswer, Turn, type TurnTerms } from './turn.js';
 import type { Workspace } from './workspace.js';
 
 export interface AcpAgentInit {
-  /** The agent of this node that it is. */
+  /** Id of the agent on this node. */
   readonly agent: string;
   readonly workspace: Workspace;
   readonly terminals: Terminals;
   readonly gate: ActionGate;
-  /** The MCP servers that it gets to use. */
   readonly mcpServers: (description: AcpDescription) => readonly McpServer[];
-  /** The way to log in, by its id, where it wants that. */
+  /** Id of the login method. */
   readonly auth?: string | undefined;
-  /** The mode that its sessions begin in, by its id. Default: the agent's own choice. */
+  /** Id of the mode that sessions begin in. Default: the agent's own choice. */
   readonly mode?: string | undefined;
-  /** May it read and write files through this client? Without, it does so itself. Default true. */
+  /** May the agent read and write files through this client? Default true. */
   readonly files?: boolean | undefined;
   /** Memory of the agent's processes. Default: unknown, with room for every session. */
   readonly memory?: (() => MemoryUse) | undefined;
 }
 
-/** What an agent is asked. */
 interface AcpPrompt {
   readonly prompt: string;
   readonly files?: readonly PromptFile[] | undefined;
 }
 
-/** Work that an agent has been given. */
-interface AcpFlight {
-  readonly done: Promise<AcpAnswer>;
-  cancel(): void;
-}
-
 const NO_LIMIT: MemoryUse = { usedBytes: undefined, limitBytes: Number.POSITIVE_INFINITY };
-/** Any answer to this shows that it lives, also that there is no such method. */
+/** Any answer shows that the agent lives, "no such method" included. */
 const PING = '_ecliptic/ping';
-/** What a prompt belongs to, in the `_meta` of its request. */
+/** The key of the correlation id in the `_meta` of a prompt. */
 const CORRELATION = 'ecliptic/correlationId';
 
 /** An agent that speaks the Agent Client Protocol on its standard input and output. */
@@ -67,11 +60,10 @@ export class AcpAgent {
   readonly #sdk: AcpSdk;
   readonly #connection: ClientConnection;
   readonly #sessions: SessionPool;
-  /** By session id. */
   readonly #conversations = new Map<string, Conversation>();
   #description!: AcpDescription;
   #needsLogin = false;
-  /** Why a prompt was refused for want of a login, until one is taken. Such an agent may give sessions all the same. */
+  /** Set when a prompt was refused for lack of a login, until a prompt succeeds. Some agents open sessions all the same. */
   #loginWanted: EclipticError | undefined;
   #heard: () => void = () => {};
 
@@ -87,7 +79,7 @@ export class AcpAgent {
       close: (conversation) => this.#close(conversation),
       memory: init.memory ?? (() => NO_LIMIT),
     });
-    // Questions of an agent that is gone need no answer.
+    // The questions of an agent that has exited need no answer.
     void child.exited.then(() => {
       for (const { turn } of this.#conversations.values()) turn?.cancel();
     });
@@ -104,7 +96,7 @@ export class AcpAgent {
     });
   }
 
-  /** Greets the agent behind a child's pipes. */
+  /** Initialises the protocol over the pipes of a child process. */
   static async open(runtime: Runtime, child: Child, init: AcpAgentInit): Promise<AcpAgent> {
     const sdk = await loadAcpSdk();
     const agent = new AcpAgent(runtime, sdk, child, init);
@@ -127,12 +119,12 @@ export class AcpAgent {
     return this.#description;
   }
 
-  /** Does it want its user to log in before it works? That is how it is, not a failure. */
+  /** Does the agent require a login? That is a state, not a failure. */
   get needsLogin(): boolean {
     return this.#needsLogin || this.#loginWanted !== undefined;
   }
 
-  /** Resolves when it has shown that it lives: with an answer, or anything else that it says. */
+  /** Resolves when the agent has sent an answer, or any other message. */
   async ping(): Promise<void> {
     const said = new Promise<void>((resolve) => {
       this.#heard = resolve;
@@ -144,14 +136,13 @@ export class AcpAgent {
     }
   }
 
-  /** Shows whether it gives a session, or wants a login: by one that is opened for the next conversation. */
+  /** Opens a session for the next conversation: only that shows whether the agent requires a login. */
   async prepare(): Promise<void> {
     await this.#sessions.prepare();
     if (this.#loginWanted) throw this.#loginWanted;
   }
 
-  /** Asks it something, in the session of that conversation. */
-  prompt(conversation: string, { prompt, files = [] }: AcpPrompt, terms: TurnTerms = {}): AcpFlight {
+  prompt(conversation: string, { prompt, files = [] }: AcpPrompt, terms: TurnTerms = {}): WorkHandle<AcpAnswer> {
     const turn = new Turn(terms);
     const blocks = promptBlocks(prompt, files, this.description.prompts, this.#init.agent);
     const done = this.#sessions.use(conversation, turn.signal, (session) => session.take(blocks, turn));
@@ -181,14 +172,14 @@ export class AcpAgent {
         const request: PromptRequest = { sessionId, prompt: [...prompt], ...meta };
         const ask = () =>
           this.#connection.agent.request(methods.agent.session.prompt, request).catch((error) => {
-            // Claude tells in its answer what is wrong with the login, and nothing of that in the error.
+            // Claude explains a missing login in its answer, and not in the error.
             throw rpcCode(error) === AUTH_REQUIRED ? addDetails(error, turn.text) : error;
           });
         const { stopReason } = await this.#promptLoggedIn(ask);
         return stopReason;
       },
       cancel: () => {
-        // What cannot be told is told by the agent's end.
+        // An agent that cannot be told is about to exit.
         this.#connection.agent.notify(methods.agent.session.cancel, { sessionId }).catch(() => {});
       },
     });
@@ -196,7 +187,7 @@ export class AcpAgent {
     return conversation;
   }
 
-  /** An agent that lets its client choose a model and has none fails at every prompt, with an error that hides why. */
+  /** An agent that offers a choice of models and has none fails at every prompt, with an error that hides why. */
   #requireModel({ configOptions }: NewSessionResponse): void {
     const lacks = configOptions?.some(
       (option) => option.category === 'model' && option.type === 'select' && option.options.length === 0,
@@ -206,7 +197,7 @@ export class AcpAgent {
     throw new EclipticError('INVALID_CONFIG', message);
   }
 
-  /** A mode that the agent does not have would leave it in one where it may ask for less. */
+  /** A mode that the agent does not have would leave it in a more permissive one. */
   async #setMode({ sessionId, modes }: NewSessionResponse): Promise<void> {
     const { mode: modeId, agent } = this.#init;
     if (modeId === undefined || modes?.currentModeId === modeId) return;
@@ -242,7 +233,7 @@ export class AcpAgent {
     }
   }
 
-  /** Does it, after a login where one is wanted and the configuration says which. */
+  /** Logs in first where the agent requires a login and the configuration names a method. */
   async #loggedIn<T>(work: () => Promise<T>): Promise<T> {
     try {
       const done = await withDetails(work());

@@ -1,42 +1,33 @@
-import { logCallback } from '../../runtime/callbacks.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
 import type { Child } from '../../system/process/child.js';
-import { DEFAULT_WORKSPACE } from '../../system/secrets/credential-source.js';
-import {
-  type ExecuteTerms,
-  guardedTerms,
-  type ProviderAdapter,
-  type ProviderCrash,
-  type ProviderHealthStatus,
-} from '../adapter/adapter.js';
+import type { ExecuteTerms, ProviderHealthStatus } from '../adapter/adapter.js';
 import { normalizeError } from '../adapter/errors.js';
-import { type ProcessComponents, type ProcessConfig, ProviderProcess } from '../host/provider-process.js';
+import { ProcessAdapter, type ProcessComponents, type ProcessConfig } from '../host/process-adapter.js';
 import { HOST_LIMITS, type HostLimits } from '../host/watched-process.js';
 import { AcpAgent, type AcpAgentInit } from './acp-agent.js';
 import type { AcpDescription, PromptFile } from './description.js';
 import { usesOwnFiles } from './probe.js';
 import { ACP_RULES } from './requests.js';
-import type { MemoryUse } from './sessions.js';
 import { Terminals } from './terminals.js';
 import type { AcpAnswer } from './turn.js';
 import { Workspace } from './workspace.js';
 
 export interface ACPConfig extends ProcessConfig {
-  /** The way to log in, by its id, where it wants that. */
+  /** Id of the login method to use where the agent requires a login. */
   readonly auth?: string | undefined;
-  /** The mode that its sessions begin in, by its id, such as Codex's "read-only". Default: the agent's own choice. */
+  /** Id of the mode that sessions begin in, such as Codex's "read-only". Default: the agent's own choice. */
   readonly mode?: string | undefined;
-  /** May it read and write files through this node? Default true, but not for Gemini CLI, which fails on it. */
+  /** May the agent read and write files through this node? Default true, except for Gemini CLI, which fails on it. */
   readonly fs?: boolean | undefined;
 }
 
-/** What an agent is asked. What belongs to one conversation is asked in one session. */
 export interface ACPTask {
   readonly prompt: string;
   readonly files?: readonly PromptFile[] | undefined;
+  /** Prompts of one conversation share a session of the agent. */
   readonly conversation?: string | undefined;
 }
 
@@ -45,125 +36,90 @@ export type ACPResult = AcpAnswer;
 export interface ACPComponents extends ProcessComponents {
   /** Decides what the agent may do. Default: files of its own folder, and nothing else. */
   gate?: ActionGate | undefined;
-  /** The MCP servers that it gets to use. Default: none. */
+  /** The MCP servers that the agent gets. Default: none. */
   mcpServers?: AcpAgentInit['mcpServers'] | undefined;
 }
 
-/** The conversation of what belongs to none, such as mail. */
+/** The conversation of prompts that name none, such as mail. */
 const MAIN = 'main';
-/** Real agents take seconds to start, on a busy machine many; and they may be lost in thought for a while. */
+/** Real agents take seconds to start, many on a busy machine, and may think for long without a word. */
 const LIMITS: Partial<HostLimits> = { startMs: 60_000, executeMs: 1_800_000, heartbeatMs: 15_000, silenceMs: 60_000 };
 
-/** A provider that is a real agent, driven over the Agent Client Protocol in a process of its own. */
-export class ACPClientAdapter implements ProviderAdapter<ACPConfig, ACPTask, ACPResult> {
+/** A provider that is a coding agent, driven over the Agent Client Protocol in a process of its own. */
+export class ACPClientAdapter extends ProcessAdapter<AcpAgent, ACPConfig, ACPTask, ACPResult, ACPComponents> {
   readonly type = 'acp';
-  readonly #components: ACPComponents;
-  readonly #process: ProviderProcess<AcpAgent>;
+  declare protected readonly components: ACPComponents;
   #about: Omit<AcpAgentInit, 'terminals' | 'memory'> | undefined;
   /** Of the processes that have not ended. */
   readonly #terminals = new Set<Terminals>();
-  readonly #id: string;
   #limitBytes = Number.POSITIVE_INFINITY;
-
-  constructor(id: string, components: ACPComponents, workspaceId = DEFAULT_WORKSPACE) {
-    this.#id = id;
-    this.#components = components;
-    this.#process = new ProviderProcess(components, {
-      id,
-      type: 'acp',
-      workspaceId,
-      connect: (child) => AcpAgent.open(components.runtime, child, this.#initOf(child)),
-    });
-  }
 
   async init({ auth, mode, fs, ...config }: ACPConfig): Promise<void> {
     await this.terminate();
-    const { runtime, lane, gate = ownFilesOnly(runtime), mcpServers = () => [] } = this.#components;
+    const { runtime, lane, gate = ownFilesOnly(runtime), mcpServers = () => [] } = this.components;
     try {
       const workspace = new Workspace(config.cwd ?? lane.folder);
       const files = fs ?? !usesOwnFiles(config.command, config.args ?? []);
-      this.#about = { agent: this.#id, workspace, gate, mcpServers, auth, mode, files };
+      this.#about = { agent: this.id, workspace, gate, mcpServers, auth, mode, files };
     } catch (error) {
       throw normalizeError(new EclipticError('INVALID_CONFIG', describeError(error), {}, error), 'acp');
     }
     const limits = { ...LIMITS, ...config.limits };
     this.#limitBytes = (limits.memoryMb ?? HOST_LIMITS.memoryMb) * 1_048_576;
-    // Codex asks nobody in the mode that it begins in, and takes another one from its environment only.
+    // Codex begins in a mode that asks for no permission, and reads another mode from its environment only.
     const env = mode === undefined ? config.env : { INITIAL_AGENT_MODE: mode, ...config.env };
-    await this.#process.start({ ...config, env, limits });
+    await this.start({ ...config, env, limits });
   }
 
-  /** What the agent said of itself. */
+  /** The agent's own description, while it runs. */
   get description(): AcpDescription | undefined {
-    return this.#process.session?.description;
+    return this.session?.description;
   }
 
   describe(): Readonly<Record<string, unknown>> {
-    const { session, status } = this.#process;
+    const { session, status } = this;
     return { ...status, ...(session && { agent: session.description, needsLogin: session.needsLogin }) };
   }
 
-  /** Asks for a sign of life, and for a session where it is not known whether it gives one. */
+  /** Pings the agent, and opens a session where none is open: only that shows whether the agent requires a login. */
   async health(): Promise<ProviderHealthStatus> {
     const status = (state: ProviderHealthStatus['state']) => {
-      return { state, lastCheck: new Date(this.#components.runtime.now()), failureCount: 0 };
+      return { state, lastCheck: new Date(this.components.runtime.now()), failureCount: 0 };
     };
     try {
-      await this.#process.check(async (agent) => {
+      await this.check(async (agent) => {
         await agent.ping();
         await agent.prepare();
       });
       return status('healthy');
     } catch (error) {
-      // It lives, and says what it lacks: nothing has failed.
-      if (isOwnersMatter(error)) return { ...status('degraded'), message: describeError(error), needsOwner: true };
+      if (needsOwner(error)) return { ...status('degraded'), message: describeError(error), needsOwner: true };
       throw normalizeError(error, 'acp');
     }
   }
 
   async execute(task: ACPTask, correlationId: string, terms: ExecuteTerms = {}): Promise<ACPResult> {
-    const { onUpdate } = guardedTerms(terms, this.#id, logCallback(this.#components.runtime.logger));
     const { conversation = MAIN, ...asked } = checkTask(task, correlationId);
-    return this.#process.work(
-      (agent, activity) => agent.prompt(conversation, asked, { correlationId, onUpdate, activity }),
+    return this.work(
+      (agent, activity, onUpdate) => agent.prompt(conversation, asked, { correlationId, onUpdate, activity }),
       correlationId,
       terms,
     );
   }
 
-  async terminate(): Promise<void> {
-    await this.#process.stop();
+  override async terminate(): Promise<void> {
+    await super.terminate();
     await Promise.all([...this.#terminals].map((one) => one.close()));
   }
 
-  get starting(): boolean {
-    return this.#process.starting;
-  }
-
-  onCrash(listener: (crash: ProviderCrash) => void): () => void {
-    return this.#process.onCrash(listener);
-  }
-
-  onReady(listener: () => void): () => void {
-    return this.#process.onReady(listener);
-  }
-
-  renew(): Promise<void> {
-    return this.#process.renew();
-  }
-
-  #initOf(child: Child): AcpAgentInit {
-    const { runtime, children } = this.#components;
+  protected connect(child: Child): Promise<AcpAgent> {
+    const { runtime, children, memory } = this.components;
     const about = this.#about!;
     const terminals = new Terminals(runtime, children, about.workspace);
     this.#terminals.add(terminals);
-    // What it ran ends with it.
     void child.exited.then(() => terminals.close()).finally(() => this.#terminals.delete(terminals));
-    return { ...about, terminals, memory: () => this.#memoryOf(child) };
-  }
-
-  #memoryOf({ pid }: Child): MemoryUse {
-    return { usedBytes: this.#components.memory.bytesOf(pid), limitBytes: this.#limitBytes };
+    const memoryUse = () => ({ usedBytes: memory.bytesOf(child.pid), limitBytes: this.#limitBytes });
+    return AcpAgent.open(runtime, child, { ...about, terminals, memory: memoryUse });
   }
 }
 
@@ -172,8 +128,8 @@ function ownFilesOnly(runtime: Runtime): ActionGate {
   return new ActionGate({ approvals: new Approvals(runtime), report: () => {} }, { rules });
 }
 
-/** Only the owner can change that it is not logged in, or set up so that it cannot work. */
-function isOwnersMatter(error: unknown): boolean {
+/** A missing login or a wrong configuration is the agent's answer, not a failure: only its owner can change it. */
+function needsOwner(error: unknown): boolean {
   return error instanceof EclipticError && (error.code === 'LOGIN_REQUIRED' || error.code === 'INVALID_CONFIG');
 }
 

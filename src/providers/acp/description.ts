@@ -1,17 +1,15 @@
 import { EclipticError } from '../../runtime/errors.js';
 import type { InitializeResponse, PromptRequest } from './sdk.js';
 
-/** What an agent says of itself when it is greeted. */
+/** An agent's answer to `initialize`. */
 export interface AcpDescription {
   readonly name: string | null;
   readonly version: string | null;
   readonly protocol: number;
-  /** Can it use MCP servers over HTTP? */
   readonly mcpOverHttp: boolean;
   readonly closesSessions: boolean;
-  /** What a prompt may hold besides text and links. */
+  /** Content that a prompt may hold besides text and links. */
   readonly prompts: { readonly image: boolean; readonly audio: boolean; readonly embedded: boolean };
-  /** Ways to log in. */
   readonly authMethods: readonly { readonly id: string; readonly name: string }[];
 }
 
@@ -37,7 +35,7 @@ export function describeAgent(response: InitializeResponse, ours: number): AcpDe
   };
 }
 
-/** A file that comes with a prompt: its content in base64, or where it is. */
+/** A file that comes with a prompt: its content in base64, or its URL. */
 export interface PromptFile {
   readonly raw?: string | undefined;
   readonly url?: string | undefined;
@@ -49,7 +47,7 @@ type Block = PromptRequest['prompt'][number];
 
 const TEXT = /^(text\/|application\/(json|xml|yaml|toml|javascript|x-sh)\b)|\+(json|xml)\b/;
 
-/** A prompt in the blocks that this agent takes. Links are for every agent; content is, as far as its capabilities go. */
+/** A prompt as blocks that the agent takes: every agent takes links; content depends on its capabilities. */
 export function promptBlocks(
   text: string,
   files: readonly PromptFile[],

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { wait } from '../../runtime/async.js';
+import { wait, within } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
@@ -18,20 +18,24 @@ export type ProbeResult =
 
 /** Real agents take seconds to start. */
 const PROBE_MS = 30_000;
-/** From a program's closed input to its exit. */
+/** How long a program may take from its closed input to its exit. */
 const EXIT_MS = 1_000;
 
-/** Starts an agent for a moment, in an empty folder where it may do nothing, to see whether it answers and how it is. */
+/** Starts an agent briefly, in an empty folder where nothing is allowed, to find out whether it works. */
 export async function probeAgent(runtime: Runtime, children: Children, program: Program): Promise<ProbeResult> {
   const folder = mkdtempSync(join(tmpdir(), 'ecliptic-probe-'));
   const approvals = new Approvals(runtime);
   const child = await children.start({ cwd: folder, ...program }).catch((error: EclipticError) => error);
-  /** A write may fail before the exit is seen, and only the exit tells why. */
+  /** A write may fail before the exit is noticed, and only the exit says why. */
   const causeOf = async (error: unknown) => {
     if (child instanceof EclipticError || (error instanceof EclipticError && error.code !== 'PROCESS_ENDED'))
       return error;
-    const gone = await Promise.race([child.exited.then(() => true), wait(runtime, EXIT_MS).then(() => false)]);
-    return gone ? child.failure() : error;
+    return within(
+      runtime,
+      child.exited.then(() => child.failure()),
+      EXIT_MS,
+      () => error,
+    );
   };
   try {
     if (child instanceof EclipticError) return { state: 'failed', reason: child.message };
@@ -67,12 +71,12 @@ async function look(opening: Promise<AcpAgent>): Promise<ProbeResult> {
   }
 }
 
-/** Agents that are known to speak the Agent Client Protocol, by the program that does. */
+/** Programs that are known to speak the Agent Client Protocol. */
 export const KNOWN_AGENTS: readonly {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** It fails on files that it reads through its client, so it is to use its own way to them. */
+  /** The agent fails on files that it reads through its client, so it accesses them itself. */
   readonly ownFiles?: boolean;
 }[] = [
   { name: 'Claude', command: 'claude-agent-acp', args: [] },
@@ -82,7 +86,6 @@ export const KNOWN_AGENTS: readonly {
   { name: 'OpenCode', command: 'opencode', args: ['acp'] },
 ];
 
-/** Does this program read and write files better itself than through its client? */
 export function usesOwnFiles(command: string, args: readonly string[]): boolean {
   const words = [command, ...args].map((word) => basename(word).replace(/\.(c?js|cmd|exe)$/, ''));
   return KNOWN_AGENTS.some((known) => known.ownFiles && words.includes(known.command));

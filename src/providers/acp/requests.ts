@@ -15,7 +15,7 @@ interface RequestsInit {
   readonly find: (session: string) => Conversation | undefined;
 }
 
-/** What an agent may ask of its client: permission, files and commands, each of which passes the gate. */
+/** Answers an agent's requests for permission, files and commands. Each passes the action gate. */
 export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk['client']> {
   const { workspace, terminals } = init;
   const { client } = sdk.methods;
@@ -23,7 +23,12 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
   const allow = (session: string, action: string, subject: string) => {
     const turn = requireTurn(turnOf(session), session);
     const { agent, gate } = init;
-    return turn.decided(gate.require({ agent, provider: agent, action, subject }, optionsOf(turn)));
+    return turn.decided(
+      gate.require(
+        { agent, provider: agent, action, subject },
+        { correlationId: turn.correlationId, signal: turn.signal },
+      ),
+    );
   };
   const handle = async <T>(work: () => T | Promise<T>): Promise<T> => {
     try {
@@ -57,13 +62,13 @@ export function answerAgent(sdk: AcpSdk, init: RequestsInit): ReturnType<AcpSdk[
         return { terminalId: await terminals.create(params) };
       }),
     )
-    .onRequest(client.terminal.output, ({ params }) => handle(() => terminals.output(params.terminalId)))
-    .onRequest(client.terminal.waitForExit, ({ params }) => handle(() => terminals.waitForExit(params.terminalId)))
-    .onRequest(client.terminal.kill, ({ params }) => handle(() => terminals.kill(params.terminalId)))
+    .onRequest(client.terminal.output, ({ params }) => handle(() => terminals.get(params.terminalId).output))
+    .onRequest(client.terminal.waitForExit, ({ params }) => handle(() => terminals.get(params.terminalId).exited))
+    .onRequest(client.terminal.kill, ({ params }) => handle(() => terminals.get(params.terminalId).kill()))
     .onRequest(client.terminal.release, ({ params }) => handle(() => terminals.release(params.terminalId)));
 }
 
-/** A turn that is cancelled takes its questions back. */
+/** Where the turn is cancelled, its questions are withdrawn. */
 async function decide(
   { agent, gate, find }: RequestsInit,
   request: RequestPermissionRequest,
@@ -75,7 +80,8 @@ async function decide(
   const details = { ...(rawInput !== undefined && { input: rawInput }), ...(locations && { locations }) };
   const summary = `${agent} asks: ${subject}`;
   try {
-    const options = { summary, details, ...optionsOf(turn) };
+    const { correlationId, signal } = turn;
+    const options = { summary, details, correlationId, signal };
     const ruling = await turn.decided(gate.check({ agent, provider: agent, action, subject }, options));
     return answerPermission(ruling, request.options);
   } catch (error) {
@@ -84,16 +90,11 @@ async function decide(
   }
 }
 
-function optionsOf({ correlationId, signal }: Turn): { correlationId: string | undefined; signal: AbortSignal } {
-  return { correlationId, signal };
-}
-
 function requireTurn(turn: Turn | undefined, session: string): Turn {
   if (turn) return turn;
-  throw new EclipticError('PROVIDER_POLICY_DENIED', 'nobody has asked for anything in that session', { session });
+  throw new EclipticError('PROVIDER_POLICY_DENIED', 'no prompt is running in that session', { session });
 }
 
-/** An error as the protocol puts it. */
 function refusal(sdk: AcpSdk, error: unknown): InstanceType<AcpSdk['RequestError']> {
   const { code, details } = error instanceof EclipticError ? error : { code: undefined, details: {} };
   if (code === 'RESOURCE_NOT_FOUND') return sdk.RequestError.resourceNotFound(String(details.path ?? ''));
@@ -101,10 +102,7 @@ function refusal(sdk: AcpSdk, error: unknown): InstanceType<AcpSdk['RequestError
   return sdk.RequestError.invalidParams({ code: code ?? 'HANDLER_FAILED' }, describeError(error));
 }
 
-/**
- * What holds for agents where the configuration has no rules: files of their own folder are theirs, and the operator is
- * asked about everything else.
- */
+/** The rules where the configuration has none: agents may use files of their own folder, and ask about anything else. */
 export const ACP_RULES: readonly ActionRule[] = [
   { action: 'fs.read', decision: 'allow' },
   { action: 'fs.write', decision: 'allow' },
@@ -114,7 +112,7 @@ export const ACP_RULES: readonly ActionRule[] = [
 
 type Option = RequestPermissionRequest['options'][number];
 
-/** The answer that grants what was ruled, and never more. */
+/** Chooses the option that grants the ruling, and never more. */
 function answerPermission(ruling: ActionRuling, options: readonly Option[]): RequestPermissionResponse {
   const kinds: readonly Option['kind'][] = ruling.allowed
     ? ruling.lasting
@@ -130,7 +128,6 @@ function answerPermission(ruling: ActionRuling, options: readonly Option[]): Req
 
 const CANCELLED: RequestPermissionResponse = { outcome: { outcome: 'cancelled' } };
 
-/** What the operator is asked about: the kind of the action, and what it is done to. */
 function permissionAction({ toolCall }: RequestPermissionRequest): { action: string; subject: string } {
   const { kind, title, toolCallId } = toolCall;
   return { action: `permission.${kind ?? 'other'}`, subject: cutText(title ?? toolCallId, 1_024) || toolCallId };

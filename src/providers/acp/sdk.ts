@@ -1,4 +1,5 @@
 import type { Stream } from '@agentclientprotocol/sdk';
+import { Deferred } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -6,8 +7,8 @@ import type { Child } from '../../system/process/child.js';
 import { Allowance, readLines } from '../../system/process/lines.js';
 
 /**
- * The one door to the SDK of the Agent Client Protocol: its interface changes often, so it is pinned, and nothing else
- * in this tree imports it. Loaded when the first agent is driven, because it costs time and memory.
+ * The only import of the Agent Client Protocol's SDK: its interface changes often, so its version is pinned. It is loaded
+ * with the first agent, because it costs time and memory.
  */
 export type {
   ClientConnection,
@@ -33,7 +34,7 @@ export function loadAcpSdk(): Promise<AcpSdk> {
   return loading;
 }
 
-/** JSON-RPC's number of "log in first", as the protocol has it. */
+/** The protocol's JSON-RPC error code for a missing login. */
 export const AUTH_REQUIRED = -32_000;
 
 export function rpcCode(error: unknown): number | undefined {
@@ -41,10 +42,9 @@ export function rpcCode(error: unknown): number | undefined {
   return typeof code === 'number' ? code : undefined;
 }
 
-/** Characters of an error's details that are passed on. */
 const MAX_DETAIL_CHARS = 2_000;
 
-/** Agents put what went wrong into the error's data, beside a message such as "Internal error". */
+/** Agents explain an error in its data, beside a message such as "Internal error"; this moves it into the message. */
 export async function withDetails<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;
@@ -54,7 +54,6 @@ export async function withDetails<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** The same error, whose message says more. */
 export function addDetails(error: unknown, details: string | undefined): unknown {
   if (error instanceof Error && details && !error.message.includes(details)) {
     error.message = `${error.message}: ${cutText(details, MAX_DETAIL_CHARS)}`;
@@ -69,23 +68,20 @@ function detailsIn(data: unknown): string | undefined {
 
 type Message = Stream['readable'] extends ReadableStream<infer M> ? M : never;
 
-/** Lines that are no messages, such as a banner, are skipped; a program that writes nothing else speaks no ACP. */
-const MAX_RUBBISH = 1_000;
+/** Lines that are not messages, such as a banner, are skipped; a program that writes more of them speaks no ACP. */
+const MAX_SKIPPED = 1_000;
 
 interface ChildStream {
   readonly stream: Stream;
-  /** Settles, with the reason, when nothing more can be read from the child. */
+  /** Resolves, with the reason, when nothing more can be read from the child. */
   readonly ended: Promise<EclipticError>;
 }
 
-/** JSON-RPC over a child's standard input and output, at a pace that leaves time for others. */
+/** JSON-RPC over a child's standard input and output, read at a bounded rate. */
 export function childStream(runtime: Runtime, child: Child, onMessage: () => void): ChildStream {
   const allowance = new Allowance(runtime);
-  let rubbish = 0;
-  let end!: (reason: EclipticError) => void;
-  const ended = new Promise<EclipticError>((resolve) => {
-    end = resolve;
-  });
+  let skipped = 0;
+  const ended = new Deferred<EclipticError>();
   const readable = new ReadableStream<Message>({
     start(controller) {
       const take = (line: string) => {
@@ -93,22 +89,22 @@ export function childStream(runtime: Runtime, child: Child, onMessage: () => voi
         if (message) {
           onMessage();
           controller.enqueue(message);
-        } else if (line.trim() !== '' && ++rubbish > MAX_RUBBISH) {
-          throw new EclipticError('INVALID_FRAME', `it wrote more than ${MAX_RUBBISH} lines that are no ACP messages`);
+        } else if (line.trim() !== '' && ++skipped > MAX_SKIPPED) {
+          throw new EclipticError('INVALID_FRAME', `it wrote more than ${MAX_SKIPPED} lines that are no ACP messages`);
         }
         return allowance.spend(line.length, message && 'method' in message ? 1 : 0);
       };
-      // It stays open at the end: whoever waits for an answer hears why there is none from the end of the process.
+      // The stream stays open at the end: pending requests are failed by the exit of the process, which says why.
       readLines(child.stdout, take).then(
-        () => end(new EclipticError('PROCESS_ENDED', 'it closed its output')),
-        (error) => end(new EclipticError('INVALID_FRAME', describeError(error), {}, error)),
+        () => ended.resolve(new EclipticError('PROCESS_ENDED', 'it closed its output')),
+        (error) => ended.resolve(new EclipticError('INVALID_FRAME', describeError(error), {}, error)),
       );
     },
   });
   const writable = new WritableStream<Message>({
     write: (message) => child.write(`${JSON.stringify(message)}\n`),
   });
-  return { stream: { readable, writable }, ended };
+  return { stream: { readable, writable }, ended: ended.promise };
 }
 
 function parse(line: string): Message | undefined {

@@ -3,7 +3,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { PromptRequest, StopReason } from './sdk.js';
 import type { AcpAnswer, Turn } from './turn.js';
 
-/** How much memory an agent's processes use, and how much they may; unknown where the system does not tell. */
+/** Memory that an agent's processes use (unknown on some systems), and their limit. */
 export interface MemoryUse {
   readonly usedBytes: number | undefined;
   readonly limitBytes: number;
@@ -53,13 +53,13 @@ export class SessionPool {
     return this.#byKey.size + (this.#spare ? 1 : 0);
   }
 
-  /** Opens a session for the next conversation, unless one is open: so it is known whether the agent gives any. */
+  /** Opens a session for the next conversation where none is open; rejects where the agent opens none. */
   async prepare(): Promise<void> {
     if (this.size === 0) this.#spare = this.#open();
     await this.#spare?.opening;
   }
 
-  /** Does work in the session of that conversation. Before it begins, it ends as soon as the signal aborts. */
+  /** Does work in the session of a conversation. Rejects at once where the signal aborts before the work begins. */
   async use<T>(key: string, signal: AbortSignal, work: (conversation: Conversation) => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     const session = (this.#waiting.size === 0 && this.#claim(key)) || (await this.#wait(key, signal));
@@ -71,7 +71,7 @@ export class SessionPool {
     }
   }
 
-  /** A session for one more prompt of that conversation; undefined where every session is busy with others. */
+  /** Undefined where every session is busy with other conversations. */
   #claim(key: string): Session | undefined {
     const session = this.#byKey.get(key) ?? (this.#makeRoom() ? this.#take() : undefined);
     if (!session) return undefined;
@@ -98,7 +98,7 @@ export class SessionPool {
     for (const [key, one] of this.#byKey) if (one === session) this.#byKey.delete(key);
   }
 
-  /** Is there room for one more session? Idle ones make some. */
+  /** Closes idle sessions where there is no room for one more; false where none is idle. */
   #makeRoom(): boolean {
     if (this.#spare) return true;
     const { usedBytes = 0, limitBytes } = this.#init.memory();
@@ -141,7 +141,7 @@ export class SessionPool {
     });
   }
 
-  /** Gives sessions to the prompts that have waited longest. */
+  /** Longest wait first. */
   #release(): void {
     for (const waiting of this.#waiting) {
       const session = this.#claim(waiting.key);
@@ -158,7 +158,7 @@ interface ConversationInit {
   readonly cancel: () => void;
 }
 
-/** One session of an agent: one turn at a time, in the order in which they were asked for. */
+/** One session of an agent: one turn at a time, in the order of the prompts. */
 export class Conversation {
   readonly #init: ConversationInit;
   #turn: Turn | undefined;
@@ -173,7 +173,7 @@ export class Conversation {
     return this.#init.sessionId;
   }
 
-  /** The turn under way. */
+  /** The running turn. */
   get turn(): Turn | undefined {
     return this.#turn;
   }
@@ -183,17 +183,11 @@ export class Conversation {
       return Promise.reject(new EclipticError('QUEUE_FULL', `${MAX_WAITING} prompts wait for the agent already`));
     }
     this.#waiting++;
-    let begun!: () => void;
-    const turnCame = new Promise<void>((resolve) => {
-      begun = resolve;
-    });
-    const answer = this.#last.then(() => {
-      begun();
-      return this.#run(prompt, turn);
-    });
+    const before = this.#last;
+    const answer = before.then(() => this.#run(prompt, turn));
     this.#last = answer.catch(() => {});
-    // A prompt that is cancelled while it waits ends at once: nothing of it has reached the agent.
-    return untilAborted(turnCame, turn.signal)
+    // A prompt that is cancelled while it waits ends at once: the agent has seen nothing of it.
+    return untilAborted(before, turn.signal)
       .then(() => answer)
       .finally(() => this.#waiting--);
   }

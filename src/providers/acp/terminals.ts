@@ -5,16 +5,16 @@ import type { Children } from '../../system/process/children.js';
 import type { CreateTerminalRequest, TerminalOutputResponse, WaitForTerminalExitResponse } from './sdk.js';
 import type { Workspace } from './workspace.js';
 
-/** Commands of one agent that may be kept, running or not. */
+/** Terminals of one agent, running or not. */
 const MAX_TERMINALS = 16;
 const MAX_OUTPUT_BYTES = 1_048_576;
 
-/** What a shell would take for more than a word. */
+/** Characters that have a meaning in a shell. */
 const SPECIAL = /[^\w@%+=:,./-]/;
 
 /**
- * What a command is called where it is asked about, so that a rule for one lets through nothing else: what goes to a shell
- * says so, and what is set for it comes first.
+ * The subject under which a command is approved. It is unambiguous, so that a rule for one command allows no other: a
+ * line for the shell begins with `sh -c`, and environment variables come first.
  */
 export function commandLine({ command, args = [], env = [] }: Omit<CreateTerminalRequest, 'sessionId'>): string {
   const word = (text: string) => (text !== '' && !SPECIAL.test(text) ? text : JSON.stringify(text));
@@ -24,7 +24,7 @@ export function commandLine({ command, args = [], env = [] }: Omit<CreateTermina
   return [...settings, ...(simple ? [] : ['sh -c']), command].join(' ');
 }
 
-/** The commands that an agent runs, each in a process group that ends with the agent. */
+/** The commands that an agent runs. Each has a process group, which ends with the agent. */
 export class Terminals {
   readonly #runtime: Runtime;
   readonly #children: Children;
@@ -44,7 +44,7 @@ export class Terminals {
     const { command, args, env = [], cwd, outputByteLimit } = request;
     const program = {
       command: '/bin/sh',
-      // Both outputs in one, in the order of their writing. Without arguments it is a line for the shell.
+      // Both outputs in one, in the order of their writing. A command without arguments is a line for the shell.
       args: args?.length ? ['-c', 'exec "$0" "$@" 2>&1', command, ...args] : ['-c', 'exec 2>&1; eval "$0"', command],
       cwd: await this.#workspace.locate(cwd ?? '.'),
       env: Object.fromEntries(env.map(({ name, value }) => [name, value])),
@@ -56,34 +56,21 @@ export class Terminals {
     return id;
   }
 
-  output(id: string): TerminalOutputResponse {
-    return this.#require(id).output;
-  }
-
-  waitForExit(id: string): Promise<WaitForTerminalExitResponse> {
-    return this.#require(id).exited;
-  }
-
-  async kill(id: string): Promise<void> {
-    await this.#require(id).kill();
+  get(id: string): Terminal {
+    const terminal = this.#terminals.get(id);
+    if (terminal) return terminal;
+    throw new EclipticError('RESOURCE_NOT_FOUND', `there is no terminal "${id}"`, { terminal: id });
   }
 
   async release(id: string): Promise<void> {
-    const terminal = this.#require(id);
+    const terminal = this.get(id);
     this.#terminals.delete(id);
     await terminal.kill();
   }
 
-  /** Ends all of them. */
   async close(): Promise<void> {
     await Promise.all([...this.#terminals.values()].map((terminal) => terminal.kill()));
     this.#terminals.clear();
-  }
-
-  #require(id: string): Terminal {
-    const terminal = this.#terminals.get(id);
-    if (terminal) return terminal;
-    throw new EclipticError('RESOURCE_NOT_FOUND', `there is no terminal "${id}"`, { terminal: id });
   }
 }
 
@@ -115,7 +102,7 @@ class Terminal {
     await this.#child.stop({ graceMs: 500 });
   }
 
-  /** The end of the output is what is wanted. */
+  /** Keeps the end of the output. */
   #take(chunk: Buffer): void {
     this.#kept.push(chunk);
     this.#bytes += chunk.length;
@@ -127,7 +114,7 @@ class Terminal {
   }
 }
 
-/** Text that may begin in the middle of a character. */
+/** Decodes UTF-8 that may begin in the middle of a character. */
 function wholeCharacters(bytes: Buffer): string {
   let from = 0;
   while (from < Math.min(3, bytes.length) && (bytes[from]! & 0xc0) === 0x80) from++;

@@ -1,37 +1,35 @@
 import { LIMITS } from '../../mesh/limits.js';
 import { EclipticError } from '../../runtime/errors.js';
+import type { ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
+import type { Activity } from '../host/pending-work.js';
 import type { SessionUpdate, StopReason } from './sdk.js';
 
 export interface TurnTerms {
   readonly correlationId?: string | undefined;
-  readonly onUpdate?: ((update: AcpUpdate) => void) | undefined;
-  /** Told when the agent does something for this prompt, and while it waits for a person. */
-  readonly activity?: { touch(): void; hold(): () => void } | undefined;
+  readonly onUpdate?: ExecuteTerms['onUpdate'];
+  readonly activity?: Activity | undefined;
 }
 
-/** What came of a prompt. */
 export interface AcpAnswer {
   readonly text: string;
   readonly stopReason: StopReason;
 }
 
-/** One prompt and everything that is said until its end. */
+/** One prompt to an agent, and its answer as it comes. */
 export class Turn {
   readonly correlationId: string | undefined;
-  readonly #onUpdate: ((update: AcpUpdate) => void) | undefined;
-  readonly #activity: TurnTerms['activity'];
+  readonly #terms: TurnTerms;
   readonly #abort = new AbortController();
-  /** By the id of the tool call: later updates leave the title out. */
+  /** By tool call id: later updates leave the title out. */
   readonly #titles = new Map<string, string>();
   #text = '';
 
-  constructor({ correlationId, onUpdate, activity }: TurnTerms) {
-    this.#activity = activity;
-    this.correlationId = correlationId;
-    this.#onUpdate = onUpdate;
+  constructor(terms: TurnTerms) {
+    this.#terms = terms;
+    this.correlationId = terms.correlationId;
   }
 
-  /** Aborted when nobody waits for the answer any more, with the reason. */
+  /** Aborted, with the reason, when the answer is no longer wanted. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -41,13 +39,13 @@ export class Turn {
     return this.#text;
   }
 
-  cancel(reason = new EclipticError('CANCELLED', 'nobody waits for the agent’s answer any more')): void {
+  cancel(reason = new EclipticError('CANCELLED', 'the agent’s answer is no longer wanted')): void {
     this.#abort.abort(reason);
   }
 
-  /** Waits for the operator's decision; the deadline of the work does not run meanwhile. */
+  /** Waits for the operator's decision; the deadline of the work is suspended meanwhile. */
   async decided<T>(decision: Promise<T>): Promise<T> {
-    const release = this.#activity?.hold();
+    const release = this.#terms.activity?.hold();
     try {
       return await decision;
     } finally {
@@ -56,7 +54,7 @@ export class Turn {
   }
 
   take(raw: SessionUpdate): void {
-    this.#activity?.touch();
+    this.#terms.activity?.touch();
     const update = readUpdate(raw, this.#titles);
     if (!update || this.signal.aborted) return;
     if (update.kind === 'text') {
@@ -67,10 +65,10 @@ export class Turn {
         return;
       }
     }
-    this.#onUpdate?.(update);
+    this.#terms.onUpdate?.(update);
   }
 
-  /** The answer, when the agent has said that it is done. */
+  /** The complete answer. Throws where the turn was cancelled or refused. */
   end(stopReason: StopReason): AcpAnswer {
     this.signal.throwIfAborted();
     if (stopReason === 'cancelled') throw new EclipticError('CANCELLED', 'the agent broke its work off');
@@ -81,22 +79,13 @@ export class Turn {
   }
 }
 
-/** What an agent tells while it works: part of its answer, a thought, its plan, what it does with a tool. */
-interface AcpUpdate {
-  readonly kind: 'text' | 'progress' | 'plan' | 'tool-call';
-  /** For people. */
-  readonly text: string;
-  /** As the protocol has it. */
-  readonly data: SessionUpdate;
-}
-
 const MARKS = { pending: ' ', in_progress: '…', completed: '✓' } as const;
 
 /** Tool calls of one turn whose titles are kept. */
 const MAX_TITLES = 1_000;
 
-/** What an update means to whoever waits for the work; nothing, where it is about the session alone. */
-function readUpdate(update: SessionUpdate, titles: Map<string, string>): AcpUpdate | undefined {
+/** Undefined for an update that concerns the session only. */
+function readUpdate(update: SessionUpdate, titles: Map<string, string>): ProviderUpdate | undefined {
   switch (update.sessionUpdate) {
     case 'agent_message_chunk':
     case 'agent_thought_chunk': {

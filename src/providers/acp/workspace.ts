@@ -3,10 +3,10 @@ import { type FileHandle, mkdir, open, readlink, realpath } from 'node:fs/promis
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
 
-/** Larger files do not fit into a message. */
+/** What fits into a message. */
 const MAX_FILE_BYTES = 8 * 1_048_576;
 
-/** The folder that an agent works in. It reads and writes nothing outside, whatever links lead there. */
+/** The folder that an agent works in. Nothing outside is read or written, whatever links lead there. */
 export class Workspace {
   readonly folder: string;
 
@@ -14,19 +14,19 @@ export class Workspace {
     this.folder = realpathSync(folder);
   }
 
-  /** Where a path leads, links followed; refused where that is outside. */
+  /** The real path, links followed. Refused where that is outside the folder. */
   async locate(path: string): Promise<string> {
-    const real = await whereItIs(resolve(this.folder, path));
+    const real = await realPathOf(resolve(this.folder, path));
     if (this.#holds(real)) return real;
     throw new EclipticError('PROVIDER_POLICY_DENIED', `${path} is outside ${this.folder}`, { path });
   }
 
-  /** A path as people see it: from the folder on. */
+  /** A path relative to the folder. */
   shown(path: string): string {
     return relative(this.folder, path) || '.';
   }
 
-  /** A text file, or that many of its lines from one on; the first is 1. */
+  /** The text of a file, or `limit` lines from `line` on; the first line is 1. */
   async read(path: string, line?: number | null, limit?: number | null): Promise<string> {
     const text = await this.#open(path, constants.O_RDONLY, async (file) => {
       const { size } = await file.stat();
@@ -56,10 +56,10 @@ export class Workspace {
     });
   }
 
-  /** Opens what a path leads to, and looks again at what is open: a link may have been put there meanwhile. */
+  /** Checks the path again after opening: a link may have been put there meanwhile. */
   async #open<T>(path: string, flags: number, work: (file: FileHandle) => Promise<T>): Promise<T> {
     const real = await this.locate(path);
-    // What is no file must not make anybody wait.
+    // Opening a pipe must not block.
     const file = await open(real, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, 0o600).catch((error) => {
       throw new EclipticError('RESOURCE_NOT_FOUND', `${path} cannot be opened: ${error.code}`, { path }, error);
     });
@@ -79,8 +79,8 @@ export class Workspace {
   }
 }
 
-/** Where a path leads; of one that does not exist yet, where it would be. */
-async function whereItIs(path: string): Promise<string> {
+/** The real path; of a path that does not exist yet, the path that writing would create. */
+async function realPathOf(path: string): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
@@ -89,9 +89,9 @@ async function whereItIs(path: string): Promise<string> {
     if (code !== 'ENOENT' || above === path) {
       throw new EclipticError('RESOURCE_NOT_FOUND', `${path} cannot be used: ${code}`, { path }, error);
     }
-    // A link to nothing would be followed when something is written there.
+    // Writing to a dangling link would create its target.
     const target = await readlink(path).catch(() => undefined);
-    if (target !== undefined) return whereItIs(resolve(above, target));
-    return join(await whereItIs(above), basename(path));
+    if (target !== undefined) return realPathOf(resolve(above, target));
+    return join(await realPathOf(above), basename(path));
   }
 }

@@ -12,7 +12,7 @@ import { Secret } from '../../system/secrets/secret.js';
 import type { ProviderAdapter, ProviderCrash } from '../adapter/adapter.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
 import { Lanes } from '../host/lanes.js';
-import type { ProcessConfig } from '../host/provider-process.js';
+import type { ProcessConfig } from '../host/process-adapter.js';
 import { CommandAdapter } from './command-adapter.js';
 
 const PROGRAM = fileURLToPath(new URL('../../../test/providers/program.mjs', import.meta.url));
