@@ -19,24 +19,23 @@ interface ProcessAgentsComponents extends HostComponents {
   lanes: Lanes;
   gate: ActionGate;
   credentials: CredentialSource;
-  /** The mesh's own MCP endpoint, as that agent may use it. */
+  /** The mesh's MCP endpoint for an agent. */
   meshAccess: (agentId: string, description: AcpDescription) => McpServer;
 }
 
-/** An agent that is a program. */
 export interface ProcessAgentInit {
   readonly type: 'command' | 'acp';
   readonly config: ProcessConfig | ACPConfig;
-  /** The lane that it runs in. Default: one named after the agent. */
+  /** Default: a lane named after the agent. */
   readonly lane?: string;
-  /** Pieces of work at a time. Default 10. */
+  /** Default 10. */
   readonly concurrency?: number;
   readonly healthMs?: number;
 }
 
 const CONCURRENCY = 10;
 
-/** Agents of a node that are programs: each a provider in a lane, and a member of the mesh like any other. */
+/** Agents of a node that are programs: each is a provider in a lane. */
 export class ProcessAgents {
   readonly #components: ProcessAgentsComponents;
   readonly #pending: { agent: Agent; init: ProcessAgentInit }[] = [];
@@ -45,7 +44,7 @@ export class ProcessAgents {
     this.#components = components;
   }
 
-  /** Lets an agent be what its program does, once that is started. */
+  /** Lets a program do an agent's work. `start` starts the programs. */
   add(agent: Agent, init: ProcessAgentInit): void {
     const laneId = init.lane ?? agent.id;
     const route = { type: init.type, capabilities: [agentCapability(agent.id)] };
@@ -58,7 +57,7 @@ export class ProcessAgents {
     this.#components.lanes.onReopen(laneId, () => this.#start(agent, init));
   }
 
-  /** Starts the programs. One that cannot be started is tried again by the registry, and takes nobody along. */
+  /** A program that cannot be started is tried again by the registry, and delays no other. */
   async start(): Promise<void> {
     await Promise.all(
       this.#pending.splice(0).map(({ agent, init }) =>
@@ -101,7 +100,7 @@ export class ProcessAgents {
     return new ACPClientAdapter(id, { ...parts, mcpServers }, DEFAULT_WORKSPACE);
   }
 
-  /** What it is asked becomes a prompt, and so does its mail: that wakes it. */
+  /** Tasks and requests become prompts, and so does mail. */
   #serveAcp(agent: Agent, route: ExecuteRoute, laneId: string): void {
     const { providers, runtime } = this.#components;
     serveThroughProvider(this.#components, agent, {

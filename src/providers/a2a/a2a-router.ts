@@ -24,28 +24,27 @@ import {
 } from './a2a-types.js';
 import { type EndpointTransport, HttpTransport } from './http-transport.js';
 
-/** Where further endpoints are found while it runs. */
+/** Finds further endpoints, at each health check. */
 export type EndpointSource = (signal: AbortSignal) => Promise<readonly A2AEndpoint[]> | readonly A2AEndpoint[];
 
 export interface A2ARouterComponents {
   runtime: Runtime;
   events: ProviderEvents;
-  /** Who hands work on, as delegation chains name it, so that it does not go in a circle. */
+  /** This agent's name in delegation chains, which prevents circles. */
   self?: string | undefined;
-  /** How foreign agents are reached. */
   reach?: Reach | undefined;
-  /** What one of them is shown. Asked for each request. */
+  /** Called for each request. */
   credentials?: ((endpoint: A2AEndpoint) => Promise<Credentials> | Credentials) | undefined;
-  /** Keeps that out of errors and events. */
+  /** Removes credentials from errors and events. */
   redactor?: Redactor | undefined;
   sources?: readonly EndpointSource[] | undefined;
-  /** The way to an agent of the mesh. */
+  /** Reaches `mesh:` endpoints. */
   meshTransport?: ((address: string) => EndpointTransport) | undefined;
 }
 
 const PROBE_MS = 4_500;
 
-/** After which an endpoint gets no more work until it answers a probe. */
+/** Errors after which an endpoint gets no work until it answers a probe. */
 const DOWN: ReadonlySet<ProviderErrorCode> = new Set([
   'PROVIDER_UNAVAILABLE',
   'PROVIDER_CRASHED',
@@ -58,24 +57,24 @@ interface Route {
   readonly endpoint: A2AEndpoint;
   readonly transport: EndpointTransport;
   readonly configured: boolean;
-  /** What the agent's own card says that it can. */
+  /** From the agent's card. */
   skills: readonly string[];
-  /** Why it gets no work at present. */
+  /** Why the endpoint gets no work. */
   down: string | undefined;
 }
 
-/** Remote agents behind one name: who is asked is decided by capability, priority, and who is there. */
+/** Remote agents behind one name. Each delegation goes to the available endpoint with the required capabilities that comes first. */
 export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegation, A2AResult> {
   readonly type = 'a2a';
   readonly #id: string;
   readonly #components: A2ARouterComponents;
   readonly #inFlight = new Set<AbortController>();
   #config: A2AConfig | undefined;
-  /** Best first. */
+  /** Sorted by priority. */
   #table: readonly Route[] = [];
-  /** The endpoint that gets work, by its id. */
+  /** Id of the endpoint that gets work. */
   #chosen: string | undefined;
-  /** Rounds of probes that are under way: the first answer alone says nothing of who comes first. */
+  /** Running rounds of probes: before all have answered, the first choice is unknown. */
   #probing = 0;
 
   constructor(id: string, components: A2ARouterComponents) {
@@ -83,7 +82,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     this.#components = components;
   }
 
-  /** Asks every endpoint. That one is down is no failure; that all are is. */
+  /** Probes every endpoint, and fails only where all are down. */
   async init(config: A2AConfig): Promise<void> {
     await this.terminate();
     this.#config = checkConfig(config);
@@ -95,7 +94,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     throw new NormalizedProviderError('PROVIDER_INIT_FAILED', message, 'a2a');
   }
 
-  /** Looks for new endpoints, and asks all of them. */
+  /** Looks for new endpoints, and probes all. */
   async health(): Promise<ProviderHealthStatus> {
     const config = this.#require();
     await this.#refresh();
@@ -154,7 +153,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     return { endpoints: this.endpoints };
   }
 
-  /** The routing table, best first. */
+  /** The routing table, sorted by priority. */
   get endpoints(): readonly (A2AEndpoint & { readonly down: string | null })[] {
     return this.#table.map(({ endpoint, skills, down }) => ({
       ...endpoint,
@@ -195,7 +194,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     } catch (error) {
       if (signal.aborted) throw normalizeAbort(signal, 'a2a', correlationId);
       const failure = normalizeError(error, 'a2a', correlationId);
-      // How a task ended says nothing of who worked on it.
+      // A failed task says nothing about the endpoint.
       if (DOWN.has(failure.code) && failure.details.taskId === undefined) this.#mark(route, failure.message);
       throw failure;
     } finally {
@@ -204,7 +203,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     }
   }
 
-  /** Work that certainly reached no agent goes to the next endpoint; the one that was tried is down by then. */
+  /** Work that certainly reached no agent goes to the next endpoint; the endpoint that failed is marked down. */
   async #handOn(required: readonly string[], handOn: (route: Route) => Promise<unknown>): Promise<unknown> {
     for (;;) {
       const route = this.#select(required);
@@ -236,7 +235,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, 'a2a', { details });
   }
 
-  /** Finds what is new, forgets what is found no more, and asks everybody. */
+  /** Adds new endpoints, drops those that are found no more, and probes all. */
   async #refresh(): Promise<void> {
     const probe = new AbortController();
     const { runtime, sources = [] } = this.#components;
@@ -262,7 +261,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     } catch (error) {
       const { code, message } = normalizeError(error, 'a2a');
       this.#components.events.emit('provider.a2a.discovery.failed', { ...this.#about, code, reason: message });
-      // What it told before stays as long as it answers.
+      // Endpoints found earlier stay while they answer.
       return this.#table.filter(({ configured }) => !configured).map(({ endpoint }) => endpoint);
     }
   }
@@ -299,7 +298,7 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     if (!this.#probing) this.#chose();
   }
 
-  /** Tells when work goes to another endpoint from now on. */
+  /** Emits an event when another endpoint becomes the first choice. */
   #chose(): void {
     const to = this.#config?.failoverEnabled ? this.#usable([])[0]?.endpoint.id : undefined;
     const from = this.#chosen;

@@ -7,15 +7,15 @@ export interface A2AEndpoint {
   readonly url: string;
   /** The smallest is the first choice. */
   readonly priority: number;
-  /** What it is known to be able to, besides what its card says. */
+  /** In addition to the skills in its card. */
   readonly capabilities: readonly string[];
 }
 
 export interface A2AConfig {
   readonly endpoints: readonly A2AEndpoint[];
-  /** How long one delegation may take in all. Default: as long as there is news of it within an hour. */
+  /** Limit for a whole delegation. Default: it ends after an hour without news. */
   readonly timeoutMs?: number | undefined;
-  /** Does the next call go elsewhere while an endpoint is down? One in flight never does. */
+  /** Does new work go to another endpoint while one is down? Work in flight never moves. */
   readonly failoverEnabled: boolean;
 }
 
@@ -26,16 +26,15 @@ export interface A2AResult {
   readonly duration: number;
 }
 
-/** What is handed on to a remote agent. */
 export interface A2ADelegation {
   readonly taskDescription: string;
   readonly requiredCapabilities: readonly string[];
   readonly context: Readonly<Record<string, unknown>>;
 }
 
-/** The scheme of agents of this mesh. */
+/** The URL scheme of agents of this mesh. */
 export const MESH = 'mesh:';
-/** Endpoints that one adapter knows at a time, configured and found. */
+/** Endpoints of one adapter, configured and discovered. */
 export const MAX_ENDPOINTS = 100;
 
 const EndpointSchema = z.object({

@@ -15,18 +15,17 @@ import type { ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError, normalizeError, redactedError } from '../adapter/errors.js';
 import type { A2ADelegation } from './a2a-types.js';
 
-/** The terms of one delegation. */
 export interface DelegationTerms extends ExecuteTerms {
-  /** Who hands it on, as delegation chains name it. */
+  /** This agent's name in delegation chains. */
   readonly self: string | undefined;
   readonly signal: AbortSignal;
-  /** For all of it; without one, it ends after an hour without news. */
+  /** Limit for the whole delegation. Default: it ends after an hour without news. */
   readonly timeoutMs: number | undefined;
 }
 
-/** A way to one remote agent. */
+/** The connection to one remote agent. */
 export interface EndpointTransport {
-  /** Asks the agent itself, as real work would; rejects when it could take none. Gives what it says that it can. */
+  /** Asks the agent over the path of real work; resolves with its skills, rejects when it could take no work. */
   probe(signal: AbortSignal): Promise<readonly string[]>;
   delegate(delegation: A2ADelegation, correlationId: string, terms: DelegationTerms): Promise<unknown>;
   close(): void;
@@ -34,27 +33,27 @@ export interface EndpointTransport {
 
 interface HttpTransportInit extends Reach {
   readonly url: string;
-  /** Asked for each request, so that a new credential is used as soon as there is one, also by work under way. */
+  /** Called for each request, so that work in flight uses a new credential too. */
   readonly credentials?: CredentialsOf | undefined;
-  /** Keeps them out of errors: an agent may say what it was shown. */
+  /** Removes them from errors: an agent may echo them. */
   readonly redactor?: Redactor | undefined;
 }
 
-/** A task that no agent has: whoever answers that there is none is there, and lets us in. */
+/** A task id that no agent has: the answer "not found" shows that the agent is up and accepts our credentials. */
 const PROBE_TASK = 'ecliptic-health-probe';
 const PROBE_MS = 4_000;
 
-/** Answers to the probe that say that no work would be taken. */
+/** Answers to the probe that mean that the agent takes no work. */
 const DOWN: ReadonlySet<ErrorCode> = new Set(['TOKEN_REQUIRED', 'REMOTE_BUSY', 'RATE_LIMITED']);
 
-/** A connection that calls share. One that is not wanted any more ends with the last call that uses it. */
+/** A client shared by calls. A retired client is closed after the last call that uses it. */
 interface SharedClient {
   readonly client: Promise<A2AClient>;
   uses: number;
   retired: boolean;
 }
 
-/** A remote agent over HTTP, in the best way that its card offers. */
+/** A remote agent over HTTP, with the best binding that its card offers. */
 export class HttpTransport implements EndpointTransport {
   readonly #runtime: Runtime;
   readonly #init: HttpTransportInit;
@@ -77,7 +76,7 @@ export class HttpTransport implements EndpointTransport {
         return client.card.skills.flatMap(({ id, tags = [] }) => [id, ...tags]);
       });
     } catch (error) {
-      // It may come back as somebody else.
+      // The agent may come back with another card.
       this.close();
       throw error;
     }
@@ -130,7 +129,7 @@ export class HttpTransport implements EndpointTransport {
   }
 }
 
-/** Without a connection nothing was handed on, whatever request of the connection's own failed. */
+/** Without a connection nothing was delegated, whichever request of the connection itself failed. */
 function unsent(error: unknown): NormalizedProviderError {
   const { code, message, details } = normalizeError(error, 'a2a');
   const about = { details: { ...details, sent: false }, originalError: error };
@@ -178,7 +177,6 @@ async function delegateOver(
   }
 }
 
-/** What is to be done, and what there is to know for it. */
 export function partsOf({ taskDescription, context }: A2ADelegation): Part[] {
   return [{ text: taskDescription }, ...(Object.keys(context).length > 0 ? [{ data: context }] : [])];
 }
@@ -192,7 +190,7 @@ export function metadataOf(
   return handed?.length ? withDelegation({ correlationId }, handed) : { correlationId };
 }
 
-/** What a remote agent says of one task, as it comes: what is new with each event, and what it comes to. */
+/** Reads the events of one remote task: the updates in each, and the final result. */
 export class RemoteAnswer {
   readonly #view = new TaskView();
   readonly #text = new AnswerText();
@@ -202,14 +200,13 @@ export class RemoteAnswer {
     return this.#view.id;
   }
 
-  /** What the agent wants to know before it goes on. */
   get question(): ProviderUpdate | undefined {
     const status = this.#view.task?.status;
     if (status?.state !== 'TASK_STATE_INPUT_REQUIRED') return undefined;
     return { kind: 'question', text: textOf(status.message?.parts ?? []), data: status.message };
   }
 
-  /** Takes an event in, and gives what it adds. */
+  /** Returns the updates that the event adds. */
   add(event: StreamResponse): ProviderUpdate[] {
     this.#view.add(event);
     const updates: ProviderUpdate[] = [];
@@ -224,10 +221,10 @@ export class RemoteAnswer {
     return updates;
   }
 
-  /** The result, when the task has ended well; throws what it failed with. */
+  /** The result of a completed task; throws where the task failed. */
   result(): unknown {
     const { task, message } = this.#view;
-    // Whoever answers with a message alone says no more.
+    // An agent that answers with a message makes no task.
     if (!task || message) return contentOf(message?.parts ?? []);
     const { state } = task.status;
     if (state === 'TASK_STATE_COMPLETED') return resultOf(task);
@@ -243,13 +240,13 @@ function statusMessage(event: StreamResponse): Message | undefined {
   return status?.state === 'TASK_STATE_WORKING' ? status.message : undefined;
 }
 
-/** What a task has made; where it made nothing, what its agent said last. */
+/** The artifacts; without any, the last message of the agent. */
 function resultOf({ artifacts = [], status }: Task): unknown {
   const made = artifacts.flatMap(({ parts }) => parts);
   return contentOf(made.length > 0 ? made : (status.message?.parts ?? []));
 }
 
-/** Text as text, one piece of data as that, anything else as the parts that it is made of. */
+/** Text parts as one text, a single data part as its data, anything else as parts. */
 function contentOf(parts: readonly Part[]): unknown {
   const [only, ...others] = parts;
   if (only && others.length === 0 && only.data !== undefined) return only.data;

@@ -11,16 +11,16 @@ import { type DelegationTerms, type EndpointTransport, metadataOf, partsOf, Remo
 
 interface MeshTransportComponents {
   runtime: Runtime;
-  /** The agent of this node that asks. */
+  /** The asking agent of this node. */
   agent: Agent;
-  /** Is that address known, and its node reachable? What it can, if so. */
+  /** The capabilities of an agent that is known and reachable; else undefined. */
   look: (address: string) => readonly string[] | undefined;
 }
 
-/** Without a word from the agent, where nobody says how long its work may take. */
+/** Longest silence of an agent whose work has no time limit. */
 const SILENCE_MS = 3_600_000;
 
-/** An agent of another node of this mesh, asked as any agent asks another. */
+/** An agent of another node of this mesh. */
 export class MeshTransport implements EndpointTransport {
   readonly #components: MeshTransportComponents;
   readonly #address: string;

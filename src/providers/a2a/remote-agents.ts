@@ -34,16 +34,14 @@ interface RemoteAgentsComponents {
   providers: ProviderRegistry;
   events: ProviderEvents;
   credentials: CredentialSource;
-  /** Is that node reachable at present? */
   reachable: (node: string) => boolean;
   allowPrivate?: readonly string[] | undefined;
 }
 
-/** The remote agents behind one name. */
 export interface RemoteAgentsSettings {
   readonly endpoints: readonly { readonly endpoint: A2AEndpoint; readonly headers: SecretSettings }[];
   readonly catalogues: readonly string[];
-  /** Capabilities of agents of other nodes that are used too. */
+  /** Also use agents of other nodes with these capabilities. */
   readonly mesh?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
   readonly failoverEnabled: boolean;
@@ -52,8 +50,8 @@ export interface RemoteAgentsSettings {
 }
 
 /**
- * Lets remote agents do an agent's work, under its name. Nobody waits for them: work that comes before they are there
- * waits. What becomes of that is on the event stream.
+ * Lets remote agents do the work of a local agent. They are registered in the background; work waits until they are
+ * available, and the event stream shows their state.
  */
 export function serveRemoteAgents(
   components: RemoteAgentsComponents,
@@ -89,7 +87,7 @@ export function serveRemoteAgents(
   });
 }
 
-/** Whoever wrote a private address into the configuration means it. */
+/** A private address in the configuration is intended. */
 function allowed({ allowPrivate = [] }: RemoteAgentsComponents, settings: RemoteAgentsSettings): AllowPrivate {
   const written = [...settings.endpoints.map(({ endpoint }) => endpoint.url), ...settings.catalogues];
   return [...allowPrivate, ...written.map(placeOf)];
@@ -100,7 +98,7 @@ function placeOf(url: string): string {
   return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
 }
 
-/** Only what was configured for an endpoint is shown to it; one that was found gets nothing. */
+/** Only configured endpoints get credentials, each its own; discovered endpoints get none. */
 async function credentialsFor(
   { credentials: source }: RemoteAgentsComponents,
   provider: string,
@@ -121,7 +119,7 @@ function sourcesOf(
   return mesh === undefined ? lists : [...lists, remoteCards(registry, agentId, mesh)];
 }
 
-/** What an agent of another node can, while it can be reached. */
+/** The capabilities of an agent of another node, while it is reachable. */
 function look(
   { registry, reachable }: RemoteAgentsComponents,
   viewer: string,
@@ -132,18 +130,18 @@ function look(
   return card.capabilities.map(({ id }) => id);
 }
 
-/** What is found comes after what was configured, unless it is configured otherwise. */
+/** Discovered endpoints come after configured ones. */
 const FOUND_PRIORITY = 100;
 const CATALOGUE_MS = 4_000;
 const CATALOGUE_BYTES = 1_048_576;
-/** How catalogues of AI resources say that an entry is an A2A agent. */
+/** Marks the entries of a catalogue that are A2A agents. */
 const CARD_TYPE = 'application/a2a-agent-card+json';
 
 interface Found {
   readonly priority?: number | undefined;
 }
 
-/** Agents of other nodes, as the registry knows them, that have all these capabilities. */
+/** The registry's agents of other nodes that have all these capabilities. */
 function remoteCards(
   registry: AgentRegistry,
   viewer: string,
@@ -160,7 +158,7 @@ function remoteCards(
       });
 }
 
-/** Agents that a list somewhere on the web names. */
+/** The agents in a catalogue on the web. */
 export function catalogueAt(
   runtime: Runtime,
   url: string,
@@ -183,7 +181,7 @@ export function catalogueAt(
   };
 }
 
-/** URLs in a list, or in the `entries` or `agents` of an object: as they are, or as the `url` of an entry. */
+/** Reads a list, or the `entries` or `agents` of an object; each entry is a URL or has one. */
 function entriesOf(text: string, url: string): string[] {
   const list = listIn(text);
   if (!list) throw new EclipticError('INVALID_AGENT_RESPONSE', `there is no catalogue of agents at ${url}`);

@@ -2,10 +2,10 @@ import { describeError, EclipticError, ERRORS, type ErrorCode } from '../../runt
 import type { Redactor } from '../../system/secrets/secret.js';
 import type { ProviderType } from './adapter.js';
 
-/** Whose error it is: a provider's, by its type, or our own. */
+/** The type of the provider that caused an error; `internal` for our own errors. */
 type ProviderSource = ProviderType | 'internal';
 
-/** `PROVIDER_UNKNOWN` is left out: no error is made of it. */
+/** Without `PROVIDER_UNKNOWN`: every error is mapped to a specific code. */
 export type ProviderErrorCode = Exclude<Extract<ErrorCode, `PROVIDER_${string}`>, 'PROVIDER_UNKNOWN'>;
 
 interface NormalizedErrorInit {
@@ -14,7 +14,7 @@ interface NormalizedErrorInit {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** An error of the catalogue, as everything that a provider does wrong is reported. */
+/** Every failure of a provider, whatever its type, is reported as this error. */
 export class NormalizedProviderError extends EclipticError {
   declare readonly code: ProviderErrorCode;
   readonly providerSource: ProviderSource;
@@ -29,13 +29,12 @@ export class NormalizedProviderError extends EclipticError {
     this.correlationId = correlationId;
   }
 
-  /** What was thrown in the first place, if this stands for something else. */
   get originalError(): unknown {
     return this.cause;
   }
 }
 
-/** What an error of the catalogue is, when a provider is the cause. Those that are not listed: the work failed. */
+/** The provider's code for an error of the catalogue. Not listed: `PROVIDER_EXECUTE_FAILED`. */
 const BY_CODE: Partial<Record<ErrorCode, ProviderErrorCode>> = {
   AGENT_NOT_FOUND: 'PROVIDER_UNAVAILABLE',
   AGENT_UNAVAILABLE: 'PROVIDER_UNAVAILABLE',
@@ -105,7 +104,7 @@ const BY_STATUS: Readonly<Record<number, ProviderErrorCode>> = {
   504: 'PROVIDER_TIMEOUT',
 };
 
-/** JSON-RPC's own numbers, and those that ACP and MCP add. */
+/** The error codes of JSON-RPC, ACP and MCP. */
 const BY_RPC: Readonly<Record<number, ProviderErrorCode>> = {
   [-32_700]: 'PROVIDER_PROTOCOL_MISMATCH',
   [-32_600]: 'PROVIDER_PROTOCOL_MISMATCH',
@@ -132,10 +131,9 @@ const BY_ERRNO: Readonly<Record<string, ProviderErrorCode>> = {
   EACCES: 'PROVIDER_INIT_FAILED',
 };
 
-/** How far the causes of an error are followed. */
 const MAX_DEPTH = 4;
 
-/** The normalised form of anything that was thrown: by what it is, never by its words. */
+/** Normalises anything that was thrown, by its structure and never by its message. */
 export function normalizeError(
   error: unknown,
   source: ProviderSource,
@@ -152,10 +150,10 @@ export function normalizeError(
   return new NormalizedProviderError(code, message, source, { correlationId, originalError: error, details });
 }
 
-/** Reasons to abort that are said as they are; any other means that the caller wants it no more. */
+/** Abort reasons that keep their code; any other means that the caller cancelled. */
 const ABORTS: ReadonlySet<ProviderErrorCode> = new Set(['PROVIDER_TIMEOUT', 'PROVIDER_TERMINATED']);
 
-/** Why work was broken off. */
+/** The error for work that an abort signal ended. */
 export function normalizeAbort(
   { reason }: AbortSignal,
   source: ProviderSource,
@@ -167,7 +165,7 @@ export function normalizeAbort(
   return new NormalizedProviderError('PROVIDER_CANCELLED', message, source, { correlationId, originalError: reason });
 }
 
-/** May the same call succeed later without any change to it? */
+/** May the same call succeed later? */
 export function isRetryable(error: unknown): boolean {
   return error instanceof EclipticError ? error.retryable : normalizeError(error, 'internal').retryable;
 }
@@ -192,12 +190,12 @@ function codeOf(error: unknown, source: ProviderSource, depth = 0): ProviderErro
   );
 }
 
-/** Some codes mean more than one thing, and say which in their details. */
+/** Some codes have several meanings, told apart by their details. */
 function codeOfOurs({ code, details }: EclipticError): ProviderErrorCode {
-  // Another node, of another release, may know nothing better.
+  // A node of another release may send it.
   if (code === 'PROVIDER_UNKNOWN') return 'PROVIDER_EXECUTE_FAILED';
   if (code.startsWith('PROVIDER_')) return code as ProviderErrorCode;
-  // It had been sent: nobody knows how far it came.
+  // The request was sent; its effect is unknown.
   if (code === 'FETCH_FAILED' && details.sent === true) return 'PROVIDER_CRASHED';
   if (code === 'AGENT_UNAVAILABLE' && details.outcome === 'unknown') return 'PROVIDER_CRASHED';
   if ((code === 'REMOTE_BUSY' || code === 'REMOTE_FAILED') && typeof details.status === 'number') {
@@ -211,17 +209,17 @@ function byStatus(status: number): ProviderErrorCode | undefined {
   return status >= 400 && status < 600 ? 'PROVIDER_EXECUTE_FAILED' : undefined;
 }
 
-/** A number is JSON-RPC's where it is negative, else an HTTP status. */
+/** Negative numbers are JSON-RPC's, positive ones HTTP statuses. */
 function byNumber(code: number, source: ProviderSource): ProviderErrorCode | undefined {
   if (code > 0) return byStatus(code);
-  // ACP alone has given -32000 a meaning: authentication required.
+  // Only ACP defines -32000: authentication required.
   if (code === -32_000 && source !== 'acp') return 'PROVIDER_EXECUTE_FAILED';
   return Object.hasOwn(BY_RPC, code) ? BY_RPC[code] : 'PROVIDER_EXECUTE_FAILED';
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What a program may want to know of a foreign error; its message is in ours. */
+/** The machine-readable fields of a foreign error. */
 function structureOf(error: unknown): Fields {
   if (typeof error !== 'object' || error === null) return {};
   const fields = error as Fields;
@@ -231,7 +229,7 @@ function structureOf(error: unknown): Fields {
   return Object.fromEntries(told.map((key) => [key, fields[key]]));
 }
 
-/** The same failure without the provider's secrets, and without what it was made from: that may show them. */
+/** The same failure without the provider's secrets, and without its cause, which may contain them. */
 export function redactedError(failure: NormalizedProviderError, redactor: Redactor): NormalizedProviderError {
   const { code, message, providerSource, correlationId } = failure;
   const details = redactor.cleanAll(failure.details);

@@ -7,7 +7,7 @@ import type { ProviderErrorCode } from '../adapter/errors.js';
 import type { WorkHandle } from '../host/pending-work.js';
 import type { ProcessSession } from '../host/watched-process.js';
 
-/** Lines that are not of the protocol, such as a banner, are skipped; a program that writes nothing else is broken. */
+/** Lines outside the protocol, such as a banner, are skipped up to this number. */
 const MAX_RUBBISH = 1_000;
 
 interface Pending {
@@ -18,7 +18,7 @@ interface Pending {
 
 type Health = Extract<ProgramLine, { type: 'health' }>;
 
-/** The line protocol with one program. */
+/** A session with one program over the line protocol. */
 export class LineSession implements ProcessSession {
   readonly broken: Promise<EclipticError>;
   readonly #name: string;
@@ -45,7 +45,7 @@ export class LineSession implements ProcessSession {
     void this.#read();
   }
 
-  /** Says hello, and resolves when the program has said that it is ready. */
+  /** Sends `hello`, and resolves when the program has sent `ready`. */
   static async open(runtime: Runtime, child: Child, hello: Omit<Hello, 'protocol'>): Promise<LineSession> {
     const session = new LineSession(runtime, hello.agent, child);
     const ready = new Promise<Extract<ProgramLine, { type: 'ready' }>>((resolve) => {
@@ -62,7 +62,6 @@ export class LineSession implements ProcessSession {
     return session;
   }
 
-  /** What the program said of itself. */
   get ready(): Ready {
     return this.#ready ?? { heartbeat: true };
   }
@@ -76,7 +75,7 @@ export class LineSession implements ProcessSession {
     return { done, cancel: () => this.#write({ type: 'cancel', id }) };
   }
 
-  /** Asks the program how it is. One that cannot answer while it works has the time of its work to do so. */
+  /** Asks the program for its health. A program without heartbeat counts as healthy while it works. */
   health(): Promise<{ state: ProviderState; message?: string }> {
     if (!this.ready.heartbeat && this.#work.size > 0) return Promise.resolve({ state: 'healthy', message: 'at work' });
     const id = ++this.#last;
@@ -86,7 +85,7 @@ export class LineSession implements ProcessSession {
     });
   }
 
-  /** An answer shows that it lives, and so does anything else that it says: much of that may come before the answer. */
+  /** Any line from the program is a sign of life: many may come before the answer. */
   ping(): Promise<unknown> {
     const said = new Promise<void>((resolve) => {
       this.#heard = resolve;
@@ -94,7 +93,7 @@ export class LineSession implements ProcessSession {
     return Promise.race([said, this.health()]);
   }
 
-  /** What is said in one turn goes out in one piece. */
+  /** Messages of one turn of the event loop are written together. */
   #write(message: object): void {
     if (this.#unsaid === '') process.nextTick(() => this.#flush());
     this.#unsaid += `${JSON.stringify(message)}\n`;
@@ -103,7 +102,7 @@ export class LineSession implements ProcessSession {
   #flush(): void {
     const lines = this.#unsaid;
     this.#unsaid = '';
-    // One that is gone, or does not read, is told of by its end or its silence.
+    // A program that is gone or does not read is detected by its exit or its silence.
     this.#child.write(lines).catch(() => {});
   }
 
@@ -162,25 +161,23 @@ export class LineSession implements ProcessSession {
 }
 
 /**
- * One JSON object a line, in both directions: `docs/line-protocol.md`. What the node writes begins with `type`, and with
- * `id` next where there is one, so that a shell script can tell lines apart by how they begin.
+ * One JSON object per line, in both directions: `docs/line-protocol.md`. Lines of the node begin with `type`, and then
+ * `id` where there is one, so that a shell script can tell them apart by their beginning.
  */
 const LINE_PROTOCOL = 1;
 
-/** What the node says first. */
 interface Hello {
   readonly protocol: typeof LINE_PROTOCOL;
-  /** The agent that the program is. */
+  /** Id of the agent that the program implements. */
   readonly agent: string;
-  /** The folder that is its own. */
+  /** The folder of its lane. */
   readonly folder: string;
 }
 
-/** What a program says of itself when it is ready for work. */
 interface Ready {
   readonly name?: string;
   readonly version?: string;
-  /** Can it answer while it works? Default true. */
+  /** Can the program answer while it works? Default true. */
   readonly heartbeat: boolean;
 }
 
@@ -191,7 +188,7 @@ type ProgramLine =
   | { readonly type: 'result'; readonly id: number; readonly result: unknown }
   | { readonly type: 'error'; readonly id: number; readonly code: ProviderErrorCode; readonly message: string };
 
-/** What a program may say that went wrong. */
+/** The error codes of the line protocol. */
 const ERROR_CODES: Readonly<Record<string, ProviderErrorCode>> = {
   failed: 'PROVIDER_EXECUTE_FAILED',
   cancelled: 'PROVIDER_CANCELLED',
@@ -210,7 +207,7 @@ const KINDS: ReadonlySet<string> = new Set<ProviderUpdate['kind']>([
 ]);
 const STATES: ReadonlySet<string> = new Set<ProviderState>(['healthy', 'degraded', 'unavailable']);
 
-/** What a line of a program says; undefined for one that is not of this protocol. */
+/** Undefined for a line outside the protocol. */
 function readLine(line: string): ProgramLine | undefined {
   const value = parse(line);
   if (!value) return undefined;

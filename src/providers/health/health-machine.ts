@@ -1,12 +1,12 @@
 import type { ProviderState } from '../adapter/adapter.js';
 
-/** When a provider is out of routing, and when it is back. */
+/** When a provider leaves routing, and when it returns. */
 export interface HealthPolicy {
   /** Failures in a row that make it degraded. Default 3. */
   readonly degradedAfter: number;
   /** Failures in a row that make it unavailable. Default 5. */
   readonly unavailableAfter: number;
-  /** Checks in a row that must pass before it is healthy again. Default 1; more keep one that flaps out of routing. */
+  /** Checks in a row that must pass before it is healthy again. Default 1; a higher number keeps a flapping provider out. */
   readonly recoveryThreshold: number;
   /** That many crashes … Default 5. */
   readonly loopCrashes: number;
@@ -22,18 +22,16 @@ export const HEALTH_POLICY: HealthPolicy = {
   loopMs: 60_000,
 };
 
-/** What is known of one provider's health. */
 export interface Health {
   readonly state: ProviderState;
-  /** Checks that failed, and crashes, since one last passed. */
+  /** Failed checks and crashes since the last check that passed. */
   readonly failures: number;
-  /** Checks that passed since it was last not healthy. */
+  /** Checks that passed since the last failure. */
   readonly passes: number;
-  /** When it crashed, within the time that counts. */
+  /** Times of the crashes within `loopMs`. */
   readonly crashes: readonly number[];
   readonly lastCheck: number;
   readonly message: string | undefined;
-  /** Can only its owner help? */
   readonly needsOwner: boolean;
 }
 
@@ -64,7 +62,7 @@ export function newHealth(state: ProviderState, at: number, message?: string): H
   };
 }
 
-/** What follows for a provider's health from one check or crash. */
+/** The pure health machine: the next state after one check or crash. */
 export function stepHealth(now: Health, event: HealthEvent, policy: HealthPolicy): HealthStep {
   switch (event.type) {
     case 'passed':
@@ -103,14 +101,14 @@ function fail(
   const failures = now.failures + 1;
   const counted =
     failures >= policy.unavailableAfter ? 'unavailable' : failures >= policy.degradedAfter ? 'degraded' : 'healthy';
-  // What its owner has to do is known for certain: there is nothing to count.
+  // A state that needs the owner is certain, so failures are not counted.
   const state = worse(worse(now.state, counted), needsOwner ? 'degraded' : 'healthy');
   return { ...now, state, failures, passes: 0, lastCheck: at, message, needsOwner };
 }
 
 const SEVERITY: Readonly<Record<ProviderState, number>> = { healthy: 0, degraded: 1, unavailable: 2 };
 
-/** Failures never make a provider look better. */
+/** A failure never improves the state. */
 function worse(a: ProviderState, b: ProviderState): ProviderState {
   return SEVERITY[a] >= SEVERITY[b] ? a : b;
 }

@@ -19,9 +19,9 @@ const CHECK_MS = 5_000;
 export const MIN_INTERVAL_MS = 5_000;
 export const DEFAULT_INTERVAL_MS = 30_000;
 
-/** What is asked about its health. */
+/** The part of an adapter that is checked. */
 type Checked = Pick<ProviderAdapter, 'type' | 'health' | 'onCrash' | 'onReady'> & {
-  /** Is it still being made ready? There is nothing to check then. */
+  /** A provider that is still starting is not checked. */
   readonly isStarting?: () => boolean;
 };
 
@@ -31,9 +31,9 @@ interface HealthComponents {
 }
 
 interface CheckedAbout {
-  /** Default: what the adapter says that it is. */
+  /** Default: the adapter's own `type`. */
   readonly type?: ProviderType;
-  /** Why it is unavailable as it is, so that the first check can wait. Default: it is healthy, and checked at once. */
+  /** The reason where it is known to be unavailable; the first check then waits for the interval. Default: checked at once. */
   readonly unavailable?: string;
 }
 
@@ -45,7 +45,7 @@ interface Tracked {
   readonly adapter: Checked;
   readonly intervalMs: number;
   health: Health;
-  /** The check that is under way. And since when has its silence been counted? */
+  /** The running check, and since when it is overdue. */
   checking: Promise<void> | undefined;
   lateSince: number | undefined;
   crashes: number;
@@ -54,8 +54,8 @@ interface Tracked {
 }
 
 /**
- * Watches over every provider: the first check at once, one each interval, never two at a time, a crash as soon as it
- * is known. Only transitions are told.
+ * Tracks the health of every provider: checks at once and then at each interval, never two at a time, and counts a crash
+ * as soon as it happens. Only transitions are emitted.
  */
 export class HealthCoordinator {
   readonly #runtime: Runtime;
@@ -71,7 +71,6 @@ export class HealthCoordinator {
     this.#policy = { ...HEALTH_POLICY, ...policy };
   }
 
-  /** Begins to check a provider. */
   register(providerId: string, adapter: Checked, intervalMs: number, about: CheckedAbout = {}): void {
     this.unregister(providerId);
     const now = this.#runtime.now();
@@ -100,7 +99,6 @@ export class HealthCoordinator {
     else this.#wait(tracked);
   }
 
-  /** Stops checking it, and forgets it. */
   unregister(providerId: string): void {
     const tracked = this.#tracked.get(providerId);
     if (!tracked) return;
@@ -120,18 +118,18 @@ export class HealthCoordinator {
     return new Map([...this.#tracked.values()].map((one) => [one.id, statusOf(one)]));
   }
 
-  /** Ids of the healthy providers of a type, in order. */
+  /** Sorted by id. */
   getHealthyProviders(type: string): string[] {
     const healthy = [...this.#tracked.values()].filter((one) => one.type === type && statusOf(one).state === 'healthy');
     return healthy.map(({ id }) => id).sort();
   }
 
-  /** Calls back after each transition, with the status already as it is then. */
+  /** Calls back after each transition; `getStatus` already gives the new state. */
   onTransition(listener: TransitionListener): () => void {
     return this.#listeners.add(listener);
   }
 
-  /** It crashed, or could not be started again. */
+  /** To be called when a provider crashed, or could not be restarted. */
   crashed(providerId: string, { error, looping }: ProviderCrash): void {
     const tracked = this.#tracked.get(providerId);
     if (!tracked) return;
@@ -139,7 +137,7 @@ export class HealthCoordinator {
     this.#step(tracked, { type: 'crashed', at: this.#runtime.now(), reason: error.message, looping });
   }
 
-  /** Checks it now, and goes on at its interval from now; unless a check is under way already. */
+  /** Checks now, unless a check is running, and restarts the interval. */
   checkNow(providerId: string): void {
     const tracked = this.#tracked.get(providerId);
     if (!tracked || tracked.checking) return;
@@ -147,7 +145,7 @@ export class HealthCoordinator {
     this.#tick(tracked);
   }
 
-  /** Resolves when the check that is under way is over, at once where there is none. */
+  /** Resolves when the running check is over; at once where none is running. */
   async checkUnderWay(providerId: string): Promise<void> {
     await this.#tracked.get(providerId)?.checking;
   }
@@ -168,7 +166,7 @@ export class HealthCoordinator {
 
   #check(tracked: Tracked): void {
     if (tracked.checking) {
-      // The last question is still open: one more would tell nothing new.
+      // The last check has not ended: another one would tell nothing new.
       const { lateSince = Number.POSITIVE_INFINITY } = tracked;
       if (lateSince < this.#runtime.now()) this.#failed(tracked, 'it has not answered the last check yet');
       return;
@@ -182,7 +180,7 @@ export class HealthCoordinator {
     const over = (event: (at: number) => HealthEvent) => {
       tracked.checking = undefined;
       timer.cancel();
-      // What it said before it crashed is worth nothing.
+      // An answer from before a crash does not count.
       if (tracked.lateSince === undefined && tracked.crashes === crashes)
         this.#step(tracked, event(this.#runtime.now()));
     };

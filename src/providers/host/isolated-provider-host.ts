@@ -27,21 +27,20 @@ export interface HostComponents {
 interface HostInit<Session extends ProcessSession> {
   readonly provider: string;
   readonly lane: string;
-  /** What to start; asked for each start, so that each has what was set last. */
+  /** Called for each start, so that each start uses the latest settings. */
   readonly program: () => Program | Promise<Program>;
-  /** Greets the program; resolves when it is ready for work, rejects when it ends before that, or the signal aborts. */
+  /** Opens the session; resolves when the program is ready for work. */
   readonly connect: (child: Child, signal: AbortSignal) => Promise<Session>;
   readonly limits?: Partial<HostLimits> | undefined;
   readonly restart?: Partial<RestartPolicy> | undefined;
-  /** After what it makes no sense to start it again. Default: it does not speak the protocol. */
+  /** Is a restart pointless after this error? Default: after a protocol mismatch. */
   readonly isFinal?: (reason: EclipticError) => boolean;
   readonly onState?: (state: SupervisedState) => void;
-  /** Told when the process ends by itself, and when it is ready again after that. */
+  /** Called at each crash, and when the process is ready again. */
   readonly onCrash?: (crash: ProviderCrash) => void;
   readonly onReady?: () => void;
 }
 
-/** How a provider's process is, for people. */
 export interface HostStatus {
   readonly provider: string;
   readonly lane: string;
@@ -49,17 +48,16 @@ export interface HostStatus {
   readonly pid: number | null;
   readonly memoryBytes: number | null;
   readonly inFlight: number;
-  /** How often it ended by itself. */
   readonly crashes: number;
   readonly reason: string | null;
 }
 
-/** Whoever has a provider made ready waits for 5 s. */
+/** `init` may take 5 s. */
 const PATIENCE_MS = 4_500;
 
 /**
- * One provider's process in one lane: started, watched, started again with growing delay when it ends by itself, and
- * ended with everything that it started. What goes wrong with it is told to whoever waits for it, and to nobody else.
+ * One provider's process in one lane: supervised, watched, restarted with back-off after a crash, and ended with
+ * everything that it started. A failure reaches the callers of this process only.
  */
 export class IsolatedProviderHost<Session extends ProcessSession> {
   readonly provider: string;
@@ -128,8 +126,8 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
   }
 
   /**
-   * Starts it; resolves when it is ready, rejects, with nothing left behind, when it cannot be. One that may take longer
-   * than anybody waits for it goes on alone, and is told of when it is ready or has crashed; a patient caller waits.
+   * Resolves when the program is ready; rejects, with nothing left behind, when it cannot be started. A program whose start
+   * may take longer than `init` goes on in the background, and `onReady` or `onCrash` follows; a patient caller waits.
    */
   async start({ patient = false } = {}): Promise<void> {
     if (this.#supervisor.state.kind === 'running') return;
@@ -147,17 +145,17 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     throw failure;
   }
 
-  /** Wants it to run, however often it must be tried. Nobody waits for it. */
+  /** Starts the process in the background, with as many attempts as the restart policy allows. */
   keep(): void {
     this.#supervisor.start();
   }
 
-  /** Ends it if it runs, and starts it without delay, also when it was given up. */
+  /** Restarts the process without delay, also after the supervisor gave up. */
   restart(): void {
     this.#supervisor.restart();
   }
 
-  /** Gives the program a piece of work. It is given once, and whatever happens to the program happens to the work. */
+  /** Gives the program a piece of work, once: where the program fails, the work fails. */
   run<T>(begin: (session: Session, activity: Activity) => WorkHandle<T>, terms: WorkTerms): Promise<T> {
     const { signal, timeoutMs } = terms;
     if (signal?.aborted) return Promise.reject(signal.reason);
@@ -182,12 +180,12 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     return run.settled;
   }
 
-  /** Resolves when it works on nothing. */
+  /** Resolves when no work is in flight. */
   async drained(): Promise<void> {
     while (this.#runs.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  /** Ends the process and what is in flight; resolves when nothing of it is left. */
+  /** Ends the process and its work; resolves when nothing of it is left. */
   async stop(): Promise<void> {
     this.#fail(new EclipticError('PROVIDER_TERMINATED', `${this.provider} was ended`, { provider: this.provider }));
     this.#ready(new EclipticError('PROVIDER_TERMINATED', `${this.provider} was ended while it started`));
@@ -232,7 +230,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     this.#onCrash({ error, looping: state.kind === 'failed' });
   }
 
-  /** Tells whoever waits for the first start. */
+  /** Settles the pending `start`. */
   #ready(failure?: EclipticError): void {
     const settle = this.#settle;
     this.#settle = undefined;
@@ -244,7 +242,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     this.#runs.clear();
   }
 
-  /** What does not stop when it is told to would work on for nobody. */
+  /** Kills a process that does not stop cancelled work in time. */
   async #landing(landed: Promise<unknown>): Promise<void> {
     const { cancelMs } = this.limits;
     const hosted = this.#supervisor.subject;

@@ -4,10 +4,8 @@ import { LIMITS } from '../../mesh/limits.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { HostStatus } from './isolated-provider-host.js';
 
-/** What runs in a lane. */
 export interface LaneMember {
   readonly status: HostStatus;
-  /** Ends it; resolves when nothing of it is left. */
   stop(): Promise<void>;
 }
 
@@ -16,16 +14,15 @@ export interface LaneRow {
   readonly lane: string;
   readonly folder: string;
   readonly providers: readonly HostStatus[];
-  /** Its owner closed it: nothing runs in it until it is opened again. */
+  /** Closed by the owner: nothing runs in it until it is opened again. */
   readonly closed: boolean;
 }
 
-/** Names that are safe as folders everywhere. */
+/** Names that are safe as folder names on every system. */
 const LANE_ID = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
-/** Each has a folder, and processes. */
 const MAX_LANES = 256;
 
-/** A place of its own for providers: a folder, and their processes, which end with it. */
+/** A group of providers with a folder of their own. Closing the lane ends their processes, and no others. */
 export class Lane {
   readonly id: string;
   readonly folder: string;
@@ -45,7 +42,7 @@ export class Lane {
     return { lane: this.id, folder: this.folder, providers, closed: false };
   }
 
-  /** Takes something in, to end with the lane. Returns the way out. */
+  /** Ends `member` with the lane. Returns the function that unbinds it. */
   bind(member: LaneMember): () => void {
     if (this.#closed) {
       throw new EclipticError('PROVIDER_UNAVAILABLE', `lane "${this.id}" is closed`, { lane: this.id });
@@ -56,7 +53,7 @@ export class Lane {
     };
   }
 
-  /** Ends what runs in it, and nothing else. The folder stays. */
+  /** The folder stays. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#onClose();
@@ -69,11 +66,11 @@ export class Lane {
 export class Lanes {
   readonly #folder: string;
   readonly #lanes = new Map<string, Lane>();
-  /** Of each lane, how to start what ran in it. */
+  /** By lane, the functions that start its providers. */
   readonly #starters = new Map<string, (() => Promise<void>)[]>();
   readonly #closed = new Set<string>();
 
-  /** Lanes have their folders in this one. */
+  /** `folder` holds the folders of the lanes. */
   constructor(folder: string) {
     this.#folder = folder;
   }
@@ -85,13 +82,13 @@ export class Lanes {
     return [...[...this.#lanes.values()].map(({ row }) => row), ...closed].sort((a, b) => (a.lane < b.lane ? -1 : 1));
   }
 
-  /** Says how to start a provider of that lane again, once the lane was closed and is opened again. */
+  /** Registers a function that starts a provider of the lane when the lane is reopened. */
   onReopen(id: string, start: () => Promise<void>): void {
     const starters = this.#starters.get(id) ?? [];
     this.#starters.set(id, [...starters, start]);
   }
 
-  /** Undoes `close`: what ran in the lane is started again. */
+  /** Undoes `close`: starts the lane's providers again. */
   async reopen(id: string): Promise<void> {
     if (!this.#closed.delete(id)) {
       const [code, reason] = this.#lanes.has(id)
@@ -103,7 +100,7 @@ export class Lanes {
     await Promise.all((this.#starters.get(id) ?? []).map((start) => start()));
   }
 
-  /** The lane of that name, made where there is none. */
+  /** Creates the lane where there is none. */
   open(id: string): Lane {
     const known = this.#lanes.get(id);
     if (known) return known;
@@ -124,7 +121,6 @@ export class Lanes {
     return lane;
   }
 
-  /** Closes the lane of that name. */
   async close(id: string): Promise<void> {
     const lane = this.#lanes.get(id);
     if (!lane) throw new EclipticError('PROVIDER_NOT_FOUND', `there is no lane "${id}"`, { lane: id });

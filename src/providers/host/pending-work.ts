@@ -1,10 +1,9 @@
 import { Deadline } from '../../runtime/deadlines.js';
 import { EclipticError } from '../../runtime/errors.js';
 
-/** Work that a program has been given. */
 export interface WorkHandle<T> {
   readonly done: Promise<T>;
-  /** Tells the program that nobody wants the result any more; `done` settles when it has heard. */
+  /** Tells the program to stop; `done` settles when it has. */
   cancel(): void;
 }
 
@@ -13,11 +12,11 @@ export interface WorkTerms {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Shows that work goes on, so that its deadline is about silence. */
+/** Shows that work makes progress: its deadline limits silence, not duration. */
 export interface Activity {
-  /** The program did something for this work. */
+  /** The program sent something about this work. */
   touch(): void;
-  /** The work waits for a person: no time passes until the returned function is called. */
+  /** The work waits for a person: the deadline is suspended until the returned function is called. */
   hold(): () => void;
 }
 
@@ -27,7 +26,7 @@ export interface PendingWorkEvents {
   readonly onGivenUp: (landed: Promise<unknown>) => void;
 }
 
-/** One piece of work under way: it ends once, with the program's answer or with the first thing that goes wrong. */
+/** One piece of work in flight. It settles once, with the program's answer or the first failure. */
 export class PendingWork<T> extends Deadline implements Activity {
   readonly settled: Promise<T>;
   readonly #flight: WorkHandle<T>;
@@ -57,7 +56,7 @@ export class PendingWork<T> extends Deadline implements Activity {
     });
   }
 
-  /** Nobody waits for it any more; the program is told. */
+  /** Fails the work and tells the program to stop. */
   giveUp(error: unknown): void {
     if (this.#over) return;
     this.fail(error);
@@ -65,7 +64,7 @@ export class PendingWork<T> extends Deadline implements Activity {
     this.#events.onGivenUp(this.#flight.done.catch(() => {}));
   }
 
-  /** It is over, and the program is past being told. */
+  /** Fails the work without telling the program, which is gone. */
   fail(error: unknown): void {
     this.#over = true;
     this.#reject(error);

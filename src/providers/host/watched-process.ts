@@ -4,15 +4,15 @@ import type { Child } from '../../system/process/child.js';
 import type { MemoryWatch } from '../../system/process/memory-watch.js';
 import type { Running } from '../../system/process/supervisor.js';
 
-/** A conversation with a program, in whatever protocol it speaks. */
+/** A session with a program, in any protocol. */
 export interface ProcessSession {
-  /** Resolves when the program has shown that it lives. Where there is no way to ask that, it is not asked. */
+  /** Resolves when the program has shown that it lives. Absent where the protocol has no way to ask. */
   ping?(): Promise<unknown>;
-  /** Settles, with the reason, when the program breaks the protocol: there is nothing more to be had from it. */
+  /** Resolves, with the reason, when the program breaks the protocol; the session is over then. */
   readonly broken: Promise<EclipticError>;
-  /** Why it is over, where the session knows better than the process's exit tells. */
+  /** Why the session is over, where that says more than the process's exit. */
   failure?(): EclipticError | undefined;
-  /** It is over for that reason; whoever waits for an answer is to hear it. */
+  /** Ends the session, and fails pending requests with this reason. */
   end?(reason: EclipticError): void;
 }
 
@@ -23,7 +23,7 @@ interface WatchComponents {
 
 const MB = 1_048_576;
 
-/** A provider's process while it runs, watched: it may not grow, hang or babble. */
+/** A provider's running process, killed when it exceeds its memory, hangs or breaks its protocol. */
 export class WatchedProcess<Session extends ProcessSession> implements Running {
   readonly session: Session;
   readonly exited: Promise<void>;
@@ -56,19 +56,18 @@ export class WatchedProcess<Session extends ProcessSession> implements Running {
     return this.#child.pid;
   }
 
-  /** How it ended, in a provider's terms. */
   failure(): EclipticError {
     return this.#verdict ?? this.session.failure?.() ?? crashed(this.#provider, this.#child.failure());
   }
 
-  /** Ends it at once and without mercy, for that reason. */
+  /** Kills the process at once. */
   kill(reason: EclipticError): void {
     if (this.#over) return;
     this.#verdict ??= reason;
     this.#end();
     this.session.end?.(reason);
     void this.#child.stop({ graceMs: 0 });
-    // From now on it is no use to anybody, however long its end takes.
+    // The process counts as exited from now on, however long its end takes.
     this.#condemned();
   }
 
@@ -95,7 +94,7 @@ export class WatchedProcess<Session extends ProcessSession> implements Running {
         () => this.kill(new EclipticError('PROVIDER_TIMEOUT', message, { reason: 'silence', silenceMs })),
         silenceMs,
       );
-      // One that cannot be asked is broken or gone, and told of as such.
+      // A failed ping is reported as a broken session or an exit.
       ping().then(
         () => this.#heard(),
         () => {},
@@ -109,7 +108,7 @@ export class WatchedProcess<Session extends ProcessSession> implements Running {
   }
 }
 
-/** Tells, once, when a process and what it started take up more than they may. Returns the way to stop. */
+/** Calls back once when a process group exceeds its memory limit. Returns the function that stops watching. */
 export function watchMemory(
   provider: string,
   { pid }: Child,
@@ -123,25 +122,25 @@ export function watchMemory(
   });
 }
 
-/** A process's end is a provider's crash. */
+/** The exit of a process as a provider's crash. */
 export function crashed(provider: string, error: EclipticError): EclipticError {
   if (error.code !== 'PROCESS_ENDED') return error;
   return new EclipticError('PROVIDER_CRASHED', error.message, { ...error.details, provider }, error);
 }
 
-/** What one provider's process may take, and how long it may be silent. */
+/** Limits of one provider's process. */
 export interface HostLimits {
-  /** Memory of the process and everything in its group, where the system tells it. Default 2,048. */
+  /** Memory of the whole process group, where the system reports it. Default 2,048. */
   readonly memoryMb: number;
-  /** Until it is ready for work. Default 5,000. */
+  /** Time until the program is ready. Default 5,000. */
   readonly startMs: number;
-  /** Longest silence of the program about one piece of work; waiting for an approval does not count. Default 600,000. */
+  /** Longest silence about one piece of work; waiting for an approval does not count. Default 600,000. */
   readonly executeMs: number;
-  /** Between two questions whether it lives. Default 5,000. */
+  /** Interval between pings. Default 5,000. */
   readonly heartbeatMs: number;
-  /** An answer to that takes no longer, or it hangs. Default 10,000. */
+  /** A program that leaves a ping unanswered for this long hangs. Default 10,000. */
   readonly silenceMs: number;
-  /** What was cancelled ends within this, or the process is started anew. Default 5,000. */
+  /** Cancelled work ends within this time, or the process is restarted. Default 5,000. */
   readonly cancelMs: number;
 }
 

@@ -17,11 +17,11 @@ import { NormalizedProviderError, normalizeAbort, normalizeError } from '../adap
 import type { ProviderEvents } from '../adapter/events.js';
 
 export interface MCPConfig {
-  /** The server, by its name in the configuration. */
+  /** Name of the server in the configuration. */
   readonly server: string;
-  /** How long a call may take. Default 60,000. */
+  /** Limit for one call. Default 60,000. */
   readonly timeoutMs?: number | undefined;
-  /** Is a server that cannot be reached yet no failure, because it is tried again all the time? Default false. */
+  /** Does `init` succeed although the server cannot be reached yet, because it is tried again? Default false. */
   readonly keepTrying?: boolean | undefined;
 }
 
@@ -42,18 +42,17 @@ export interface MCPToolResult {
 export interface MCPBridgeComponents {
   runtime: Runtime;
   events: ProviderEvents;
-  /** The server of that name. */
   open: (server: string) => Upstream;
 }
 
 const CALL_MS = 60_000;
 const HEALTH_MS = 4_500;
-/** Whoever has a provider made ready waits for 5 s. */
+/** `init` may take 5 s. */
 const PATIENCE_MS = 4_500;
 
 /**
- * An MCP server as a provider: its health, calls of its tools by name, and calls of whatever it has in the catalogue,
- * which are relayed as they are.
+ * An MCP server as a provider: health checks, calls of its tools by name, and calls of its entries in the catalogue,
+ * which are relayed unchanged.
  */
 export class MCPBridgeAdapter
   implements ProviderAdapter<MCPConfig, MCPToolInvocation | RelayedCall, MCPToolResult | unknown>
@@ -67,7 +66,7 @@ export class MCPBridgeAdapter
   #config: MCPConfig | undefined;
   #upstream: Upstream | undefined;
   #stopWatching: (() => void) | undefined;
-  /** Was it there, and is gone? */
+  /** Was the server connected before, and is no longer? */
   #lost = false;
   #running = false;
   #tools: readonly string[] | undefined;
@@ -98,7 +97,7 @@ export class MCPBridgeAdapter
 
   async health(): Promise<ProviderHealthStatus> {
     const absence = this.#upstream?.absence;
-    // It is known not to be there: nobody has to ask three times.
+    // A server that is known to be absent needs no three failed checks.
     if (absence) this.#crashed.call({ error: normalizeError(absence, 'mcp') });
     try {
       await this.#inTime(HEALTH_MS, undefined, (signal) => this.#require().ask(signal));
@@ -182,7 +181,7 @@ export class MCPBridgeAdapter
     return { description, inputSchema, outputSchema };
   }
 
-  /** Its caller keeps the time, and ends it; when the server ends, so does what is under way with it. */
+  /** The caller limits the time. When the server ends, so do its calls. */
   async #relay({ ask, terms, relay }: RelayedCall, correlationId: string): Promise<unknown> {
     this.#require();
     try {
@@ -226,7 +225,7 @@ export class MCPBridgeAdapter
     throw new NormalizedProviderError('PROVIDER_TOOL_NOT_FOUND', message, 'mcp', { details: { toolName: name } });
   }
 
-  /** Waits until it runs, or until it is known that it does not; for one that is tried for ever only a while. */
+  /** Waits until the server runs or has failed; with `keepTrying`, for a limited time. */
   #settled(upstream: Upstream, { keepTrying = false }: MCPConfig): Promise<void> {
     return new Promise((resolve, reject) => {
       const look = (state: SupervisedState) => {
@@ -293,7 +292,7 @@ export class MCPBridgeAdapter
     }
   }
 
-  /** Does something that ends with its time, with its caller's patience, and with this adapter. */
+  /** Does work that ends at its time limit, with its caller, or with this adapter. */
   async #inTime<T>(ms: number, caller: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const flight = new AbortController();
     const { signal } = flight;
@@ -317,7 +316,7 @@ export class MCPBridgeAdapter
   }
 }
 
-/** A tool says itself that it failed; its caller wants what it said. */
+/** A tool reported its own failure; the caller gets its result. */
 export class ToolFailure extends NormalizedProviderError {
   readonly result: unknown;
 
@@ -327,7 +326,6 @@ export class ToolFailure extends NormalizedProviderError {
   }
 }
 
-/** What a provider's caller says, as a call's. */
 function callTerms({ caller = 'operator', onUpdate }: ExecuteTerms, signal: AbortSignal): CallTerms {
   return {
     caller: { address: caller, node: undefined, tier: 3, sandboxId: undefined },
@@ -341,7 +339,7 @@ function callTerms({ caller = 'operator', onUpdate }: ExecuteTerms, signal: Abor
   };
 }
 
-/** What a tool says that says that it failed. */
+/** The message of a result that is marked as an error. */
 function failureIn(result: unknown, toolName: string): string | undefined {
   const { isError, content } = (result ?? {}) as { isError?: unknown; content?: unknown };
   if (isError !== true) return undefined;
@@ -358,7 +356,7 @@ const WHAT = {
   completion: 'completion',
 } as const satisfies Record<Ask['kind'], string>;
 
-/** What is asked for, for the event stream. */
+/** The kind and name of a call, for the event stream. */
 function whatOf(input: { readonly toolName: string } | RelayedCall): {
   readonly kind: (typeof WHAT)[Ask['kind']];
   readonly details: Readonly<Record<string, string>>;

@@ -12,11 +12,11 @@ export interface MCPProcessInit {
   readonly limits?: Partial<Pick<HostLimits, 'memoryMb' | 'startMs'>> | undefined;
 }
 
-/** The program of an MCP server, kept running in its lane. Once that is closed, nothing starts it any more. */
+/** The program of an MCP server, kept running in its lane until the lane is closed. */
 export class MCPProcess implements ConnectionSupervisor {
   readonly #make: () => IsolatedProviderHost<Session>;
   readonly #runtime: Runtime;
-  /** Those that start, or finish their calls, while another one is used. */
+  /** Processes that start, or finish their calls, while another one is used. */
   readonly #others = new Set<IsolatedProviderHost<Session>>();
   #host: IsolatedProviderHost<Session>;
   #closed = false;
@@ -106,8 +106,8 @@ export class MCPProcess implements ConnectionSupervisor {
 }
 
 /**
- * A conversation over MCP. It is asked for no sign of life: a server may be busy for as long as it likes with a call, and
- * many answer nothing else then. Whether it can be asked at all, the health checks say.
+ * A session over MCP. It is not pinged: a server may be busy with a call for any time, and many answer nothing else
+ * meanwhile. Health checks show whether it answers.
  */
 class Session implements ProcessSession {
   readonly connection: Connection;

@@ -20,31 +20,29 @@ interface MCPServersComponents extends HostComponents {
   events: ProviderEvents;
   lanes: Lanes;
   upstreams: Upstreams;
-  /** The agent of this node that owns what a server offers. */
+  /** The agent that owns the tools of a server. */
   agent: (id: string) => Agent | undefined;
-  /** Asked before another person's agent uses the credentials of a server. */
+  /** Consulted before another person's agent uses the credentials of a server. */
   consent: CredentialConsent;
 }
 
-/** An MCP server of the configuration. */
 export interface MCPServerInit extends UpstreamInit {
-  /** The lane that its program runs in. Default: one named after the server. */
+  /** Default: a lane named after the server. */
   readonly lane?: string | undefined;
-  /** What its program may take. */
   readonly limits?: MCPProcessInit['limits'];
 }
 
-/** Calls that one server may have under way. */
+/** Calls in flight at one server. */
 const CONCURRENCY = 100;
 
 /**
- * The upstream MCP servers of a node, each a provider: its program runs in a lane, and every call of what it offers goes
- * through the registry, whoever makes it.
+ * The upstream MCP servers of a node, each a provider: its program runs in a lane, and every call goes through the
+ * provider registry.
  */
 export class MCPServers {
   readonly #components: MCPServersComponents;
   readonly #ids = new Set<string>();
-  /** The agent that owns what a server offers, by the provider's id. */
+  /** By provider id, the agent that owns the server's tools. */
   readonly #owners = new Map<string, string>();
 
   constructor(components: MCPServersComponents) {
@@ -57,7 +55,7 @@ export class MCPServers {
     });
   }
 
-  /** Wants a server to be connected. Returns at once: nobody waits for it. */
+  /** Connects a server in the background. */
   add({ lane: laneId, limits, ...init }: MCPServerInit): void {
     const { lanes, upstreams } = this.#components;
     const { name: server } = init;
@@ -90,7 +88,7 @@ export class MCPServers {
       .catch((error) => runtime.logger.warn({ server, error: describeError(error) }, 'an MCP server is not there yet'));
   }
 
-  /** One that goes by its server's name, as far as that may stand in an id. */
+  /** Derives a provider id from the server's name. */
   #idFor(server: string): string {
     const plain = `mcp/${server.replace(/[^\w./-]+/g, '-')}`.slice(0, MAX_ID_CHARS);
     let id = plain;
@@ -99,7 +97,7 @@ export class MCPServers {
     return id;
   }
 
-  /** Gives calls to the server's provider. What comes of one is what the server said, or why it said nothing. */
+  /** Gives calls to the server's provider. Resolves with the server's answer. */
   #way(id: string, server: string, laneId: string | undefined): CallWay {
     const { providers, runtime, upstreams, consent } = this.#components;
     const route = { type: 'mcp', capabilities: [capabilityOf(server)] };
@@ -115,7 +113,7 @@ export class MCPServers {
     };
   }
 
-  /** Why a call has no result, in the providers' terms; what is wrong with the request itself stays as it is. */
+  /** The error for a call without a result: errors of the request itself stay as they are. */
   #explain(id: string, server: string, error: NormalizedProviderError): EclipticError {
     const { originalError: original, code, message } = error;
     if (original instanceof EclipticError && !(original instanceof NormalizedProviderError)) {
@@ -135,7 +133,7 @@ export class MCPServers {
   }
 }
 
-/** Errors about the request or the answer itself, which the providers' codes would say less exactly. */
+/** Errors about the request or its answer, which the providers' codes would express less exactly. */
 const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
   'CANCELLED',
   'CAPABILITY_REQUIRED',
@@ -144,7 +142,7 @@ const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
   'RESOURCE_NOT_FOUND',
 ]);
 
-/** A registry takes ids of 128 characters; a number may follow. */
+/** The registry allows 128; a number may follow. */
 const MAX_ID_CHARS = 120;
 
 function capabilityOf(server: string): string {

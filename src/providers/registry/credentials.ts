@@ -8,25 +8,23 @@ import type { ProviderRegistry } from './registry.js';
 
 interface CredentialConsentComponents {
   approvals: Pick<Approvals, 'items' | 'request'>;
-  /** Does that node belong to another person? */
   isForeign: (node: string) => boolean;
 }
 
-/** The kind of its questions. */
 const CONSENT_APPROVAL = 'credential-use';
-/** Questions about the agents of one node that may wait. */
+/** Open questions about the agents of one node. */
 const MAX_QUESTIONS = 20;
 const QUESTION_MS = 7 * 86_400_000;
 
 /**
- * Another person's agent that calls a tool uses the credentials of the tool's server. The operator is asked at the first
- * use for each agent and server; until then the call is refused, so that no caller waits for a person.
+ * Another person's agent that calls a tool uses the credentials of the tool's server. At the first use for each agent and
+ * server the operator is asked, and calls are refused until the answer, so that no caller waits for a person.
  */
 export class CredentialConsent {
   readonly #components: CredentialConsentComponents;
-  /** Subjects that are allowed for good. */
+  /** Subjects that are always allowed. */
   readonly #lasting = new Set<string>();
-  /** Approvals for one use that were used. */
+  /** Ids of approvals for one use that are used up. */
   readonly #used = new Set<string>();
 
   constructor(components: CredentialConsentComponents) {
@@ -50,7 +48,7 @@ export class CredentialConsent {
     return this.#components.approvals.items.filter(({ kind }) => kind === CONSENT_APPROVAL);
   }
 
-  /** Is another question in place: was its answer used up, or did it have none in time? */
+  /** Was the answer used up, or did none come in time? */
   #isSpent({ id, decision }: Approval): boolean {
     return this.#used.has(id) || decision?.by === 'timeout';
   }
@@ -82,13 +80,13 @@ interface CredentialWatchComponents {
   providers: ProviderRegistry;
 }
 
-/** Providers that have their credentials in their environment, and not with each call. */
+/** Providers that get their credentials at their start, and not with each call. */
 const PROGRAMS: ReadonlySet<string> = new Set(['acp', 'command']);
 
 /**
- * Lets providers follow their credentials: a program that was started with a value which has ended is started again, and one
- * that was lacking a value is tried at once. After a rotation a replacement takes over, and the work of the old one goes on.
- * Returns the way to stop.
+ * Restarts providers when their credentials change. After a rotation a replacement takes over while the old process
+ * finishes its work; a program whose value has ended is restarted; a provider that lacked a value is tried at once.
+ * Returns the function that stops this.
  */
 export function watchCredentials({ runtime, credentials, providers }: CredentialWatchComponents): () => void {
   return credentials.onChange(({ kind, provider, workspace, ended }) => {
@@ -104,7 +102,7 @@ export function watchCredentials({ runtime, credentials, providers }: Credential
         );
       });
     } else if (!well || kind !== 'rotated') {
-      // A check that is under way may have begun with the value of before.
+      // A running check may have begun with the old value.
       void providers.health.checkUnderWay(provider).then(() => providers.health.checkNow(provider));
     }
   });

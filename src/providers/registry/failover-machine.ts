@@ -1,29 +1,27 @@
 import type { ProviderState, ProviderType } from '../adapter/adapter.js';
 
-/** A provider as routing sees it. */
 export interface Candidate {
   readonly id: string;
   readonly type: ProviderType;
   readonly workspaceId: string;
   readonly capabilities: readonly string[];
-  /** The smallest is the first choice; of equals, the one whose id comes first. */
+  /** The smallest is the first choice; equal ones are ordered by id. */
   readonly priority: number;
   readonly state: ProviderState;
   readonly phase: RoutingPhase;
 }
 
-/** Only one that is ready gets work; one that starts is waited for without alarm; one that is held gets none. */
+/** Only ready providers get work. Starting ones raise no alarm; held ones are out of routing. */
 export type RoutingPhase = 'starting' | 'ready' | 'held';
 
-/** The providers of one type in one workspace. */
 interface Group {
-  /** Best first, whatever their state. */
+  /** By priority, in any state. */
   readonly all: readonly Candidate[];
-  /** Of those, the ones that get work. */
+  /** Those that get work. */
   readonly routable: readonly Candidate[];
-  /** Who was last chosen for each capability; `''` is the type itself. */
+  /** The last choice for each capability; `''` is the type itself. */
   readonly chosen: ReadonlyMap<string, string>;
-  /** Capabilities that nobody offers at present, though somebody should. */
+  /** Capabilities whose providers are all down. */
   readonly missing: ReadonlySet<string>;
 }
 
@@ -39,9 +37,8 @@ export type RoutingEvent =
 interface Affected {
   readonly type: ProviderType;
   readonly workspaceId: string;
-  /** Capabilities that it is about, besides the type itself. */
   readonly capabilities: readonly string[];
-  /** Is it about everything that the type is for? */
+  /** Is the whole type affected? */
   readonly wholeType: boolean;
 }
 
@@ -57,7 +54,7 @@ interface RoutingStep {
 
 export const EMPTY_TABLE: RoutingTable = { groups: new Map() };
 
-/** The next table, and what of it has to be told. Called on transitions only. */
+/** The pure routing machine: the next table and its events. Called on transitions only. */
 export function stepRouting(now: RoutingTable, event: RoutingEvent): RoutingStep {
   const key = event.type === 'added' ? groupKey(event.candidate) : keyOf(now, event.id);
   if (key === undefined) return { next: now, effects: [] };
@@ -73,7 +70,6 @@ export function stepRouting(now: RoutingTable, event: RoutingEvent): RoutingStep
   return { next: { groups }, effects };
 }
 
-/** The provider that gets work of that type and with those capabilities now, or null. */
 export function select(
   table: RoutingTable,
   type: string,
@@ -84,7 +80,7 @@ export function select(
   return group?.routable.find((candidate) => hasAll(candidate, required))?.id ?? null;
 }
 
-/** Is there a provider with those capabilities at all, be it well or not? */
+/** Is there a provider with those capabilities, healthy or not? */
 export function isServed(table: RoutingTable, type: string, required: readonly string[], workspaceId: string): boolean {
   const group = table.groups.get(`${workspaceId} ${type}`);
   return group?.all.some((candidate) => hasAll(candidate, required)) ?? false;

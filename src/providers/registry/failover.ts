@@ -20,8 +20,8 @@ interface FailoverComponents {
 }
 
 /**
- * Knows which provider gets the next piece of work. Its table changes when a provider comes, goes or changes its
- * health, never for a request; what is in flight stays where it is.
+ * Selects the provider for each piece of work. The routing table changes when a provider is added, removed or changes its
+ * state, never for a request; work in flight stays where it is.
  */
 export class FailoverRouter {
   readonly #events: ProviderEvents;
@@ -35,7 +35,7 @@ export class FailoverRouter {
     this.#stopListening = health.onTransition((id, { to }) => this.#step({ type: 'changed', id, state: to }));
   }
 
-  /** The healthy provider of that type, with all those capabilities, that comes first; null where there is none. */
+  /** The first healthy provider of a type with all required capabilities; null where there is none. */
   selectProvider(
     type: string,
     requiredCapabilities: readonly string[] = [],
@@ -44,7 +44,7 @@ export class FailoverRouter {
     return select(this.#table, type, requiredCapabilities, workspaceId);
   }
 
-  /** Is there one at all, be it well or not? */
+  /** Is there such a provider, healthy or not? */
   isServed(type: string, requiredCapabilities: readonly string[] = [], workspaceId = DEFAULT_WORKSPACE): boolean {
     return isServed(this.#table, type, requiredCapabilities, workspaceId);
   }
@@ -61,7 +61,7 @@ export class FailoverRouter {
     this.#step({ type: 'changed', id, phase });
   }
 
-  /** Calls back after the table has changed. */
+  /** Calls back after each change of the routing table. */
   onChange(watcher: () => void): void {
     this.#watchers.add(watcher);
   }

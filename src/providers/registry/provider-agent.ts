@@ -7,23 +7,23 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { ProviderUpdate } from '../adapter/adapter.js';
 import type { ExecuteRoute, ProviderRegistry } from './registry.js';
 
-/** What an agent is asked: words, and what there is to know besides them. */
+/** A task or request for an agent whose work a provider does. */
 interface AskedOfProvider {
   readonly text: string;
   readonly context: Readonly<Record<string, unknown>>;
-  /** The files of a task: their content, or where they are. */
+  /** The files of a task, with content or URL. */
   readonly files?: readonly Part[];
-  /** The same as it came: a request's payload, or a task's text or data. */
+  /** The original payload: a request's payload, or a task's text or data. */
   readonly payload: unknown;
-  /** What it belongs to: whoever asks, and for a task its context. */
+  /** The asking agent, and for a task its context. */
   readonly conversation: string;
 }
 
 interface ProviderAgentInit {
   readonly route: ExecuteRoute;
-  /** What the provider is given for what the agent is asked. */
+  /** The provider's input for a task or request. */
   readonly input: (asked: AskedOfProvider) => unknown;
-  /** What the agent answers for what the provider gives. */
+  /** The agent's answer for the provider's output. */
   readonly answer: (output: unknown) => unknown;
   readonly laneId?: string;
 }
@@ -35,12 +35,12 @@ interface ProviderAgentComponents {
 
 const AGENT = 'agent:';
 
-/** Only the registry's providers for this agent are asked for this. */
+/** The capability that only providers of this agent have. */
 export function agentCapability(agentId: string): string {
   return `${AGENT}${agentId}`;
 }
 
-/** Says on agents' cards how the providers are that do their work. */
+/** Publishes the health of providers on the cards of their agents. */
 export function reportHealth(providers: ProviderRegistry, find: (agentId: string) => Agent | undefined): void {
   providers.onChange(({ capabilities }) => {
     for (const capability of capabilities) {
@@ -52,7 +52,7 @@ export function reportHealth(providers: ProviderRegistry, find: (agentId: string
   });
 }
 
-/** Lets an agent do its tasks and answer its requests through a provider, under the conversation's own id. */
+/** Lets a provider do an agent's tasks and requests. The thread is the correlation id. */
 export function serveThroughProvider(
   { runtime, providers }: ProviderAgentComponents,
   agent: Agent,
@@ -79,7 +79,7 @@ export function serveThroughProvider(
       conversation: `${task.from} ${task.contextId}`,
     };
     const output = answer(await providers.execute(route, input(asked), task.thread ?? runtime.id(), terms));
-    // Text that was told as it came is not said again.
+    // Text that was streamed is not repeated.
     return told.artifact !== undefined && typeof output === 'string' ? undefined : output;
   });
   agent.onRequest(async ({ payload, thread, from: conversation }: Message) => {
@@ -89,7 +89,7 @@ export function serveThroughProvider(
   });
 }
 
-/** Passes on what a provider tells before it is done. */
+/** Reports a provider's updates on a task. */
 class TaskTold {
   readonly #task: AgentTask;
   #artifact: string | undefined;
@@ -98,7 +98,7 @@ class TaskTold {
     this.#task = task;
   }
 
-  /** The artifact that the answer has grown into, if it came in pieces. */
+  /** Id of the artifact that the streamed answer grows in. */
   get artifact(): string | undefined {
     return this.#artifact;
   }
@@ -112,7 +112,7 @@ class TaskTold {
   }
 }
 
-/** A request says it all at once: its text, and whatever else it holds. */
+/** A request's `text`, with its other fields as context. */
 function askedIn(payload: unknown): Pick<AskedOfProvider, 'text' | 'context'> {
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
     return { text: JSON.stringify(payload), context: {} };

@@ -12,38 +12,35 @@ import {
 import { NormalizedProviderError, normalizeError } from '../adapter/errors.js';
 import { DEFAULT_INTERVAL_MS, MIN_INTERVAL_MS } from '../health/health.js';
 
-/** What a provider is to be ready within. */
 const INIT_MS = 5_000;
 
-/** What the registry does with it: starting it, using it, letting it finish, having let it finish, having given it up. */
 type ProviderPhase = 'starting' | 'ready' | 'failed' | 'draining' | 'drained' | 'terminated';
 
 interface RegisteredProviderEvents {
   readonly onPhase: (provider: RegisteredProvider) => void;
-  /** It takes work again after a rate limit. */
+  /** The provider takes work again after a rate limit. */
   readonly onRoom: () => void;
 }
 
-/** After a rate limit a program gets no work for this long, twice as long each further time, up to the most. */
+/** Back-off of a program after a rate limit. */
 const BACK_OFF_MS = 5_000;
 const MAX_BACK_OFF_MS = 300_000;
-/** Providers whose rate limit holds for all of their work. */
+/** Provider types whose rate limit holds for all of their work. */
 const LIMITED_AS_A_WHOLE: ReadonlySet<string> = new Set(['acp', 'command']);
 
-/** A provider of a registry: the adapter, and how far along it is. */
+/** A provider in the registry: its adapter, phase and work. */
 export class RegisteredProvider {
   readonly registration: Required<Omit<ProviderRegistration, 'laneId'>>;
   readonly adapter: ProviderAdapter;
   readonly #runtime: Runtime;
   readonly #events: RegisteredProviderEvents;
   readonly #idle: (() => void)[] = [];
-  /** Changes with each start and end; what an earlier start comes to is then no matter. */
+  /** Incremented by each start and end, so that the outcome of an earlier start is ignored. */
   #generation = 0;
   #phase: ProviderPhase = 'starting';
-  /** Why it could not be started. */
   #failure: NormalizedProviderError | undefined;
   #stopAwaiting: (() => void) | undefined;
-  /** Starting it again, by whoever wants that, is done one after the other. */
+  /** Restarts run one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #over = false;
   #inFlight = 0;
@@ -72,12 +69,11 @@ export class RegisteredProvider {
     return this.#phase;
   }
 
-  /** What it works on, and what came of what it has worked on. */
   get work(): { readonly inFlight: number; readonly completed: number; readonly failed: number } {
     return { inFlight: this.#inFlight, completed: this.#completed, failed: this.#failed };
   }
 
-  /** Makes it ready, within its time; rejects with `PROVIDER_INIT_FAILED` when it cannot be. */
+  /** Rejects with `PROVIDER_INIT_FAILED` where the adapter is not ready in time. */
   async init(): Promise<void> {
     const generation = ++this.#generation;
     this.#stopAwaiting?.();
@@ -86,29 +82,28 @@ export class RegisteredProvider {
       await this.#inTime(this.adapter.init(this.registration.config));
     } catch (error) {
       const failure = this.#initFailure(error);
-      // Whatever it has begun ends; nobody waits for one that does not even do that.
+      // The start is undone in the background: a broken adapter may never finish that.
       void this.adapter.terminate().catch((late) => this.#runtime.logger.warn({ err: late }, 'a provider did not end'));
       if (generation === this.#generation) this.#fail(failure);
       throw failure;
     }
     if (generation === this.#generation) return this.adapter.starting ? this.#await() : this.#become('ready');
-    // It was ended while it started.
+    // The provider was ended while it started.
     await this.adapter.terminate();
     throw this.#unavailable('it was ended while it started');
   }
 
-  /** Why it takes no work until its owner does something, if that is so: waiting for it would be in vain. */
+  /** Why the provider takes no work until its owner acts: work does not wait for such a provider. */
   get impediment(): NormalizedProviderError | undefined {
     const { id, type } = this.registration;
     if (this.#phase === 'draining' || this.#phase === 'drained') {
       const message = `provider "${id}" is drained; ecliptic provider restart ${id} brings it back`;
       return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, type);
     }
-    // Remote agents come and go; a program that cannot be started is not there, or lacks something.
+    // Remote agents come and go; a program that cannot be started is missing, or lacks something.
     return this.#phase === 'failed' && type !== 'a2a' ? this.#failure : undefined;
   }
 
-  /** Ends it, and makes it ready again. */
   restart(): Promise<void> {
     return this.#inTurn(async () => {
       if (!this.#over) await this.#end();
@@ -117,21 +112,21 @@ export class RegisteredProvider {
     });
   }
 
-  /** Asks it how it is. One that could not be started is tried again. */
+  /** A provider that could not be started is tried again first. */
   async health(): Promise<ProviderHealthStatus> {
     if (this.#phase === 'failed') await this.#inTurn(async () => this.#phase === 'failed' && this.init());
     if (this.#phase === 'starting') throw this.#unavailable('it is being started');
     return this.adapter.health();
   }
 
-  /** Takes a place for one piece of work, if there is one; `execute` uses it up. */
+  /** Reserves a place for one piece of work; false where none is free. `execute` uses it. */
   reserve(): boolean {
     if (this.#backOff || this.#inFlight >= this.registration.concurrencyLimit) return false;
     this.#inFlight++;
     return true;
   }
 
-  /** Does a piece of work that a place was taken for. */
+  /** Does a piece of work for which a place was reserved. */
   async execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
     const { type } = this.registration;
     try {
@@ -151,21 +146,21 @@ export class RegisteredProvider {
     }
   }
 
-  /** Lets it finish what it has, and gives it no more. */
+  /** Takes no more work; resolves when all work is done. */
   async drain(): Promise<void> {
     if (this.#phase === 'ready') this.#become('draining');
     while (this.#inFlight > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
     if (this.#phase === 'draining') this.#become('drained');
   }
 
-  /** Ends it for good. */
+  /** Ends the provider permanently. */
   terminate(): Promise<void> {
     this.#over = true;
     this.#backOff?.cancel();
     return this.#end();
   }
 
-  /** Work waits while the provider is told to slow down; as long as it says, else longer each time. */
+  /** Takes no work for as long as the provider asks, else with back-off. */
   #wait({ retryAfterMs }: Readonly<Record<string, unknown>>): void {
     if (this.#backOff) return;
     const usual = BACK_OFF_MS * 2 ** Math.min(this.#rateLimits++, 10);
@@ -203,7 +198,7 @@ export class RegisteredProvider {
     });
   }
 
-  /** Why it could not be started: always the one code, with what it was in its details. */
+  /** Always `PROVIDER_INIT_FAILED`, with the original code in the details. */
   #initFailure(error: unknown): NormalizedProviderError {
     const { type } = this.registration;
     const normal = normalizeError(error, type);
@@ -213,7 +208,7 @@ export class RegisteredProvider {
     return new NormalizedProviderError('PROVIDER_INIT_FAILED', message, type, { originalError: error, details });
   }
 
-  /** It goes on starting after `init` has resolved, within its own time. */
+  /** Waits for a provider that goes on starting after `init` has resolved. */
   #await(): void {
     const { adapter } = this;
     const stops = [
@@ -221,7 +216,7 @@ export class RegisteredProvider {
         this.#stopAwaiting?.();
         this.#become('ready');
       }),
-      // Its supervisor may yet succeed with another attempt.
+      // The supervisor may still succeed with another attempt.
       adapter.onCrash?.(({ error }) => this.#fail(this.#initFailure(error))),
     ];
     this.#stopAwaiting = () => {
@@ -246,17 +241,15 @@ export class RegisteredProvider {
   }
 }
 
-/** A provider as it is, for people and programs. */
+/** The state of a provider, for people and programs. */
 export interface ProviderRow {
   readonly id: string;
   readonly type: string;
   readonly workspaceId: string;
   readonly laneId: string | null;
   readonly phase: ProviderPhase;
-  /** `starting` until it is ready for the first time. */
   readonly state: ProviderHealthStatus['state'] | 'starting';
   readonly failureCount: number;
-  /** When it was last checked; null where it has not been yet. */
   readonly lastCheck: string | null;
   readonly message: string | null;
   readonly priority: number;
@@ -275,7 +268,7 @@ export function rowOf(
 ): ProviderRow {
   const { registration, phase, work } = provider;
   const { config: _, ...about } = registration;
-  // One that is ready and was not checked yet gets work.
+  // A ready provider that was not checked yet gets work.
   const { state = phase === 'ready' ? 'healthy' : 'unavailable', failureCount = 0, lastCheck, message } = status ?? {};
   return {
     ...about,
@@ -289,7 +282,7 @@ export function rowOf(
   };
 }
 
-/** Which of two an agent's work goes to. */
+/** An agent's work goes to the provider with the lowest number. */
 export const WORSE: Readonly<Record<WorkerHealth['state'], number>> = {
   ready: 0,
   starting: 1,
@@ -297,7 +290,6 @@ export const WORSE: Readonly<Record<WorkerHealth['state'], number>> = {
   unavailable: 3,
 };
 
-/** How a provider is, for the agent whose work it does. */
 export function workerHealthOf({ id, phase, state, message }: ProviderRow, impediment?: string): WorkerHealth {
   if (impediment !== undefined) return { state: 'unavailable', reason: impediment, blocked: true };
   if (phase === 'starting') return { state: 'starting', reason: `provider "${id}" is being started` };
@@ -323,7 +315,7 @@ const RegistrationSchema = z.strictObject({
 
 type CheckedRegistration = Required<Omit<ProviderRegistration, 'laneId'>> & { laneId?: string | undefined };
 
-/** A registration with every default filled in; one that cannot be used is refused, with all that is wrong with it. */
+/** Fills in the defaults. Throws with all faults where the registration is invalid. */
 export function checkRegistration(registration: ProviderRegistration): CheckedRegistration {
   const { success, data, error } = RegistrationSchema.safeParse(registration);
   if (success) return data;

@@ -33,17 +33,15 @@ export interface ProviderRegistryInit {
   waiting?: Partial<WaitingLimits>;
 }
 
-/** Providers that a node may have. */
 const MAX_PROVIDERS = 1_000;
 
-/** What work needs of the provider that gets it. */
 export interface ExecuteRoute {
   readonly type: string;
   readonly capabilities?: readonly string[] | undefined;
   readonly workspaceId?: string | undefined;
 }
 
-/** The providers of a node: who they are, how they are, and the one way to give them work. */
+/** The providers of a node, and the only way to give them work. */
 export class ProviderRegistry {
   readonly health: HealthCoordinator;
   readonly failover: FailoverRouter;
@@ -67,8 +65,8 @@ export class ProviderRegistry {
   }
 
   /**
-   * Takes a provider in, and makes it ready. One that cannot be stays registered, out of routing, and is tried again at
-   * its interval; the rejection says why.
+   * Registers and starts a provider. A provider that cannot be started stays registered, out of routing, and is tried again
+   * at its interval; the rejection says why.
    */
   async register(registration: ProviderRegistration, adapter: ProviderAdapter): Promise<void> {
     const { laneId, ...checked } = checkRegistration(registration);
@@ -95,7 +93,7 @@ export class ProviderRegistry {
     this.health.register(id, this.#checked(provider), healthCheckIntervalMs, { type });
   }
 
-  /** Ends a provider and forgets it. What it had in flight fails with `PROVIDER_TERMINATED`. */
+  /** Work in flight fails with `PROVIDER_TERMINATED`. */
   async unregister(id: string): Promise<void> {
     const provider = this.#require(id);
     this.#providers.delete(id);
@@ -110,7 +108,6 @@ export class ProviderRegistry {
     return this.#row(this.#require(id));
   }
 
-  /** What its adapter tells of it. */
   describe(id: string): Readonly<Record<string, unknown>> {
     return this.#require(id).adapter.describe?.() ?? {};
   }
@@ -127,7 +124,7 @@ export class ProviderRegistry {
     return this.list().filter((row) => row.workspaceId === workspaceId);
   }
 
-  /** From now on the provider ends with that lane. */
+  /** The provider ends with the lane. */
   bindToLane(id: string, laneId: string): void {
     this.#require(id);
     this.#lanes.set(id, laneId);
@@ -141,7 +138,6 @@ export class ProviderRegistry {
     return [...this.#lanes].filter(([, lane]) => lane === laneId).map(([id]) => id);
   }
 
-  /** Ends the providers of one lane, and nobody else's. */
   async closeLane(laneId: string): Promise<void> {
     await Promise.all(this.getProvidersForLane(laneId).map((id) => this.unregister(id)));
   }
@@ -155,7 +151,7 @@ export class ProviderRegistry {
     this.#watchers.add(watcher);
   }
 
-  /** How those are that have that capability: as the best of them is. Undefined where there is none. */
+  /** The health of the best provider with a capability; undefined where there is none. */
   healthOf(capability: string): WorkerHealth | undefined {
     const able = [...this.#providers.values()].filter(({ registration }) =>
       (registration.capabilities as readonly string[]).includes(capability),
@@ -164,14 +160,14 @@ export class ProviderRegistry {
     return all.sort((a, b) => WORSE[a.state] - WORSE[b.state])[0];
   }
 
-  /** Pieces of work that wait for a provider. */
+  /** Number of pieces of work that wait for a provider. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
   /**
-   * Gives work to the provider that the router chooses, once. Where all that could do it are down or have no room, it
-   * waits for the first that has, or is refused, as its terms say.
+   * Gives work to the selected provider, once. Where all capable providers are down or busy, the work waits for the first
+   * that is free, or is refused, as its terms say.
    */
   async execute<TOutput = unknown>(
     route: ExecuteRoute,
@@ -194,7 +190,7 @@ export class ProviderRegistry {
       return output as TOutput;
     } catch (error) {
       const failure = normalizeError(error, 'internal', correlationId);
-      // A login that is missing shows at the work; health must say so before more work comes.
+      // A missing login shows at the first work; the check takes the provider out of routing.
       if (chosen && failure.code === 'PROVIDER_CREDENTIAL_MISSING') this.health.checkNow(chosen.id);
       this.#report(chosen, correlationId, terms, began, failure, type);
       throw failure;
@@ -203,14 +199,14 @@ export class ProviderRegistry {
     }
   }
 
-  /** Gives it no more work, and resolves when what it had is done. `restart` brings it back. */
+  /** Gives the provider no more work; resolves when its work is done. `restart` brings it back. */
   async drain(id: string): Promise<ProviderRow> {
     const provider = this.#require(id);
     await provider.drain();
     return this.#row(provider);
   }
 
-  /** Lets it use its credentials as they are now; what it works on goes on. Where that fails, it stays as it is. */
+  /** Lets the provider use its present credentials without interrupting work. Where that fails, nothing changes. */
   async renew(id: string): Promise<void> {
     const { adapter, registration } = this.#require(id);
     const about = { provider: id, providerType: registration.type };
@@ -224,7 +220,7 @@ export class ProviderRegistry {
     }
   }
 
-  /** Ends it and makes it ready again. What it had in flight fails with `PROVIDER_TERMINATED`. */
+  /** Work in flight fails with `PROVIDER_TERMINATED`. */
   async restart(id: string): Promise<ProviderRow> {
     const provider = this.#require(id);
     try {
@@ -271,7 +267,7 @@ export class ProviderRegistry {
     }
   }
 
-  /** The provider for a piece of work; undefined where it has to wait. */
+  /** Undefined where the work has to wait. */
   #take(work: WorkRoute, correlationId: string): RegisteredProvider | undefined {
     const { type, capabilities, workspaceId } = work;
     const id = this.failover.selectProvider(type, capabilities, workspaceId);
@@ -291,7 +287,7 @@ export class ProviderRegistry {
     return undefined;
   }
 
-  /** The provider for work that cannot begin now. */
+  /** Waits for a provider, or refuses the work where it must not wait. */
   async #later(work: WorkRoute, correlationId: string, { signal, wait = true }: ExecuteTerms) {
     const { type, capabilities, workspaceId } = work;
     const select = () => this.failover.selectProvider(type, capabilities, workspaceId);
@@ -301,7 +297,7 @@ export class ProviderRegistry {
     const busy = select();
     if (busy !== null) throw this.#full(busy, correlationId);
     const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
-    // What a check is about to say of one that has just come back is worth the moment that it takes.
+    // A running check may be about to bring a provider back.
     await Promise.all(able.map(({ id }) => this.health.checkUnderWay(id)));
     const provider = this.#take(work, correlationId);
     if (provider) return provider;
@@ -319,7 +315,7 @@ export class ProviderRegistry {
     return new NormalizedProviderError('PROVIDER_CONCURRENCY_EXCEEDED', message, 'internal', { correlationId });
   }
 
-  /** Lets work that waits go to providers that are back, as far as they have room. */
+  /** Gives waiting work to providers that are free. */
   #release(): void {
     if (this.#waiting.size === 0) return;
     this.#waiting.giveUp((work) => this.#impediment(work));
@@ -358,7 +354,7 @@ export class ProviderRegistry {
     this.#changed(id);
   }
 
-  /** What the coordinator checks: the provider's own word, and that of one that could not be started yet. */
+  /** The health check of a registered provider, which also retries a failed start. */
   #checked(provider: RegisteredProvider) {
     const { adapter } = provider;
     return {
@@ -369,7 +365,7 @@ export class ProviderRegistry {
     };
   }
 
-  /** Why no provider takes that work until an owner does something. */
+  /** Why no provider takes that work until an owner acts. */
   #impediment(work: WorkRoute): NormalizedProviderError | undefined {
     const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
     const impediments = able.map((one) => this.#impedimentOf(one));

@@ -1,7 +1,7 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
 
-/** What somebody wants done, of whichever provider can. */
+/** What a piece of work requires of its provider. */
 export interface WorkRoute {
   readonly type: string;
   readonly capabilities: readonly string[];
@@ -9,26 +9,26 @@ export interface WorkRoute {
 }
 
 export interface WaitingLimits {
-  /** Pieces of work that may wait for one capability. Default 100. */
+  /** Pieces of work that may wait in one line. Default 100. */
   readonly queueLimit: number;
-  /** How long a piece of work waits at most while its providers are down. Default 300,000. */
+  /** Longest wait while all providers are down. Default 300,000. */
   readonly queueMs: number;
 }
 
 const WAITING_LIMITS: WaitingLimits = { queueLimit: 100, queueMs: 300_000 };
 
-/** All lines together hold this many times what one may. */
+/** All lines together hold this many times the limit of one. */
 const LINES = 10;
 
 interface Line<Provider> {
   readonly route: WorkRoute;
-  /** Tell whoever waits that it is its turn; the first that came is the first here. */
+  /** Functions that begin the waiting work, first come first. */
   readonly waiting: Set<(provider: Provider) => void>;
-  /** End the wait of each. */
+  /** Functions that fail the waiting work. */
   readonly fail: Set<(error: NormalizedProviderError) => void>;
 }
 
-/** Work whose providers are all down or have no room: a line for each capability, in the order in which it came. */
+/** Work that waits for a provider: one line for each route, first come first served. */
 export class WaitingWork<Provider> {
   readonly #runtime: Runtime;
   readonly #limits: WaitingLimits;
@@ -44,12 +44,12 @@ export class WaitingWork<Provider> {
     return this.#ends.size;
   }
 
-  /** Does anybody wait in that line? Whoever comes now has to wait behind. */
+  /** New work must wait behind waiting work. */
   isWaiting(route: WorkRoute): boolean {
     return this.#lines.size > 0 && this.#lines.has(keyOf(route));
   }
 
-  /** Waits for its turn, and gives the provider whose it is. */
+  /** Resolves with the provider when it is this work's turn. */
   wait(
     route: WorkRoute,
     correlationId: string,
@@ -83,7 +83,7 @@ export class WaitingWork<Provider> {
         reject(error);
       };
       const cancel = () => fail(failure('PROVIDER_CANCELLED', 'the caller cancelled the work while it waited'));
-      // A provider that is at work has room when it is done; how long that may take, its own limits and the caller say.
+      // While providers are only busy, the wait is limited by their own limits and by the caller.
       const expire = () => {
         if (isBusy()) timer = this.#runtime.setTimer(expire, queueMs);
         else fail(failure('PROVIDER_UNAVAILABLE', `${describe(route)} did not come back within ${queueMs} ms`));
@@ -98,7 +98,7 @@ export class WaitingWork<Provider> {
     });
   }
 
-  /** Lets as much go, in order, as `take` finds a provider for; it is asked once for each piece. */
+  /** Begins waiting work, in order, as long as `take` finds a provider. */
   release(take: (route: WorkRoute) => Provider | undefined): void {
     for (const { route, waiting } of [...this.#lines.values()]) {
       for (const go of waiting) {
@@ -109,7 +109,7 @@ export class WaitingWork<Provider> {
     }
   }
 
-  /** Ends the wait for providers that will not come back, each with the reason. */
+  /** Fails the work of each line for which `why` gives a reason. */
   giveUp(why: (route: WorkRoute) => NormalizedProviderError | undefined): void {
     for (const { route, waiting, fail } of [...this.#lines.values()]) {
       const reason = waiting.size > 0 ? why(route) : undefined;
@@ -117,7 +117,7 @@ export class WaitingWork<Provider> {
     }
   }
 
-  /** Nothing will come of it. */
+  /** Fails all waiting work. */
   close(error: NormalizedProviderError): void {
     for (const fail of [...this.#ends]) fail(error);
   }
