@@ -3,18 +3,18 @@ import type { CodingAgents, TaskLine } from './coding-agents.js';
 import { oneLine } from './mailbox/fence.js';
 import { seesMailOf } from './mailbox/member.js';
 
-/** One name that has a mailbox here, or another agent that can be written to. */
+/** A mailbox of this node, or an agent of another node. */
 interface AgentLine {
   readonly name: string;
   readonly state: 'here' | 'away' | 'remote';
   readonly seesMail: string;
   readonly unread: number;
-  /** Read, and not closed. */
+  /** Messages that were read and not closed. */
   readonly open: number;
   readonly summary: string;
 }
 
-/** What one who watches over coding agents wants to see at one glance. */
+/** The data of `ecliptic watch`. */
 export interface Overview {
   readonly agents: readonly AgentLine[];
   readonly tasks: readonly TaskLine[];
@@ -25,7 +25,7 @@ export interface Overview {
     readonly label: string;
   }[];
   readonly held: readonly { readonly id: string; readonly from: string; readonly to: string }[];
-  /** Messages of agents to the person. */
+  /** Messages of agents to the owner. */
   readonly forYou: readonly {
     readonly id: string;
     readonly from: string;
@@ -34,7 +34,6 @@ export interface Overview {
   }[];
 }
 
-/** More than this is not counted. */
 const MOST_UNREAD = 1_000;
 const SUMMARY_CHARS = 60;
 const MOST_FOR_YOU = 50;

@@ -3,7 +3,6 @@ import type { Runtime, Timer } from '../runtime/runtime.js';
 
 export type Id = string | number;
 
-/** A message of JSON-RPC: a request, a notification or an answer. */
 export interface RpcMessage {
   readonly id?: Id | undefined;
   readonly method?: string;
@@ -12,27 +11,26 @@ export interface RpcMessage {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
 }
 
-/** What was asked and not answered. */
+/** An open request. */
 interface Asked {
   readonly request: RpcMessage;
   readonly answer: (response: RpcMessage) => void;
-  /** Until it goes out. */
+  /** Set while the request waits for a node. */
   timer: Timer | undefined;
 }
 
-/** How long a request waits for a node. */
 const PATIENCE_MS = 20_000;
 const MAX_ASKED = 1_000;
 const INTERNAL_ERROR = -32603;
 
 /**
- * A client's conversation in MCP with whatever agents offer, carried to the node and back as it is. Nodes come and go:
- * each is greeted as the client greeted this side, and told again what the client wants to hear of.
+ * Carries a client's MCP conversation about other agents' tools to the node and back. The node may restart: each new
+ * one gets the client's `initialize` and its subscriptions again.
  */
 export class Relay {
   readonly #runtime: Runtime;
   readonly #asked = new Map<Id, Asked>();
-  /** Requests whose effect a node forgets when it ends, by what they are about. */
+  /** Requests to repeat for each new node: subscriptions by URI, and the log level. */
   readonly #lasting = new Map<string, RpcMessage>();
   #send: ((message: RpcMessage) => void) | undefined;
   #isReady = false;
@@ -40,16 +38,16 @@ export class Relay {
   #hello: Id | undefined;
   /** The client's own `initialize`, in the eras that begin with one. */
   greeting: Readonly<Record<string, unknown>> | undefined;
-  /** Told what the node says of itself, or asks. */
+  /** Called with notifications and requests of the node. */
   onMessage: (message: RpcMessage) => void = () => {};
-  /** Told when a node can be asked; `again` when it is not the first. */
+  /** Called when a node can be asked; `again` when it is not the first. */
   onReady: (again: boolean) => void = () => {};
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime;
   }
 
-  /** Asks the node, as soon as there is one; resolves with its answer, or with why there is none. */
+  /** Asks the node as soon as there is one; resolves with its answer or with an error response. */
   ask(request: RpcMessage & { readonly id: Id }): Promise<RpcMessage> {
     const { id } = request;
     if (this.#asked.size >= MAX_ASKED || this.#asked.has(id)) {
@@ -69,7 +67,7 @@ export class Relay {
     });
   }
 
-  /** The same, but whoever asks goes on without an answer after that time. */
+  /** Like `ask`, but gives up after that time. */
   askWithin(request: RpcMessage & { readonly id: Id }, ms: number): Promise<RpcMessage | undefined> {
     return new Promise((resolve) => {
       const timer = this.#runtime.setTimer(() => {
@@ -83,18 +81,17 @@ export class Relay {
     });
   }
 
-  /** Tells the node something, if there is one. */
+  /** Sends a message without an answer, if there is a node. */
   tell(message: RpcMessage): void {
     if (this.#isReady) this.#send?.(message);
   }
 
-  /** Nobody waits for that answer any more. */
   forget(id: Id): void {
     this.#asked.get(id)?.timer?.cancel();
     this.#asked.delete(id);
   }
 
-  /** A node is there, and listens to what is sent. */
+  /** A node is connected. */
   open(send: (message: RpcMessage) => void): void {
     this.#send = send;
     if (this.greeting === undefined) {
@@ -105,7 +102,7 @@ export class Relay {
     send({ id: this.#hello, method: 'initialize', params: this.greeting });
   }
 
-  /** The node says something. */
+  /** Takes a message of the node. */
   hear(message: RpcMessage): void {
     if (message.method !== undefined) this.onMessage(message);
     else if (message.id === this.#hello && this.#hello !== undefined) {
@@ -115,7 +112,7 @@ export class Relay {
     } else if (message.id !== undefined) this.#asked.get(message.id)?.answer(message);
   }
 
-  /** The node is gone. What it was asked may have been done. */
+  /** The connection ended. Requests that were sent may have been carried out. */
   lost(): void {
     this.#send = undefined;
     this.#isReady = false;
@@ -126,7 +123,7 @@ export class Relay {
     }
   }
 
-  /** No node will answer, for that reason. */
+  /** No node will answer: fails all open requests. */
   failed(error: EclipticError): void {
     for (const { request, answer } of [...this.#asked.values()]) answer(failure(request.id!, error));
   }

@@ -4,18 +4,17 @@ import { cutText } from '../runtime/text.js';
 import type { Id, Relay, RpcMessage } from './relay.js';
 import type { Answer } from './tools/tool.js';
 
-/** What stands behind the tools, once it is there. */
+/** Runs the mesh tools. */
 export interface Backend {
   call(tool: string, args: unknown, call: BackendCall): Promise<Answer>;
-  /** A tool of another agent is called: that, too, shows that the client took in what it was given. */
+  /** Reports that the client called a tool of another agent, which also proves that it received earlier answers. */
   heard(evidence: Evidence): Promise<void>;
 }
 
-/** What a call shows, whatever it calls. */
 export interface Evidence {
-  /** Messages in answers that have been written. */
+  /** Ids of messages in answers that the client has received. */
   readonly seen: readonly string[];
-  /** The client's name for the session that calls, where it tells it. */
+  /** The client's own id of the calling session, if it sends one. */
   readonly thread?: string | undefined;
 }
 
@@ -28,11 +27,11 @@ export interface StdioServerInit {
   readonly tools: readonly { readonly name: string }[];
   readonly instructions: string;
   readonly version: string;
-  /** Writes one line; `written` is called when the client has it. */
+  /** Writes one line; calls `written` when the client has it. */
   readonly write: (line: string, written: () => void) => void;
-  /** Gets the mesh, for a client of that name and version; called when the client has said who it is. */
+  /** Joins the mesh; called when the client has introduced itself. */
   readonly join: (client: string, version: string | undefined) => Promise<Backend>;
-  /** The way to everything that agents offer, where the client gets that too. */
+  /** Carries requests for other agents' tools, where the client gets those too. */
   readonly relay?: Relay | undefined;
 }
 
@@ -41,9 +40,9 @@ type Params = Readonly<Record<string, unknown>>;
 const MODERN = '2026-07-28';
 const LEGACY = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 const META = 'io.modelcontextprotocol/';
-/** How long a client may keep the list of tools, which never changes. */
+/** How long a client may cache the list of tools, which never changes. */
 const LIST_TTL_MS = 3_600_000;
-/** How long the list of tools waits for those of other agents. */
+/** How long `tools/list` waits for the tools of other agents. */
 const LIST_WAIT_MS = 500;
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
@@ -52,22 +51,22 @@ const INVALID_PARAMS = -32602;
 const UNSUPPORTED_VERSION = -32022;
 
 /**
- * Speaks MCP with the program that started this process: both its eras, the few methods that a list of tools needs.
- * Who asks what there is is answered at once; only a call waits for the mesh.
+ * Speaks MCP, in both its eras, with the program that started this process: only the methods that tools need. Lists
+ * are answered at once; only a call waits for the mesh.
  */
 export class StdioServer {
   readonly #init: StdioServerInit;
   readonly #running = new Map<Id, AbortController>();
-  /** Requests that others answer. */
+  /** Ids of requests that the relay answers. */
   readonly #passedOn = new Set<Id>();
   #backend: Promise<Backend> | undefined;
   #client = 'agent';
   #version: string | undefined;
   #number = 0;
-  /** Messages in answers that were written since the last call was passed on. */
+  /** Ids of messages in answers that were written since the last call. */
   #seen: string[] = [];
   #onIdle: (() => void) | undefined;
-  /** Was the client told of its own tools only? */
+  /** The client got a list without the tools of other agents. */
   #owesList = false;
 
   constructor(init: StdioServerInit) {
@@ -78,7 +77,6 @@ export class StdioServer {
     relay.onReady = (again) => this.#tellOfChanges(again);
   }
 
-  /** Takes one line from the client. */
   take(line: string): void {
     if (line.trim() === '') return;
     let message: unknown;
@@ -92,20 +90,18 @@ export class StdioServer {
       this.#fail(null, INVALID_REQUEST, 'a message is one JSON object');
       return;
     }
-    const said = message as RpcMessage;
-    const { id, method, params = {} } = said;
-    // An answer to something: this side asks nothing.
-    if (typeof method !== 'string') this.#init.relay?.tell(said);
-    else if (id === undefined) this.#notified(said);
+    const { id, method, params = {} } = message as RpcMessage;
+    // A message without a method answers a request that came through the relay.
+    if (typeof method !== 'string') this.#init.relay?.tell(message);
+    else if (id === undefined) this.#notified(message);
     else this.#asked({ id, method, params });
   }
 
-  /** Messages that the client has been given, and that no call has proven yet. */
+  /** Ids of messages that the client was given and that no call has proven yet. */
   get unproven(): readonly string[] {
     return this.#seen;
   }
 
-  /** Resolves when every call has been answered. */
   idle(): Promise<void> {
     return new Promise((resolve) => {
       this.#onIdle = resolve;
@@ -119,7 +115,7 @@ export class StdioServer {
 
   #notified(notification: RpcMessage): void {
     const { method, params } = notification;
-    // Each node is told so when it is greeted.
+    // The relay sends it to each node that it greets.
     if (method === 'notifications/initialized') return;
     const id = params?.requestId as Id;
     const running = method === 'notifications/cancelled' ? this.#running.get(id) : undefined;
@@ -195,7 +191,6 @@ export class StdioServer {
     return this.#init.relay ? EVERYTHING : { tools: {} };
   }
 
-  /** Others answer it. */
   async #passOn(relay: Relay, request: RpcMessage & { id: Id }): Promise<void> {
     this.#passedOn.add(request.id);
     this.#write(forModel(request.method, await relay.ask(request)));
@@ -203,7 +198,7 @@ export class StdioServer {
     this.#checkIdle();
   }
 
-  /** The own tools first, which are there whatever becomes of the others; of those the client is told when they come. */
+  /** Lists the mesh tools at once if the others do not come in time; the client is notified when they do. */
   async #listAll(relay: Relay, request: RpcMessage & { id: Id }, modern: boolean): Promise<void> {
     const { tools } = this.#init;
     const { result } = (await relay.askWithin(request, LIST_WAIT_MS)) ?? {};
@@ -215,7 +210,7 @@ export class StdioServer {
     this.#answer(request.id, { tools, ...(modern && { ...COMPLETE, ...CACHED, ttlMs: 0 }) });
   }
 
-  /** Clients of the older era are told by themselves; those of the newer ask for it, or look when their list is old. */
+  /** Only clients of the older era are notified; those of the newer subscribe, or list again when the cache expires. */
   #tellOfChanges(again: boolean): void {
     if (this.#init.relay?.greeting !== undefined) {
       const changed = [...(again || this.#owesList ? ['tools'] : []), ...(again ? ['resources', 'prompts'] : [])];
@@ -224,7 +219,7 @@ export class StdioServer {
     this.#owesList = false;
   }
 
-  /** A call of somebody else's tool shows as well that what was written before was taken in. */
+  /** A call of another agent's tool also proves that the client received earlier answers. */
   #prove(thread: string | undefined): void {
     const seen = this.#seen;
     this.#seen = [];
@@ -240,13 +235,13 @@ export class StdioServer {
     const { name, version } = (info ?? {}) as { name?: unknown; version?: unknown };
     if (typeof name === 'string' && name !== '') this.#client = cutText(name, 100);
     if (typeof version === 'string') this.#version = cutText(version, 100);
-    // The mesh is joined in the background: who only asks what there is need not wait for it.
+    // Join in the background: lists do not wait for the mesh.
     this.#backend ??= this.#join();
   }
 
   #join(): Promise<Backend> {
     const joining = this.#init.join(this.#client, this.#version);
-    // Whoever calls next tries again.
+    // The next call tries again.
     joining.catch(() => {
       this.#backend = undefined;
     });
@@ -273,7 +268,7 @@ export class StdioServer {
           return { shown, result: { content: [{ type: 'text', text }], ...(isError && { isError }) } };
         },
         (error: Error) => {
-          // What was proven by this call must not be lost with it.
+          // The next call proves these messages read.
           this.#seen.unshift(...seen);
           return { shown: [], result: { content: [{ type: 'text', text: failureText(error) }], isError: true } };
         },
@@ -281,7 +276,7 @@ export class StdioServer {
       .then(({ shown, result }) => {
         this.#running.delete(id);
         this.#checkIdle();
-        // A client that gave up reads no answer: it has not seen it.
+        // A client that gave up does not read the answer.
         if (gone.signal.aborted) return;
         const written = () => void this.#seen.push(...shown);
         this.#write({ id, result: modern ? { ...result, ...COMPLETE } : result }, written);
@@ -301,7 +296,7 @@ export class StdioServer {
   }
 }
 
-/** What there is where everything that agents offer is passed on. */
+/** With a relay. */
 const EVERYTHING = {
   tools: { listChanged: true },
   resources: { listChanged: true, subscribe: true },
@@ -312,7 +307,7 @@ const EVERYTHING = {
 const COMPLETE = { resultType: 'complete' };
 const CACHED = { ttlMs: LIST_TTL_MS, cacheScope: 'public' };
 
-/** Other agents' tools and their results, as every client's model can see the whole of them. */
+/** Rewrites tools and results of other agents so that every client shows its model all of them. */
 function forModel(method: string | undefined, response: RpcMessage): RpcMessage {
   const { result } = response;
   if (!result) return response;
@@ -321,19 +316,19 @@ function forModel(method: string | undefined, response: RpcMessage): RpcMessage 
   return { ...response, result: { ...result, tools: result.tools.map(withoutOutput) } };
 }
 
-/** A client that is told a schema expects structured data, which would hide the content from its model. */
+/** With an output schema, clients expect structured data and hide the content from their model. */
 function withoutOutput(tool: object): object {
   const { outputSchema: _, ...rest } = tool as { outputSchema?: unknown };
   return rest;
 }
 
-/** Some clients say with each call which of their threads it comes from. */
+/** Some clients send the id of the calling thread with each call. */
 function threadOf(meta: unknown): string | undefined {
   const { threadId } = (meta ?? {}) as { threadId?: unknown };
   return typeof threadId === 'string' && threadId !== '' ? cutText(threadId, 100) : undefined;
 }
 
-/** Faults of this machine or its set-up, which only the user can mend. */
+/** Faults of this machine or its set-up, which only the user can repair. */
 const FOR_THE_USER: ReadonlySet<ErrorCode> = new Set([
   'CREDENTIAL_DENIED',
   'CREDENTIAL_MISSING',
@@ -349,7 +344,7 @@ const FOR_THE_USER: ReadonlySet<ErrorCode> = new Set([
   'STORE_FAILED',
 ]);
 
-/** The code comes first: several clients pass no mark of an error on to their model. */
+/** The text begins with the code, because several clients do not tell their model that a result is an error. */
 function failureText(error: Error): string {
   const { code, message } = toEclipticError(error, 'HANDLER_FAILED');
   const ending = FOR_THE_USER.has(code) ? '\nIf this goes on, tell your user and carry on with your work.' : '';

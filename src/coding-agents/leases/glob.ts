@@ -1,20 +1,20 @@
 import { EclipticError } from '../../runtime/errors.js';
 
-/** Characters of one glob, how many plain ones its braces may stand for, and the characters of all of those. */
+/** Characters of one glob, the globs that its braces may expand to, and the characters of all of these. */
 const MAX_CHARS = 500;
 const MAX_ALTERNATIVES = 64;
 const MAX_EXPANDED_CHARS = 2_048;
 
-/** Ranges of code points in order, first and last of each. */
+/** Ranges of code points in order, both ends included. */
 type CharSet = readonly (readonly [number, number])[];
-/** One character of a set, or any number of any. */
+/** One character of a set, or any number of any characters. */
 type Token = CharSet | typeof MANY;
-/** One name of a path. */
+/** One segment of a path. */
 interface Name {
   readonly text: string;
   readonly tokens: readonly Token[];
 }
-/** Names, or any number of any. */
+/** Segments, or any number of any segments. */
 type Pattern = readonly (Name | typeof MANY)[];
 
 const MANY = 'many';
@@ -26,8 +26,8 @@ const ANY: CharSet = [
 ];
 
 /**
- * The one way to write a glob: within the repository, with slashes, in lower case and composed letters, for some
- * machines do not tell such names apart. A folder stands for all that is in it.
+ * The canonical form of a glob: relative to the repository, with slashes, in lower case and NFC, because some file
+ * systems do not distinguish such names. A folder stands for everything in it.
  */
 export function normalGlob(glob: string): string {
   const text = normalText(glob);
@@ -42,7 +42,6 @@ export function normalGlob(glob: string): string {
   return normal;
 }
 
-/** Is this a glob as `normalGlob` writes it? */
 export function isNormalGlob(text: string): boolean {
   try {
     return normalGlob(text) === text;
@@ -55,17 +54,17 @@ function normalText(path: string): string {
   return path.normalize('NFC').toLowerCase().replaceAll('\\', '/');
 }
 
-/** A path as it is, where nothing in it is a sign. */
+/** The glob that matches exactly this path. */
 export function literalGlob(path: string): string {
   return normalText(path).replace(/[*?[{]/g, (sign) => `[${sign}]`);
 }
 
-/** How much it takes to compare this glob with another: the characters of all that its braces stand for. */
+/** The cost of comparing this glob: the characters of all its brace expansions. */
 export function weightOf(glob: string): number {
   return alternatives(glob).reduce((sum, text) => sum + text.length, 0);
 }
 
-/** Is there a path that both mean? Takes at most the product of both weights in steps. */
+/** Is there a path that both match? Takes at most the product of both weights in steps. */
 export function overlaps(one: string, other: string): boolean {
   const compared = new Map<string, boolean>();
   const same = (a: Name, b: Name) => {
@@ -79,14 +78,14 @@ export function overlaps(one: string, other: string): boolean {
 }
 
 function patterns(glob: string): Pattern[] {
-  // Brackets are in the names of real files, too: both readings count.
+  // Brackets also occur in names of real files, so both readings count.
   return alternatives(glob).flatMap((text) => {
     const readings = text.includes('[') ? [true, false] : [true];
     return readings.map((sets) => withoutRepeats([...text.split('/').map((name) => nameOf(name, sets)), MANY]));
   });
 }
 
-/** Any number of any, twice in a row, is the same as once. */
+/** `MANY` twice in a row is the same as once. */
 function withoutRepeats<T>(sequence: readonly (T | typeof MANY)[]): (T | typeof MANY)[] {
   return sequence.filter((element, at) => element !== MANY || sequence[at - 1] !== MANY);
 }
@@ -95,7 +94,7 @@ function refused(glob: string, why: string): EclipticError {
   return new EclipticError('INVALID_ARGUMENTS', `${JSON.stringify(glob)}: ${why}; nothing was done`);
 }
 
-/** Everything without braces that a glob stands for. */
+/** The brace expansions of a glob. */
 function alternatives(glob: string): string[] {
   const whole = [...expand(glob)];
   if (whole.length > MAX_ALTERNATIVES) throw refused(glob, `its braces stand for more than ${MAX_ALTERNATIVES} globs`);
@@ -115,7 +114,7 @@ function* expand(glob: string): Generator<string> {
   }
 }
 
-/** The first braces that hold a choice: where they begin and end, and what there is to choose from. */
+/** The first braces with a comma: begin, end and alternatives. */
 function firstBraces(glob: string): readonly [number, number, string[]] | undefined {
   for (let start = glob.indexOf('{'); start >= 0; start = glob.indexOf('{', start + 1)) {
     if (glob[start - 1] === '[' && glob[start + 1] === ']') continue;
@@ -153,7 +152,7 @@ function nameOf(text: string, sets: boolean): Name | typeof MANY {
   return { text: sets ? text : `[]${text}`, tokens: withoutRepeats(tokens) };
 }
 
-/** A set in brackets; undefined where the bracket is only a character. */
+/** A set in brackets; undefined where the bracket is a plain character. */
 function bracketed(text: readonly string[], start: number): { chars: CharSet; end: number } | undefined {
   const negated = text[start + 1] === '!' || text[start + 1] === '^';
   const first = start + (negated ? 2 : 1);
@@ -170,7 +169,6 @@ function bracketed(text: readonly string[], start: number): { chars: CharSet; en
   return { chars: negated ? without(ranges) : merged(ranges), end };
 }
 
-/** All characters of a name but those. */
 function without(ranges: readonly [number, number][]): CharSet {
   const sorted = [...ranges, [SLASH, SLASH] as const].sort(([a], [b]) => a - b);
   const left: [number, number][] = [];
@@ -194,15 +192,15 @@ function merged(ranges: readonly [number, number][]): CharSet {
 }
 
 /**
- * Do two sequences, in which `MANY` stands for any number of anything, have something in common? Follows all ways
- * through `other` at once, one element of `one` after the other; no element pair is looked at twice.
+ * Do two sequences, in which `MANY` stands for any number of anything, have a match in common? Tracks all positions in
+ * `other` at once while it advances through `one`, so no pair of elements is compared twice.
  */
 function meet<T>(
   one: readonly (T | typeof MANY)[],
   other: readonly (T | typeof MANY)[],
   same: (a: T, b: T) => boolean,
 ): boolean {
-  // Whether the elements of `one` so far can mean the first `at` elements of `other`.
+  // reached[at]: the elements of `one` so far can match the first `at` elements of `other`.
   let reached = new Uint8Array(other.length + 1);
   let next = new Uint8Array(other.length + 1);
   reached[0] = 1;
@@ -227,14 +225,12 @@ function meet<T>(
   return reached[other.length] === 1;
 }
 
-/** `MANY` may stand for nothing. */
 function skipMany(reached: Uint8Array, other: readonly unknown[]): void {
   for (let at = reached.indexOf(1); at >= 0 && at < other.length; at = reached.indexOf(1, at + 1)) {
     if (other[at] === MANY) reached[at + 1] = 1;
   }
 }
 
-/** Both are in order. */
 function intersect(one: CharSet, other: CharSet): boolean {
   for (let i = 0, j = 0; i < one.length && j < other.length; ) {
     const [mine, theirs] = [one[i]!, other[j]!];

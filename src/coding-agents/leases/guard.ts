@@ -3,7 +3,7 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { literalGlob } from './glob.js';
 import type { Leases } from './leases.js';
 
-/** The clients whose hooks a guard speaks with, each in its own way: what is said in any other is ignored. */
+/** The clients whose hooks the guard supports. */
 export const GUARDED_CLIENTS = ['claude-code', 'codex', 'gemini', 'cursor'] as const;
 export type GuardedClient = (typeof GUARDED_CLIENTS)[number];
 
@@ -13,7 +13,7 @@ export interface WritingCall {
   readonly paths: readonly string[];
 }
 
-/** What a hook says, and how it ends. */
+/** The output of a hook, and its exit code. */
 export interface HookAnswer {
   readonly stdout: string;
   readonly stderr: string;
@@ -36,7 +36,7 @@ const PATH_FIELDS = [
 ];
 const PATCHED = /^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\r?$/gm;
 
-/** What a client's hook is told about; undefined where nothing would be written, or nobody can tell. */
+/** The files that a hooked tool call would write; undefined if none, or if they cannot be told. */
 export function readHook(text: string, folder: string): WritingCall | undefined {
   let said: unknown;
   try {
@@ -58,7 +58,7 @@ export function readHook(text: string, folder: string): WritingCall | undefined 
 }
 
 export function allow(client: GuardedClient): HookAnswer {
-  // These two read what is said even when it is nothing.
+  // These two parse the output even when it is empty.
   const stdout = client === 'gemini' || client === 'cursor' ? '{}' : '';
   return { stdout, stderr: '', code: 0 };
 }
@@ -87,7 +87,7 @@ function pathsIn(input: unknown): string[] {
   return PATH_FIELDS.map((name) => fields[name]).filter((path) => typeof path === 'string' && path !== '') as string[];
 }
 
-/** Patches come as a text, or as an argument of a command. */
+/** A patch is a text of its own, or an argument of a command. */
 function textsIn(input: unknown): string[] {
   if (typeof input === 'string') return [input];
   if (typeof input !== 'object' || input === null) return [];
@@ -104,14 +104,14 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A guard asks whether somebody else holds the files that its client is about to write. */
+/** Asks whether another agent holds the files that a client is about to write. */
 export interface GuardQuestion {
   readonly client: string;
   readonly folder: string;
   readonly paths: readonly string[];
-  /** The guard's process and those that it came from, the nearest first. */
+  /** The ids of the guard's process and its ancestors, the nearest first. */
   readonly ancestors: readonly number[];
-  /** Is it part of the client's own work? A commit may be anybody's. */
+  /** The call proves that the client has a guard. A commit hook does not: any program may commit. */
   readonly proves: boolean;
 }
 
@@ -123,7 +123,7 @@ export interface Denial {
   readonly why: string;
 }
 
-/** Who else holds these files. */
+/** The leases of other agents on these files. */
 export async function askGuard(leases: Leases, { paths, proves, ...from }: GuardQuestion): Promise<Denial[]> {
   const checkout = real(from.folder);
   const { names, certain } = leases.participants.spokenForBy({ ...from, checkout });
@@ -153,7 +153,7 @@ export async function askGuard(leases: Leases, { paths, proves, ...from }: Guard
   return denials;
 }
 
-/** What a model, or a person, reads when a guard says no. */
+/** The text that a model or a person reads when the guard denies a write. */
 export function reasonFor(denials: readonly Denial[]): string {
   const lines = denials.slice(0, 10).map(({ path, holder, glob, until, why }) => {
     return `${path}: ${holder} holds ${glob} until ${until}${why && ` (${why})`}`;
@@ -164,7 +164,7 @@ export function reasonFor(denials: readonly Denial[]): string {
   return ['Reserved by another agent:', ...lines, ...more, advice].join('\n');
 }
 
-/** The path without links, also of a file that is not there yet. */
+/** The path without symbolic links, also of a file that does not exist yet. */
 function real(path: string): string {
   if (existsSync(path)) return realpathSync(path);
   const folder = dirname(path);

@@ -1,26 +1,26 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import type { LeaseRow } from '../../store/tables.js';
-import type { Lease } from './lease-machine.js';
+import type { Lease } from './lease-wire.js';
 
-/** A lease of a member of this node. Its times are by this node's clock. */
+/** A lease of this node's member. Its times are by this node's clock. */
 export interface HeldLease extends Lease {
   readonly repository: string;
-  /** Was the holder told that it ends soon? */
+  /** The holder was told that it ends soon. */
   readonly warned: boolean;
 }
 
-export interface HeldLeasesComponents {
+interface HeldLeasesComponents {
   runtime: Runtime;
   store: Store;
-  /** Tells a member something by mail, which it gets also if it is away now. */
+  /** Sends mail to a member, which may be away. */
   notify: (holder: string, text: string) => Promise<void>;
 }
 
-/** The part of its time after which a holder is told that a lease ends. */
+/** The fraction of its time after which the holder is warned. */
 const WARN_AT = 0.8;
 
-/** What the members of this node hold. Each is told when most of its time is over, and when all is. */
+/** The leases of this node's members. Holders are warned before a lease ends, and told when it has ended. */
 export class HeldLeases {
   readonly #components: HeldLeasesComponents;
   readonly #leases = new Map<string, HeldLease>();
@@ -58,7 +58,7 @@ export class HeldLeases {
     if (ids.length > 0) await this.#components.store.write([{ delete: 'leases', where: { place: 'held', id: ids } }]);
   }
 
-  /** A lease is over before its time: its holder is told why. */
+  /** Ends a lease before its time, and tells its holder why. */
   async end(id: string, reason: string): Promise<void> {
     const lease = this.#leases.get(id);
     if (!lease) return;
@@ -83,16 +83,14 @@ export class HeldLeases {
 
   #lookNow(): void {
     this.#looking ??= this.#look()
-      .catch((error: unknown) =>
-        this.#components.runtime.logger.error({ err: error }, 'a notice of a lease was not kept'),
-      )
+      .catch((error: unknown) => this.#components.runtime.logger.error({ err: error }, 'lease notice not stored'))
       .finally(() => {
         this.#looking = undefined;
         this.#lookLater();
       });
   }
 
-  /** The notice is on disk before it counts as given. */
+  /** Each notice is on disk before it counts as given. */
   async #look(): Promise<void> {
     const { runtime, notify } = this.#components;
     for (const lease of [...this.#leases.values()]) {

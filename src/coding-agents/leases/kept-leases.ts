@@ -1,32 +1,32 @@
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store, Write } from '../../store/store.js';
 import type { LeaseRow } from '../../store/tables.js';
-import { type Lease, type LeaseState, NOTHING, type Operation, type Outcome, step } from './lease-machine.js';
+import { type LeaseState, NOTHING, step } from './lease-machine.js';
+import type { Lease, Operation, Outcome } from './lease-wire.js';
 
-export interface KeptLeasesComponents {
+interface KeptLeasesComponents {
   runtime: Runtime;
   store: Store;
   nodeKey: string;
-  /** Is a member of this node gone? */
   isGoneHere: (holder: string) => boolean;
-  /** Tells the holder's node that a lease is over before its time. */
+  /** Tells the holder's node that a lease ended before its time. */
   onEnd: (lease: Lease, reason: string) => void;
 }
 
-/** A device that was not heard of for this long has lost its leases to whoever wants them. */
+/** Leases of a device that was silent for this long may be taken by others. */
 export const SILENT_MS = 10_000;
-/** Leases of a device that it does not know of, after this long, were never heard of there. */
+/** A lease that its holder's device does not know after this long is dropped: the grant never arrived there. */
 const ORPHAN_MS = 30_000;
 const MAX_ENDS = 1_000;
 
-/** What this device settles, as the keeper of some repositories. Nothing is answered before it is on disk. */
+/** The leases that this device decides about as a keeper. Every change is on disk before it is answered. */
 export class KeptLeases {
   readonly #components: KeptLeasesComponents;
   readonly #states = new Map<string, LeaseState>();
-  /** When each device was heard of, and which of its holders are gone. */
+  /** When each device last sent something, and which of its holders are gone. */
   readonly #heard = new Map<string, { at: number; gone: ReadonlySet<string> }>();
   readonly #startedAt: number;
-  /** Why leases ended, for devices that ask later. */
+  /** Why leases ended, for devices that compare later. */
   readonly #ends = new Map<string, string>();
 
   constructor(components: KeptLeasesComponents, rows: readonly LeaseRow[], tokens: ReadonlyMap<string, number>) {
@@ -39,7 +39,6 @@ export class KeptLeases {
     }
   }
 
-  /** What is settled about each repository now. */
   *all(): Generator<readonly [repository: string, lease: Lease]> {
     const now = this.#components.runtime.now();
     for (const [repository, { leases }] of this.#states) {
@@ -54,13 +53,13 @@ export class KeptLeases {
     return gone.has(holder) || this.#components.runtime.now() - at > SILENT_MS;
   }
 
-  /** A device of that owner has said something. */
+  /** Records a sign of life of a device. */
   heard(node: string, gone?: ReadonlySet<string>): void {
     const known = gone ?? this.#heard.get(node)?.gone ?? new Set();
     this.#heard.set(node, { at: this.#components.runtime.now(), gone: known });
   }
 
-  /** That holder asks for something: it is there, whatever was said before. */
+  /** A holder that asks for something is not gone, whatever its device said before. */
   asks(holder: string): void {
     const node = holder.slice(holder.lastIndexOf('@') + 1);
     const gone = new Set(this.#heard.get(node)?.gone);
@@ -83,7 +82,7 @@ export class KeptLeases {
     return outcome;
   }
 
-  /** A device tells which leases it knows of. Returns those of them that are none, and why. */
+  /** Compares with the leases that a device knows of. Returns those that no longer exist, and why. */
   async compare(
     node: string,
     known: readonly (readonly [repository: string, id: string])[],
@@ -102,18 +101,17 @@ export class KeptLeases {
     });
   }
 
-  /** The highest token that was given, or seen, here. */
+  /** The highest token given or seen here. */
   highest(repository: string): number {
     return this.#states.get(repository)?.token ?? 0;
   }
 
-  /** Tokens up to this one were given, wherever that was: none is given again. */
+  /** Records that tokens up to this one were given somewhere, so that none is given twice. */
   async saw(repository: string, token: number): Promise<void> {
     const state = this.#states.get(repository) ?? NOTHING;
     if (token > state.token) await this.#become(repository, state, { ...state, token });
   }
 
-  /** Another device keeps it from now on. */
   async giveUp(repository: string): Promise<void> {
     const state = this.#states.get(repository);
     if (state) await this.#become(repository, state, { ...state, leases: [] });

@@ -3,10 +3,10 @@ import { parsed } from '../../network/peers/wire.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
-import { Keeping } from './keeping.js';
+import { KeeperElection } from './keeper-election.js';
 import { KeptLeases } from './kept-leases.js';
 import { LeaseExchange } from './lease-exchange.js';
-import type { Lease, Operation, Outcome } from './lease-machine.js';
+import type { Lease, Operation, Outcome } from './lease-wire.js';
 import * as wire from './lease-wire.js';
 import { type Here, HereSchema, type Participants } from './participants.js';
 
@@ -16,37 +16,39 @@ export interface LeaseAuthorityComponents {
   network: Network | undefined;
   nodeKey: string;
   participants: Participants;
-  /** Is the process of a member of this node gone? */
+  /** Is the process of this node's member gone? */
   isGoneHere: (holder: string) => boolean;
-  /** A lease of a member of this node is over before its time. */
+  /** A lease of this node's member ended before its time. */
   onEnd: (id: string, reason: string) => Promise<void>;
-  /** Another device settles that repository from now on: what was settled has to be settled again. */
+  /** The repository has another keeper now, so its leases must be confirmed again. */
   onMove: (repository: string) => void;
-  /** Another device of this owner is there. */
+  /** Another device of this owner is connected. */
   onMet: () => void;
 }
 
-/** How long a keeper's word is good: less than the time after which it gives a silent device's leases to others. */
+/** How long a keeper's confirmation holds: less than the time after which it gives a silent device's leases away. */
 const WORD_MS = 8_000;
 const MAX_HOPS = 3;
-/** Leases of one device in a list. */
 const MAX_LISTED = 500;
 
-/** Where leases are settled: on this device, or on another of the owner's, which is asked. */
+/**
+ * Decides about leases. Each repository has one keeper among the owner's devices: operations are decided here if this
+ * device is the keeper, and sent to the keeper otherwise.
+ */
 export class LeaseAuthority {
   readonly #components: LeaseAuthorityComponents;
   readonly #devices: Devices;
   readonly #exchange: LeaseExchange | undefined;
-  readonly #keeping: Keeping;
+  readonly #election: KeeperElection;
   readonly #kept: KeptLeases;
-  /** Until when each keeper's word is good. */
+  /** Until when each keeper's last confirmation holds. */
   readonly #good = new Map<string, number>();
 
   private constructor(
     components: LeaseAuthorityComponents,
     devices: Devices,
     stored: {
-      readonly keepers: ConstructorParameters<typeof Keeping>[1];
+      readonly keepers: ConstructorParameters<typeof KeeperElection>[1];
       readonly kept: ConstructorParameters<typeof KeptLeases>[1];
       readonly tokens: ReadonlyMap<string, number>;
     },
@@ -56,7 +58,7 @@ export class LeaseAuthority {
     this.#devices = devices;
     const onEnd = (lease: Lease, reason: string) => this.#tellEnd(lease, reason);
     this.#kept = new KeptLeases({ runtime, store, nodeKey, isGoneHere, onEnd }, stored.kept, stored.tokens);
-    this.#keeping = new Keeping(
+    this.#election = new KeeperElection(
       {
         store,
         nodeKey,
@@ -94,19 +96,18 @@ export class LeaseAuthority {
     return new LeaseAuthority(components, await Devices.open(store, network), { keepers, kept, tokens });
   }
 
-  /** Begins to hear the other devices. */
   start(): void {
     if (this.#exchange) this.#components.network?.handle(this.#exchange);
   }
 
-  /** The device that settles that repository, as far as this one knows. */
+  /** The keeper of a repository, as far as this device knows. */
   keeperOf(repository: string): string | undefined {
-    return this.#keeping.keeperOf(repository);
+    return this.#election.keeperOf(repository);
   }
 
-  /** Is what the keeper of that repository has settled still so, for certain? */
+  /** Do the keeper's decisions about the repository certainly still hold? */
   isGood(repository: string): boolean {
-    const keeper = this.#keeping.keeperOf(repository);
+    const keeper = this.#election.keeperOf(repository);
     const { nodeKey, runtime } = this.#components;
     return keeper === nodeKey || (keeper !== undefined && (this.#good.get(keeper) ?? 0) > runtime.now());
   }
@@ -115,10 +116,10 @@ export class LeaseAuthority {
     return this.#kept.isGone(holder);
   }
 
-  /** What the keeper says; undefined when there is none to ask. */
+  /** The keeper's decision; undefined when no keeper can be reached. */
   async settle(repository: string, operation: Operation): Promise<Outcome | undefined> {
     const { nodeKey, runtime } = this.#components;
-    let keeper = await this.#keeping.find(repository);
+    let keeper = await this.#election.find(repository);
     for (let hops = 0; hops < MAX_HOPS && keeper !== undefined; hops++) {
       if (keeper === nodeKey) return this.#kept.settle(repository, operation);
       const sentAt = runtime.now();
@@ -126,22 +127,22 @@ export class LeaseAuthority {
       if (answer === undefined) return undefined;
       const said = parsed(wire.SettledSchema, answer);
       if ('outcome' in said) {
-        await this.#keeping.heard(repository, keeper);
+        await this.#election.heard(repository, keeper);
         this.#good.set(keeper, sentAt + WORD_MS);
         await this.#kept.saw(repository, Math.max(0, ...said.outcome.leases.map(({ token }) => token)));
         return said.outcome;
       }
-      keeper = said.keeper === nodeKey ? await this.#keeping.claim(repository) : (said.keeper ?? undefined);
+      keeper = said.keeper === nodeKey ? await this.#election.claim(repository) : (said.keeper ?? undefined);
     }
     return undefined;
   }
 
-  /** Tells each keeper which leases of its this node knows of, and whose holders are gone. */
+  /** Tells each keeper which of its leases this node knows of, and whose holders are gone. */
   async beat(leases: readonly (Lease & { readonly repository: string })[]): Promise<void> {
     const { nodeKey, runtime, isGoneHere, onEnd } = this.#components;
     const keepers = new Map<string, (Lease & { readonly repository: string })[]>();
     for (const lease of leases) {
-      const keeper = this.#keeping.keeperOf(lease.repository);
+      const keeper = this.#election.keeperOf(lease.repository);
       if (keeper === undefined || keeper === nodeKey) continue;
       keepers.set(keeper, [...(keepers.get(keeper) ?? []), lease]);
     }
@@ -157,14 +158,14 @@ export class LeaseAuthority {
     await Promise.all(beats);
   }
 
-  /** Everything that this device and the others that are there have settled. */
+  /** All leases that this device and the reachable others keep. */
   async list(): Promise<(readonly [repository: string, lease: Lease])[]> {
     const others = this.#devices.others.filter((node) => this.#reachable(node));
     const answers = await Promise.all(others.map((node) => this.#ask(node, 'list', null)));
     return [...this.#kept.all(), ...answers.flatMap((answer) => wire.KeptSchema.safeParse(answer).data ?? [])];
   }
 
-  /** Tells the other devices who works where. */
+  /** Tells the other devices which repositories are worked in here. */
   tellHere(here: Here): void {
     for (const node of this.#devices.others) void this.#ask(node, 'here', here);
   }
@@ -177,7 +178,7 @@ export class LeaseAuthority {
     return this.#components.network?.peers.reachable(node) === true;
   }
 
-  /** Undefined when it cannot be reached. */
+  /** Undefined when the device cannot be reached. */
   async #ask(node: string, question: string, body: unknown): Promise<unknown> {
     if (!this.#reachable(node)) return undefined;
     try {
@@ -189,26 +190,26 @@ export class LeaseAuthority {
   }
 
   #met(node: string): void {
-    void this.#devices.met(node).catch((error: unknown) => this.#complain(error, 'a device was not noted'));
+    void this.#devices.met(node).catch((error: unknown) => this.#complain(error, 'lease device not stored'));
     this.#kept.heard(node);
     void this.#greet(node);
     this.#components.onMet();
   }
 
-  /** A device that is lost again before it has answered is greeted when it comes back. */
+  /** A device that disconnects before it answers is greeted again when it comes back. */
   async #greet(node: string): Promise<void> {
     try {
-      await this.#exchange!.ask(node, 'keepers', [...this.#keeping.known]);
+      await this.#exchange!.ask(node, 'keepers', [...this.#election.known]);
       await this.#exchange!.ask(node, 'here', this.#components.participants.here);
     } catch (error) {
-      // One that takes no part in leases has no say in them.
+      // A device without leases has no say in them.
       if ((error as EclipticError).code === 'METHOD_NOT_FOUND') await this.#devices.forget(node);
     }
   }
 
   #lost(node: string): void {
     this.#components.participants.lost(node);
-    void this.#devices.lost(node).catch((error: unknown) => this.#complain(error, 'a device was not forgotten'));
+    void this.#devices.lost(node).catch((error: unknown) => this.#complain(error, 'lease device not removed'));
   }
 
   async #answer(node: string, question: string, body: unknown): Promise<unknown> {
@@ -218,7 +219,7 @@ export class LeaseAuthority {
         return this.#answerSettle(node, parsed(wire.SettleSchema, body));
       case 'claim':
         await this.#devices.met(node);
-        return this.#keeping.answerClaim(parsed(wire.ClaimSchema, body).repository, node);
+        return this.#election.answerClaim(parsed(wire.ClaimSchema, body).repository, node);
       case 'beat': {
         const { known, gone } = parsed(wire.BeatSchema, body);
         this.#kept.heard(node, new Set(gone.filter((holder) => holder.endsWith(`@${node}`))));
@@ -230,7 +231,7 @@ export class LeaseAuthority {
       case 'keepers':
         for (const [repository, keeper] of parsed(wire.KeepersSchema, body)) {
           const isDevice = keeper === this.#components.nodeKey || this.#devices.others.includes(keeper);
-          if (isDevice) await this.#keeping.heard(repository, keeper);
+          if (isDevice) await this.#election.heard(repository, keeper);
         }
         return null;
       case 'here':
@@ -239,7 +240,7 @@ export class LeaseAuthority {
       case 'list':
         return [...this.#kept.all()].slice(0, MAX_LISTED);
       default:
-        throw new EclipticError('METHOD_NOT_FOUND', `nobody asks "${question}" of leases`);
+        throw new EclipticError('METHOD_NOT_FOUND', `there is no question "${question}" about leases`);
     }
   }
 
@@ -248,7 +249,7 @@ export class LeaseAuthority {
       throw new EclipticError('NOT_GRANTED', 'a device speaks for its own members only');
     }
     if ('holder' in operation) this.#kept.asks(operation.holder);
-    const keeper = this.#keeping.keeperOf(repository) ?? (await this.#keeping.claim(repository));
+    const keeper = this.#election.keeperOf(repository) ?? (await this.#election.claim(repository));
     if (keeper !== this.#components.nodeKey) return { keeper: keeper ?? null };
     return { outcome: await this.#kept.settle(repository, operation) };
   }
@@ -257,7 +258,7 @@ export class LeaseAuthority {
     const node = lease.holder.slice(lease.holder.lastIndexOf('@') + 1);
     const { nodeKey, onEnd } = this.#components;
     const told = node === nodeKey ? onEnd(lease.id, reason) : this.#ask(node, 'end', [[lease.id, reason]]);
-    told.catch((error: unknown) => this.#complain(error, 'a holder was not told'));
+    told.catch((error: unknown) => this.#complain(error, 'lease holder not told'));
   }
 
   #complain(error: unknown, message: string): void {
@@ -267,7 +268,7 @@ export class LeaseAuthority {
 
 const NAME = 'lease devices';
 
-/** The other devices of this owner: once met, one is known also while it is away, until it is no member any more. */
+/** The owner's other devices. A device that was met once is remembered while it is away, until it leaves the mesh. */
 export class Devices {
   readonly #store: Store;
   readonly #network: Network | undefined;
@@ -296,7 +297,7 @@ export class Devices {
     await this.#keep();
   }
 
-  /** The conversation with it is over; one that left the mesh is no device any more. */
+  /** Forgets a disconnected device if it has left the mesh. */
   async lost(node: string): Promise<void> {
     const network = this.#network;
     if (network?.joined && !network.peers.get(node)) await this.forget(node);

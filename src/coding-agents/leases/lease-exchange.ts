@@ -6,12 +6,11 @@ import { ITEM, type Item, malformed, parsed } from '../../network/peers/wire.js'
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 
-export interface LeaseExchangeComponents {
+interface LeaseExchangeComponents {
   runtime: Runtime;
   network: Network;
-  /** Answers what another device of this owner asks. */
   answer: (node: string, question: string, body: unknown) => Promise<unknown>;
-  /** A conversation with another device of this owner has begun. */
+  /** Another device of this owner connected. */
   onBegin: (node: string) => void;
   onEnd: (node: string) => void;
 }
@@ -24,12 +23,12 @@ interface Waiting {
 }
 
 const ANSWER_MS = 5_000;
-/** Questions of one node that are being answered. */
+/** Questions of one node that may be open at once. */
 const MAX_ANSWERING = 1_000;
 const id = z.int().nonnegative();
 const word = z.string().max(20);
 
-/** Questions and answers about leases, between the devices of one owner; nobody else is heard. */
+/** Questions and answers about leases between the devices of one owner; other nodes are refused. */
 export class LeaseExchange implements PeerProtocol {
   readonly kinds = [ITEM.leases];
   readonly #components: LeaseExchangeComponents;
@@ -67,11 +66,11 @@ export class LeaseExchange implements PeerProtocol {
   take(node: string, [, verb, callId, first, body]: Item): void {
     const number = parsed(id, callId);
     const waiting = verb === 'ask' ? undefined : this.#waiting.get(number);
-    if (waiting && waiting.node !== node) throw malformed('it answers what another was asked');
+    if (waiting && waiting.node !== node) throw malformed('it answers a question that another node was asked');
     if (verb === 'ask') void this.#answer(node, number, parsed(word, first), body);
     else if (verb === 'answer') this.#settle(number)?.resolve(first);
     else if (verb === 'failed') this.#settle(number)?.reject(fromWireError(first, node));
-    else throw malformed('nobody says that of leases');
+    else throw malformed('it sends an unknown kind of lease item');
   }
 
   close(): void {
@@ -92,7 +91,7 @@ export class LeaseExchange implements PeerProtocol {
       item = ['failed', callId, toWireError(error)];
     }
     this.#answering.set(node, (this.#answering.get(node) ?? 1) - 1);
-    // Who is gone asks again.
+    // A device that is gone asks again.
     network.peers.sendConfirmed(node, JSON.stringify([ITEM.leases, ...item])).catch(() => {});
   }
 

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { overlaps } from './glob.js';
-import { type LeaseState, MAX_LEASES_PER_HOLDER, NOTHING, type Operation, step } from './lease-machine.js';
+import { type LeaseState, MAX_LEASES_PER_HOLDER, NOTHING, step } from './lease-machine.js';
+import type { Operation } from './lease-wire.js';
 
 const HOLDERS = ['alice@1', 'bob@1', 'carol@2'];
 const GLOBS = ['a', 'a/b', 'a/*', '**/c', 'd', '{a,d}/x', 'e'];

@@ -1,90 +1,42 @@
 import { splitAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { overlaps, weightOf } from './glob.js';
+import { type Lease, MAX_LEASES_PER_REPOSITORY, type Operation, type Outcome, type Take } from './lease-wire.js';
 
-/** Files of a repository that somebody has reserved. */
-export interface Lease {
-  readonly id: string;
-  readonly glob: string;
-  /** The holder's address, with its node. */
-  readonly holder: string;
-  readonly why: string;
-  /** Grows with every lease of the repository; 0 while its keeper has not settled it. */
-  readonly token: number;
-  /** When it was taken, or renewed last. */
-  readonly since: number;
-  readonly expiresAt: number;
-}
-
-/** What is settled about one repository. */
+/** The leases of one repository. */
 export interface LeaseState {
-  /** The highest token that was given. */
+  /** The highest token given so far. */
   readonly token: number;
   readonly leases: readonly Lease[];
-}
-
-export interface Wanted {
-  /** What the lease is to be called, if it is a new one. */
-  readonly id: string;
-  readonly glob: string;
-}
-
-interface Take {
-  readonly kind: 'take' | 'check';
-  readonly holder: string;
-  readonly wanted: readonly Wanted[];
-  readonly ttlMs: number;
-  readonly why: string;
-}
-
-type Change =
-  /** Without globs: all that the holder has. */
-  | { readonly kind: 'renew'; readonly holder: string; readonly globs?: readonly string[]; readonly ttlMs: number }
-  | { readonly kind: 'release'; readonly holder: string; readonly globs?: readonly string[] }
-  /** The owner's word. */
-  | { readonly kind: 'revoke'; readonly id: string };
-
-export type Operation = Take | Change;
-
-export interface Conflict {
-  readonly glob: string;
-  readonly lease: Lease;
-}
-
-/** What came of an operation. With a conflict nothing has changed. */
-export interface Outcome {
-  /** Taken, renewed or released; for a check: what the holder has already. */
-  readonly leases: readonly Lease[];
-  readonly conflicts: readonly Conflict[];
-  /** Taken from holders that are gone. */
-  readonly reclaimed: readonly Lease[];
 }
 
 export interface Circumstances {
   readonly now: number;
   /** Is the holder's process gone? */
   readonly isGone: (holder: string) => boolean;
-  /** May tokens be given here? */
+  /** May this device give tokens? */
   readonly settles: boolean;
 }
 
-export interface Step {
+interface Step {
   readonly state: LeaseState;
   readonly outcome: Outcome;
 }
 
 export const MAX_LEASES_PER_HOLDER = 100;
-export const MAX_LEASES_PER_REPOSITORY = 2_000;
-/** What the globs of one holder may weigh together: every take is compared with all of them. */
+/** Limits the work of a take, which is compared with every glob of every holder. */
 const MAX_WEIGHT_PER_HOLDER = 16_384;
 
 export const NOTHING: LeaseState = { token: 0, leases: [] };
 
-/** Decides about leases: all of what is asked for, or nothing. A check is a take that changes nothing. */
+/** Grants all that an operation asks for, or nothing. A check is a take that changes nothing. */
 export function step(before: LeaseState, operation: Operation, circumstances: Circumstances): Step {
   const state = { ...before, leases: before.leases.filter(({ expiresAt }) => expiresAt > circumstances.now) };
   if (isTake(operation)) return take(state, operation, circumstances);
-  const chosen = state.leases.filter((lease) => concerns(operation, lease));
+  const chosen = state.leases.filter(({ id, holder, glob }) => {
+    if (operation.kind === 'revoke') return operation.id === id;
+    return holder === operation.holder && (operation.globs?.includes(glob) ?? true);
+  });
   const others = state.leases.filter((lease) => !chosen.includes(lease));
   const outcome = { leases: chosen, conflicts: [], reclaimed: [] };
   if (operation.kind !== 'renew') return { state: { ...state, leases: others }, outcome };
@@ -94,11 +46,6 @@ export function step(before: LeaseState, operation: Operation, circumstances: Ci
 
 function isTake(operation: Operation): operation is Take {
   return operation.kind === 'take' || operation.kind === 'check';
-}
-
-function concerns(operation: Change, { id, holder, glob }: Lease): boolean {
-  if (operation.kind === 'revoke') return operation.id === id;
-  return holder === operation.holder && (operation.globs?.includes(glob) ?? true);
 }
 
 function take(
@@ -134,10 +81,10 @@ function take(
   return { state: next, outcome: { leases, conflicts, reclaimed } };
 }
 
-/** A node may use everything that is free, and when nothing is, an equal part: others cannot keep it from any lease. */
+/** A node may use all free room, and an equal share when none is free: other nodes cannot lock it out. */
 function hasRoom(leases: readonly Lease[], holder: string, more: number): boolean {
   if (leases.length + more <= MAX_LEASES_PER_REPOSITORY) return true;
-  const node = splitAddress(holder).node;
+  const { node } = splitAddress(holder);
   const nodes = leases.map((lease) => splitAddress(lease.holder).node);
   const own = nodes.filter((other) => other === node).length;
   return own + more <= MAX_LEASES_PER_REPOSITORY / new Set([...nodes, node]).size;
@@ -149,7 +96,7 @@ function assertWeight(globs: readonly { readonly glob: string }[]): void {
   throw new EclipticError('QUEUE_FULL', `the globs stand for more than ${MAX_WEIGHT_PER_HOLDER} characters together`);
 }
 
-/** A renewal never shortens. */
+/** A renewal never shortens a lease. */
 function extended(lease: Lease, ttlMs: number, now: number): Lease {
   return { ...lease, since: now, expiresAt: Math.max(lease.expiresAt, now + ttlMs) };
 }

@@ -1,54 +1,82 @@
 import { z } from 'zod';
 import { isNormalGlob } from './glob.js';
-import { MAX_LEASES_PER_REPOSITORY } from './lease-machine.js';
+
+/** Globs in one request. */
+export const MAX_GLOBS = 50;
+export const MAX_LEASES_PER_REPOSITORY = 2_000;
 
 const repository = z.string().min(1).max(64);
 const address = z.string().min(1).max(200);
 const glob = z.string().min(1).max(500).refine(isNormalGlob);
 const id = z.string().min(1).max(64);
-const duration = z.number().positive().max(86_400_000);
-/** Globs that are asked for at once. */
-export const MAX_GLOBS = 50;
+const ttlMs = z.number().positive().max(86_400_000);
+const why = z.string().max(200);
+const globs = z.array(glob).max(MAX_GLOBS).readonly().optional();
+const list = <T extends z.ZodType>(element: T) => z.array(element).readonly();
 
-export const LeaseSchema = z.object({
-  id,
-  glob,
-  holder: address,
-  why: z.string().max(200),
-  token: z.int().nonnegative(),
-  since: z.number(),
-  expiresAt: z.number(),
-});
+/** Files of a repository that an agent has reserved. */
+const LeaseSchema = z
+  .object({
+    id,
+    glob,
+    /** The holder's address, with its node. */
+    holder: address,
+    why,
+    /** Grows with every lease of the repository; 0 while the repository's keeper has not confirmed it. */
+    token: z.int().nonnegative(),
+    /** When it was taken, or last renewed. */
+    since: z.number(),
+    expiresAt: z.number(),
+  })
+  .readonly();
+export type Lease = z.infer<typeof LeaseSchema>;
 
-const globs = z.array(glob).max(MAX_GLOBS).optional();
-const OperationSchema = z.union([
-  z.object({
+const TakeSchema = z
+  .object({
     kind: z.enum(['take', 'check']),
     holder: address,
-    wanted: z.array(z.object({ id, glob })).min(1).max(MAX_GLOBS),
-    ttlMs: duration,
-    why: z.string().max(200),
-  }),
-  z.object({ kind: z.literal('renew'), holder: address, globs, ttlMs: duration }),
-  z.object({ kind: z.literal('release'), holder: address, globs }),
-  z.object({ kind: z.literal('revoke'), id }),
+    /** Each with the id that a new lease is to have. */
+    wanted: z.array(z.object({ id, glob }).readonly()).min(1).max(MAX_GLOBS).readonly(),
+    ttlMs,
+    why,
+  })
+  .readonly();
+export type Take = z.infer<typeof TakeSchema>;
+
+const OperationSchema = z.union([
+  TakeSchema,
+  /** Without globs: all leases of the holder. */
+  z.object({ kind: z.literal('renew'), holder: address, globs, ttlMs }).readonly(),
+  z.object({ kind: z.literal('release'), holder: address, globs }).readonly(),
+  /** By the owner. */
+  z.object({ kind: z.literal('revoke'), id }).readonly(),
 ]);
+export type Operation = z.infer<typeof OperationSchema>;
 
-const OutcomeSchema = z.object({
-  leases: z.array(LeaseSchema),
-  conflicts: z.array(z.object({ glob, lease: LeaseSchema })),
-  reclaimed: z.array(LeaseSchema),
-});
+const ConflictSchema = z.object({ glob, lease: LeaseSchema }).readonly();
+export type Conflict = z.infer<typeof ConflictSchema>;
 
-/** What one device of an owner asks another, and the answers. */
+/** The result of an operation. With a conflict nothing has changed. */
+const OutcomeSchema = z
+  .object({
+    /** Taken, renewed or released; for a check: the leases that the holder has already. */
+    leases: list(LeaseSchema),
+    conflicts: list(ConflictSchema),
+    /** Taken from holders whose process is gone. */
+    reclaimed: list(LeaseSchema),
+  })
+  .readonly();
+export type Outcome = z.infer<typeof OutcomeSchema>;
+
+/** Questions between the devices of an owner, and their answers. */
 export const SettleSchema = z.object({ repository, operation: OperationSchema });
-/** Or who else is to be asked. */
+/** The outcome, or the device to ask instead. */
 export const SettledSchema = z.union([
   z.object({ outcome: OutcomeSchema }),
   z.object({ keeper: z.string().max(64).nullable() }),
 ]);
 export const ClaimSchema = z.object({ repository });
-/** The leases that a device knows of at this keeper, and which of their holders are gone. */
+/** The leases that a device believes this keeper has confirmed, and the holders among them whose process is gone. */
 export const BeatSchema = z.object({
   known: z.array(z.tuple([repository, id])).max(MAX_LEASES_PER_REPOSITORY),
   gone: z.array(address).max(1_000),

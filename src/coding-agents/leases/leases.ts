@@ -6,7 +6,8 @@ import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import { type HeldLease, HeldLeases } from './held-leases.js';
 import { LeaseAuthority } from './lease-authority.js';
-import { type Lease, type Operation, type Outcome, step } from './lease-machine.js';
+import { step } from './lease-machine.js';
+import type { Lease, Operation, Outcome } from './lease-wire.js';
 import { Participants } from './participants.js';
 import type { Identify, Repository } from './repository.js';
 
@@ -19,36 +20,34 @@ export interface LeasesComponents {
   identify: Identify;
 }
 
-/** `guarded`: a guard sees the edits of everyone there. `advisory`: not of everyone. `unconfirmed`: not settled. */
+/** `guarded`: every agent there has a guard. `advisory`: not every agent has. `unconfirmed`: no keeper confirmed it. */
 export type LeaseLabel = 'guarded' | 'advisory' | 'unconfirmed';
 
-/** A lease as people and agents see it. */
 export interface LeaseView extends Lease {
   readonly repository: string;
   readonly label: LeaseLabel;
-  /** Is the holder's process there? */
+  /** The holder's process is connected. */
   readonly alive: boolean;
 }
 
 export interface Settled {
   readonly outcome: Outcome;
-  /** Did the keeper settle it? */
+  /** The keeper decided it. */
   readonly confirmed: boolean;
 }
 
-/** A member whose process came, and where it works. */
-export interface Newcomer {
+interface Newcomer {
   readonly checkout: string;
   readonly client: string;
   readonly ancestors?: readonly number[] | undefined;
 }
 
-/** How often devices tell the keepers of their leases that they are there. */
+/** How often a device sends the keepers of its leases a sign of life. */
 const BEAT_MS = 3_000;
-/** How long members may take to come back after a restart of their node. */
+/** Time for members to reconnect after a restart of their node. */
 const RETURN_MS = 10_000;
 
-/** Who has reserved which files: what this node's members hold, and what it settles for the owner's other devices. */
+/** Reservations of files: those that this node's members hold, and through the authority those of other devices. */
 export class Leases {
   readonly participants = new Participants();
   readonly #components: LeasesComponents;
@@ -56,11 +55,11 @@ export class Leases {
   readonly #startedAt: number;
   #authority!: LeaseAuthority;
   #held!: HeldLeases;
-  /** Leases that another may have taken since: their holder was gone, or another device settles them now. */
+  /** Ids of leases that must be confirmed again: their holder was away, or the keeper changed. */
   readonly #doubted = new Set<string>();
   readonly #names = new Map<string, string>();
   #timer: Timer | undefined;
-  #tending: Promise<void> | undefined;
+  #refreshing: Promise<void> | undefined;
   #again = false;
   #closed = false;
 
@@ -82,14 +81,13 @@ export class Leases {
       isGoneHere: (holder) => leases.#isGoneHere(holder),
       onEnd: (id, reason) => leases.#held.end(id, reason),
       onMove: (repository) => leases.#doubt((lease) => lease.repository === repository),
-      onMet: () => leases.#tend(),
+      onMet: () => leases.#refresh(),
     });
     leases.#authority.start();
-    leases.#tendLater();
+    leases.#refreshLater();
     return leases;
   }
 
-  /** What that member's folder belongs to. */
   async repositoryOf(name: string): Promise<Repository> {
     const checkout = this.participants.checkoutOf(name);
     if (checkout === undefined) throw new EclipticError('AGENT_UNAVAILABLE', `"${name}" has left`);
@@ -102,12 +100,11 @@ export class Leases {
     return repository;
   }
 
-  /** What a repository is called, as far as this node knows. */
+  /** The repository's name, or the beginning of its id where the name is unknown here. */
   nameOf(repository: string): string {
     return this.#names.get(repository) ?? repository.slice(0, 8);
   }
 
-  /** The device that settles what is asked about a repository, as far as this one knows. */
   keeperOf(repository: string): string | undefined {
     return this.#authority.keeperOf(repository);
   }
@@ -121,26 +118,26 @@ export class Leases {
         this.participants.worksIn(name, id);
         this.#authority.tellHere(this.participants.here);
       },
-      (error: unknown) => this.#components.runtime.logger.warn({ err: error, checkout }, 'no repository was found'),
+      (error: unknown) => this.#components.runtime.logger.warn({ err: error, checkout }, 'repository not identified'),
     );
   }
 
   left(name: string): void {
     this.participants.leave(name);
     this.#authority.tellHere(this.participants.here);
-    this.#tend();
+    this.#refresh();
   }
 
   address(name: string): string {
     return `${name}@${this.#components.nodeKey}`;
   }
 
-  /** The guard of that member's client has spoken. */
+  /** The guard of this member's client has made a call, so it works. */
   proveGuard(name: string): void {
     if (this.participants.proveGuard(name)) this.#authority.tellHere(this.participants.here);
   }
 
-  /** Does what is asked where it is settled; where that cannot be reached, only here, and says so. */
+  /** Has the keeper decide; without a keeper, decides by the leases of this node alone, as unconfirmed. */
   async operate(repository: string, operation: Operation): Promise<Settled> {
     if (operation.kind === 'renew') for (const lease of this.#of(repository, operation)) await this.#confirm(lease);
     const sentAt = this.#components.runtime.now();
@@ -149,7 +146,7 @@ export class Leases {
     if (operation.kind === 'take' || operation.kind === 'renew') {
       await this.#note(repository, operation, outcome, sentAt);
     } else if (operation.kind === 'release') {
-      // Also what its keeper never heard of.
+      // Includes leases that the keeper never heard of.
       const leases = [
         ...new Map([...this.#of(repository, operation), ...outcome.leases].map((one) => [one.id, one])).values(),
       ];
@@ -159,7 +156,7 @@ export class Leases {
     return { outcome, confirmed: true };
   }
 
-  /** What a member of this node has there of what it asks about. */
+  /** The holder's own leases that an operation concerns. */
   #of(repository: string, { holder, globs }: { holder: string; globs?: readonly string[] }): HeldLease[] {
     const own = this.#held.all.filter((lease) => lease.repository === repository && lease.holder === holder);
     return own.filter(({ glob }) => globs?.includes(glob) ?? true);
@@ -170,7 +167,6 @@ export class Leases {
     return this.participants.allGuarded(repository) ? 'guarded' : 'advisory';
   }
 
-  /** What the members of this node hold, as it is now. */
   get held(): LeaseView[] {
     return this.#held.all.map((lease) => {
       const { warned: _warned, ...rest } = lease;
@@ -179,7 +175,7 @@ export class Leases {
     });
   }
 
-  /** All leases that this node can learn of now: its own, and what it and the owner's other devices settle. */
+  /** This node's leases, and those that this and the other reachable devices keep. */
   async list(): Promise<LeaseView[]> {
     const found = new Map(this.held.map((lease) => [lease.id, lease]));
     for (const [repository, lease] of await this.#authority.list()) {
@@ -190,7 +186,6 @@ export class Leases {
     return [...found.values()].sort((one, other) => one.since - other.since);
   }
 
-  /** The owner takes a lease back. */
   async revoke(id: string): Promise<LeaseView> {
     const lease = (await this.list()).find((one) => one.id === id || (id.length >= 6 && one.id.endsWith(id)));
     if (!lease) throw new EclipticError('LEASE_NOT_FOUND', `no lease has the id "${id}"; see: ecliptic leases`, { id });
@@ -220,10 +215,10 @@ export class Leases {
       }),
     );
     if (kind === 'take') await this.#tellReclaimed(leases, reclaimed);
-    this.#tendLater();
+    this.#refreshLater();
   }
 
-  /** Without its keeper: judged by what this node's members hold, and settled later. */
+  /** Decides without the keeper, by the leases of this node's members; the keeper confirms later. */
   async #alone(repository: string, operation: Operation): Promise<Outcome> {
     const { runtime } = this.#components;
     const leases = this.#held.all.filter((lease) => lease.repository === repository);
@@ -236,40 +231,40 @@ export class Leases {
       await this.#held.end(id, `${nameIn(operation.holder)} took the files: your process was gone`);
     await this.#held.put(outcome.leases.map((lease) => ({ ...lease, repository, warned: false })));
     await this.#tellReclaimed(outcome.leases, outcome.reclaimed);
-    this.#tendLater();
+    this.#refreshLater();
     return outcome;
   }
 
-  #tendLater(): void {
+  #refreshLater(): void {
     if (this.#closed || this.#timer || this.#held.all.length === 0) return;
     this.#timer = this.#components.runtime.setTimer(() => {
       this.#timer = undefined;
-      this.#tend();
+      this.#refresh();
     }, BEAT_MS);
   }
 
-  #tend(): void {
+  #refresh(): void {
     if (this.#closed) return;
     this.#again = true;
-    this.#tending ??= this.#tendNow().finally(() => {
-      this.#tending = undefined;
-      this.#tendLater();
+    this.#refreshing ??= this.#refreshNow().finally(() => {
+      this.#refreshing = undefined;
+      this.#refreshLater();
     });
   }
 
-  async #tendNow(): Promise<void> {
+  async #refreshNow(): Promise<void> {
     while (this.#again && !this.#closed) {
       this.#again = false;
       try {
         for (const lease of this.#held.all) await this.#confirm(lease);
         await this.#authority.beat(this.#held.all.filter((lease) => !this.#isUnsettled(lease)));
       } catch (error) {
-        this.#complain(error, 'leases were not tended');
+        this.#complain(error, 'leases not refreshed');
       }
     }
   }
 
-  /** Has what was granted without its keeper, or is in doubt, settled; its holder is told what came of it. */
+  /** Asks the keeper to confirm an unconfirmed or doubted lease, and tells the holder the result. */
   async #confirm(lease: HeldLease): Promise<void> {
     if (!this.#isUnsettled(lease) || this.#isGoneHere(lease.holder)) return;
     const { id, glob, holder, why, repository } = lease;
@@ -287,7 +282,7 @@ export class Leases {
     if (conflict) return this.#held.end(id, `${nameIn(conflict.lease.holder)} holds ${conflict.lease.glob}`);
     this.#doubted.delete(id);
     const settled = outcome.leases[0]!;
-    // One that its keeper knows by another name: the keeper's counts.
+    // The keeper may know the lease by another id, which counts.
     if (settled.id !== id) await this.#held.remove([id]);
     if (settled.id === id || !this.#held.has(settled.id)) {
       await this.#held.put([{ ...lease, id: settled.id, token: settled.token }]);
@@ -300,14 +295,13 @@ export class Leases {
     return !this.#isUnsettled(lease) && this.#authority.isGood(lease.repository);
   }
 
-  /** Does it wait for a keeper's word? */
   #isUnsettled({ id, token, repository }: HeldLease): boolean {
     return token === 0 || this.#doubted.has(id) || this.#authority.keeperOf(repository) === undefined;
   }
 
   #doubt(concerns: (lease: HeldLease) => boolean): void {
     for (const lease of this.#held.all) if (concerns(lease)) this.#doubted.add(lease.id);
-    this.#tend();
+    this.#refresh();
   }
 
   #isGoneHere(holder: string): boolean {

@@ -1,24 +1,24 @@
 import { z } from 'zod';
 
-/** Repositories that somebody works in, and whether somebody there has no guard: as devices tell each other. */
+/** The repositories that a device's members work in, and whether one of them has no guard. */
 export const HereSchema = z.array(z.tuple([z.string().max(64), z.boolean()])).max(1_000);
 export type Here = z.infer<typeof HereSchema>;
 
 interface Participant {
   readonly checkout: string;
   readonly client: string;
-  /** Its process and those that it came from, the nearest first. */
+  /** Its process id and those of its ancestors, the nearest first. */
   readonly ancestors: readonly number[];
-  /** Undefined while that is being found out. */
+  /** Undefined until it is identified. */
   repository: string | undefined;
   guarded: boolean;
 }
 
-/** Who works in which repository now, here and on the owner's other devices, and whose edits a guard sees. */
+/** Which members work in which repository, here and on the owner's other devices, and which of them have a guard. */
 export class Participants {
   readonly #here = new Map<string, Participant>();
   readonly #elsewhere = new Map<string, Here>();
-  /** Who has been here since this node started. */
+  /** Names that have connected since this node started. */
   readonly #been = new Set<string>();
 
   join(name: string, about: Pick<Participant, 'checkout' | 'client' | 'ancestors'>): void {
@@ -47,7 +47,7 @@ export class Participants {
     if (known) known.repository = repository;
   }
 
-  /** The guard of that member's client has spoken. True when that is news. */
+  /** True if the member was not known to have a guard. */
   proveGuard(name: string): boolean {
     const known = this.#here.get(name);
     if (!known || known.guarded) return false;
@@ -56,8 +56,8 @@ export class Participants {
   }
 
   /**
-   * Whom a guard speaks for: who has the nearest process in common with it; where processes cannot be told, who works in
-   * its folder with that client. `certain` where that is one, which works where the guard was called.
+   * The members that a guard may speak for: those with the nearest common ancestor process or, where processes are
+   * unknown, those that work in its folder with that client. `certain` if it is one, working where the guard was called.
    */
   spokenForBy({ client, ancestors, checkout }: Pick<Participant, 'checkout' | 'client' | 'ancestors'>) {
     const distance = (one: Participant) => {
@@ -75,7 +75,6 @@ export class Participants {
     return { names: related.map(([name]) => name), certain };
   }
 
-  /** What the other devices are told. */
   get here(): Here {
     const unguarded = new Map<string, boolean>();
     for (const { repository, guarded } of this.#here.values()) {
@@ -92,18 +91,17 @@ export class Participants {
     this.#elsewhere.delete(node);
   }
 
-  /** Does a guard see the edits of everyone who works there? */
+  /** Does every member that works there have a guard? */
   allGuarded(repository: string): boolean {
     const own = [...this.#here.values()].filter((one) => (one.repository ?? repository) === repository);
     const others = [...this.#elsewhere.values()].flat();
     const there = others.filter(([other]) => other === repository);
-    // Where nobody works, no guard has spoken.
     if (own.length === 0 && there.length === 0) return false;
     return own.every(({ guarded }) => guarded) && there.every(([, unguarded]) => !unguarded);
   }
 }
 
-/** Is one of the two folders in the other? */
+/** Is one folder inside the other? */
 function isWithin(one: string, other: string): boolean {
   return `${one}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${one}/`);
 }

@@ -6,22 +6,20 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Children } from '../../system/process/children.js';
 import { readLines } from '../../system/process/lines.js';
 
-/** What a folder belongs to. */
 export interface Repository {
-  /** The same wherever the repository is checked out. */
+  /** The same in every checkout. */
   readonly id: string;
   readonly name: string;
-  /** The folder that paths are written from. */
+  /** The folder that paths are relative to. */
   readonly root: string;
 }
 
-/** Finds out what a folder of this machine belongs to. */
 export type Identify = (folder: string) => Promise<Repository>;
 
 const GIT_MS = 10_000;
 const MAX_KNOWN = 1_000;
 
-/** By its first commit and where it comes from; a folder that git knows nothing of is a repository of its own. */
+/** Identifies a repository by its first commit and its remote; a folder without git is its own repository. */
 export function gitIdentity(runtime: Runtime, children: Children, nodeKey: string): Identify {
   const known = new Map<string, Promise<Repository>>();
   return (folder) => {
@@ -44,18 +42,17 @@ async function identify(runtime: Runtime, children: Children, nodeKey: string, f
   const remotes = (await git('remote')) ?? [];
   const remote = remotes.includes('origin') ? 'origin' : remotes[0];
   const url = remote === undefined ? '' : normalRemote((await git('remote', 'get-url', remote))?.[0] ?? '');
-  // Nothing is known of it yet that another copy would have in common.
+  // Without commit and remote there is nothing that another checkout would share.
   if (first === '' && url === '') return plainFolder(nodeKey, root);
   return { id: digest(`git\n${first}\n${url}`), name: basename(url || root), root: real(root) };
 }
 
-/** A repository that git knows nothing of: this folder on this machine. */
 export function plainFolder(nodeKey: string, folder: string): Repository {
   const root = real(folder);
   return { id: digest(`folder\n${nodeKey}\n${root}`), name: basename(root), root };
 }
 
-/** Where a repository comes from, without the way there: `host/owner/name`. Nothing secret is left in it. */
+/** A remote URL as `host/owner/name`, without protocol and credentials. */
 export function normalRemote(url: string): string {
   const text = url
     .trim()
@@ -80,7 +77,7 @@ function real(folder: string): string {
   }
 }
 
-/** What git says, line by line; undefined when it fails, or is not there. */
+/** The lines that git prints; undefined when git fails or is missing. */
 async function run(
   runtime: Runtime,
   children: Children,

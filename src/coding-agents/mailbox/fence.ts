@@ -1,11 +1,11 @@
 import { neutralText } from '../../mcp/neutral-text.js';
 import { cutText } from '../../runtime/text.js';
 
-/** Who wrote something, as this node knows it: nothing of this is the writer's own word. */
+/** The origin of a message as this node verified it: nothing of this is the writer's claim. */
 export interface Provenance {
   readonly id: string;
   readonly from: string;
-  /** The beginning of the key that proved it. */
+  /** The beginning of the sender's key. */
   readonly key: string;
   readonly relation: 'same-node' | 'same-owner' | 'paired';
   readonly origin: 'agent' | 'human';
@@ -14,15 +14,15 @@ export interface Provenance {
   readonly redelivered: boolean;
 }
 
-/** Tags that mean something to models or to the programs around them. */
+/** Tags that models, or the programs around them, give a meaning. */
 const WRAPPERS =
   /<(?=\/?(?:system|assistant|user|human|tool|function|invoke|instructions?|context|reminder|command|channel|message|important|admin|developer|antml|mesh)(?![a-z]))/giu;
-/** Words that some models read as the beginning of somebody's turn. */
+/** Words that some models read as the beginning of a turn. */
 const TURNS = /^(\s*)(system|assistant|user|human|developer|tool)(\s*:)/gimu;
 /** Special tokens of several models. */
 const TOKENS = /<\|/g;
 
-/** A peer's words with a header that only this node can have written, in a fence that the words cannot know. */
+/** A peer's text in a fence that it cannot forge, below a header that only this node can have written. */
 export function fenced(about: Provenance, body: string, mark: string): string {
   const { id, from, key, relation, origin, needs, hops, redelivered } = about;
   const flags = [
@@ -36,31 +36,30 @@ export function fenced(about: Provenance, body: string, mark: string): string {
   return `${id} from ${from} (${flags.join(', ')})\n${quoted(body, mark)}`;
 }
 
-/** Words between two marks that they cannot know. */
 export function quoted(body: string, mark: string): string {
   return `<<${mark}\n${harmless(body)}\n${mark}>>`;
 }
 
-/** One line of a peer's words, such as a summary or a title. */
+/** A peer's summary or title as one line. */
 export function oneLine(text: string, most: number): string {
   const line = harmless(text).replace(/\s+/gu, ' ').trim();
   return line.length <= most ? line : `${cutText(line, most - 1)}…`;
 }
 
-/** Words that can neither hide nor pretend to be anything but words. */
+/** Text without hidden characters, tags, special tokens or turn markers. */
 export function harmless(text: string): string {
   return neutralText(text).replace(WRAPPERS, '‹').replace(TOKENS, '‹|').replace(TURNS, '$1$2\u2236');
 }
 
 /**
- * What every client passes on to its model whole. Measured: Gemini CLI cuts above 40,000 characters, Codex above some
- * 48,000 bytes, opencode above 2,000 lines, Claude Code hands a file over instead.
+ * The longest answer that every client passes to its model uncut. Measured: Gemini CLI cuts above 40,000 characters,
+ * Codex above some 48,000 bytes, opencode above 2,000 lines; Claude Code passes a file instead.
  */
 export const ANSWER_BYTES = 24_000;
-/** A line counts as at least so many bytes, so that few enough of them fit. */
+/** Each line end counts as this many bytes, because opencode limits lines. */
 const LINE_BYTES = 16;
 
-/** The part of a text, from a place on, that has room; it ends after a whole line where it can. */
+/** The longest part of a text from `from` on that fits; it ends at a line end where that loses less than half. */
 export function partOf(text: string, from: number, room: number): { readonly text: string; readonly to: number } {
   let cost = 0;
   let end = from;
@@ -77,13 +76,13 @@ export function partOf(text: string, from: number, room: number): { readonly tex
   return { text: text.slice(from, to), to };
 }
 
-/** A text that has room in one answer, or its beginning, marked as such. */
+/** The text, or its beginning with a note that it was cut. */
 export function cutToAnswer(text: string): string {
   const part = partOf(text, 0, ANSWER_BYTES);
   return part.to === text.length ? text : `${part.text}\n… (cut: ${part.to} of ${text.length} characters)`;
 }
 
-/** What a text takes of the room. */
+/** The cost of a text, counted as `partOf` does. */
 export function roomFor(text: string): number {
   return Buffer.byteLength(text) + (text.split('\n').length - 1) * (LINE_BYTES - 1);
 }

@@ -4,9 +4,9 @@ import { LIMITS } from '../../mesh/limits.js';
 import { type Identity, isSignedBy, NODE_KEY } from '../../network/membership/identity.js';
 import { cutText } from '../../runtime/text.js';
 
-/** The name under which the owner of a node speaks. */
+/** The name under which the owner of a node writes. */
 export const OWNER = 'operator';
-/** What agents call the person, besides that; no agent can have these names. */
+/** Names that agents may use for the owner; no agent can have them. */
 const PERSON: ReadonlySet<string> = new Set([OWNER, 'human', 'user']);
 
 export function isPerson(name: string): boolean {
@@ -19,14 +19,14 @@ const signature = z.string().max(128);
 
 export const SealSchema = z.object({
   key: z.string().regex(NODE_KEY),
-  /** The node's word that this is its owner's key. */
+  /** The node's signature over the owner's key. */
   vouch: signature,
   at: z.number(),
   signature,
 });
 export type Seal = z.infer<typeof SealSchema>;
 
-/** What a person says, and to whom: both addresses in full. */
+/** A person's message; both addresses with their node. */
 export interface Words {
   readonly from: string;
   readonly to: string;
@@ -34,7 +34,7 @@ export interface Words {
   readonly at: number;
 }
 
-/** Seals what the owner of this node says. Nothing that agents can call leads here. */
+/** Signs messages of this node's owner. No agent can reach it. */
 export class HumanSeal {
   readonly #person: Identity;
   readonly #vouch: string;
@@ -50,7 +50,7 @@ export class HumanSeal {
   }
 }
 
-/** Did the owner of that node say exactly this? */
+/** Did the owner of that node write exactly this? */
 export function isFromPerson(node: string, words: Omit<Words, 'at'>, seal: Seal): boolean {
   const { key, vouch, at, signature: signed } = seal;
   return isSignedBy(node, KEY, { key }, vouch) && isSignedBy(key, WORDS, { ...words, at }, signed);
@@ -59,26 +59,24 @@ export function isFromPerson(node: string, words: Omit<Words, 'at'>, seal: Seal)
 export const NEEDS = ['none', 'reply', 'ack'] as const;
 export type Needs = (typeof NEEDS)[number];
 
-/** Characters of one message between agents: what a model can be expected to read. */
 export const MAX_TEXT_CHARS = 100_000;
 
 const LetterSchema = z.object({
   text: z.string().max(MAX_TEXT_CHARS),
   mesh: z.object({
     needs: z.enum(NEEDS),
-    /** How many answers to answers led to it. */
+    /** The length of the reply chain that led to it. */
     hops: z.int().nonnegative().max(1_000),
     inReplyTo: z.string().max(LIMITS.idChars).optional(),
-    /** Of words that a person wrote: the proof. */
+    /** The signature of a person's message. */
     human: SealSchema.optional(),
   }),
 });
 
-/** What one agent writes to another. Everything but the text was made by the sender's node. */
-export type LetterPayload = z.infer<typeof LetterSchema>;
-export type Letter = LetterPayload['mesh'] & { readonly text: string };
+/** Everything but the text is made by the sender's node. */
+export type Letter = z.infer<typeof LetterSchema>['mesh'] & { readonly text: string };
 
-/** Reads a message as a letter. What any other agent sends is a letter too: its text is what it says. */
+/** Reads any message as a letter: the payload of a foreign agent becomes its text. */
 export function readLetter({ type, payload }: Pick<ValidEnvelope, 'type' | 'payload'>): Letter {
   const letter = LetterSchema.safeParse(payload);
   if (letter.success) return { text: letter.data.text, ...letter.data.mesh };

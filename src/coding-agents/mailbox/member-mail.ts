@@ -11,43 +11,46 @@ export interface MemberMailComponents {
   runtime: Runtime;
   mail: Mail;
   nodeKey: string;
-  /** Why a message may not be shown yet; undefined when it may. */
+  /** Why mail of this sender is held; undefined when it is delivered. */
   whyHeld: (sender: string) => string | undefined;
-  /** Why a message goes no further; undefined when it does. */
+  /** Why a reply chain of this length is stopped; undefined while it is short enough. */
   whyTooFar: (hops: number) => string | undefined;
 }
 
-/** A message of a member while it is open. */
+/** A message that is not closed yet. */
 export interface OpenLetter {
   readonly held: InboxMessage;
   readonly letter: Letter;
   readonly from: string;
   readonly origin: 'agent' | 'human';
-  /** The call of this session whose answer brings it; 0 for one that an earlier connection of the session made. */
+  /** The call of this session whose answer shows it; 0 for a call over an earlier connection. */
   shownIn: number | undefined;
-  /** Characters of a long message that earlier answers of this session brought. */
+  /** Characters of a long message that answers of this session have shown. */
   shownTo: number;
-  /** The call whose answer brings the latest part of a long message, and where that part begins. */
+  /** The call whose answer shows the latest part of a long message, and where the part begins. */
   partIn: { readonly call: number; readonly from: number } | undefined;
-  /** Was it announced in this session? */
   announced: boolean;
   redelivered: boolean;
 }
 
-/** Messages in memory; what is beyond waits on disk. */
+/** Messages in memory; further ones wait on disk. */
 const MAX_OPEN = 1_000;
 
 /**
- * The mailbox of one name: it belongs to the name, not to the process that reads it. What was shown counts as read when
- * a later call shows that the answer which brought it had been taken in.
+ * The mailbox of one name; it outlives the processes that read it. A message that an answer showed counts as read when
+ * a later call proves that the client received that answer.
  */
 export class MemberMail {
   readonly #components: MemberMailComponents;
   readonly #cursor: InboxCursor;
   readonly #name: string;
   readonly #open = new Map<string, OpenLetter>();
-  readonly #waiters = new Set<() => void>();
+  readonly #arrivals = new Waiters();
   readonly #inbox: CatchUp<InboxMessage>;
+  /** Called with each arriving message that may be shown. */
+  onArrival: ((open: OpenLetter) => void) | undefined;
+  /** Called with each message that was read or closed. */
+  onRead: ((open: OpenLetter) => void) | undefined;
 
   constructor(components: MemberMailComponents, name: string) {
     this.#components = components;
@@ -61,7 +64,6 @@ export class MemberMail {
     });
   }
 
-  /** What the member has not read, oldest first. */
   async unread(limit: number): Promise<OpenLetter[]> {
     await this.#inbox.load();
     const now = this.#components.runtime.now();
@@ -75,7 +77,7 @@ export class MemberMail {
     return found;
   }
 
-  /** Messages that are not over, shown or not, oldest first. */
+  /** Messages that may be shown and are not closed, oldest first. */
   async open(limit: number): Promise<OpenLetter[]> {
     await this.#inbox.load();
     const now = this.#components.runtime.now();
@@ -88,12 +90,11 @@ export class MemberMail {
     return this.#inbox.load();
   }
 
-  /** What was read and waits for the member to answer, or to say that it is done. */
+  /** Messages that were read and wait to be answered or closed. */
   get unclosed(): OpenLetter[] {
-    return [...this.#open.values()].filter((open) => isRead(open));
+    return [...this.#open.values()].filter(isRead);
   }
 
-  /** What is kept from the member, and why. */
   async heldBack(): Promise<{ readonly open: OpenLetter; readonly reason: string }[]> {
     await this.#inbox.load();
     return [...this.#open.values()].flatMap((open) => {
@@ -106,7 +107,7 @@ export class MemberMail {
     return this.#open.get(id);
   }
 
-  /** The answer to that call brings these. */
+  /** Records that the answer to a call shows these. */
   show(letters: readonly OpenLetter[], call: number): void {
     for (const open of letters) {
       const before = this.#cursor.show(open.held);
@@ -116,14 +117,14 @@ export class MemberMail {
     }
   }
 
-  /** The answer to that call brings a message up to that character; the rest is unread. */
+  /** Records that the answer to a call shows a message up to this character; the rest is unread. */
   showPart(open: OpenLetter, to: number, call: number): void {
     open.partIn = { call, from: open.shownTo };
     open.shownTo = to;
     open.announced = true;
   }
 
-  /** The answer to that call was never read: what it would have brought is unread. */
+  /** The client never read the answer to that call: the messages in it are unread again. */
   unshow(call: number): void {
     for (const open of this.#open.values()) {
       if (open.shownIn === call) open.shownIn = undefined;
@@ -134,7 +135,7 @@ export class MemberMail {
     }
   }
 
-  /** The session was shown these over a connection that broke. */
+  /** The session was shown these over an earlier connection. */
   async restore(ids: readonly string[]): Promise<void> {
     await this.#inbox.load();
     this.show(
@@ -143,7 +144,7 @@ export class MemberMail {
     );
   }
 
-  /** A call was made by one who had been given these: they were read. */
+  /** A later call of the client proves that it received these messages. */
   async prove(ids: readonly string[]): Promise<void> {
     if (ids.length > 0) await this.#inbox.load();
     for (const id of ids) {
@@ -157,7 +158,6 @@ export class MemberMail {
     }
   }
 
-  /** The member is through with it. */
   async end(open: OpenLetter, end: FetchedEnd): Promise<void> {
     await this.#cursor.end(open.held, end);
     this.#open.delete(open.held.envelope.id);
@@ -166,31 +166,17 @@ export class MemberMail {
 
   /** Resolves at the next arrival, or when the signal aborts. */
   next(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        this.#waiters.delete(end);
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      if (signal.aborted) return resolve();
-      this.#waiters.add(end);
-      signal.addEventListener('abort', end);
-    });
+    return this.#arrivals.next(signal);
   }
 
-  /** Called with each message that arrives, and may be shown. */
-  onArrival: ((open: OpenLetter) => void) | undefined;
-  /** Called with each message that was read, or that its reader is through with. */
-  onRead: ((open: OpenLetter) => void) | undefined;
-
-  /** Looks again at what was kept back. */
+  /** Delivers held messages whose senders were let in meanwhile. */
   async reconsider(): Promise<void> {
     await this.#inbox.load();
-    this.#wake();
+    this.#arrivals.wake();
     for (const open of await this.unread(MAX_OPEN)) this.onArrival?.(open);
   }
 
-  /** The session is over: what was shown and not proven is unread again. */
+  /** Messages that were shown and not proven read are unread again. */
   endSession(): void {
     this.#cursor.putBack();
     for (const open of this.#open.values()) {
@@ -203,13 +189,14 @@ export class MemberMail {
 
   close(): void {
     this.#cursor.close();
-    this.#wake();
+    this.#arrivals.wake();
   }
 
   #arrived(held: InboxMessage): void {
     const announce = () => {
-      this.#wake();
-      this.#announce(this.#open.get(held.envelope.id));
+      this.#arrivals.wake();
+      const open = this.#open.get(held.envelope.id);
+      if (open && !this.#keptBack(open)) this.onArrival?.(open);
     };
     if (this.#inbox.offer(held)) announce();
     // Older messages are read first, or this one was read from disk before it was offered.
@@ -217,12 +204,8 @@ export class MemberMail {
   }
 
   readonly #onReadFailed = (error: unknown) => {
-    this.#components.runtime.logger.error({ agent: this.#name, err: error }, 'mail: the inbox cannot be read');
+    this.#components.runtime.logger.error({ agent: this.#name, err: error }, 'inbox cannot be read');
   };
-
-  #announce(open: OpenLetter | undefined): void {
-    if (open && !this.#keptBack(open)) this.onArrival?.(open);
-  }
 
   #take(held: InboxMessage): void {
     const { id, sender } = held.envelope;
@@ -243,7 +226,7 @@ export class MemberMail {
     const tooFar = this.#components.whyTooFar(letter.hops);
     if (tooFar !== undefined) {
       void this.#cursor.end(held, { state: 'declined', reason: tooFar }).catch((error: unknown) => {
-        this.#components.runtime.logger.error({ message: id, err: error }, 'a message in a loop was not declined');
+        this.#components.runtime.logger.error({ message: id, err: error }, 'message in a loop not declined');
       });
       return;
     }
@@ -251,7 +234,7 @@ export class MemberMail {
     this.#keptBack(open);
   }
 
-  /** May it not be shown? Its sender is told that it is held. */
+  /** True if the message is held; its sender is told so. */
   #keptBack({ held, from }: OpenLetter): boolean {
     const reason = this.#components.whyHeld(from);
     if (reason !== undefined) this.#cursor.hold(held, reason);
@@ -265,18 +248,35 @@ export class MemberMail {
     if (id !== OWNER) return false;
     return isFromPerson(node, { from: `${id}@${node}`, to: `${this.#name}@${nodeKey}`, text }, human);
   }
+}
 
-  #wake(): void {
+/** Callers that wait for the next event. */
+export class Waiters {
+  readonly #waiters = new Set<() => void>();
+
+  /** Resolves at the next `wake`, or when the signal aborts. */
+  next(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        this.#waiters.delete(end);
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      if (signal.aborted) return resolve();
+      this.#waiters.add(end);
+      signal.addEventListener('abort', end);
+    });
+  }
+
+  wake(): void {
     for (const wake of [...this.#waiters]) wake();
   }
 }
 
-/** Has its reader shown that it saw it? */
 export function isRead({ held }: OpenLetter): boolean {
   return held.receipt.some(({ state }) => state === 'read');
 }
 
-/** The open message of that id, for one who must name one. */
 export function required(mail: MemberMail, id: string, lister = 'mesh_inbox'): OpenLetter {
   const open = mail.find(id);
   if (open) return open;

@@ -2,38 +2,36 @@ import type { Agent } from '../../agent/agent.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Engagement, Negotiation, ReceivedProposal } from '../../work/proposals/proposal.js';
 import { oneLine } from './fence.js';
+import { Waiters } from './member-mail.js';
 
-/** A task that somebody offered to the member, and what it has said to it. */
+/** A task that was offered to the member. */
 export interface OfferedTask {
   readonly proposal: ReceivedProposal;
   engagement: Engagement | undefined;
-  /** How it ended, once it has. */
   ended: 'done' | 'failed' | 'declined' | 'countered' | 'withdrawn' | undefined;
 }
 
-/** A task that the member offered to somebody. */
+/** A task that the member offered. */
 export interface GivenTask {
   readonly negotiation: Negotiation;
-  /** What came of it. */
   outcome: { readonly state: 'done' | 'failed'; readonly text: string } | undefined;
   progress: string | undefined;
 }
 
-/** Tasks in each direction that a member has open, or has heard the end of. */
+/** Tasks remembered in each direction, open or ended. */
 const MAX_TASKS = 200;
 const NEWS_CHARS = 200;
 
-/** The tasks of one member: those it hands over, and those handed to it. */
+/** The tasks that one member offers, and those offered to it. */
 export class MemberTasks {
   readonly #agent: Agent;
   readonly #offered = new Map<string, OfferedTask>();
   readonly #given = new Map<string, GivenTask>();
   readonly #unheard = new Set<string>();
   #news: ((display: (address: string) => string) => string)[] = [];
-  readonly #waiters = new Set<() => void>();
-  /** Called with each task that is offered. */
+  readonly #arrivals = new Waiters();
   onOffer: ((id: string) => void) | undefined;
-  /** Called with each task that the member has heard of, or need not hear of any more. */
+  /** Called with each offer that the member was told of, or need not be told of any more. */
   onHeard: ((id: string) => void) | undefined;
 
   constructor(agent: Agent) {
@@ -51,13 +49,15 @@ export class MemberTasks {
   }
 
   async offer(init: Parameters<Agent['propose']>[0]): Promise<GivenTask> {
-    if (this.#given.size >= MAX_TASKS) forgetEnded(this.#given, ({ outcome }) => outcome !== undefined);
+    if (this.#given.size >= MAX_TASKS) dropEnded(this.#given, ({ outcome }) => outcome !== undefined);
+    if (this.#given.size >= MAX_TASKS)
+      throw new EclipticError('PROPOSALS_FULL', 'too many of your tasks are open; cancel some');
     const negotiation = this.#agent.propose({ ...init, durable: true });
     await negotiation.sent;
     return this.#follow(negotiation);
   }
 
-  /** The task of that id that was offered to this member, and is open. */
+  /** An open task that was offered to this member. */
   taken(id: string): OfferedTask {
     const task = this.#offered.get(id);
     if (task?.ended !== undefined)
@@ -73,7 +73,6 @@ export class MemberTasks {
     throw new EclipticError('INVALID_TRANSITION', `accept task "${id}" first`, { id });
   }
 
-  /** The task of that id that this member offered. */
   own(id: string): GivenTask {
     const task = this.#given.get(id);
     if (task) return task;
@@ -87,17 +86,16 @@ export class MemberTasks {
     this.#heard(id);
   }
 
-  /** Has something happened that the member was not told yet? */
   get hasNews(): boolean {
     return this.#news.length > 0;
   }
 
-  /** Offers that the member was not told of yet. */
+  /** Ids of offers that the member was not told of yet. */
   get unheard(): string[] {
     return [...this.#unheard];
   }
 
-  /** What happened since it was last told. */
+  /** The news since the last call. */
   announce(display: (address: string) => string): string[] {
     const news = this.#news.map((tell) => tell(display));
     this.#news = [];
@@ -105,23 +103,14 @@ export class MemberTasks {
     return news;
   }
 
-  /** Resolves with the next news, or when the signal aborts. */
+  /** Resolves at the next news, or when the signal aborts. */
   next(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        this.#waiters.delete(end);
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      if (signal.aborted) return resolve();
-      this.#waiters.add(end);
-      signal.addEventListener('abort', end);
-    });
+    return this.#arrivals.next(signal);
   }
 
   #tell(news: (display: (address: string) => string) => string): void {
     this.#news.push(news);
-    for (const wake of [...this.#waiters]) wake();
+    this.#arrivals.wake();
   }
 
   #heard(id: string): void {
@@ -174,10 +163,4 @@ function textOf(value: unknown): string {
 
 function dropEnded<T>(tasks: Map<string, T>, isEnded: (task: T) => boolean): void {
   for (const [id, task] of tasks) if (isEnded(task)) tasks.delete(id);
-}
-
-function forgetEnded<T>(tasks: Map<string, T>, isEnded: (task: T) => boolean): void {
-  dropEnded(tasks, isEnded);
-  if (tasks.size >= MAX_TASKS)
-    throw new EclipticError('PROPOSALS_FULL', 'too many of your tasks are open; cancel some');
 }

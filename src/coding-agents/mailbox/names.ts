@@ -7,7 +7,7 @@ import type { Network } from '../../network/peers/network.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { isPerson, OWNER } from './letter.js';
 
-export interface PeerNamesComponents {
+interface PeerNamesComponents {
   registry: AgentRegistry;
   mail: Mail;
   network: Network | undefined;
@@ -15,7 +15,7 @@ export interface PeerNamesComponents {
 
 const SHORT_KEY = 8;
 
-/** What agents are called by those who write to them: `id`, or `id@node` where the node goes by its name. */
+/** Translates between addresses and the names that members use: `id`, or `id@node-name`. */
 export class PeerNames {
   readonly #components: PeerNamesComponents;
 
@@ -23,23 +23,23 @@ export class PeerNames {
     this.#components = components;
   }
 
-  /** The beginning of the key that speaks for that address. */
+  /** The beginning of the key of the address's node. */
   keyOf(address: string): string {
     return (splitAddress(address).node ?? this.#components.registry.nodeKey ?? '').slice(0, SHORT_KEY);
   }
 
-  /** How to call that address, so that calling it so means it. */
+  /** A name that `resolve` translates back to this address. */
   display(address: string): string {
     const { id, node } = splitAddress(address);
     if (node === undefined || node === this.#components.registry.nodeKey) return id;
     return `${id}@${this.#nodeName(node)}`;
   }
 
-  /** The address that a member means by that name; also of an agent that is away. */
+  /** The address that a member means by a name, also of an agent that is away. */
   resolve(name: string, viewer: string): string {
     const { id, node } = splitAddress(name);
     const { registry } = this.#components;
-    // The person can be written to, whether or not they have said anything yet.
+    // The owner can be written to even before their agent exists.
     if (node === undefined && isPerson(id)) return OWNER;
     const own = node === undefined || (node !== '' && registry.nodeKey?.startsWith(node));
     const known = this.#known(viewer).filter((address) => splitAddress(address).id === id);
@@ -58,7 +58,7 @@ export class PeerNames {
     });
   }
 
-  /** Those that mail can be sent to though they are not here. Who lives in a sandbox knows only whom it sees. */
+  /** Agents that are away and can be sent mail. A sandboxed viewer knows only agents that are present. */
   away(viewer: string): string[] {
     const { registry, mail } = this.#components;
     if (registry.entry(viewer)?.sandboxId !== undefined) return [];
@@ -77,7 +77,7 @@ export class PeerNames {
     return name !== '' && (key.startsWith(name) || this.#nodeName(key) === name);
   }
 
-  /** A node's own name, where no other node here goes by it. */
+  /** The node's own name if it is unique here, else the beginning of its key. */
   #nodeName(key: string): string {
     const peers = this.#components.network?.peers.all ?? [];
     const name = safe(peers.find(({ node }) => node === key)?.name ?? '');
@@ -86,7 +86,7 @@ export class PeerNames {
   }
 }
 
-/** A node says its name itself. */
+/** A node chooses its own name, so only harmless characters are kept. */
 function safe(name: string): string {
   return name
     .toLowerCase()
@@ -95,7 +95,7 @@ function safe(name: string): string {
     .slice(0, 24);
 }
 
-/** Names that would pretend to be somebody: people, the system, or everyone. */
+/** Names that would impersonate people, the system, or everyone. */
 const RESERVED: ReadonlySet<string> = new Set([
   OWNER,
   'guest',
@@ -107,11 +107,11 @@ const RESERVED: ReadonlySet<string> = new Set([
   'all',
   'me',
 ]);
-/** Characters that a generated name takes of the client's, and of the folder's. */
+/** Longest part of a generated name that the client, or the folder, contributes. */
 const MAX_WORD = 32;
 const NAME = /^[a-z0-9][a-z0-9_-]{0,47}$/i;
 
-/** The name that somebody asked for, if it can be one. */
+/** Returns a valid wanted name; throws for others. */
 export function checkedName(name: string): string {
   if (!NAME.test(name)) {
     throw new EclipticError('USAGE', `--as ${JSON.stringify(name)}: a name has 1 to 48 letters, digits, "-" or "_"`);
@@ -120,18 +120,17 @@ export function checkedName(name: string): string {
   return name;
 }
 
-/** A name for an agent that brings none: the same for the same client in the same checkout. */
+/** The default name: the same for the same client in the same checkout. */
 export function nameFor(client: string, checkout: string): string {
   const tail = createHash('sha256').update(`${client}\n${checkout}`).digest('hex').slice(0, 2);
   return `${slug(client) || 'agent'}-${slug(basename(checkout)) || 'here'}-${tail}`;
 }
 
-/** The n-th name of those who want the same. */
 export function numbered(name: string, n: number): string {
   return n === 1 ? name : `${name}-${n}`;
 }
 
-/** A word of a name; a long one ends after a whole part. */
+/** Lower case with dashes; a long text is cut after a whole word. */
 function slug(text: string): string {
   const whole = text
     .toLowerCase()

@@ -17,33 +17,33 @@ import { JsonFile } from '../../system/files/private-file.js';
 import { CLIENTS, type Client, type Machine } from './clients.js';
 import type { ServerCommand } from './entries.js';
 
-/** What setup would do to one file, or has done. */
+/** A change of one file. */
 export interface Change {
   readonly client: string;
   readonly title: string;
   readonly file: string;
-  /** Undefined where there was no file, or will be none. */
+  /** Undefined where the file does not exist, or is deleted. */
   readonly before: string | undefined;
   readonly after: string | undefined;
-  /** Why it cannot be done. */
+  /** Why the change cannot be made. */
   readonly problem?: string;
 }
 
-/** What was done, so that it can be undone: the text that was there, and the digest of what took its place. */
+/** The changes that were made, for undoing: the original text, and the digest of the new one. */
 const DoneSchema = z.array(
   z.strictObject({
     client: z.string(),
     file: z.string(),
     before: z.string().nullable(),
     after: z.string(),
-    /** The topmost folder that was made for the file. */
+    /** The topmost folder that was created for the file. */
     made: z.string().optional(),
   }),
 );
 
 const JOURNAL = 'setup.json';
 
-/** Enters this node's server into the configuration of the coding agents of this machine, and takes it out again. */
+/** Adds this node's MCP server to the configuration of the machine's coding agents, and removes it again. */
 export class Setup {
   readonly #machine: Machine;
   readonly #journal: JsonFile<z.infer<typeof DoneSchema>>;
@@ -53,7 +53,7 @@ export class Setup {
     this.#journal = new JsonFile(join(dataFolder, JOURNAL), DoneSchema);
   }
 
-  /** The coding agents that are here, or those that were named. */
+  /** The named coding agents, or all that are installed. */
   clients(named: readonly string[]): Client[] {
     const unknown = named.find((id) => !CLIENTS.some((client) => client.id === id));
     if (unknown !== undefined) {
@@ -63,7 +63,7 @@ export class Setup {
     return CLIENTS.filter((client) => (named.length > 0 ? named.includes(client.id) : client.isHere(this.#machine)));
   }
 
-  /** What would be changed, with hooks and guards if asked for; files that are right already are left out. */
+  /** The changes to make, with hooks and guards if commands for them are given; up-to-date files are left out. */
   plan(
     clients: readonly Client[],
     server: (client: Client) => ServerCommand,
@@ -91,7 +91,7 @@ export class Setup {
     });
   }
 
-  /** What a person should know about hooks and guards that were asked for. */
+  /** Notes for the user about the requested hooks and guards. */
   notes(clients: readonly Client[], asked: { readonly hooks: boolean; readonly guard: boolean }): string[] {
     return clients.flatMap(({ title, hooks, guard, hookTrust }) => [
       ...(asked.hooks && !hooks
@@ -106,13 +106,13 @@ export class Setup {
     return place && command ? [{ file: place.file(this.#machine), entry: place.entry, command }] : [];
   }
 
-  /** Writes one change, if the file is still what it was when it was planned. */
+  /** Writes one change, if the file has not changed since it was planned. */
   apply({ client, file, before, after }: Change): void {
     if (readText(file) !== before) {
       throw new EclipticError('INVALID_CONFIG', `${file} has changed meanwhile; nothing was written`, { file });
     }
     const done = this.#journal.load() ?? [];
-    // What was there before the first change is what undoing brings back.
+    // Undoing restores the text from before the first change.
     const first = done.find((known) => known.file === file && known.after === digest(before));
     const original = first ? first.before : this.#foreign(client, file, before);
     const others = done.filter((known) => known.file !== file);
@@ -122,13 +122,13 @@ export class Setup {
     writeText(file, after!);
   }
 
-  /** A file that the client wrote since has our entry in it: that is nothing to bring back. */
+  /** A file that the client rewrote since contains our entry, which must not be restored. */
   #foreign(id: string, file: string, text: string | undefined): string | null {
     const client = CLIENTS.find((known) => known.id === id);
     return (client && text?.trim() ? this.#without(client, file, text) : text) ?? null;
   }
 
-  /** What undoing would change: a file that nobody touched since becomes what it was, to the byte. */
+  /** The changes that undo setup: a file that was not edited since is restored to the byte. */
   planUndo(named: readonly string[]): Change[] {
     return (this.#journal.load() ?? [])
       .filter(({ client }) => named.length === 0 || named.includes(client))
@@ -142,7 +142,6 @@ export class Setup {
       });
   }
 
-  /** That file without anything of ours. */
   #without(client: Client, file: string, text: string): string | undefined {
     const places = [client, client.hooks, client.guard].filter((place) => place?.file(this.#machine) === file);
     return places.reduce<string | undefined>((rest, place) => rest && place!.entry.remove(rest), text);
@@ -162,14 +161,14 @@ export class Setup {
   }
 }
 
-/** The topmost folder that must be made before the file can be written. */
+/** The topmost folder that must be created for the file. */
 function missingFolder(file: string): string | undefined {
   let missing: string | undefined;
   for (let folder = dirname(file); !existsSync(folder); folder = dirname(folder)) missing = folder;
   return missing;
 }
 
-/** Removes folders that were made, as far as nothing else is in them. */
+/** Removes the created folders that are empty. */
 function removeEmpty(folder: string, made: string | undefined): void {
   if (made === undefined || !(folder === made || folder.startsWith(`${made}${sep}`))) return;
   try {
@@ -188,7 +187,7 @@ function readText(file: string): string | undefined {
   throw new EclipticError('INVALID_CONFIG', 'it is not UTF-8; correct it first', { file });
 }
 
-/** In one step, with the rights that the file had; a link stays a link. */
+/** Replaces the file atomically, with its mode; a symbolic link stays a link. */
 function writeText(file: string, text: string): void {
   const target = existsSync(file) ? realpathSync(file) : file;
   mkdirSync(dirname(target), { recursive: true });

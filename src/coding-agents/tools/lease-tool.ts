@@ -1,8 +1,7 @@
 import { isAbsolute, relative } from 'node:path';
 import { z } from 'zod';
 import { normalGlob, overlaps } from '../leases/glob.js';
-import type { Conflict, Lease, Operation } from '../leases/lease-machine.js';
-import { MAX_GLOBS } from '../leases/lease-wire.js';
+import { type Conflict, type Lease, MAX_GLOBS, type Operation } from '../leases/lease-wire.js';
 import type { LeaseLabel } from '../leases/leases.js';
 import type { Repository } from '../leases/repository.js';
 import { oneLine } from '../mailbox/fence.js';

@@ -1,6 +1,6 @@
 /**
- * The tools that a coding agent gets, and what it is told about them. This file imports nothing: a client is answered
- * before anything else is loaded. Every word here is paid for by every session, so a test keeps it short.
+ * The tools of a coding agent, as its model sees them. This file imports nothing, so that a client is answered before
+ * anything else is loaded. Every session pays for every word here, so a test limits the length.
  */
 
 interface ToolShape {
@@ -20,7 +20,7 @@ interface ToolShape {
   readonly _meta: typeof LOADED_AT_ONCE;
 }
 
-/** Claude Code hides the tools of a server behind a search of its own, unless they say this. */
+/** Without this, Claude Code hides the tools behind a search. */
 const LOADED_AT_ONCE = { 'anthropic/alwaysLoad': true };
 
 const READS = { readOnlyHint: true, openWorldHint: false };

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** The clients whose ways in, or whose hooks, are known. */
+/** The clients that can be woken, or that have hooks. */
 export const WAKE_CLIENTS = ['claude-code', 'codex', 'gemini', 'cursor', 'opencode'] as const;
 export type WakeClient = (typeof WAKE_CLIENTS)[number];
 
-/** What is known of the session that a member's process belongs to. Parts of it come with calls and hooks. */
+/** The client session that a member's process belongs to. Calls and hooks add to it. */
 export interface ClientSession {
   /** As the client calls itself. */
   readonly client: string;
@@ -15,15 +15,15 @@ export interface ClientSession {
   readonly parent?: number | undefined;
   /** The variables of `PASSED_ON` that are set there. Some are secrets: they are neither stored nor shown. */
   readonly env: Readonly<Record<string, string>>;
-  /** Does it run one task and end? */
+  /** Runs one task and ends. */
   readonly headless?: boolean | undefined;
-  /** The client's own name for the session, or thread. */
+  /** The client's own id of the session or thread. */
   readonly session?: string | undefined;
   /** Where the client itself listens. */
   readonly server?: string | undefined;
 }
 
-/** What of its environment a client's child tells the node. */
+/** The environment variables that a client's child passes to the node. */
 const PASSED_ON = [
   'CLAUDE_CODE_MESSAGING_SOCKET',
   'CLAUDE_CODE_MESSAGING_TOKEN',
@@ -35,23 +35,27 @@ const PASSED_ON = [
   'PATH',
 ] as const;
 
+/** Arguments with which clients run one task and end. */
+const HEADLESS: Readonly<Record<string, readonly string[]>> = {
+  codex: ['exec', 'e'],
+  'claude-code': ['-p', '--print'],
+};
+/** A shell or two stand between a hook and its client. */
+const MAX_ANCESTORS = 8;
+const PS_MS = 500;
+
 export function passedOn(env: Readonly<Record<string, unknown>>): Record<string, string> {
-  const found: Record<string, string> = {};
-  for (const name of PASSED_ON) {
-    const value = env[name];
-    if (typeof value === 'string' && value !== '') found[name] = value;
-  }
-  return found;
+  const set = PASSED_ON.filter((name) => typeof env[name] === 'string' && env[name] !== '');
+  return Object.fromEntries(set.map((name) => [name, env[name] as string]));
 }
 
-/** Which of the known clients calls itself that. */
 export function wakeClientOf(client: string): WakeClient | undefined {
   const name = client.toLowerCase();
   if (name.includes('claude')) return 'claude-code';
   return WAKE_CLIENTS.find((known) => name.includes(known));
 }
 
-/** Is that version as new as wanted? One that cannot be read is not. */
+/** False for a version that cannot be read. */
 export function atLeast(version: string | undefined, wanted: readonly [number, number, number]): boolean {
   const found = /^v?(\d+)\.(\d+)\.(\d+)/.exec(version ?? '');
   if (!found) return false;
@@ -62,17 +66,7 @@ export function atLeast(version: string | undefined, wanted: readonly [number, n
   return true;
 }
 
-/** How far up it is looked for a hook's client: a shell or two are between them. */
-const MAX_ANCESTORS = 8;
-const PS_MS = 500;
-
-/** The words by which clients run one task and end. */
-const HEADLESS: Readonly<Record<string, readonly string[]>> = {
-  codex: ['exec', 'e'],
-  'claude-code': ['-p', '--print'],
-};
-
-/** What a process that a client started knows of it. */
+/** The session as a process that the client started sees it. */
 export function surroundings(client: string, version: string | undefined, env: NodeJS.ProcessEnv): ClientSession {
   const passed = passedOn(env);
   const words = commandLine(process.ppid).slice(1);
@@ -81,7 +75,7 @@ export function surroundings(client: string, version: string | undefined, env: N
   return { client, version, checkout: process.cwd(), parent: process.ppid, env: passed, headless, session };
 }
 
-/** The process that started this one, the one that started that, and so on. */
+/** The ids of the parent process, its parent, and so on. */
 export function ancestors(): number[] {
   const found: number[] = [];
   for (let pid = process.ppid; pid > 1 && found.length < MAX_ANCESTORS; pid = parentOf(pid)) found.push(pid);
@@ -90,12 +84,13 @@ export function ancestors(): number[] {
 
 function parentOf(pid: number): number {
   if (process.platform !== 'linux') return Number(ps('ppid=', pid)) || 0;
-  const stat = read(`/proc/${pid}/stat`);
+  const stat = readOrEmpty(`/proc/${pid}/stat`);
   return Number(stat.slice(stat.lastIndexOf(') ') + 2).split(' ')[1]) || 0;
 }
 
 function commandLine(pid: number): string[] {
-  return process.platform === 'linux' ? read(`/proc/${pid}/cmdline`).split('\0') : ps('args=', pid).split(/\s+/);
+  if (process.platform !== 'linux') return ps('args=', pid).split(/\s+/);
+  return readOrEmpty(`/proc/${pid}/cmdline`).split('\0');
 }
 
 function ps(column: string, pid: number): string {
@@ -104,8 +99,7 @@ function ps(column: string, pid: number): string {
   return (stdout ?? '').trim();
 }
 
-/** What is not told is empty. */
-function read(path: string): string {
+function readOrEmpty(path: string): string {
   try {
     return readFileSync(path, 'latin1');
   } catch {

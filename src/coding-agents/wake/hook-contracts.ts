@@ -3,27 +3,35 @@ import { WAKE_CLIENTS, type WakeClient } from './client-session.js';
 
 export type HookMoment = 'begins' | 'turn-ends' | 'ends';
 
-/** What the hooks of each client are called, and what they mean here. */
-const EVENTS: Readonly<Record<WakeClient, Readonly<Record<string, HookMoment>>>> = {
-  'claude-code': { SessionStart: 'begins', Stop: 'turn-ends', SessionEnd: 'ends' },
-  codex: { SessionStart: 'begins', Stop: 'turn-ends' },
-  gemini: { SessionStart: 'begins', AfterAgent: 'turn-ends', SessionEnd: 'ends' },
-  cursor: { sessionStart: 'begins', stop: 'turn-ends', sessionEnd: 'ends' },
-  opencode: { session: 'begins' },
-};
+interface HookContract {
+  readonly events: Readonly<Record<string, HookMoment>>;
+  /** The answer that prolongs a turn. An empty answer lets the client end it. */
+  readonly goOn: (pointer: string) => object;
+}
 
-/** How each client is told to go on, and with what. A client that is told nothing goes its way. */
-const GO_ON: Readonly<Record<WakeClient, (pointer: string) => object>> = {
-  'claude-code': (reason) => ({ decision: 'block', reason }),
-  codex: (reason) => ({ decision: 'block', reason }),
-  gemini: (reason) => ({ decision: 'deny', reason }),
-  cursor: (followup_message) => ({ followup_message }),
-  opencode: () => ({}),
+const CONTRACTS: Readonly<Record<WakeClient, HookContract>> = {
+  'claude-code': {
+    events: { SessionStart: 'begins', Stop: 'turn-ends', SessionEnd: 'ends' },
+    goOn: (reason) => ({ decision: 'block', reason }),
+  },
+  codex: {
+    events: { SessionStart: 'begins', Stop: 'turn-ends' },
+    goOn: (reason) => ({ decision: 'block', reason }),
+  },
+  gemini: {
+    events: { SessionStart: 'begins', AfterAgent: 'turn-ends', SessionEnd: 'ends' },
+    goOn: (reason) => ({ decision: 'deny', reason }),
+  },
+  cursor: {
+    events: { sessionStart: 'begins', stop: 'turn-ends', sessionEnd: 'ends' },
+    goOn: (followup_message) => ({ followup_message }),
+  },
+  opencode: { events: { session: 'begins' }, goOn: () => ({}) },
 };
 
 const text = z.string().max(4_096).optional().catch(undefined);
 
-/** What clients write to their hooks, as far as it matters here; each leaves out what the others have. */
+/** The union of the fields that the clients write to their hooks. */
 const PayloadSchema = z.object({
   session_id: text,
   conversation_id: text,
@@ -42,20 +50,18 @@ export interface HookCall {
   readonly cwd: string | undefined;
 }
 
-/** Has that client such a hook? */
 export function isHook(client: string, event: string): boolean {
-  const known = WAKE_CLIENTS.find((each) => each === client);
-  return known !== undefined && Object.hasOwn(EVENTS[known], event);
+  const known = knownClient(client);
+  return known !== undefined && Object.hasOwn(CONTRACTS[known].events, event);
 }
 
-/** Reads one call of a hook; undefined when that client has no such hook. */
+/** Reads one call of a hook; undefined when the client has no such hook, or the call needs no answer. */
 export function readHookCall(client: string, event: string, payload: unknown): HookCall | undefined {
-  const known = WAKE_CLIENTS.find((each) => each === client);
+  const known = knownClient(client);
   if (!known || !isHook(client, event)) return undefined;
-  const said = PayloadSchema.safeParse(payload);
-  const found = said.success ? said.data : {};
-  const moment = EVENTS[known][event]!;
-  // A turn that its user broke off is not prolonged.
+  const found = PayloadSchema.safeParse(payload).data ?? {};
+  const moment = CONTRACTS[known].events[event]!;
+  // A turn that the user interrupted is not prolonged.
   if (moment === 'turn-ends' && found.status !== undefined && found.status !== 'completed') return undefined;
   return {
     client: known,
@@ -66,8 +72,11 @@ export function readHookCall(client: string, event: string, payload: unknown): H
   };
 }
 
-/** What the hook answers; an empty object lets the client go its way. */
 export function hookAnswer(client: string, pointer: string | undefined): object {
-  const known = WAKE_CLIENTS.find((each) => each === client);
-  return known && pointer !== undefined ? GO_ON[known](pointer) : {};
+  const known = knownClient(client);
+  return known && pointer !== undefined ? CONTRACTS[known].goOn(pointer) : {};
+}
+
+function knownClient(client: string): WakeClient | undefined {
+  return WAKE_CLIENTS.find((each) => each === client);
 }

@@ -1,59 +1,50 @@
 import type { SeesMail } from '../mailbox/member.js';
 
-/** What is known of waking one member, as long as its session lasts. */
+/** Per member, for as long as its session lasts. */
 export interface WakeState {
-  /** The way to start a turn of an idle agent. Only a self-test makes it `proven`. */
+  /** The adapter that starts a turn of an idle agent. Only a self-test makes it `proven`. */
   readonly path: 'none' | 'untested' | 'proven' | 'failed';
-  /** The hook that its client calls at the end of each turn. */
+  /** The hook that the client calls at the end of each turn. */
   readonly turns: 'unseen' | 'works' | 'failed';
-  /** Messages and offered tasks that an idle agent should be told of, oldest first. */
+  /** Ids of messages and offered tasks to point the idle agent at, oldest first. */
   readonly waiting: readonly string[];
-  /** The one pointer that was handed over and not followed by `read` yet. */
+  /** The one pointer that was submitted and not yet followed by `read`. */
   readonly outstanding: Outstanding | undefined;
-  /** The pointer that was not followed in time, and what was believed before. */
-  readonly missed: Missed | undefined;
-  /** When it was woken within the last hour. */
+  /** The last pointer that was not followed in time, and the states before it. */
+  readonly missed: (Pick<WakeState, 'path' | 'turns'> & { readonly id: string }) | undefined;
+  /** Wake times within the last hour. */
   readonly wokenAt: readonly number[];
 }
 
 export interface Outstanding {
   readonly id: string;
   readonly by: 'path' | 'turn';
-  /** Is it the nonce of a self-test? */
+  /** The message of a self-test. */
   readonly test: boolean;
 }
 
-interface Missed {
-  readonly id: string;
-  readonly path: WakeState['path'];
-  readonly turns: WakeState['turns'];
-}
-
 export interface WakeRules {
-  /** Pointers in one hour. */
   readonly perHour: number;
   readonly readWithinMs: number;
   readonly testWithinMs: number;
 }
 
 export type WakeEvent =
-  /** Another way in was found, or the one that there was is closed. */
+  /** An adapter was found, or the present one stopped working. */
   | { readonly type: 'path'; readonly open: boolean }
-  /** Mail or a task that is worth a turn of its own has come. */
+  /** Mail or a task that is worth a turn arrived. */
   | { readonly type: 'arrived'; readonly id: string }
   | { readonly type: 'test'; readonly id: string }
-  /** The pointer was not taken. */
   | { readonly type: 'refused'; readonly id: string }
   | { readonly type: 'read'; readonly id: string }
   | { readonly type: 'late'; readonly id: string }
-  /** It was shown before the pointer could be handed over. */
+  /** It was shown before the pointer was submitted. */
   | { readonly type: 'needless'; readonly id: string }
-  /** A turn ends, and these need something of the agent that has not seen them. */
+  /** A turn ends while these wait for the agent. */
   | { readonly type: 'turn'; readonly unread: readonly string[] }
-  /** Time has passed. */
   | { readonly type: 'tick' };
 
-/** When something happens, and how long from then nobody may be woken. */
+/** The time of an event, and how long the quiet hours still last. */
 export interface WakeTime {
   readonly at: number;
   readonly quietMs: number;
@@ -72,7 +63,7 @@ interface Step {
 }
 
 const HOUR_MS = 3_600_000;
-/** Messages that wait to be pointed at; the mailbox itself has what is beyond. */
+/** More stay in the mailbox and are found at the end of a turn. */
 const MAX_WAITING = 1_000;
 
 export const ASLEEP: WakeState = {
@@ -84,12 +75,12 @@ export const ASLEEP: WakeState = {
   wokenAt: [],
 };
 
-/** What may be said of a member: never more than was tried, nor more than is done now. */
+/** What the card says: never more than was proven, and `wakes` only outside quiet hours. */
 export function seesMailBy({ path, turns }: WakeState, { quietMs }: Pick<WakeTime, 'quietMs'>): SeesMail {
   return path === 'proven' && quietMs === 0 ? 'wakes' : turns === 'works' ? 'next_turn' : 'polls';
 }
 
-/** Decides who is woken, when, and what is believed of the way there. */
+/** Decides when the member is woken, and whether its adapter and hook count as working. */
 export function stepWake(state: WakeState, event: WakeEvent, time: WakeTime, rules: WakeRules): Step {
   switch (event.type) {
     case 'path':
@@ -121,7 +112,7 @@ function stay(state: WakeState): Step {
 
 function pathChanged(state: WakeState, open: boolean, time: WakeTime, rules: WakeRules): Step {
   const { outstanding } = state;
-  // What was handed to the old way in is not waited for any longer.
+  // A pointer that went to the old adapter goes back to the queue.
   const left = outstanding?.by === 'path' ? undefined : outstanding;
   const effects: WakeEffect[] = outstanding?.test ? [{ type: 'tested', passed: false }] : [];
   const waiting = outstanding?.by === 'path' && !outstanding.test ? [outstanding.id, ...state.waiting] : state.waiting;
@@ -136,7 +127,7 @@ function pathChanged(state: WakeState, open: boolean, time: WakeTime, rules: Wak
   return { state: after.state, effects: [...effects, ...after.effects] };
 }
 
-/** A self-test is asked for by a person: neither quiet hours nor what failed before stand in its way. */
+/** A person asks for a self-test: it ignores quiet hours and earlier failures. */
 function test(state: WakeState, id: string, rules: WakeRules): Step {
   if (state.path === 'none' || state.outstanding) return { state, effects: [{ type: 'tested', passed: false }] };
   const outstanding: Outstanding = { id, by: 'path', test: true };
@@ -149,7 +140,7 @@ function test(state: WakeState, id: string, rules: WakeRules): Step {
   };
 }
 
-/** Nothing came of it: what was believed of that way is believed no longer, and it is not used until there is news. */
+/** The pointer led to nothing: the adapter or hook counts as failed until it proves itself again. */
 function missed(state: WakeState, id: string): Step {
   const { outstanding, path, turns } = state;
   if (outstanding?.id !== id) return stay(state);
@@ -164,7 +155,7 @@ function missed(state: WakeState, id: string): Step {
 function read(state: WakeState, id: string, time: WakeTime, rules: WakeRules): Step {
   const waiting = state.waiting.filter((other) => other !== id);
   if (state.missed?.id === id) {
-    // It was only slow. What a self-test had shown before holds again; a test that was slow has shown nothing.
+    // The agent was only slow: restore the states from before. A self-test that was slow proves nothing.
     const { path, turns } = state.missed;
     return next({ ...state, waiting, path, turns, missed: undefined }, time, rules);
   }
@@ -175,18 +166,18 @@ function read(state: WakeState, id: string, time: WakeTime, rules: WakeRules): S
   return { state: after.state, effects: [...effects, ...after.effects] };
 }
 
-/** Nothing was handed over, so nothing is learnt. */
+/** No pointer was submitted, so nothing is learnt of the adapter. */
 function needless(state: WakeState, id: string, time: WakeTime, rules: WakeRules): Step {
   const { outstanding } = state;
   if (outstanding?.id !== id) return stay(state);
-  // Self-tests are not counted.
+  // Self-tests do not count towards the hourly limit.
   const wokenAt = outstanding.test ? state.wokenAt : state.wokenAt.slice(0, -1);
   const after = next({ ...state, outstanding: undefined, wokenAt }, time, rules);
   const effects: WakeEffect[] = outstanding.test ? [{ type: 'tested', passed: false }] : [];
   return { state: after.state, effects: [...effects, ...after.effects] };
 }
 
-/** The agent is not idle yet: it goes on for what needs something of it, and not again before that was read. */
+/** Prolongs the turn for the oldest message, and not again before that message was read. */
 function turnEnds(state: WakeState, unread: readonly string[], { at }: WakeTime, rules: WakeRules): Step {
   const turns = state.turns === 'unseen' ? 'works' : state.turns;
   const seen: WakeState = { ...state, turns, wokenAt: recent(state, at) };
@@ -203,7 +194,7 @@ function turnEnds(state: WakeState, unread: readonly string[], { at }: WakeTime,
   };
 }
 
-/** The next pointer, if there may be one now. */
+/** Submits the next pointer, unless quiet hours, the hourly limit or an outstanding pointer forbid it. */
 function next(state: WakeState, { at, quietMs }: WakeTime, rules: WakeRules): Step {
   const [id, ...waiting] = state.waiting;
   const usable = state.path === 'untested' || state.path === 'proven';
@@ -225,17 +216,16 @@ function recent({ wokenAt }: WakeState, at: number): number[] {
   return wokenAt.filter((then) => at - then < HOUR_MS);
 }
 
-/** How agents are woken, as the configuration says it. */
 export interface WakeInit {
   /** Pointers to one agent in an hour. Default 30. */
   readonly perHour?: number | undefined;
-  /** Seconds within which a pointer is to lead to `read`. Default 300. */
+  /** Seconds within which a pointer must lead to `read`. Default 300. */
   readonly readWithinS?: number | undefined;
-  /** Seconds that a self-test takes at most. Default 60. */
+  /** Longest duration of a self-test. Default 60. */
   readonly testWithinS?: number | undefined;
-  /** When no idle agent is woken, as `22:00-07:00`. Default never. */
+  /** Hours in which no idle agent is woken, as `22:00-07:00`. Default none. */
   readonly quietHours?: string | undefined;
-  /** Test each way in when it is found, at the price of a short turn. Default false: `ecliptic doctor --wake` does. */
+  /** Test each adapter when it is found, at the price of a short turn. Default false: `ecliptic doctor --wake` tests. */
   readonly selfTest?: boolean | undefined;
 }
 
@@ -249,13 +239,13 @@ export function wakeSettings(init: WakeInit = {}): WakeSettings {
   return { perHour, readWithinMs: readWithinS * 1_000, testWithinMs: testWithinS * 1_000, quietHours, selfTest };
 }
 
-/** Hours of the day in which nobody is woken, as `22:00-07:00`, on the clock of this machine. */
+/** As `22:00-07:00`, in local time. */
 export const QUIET_HOURS = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/;
 
 const MINUTE_MS = 60_000;
 const DAY = 1_440;
 
-/** How long from then it stays quiet; 0 when it is not. */
+/** Milliseconds from `at` to the end of the quiet hours; 0 outside them. */
 export function quietFor(hours: string | undefined, at: number): number {
   const found = QUIET_HOURS.exec(hours ?? '');
   if (!found) return 0;

@@ -8,34 +8,27 @@ import type { HookCall } from './hook-contracts.js';
 import { MemberWaking, type WakeRow, type WakeTest } from './member-waking.js';
 import { type WakeInit, type WakeSettings, wakeSettings } from './wake-machine.js';
 
-export interface WakesComponents {
-  runtime: Runtime;
-  adapterFor: AdapterFor;
-}
-
-/** A hook of a client was called, by a process with these above it. */
+/** A call of a client's hook, with what its process knows. */
 export interface HeardHook extends HookCall {
   readonly env: Readonly<Record<string, string>>;
   readonly ancestors: readonly number[];
 }
 
-/** What a test showed of one member. */
 export type TestedRow = WakeRow & { readonly test: WakeTest };
 
-/** Gets agents that do nothing to look at their mail, as far as their clients let themselves be woken. */
+/** Wakes idle agents for their mail, as far as their clients allow it. */
 export class Wakes {
-  readonly #components: WakesComponents;
+  readonly #components: { runtime: Runtime; adapterFor: AdapterFor };
   readonly #settings: WakeSettings;
   readonly #waking = new Map<Member, MemberWaking>();
 
-  constructor(components: WakesComponents, init: WakeInit = {}) {
+  constructor(components: { runtime: Runtime; adapterFor: AdapterFor }, init: WakeInit = {}) {
     this.#components = components;
     this.#settings = wakeSettings(init);
   }
 
   attach(member: Member, session: ClientSession): void {
-    const { runtime, adapterFor } = this.#components;
-    this.#waking.set(member, new MemberWaking({ runtime, adapterFor, settings: this.#settings }, member, session));
+    this.#waking.set(member, new MemberWaking({ ...this.#components, settings: this.#settings }, member, session));
   }
 
   detach(member: Member): void {
@@ -43,19 +36,19 @@ export class Wakes {
     this.#waking.delete(member);
   }
 
-  /** A call of the member told the client's name for its session. */
+  /** A call of the member may carry the client's session id. */
   heardCall(member: Member, session: string | undefined): void {
     if (session !== undefined) this.#waking.get(member)?.learn({ session });
   }
 
-  /** Whoever runs that member's agent takes pointers for it, or none any longer, and why. */
+  /** Sets an adapter that the runner of the agent provides, or the reason why it no longer does. */
   use(name: string, way: WakeAdapter | string): void {
     this.#named(name).use(way);
   }
 
-  /** A hook was called. What its client is to go on for, if anything. */
+  /** Returns the pointer for which the client should prolong its turn, if any. */
   async heardHook(hook: HeardHook): Promise<string | undefined> {
-    const waking = this.#whose(hook);
+    const waking = this.#callerOf(hook);
     if (!waking) return undefined;
     const { session, server, env } = hook;
     if (hook.moment === 'ends') {
@@ -70,7 +63,7 @@ export class Wakes {
     return [...this.#waking.values()].map(({ row }) => row);
   }
 
-  /** Tests the way in to each of those, or to all. */
+  /** Tests whether the named members, or all, can be woken. */
   test(names: readonly string[], withinMs?: number): Promise<TestedRow[]> {
     const chosen = names.length > 0 ? names.map((name) => this.#named(name)) : [...this.#waking.values()];
     return Promise.all(
@@ -87,16 +80,16 @@ export class Wakes {
     throw new EclipticError('AGENT_NOT_FOUND', `no coding agent called "${name}" is here now`, { name });
   }
 
-  /** The member whose client called that hook; undefined when it may be several. */
-  #whose({ client, session, ancestors, cwd }: HeardHook): MemberWaking | undefined {
+  /** The member whose client called the hook: by session, else by process, else by folder; undefined if ambiguous. */
+  #callerOf({ client, session, ancestors, cwd }: HeardHook): MemberWaking | undefined {
     const all = [...this.#waking.values()].filter((waking) => wakeClientOf(waking.session.client) === client);
-    const ways: readonly ((session: ClientSession) => boolean)[] = [
+    const criteria: readonly ((session: ClientSession) => boolean)[] = [
       (known) => session !== undefined && known.session === session,
       ({ parent }) => parent !== undefined && ancestors.includes(parent),
       ({ checkout }) => checkout === cwd,
     ];
-    for (const way of ways) {
-      const found = all.filter((waking) => way(waking.session));
+    for (const criterion of criteria) {
+      const found = all.filter((waking) => criterion(waking.session));
       if (found.length > 0) return found.length === 1 ? found[0] : undefined;
     }
     return undefined;
@@ -111,7 +104,7 @@ const SessionSchema = z.object({
   session: z.string().max(100).optional(),
 });
 
-/** Reads what a process says of its client; one that says nothing sensible can be reached all the same, but not woken. */
+/** Reads the session that a process reports. A malformed one makes a member that cannot be woken. */
 export function readClientSession(value: unknown, about: { client: string; checkout: string }): ClientSession {
   const read = SessionSchema.safeParse(value ?? {});
   if (!read.success) return { ...about, env: {} };

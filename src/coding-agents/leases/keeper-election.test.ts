@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MemoryStore } from '../../store/memory-store.js';
-import { Keeping } from './keeping.js';
+import { KeeperElection } from './keeper-election.js';
 
 /** Devices that know some of the others, and reach some of those. */
 class World {
-  readonly keepings = new Map<string, Keeping>();
+  readonly keepings = new Map<string, KeeperElection>();
   readonly known = new Map<string, Set<string>>();
   readonly cut = new Set<string>();
 
@@ -22,7 +22,7 @@ class World {
       const devices = () => [...this.known.get(name)!];
       const tokens = { highest: () => 0, onBegin: async () => {}, onMove: async () => {} };
       const components = { store: new MemoryStore(), nodeKey: name, devices, reachable, ask, ...tokens };
-      this.keepings.set(name, new Keeping(components, []));
+      this.keepings.set(name, new KeeperElection(components, []));
     }
   }
 

@@ -3,58 +3,57 @@ import { z } from 'zod';
 import type { Store } from '../../store/store.js';
 import type { KeeperRow } from '../../store/tables.js';
 
-export interface KeepingComponents {
+export interface KeeperElectionComponents {
   store: Store;
   nodeKey: string;
-  /** The other devices of this owner, as far as this one knows, here or not. */
+  /** The owner's other devices that this one knows, connected or not. */
   devices: () => readonly string[];
   reachable: (node: string) => boolean;
   ask: (node: string, question: 'claim', body: unknown) => Promise<unknown>;
-  /** The highest token of a repository that was seen here. */
+  /** The highest token of a repository that this device has seen. */
   highest: (repository: string) => number;
-  /** This device keeps a repository from now on, in which tokens up to this one were seen. */
+  /** This device became the keeper; tokens up to this one were given. */
   onBegin: (repository: string, token: number) => Promise<void>;
-  /** Another one does than before, which may have been this one. */
+  /** The keeper changed; `wasOurs` if this device was the keeper. */
   onMove: (repository: string, wasOurs: boolean) => Promise<void>;
 }
 
 const ClaimAnswerSchema = z.object({
-  /** Who keeps it, or will; null if the claim is good. */
+  /** The present or better-placed keeper; null if the claim is accepted. */
   keeper: z.string().nullable(),
   devices: z.array(z.string()).max(1_000),
   token: z.int().nonnegative(),
 });
 
 /**
- * Who settles the leases of a repository: one device, the same for all. Whoever is to be it asks every device of the
- * owner that anyone knows of, once; from then on it settles alone, and stays it for as long as it is a device. Of those
- * who claim at once, or who kept the same before they met, the one of the smaller digest is it.
+ * Chooses the keeper of each repository: the one device that decides about its leases. A device becomes keeper by
+ * asking every device of the owner that any of them knows, once; from then on it decides alone, for as long as it is a
+ * device of the owner. Among simultaneous claims, or keepers that meet later, the smaller digest wins.
  */
-export class Keeping {
-  readonly #components: KeepingComponents;
+export class KeeperElection {
+  readonly #components: KeeperElectionComponents;
   readonly #keepers: Map<string, string>;
-  /** Repositories that this device claims, until another's claim is better. */
+  /** Open claims of this device, and better claims that it yields to. */
   readonly #claims = new Map<string, Promise<string | undefined>>();
   readonly #yielded = new Map<string, string>();
 
-  constructor(components: KeepingComponents, rows: readonly KeeperRow[]) {
+  constructor(components: KeeperElectionComponents, rows: readonly KeeperRow[]) {
     this.#components = components;
     this.#keepers = new Map(rows.map(({ repository, keeper }) => [repository, keeper]));
   }
 
-  /** What this device knows for certain. */
   get known(): ReadonlyMap<string, string> {
     return this.#keepers;
   }
 
-  /** The keeper, if that is settled, and it is still a device of this owner. */
+  /** The known keeper, if it is still a device of this owner. */
   keeperOf(repository: string): string | undefined {
     const keeper = this.#keepers.get(repository);
     const { nodeKey, devices } = this.#components;
     return keeper === nodeKey || (keeper !== undefined && devices().includes(keeper)) ? keeper : undefined;
   }
 
-  /** Whom to ask now; undefined while that cannot be said, or it cannot be reached. */
+  /** The keeper to ask; undefined while there is none, or it cannot be reached. */
   async find(repository: string): Promise<string | undefined> {
     const { nodeKey, devices, reachable } = this.#components;
     const known = this.keeperOf(repository);
@@ -64,7 +63,7 @@ export class Keeping {
     return keeper === nodeKey || (keeper !== undefined && reachable(keeper)) ? keeper : undefined;
   }
 
-  /** Becomes the keeper if everybody agrees; tells who is it otherwise, or nothing if somebody could not be asked. */
+  /** Becomes the keeper if every device agrees; returns the keeper, or undefined if a device could not be asked. */
   claim(repository: string): Promise<string | undefined> {
     let claim = this.#claims.get(repository);
     if (!claim) {
@@ -77,7 +76,7 @@ export class Keeping {
     return claim;
   }
 
-  /** Another device claims a repository. */
+  /** Answers the claim of another device. */
   answerClaim(repository: string, claimant: string): z.infer<typeof ClaimAnswerSchema> {
     const { nodeKey, devices, highest } = this.#components;
     const rest = { devices: [...devices()], token: highest(repository) };
@@ -90,7 +89,7 @@ export class Keeping {
     return { keeper: null, ...rest };
   }
 
-  /** Another device says who keeps it. */
+  /** Another device names the keeper. */
   async heard(repository: string, keeper: string): Promise<void> {
     const known = this.keeperOf(repository);
     if (known === keeper || (known !== undefined && before(repository, known, keeper))) return;
@@ -134,7 +133,7 @@ export class Keeping {
   }
 }
 
-/** Does the first device come before the other, for that repository? */
+/** The order of claims: by digest, so that it differs from repository to repository. */
 function before(repository: string, one: string, other: string): boolean {
   return digest(repository, one) < digest(repository, other);
 }
