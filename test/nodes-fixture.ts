@@ -1,7 +1,6 @@
 import type { A2ALogEvent } from '../src/mesh/schemas.js';
-import { MemoryMeetings } from '../src/network/discovery/memory-discovery.js';
-import { linkInProcess } from '../src/network/links/in-process.js';
-import { type Faults, MemoryNetwork } from '../src/network/links/memory-network.js';
+import { MemoryRendezvous } from '../src/network/discovery/memory-discovery.js';
+import { type Faults, linkInProcess, MemoryNetwork } from '../src/network/links/memory-network.js';
 import type { InviteOptions, Network } from '../src/network/peers/network.js';
 import { createNode, type EclipticNode, type NodeInit } from '../src/node/compose.js';
 import { SimulatedRuntime, type SimulatedRuntimeInit } from '../src/runtime/simulated-runtime.js';
@@ -17,14 +16,14 @@ export interface NodesInit extends SimulatedRuntimeInit {
 export class Nodes {
   readonly runtime: SimulatedRuntime;
   readonly network: MemoryNetwork;
-  readonly meetings: MemoryMeetings;
+  readonly meetings: MemoryRendezvous;
   readonly #events = new Map<EclipticNode, A2ALogEvent[]>();
 
   constructor(init: NodesInit = {}) {
     this.runtime = new SimulatedRuntime(init);
     this.network = new MemoryNetwork(this.runtime, init.faults);
     const inProcess = (caller: string, called: string) => linkInProcess(this.runtime, caller, called);
-    this.meetings = new MemoryMeetings(this.runtime, init.faults ? this.network.connect : inProcess);
+    this.meetings = new MemoryRendezvous(this.runtime, init.faults ? this.network.connect : inProcess);
   }
 
   /** A node that belongs to no mesh yet. With a folder, one that was there before comes back with its membership. */

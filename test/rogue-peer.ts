@@ -1,7 +1,7 @@
 import { type AgentInit, buildCard } from '../src/agent/agent-init.js';
 import type { AgentCard } from '../src/mesh/schemas.js';
-import { linkInProcess } from '../src/network/links/in-process.js';
 import type { Link, LinkListener } from '../src/network/links/link.js';
+import { linkInProcess } from '../src/network/links/memory-network.js';
 import { type Certificate, type Chain, EVERY_TIER, issueCertificate } from '../src/network/membership/certificate.js';
 import { Identity } from '../src/network/membership/identity.js';
 import { decodeInvite, inviteId, proveInvite } from '../src/network/membership/invite.js';

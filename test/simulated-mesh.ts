@@ -7,10 +7,9 @@ import type { StreamReader } from '../src/agent/streams.js';
 import type { A2AChannel } from '../src/mesh/channel.js';
 import type { A2ALogEvent, A2AMessageType, AgentCard, AgentTier } from '../src/mesh/schemas.js';
 import type { Discovery, Seeker } from '../src/network/discovery/discovery.js';
-import { MemoryMeetings } from '../src/network/discovery/memory-discovery.js';
+import { MemoryRendezvous } from '../src/network/discovery/memory-discovery.js';
 import type { Link } from '../src/network/links/link.js';
-import { MemoryLink, type Parcel } from '../src/network/links/memory-link.js';
-import { type Faults, MemoryNetwork } from '../src/network/links/memory-network.js';
+import { type Faults, MemoryLink, MemoryNetwork, type Parcel } from '../src/network/links/memory-network.js';
 import type { InviteOptions } from '../src/network/peers/network.js';
 import type { PeerLimits } from '../src/network/peers/peer.js';
 import { createNode } from '../src/node/compose.js';
@@ -154,7 +153,7 @@ class Simulation {
   readonly #network: UnkindNetwork;
   /** Does everything happen at once, so that greetings meet crashes? */
   readonly #restless: boolean;
-  readonly #meetings: MemoryMeetings;
+  readonly #meetings: MemoryRendezvous;
   readonly #folder = mkdtempSync(join(tmpdir(), 'ecliptic-sim-'));
   readonly #start: number;
   readonly #places: Place[] = [];
@@ -178,7 +177,7 @@ class Simulation {
     const steady = this.#dice.chance(0.4);
     this.#network = steady ? new SteadyNetwork(this.#runtime) : new MemoryNetwork(this.#runtime);
     this.#restless = this.#dice.chance(0.35);
-    this.#meetings = new MemoryMeetings(this.#runtime, this.#network.connect);
+    this.#meetings = new MemoryRendezvous(this.#runtime, this.#network.connect);
     this.#start = this.#runtime.now();
   }
 

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { MemoryMeetings } from '../../src/network/discovery/memory-discovery.js';
-import { linkInProcess } from '../../src/network/links/in-process.js';
+import { MemoryRendezvous } from '../../src/network/discovery/memory-discovery.js';
+import { linkInProcess } from '../../src/network/links/memory-network.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { SqliteStore } from '../../src/store/sqlite-store.js';
@@ -173,7 +173,7 @@ type Place = 'here' | 'there';
 
 /** Two nodes with data folders on the machine's own clock, with an asker and a worker, that can be stopped and begun again. */
 class Pair {
-  readonly #meetings: MemoryMeetings;
+  readonly #meetings: MemoryRendezvous;
   readonly #folders: Record<Place, string>;
   here: EclipticNode | undefined;
   there: EclipticNode | undefined;
@@ -183,7 +183,7 @@ class Pair {
 
   constructor() {
     const runtime = systemRuntime();
-    this.#meetings = new MemoryMeetings(runtime, (caller, called) => linkInProcess(runtime, caller, called));
+    this.#meetings = new MemoryRendezvous(runtime, (caller, called) => linkInProcess(runtime, caller, called));
     const folder = () => {
       const path = mkdtempSync(join(tmpdir(), 'ecliptic-'));
       cleanups.push(() => rmSync(path, { recursive: true, force: true }));

@@ -1,26 +1,26 @@
 import type { Link } from '../links/link.js';
 
-/** A point where nodes look for each other; only who knows it can. */
-export interface Meeting {
+/** A topic on which nodes find each other; only nodes that know it can. */
+export interface Rendezvous {
   readonly topic: Uint8Array;
-  /** Members look and wait; whoever invites waits; whoever joins looks. */
+  /** Members look and wait, a host that invites waits, a guest that joins looks. */
   readonly role: 'member' | 'host' | 'guest';
 }
 
-/** What a discovery knows of itself, for `doctor`. */
+/** The state of a discovery, for `doctor`. */
 export interface DiscoveryStatus {
   readonly kind: 'hyperswarm' | 'websocket' | 'memory';
   readonly working: boolean;
   readonly detail: string;
 }
 
-/** Finds other nodes and brings links to them. Announces nothing before `start`. */
+/** Finds other nodes and opens links to them. Announces nothing before `start`. */
 export interface Discovery {
-  /** Every link that comes about, from either side, goes to `onLink`. */
+  /** Hands every link, from either side, to `onLink`. */
   start(onLink: (link: Link) => void): Promise<void>;
-  /** From now on, be at exactly these points. */
-  meet(meetings: readonly Meeting[]): void;
-  /** Somebody is missing. Called often; how soon to look again is the discovery's own decision. */
+  /** Announces and looks on exactly these topics from now on. */
+  setRendezvous(points: readonly Rendezvous[]): void;
+  /** Looks for missing nodes. Called often; the discovery decides how soon it looks again. */
   seek(): void;
   status(): DiscoveryStatus;
   /** Resolves when `status` has been tried out, where that takes time. */

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import type { Link } from '../links/link.js';
 import { Identity } from '../membership/identity.js';
-import type { Meeting } from './discovery.js';
+import type { Rendezvous } from './discovery.js';
 import { HyperswarmDiscovery } from './hyperswarm-discovery.js';
 import { PrivateDht } from './private-dht.js';
 
@@ -35,7 +35,7 @@ describe('two nodes on a private DHT', () => {
       const meeting = { topic: runtime.bytes(32), role: 'member' } as const;
       const [one, other] = await Promise.all([seek(), seek()]);
       const start = performance.now();
-      for (const { discovery } of [one, other]) discovery.meet([meeting]);
+      for (const { discovery } of [one, other]) discovery.setRendezvous([meeting]);
       await Promise.all([one.hears(other), other.hears(one)]);
       times.push(performance.now() - start);
       await Promise.all([one.discovery.stop(), other.discovery.stop()]);
@@ -48,7 +48,7 @@ describe('two nodes on a private DHT', () => {
     const topic = runtime.bytes(32);
     const one = await seek({ topic, role: 'member' });
     const other = await seek({ topic: runtime.bytes(32), role: 'member' });
-    other.discovery.meet([{ topic, role: 'member' }]);
+    other.discovery.setRendezvous([{ topic, role: 'member' }]);
     await Promise.all([one.hears(other), other.hears(one)]);
   });
 
@@ -94,7 +94,7 @@ describe('a node on a private DHT', () => {
     const one = await seek({ topic, role: 'member' });
     const witness = await seek({ topic, role: 'member' });
     await Promise.all([one.hears(witness), witness.hears(one)]);
-    one.discovery.meet([{ topic: another, role: 'member' }]);
+    one.discovery.setRendezvous([{ topic: another, role: 'member' }]);
     // Whoever meets it at the other topic knows that it is there; only then does somebody look at the first.
     const partner = await seek({ topic: another, role: 'member' });
     await Promise.all([one.hears(partner), partner.hears(one)]);
@@ -125,7 +125,7 @@ describe('a node on a private DHT', () => {
   it('takes another role at a topic when told to', { timeout: 5_000 }, async () => {
     const topic = runtime.bytes(32);
     const one = await seek({ topic, role: 'guest' });
-    one.discovery.meet([{ topic, role: 'host' }]);
+    one.discovery.setRendezvous([{ topic, role: 'host' }]);
     const guest = await seek({ topic, role: 'guest' });
     await Promise.all([one.hears(guest), guest.hears(one)]);
   });
@@ -205,7 +205,7 @@ describe('a discovery that is stopped', () => {
             link.listen({ onFrame() {}, onDrain() {}, onClose() {} });
             if (++links === 2) resolve();
           });
-          discovery.meet([{ topic, role: 'member' }]);
+          discovery.setRendezvous([{ topic, role: 'member' }]);
           return discovery;
         });
       });
@@ -232,7 +232,7 @@ interface Seeker {
   hears(other: Seeker): Promise<void>;
 }
 
-async function seek(meeting?: Meeting, bootstrap: readonly string[] = dht.bootstrap): Promise<Seeker> {
+async function seek(meeting?: Rendezvous, bootstrap: readonly string[] = dht.bootstrap): Promise<Seeker> {
   const { keyPair, key } = Identity.create(runtime);
   const discovery = new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap });
   const links: Link[] = [];
@@ -273,7 +273,7 @@ async function seek(meeting?: Meeting, bootstrap: readonly string[] = dht.bootst
     hears: (other) => hearing(other.key).promise,
   };
   seekers.push(seeker);
-  if (meeting) discovery.meet([meeting]);
+  if (meeting) discovery.setRendezvous([meeting]);
   return seeker;
 }
 

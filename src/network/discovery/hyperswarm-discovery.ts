@@ -3,7 +3,7 @@ import Hyperswarm, { type PeerDiscoverySession } from 'hyperswarm';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Link } from '../links/link.js';
 import { SecretStreamLink } from '../links/secret-stream-link.js';
-import type { Discovery, DiscoveryStatus, Meeting } from './discovery.js';
+import type { Discovery, DiscoveryStatus, Rendezvous } from './discovery.js';
 
 export interface HyperswarmDiscoveryComponents {
   runtime: Runtime;
@@ -15,22 +15,21 @@ export interface HyperswarmDiscoveryInit {
   bootstrap: readonly string[];
 }
 
-/** Two that join at once may look before either has announced itself, so everyone looks again soon. */
+/** Two nodes that join at once may look before either has announced itself, so every node looks again soon. */
 const FIRST_LOOKS_MS = [250, 1_000, 3_000];
-/** Waits between looks while somebody is missing. */
+/** Waits between look-ups while a node is missing. */
 const SEEK_MS = [500, 1_000, 2_000, 5_000, 10_000, 30_000];
-/** One swarm a node; everything else is multiplexed over its links. */
 const MAX_PEERS = 1_024;
 const MAX_PARALLEL = 16;
 
-/** Finds nodes on a distributed hash table, and punches through to them. */
+/** Finds nodes on a distributed hash table, and connects to them through NATs. */
 export class HyperswarmDiscovery implements Discovery {
   readonly #components: HyperswarmDiscoveryComponents;
   readonly #bootstrap: readonly string[];
-  readonly #sessions = new Map<string, { session: PeerDiscoverySession; looks: Timer[]; meeting: Meeting }>();
+  readonly #sessions = new Map<string, { session: PeerDiscoverySession; looks: Timer[]; point: Rendezvous }>();
   #dht: DHT | undefined;
   #swarm: Hyperswarm | undefined;
-  /** How often it has looked in vain, and when it may look again. */
+  /** Look-ups since a node was last found. */
   #seeks = 0;
   #nextSeek = 0;
   #lastSeek = 0;
@@ -54,26 +53,26 @@ export class HyperswarmDiscovery implements Discovery {
     });
   }
 
-  meet(meetings: readonly Meeting[]): void {
-    const wanted = new Map(meetings.map((meeting) => [Buffer.from(meeting.topic).toString('hex'), meeting]));
-    for (const [topic, { session, looks, meeting }] of this.#sessions) {
-      if (wanted.get(topic)?.role === meeting.role) continue;
+  setRendezvous(points: readonly Rendezvous[]): void {
+    const wanted = new Map(points.map((point) => [Buffer.from(point.topic).toString('hex'), point]));
+    for (const [topic, { session, looks, point }] of this.#sessions) {
+      if (wanted.get(topic)?.role === point.role) continue;
       for (const timer of looks) timer.cancel();
       session.destroy().catch(() => {});
       this.#sessions.delete(topic);
     }
-    for (const [topic, meeting] of wanted) if (!this.#sessions.has(topic)) this.#join(topic, meeting);
+    for (const [topic, point] of wanted) if (!this.#sessions.has(topic)) this.#join(topic, point);
   }
 
   seek(): void {
     const now = this.#components.runtime.stopwatch();
-    // Nobody was missing for a while: begin with short waits again.
+    // No node was missing for a while: begin with short waits again.
     if (now - this.#lastSeek > 2_000) this.#seeks = 0;
     this.#lastSeek = now;
     if (this.#seeks > 0 && now < this.#nextSeek) return;
     this.#nextSeek = now + SEEK_MS[Math.min(this.#seeks++, SEEK_MS.length - 1)]!;
-    for (const { session, meeting } of this.#sessions.values()) {
-      if (meeting.role !== 'host') this.#look(session, meeting);
+    for (const { session, point } of this.#sessions.values()) {
+      if (point.role !== 'host') this.#look(session, point);
     }
   }
 
@@ -90,22 +89,21 @@ export class HyperswarmDiscovery implements Discovery {
 
   async stop(): Promise<void> {
     const { working } = this.status();
-    this.meet([]);
+    this.setRendezvous([]);
     const destroyed = this.#swarm?.destroy({ force: !working });
     if (working) return destroyed;
-    // An unreachable DHT has nothing to take back, and its queries end only by their time-outs (12 s and more).
+    // An unreachable DHT has no announcement to withdraw, and its queries take 12 s and more to time out.
     destroyed?.catch(() => {});
   }
 
-  #join(topic: string, meeting: Meeting): void {
-    const session = this.#swarm!.join(Buffer.from(meeting.topic), roles(meeting));
+  #join(topic: string, point: Rendezvous): void {
+    const session = this.#swarm!.join(Buffer.from(point.topic), roles(point));
     const looks: Timer[] = [];
-    this.#sessions.set(topic, { session, looks, meeting });
-    // Who waits need not look; who looks does so again.
-    if (meeting.role === 'host') return;
+    this.#sessions.set(topic, { session, looks, point });
+    if (point.role === 'host') return;
     const lookAgain = () => {
       for (const ms of FIRST_LOOKS_MS) {
-        looks.push(this.#components.runtime.setTimer(() => this.#look(session, meeting), ms));
+        looks.push(this.#components.runtime.setTimer(() => this.#look(session, point), ms));
       }
     };
     session.flushed().then(
@@ -114,13 +112,13 @@ export class HyperswarmDiscovery implements Discovery {
     );
   }
 
-  #look(session: PeerDiscoverySession, meeting: Meeting): void {
-    session.refresh(roles(meeting)).catch((error: unknown) => {
-      this.#components.runtime.logger.debug({ err: error }, 'a look-up on the DHT failed');
+  #look(session: PeerDiscoverySession, point: Rendezvous): void {
+    session.refresh(roles(point)).catch((error: unknown) => {
+      this.#components.runtime.logger.debug({ err: error }, 'DHT look-up failed');
     });
   }
 }
 
-function roles({ role }: Meeting): { client: boolean; server: boolean } {
+function roles({ role }: Rendezvous): { client: boolean; server: boolean } {
   return { client: role !== 'host', server: role !== 'guest' };
 }

@@ -5,10 +5,10 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 /** With fewer nodes than this, peers on a private DHT meet only sometimes. */
 export const LEAST_NODES = 4;
 
-/** A DHT of one's own: enough persistent nodes in this process that others can meet through it. */
+/** A private DHT: enough persistent nodes in this process for others to find each other through it. */
 export class PrivateDht {
   readonly #nodes: DHT[];
-  /** What to give to `--bootstrap`. */
+  /** The value for `--bootstrap`. */
   readonly bootstrap: readonly string[];
 
   private constructor(nodes: DHT[], host: string) {
@@ -51,7 +51,7 @@ export class PrivateDht {
   }
 }
 
-/** A DHT node that cannot bind would never let go of the process. */
+/** Checks that the port is free: a DHT node that cannot bind would keep the process alive for ever. */
 function check(host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = createSocket('udp4');

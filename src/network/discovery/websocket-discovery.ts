@@ -6,10 +6,11 @@ import type { Link } from '../links/link.js';
 import { dialWebsocket, type NoiseKeyPair, WebsocketListener } from '../links/websocket.js';
 import type { Discovery, DiscoveryStatus } from './discovery.js';
 
-export interface Wanted {
-  /** By the owner: in the configuration, or in an invite's code. */
+/** Addresses of nodes that a link is wanted to. */
+interface Wanted {
+  /** Named by the owner, in the configuration or in an invite's code. */
   readonly given: readonly string[];
-  /** By other nodes. */
+  /** Named by other nodes. */
   readonly learnt: readonly string[];
   /** The kinds of inside addresses that may be dialled although another node named them. */
   readonly inside: ReadonlySet<AddressKind>;
@@ -18,21 +19,17 @@ export interface Wanted {
 export interface WebsocketDiscoveryComponents {
   runtime: Runtime;
   keyPair: NoiseKeyPair;
-  /** Addresses of nodes that a link is wanted to. */
   wanted: () => Wanted;
   isLinked: (node: string) => boolean;
   onFailure: (from: string, reason: string) => void;
-}
-
-export interface WebsocketDiscoveryInit {
-  /** Where to listen, `host:port`; without it, this node calls and is not called. */
-  listen?: { host: string; port: number };
+  /** Where to listen; without it, this node calls and is not called. */
+  listen: { host: string; port: number } | undefined;
 }
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5_000;
 const MAX_DIALS = 16;
-/** An address that another node named and that failed this often is tried less often. */
+/** An address that another node named, and that failed this often, is tried less often. */
 const PATIENT_FAILURES = 50;
 const RARE_WAIT_MS = 60_000;
 
@@ -42,9 +39,8 @@ interface Attempt {
   nextAt: number;
   failure: string | undefined;
   failures: number;
-  /** Did another node name it, and not the owner? */
   learnt: boolean;
-  /** Who answered there. */
+  /** The node that answered there. */
   node: string | undefined;
 }
 
@@ -57,10 +53,9 @@ const FIRST_ATTEMPT = {
   node: undefined,
 };
 
-/** Finds nodes at addresses that are known: given by the user, by an invite, or by other members. */
+/** Dials nodes at the addresses that the owner, an invite or other members named, and listens for calls. */
 export class WebsocketDiscovery implements Discovery {
   readonly #components: WebsocketDiscoveryComponents;
-  readonly #init: WebsocketDiscoveryInit;
   readonly #attempts = new Map<string, Attempt>();
   #dialing = 0;
   #listener: WebsocketListener | undefined;
@@ -68,22 +63,20 @@ export class WebsocketDiscovery implements Discovery {
   /** Where this node can be called. */
   addresses: readonly string[] = [];
 
-  constructor(components: WebsocketDiscoveryComponents, init: WebsocketDiscoveryInit) {
+  constructor(components: WebsocketDiscoveryComponents) {
     this.#components = components;
-    this.#init = init;
   }
 
   async start(onLink: (link: Link) => void): Promise<void> {
-    const { runtime, keyPair, onFailure } = this.#components;
+    const { listen, ...components } = this.#components;
     this.#onLink = onLink;
-    if (!this.#init.listen) return;
-    this.#listener = new WebsocketListener({ runtime, keyPair, onLink, onFailure });
-    this.addresses = await this.#listener.listen(this.#init.listen.host, this.#init.listen.port);
+    if (!listen) return;
+    this.#listener = new WebsocketListener({ ...components, onLink });
+    this.addresses = await this.#listener.listen(listen.host, listen.port);
   }
 
-  meet(): void {
-    // Whoever has the address is there.
-  }
+  /** Addresses need no rendezvous. */
+  setRendezvous(): void {}
 
   seek(): void {
     const { wanted, isLinked, runtime } = this.#components;
@@ -97,7 +90,7 @@ export class WebsocketDiscovery implements Discovery {
       attempt.learnt = !own.has(address);
       this.#attempts.set(address, attempt);
     }
-    // Who has waited longest goes first, so that many that never answer cannot keep one that would from its turn.
+    // Dial the address that has waited longest, so that dead addresses cannot starve the others.
     const waiting = [...this.#attempts].sort(([, one], [, other]) => one.nextAt - other.nextAt);
     for (const [address, attempt] of waiting) {
       if (attempt.node !== undefined && isLinked(attempt.node)) attempt.wait = FIRST_WAIT_MS;
@@ -135,7 +128,7 @@ export class WebsocketDiscovery implements Discovery {
       if (this.#onLink) this.#onLink(link);
       else link.close();
     } catch (error) {
-      // Not dialling an inside address of a network that is not this node's is no fault.
+      // An inside address of another network is not dialled, which is no fault.
       const guarded = error instanceof EclipticError && error.details.kind !== undefined;
       attempt.failure = guarded ? undefined : describeError(error);
       attempt.failures++;

@@ -6,9 +6,8 @@ import { systemRuntime } from '../../runtime/system-runtime.js';
 import { HyperswarmDiscovery } from '../discovery/hyperswarm-discovery.js';
 import { PrivateDht } from '../discovery/private-dht.js';
 import { Identity } from '../membership/identity.js';
-import { linkInProcess } from './in-process.js';
 import { type Link, type LinkKind, type LinkListener, MAX_FRAME_BYTES } from './link.js';
-import { MemoryNetwork } from './memory-network.js';
+import { linkInProcess, MemoryNetwork } from './memory-network.js';
 import { dialWebsocket, WebsocketListener } from './websocket.js';
 
 const FRAME_SIZES = [1, 2, 3, 255, 256, 16_384, 65_535, 65_536, 65_537, 1_048_576, 1_572_864, MAX_FRAME_BYTES];
@@ -386,7 +385,7 @@ async function hyperswarm(): Promise<Workbench> {
     const discovery = new HyperswarmDiscovery({ runtime, keyPair }, { bootstrap: dht.bootstrap });
     discoveries.push(discovery);
     await discovery.start((link) => links.push(link));
-    discovery.meet([{ topic, role }]);
+    discovery.setRendezvous([{ topic, role }]);
     return { key, links };
   };
   return {

@@ -2,12 +2,12 @@ import type NoiseSecretStream from '@hyperswarm/secret-stream';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Link, LinkKind, LinkListener } from './link.js';
 
-/** How long the last frames of a closing link may take to go out. */
+/** Time that the last frames of a closing link get. */
 const CLOSE_MS = 1_000;
-/** Bytes that may wait in the stream: its own mark is lower than what is under way on a good link. */
+/** Bytes that may wait in the stream, whose own mark is lower than what a good link has under way. */
 const HIGH_WATER_BYTES = 1_048_576;
 
-/** A link over an open Noise secret stream, whatever is underneath. */
+/** A link over an open Noise secret stream, which encrypts and authenticates both directions. */
 export class SecretStreamLink implements Link {
   readonly kind: LinkKind;
   readonly remoteKey: string;
@@ -67,7 +67,7 @@ export class SecretStreamLink implements Link {
     if (!this.#open) return;
     this.#reason = 'this end closed it';
     this.#finish();
-    // The other side may never read its end; and what it still sends must flow, or the end would never be seen.
+    // The end is seen only when everything that the other side sent before it has been read.
     this.#stream.resume();
   }
 
@@ -86,7 +86,7 @@ export class SecretStreamLink implements Link {
   }
 }
 
-/** Does this error of the stream mean that the bytes on the wire were not the other end's? */
+/** Does this error mean that the bytes on the wire were not the other end's? */
 function isTampering(error: Error & { code?: string }): boolean {
   return error.code?.startsWith('WS_ERR_') === true || /^(pull failed|Invalid (message|header))/.test(error.message);
 }

@@ -10,15 +10,13 @@ import { descriptorLimit, RefusedConnections } from '../../system/process/descri
 import { type Link, MAX_FRAME_BYTES } from './link.js';
 import { SecretStreamLink } from './secret-stream-link.js';
 
-/** How long a connection may take until its handshake is done. */
 const HANDSHAKE_MS = 5_000;
-/** Connections whose handshake is not done; for one more, the oldest of the address that has most of them goes. */
+/** Connections whose handshake is not done. For one more, the oldest of the address with most of them is closed. */
 const MAX_UNPROVEN = 128;
-/** The part of the process's descriptors that they may have. */
+/** The share of the process's file descriptors that they may have. */
 const UNPROVEN_PART = 1 / 8;
-/** No handshake is longer. */
 const MAX_HANDSHAKE_BYTES = 4_096;
-/** What one WebSocket message may hold: a secret-stream frame is spread over as many as it needs. */
+/** A secret-stream frame is spread over as many WebSocket messages as it needs. */
 const MAX_MESSAGE_BYTES = 2 * MAX_FRAME_BYTES;
 
 export interface NoiseKeyPair {
@@ -26,23 +24,22 @@ export interface NoiseKeyPair {
   readonly secretKey: Uint8Array;
 }
 
-export interface WebsocketListenerComponents {
+interface WebsocketListenerComponents {
   runtime: Runtime;
   keyPair: NoiseKeyPair;
   onLink: (link: Link) => void;
-  /** Told of callers that did not get as far as a link. */
+  /** Called for each caller that did not complete the handshake. */
   onFailure: (from: string, reason: string) => void;
 }
 
-/** Somebody who has connected. */
 interface Caller {
   readonly from: string;
   readonly socket: Socket;
-  /** Takes it off the list of the unproven; false when it was off already. */
+  /** Takes it off the list of unproven callers; false when it was off already. */
   settle(): boolean;
 }
 
-/** Takes links from nodes that call over WebSocket. The Noise handshake on top says who they are. */
+/** Accepts links from nodes that call over WebSocket. The Noise handshake on top proves their keys. */
 export class WebsocketListener {
   readonly #components: WebsocketListenerComponents;
   readonly #callers = new Map<Socket, Caller>();
@@ -55,7 +52,7 @@ export class WebsocketListener {
     this.#components = components;
   }
 
-  /** Listens; resolves with the addresses that others can call. */
+  /** Resolves with the addresses at which other nodes can call. */
   listen(host: string, port: number): Promise<string[]> {
     return new Promise((resolve, reject) => {
       const http = createServer((request, response) => {
@@ -85,7 +82,7 @@ export class WebsocketListener {
     });
   }
 
-  /** Takes no more calls, and ends those under way. */
+  /** Stops listening and ends every connection. */
   close(): Promise<void> {
     const http = this.#http;
     if (!http) return Promise.resolve();
@@ -118,7 +115,7 @@ export class WebsocketListener {
     });
   }
 
-  /** A caller that is at its handshake needs a moment only, so connections that say nothing cannot keep it out. */
+  /** A handshake takes a moment only, so this ends a silent connection, and not a caller at its handshake. */
   #makeRoom(): void {
     const counts = new Map<string, number>();
     for (const { from } of this.#unproven) counts.set(from, (counts.get(from) ?? 0) + 1);
@@ -150,7 +147,7 @@ export class WebsocketListener {
   }
 }
 
-/** Whoever listens everywhere can be called at each of this machine's addresses. */
+/** A node that listens on every interface can be called at each of this machine's addresses. */
 function reachableAt(address: string): string[] {
   if (address !== '0.0.0.0' && address !== '::') return [address];
   const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
@@ -197,7 +194,7 @@ function secure(runtime: Runtime, socket: WebSocket, initiator: boolean, keyPair
     stream.on('close', () => {
       fail(new EclipticError('PEER_UNREACHABLE', 'the connection was closed'));
     });
-    // A stream that has not opened yet does not tell that the other end is gone.
+    // A stream that is not open yet does not report that the other end is gone.
     let open = false;
     raw.on('end', () =>
       runtime.defer(() => open || fail(new EclipticError('PEER_UNREACHABLE', 'the connection was closed'))),
@@ -220,7 +217,7 @@ function secure(runtime: Runtime, socket: WebSocket, initiator: boolean, keyPair
   });
 }
 
-/** Resolves every name to these addresses: what was checked is what is dialled. */
+/** Resolves every name to these addresses, so that exactly the checked addresses are dialled. */
 function pinned(addresses: readonly string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_host, options, callback) => {

@@ -1,22 +1,10 @@
-import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentCard } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
-import type { Identity } from '../membership/identity.js';
-import type { Membership } from '../membership/membership.js';
 import { checkSignedCard, permits, signCard } from '../membership/signed-card.js';
 import type { Peer } from './peer.js';
-import type { Peers } from './peers.js';
+import type { ExchangeComponents } from './peers.js';
 import type { PeerProtocol } from './protocol.js';
 import { CardsSchema, IdsSchema, ITEM, type Item, malformed, parsed } from './wire.js';
-
-export interface CardExchangeComponents {
-  runtime: Runtime;
-  identity: Identity;
-  registry: AgentRegistry;
-  membership: Membership;
-  peers: Peers;
-}
 
 /** Cards in one item, and one card alone: a frame must hold them, in UTF-8. */
 const CHUNK_CHARS = 262_144;
@@ -38,12 +26,12 @@ interface Exchanged {
 /** Sends this node's cards to its peers, all of them at first and each change after, and takes theirs. */
 export class CardExchange implements PeerProtocol {
   readonly kinds = [ITEM.cards, ITEM.cardsGone];
-  readonly #components: CardExchangeComponents;
+  readonly #components: ExchangeComponents;
   readonly #signed = new WeakMap<AgentCard, string>();
   readonly #exchanged = new Map<string, Exchanged>();
   #stopWatching: (() => void) | undefined;
 
-  constructor(components: CardExchangeComponents) {
+  constructor(components: ExchangeComponents) {
     this.#components = components;
   }
 

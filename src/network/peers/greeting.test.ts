@@ -3,9 +3,9 @@ import { connected, type NetworkedNode, Nodes } from '../../../test/nodes-fixtur
 import { joinBody, Rogue, type RogueLink } from '../../../test/rogue-peer.js';
 import type { A2ALogEvent } from '../../mesh/schemas.js';
 import { createNode } from '../../node/compose.js';
-import { MemoryMeetings } from '../discovery/memory-discovery.js';
-import { linkInProcess } from '../links/in-process.js';
+import { MemoryRendezvous } from '../discovery/memory-discovery.js';
 import type { Link } from '../links/link.js';
+import { linkInProcess } from '../links/memory-network.js';
 import { decodeInvite, inviteId, proveInvite } from '../membership/invite.js';
 import { decodeFrame, encodeFrame, type Frame } from './wire.js';
 
@@ -15,7 +15,7 @@ class TwoReleases {
   readonly calls: string[] = [];
   readonly security: A2ALogEvent[] = [];
   readonly #links: Link[] = [];
-  readonly #meetings = new MemoryMeetings(this.nodes.runtime, (caller, called) => this.#connect(caller, called));
+  readonly #meetings = new MemoryRendezvous(this.nodes.runtime, (caller, called) => this.#connect(caller, called));
   old!: NetworkedNode;
   later!: NetworkedNode;
   /** How many versions the later one is ahead. */

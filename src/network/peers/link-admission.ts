@@ -1,20 +1,10 @@
-import type { Runtime } from '../../runtime/runtime.js';
 import type { Link, LinkListener } from '../links/link.js';
 import { announce } from '../membership/announcement.js';
-import type { Identity } from '../membership/identity.js';
-import type { Membership } from '../membership/membership.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
 import type { ConversationNames } from './peer.js';
-import type { Peers } from './peers.js';
+import type { ExchangeComponents } from './peers.js';
 
-export interface LinkAdmissionComponents {
-  runtime: Runtime;
-  identity: Identity;
-  membership: Membership;
-  peers: Peers;
-}
-
-export interface LinkAdmissionInit {
+interface LinkAdmissionInit {
   /** What people call this node. */
   name: string;
   software: string;
@@ -33,7 +23,7 @@ const REFUSED_MS = 60_000;
 
 /** Takes new links, greets the other end, and attaches the link to its peer once the other end has proven itself. */
 export class LinkAdmission {
-  readonly #components: LinkAdmissionComponents;
+  readonly #components: ExchangeComponents;
   readonly #init: LinkAdmissionInit;
   readonly #greetings = new Map<Link, string>();
   /** Tells this process from others with the same key. */
@@ -41,7 +31,7 @@ export class LinkAdmission {
   /** An invite that waits for a link to its inviter. */
   joining: Joining | undefined;
 
-  constructor(components: LinkAdmissionComponents, init: LinkAdmissionInit) {
+  constructor(components: ExchangeComponents, init: LinkAdmissionInit) {
     this.#components = components;
     this.#init = init;
     this.#instance = components.runtime.id();

@@ -1,21 +1,11 @@
 import type { EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
 import { isAnnouncedBy } from '../membership/announcement.js';
-import type { Identity } from '../membership/identity.js';
-import type { Membership } from '../membership/membership.js';
 import type { KnownMember } from '../membership/membership-file.js';
 import { nodeOf, type Removal, RemovalSchema } from '../membership/removal.js';
 import type { Peer } from './peer.js';
-import type { Peers } from './peers.js';
+import type { ExchangeComponents } from './peers.js';
 import type { PeerProtocol } from './protocol.js';
 import { CERTIFIED_MEMBERS, ITEM, type Item, type Known, KnownSchema, parsed } from './wire.js';
-
-export interface MemberExchangeComponents {
-  runtime: Runtime;
-  identity: Identity;
-  membership: Membership;
-  peers: Peers;
-}
 
 /** Members that a node is told of when it connects, and how many in one item. */
 const MAX_TOLD = 256;
@@ -26,14 +16,14 @@ const MAX_FORGED_REMOVALS = 32;
 /** Tells peers of other members, removals and renewed certificates, and takes the same from them. */
 export class MemberExchange implements PeerProtocol {
   readonly kinds = [ITEM.removal, ITEM.members, ITEM.renewal, ITEM.doubled];
-  readonly #components: MemberExchangeComponents;
+  readonly #components: ExchangeComponents;
   readonly #forgedRemovals = new Map<string, number>();
   /** Nodes of which two processes were reported. */
   readonly #doubledPeers = new Set<string>();
   /** The node that reported a second process with this node's key, and when. */
   doubled: { readonly by: string; readonly at: number } | undefined;
 
-  constructor(components: MemberExchangeComponents) {
+  constructor(components: ExchangeComponents) {
     this.#components = components;
   }
 

@@ -1,18 +1,14 @@
 import { hostname } from 'node:os';
-import type { A2AObservability } from '../../mesh/observability.js';
 import type { CardDiscovery, Presence } from '../../mesh/ports.js';
-import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentTier } from '../../mesh/schemas.js';
 import { within } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Runtime, Timer } from '../../runtime/runtime.js';
+import type { Timer } from '../../runtime/runtime.js';
 import { kindsOf } from '../../system/fetch/dial-guard.js';
-import type { Discovery, Meeting, Seeker } from '../discovery/discovery.js';
+import type { Discovery, Rendezvous, Seeker } from '../discovery/discovery.js';
 import type { WebsocketDiscovery } from '../discovery/websocket-discovery.js';
 import { EVERY_TIER, type Grant } from '../membership/certificate.js';
-import type { Identity } from '../membership/identity.js';
 import { decodeInvite, encodeInvite, inviteTopic } from '../membership/invite.js';
-import type { Membership } from '../membership/membership.js';
 import { nodeOf } from '../membership/removal.js';
 import { CardExchange } from './card-exchange.js';
 import { EnvelopeExchange } from './envelope-exchange.js';
@@ -20,24 +16,16 @@ import { LinkAdmission } from './link-admission.js';
 import { MemberExchange } from './member-exchange.js';
 import type { Peer, PeerLimits } from './peer.js';
 import { type Finding, findings, type PeerRow, peerRows } from './peer-report.js';
-import { Peers } from './peers.js';
+import { type NetworkComponents, Peers } from './peers.js';
 import type { PeerProtocol } from './protocol.js';
 import { AddressSchema } from './wire.js';
 
 export type { Finding, PeerRow } from './peer-report.js';
 
-export interface NetworkComponents {
-  runtime: Runtime;
-  identity: Identity;
-  membership: Membership;
-  registry: AgentRegistry;
-  observability: A2AObservability;
-}
-
 export interface NetworkInit {
   /** What people call this node. Default: the machine's name. */
   name?: string;
-  /** This release, as others see it. */
+  /** This release, as other nodes see it. */
   software: string;
   /** Where to take WebSocket links. Default: nowhere. */
   listen?: { host: string; port: number };
@@ -45,15 +33,15 @@ export interface NetworkInit {
   peers?: readonly string[];
   /** Nodes of a private DHT, `host:port`. Default: the mesh's, else the public DHT. */
   bootstrap?: readonly string[];
-  /** Meet on a DHT. Default true. */
+  /** Find nodes on a DHT. Default true. */
   dht?: boolean;
   limits?: Partial<PeerLimits> & { greetingMs?: number };
-  /** Instead of the DHT and WebSocket: what brings links. */
+  /** Brings links instead of the DHT and WebSocket. */
   discovery?: (seeker: Seeker) => Discovery;
 }
 
 export interface InviteOptions {
-  /** Tiers that the new node's agents may have. Default: all, for a device of one's own. */
+  /** Tiers that the new node's agents may have. Default: all, for another device of the owner. */
   tiers?: readonly AgentTier[];
   /** The only sandboxes that its agents may live in. */
   sandboxes?: readonly string[];
@@ -73,7 +61,7 @@ export interface Invite {
 
 const INVITE_MS = 15 * 60_000;
 const JOIN_MS = 30_000;
-/** How long an invite waits to learn whether the DHT can be reached. */
+/** How long `invite` waits to learn whether the DHT can be reached. */
 const SETTLED_MS = 3_000;
 /** A shorter text is never taken for the beginning of a key: any name of a few hexadecimal digits would be ambiguous. */
 export const MIN_KEY_PREFIX = 4;
@@ -150,7 +138,7 @@ export class Network implements CardDiscovery {
     return this.#components.membership.joined;
   }
 
-  /** Makes a code that lets one node into this mesh, which is founded by the first. */
+  /** Makes a code that admits one node to this mesh. The first invite creates the mesh. */
   async invite(options: InviteOptions = {}): Promise<Invite> {
     const { membership, runtime } = this.#components;
     const { ttlMs = INVITE_MS, tiers = EVERY_TIER, sandboxes } = options;
@@ -163,7 +151,7 @@ export class Network implements CardDiscovery {
     this.peers.forgive();
     await this.#found();
     const secret = membership.invite(grant, ttlMs);
-    this.#meet();
+    this.#meetMembers();
     const addresses = this.#websocket?.addresses ?? [];
     const bootstrap = this.#init.bootstrap ?? membership.bootstrap;
     const warnings = await this.#obstacles(addresses);
@@ -171,7 +159,7 @@ export class Network implements CardDiscovery {
     return { code, expiresAt: runtime.now() + ttlMs, grant, warnings };
   }
 
-  /** What may keep the other node from finding this one. */
+  /** Why the other node may not find this one. */
   async #obstacles(addresses: readonly string[]): Promise<string[]> {
     const { runtime } = this.#components;
     const settling = Promise.all(this.#discoveries.map((discovery) => discovery.settled?.()));
@@ -184,7 +172,7 @@ export class Network implements CardDiscovery {
     return blind ? ['this node uses no DHT and listens nowhere: start it with --listen HOST:PORT to be found'] : [];
   }
 
-  /** A mesh that cannot be reached is not founded. */
+  /** Creates a mesh, unless this node is in one, or cannot be reached. */
   async #found(): Promise<void> {
     const { membership } = this.#components;
     if (membership.joined) return this.#getInTouch(membership.bootstrap);
@@ -234,11 +222,11 @@ export class Network implements CardDiscovery {
       this.links.joining = undefined;
       this.#inviteAddresses = [];
     }
-    this.#meet();
+    this.#meetMembers();
     return { mesh: membership.mesh };
   }
 
-  /** Leaves the mesh for good; the others are told. */
+  /** Leaves the mesh, and tells the others. */
   async leave(): Promise<void> {
     const { membership } = this.#components;
     if (!membership.joined) throw new EclipticError('NO_MESH', 'this node belongs to no mesh');
@@ -248,16 +236,16 @@ export class Network implements CardDiscovery {
     await this.#loseTouch();
   }
 
-  /** Takes a node's membership away, whoever invited it and wherever it is; the others stay. */
+  /** Removes a node from the mesh, wherever it is and whichever member invited it; the others stay. */
   remove(node: string): void {
     const { membership } = this.#components;
     const peer = this.find(node);
-    // Without a certificate it is no member: there is nothing to take away but what this node noted of it.
+    // A node without a certificate is no member: only this node's notes of it are removed.
     if (peer.chain) this.#members.spread(membership.remove(peer.chain));
     else this.peers.forget(peer.node);
   }
 
-  /** Is that node one of this owner's own devices? Those, and only those, may speak with every tier, as this one may. */
+  /** Is that node a device of the same owner? Exactly those may have agents of every tier, as this node may. */
   isOwnDevice(node: string): boolean {
     const { membership } = this.#components;
     const grants = [
@@ -267,12 +255,11 @@ export class Network implements CardDiscovery {
     return grants.every((grant) => grant?.tiers.includes(0));
   }
 
-  /** Was that node's membership taken away, and not given back since? */
   hasRemoved(node: string): boolean {
     return this.removed.includes(node);
   }
 
-  /** The nodes whose membership was taken away, and not given back since. */
+  /** The nodes that were removed from the mesh and not admitted again since. */
   get removed(): string[] {
     const { membership } = this.#components;
     const nodes = new Set(membership.removals.map(nodeOf));
@@ -316,7 +303,7 @@ export class Network implements CardDiscovery {
     return ['nobody who made this code answered; is the inviting node up?', ...details].join(' · ');
   }
 
-  async #getInTouch(bootstrap: readonly string[], meetings?: readonly Meeting[]): Promise<void> {
+  async #getInTouch(bootstrap: readonly string[], points?: readonly Rendezvous[]): Promise<void> {
     if (!this.#open) {
       this.#open = true;
       try {
@@ -326,8 +313,8 @@ export class Network implements CardDiscovery {
         throw error;
       }
     }
-    if (meetings) this.#meetAt(meetings);
-    else this.#meet();
+    if (points) this.#setRendezvous(points);
+    else this.#meetMembers();
   }
 
   async #startDiscoveries(bootstrap: readonly string[]): Promise<void> {
@@ -336,7 +323,7 @@ export class Network implements CardDiscovery {
     const isLinked = (node: string) => this.links.isLinked(node);
     if (discovery) this.#discoveries.push(discovery({ key: identity.key, isLinked }));
     else {
-      // The native parts of a network are loaded only by those who use one.
+      // The native modules are loaded only by nodes that use a network.
       const { WebsocketDiscovery } = await import('../discovery/websocket-discovery.js');
       const { keyPair } = identity;
       const given = () => [...peers, ...this.#inviteAddresses];
@@ -346,7 +333,7 @@ export class Network implements CardDiscovery {
       const onFailure = (from: string, reason: string) => {
         this.peers.report(undefined, 'MEMBERSHIP_REFUSED', `a caller from ${from} is no node: ${reason}`);
       };
-      this.#websocket = new WebsocketDiscovery({ runtime, keyPair, wanted, isLinked, onFailure }, { listen });
+      this.#websocket = new WebsocketDiscovery({ runtime, keyPair, wanted, isLinked, onFailure, listen });
       this.#discoveries.push(this.#websocket);
       if (dht) {
         const { HyperswarmDiscovery } = await import('../discovery/hyperswarm-discovery.js');
@@ -365,21 +352,21 @@ export class Network implements CardDiscovery {
     await Promise.all(discoveries.map((discovery) => discovery.stop()));
   }
 
-  /** Be where the members meet, and where those look who were invited. */
-  #meet(): void {
+  /** Looks for members, and waits for invited nodes for as long as their invites are open. */
+  #meetMembers(): void {
     const { membership, runtime } = this.#components;
     const invites = membership.openInvites();
-    this.#meetAt([
+    this.#setRendezvous([
       { topic: membership.topic, role: 'member' },
       ...invites.map((secret) => ({ topic: inviteTopic(secret), role: 'host' as const })),
     ]);
     this.#expiry?.cancel();
-    if (invites.length > 0) this.#expiry = runtime.setTimer(() => this.#meet(), 60_000);
+    if (invites.length > 0) this.#expiry = runtime.setTimer(() => this.#meetMembers(), 60_000);
   }
 
-  #meetAt(meetings: readonly Meeting[]): void {
+  #setRendezvous(points: readonly Rendezvous[]): void {
     for (const discovery of this.#discoveries) {
-      discovery.meet(meetings);
+      discovery.setRendezvous(points);
       discovery.seek();
     }
   }

@@ -1,12 +1,10 @@
-import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentTier } from '../../mesh/schemas.js';
-import type { Runtime } from '../../runtime/runtime.js';
 import type { DiscoveryStatus } from '../discovery/discovery.js';
 import type { Membership } from '../membership/membership.js';
 import { permits } from '../membership/signed-card.js';
 import type { MemberExchange } from './member-exchange.js';
 import type { Peer, PeerStatus } from './peer.js';
-import type { Peers } from './peers.js';
+import type { ExchangeComponents } from './peers.js';
 
 /** A row of the peers' table. */
 export interface PeerRow {
@@ -31,17 +29,10 @@ export interface Finding {
   readonly text: string;
 }
 
-interface Reported {
-  runtime: Runtime;
-  membership: Membership;
-  registry: AgentRegistry;
-  peers: Peers;
-}
-
 const SKEW_MS = 5_000;
 const EXPIRES_SOON_MS = 30 * 86_400_000;
 
-export function peerRows({ peers, registry, membership }: Reported): PeerRow[] {
+export function peerRows({ peers, registry, membership }: ExchangeComponents): PeerRow[] {
   return peers.all.map((peer) => ({
     node: peer.node,
     name: peer.name,
@@ -64,7 +55,7 @@ function whyAway({ status, chain, reason }: Peer, membership: Membership): strin
   return (lapsed ?? reason) || null;
 }
 
-interface Diagnosed extends Reported {
+interface Diagnosed extends ExchangeComponents {
   discoveries: readonly DiscoveryStatus[];
   doubled: MemberExchange['doubled'];
   /** This release. */

@@ -10,12 +10,19 @@ import type { Membership } from '../membership/membership.js';
 import { Peer, type PeerLimits, type PeerStatus } from './peer.js';
 import { type PeerProtocol, Protocols } from './protocol.js';
 
-export interface PeersComponents {
+export interface NetworkComponents {
   runtime: Runtime;
   identity: Identity;
   membership: Membership;
   registry: AgentRegistry;
   observability: A2AObservability;
+}
+
+export interface ExchangeComponents extends NetworkComponents {
+  peers: Peers;
+}
+
+interface PeersComponents extends NetworkComponents {
   /** Called again and again while a node is missing. */
   onMissing: () => void;
 }
