@@ -336,7 +336,7 @@ describe('the commands of a running node', () => {
       expect(text).toMatch(/^# TYPE ecliptic_peers gauge$/m);
       expect(text).toMatch(/^ecliptic_memory_bytes\{kind="rss"\} [1-9]\d*$/m);
       const names = (of: string, pattern: RegExp) => [...of.matchAll(pattern)].map(([, name]) => name).sort();
-      const documented = names(readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8'), /^\| `(ecliptic_\w+)` \|/gm);
+      const documented = names(readFileSync(join(ROOT, 'docs', 'observing.md'), 'utf8'), /^\| `(ecliptic_\w+)` \|/gm);
       expect(names(text, /^# TYPE (\w+) /gm)).toEqual(documented);
       const { token } = await client.call<{ token: string }>('token.create', { name: 'boxed', sandbox: 'lab' });
       expect((await fetch(place, { headers: { Authorization: `Bearer ${token}` } })).status).toBe(403);

@@ -31,7 +31,7 @@ describe('OpenTelemetry', () => {
       ['ecliptic.route', 'mars', 0],
       ['ecliptic.route', 'nobody', 2],
     ]);
-    const documented = readFileSync(new URL('../../ARCHITECTURE.md', import.meta.url), 'utf8').match(
+    const documented = readFileSync(new URL('../../docs/observing.md', import.meta.url), 'utf8').match(
       /`ecliptic\.[a-z]+`/g,
     );
     const found = spans.flatMap(({ name, attributes }) => [name, ...Object.keys(attributes)]);
