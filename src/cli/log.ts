@@ -1,36 +1,43 @@
+import { existsSync } from 'node:fs';
+import type { Difference } from '../mesh/audit/journal-log.js';
+import type { ControlClient } from '../node/control/client.js';
+import { fitting } from '../node/control/protocol.js';
+import type { Replayed } from '../node/control/rows.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { JournalRow } from '../store/tables.js';
-import type { Command } from './command.js';
-import { usage } from './output.js';
-import { duration, whole } from './payload.js';
+import { type Option, readDuration, text, verb, whole } from './command.js';
+import { readTextFile } from './input.js';
+import { timeText, usage } from './output.js';
 
 const DEFAULT_ROWS = 100;
 
-export const command: Command = {
-  summary: 'search the journal of what was decided about messages',
-  usage: 'log [--thread ID] [--agent A] [--since TIME] [--limit N]',
-  options: {
-    thread: { type: 'string' },
-    agent: { type: 'string' },
-    since: { type: 'string' },
-    limit: { type: 'string' },
+const since: Option<number | undefined> = {
+  value: 'TIME',
+  help: 'a date, or how long ago: 2026-11-15T10:00, 15m, 7d',
+  read(given, name) {
+    if (/^\d+(\.\d+)?(ms|s|m|h|d)$/.test(given)) return systemRuntime().now() - readDuration(given, name);
+    const at = Date.parse(given);
+    if (Number.isNaN(at)) throw usage(`${name} must be a date or a time like 15m, not "${given}"`);
+    return at;
   },
-  optionHelp: [
-    ['--thread ID', 'only that conversation'],
-    ['--agent A', 'only what that agent sent or was sent'],
-    ['--since TIME', 'a date, or how long ago: 2026-11-15T10:00, 15m, 7d'],
-    ['--limit N', 'the latest N (default: 100)'],
-  ],
-  examples: ['ecliptic log', 'ecliptic log --agent mars --since 1h', 'ecliptic log --thread 01JD… --json'],
+};
+
+const search = verb({
+  summary: 'search the journal of decisions about messages',
+  options: {
+    thread: text('ID', 'only that conversation'),
+    agent: text('A', 'only messages from or to that agent'),
+    since,
+    limit: whole('the latest N (default: 100)'),
+  },
+  examples: ['', '--agent mars --since 1h', '--thread 01JD… --json'],
   async run({ connect, values, output }) {
-    const { thread, agent } = values;
-    const since = values.since === undefined ? undefined : moment(values.since as string);
-    const limit = whole(values, 'limit') ?? DEFAULT_ROWS;
+    const { thread, agent, since: from, limit = DEFAULT_ROWS } = values;
     const client = await connect();
     let rows: JournalRow[] = [];
     while (rows.length < limit) {
-      const wanted = { thread, agent, since, before: rows[0]?.seq, limit: limit - rows.length };
-      const page = await client.call<JournalRow[]>('log', wanted);
+      const wanted = { thread, agent, since: from, before: rows[0]?.seq, limit: limit - rows.length };
+      const page = await client.call('log', wanted);
       if (page.length === 0) break;
       rows = [...page, ...rows];
     }
@@ -38,21 +45,77 @@ export const command: Command = {
       rows,
       ['TIME', 'FROM', 'TO', 'TYPE', 'DECISION', 'ID'],
       rows.map((row) => [
-        new Date(row.at).toISOString().slice(0, 23),
+        timeText(row.at, 'milliseconds'),
         row.sender,
         row.recipient,
         row.type,
         row.code ?? 'delivered',
         row.envelopeId,
       ]),
-      'the journal has nothing that fits',
+      'no decisions match',
     );
   },
-};
+});
 
-function moment(text: string): number {
-  if (/^\d+(\.\d+)?(ms|s|m|h|d)$/.test(text)) return systemRuntime().now() - duration({ since: text }, 'since')!;
-  const at = Date.parse(text);
-  if (Number.isNaN(at)) throw usage(`--since must be a date or a time like 15m, not "${text}"`);
-  return at;
+const exportAll = verb({
+  summary: 'write the whole journal, one JSON object a line',
+  examples: ['> journal.jsonl'],
+  async run({ call, output }) {
+    await call('export', {}, (row) => output.line(JSON.stringify(row)));
+  },
+});
+
+const replay = verb({
+  summary: 'decide recorded messages by the present rules, and show the differences',
+  args: ['FILE|ID'],
+  examples: ['journal.jsonl', '01JD…   # a message or a thread of the journal'],
+  async run({ connect, words: [subject], output }) {
+    const lines = existsSync(subject) ? readLines(subject) : undefined;
+    const client = await connect();
+    const result = lines ? await replayAll(client, lines) : await client.call('replay', { id: subject });
+    output.value(result, () =>
+      [
+        `${result.asked} decisions, ${result.differences.length} would differ`,
+        ...result.differences.map(({ envelopeId, sender, recipient, type, recorded, now }) => {
+          return `  ${envelopeId}  ${sender} → ${recipient}  ${type}: was ${recorded}, would be ${now}`;
+        }),
+      ].join('\n'),
+    );
+  },
+});
+
+interface Line {
+  readonly row: unknown;
+  readonly chars: number;
 }
+
+const PAGE = 10_000;
+
+/** Replays page by page: one call cannot hold a whole journal. */
+async function replayAll(client: ControlClient, lines: readonly Line[]): Promise<Replayed> {
+  let asked = 0;
+  const differences: Difference[] = [];
+  for (let at = 0; at < lines.length || at === 0; ) {
+    const page = fitting(lines.slice(at, at + PAGE), ({ chars }) => chars);
+    const result = await client.call('replay', { rows: page.map(({ row }) => row) });
+    asked += result.asked;
+    differences.push(...result.differences);
+    at += Math.max(1, page.length);
+  }
+  return { asked, differences };
+}
+
+function readLines(file: string): Line[] {
+  const lines: Line[] = [];
+  for (const [index, line] of readTextFile(file, 'USAGE').split('\n').entries()) {
+    if (line.trim() === '') continue;
+    try {
+      lines.push({ row: JSON.parse(line), chars: line.length });
+    } catch {
+      throw usage(`${file}:${index + 1}: is not JSON`);
+    }
+  }
+  return lines;
+}
+
+export const verbs = { search, export: exportAll, replay };

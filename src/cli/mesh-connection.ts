@@ -1,16 +1,18 @@
 import type { Relay, RpcMessage } from '../coding-agents/relay.js';
 import type { Backend, Evidence } from '../coding-agents/stdio-server.js';
-import type { Answer } from '../coding-agents/tools/tool.js';
+import type { ParamsOf } from '../node/control/api.js';
 import type { ControlClient } from '../node/control/client.js';
 import { wait, within } from '../runtime/async.js';
 import { Backoff } from '../runtime/backoff.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 
+type MemberInit = Omit<ParamsOf<'onramp.attach'>, 'session' | 'shown'>;
+
 export interface MeshConnectionInit {
   readonly connect: () => Promise<ControlClient>;
-  /** What the node is told when this process joins; or the agent of the node that it speaks for, and is no other than. */
-  readonly about: Readonly<Record<string, unknown>> | string;
+  /** The new member; or the id of the agent of this node that the process speaks for. */
+  readonly about: MemberInit | string;
   /** Messages that the client was shown and that no call has proven. */
   readonly shown: () => readonly string[];
   /** Told the name that this process got, each time it joins. */
@@ -50,7 +52,7 @@ export class MeshConnection implements Backend {
     signal.addEventListener('abort', cancel);
     const told = { ...(seen.length > 0 && { seen }), ...(thread !== undefined && { thread }) };
     const params = { session, tool, arguments: args, number, ...told };
-    return client.call<Answer>('onramp.call', params);
+    return client.call('onramp.call', params);
   }
 
   async heard({ seen, thread }: Evidence): Promise<void> {
@@ -103,12 +105,11 @@ export class MeshConnection implements Backend {
   }
 
   /** Becomes a member; resolves with its name. */
-  #attach(client: ControlClient, session: string, about: object): Promise<string> {
+  #attach(client: ControlClient, session: string, about: MemberInit): Promise<string> {
     const shown = this.#init.shown();
     const params = { session, ...about, ...(shown.length > 0 && { shown }) };
     return new Promise((resolve, reject) => {
-      const onEvent = (event: unknown) => {
-        const { name } = event as { name: string };
+      const onEvent = ({ name }: { readonly name: string }) => {
         this.#init.onName(name);
         resolve(name);
       };

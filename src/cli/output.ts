@@ -83,3 +83,15 @@ export function printable(text: string): string {
 export function oneLine(text: string): string {
   return printable(text.replace(/\s*[\r\n\t\u2028\u2029]+\s*/g, ' '));
 }
+
+/** A time in ISO 8601: to the second, to the millisecond, or the time of day alone. */
+export function timeText(ms: number, precision: 'seconds' | 'milliseconds' | 'time'): string {
+  const iso = new Date(ms).toISOString();
+  if (precision === 'time') return iso.slice(11, 23);
+  return iso.slice(0, precision === 'seconds' ? 19 : 23);
+}
+
+/** An address with its node's key cut to twelve characters. */
+export function shortAddress(address: string): string {
+  return address.replace(/@([0-9a-f]{12})[0-9a-f]+$/, '@$1');
+}

@@ -1,35 +1,44 @@
-import type { GetPromptResult } from '@modelcontextprotocol/server';
-import type { Command } from './command.js';
+import { text, verb } from './command.js';
 import { usage } from './output.js';
 
-/** A prompt may take that many arguments. */
-const MOST_ARGUMENTS = 64;
+const list = verb({
+  summary: 'list the prompts of every agent',
+  options: { as: text('AGENT', 'only prompts that this agent of the node may use') },
+  examples: ['', '--json'],
+  async run({ call, values: { as }, output }) {
+    const rows = await call('prompts', { as });
+    output.table(
+      rows,
+      ['PROMPT', 'ARGUMENTS', 'DESCRIPTION'],
+      rows.map((row) => [
+        row.name,
+        row.arguments?.map(({ name, required }) => (required ? name : `[${name}]`)).join(' ') || '-',
+        row.description?.split('\n')[0] ?? '',
+      ]),
+      'no agent offers a prompt',
+    );
+  },
+});
 
-export const command: Command = {
+const get = verb({
   summary: 'fill in a prompt and print its messages',
-  usage: 'prompt AGENT.PROMPT [NAME=VALUE …] [--as AGENT]',
-  options: { as: { type: 'string' } },
-  optionHelp: [
-    ['--as AGENT', 'the reader: an agent of this node (default: you, the operator)'],
-    ['NAME=VALUE', 'an argument of the prompt'],
-  ],
-  words: [1, 1 + MOST_ARGUMENTS],
-  examples: ['ecliptic prompt mars.review file=auth.ts focus=security'],
-  async run({ connect, values, words, output }) {
-    const { as } = values;
-    const [name, ...pairs] = words;
-    const args = Object.fromEntries(pairs.map(argument));
-    const result = await (await connect()).call<GetPromptResult>('prompt', { name, arguments: args, as });
+  args: ['AGENT.PROMPT', 'NAME=VALUE...'],
+  options: { as: text('AGENT', 'the reader: an agent of this node (default: you, the operator)') },
+  examples: ['mars.review file=auth.ts focus=security'],
+  async run({ call, values: { as }, words: [name, ...pairs], output }) {
+    const result = await call('prompt', { name, arguments: Object.fromEntries(pairs.map(argument)), as });
     output.value(result, () =>
       result.messages
         .map(({ role, content }) => `${role}: ${content.type === 'text' ? content.text : JSON.stringify(content)}`)
         .join('\n'),
     );
   },
-};
+});
 
 function argument(pair: string): [string, string] {
   const at = pair.indexOf('=');
   if (at <= 0) throw usage(`an argument is written NAME=VALUE, not "${pair}"`);
   return [pair.slice(0, at), pair.slice(at + 1)];
 }
+
+export const verbs = { list, get };

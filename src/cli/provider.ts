@@ -1,38 +1,59 @@
 import type { ProviderView } from '../node/control/rows.js';
-import type { Command } from './command.js';
-import { misuse } from './misuse.js';
+import { verb } from './command.js';
 
-const VERBS: Readonly<Record<string, string>> = {
-  show: 'is',
-  restart: 'was started again; it is',
-  drain: 'has done its work and gets no more; it is',
-};
-
-export const command: Command = {
-  summary: 'look at one provider, start it again, or let it finish its work',
-  usage: 'provider show|restart|drain ID',
-  optionHelp: [
-    ['show', 'everything that is known of it'],
-    ['restart', 'end it and start it again; what it works on fails'],
-    ['drain', 'give it no more work, and wait until it has done what it has; `restart` brings it back'],
-  ],
-  words: [2, 2],
-  examples: ['ecliptic provider show mars', 'ecliptic provider restart mars', 'ecliptic provider drain mars --json'],
-  async run({ connect, words, output }) {
-    const [verb, id] = words;
-    if (!Object.hasOwn(VERBS, verb!)) throw misuse(command, words);
-    const view = await (await connect()).call<ProviderView>(`provider.${verb}`, { id });
-    output.value(view, () => describe(VERBS[verb!]!, view));
+const list = verb({
+  summary: 'list the providers that do agents’ work, and their health',
+  examples: ['', '--json'],
+  async run({ call, output }) {
+    const rows = await call('providers');
+    output.table(
+      rows,
+      ['PROVIDER', 'TYPE', 'HEALTH', 'PHASE', 'WORK', 'DONE', 'FAILED', 'REMARK'],
+      rows.map((row) => [
+        row.id,
+        row.type,
+        row.state,
+        row.phase,
+        `${row.inFlight}/${row.concurrencyLimit}`,
+        String(row.completed),
+        String(row.failed),
+        row.message?.split('\n')[0] ?? '',
+      ]),
+      'no providers; give an agent "a2a", "acp" or "command" in ecliptic.json',
+    );
   },
-};
+});
 
-function describe(what: string, { id, about, ...view }: ProviderView): string {
-  // An adapter tells of its process in the same words; they must not stand for the provider's health.
-  const told = Object.entries(about).map(([name, value]) => [name in view ? `process ${name}` : name, value]);
-  const known = { ...view, capabilities: view.capabilities.join(', '), ...Object.fromEntries(told) };
-  const lines = Object.entries(known).map(([name, value]) => {
-    const said = typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '-');
-    return `  ${name.padEnd(22)} ${said}`;
+function about(method: 'provider.show' | 'provider.restart' | 'provider.drain', summary: string, done: string) {
+  return verb({
+    summary,
+    args: ['ID'],
+    examples: ['mars', 'mars --json'],
+    async run({ call, words: [id], output }) {
+      const view = await call(method, { id });
+      output.value(view, () => describe(done, view));
+    },
   });
-  return [`${id} ${what} ${view.state}.`, ...lines].join('\n');
 }
+
+function describe(done: string, { id, about: details, ...view }: ProviderView): string {
+  // An adapter may use the same names for its process; those must not replace the provider's health.
+  const own = Object.entries(details).map(([name, value]) => [name in view ? `process ${name}` : name, value]);
+  const known = { ...view, capabilities: view.capabilities.join(', '), ...Object.fromEntries(own) };
+  const lines = Object.entries(known).map(([name, value]) => {
+    const shown = typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '-');
+    return `  ${name.padEnd(22)} ${shown}`;
+  });
+  return [`${id} ${done} ${view.state}.`, ...lines].join('\n');
+}
+
+export const verbs = {
+  list,
+  show: about('provider.show', 'show everything known about a provider', 'is'),
+  restart: about('provider.restart', 'stop and start a provider; its work in progress fails', 'was restarted; it is'),
+  drain: about(
+    'provider.drain',
+    'let a provider finish its work and give it no more; restart undoes it',
+    'is drained; it is',
+  ),
+};

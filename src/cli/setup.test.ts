@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PROGRAM } from '../runtime/package.js';
+import { TABLE } from './nouns.js';
 import { Output } from './output.js';
-import { command } from './setup.js';
+import { setUp } from './setup.js';
 
 let home: string;
 
@@ -67,12 +68,16 @@ function folder(name: string): string {
 async function setup(words: string[], path: string[], values: Record<string, boolean> = {}): Promise<void> {
   vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   const env = { HOME: home, PATH: path.join(delimiter) };
-  await command.run({
+  const unneeded = () => Promise.reject(new Error('setup needs no node'));
+  await setUp({
     values: { yes: true, ...values },
     words,
     env,
     output: new Output(false, env),
     dataFolder: async () => join(home, 'data'),
-    connect: () => Promise.reject(new Error('setup needs no node')),
+    table: TABLE,
+    connect: unneeded,
+    call: unneeded,
+    follow: unneeded,
   });
 }

@@ -1,35 +1,53 @@
 import { messagesOf, textOf } from '../a2a/protocol/simple.js';
 import type { StreamResponse } from '../a2a/protocol/types.js';
 import type { TaskDetail } from '../node/control/rows.js';
-import type { Command } from './command.js';
-import { progressText, stateText } from './task-text.js';
+import { cutText } from '../runtime/text.js';
+import { choice, duration, flag, text, verb, whole } from './command.js';
+import { progressText, REMOTE_OPTIONS, sendTask, stateText } from './remote.js';
 
-export const command: Command = {
-  summary: 'show the task of an A2A client: who gave it to whom, what was said, what came of it',
-  usage: 'task ID [--follow]',
-  options: { follow: { type: 'boolean' } },
-  optionHelp: [['--follow', 'go on with what happens to it, until it ends']],
-  words: [1, 1],
-  examples: ['ecliptic task 01JD…', 'ecliptic task 01JD… --follow', 'ecliptic task 01JD… --json'],
-  async run({ connect, values, words, output }) {
-    const client = await connect();
-    const [id] = words;
-    if (!values.follow) {
-      const detail = await client.call<TaskDetail>('task', { id });
-      output.value(detail, () => describe(detail));
-      return;
-    }
-    process.on('SIGINT', () => client.close());
-    const ended = client.call('task.follow', { id }, (event) => {
-      output.value(event, () => describeNews(event as TaskDetail | StreamResponse));
-    });
-    await ended.catch((error) => {
-      if (error.code !== 'CANCELLED') throw error;
-    });
+const list = verb({
+  summary: 'list tasks of A2A clients, proposals between agents, and sub-tasks of swarms',
+  options: {
+    kind: choice(['a2a', 'proposal', 'swarm'], 'only tasks of that kind'),
+    state: text('S', 'submitted, working, input-required, auth-required, completed, failed, canceled or rejected'),
+    caller: text('NAME', 'only tasks of that caller'),
+    limit: whole('the latest N (default: 100)'),
   },
-};
+  examples: ['', '--state working', '--kind swarm', '--caller alice --json'],
+  async run({ call, values: { kind, state, caller, limit }, output }) {
+    const rows = await call('tasks', { kind, state, caller, limit });
+    output.table(
+      rows,
+      ['ID', 'KIND', 'STATE', 'CALLER', 'AGENT', 'UPDATED', 'TASK'],
+      rows.map((row) => [
+        row.id,
+        row.kind,
+        stateText(row.state),
+        row.caller,
+        row.agent,
+        row.updatedAt ?? '-',
+        cutText(row.text, 40),
+      ]),
+      'no tasks',
+    );
+  },
+});
 
-function describe({ id, state, caller, agent, createdAt, task }: TaskDetail): string {
+const show = verb({
+  summary: 'show an A2A client’s task: its caller and agent, the messages, the results',
+  args: ['ID'],
+  options: { follow: flag('continue with each event, until the task ends') },
+  examples: ['01JD…', '01JD… --follow', '01JD… --json'],
+  async run({ call, follow, values, words: [id], output }) {
+    if (values.follow) {
+      return follow('task.follow', { id }, (event) => output.value(event, () => eventText(event)));
+    }
+    const detail = await call('task', { id });
+    output.value(detail, () => detailText(detail));
+  },
+});
+
+function detailText({ id, state, caller, agent, createdAt, task }: TaskDetail): string {
   return [
     `${id}  ${stateText(state)}`,
     `caller     ${caller}`,
@@ -41,8 +59,37 @@ function describe({ id, state, caller, agent, createdAt, task }: TaskDetail): st
   ].join('\n');
 }
 
-function describeNews(event: TaskDetail | StreamResponse): string {
-  if ('caller' in event) return describe(event);
+function eventText(event: TaskDetail | StreamResponse): string {
+  if ('caller' in event) return detailText(event);
   if ('artifactUpdate' in event) return textOf(event.artifactUpdate.artifact.parts);
   return `… ${progressText(event) ?? ''}`;
 }
+
+const cancel = verb({
+  summary: 'cancel a task of any A2A client',
+  args: ['ID'],
+  examples: ['01JD…'],
+  async run({ call, words: [id], output }) {
+    const task = await call('task.cancel', { id });
+    output.value(task, () => `The task ${task.id} is ${stateText(task.status.state)}.`);
+  },
+});
+
+const send = verb({
+  summary: 'give a remote A2A agent a task, and print its answer as it arrives',
+  args: ['URL', 'TEXT'],
+  options: {
+    skill: text('S', 'the skill to use, as the card names it'),
+    task: text('ID', 'continue a task that waits for an answer'),
+    timeout: duration('cancel the task after this time (default: after an hour without an event)', 'ms'),
+    'no-stream': flag('wait for the whole answer'),
+    ...REMOTE_OPTIONS,
+  },
+  examples: [
+    'https://agent.example.com "Summarize this"',
+    'http://127.0.0.1:3000 "Build it" --skill mars.build --token ecl_…',
+  ],
+  run: sendTask,
+});
+
+export const verbs = { list, show, cancel, send };

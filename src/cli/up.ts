@@ -13,95 +13,73 @@ import type { Host } from '../node/host.js';
 import { VERSION } from '../runtime/package.js';
 import type { Logger, Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
-import type { Command, Invocation } from './command.js';
+import type { Invocation } from './command.js';
 import { usage } from './output.js';
-import { listed } from './payload.js';
 
-/** How long a process that is told to end at once waits for its store's thread. */
+/** How long an immediate exit waits for the store's thread. */
 const STORE_END_MS = 1_000;
 /** Set once there may be a store. */
 let hostModule: Promise<typeof import('../node/host.js')> | undefined;
 
-export const command: Command = {
-  summary: 'start a node with the 21 Planetary agents and your own',
-  usage: 'up [--data DIR] [--config FILE] [--log LEVEL] [--listen ADDRESS] [--peer LIST] [--bootstrap LIST] [--json]',
-  options: {
-    config: { type: 'string' },
-    log: { type: 'string' },
-    name: { type: 'string' },
-    listen: { type: 'string' },
-    peer: { type: 'string' },
-    bootstrap: { type: 'string' },
-    'no-dht': { type: 'boolean' },
-    port: { type: 'string' },
-    open: { type: 'boolean' },
-    background: { type: 'boolean' },
-  },
-  optionHelp: [
-    ['--config FILE', 'configuration (or ECLIPTIC_CONFIG; default: ecliptic.json if it is there)'],
-    ['--log LEVEL', `${LOG_LEVELS.join(', ')} (or ECLIPTIC_LOG; default: info)`],
-    ['--name NAME', 'what other nodes call this one (default: the machine’s name)'],
-    ['--listen ADDRESS', 'take WebSocket links at host:port, or at a port of 127.0.0.1'],
-    ['--peer LIST', 'ws:// addresses of nodes to call, separated by commas'],
-    ['--bootstrap LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'],
-    ['--port PORT', 'where HTTP is served (or PORT; default: 3000); the next free one if it is taken'],
-    ['--open', 'let callers on this machine in without a token, as guests'],
-    [
-      '--background',
-      'take a free port unless --port or the configuration names one; `ecliptic mcp` starts its node so',
-    ],
-    ['--no-dht', 'meet nobody on a DHT, for networks without UDP'],
-  ],
-  examples: [
-    'ecliptic up',
-    'ecliptic up --data ./state --log debug',
-    'ecliptic up --listen 0.0.0.0:7070 --no-dht',
-    'ecliptic up --json   # one line when ready',
-  ],
-  async run(invocation) {
-    const { values, env } = invocation;
-    const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG || undefined;
-    const loaded = loadConfig(file, process.cwd());
-    const level = logLevel(invocation, loaded.config.log);
-    const logger = pino({ level }, pino.destination({ dest: 2, sync: true }));
-    const runtime = systemRuntime({ logger });
-    const dataFolder = await invocation.dataFolder();
-    let host: Host | undefined;
-    stopOnSignals(runtime, () => host);
-    containModules(logger);
-    const network = networkConfig(invocation, loaded.config.network);
-    const http = httpConfig(invocation, loaded.config.http);
-    // Most of the program is behind this: whoever wants help, or made a mistake, does not wait for it.
-    hostModule = import('../node/host.js');
-    const node = await hostModule;
-    host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
-    const { node: started, gateway } = host;
-    const about = { node: started.key, agents: started.agents.length, http: gateway.url, data: dataFolder };
-    logger.info({ ...about, config: loaded.file ?? null, version: VERSION }, 'node started');
-    if (level === 'debug') logMessages(host, logger);
-    announce(host, dataFolder, loaded.file, invocation);
-    await host.stopped;
-    logger.info({ node: started.key }, 'node stopped');
-    // Whatever a user's module left running ends with the node.
-    process.exit(0);
-  },
-};
+interface UpValues {
+  readonly config?: string;
+  readonly log?: LogLevel;
+  readonly name?: string;
+  readonly listen?: string;
+  readonly peer?: readonly string[];
+  readonly bootstrap?: readonly string[];
+  readonly port?: string;
+  readonly open?: boolean;
+  readonly background?: boolean;
+  readonly 'no-dht'?: boolean;
+}
 
-function logLevel({ values, env }: Invocation, fromFile: LogLevel | undefined): LogLevel {
+type UpInvocation = Invocation<unknown, UpValues>;
+
+/** Runs a node in this process until it is stopped. */
+export async function up(invocation: UpInvocation): Promise<void> {
+  const { values, env } = invocation;
+  const file = values.config ?? (env.ECLIPTIC_CONFIG || undefined);
+  const loaded = loadConfig(file, process.cwd());
+  const level = logLevel(invocation, loaded.config.log);
+  const logger = pino({ level }, pino.destination({ dest: 2, sync: true }));
+  const runtime = systemRuntime({ logger });
+  const dataFolder = await invocation.dataFolder();
+  let host: Host | undefined;
+  stopOnSignals(runtime, () => host);
+  containModules(logger);
+  const network = networkConfig(invocation, loaded.config.network);
+  const http = httpConfig(invocation, loaded.config.http);
+  // Most of the program is behind this import, so a usage error above does not load it.
+  hostModule = import('../node/host.js');
+  const node = await hostModule;
+  host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
+  const { node: started, gateway } = host;
+  const about = { node: started.key, agents: started.agents.length, http: gateway.url, data: dataFolder };
+  logger.info({ ...about, config: loaded.file ?? null, version: VERSION }, 'node started');
+  if (level === 'debug') logMessages(host, logger);
+  announce(host, dataFolder, loaded.file, invocation);
+  await host.stopped;
+  logger.info({ node: started.key }, 'node stopped');
+  // Timers and sockets of user modules must not keep the process alive.
+  process.exit(0);
+}
+
+function logLevel({ values, env }: UpInvocation, fromFile: LogLevel | undefined): LogLevel {
   const wanted = values.log ?? (env.ECLIPTIC_LOG || fromFile || 'info');
   const level = LOG_LEVELS.find((known) => known === wanted);
-  if (!level) throw usage(`there is no log level "${wanted}"; take one of ${LOG_LEVELS.join(', ')}`);
+  if (!level) throw usage(`there is no log level "${wanted}"; there are ${LOG_LEVELS.join(', ')}`);
   return level;
 }
 
-/** What the command line says of the network, before what the file says. */
-function networkConfig({ values }: Invocation, fromFile: NetworkConfig | undefined): NetworkConfig {
-  const { name, listen } = values;
+/** The network settings: the command line overrides the file. */
+function networkConfig({ values }: UpInvocation, fromFile: NetworkConfig | undefined): NetworkConfig {
+  const { name, listen, peer: peers, bootstrap } = values;
   const given = {
     ...(name !== undefined && { name }),
     ...(listen !== undefined && { listen }),
-    ...(values.peer !== undefined && { peers: listed(values, 'peer') }),
-    ...(values.bootstrap !== undefined && { bootstrap: listed(values, 'bootstrap') }),
+    ...(peers && { peers }),
+    ...(bootstrap && { bootstrap }),
     ...(values['no-dht'] && { dht: false }),
   };
   const parsed = NetworkSchema.safeParse({ ...fromFile, ...given });
@@ -110,9 +88,9 @@ function networkConfig({ values }: Invocation, fromFile: NetworkConfig | undefin
   throw usage(`--${String(issue?.path[0] ?? 'network').replace(/s$/, '')}: ${issue?.message}`);
 }
 
-/** What the command line says of HTTP, before the environment, before the file. */
-function httpConfig({ values, env }: Invocation, fromFile: HttpConfig | undefined): HttpConfig {
-  // The environment of a background node is that of a coding agent: its PORT is meant for the program under development.
+/** The HTTP settings: the command line overrides the environment, which overrides the file. */
+function httpConfig({ values, env }: UpInvocation, fromFile: HttpConfig | undefined): HttpConfig {
+  // A background node inherits the environment of a coding agent, whose PORT is meant for the program under development.
   const port = values.port ?? (values.background ? undefined : env.PORT || undefined);
   const parsed = HttpSchema.safeParse({
     ...fromFile,
@@ -126,7 +104,7 @@ function httpConfig({ values, env }: Invocation, fromFile: HttpConfig | undefine
   throw usage(`--${String(issue?.path[0] ?? 'port')}: ${issue?.message}`);
 }
 
-/** Exits without waiting for anything but the store's thread, and for that not for long. */
+/** Exits at once; waits briefly for the store's thread only. */
 async function exitAtOnce(runtime: Runtime, code: number): Promise<void> {
   runtime.setTimer(() => process.exit(code), STORE_END_MS);
   if (hostModule) {
@@ -137,7 +115,7 @@ async function exitAtOnce(runtime: Runtime, code: number): Promise<void> {
   process.exit(code);
 }
 
-/** The first signal stops in good order; a second one, or one before the node is up, at once. */
+/** The first signal stops the node in order; a second one, or one before the node is up, exits at once. */
 function stopOnSignals(runtime: Runtime, host: () => Host | undefined): void {
   let count = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -149,13 +127,13 @@ function stopOnSignals(runtime: Runtime, host: () => Host | undefined): void {
   }
 }
 
-/** A mistake in one agent's module, made in a timer or a promise that nobody awaits, must not take the others down. */
+/** An error of one agent's module in a timer or an unawaited promise must not take the others down. */
 function containModules(logger: Logger): void {
-  process.on('uncaughtException', (err) => logger.error({ err }, 'an agent’s module threw'));
-  process.on('unhandledRejection', (err) => logger.error({ err }, 'an agent’s module left a rejection unhandled'));
+  process.on('uncaughtException', (err) => logger.error({ err }, 'agent module threw'));
+  process.on('unhandledRejection', (err) => logger.error({ err }, 'agent module left a rejection unhandled'));
 }
 
-/** A line for each message: what was delivered, and what was refused and why. Payloads are not logged. */
+/** Logs each message as delivered or refused, without its payload. */
 function logMessages({ node }: Host, logger: Logger): void {
   node.observability.subscribe((event) => {
     if (event.type !== 'routing-decision') return;
@@ -166,17 +144,17 @@ function logMessages({ node }: Host, logger: Logger): void {
   });
 }
 
-function announce(host: Host, dataFolder: string, config: string | undefined, { output, env }: Invocation): void {
+function announce(host: Host, dataFolder: string, config: string | undefined, { output, env }: UpInvocation): void {
   const { node, control, failures, gateway } = host;
   const { url: http, mcpUrl: mcp, takenPort } = gateway;
   const { owners: token } = gateway.tokens;
   const failed = [...failures].map(([agent, { code, message }]) => ({ agent, code, message }));
   const place = { node: node.key, control, data: dataFolder, pid: process.pid };
-  // Output that goes to no terminal ends in a log, as a service's or a background node's does.
+  // Output of a service or a background node ends in a log, which must not contain the token.
   const shown = process.stdout.isTTY === true;
   const moved = takenPort === undefined ? {} : { takenPort };
   const ready = { ...place, http, ...moved, mcp, token, agents: node.agents.length, failed };
-  // Commands without --data look in the default folder, or where the configuration of their own folder says.
+  // Commands need --data unless this is the default folder.
   const data = dataFolder === defaultDataFolder(env) ? '' : ` --data ${shellWord(dataFolder)}`;
   output.value(ready, () =>
     [
@@ -205,7 +183,7 @@ function announce(host: Host, dataFolder: string, config: string | undefined, { 
   );
 }
 
-/** Two agents of this node of which the first may write to the second; none where there are none. */
+/** Two agents of this node of which the first may write to the second, for the example; empty if there are none. */
 function conversation({ node, failures }: Host): { from: string; to: string }[] {
   const ids = node.agents.map(({ id }) => id).filter((id) => !failures.has(id));
   const preferred = ['sun', 'mars'].filter((id) => ids.includes(id));
@@ -217,7 +195,7 @@ function conversation({ node, failures }: Host): { from: string; to: string }[] 
   return [];
 }
 
-/** As a shell takes it for one word. */
+/** Quoted as one word of a shell. */
 function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -102,6 +102,11 @@ export class RalphLoop {
   }
 
   /** The latest runs, the latest first. */
+  /** Checks a plan without running it; returns its number of tasks. */
+  async check({ text, file, as }: Pick<RunInit, 'text' | 'file' | 'as'>): Promise<number> {
+    return (await readPlan(text, file, this.#world, as)).tasks.length;
+  }
+
   list(limit: number): Promise<RunSummary[]> {
     return this.#records.list(limit);
   }

@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type Life, World } from '../../test/durable/simulated-mail.js';
 import { Nodes } from '../../test/nodes-fixture.js';
 import { providerTriggers } from '../../test/providers/error-triggers.js';
+import { rawClient } from '../../test/raw-client.js';
 import { fetchAgentCard } from '../a2a/client/remote-agents.js';
 import { loadGrpc } from '../a2a/grpc/service-definition.js';
 import { admitDelegation } from '../a2a/protocol/delegation.js';
@@ -208,7 +209,7 @@ const triggers: Record<Met, () => unknown> = {
   },
   USAGE: async () => {
     const { control } = await startHost(temporaryFolder());
-    return (await connect(control)).call('send', { as: 'sun' });
+    return rawClient(await connect(control)).call('send', { as: 'sun' });
   },
   NO_NODE: () => connect(join(temporaryFolder(), 'control.sock')),
   NODE_EXISTS: async () => {
@@ -225,7 +226,7 @@ const triggers: Record<Met, () => unknown> = {
   PROTOCOL_MISMATCH: async () => connect(await answeringWith('{"hello":{"min":1000,"max":1001}}\n')),
   METHOD_NOT_FOUND: async () => {
     const { control } = await startHost(temporaryFolder());
-    return (await connect(control)).call('fly');
+    return rawClient(await connect(control)).call('fly');
   },
   MODULE_FAILED: async () => {
     const host = await startHost(temporaryFolder(), { agents: { carol: { module: './missing.js' } } });

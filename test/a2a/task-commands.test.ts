@@ -50,7 +50,7 @@ describe('card', () => {
     expect(JSON.parse((await run(['card', 'talker', '--json'])).stdout)).toMatchObject({ id: 'talker' });
     const shown = await run(['card', url]);
     expect(shown.stdout).toMatch(/^Ecliptic \d/);
-    expect(shown.stdout).toMatch(/^signature +holds/m);
+    expect(shown.stdout).toMatch(/^signature +valid/m);
     const told = JSON.parse((await run(['card', url, '--json'])).stdout);
     expect(told).toMatchObject({ card: { name: 'Ecliptic' }, signature: { verified: true } });
   });

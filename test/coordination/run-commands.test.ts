@@ -156,7 +156,7 @@ describe('the commands about plans [RL10]', () => {
       child.kill('SIGINT');
       const { code, stderr } = await ended;
       expect(code).toBe(1);
-      const [, id] = /run show (\w+) --follow/.exec(stderr)!;
+      const [, id] = /plan show (\w+) --follow/.exec(stderr)!;
       expect(await node.call('run', { id })).toMatchObject({ status: 'running' });
       expect(await node.json('run', 'stop', id!)).toMatchObject({ status: 'stopped' });
       expect((await node.run('run', 'show', id!)).stdout).toContain('long: stopped');

@@ -16,7 +16,7 @@ import { controlPath } from '../../src/node/control/data-folder.js';
 import { Host } from '../../src/node/host.js';
 import type { Logger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
-import { type CredentialRow, Credentials } from '../../src/system/secrets/credentials.js';
+import { Credentials } from '../../src/system/secrets/credentials.js';
 import { BIN } from '../source-files.js';
 import { tool, until } from '../upstream/harness.js';
 import { BearerServer } from './bearer-server.js';
@@ -70,8 +70,7 @@ const web = (headers: object = { Authorization: { credential: 'token', scheme: '
   web: { url: server.url, headers },
 });
 
-const status = async (name = 'web') =>
-  (await client.call<UpstreamStatus[]>('tools.servers')).find((one) => one.name === name)!;
+const status = async (name = 'web') => (await client.call('tools.servers')).find((one) => one.name === name)!;
 
 async function inState(state: UpstreamStatus['state'], name = 'web'): Promise<UpstreamStatus> {
   const deadline = Date.now() + 25_000;
@@ -84,7 +83,7 @@ async function inState(state: UpstreamStatus['state'], name = 'web'): Promise<Up
 }
 
 const change = (verb: 'set' | 'rotate' | 'revoke', value?: string, provider = 'web') =>
-  client.call<CredentialRow>(`credentials.${verb}`, { provider, name: 'token', value });
+  client.call(`credentials.${verb}`, { provider, name: 'token', value });
 
 const call = (name = 'web.echo') => host!.node.mcp.callTool(name, {}, { caller: OPERATOR });
 

@@ -232,7 +232,7 @@ describe('log', () => {
     const agent = await a.json<JournalRow[]>('log', '--agent', 'low', '--since', '1h', '--limit', '1');
     expect(agent).toEqual(rows.slice(-1));
     expect(await a.json('log', '--since', new Date(Date.now() + 60_000).toISOString())).toEqual([]);
-    expect((await a.run('log', '--thread', 'none')).stdout).toBe('the journal has nothing that fits\n');
+    expect((await a.run('log', '--thread', 'none')).stdout).toBe('no decisions match\n');
   });
 
   it.each([
@@ -385,7 +385,7 @@ describe('audit verify', () => {
   it('says that the log holds', async () => {
     const { code, stdout } = await a.run('audit', 'verify');
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^\d+ rows, and every one of them is what was written\n$/);
+    expect(stdout).toMatch(/^audit log intact: \d+ rows verified\n$/);
     const report = await a.json<{ rows: number }>('audit', 'verify');
     expect(report).toEqual({ rows: expect.any(Number), fault: null });
     expect(report.rows).toBeGreaterThan(3);

@@ -15,6 +15,7 @@ import { createNode, type EclipticNode, type NodeInit } from '../../src/node/com
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
+import { rawClient } from '../raw-client.js';
 import { BIN, ROOT } from '../source-files.js';
 
 export const WITNESS = join(ROOT, 'test', 'nodes', 'agents', 'witness.ts');
@@ -171,7 +172,9 @@ export class Cluster {
     }
     const left = [...this.#pids].filter(isAlive);
     // What nobody caught ends up there, whoever threw it; the agents of these tests throw nothing.
-    const faults = this.#nodes.flatMap((node) => node.log.split('\n').filter((line) => /an agent’s module/.test(line)));
+    const faults = this.#nodes.flatMap((node) =>
+      node.log.split('\n').filter((line) => /agent module (threw|left)/.test(line)),
+    );
     if (process.env.ECLIPTIC_KEEP !== '1') rmSync(this.folder, { recursive: true, force: true });
     expect(left, 'processes left behind').toEqual([]);
     expect(faults, 'errors that nobody caught').toEqual([]);
@@ -264,7 +267,7 @@ export class ProcessNode {
   /** Calls a method of its control socket. */
   async call<T = unknown>(method: string, params: object = {}): Promise<T> {
     this.#client ??= this.#connect();
-    return (await this.#client).call<T>(method, params);
+    return rawClient(await this.#client).call<T>(method, params);
   }
 
   /** Follows its events over a connection of its own, until the returned function is called. */

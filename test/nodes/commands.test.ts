@@ -337,7 +337,7 @@ describe('of a mesh of three', () => {
 
     it('comes by leaving, and the others forget the node', async () => {
       const { code, stdout } = await b.run('leave');
-      expect({ code, stdout }).toEqual({ code: 0, stdout: startingWith('This node belongs to no mesh any more.') });
+      expect({ code, stdout }).toEqual({ code: 0, stdout: startingWith('This node left the mesh.') });
       expect(existsSync(join(b.data, 'mesh.json'))).toBe(false);
       expect(await b.json('peers')).toEqual([]);
       expect((await b.agents()).every(({ origin }) => origin === 'local')).toBe(true);

@@ -157,7 +157,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       const { code, stdout } = await a.run('broadcast', '--as', 'sun', '{"directive":"freeze"}');
       expect({ code, stdout }).toEqual({
         code: 0,
-        stdout: `${others} of ${others} agents have it; withheld from 0, failed for 0\n`,
+        stdout: `delivered to ${others} of ${others} agents; withheld from 0, failed for 0\n`,
       });
       expect(await b.call('broadcast', { as: 'mercury', payload: 1 })).toMatchObject({
         broadcast: {

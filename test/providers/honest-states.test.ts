@@ -1,7 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Config } from '../../src/node/config/schema.js';
-import type { AgentRow, Diagnosis } from '../../src/node/control/rows.js';
-import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { acpAgent, ProcessHost, program } from './process-host.js';
 import { until } from './processes.js';
 
@@ -19,9 +17,9 @@ async function start(agents: Config['agents']): Promise<ProcessHost> {
 
 /** How each surface shows the agent `worker`. */
 async function shown({ control, host }: ProcessHost) {
-  const agents = await control.call<AgentRow[]>('agents');
-  const providers = await control.call<ProviderRow[]>('providers');
-  const { findings } = await control.call<Diagnosis>('doctor');
+  const agents = await control.call('agents');
+  const providers = await control.call('providers');
+  const { findings } = await control.call('doctor');
   const health = (await (await fetch(`${host.gateway.url}/health`)).json()) as { status: string };
   return {
     agent: agents.find(({ id }) => id === 'worker')!,

@@ -66,7 +66,7 @@ describe('providers, end to end', () => {
       expect.arrayContaining(['request', 'provider.execute.completed', 'response']),
     );
     expect(await cli(host, 'providers')).toMatch(/mars +acp +healthy +ready.*\nmcp\/files +mcp +healthy +ready/);
-    expect(await cli(host, 'provider', 'restart', 'mcp/files')).toContain('mcp/files was started again; it is healthy');
+    expect(await cli(host, 'provider', 'restart', 'mcp/files')).toContain('mcp/files was restarted; it is healthy');
   });
 
   it('work goes to the next process when the first is killed, and back when it has returned [SC-025-003 T020.3a T020.3b]', async () => {

@@ -4,13 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { InvocationRecord } from '../../src/mcp/invocations.js';
-import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
-import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
-import type { LaneRow } from '../../src/providers/host/lanes.js';
 import type { MCPToolResult } from '../../src/providers/mcp/mcp-bridge.js';
-import type { Approval } from '../../src/system/approvals/approval-queue.js';
 import { ProcessHost, program } from './process-host.js';
 import { lives, until } from './processes.js';
 
@@ -71,9 +66,9 @@ async function act(tool: string, what: string, options: { thread?: string } = {}
   return (content[0] as { text: string }).text;
 }
 
-const lanes = () => running!.control.call<LaneRow[]>('lanes');
+const lanes = () => running!.control.call('lanes');
 const topicsOf = async (thread: string) =>
-  (await running!.control.call<A2ALogEvent[]>('thread.events', { id: thread })).map(({ topic }) => topic);
+  (await running!.control.call('thread.events', { id: thread })).map(({ topic }) => topic);
 
 describe('the program of an MCP server', () => {
   it('runs in a lane, and ends with it and everything that it started, and nobody else does [FR-025-008]', async () => {
@@ -120,7 +115,7 @@ describe('the program of an MCP server', () => {
     running = await ProcessHost.start({}, { mcpServers: { files: server({ env }) }, credentials: { keychain: false } });
     const { credentials } = running.host;
     const set = (value: string) => credentials.set({ provider: 'files', workspace: 'default', name: 'token' }, value);
-    const state = async () => (await running!.control.call<UpstreamStatus[]>('tools.servers'))[0]!.state;
+    const state = async () => (await running!.control.call('tools.servers'))[0]!.state;
     await until(() => running!.host.node.providers.list()[0]?.state === 'degraded');
     expect(await state()).toBe('failed');
     await set('one');
@@ -194,7 +189,7 @@ describe('a call of a tool of an MCP server', () => {
     expect(stdout).toMatch(/sun +mcp\/files +provider\.execute\.completed/);
     // A call that belongs to no conversation is found by its own id.
     await control.call('call', { tool: 'files.act', arguments: { do: 'pid' } });
-    const [own] = await control.call<InvocationRecord[]>('invocations', { limit: 1 });
+    const [own] = await control.call('invocations', { limit: 1 });
     expect(own).toMatchObject({ tool: 'files.act', caller: 'operator' });
     expect(await topicsOf(own!.id)).toEqual(['provider.mcp.tool.completed', 'provider.execute.completed']);
     await expect(act('files.act', 'pid', { thread: '' })).rejects.toMatchObject({ code: 'INVALID_PARAMS' });
@@ -262,8 +257,8 @@ describe('a call of a tool of an MCP server', () => {
     );
     const { credentials, node } = running.host;
     const { control } = running;
-    const waiting = () => control.call<Approval[]>('approvals');
-    const decide = async (verdict: string) =>
+    const waiting = () => control.call('approvals');
+    const decide = async (verdict: 'allow-once' | 'allow-always' | 'deny') =>
       control.call('approvals.decide', { verdict, ids: [(await waiting())[0]!.id] });
     await credentials.set({ provider: 'files', workspace: 'default', name: 'token' }, 'secret');
     await healthy('mcp/files', 'mcp/plain');
@@ -327,7 +322,7 @@ describe('a call of a tool of an MCP server', () => {
     expect(providers.waiting).toBe(0);
     expect((await topicsOf('away')).at(-1)).toBe('provider.execute.failed');
     // What has just come back is being checked: the call waits for that, and no longer.
-    const status = async () => (await running!.control.call<UpstreamStatus[]>('tools.servers'))[0]!;
+    const status = async () => (await running!.control.call('tools.servers'))[0]!;
     while ((await status()).state !== 'running');
     expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
   });

@@ -7,7 +7,6 @@ import type { GatewayInit } from '../../src/http/gateway.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
-import type { ProviderView } from '../../src/node/control/rows.js';
 import { Host } from '../../src/node/host.js';
 import type { ProviderRow } from '../../src/providers/registry/registered-provider.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
@@ -78,11 +77,11 @@ describe('an agent with remote agents behind its name', () => {
     await sun.request('fleet', 'dig');
     await sun.request('fleet', 'fail').catch(() => {});
     const [good, bad] = events.filter(({ type, sender }) => type === 'message-sent' && sender === 'sun');
-    expect(await control.call('thread.events', { id: good!.correlationId })).toMatchObject([
+    expect(await control.call('thread.events', { id: good!.correlationId! })).toMatchObject([
       { topic: 'provider.a2a.delegation.completed', details: { endpointId: 'mars' } },
       { topic: 'provider.execute.completed', provider: 'fleet', sender: 'fleet', success: true },
     ]);
-    expect(await control.call('thread.events', { id: bad!.correlationId })).toMatchObject([
+    expect(await control.call('thread.events', { id: bad!.correlationId! })).toMatchObject([
       { topic: 'provider.a2a.delegation.failed', code: 'PROVIDER_EXECUTE_FAILED' },
       { topic: 'provider.execute.failed', code: 'PROVIDER_EXECUTE_FAILED' },
     ]);
@@ -93,10 +92,10 @@ describe('an agent with remote agents behind its name', () => {
     const mars = await remote('mars');
     const { sun, control } = await startHost({ fleet: { a2a: { endpoints: [reached(mars)], concurrency: 3 } } });
     await sun.request('fleet', 'dig');
-    expect(await control.call<ProviderRow[]>('providers')).toMatchObject([
+    expect(await control.call('providers')).toMatchObject([
       { id: 'fleet', type: 'a2a', state: 'healthy', phase: 'ready', completed: 1, concurrencyLimit: 3 },
     ]);
-    const view = await control.call<ProviderView>('provider.show', { id: 'fleet' });
+    const view = await control.call('provider.show', { id: 'fleet' });
     expect(view.about).toMatchObject({ endpoints: [{ id: 'mars', down: null }] });
     expect(JSON.stringify(view)).not.toContain(mars.credentials.bearer);
     expect(await control.call('provider.drain', { id: 'fleet' })).toMatchObject({ phase: 'drained' });
@@ -121,7 +120,7 @@ describe('an agent with remote agents behind its name', () => {
       fleet: { a2a: { endpoints: [reached(mars)], catalogues: [`${list.origin}/catalogue.json`] } },
     });
     await until(async () => (await rows(control))[0]?.phase === 'ready');
-    const { about } = await control.call<ProviderView>('provider.show', { id: 'fleet' });
+    const { about } = await control.call('provider.show', { id: 'fleet' });
     // It is not let in there without a token, and private addresses that others name are not called.
     expect(about).toMatchObject({
       endpoints: [
@@ -146,7 +145,7 @@ describe('an agent with remote agents behind its name', () => {
 });
 
 function rows(control: ControlClient): Promise<ProviderRow[]> {
-  return control.call<ProviderRow[]>('providers');
+  return control.call('providers');
 }
 
 async function until(done: () => boolean | Promise<boolean>): Promise<void> {

@@ -5,11 +5,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import type { PinRow } from '../../src/mcp/upstream/upstreams.js';
 import { loadConfig } from '../../src/node/config/load.js';
 import { ControlClient } from '../../src/node/control/client.js';
-import type { Diagnosis } from '../../src/node/control/rows.js';
 import { Host } from '../../src/node/host.js';
 import { type Logger, silentLogger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
@@ -61,7 +59,7 @@ function server(name: string, lists: object): object {
 
 const program = (code: string, more: object = {}) => ({ command: process.execPath, args: ['-e', code], ...more });
 
-const statuses = (client: ControlClient) => client.call<UpstreamStatus[]>('tools.servers');
+const statuses = (client: ControlClient) => client.call('tools.servers');
 
 async function running(client: ControlClient, count: number): Promise<void> {
   let found = 0;
@@ -90,14 +88,14 @@ describe('a node with MCP servers in its configuration', () => {
     );
     expect(Date.now() - started).toBeLessThan(5_000);
     await running(client, 2);
-    const tools = (await client.call<{ name: string }[]>('tools')).map(({ name }) => name);
+    const tools = (await client.call('tools')).map(({ name }) => name);
     expect(tools).toEqual(expect.arrayContaining(['mars.run', 'my-notes.search']));
     await until(() => logged.some((line) => line.includes('code 7')));
     const found = Object.fromEntries((await statuses(client)).map((status) => [status.name, status]));
     expect(found.unset).toMatchObject({ state: 'failed', reason: 'the environment has no NOT_SET_ANYWHERE' });
     expect(found.off).toMatchObject({ state: 'disabled', reason: null });
     expect(found.hanging).toMatchObject({ state: 'starting' });
-    const { findings, healthy } = await client.call<Diagnosis>('doctor');
+    const { findings, healthy } = await client.call('doctor');
     expect(healthy).toBe(false);
     const said = findings.map(({ level, text }) => `${level} ${text}`).join('\n');
     expect(said).toMatch(/ok MCP server "build" runs and offers 1 things/);
@@ -140,7 +138,7 @@ describe('a node with MCP servers in its configuration', () => {
     await client.call('call', { tool: 'notes.change', arguments: {} });
     let waiting: PinRow[] = [];
     while (waiting.length < 2) {
-      waiting = (await client.call<PinRow[]>('tools.pins')).filter(({ state }) => state === 'quarantined');
+      waiting = (await client.call('tools.pins')).filter(({ state }) => state === 'quarantined');
     }
     const cli = async (...words: string[]) => {
       const args = [BIN, ...words, '--data', join(folder, 'data')];

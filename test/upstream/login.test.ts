@@ -8,7 +8,6 @@ import { oauthFetch } from '../../src/mcp/upstream/login.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import { loadConfig } from '../../src/node/config/load.js';
 import { ControlClient } from '../../src/node/control/client.js';
-import type { Diagnosis } from '../../src/node/control/rows.js';
 import { Host } from '../../src/node/host.js';
 import { type Logger, silentLogger } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
@@ -56,7 +55,7 @@ async function down(): Promise<void> {
 }
 
 async function status(): Promise<UpstreamStatus> {
-  const [found] = await client.call<UpstreamStatus[]>('tools.servers');
+  const [found] = await client.call('tools.servers');
   return found!;
 }
 
@@ -82,7 +81,7 @@ describe('an MCP server that wants a login [UP10]', () => {
   it('waits for its user, says how to log in, and is connected when the user has come back', async () => {
     const { reason } = await untilState('needs-login');
     expect(reason).toMatch(/has to log in; log in with: ecliptic tools login guarded$/);
-    const { findings } = await client.call<Diagnosis>('doctor');
+    const { findings } = await client.call('doctor');
     expect(findings).toContainEqual({ level: 'warning', text: reason });
     // Nobody is registered anywhere before somebody wants to log in.
     expect(server.requests).not.toContain('POST /register');

@@ -166,6 +166,7 @@ export const API = {
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),
+  'run.check': takes({ text: required, file: required, as: string }).gives<{ tasks: number }>(),
   'run.follow': takes(id).gives<void, RunNews>(),
   'run.stop': takes(id).gives<RunView>(),
   swarms: nothing.gives<SwarmRow[]>(),

@@ -84,15 +84,13 @@ export class ControlClient {
   }
 
   /** Calls an operation of the API. Its events go to `onEvent` until it ends or the connection is closed. */
-  call<M extends Method>(method: M, ...rest: CallArguments<M>): Promise<ResultOf<M>>;
-  call<T = unknown>(method: string, params?: object, onEvent?: (event: never) => void): Promise<T>;
-  call(method: string, params: object = {}, onEvent?: (event: never) => void): Promise<unknown> {
+  call<M extends Method>(method: M, ...[params, onEvent]: CallArguments<M>): Promise<ResultOf<M>> {
     return new Promise<unknown>((resolve, reject) => {
       if (this.#ended) return reject(this.#ended);
       const id = this.#nextId++;
       this.#calls.set(id, { resolve, reject, onEvent: onEvent as Call['onEvent'] });
-      writeFrame(this.#socket, { id, method, params });
-    });
+      writeFrame(this.#socket, { id, method, params: params ?? {} });
+    }) as Promise<ResultOf<M>>;
   }
 
   close(): void {

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { connectRaw, type RawClient } from '../../../test/raw-client.js';
 import { EclipticError, type ErrorCode, isErrorCode } from '../../runtime/errors.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { ControlClient } from './client.js';
@@ -582,7 +583,7 @@ describe('the client', () => {
         socket.write('{"hello":{"min":1,"max":1},"node":"x","pid":1,"version":"9"}\n');
         socket.on('data', (data) => String(data).includes('method') && socket.write(answer));
       });
-      const client = await ControlClient.connect(path);
+      const client = await connectRaw(path);
       expect(await unlessItCrashes(client.call('anything'))).toSatisfy(coded('INVALID_FRAME'));
     },
   );
@@ -593,7 +594,7 @@ describe('the client', () => {
       const answer = '{"id":1,"error":{"code":"NEVER_HEARD_OF","message":"?"}}\n';
       socket.on('data', (data) => String(data).includes('method') && socket.write(answer));
     });
-    const client = await ControlClient.connect(path);
+    const client = await connectRaw(path);
     await expect(client.call('anything')).rejects.toSatisfy(coded('INVALID_FRAME'));
   });
 
@@ -602,7 +603,7 @@ describe('the client', () => {
       socket.write('{"hello":{"min":1,"max":1},"node":"x","pid":1,"version":"9"}\n');
       socket.on('data', (data) => String(data).includes('method') && socket.destroy());
     });
-    const client = await ControlClient.connect(path);
+    const client = await connectRaw(path);
     await expect(client.call('anything')).rejects.toSatisfy(coded('NO_NODE'));
     await client.closed;
     await expect(client.call('anything')).rejects.toSatisfy(coded('NO_NODE'));
@@ -711,8 +712,8 @@ async function serve(methods: Record<string, ControlMethod>, init?: ControlServe
   return server;
 }
 
-async function connect(): Promise<ControlClient> {
-  const client = await ControlClient.connect(path);
+async function connect(): Promise<RawClient> {
+  const client = await connectRaw(path);
   cleanUps.push(() => client.close());
   return client;
 }

@@ -82,6 +82,9 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
     'run.start'(init) {
       return loop.start(init);
     },
+    async 'run.check'(plan) {
+      return { tasks: await loop.check(plan) };
+    },
     async 'run.follow'({ id }, { emit, signal }) {
       return loop.follow(await runId(id), emit, signal);
     },

@@ -1,0 +1,55 @@
+import type { AgentRow } from '../node/control/rows.js';
+import { vacancyOf } from '../roster/self-description.js';
+import { choice, text, verb } from './command.js';
+import { REMOTE_OPTIONS, showRemoteCard } from './remote.js';
+
+const list = verb({
+  summary: 'list the agents',
+  options: {
+    capability: text('C', 'only agents that offer it'),
+    tier: choice(['0', '1', '2', '3'], 'only agents of that tier'),
+    sandbox: text('S', 'only agents in that sandbox'),
+  },
+  examples: ['', '--tier 2', '--capability backend.api --json'],
+  async run({ call, values: { capability, sandbox, tier }, output }) {
+    const rows = await call('agents', { capability, sandbox, tier: tier === undefined ? undefined : Number(tier) });
+    output.table(
+      rows,
+      ['AGENT', 'TIER', 'SANDBOX', 'STATE', 'CAPABILITIES'],
+      rows.map((row) => [
+        row.node === null ? row.id : `${row.id}@${row.node.slice(0, 12)}`,
+        `L${row.tier}`,
+        row.sandbox ?? '-',
+        row.failure === null ? row.state : `failed: ${row.failure.split('\n')[0]}`,
+        row.capabilities.join(', ') || '-',
+      ]),
+      'no agents match',
+    );
+    const unstaffed = rows.filter(({ state }) => state === 'unstaffed');
+    if (!output.json && unstaffed.length > 0) output.line(staffingHint(unstaffed));
+  },
+});
+
+function staffingHint(unstaffed: readonly AgentRow[]): string {
+  const own = unstaffed.find(({ node }) => node === null);
+  const agents = unstaffed.length === 1 ? '1 agent is' : `${unstaffed.length} agents are`;
+  const refusal = `${agents} unstaffed: no worker does what they are asked, so they refuse requests and tasks.`;
+  return own === undefined ? refusal : `${refusal}\nTo staff ${own.id}: ${vacancyOf(own.id).fix}`;
+}
+
+const show = verb({
+  summary: 'show the card of this node, of one of its agents, or of a remote agent',
+  args: ['AGENT|URL?'],
+  argHelp: [['URL', 'the address of an A2A agent, or of its card']],
+  options: REMOTE_OPTIONS,
+  examples: ['', 'mars --json', 'https://agent.example.com'],
+  async run(invocation) {
+    const { call, words, output } = invocation;
+    const [subject] = words;
+    if (subject !== undefined && /^https?:\/\//i.test(subject)) return showRemoteCard(subject, invocation);
+    const card = await (subject === undefined ? call('node.card') : call('card', { id: subject }));
+    output.value(card, () => JSON.stringify(card, null, 2));
+  },
+});
+
+export const verbs = { list, show };

@@ -1,0 +1,119 @@
+import { GROUPS, type Options, type Table, type Verb } from './command.js';
+import { type Found, find, GLOBAL_OPTIONS, usageOf } from './lookup.js';
+
+type Rows = readonly (readonly [string, string])[];
+
+const EXIT_CODES: Rows = [
+  ['0', 'the command did its work'],
+  ['1', 'it failed, or its answer is bad news (doctor found a problem, policy says no, a run is incomplete)'],
+  ['2', 'wrong usage: an unknown command or option, a missing word, a value of the wrong kind'],
+  ['130, 143', '`up` was told twice to stop (Ctrl-C, SIGTERM) or before it had started'],
+];
+
+/** The text of `ecliptic help …`. */
+export async function helpOn(words: readonly string[], table: Table): Promise<string> {
+  const [topic, ...rest] = words.filter((word) => !word.startsWith('-'));
+  if (topic === undefined) return overview(table);
+  if (topic === 'exit-codes') return exitCodes();
+  if (topic === 'words') return shortWords(table);
+  return helpOf(await find([topic, ...rest], table), table);
+}
+
+/** The help of a verb, or of a noun that was named alone. */
+export function helpOf(found: Found, { words }: Table): string {
+  const { noun, verbs, name, path } = found;
+  const alone = path === noun.name || words[path]?.includes('[') === true;
+  if (!alone && name !== undefined) return verbHelp(path, verbs[name]!);
+  const names = Object.keys(verbs);
+  if (names.length === 1) return verbHelp(`${noun.name} ${names[0]}`, verbs[names[0]!]!);
+  const shown = words[path] === undefined ? noun.name : path;
+  const short = Object.entries(words).filter(([, meaning]) => meaning.split(' ')[0] === noun.name);
+  return [
+    noun.summary,
+    '',
+    `usage: ecliptic ${shown} ${noun.otherwise === undefined ? 'VERB' : '[VERB]'} …`,
+    '',
+    ...columns(
+      Object.entries(verbs).map(([verb, { summary }]) => [
+        verb === noun.otherwise ? `${verb} (default)` : verb,
+        summary,
+      ]),
+    ),
+    '',
+    'examples:',
+    ...names.map((verb) => `  ${example(`${noun.name} ${verb}`, verbs[verb]!.examples[0] ?? '')}`),
+    ...(words[path] === undefined ? [] : [`  ${example(path, verbs[name!]!.examples[0] ?? '')}`]),
+    '',
+    ...(short.length === 0
+      ? []
+      : [`Short words: ${short.map(([word, meaning]) => `${word} (${meaning})`).join(', ')}`]),
+    `One verb in detail: ecliptic help ${noun.name} VERB`,
+  ].join('\n');
+}
+
+function verbHelp(path: string, verb: Verb): string {
+  return [
+    verb.summary,
+    '',
+    `usage: ${usageOf(path, verb)}`,
+    '',
+    ...columns([...(verb.argHelp ?? []), ...optionRows(verb.options), ...optionRows(GLOBAL_OPTIONS)]),
+    '',
+    'examples:',
+    ...verb.examples.map((one) => `  ${example(path, one)}`),
+  ].join('\n');
+}
+
+async function overview(table: Table): Promise<string> {
+  const groups = await Promise.all(
+    GROUPS.map(async (group) => {
+      const words = await Promise.all((table.shown[group] ?? []).map((word) => wordRow(word, table)));
+      const nouns = table.nouns.filter((noun) => noun.group === group);
+      return [group, [...words, ...nouns.map(({ name, summary }) => [name, summary] as const)]] as const;
+    }),
+  );
+  const width = Math.max(...groups.flatMap(([, rows]) => rows.map(([name]) => name.length)));
+  return [
+    'ecliptic: a coordination fabric for AI agents',
+    '',
+    'usage: ecliptic NOUN VERB [options], or a short word such as: ecliptic send',
+    ...groups.flatMap(([group, rows]) => ['', `${group[0]!.toUpperCase()}${group.slice(1)}:`, ...columns(rows, width)]),
+    '',
+    'Every command takes:',
+    ...columns(optionRows(GLOBAL_OPTIONS), width),
+    '',
+    'Start with: ecliptic up      In detail: ecliptic help NOUN, or help send, help words, help exit-codes',
+  ].join('\n');
+}
+
+async function wordRow(word: string, table: Table): Promise<readonly [string, string]> {
+  const { verbs, name } = await find([word], table);
+  return [word, verbs[name!]!.summary];
+}
+
+function shortWords({ words }: Table): string {
+  return ['Short words, and the commands that they stand for:', '', ...columns(Object.entries(words))].join('\n');
+}
+
+function exitCodes(): string {
+  const hooks = 'The hooks of coding agents (hook, guard) follow the rules of their clients instead.';
+  return ['Exit codes:', '', ...columns(EXIT_CODES), '', hooks].join('\n');
+}
+
+function example(path: string, args: string): string {
+  return args.includes('%') ? args.replaceAll('%', `ecliptic ${path}`) : `ecliptic ${path} ${args}`.trimEnd();
+}
+
+function optionRows(options: Options): Rows {
+  return Object.entries(options)
+    .filter(([, option]) => !option.hidden)
+    .map(([name, { value, help }]) => {
+      const flagText = name === 'help' ? '-h, --help' : `--${name}`;
+      return [value === undefined ? flagText : `${flagText} ${value}`, help];
+    });
+}
+
+function columns(rows: Rows, least = 0): string[] {
+  const width = Math.max(least, ...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`);
+}

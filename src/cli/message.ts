@@ -1,0 +1,220 @@
+import type { A2AEnvelope, A2ALogEvent } from '../mesh/schemas.js';
+import type { MailRow } from '../node/control/rows.js';
+import { cutText } from '../runtime/text.js';
+import { duration, flag, list, required, text, verb } from './command.js';
+import { readPayload } from './input.js';
+import { type Output, shortAddress, timeText, usage } from './output.js';
+
+const sender = required(text('AGENT', 'the sender: an agent of this node'));
+const JSON_HELP = [['JSON', 'the payload; - reads it from standard input']] as const;
+const recipient = {
+  to: text('AGENT', 'the recipient: an id, or id@node'),
+  capability: text('C', 'instead of --to: an agent that offers it'),
+};
+
+function addressee({ to, capability }: { to?: string; capability?: string }): { to?: string; capability?: string } {
+  if (capability !== undefined) return { capability };
+  if (!to) throw usage('--to is missing');
+  return { to };
+}
+
+const send = verb({
+  summary: 'send one message as an agent',
+  args: ['JSON'],
+  argHelp: JSON_HELP,
+  options: {
+    as: sender,
+    ...recipient,
+    type: text('T', 'the message type (default: notification)'),
+    thread: text('ID', 'the conversation it belongs to'),
+    justification: text('TEXT', 'why a proposal goes to an agent of a higher rank'),
+    durable: flag('keep it on disk until the recipient has dealt with it, also while the recipient’s node is away'),
+    ttl: duration('drop it if it is not handled by then', 'ms'),
+  },
+  examples: [
+    `--as sun --to mars '{"build":"login"}'`,
+    `--as mars --to sun --type task-proposal --justification 'blocked' '{"task":"review"}'`,
+    `--durable --ttl 7d --as sun --to mars@3f9a '{"build":"login"}'`,
+    `echo '{"build":"login"}' | % --as sun --capability backend.api -`,
+  ],
+  async run({ call, values, words: [json], output }) {
+    const { as, type, thread, justification, durable, ttl: ttlMs } = values;
+    const to = addressee(values);
+    const payload = await readPayload(json);
+    // The node checks the type, and names those that exist.
+    const known = type as 'notification' | undefined;
+    const result = await call('send', { ...to, as, payload, type: known, thread, justification, ttlMs, durable });
+    output.value(result, () =>
+      result.stored
+        ? `stored for ${result.targetAgentId}; see: ecliptic receipt ${result.messageId}`
+        : `delivered to ${result.targetAgentId} (${result.path})`,
+    );
+  },
+});
+
+const request = verb({
+  summary: 'send a request as an agent and print the answer',
+  args: ['JSON'],
+  argHelp: JSON_HELP,
+  options: {
+    as: sender,
+    ...recipient,
+    timeout: duration('how long to wait for the answer (default: 30s)', 'ms'),
+  },
+  examples: [
+    `--as sun --to mars '{"build":"login"}'`,
+    `--as sun --to mars --timeout 2m '"build it"'`,
+    `--as sun --capability security.review '{"file":"auth.ts"}' --json`,
+  ],
+  async run({ call, values, words: [json], output }) {
+    const to = addressee(values);
+    const { as, timeout: timeoutMs } = values;
+    const answer = await call('request', { ...to, as, payload: await readPayload(json), timeoutMs });
+    output.value(answer, () => JSON.stringify(answer, null, 2));
+  },
+});
+
+const broadcast = verb({
+  summary: 'send one message to every other agent',
+  args: ['JSON'],
+  argHelp: JSON_HELP,
+  options: { as: sender },
+  examples: [`--as sun '{"directive":"freeze"}'`],
+  async run({ call, values: { as }, words: [json], output }) {
+    const result = await call('broadcast', { as, payload: await readPayload(json) });
+    output.value(result, () => {
+      const { recipients, delivered, withheld, failed, withheldByCode } = result.broadcast!;
+      const codes = Object.entries(withheldByCode).map(([code, count]) => `${count} ${code}`);
+      const why = codes.length > 0 ? ` (${codes.join(', ')})` : '';
+      return `delivered to ${delivered} of ${recipients} agents; withheld from ${withheld}${why}, failed for ${failed}`;
+    });
+  },
+});
+
+const tell = verb({
+  summary: 'send a text to an agent as yourself, sealed with a key that no agent has',
+  args: ['NAME', 'TEXT'],
+  options: {
+    'reply-to': text('ID', 'the message of that agent that this answers; see: ecliptic inbox --as operator'),
+  },
+  examples: ['alice "Stop at the next commit, please."', 'bob@laptop "You have my go."'],
+  async run({ call, values, words: [to, said], output }) {
+    const told = await call('tell', { to, text: said, replyTo: values['reply-to'] });
+    output.value(told, () => `${told.id} to ${told.to}; see: ecliptic receipt ${told.id}`);
+  },
+});
+
+const inbox = verb({
+  summary: 'list durable messages that an agent has not dealt with yet',
+  options: {
+    as: required(text('AGENT', 'whose inbox: an agent of this node, or operator, which is you')),
+    wait: flag('if it is empty, wait for the next message'),
+    done: list('LIST', 'close these messages to you; to answer one: ecliptic tell NAME TEXT --reply-to ID'),
+  },
+  examples: ['--as operator', '--as mars', '--as mars --wait --json', '--as operator --done 01JD…'],
+  async run({ connect, values: { as, wait, done }, output }) {
+    const client = await connect();
+    process.on('SIGINT', () => client.close());
+    const waitMs = wait ? Number.MAX_SAFE_INTEGER : undefined;
+    const page = (after: number) => client.call('inbox', after === 0 ? { as, waitMs } : { as, after });
+    if (as !== 'operator') return mailTable(output, await allMail(page), 'the inbox is empty');
+    if (done) {
+      await client.call('owner.done', { ids: done });
+      return output.value({ done }, () => `${done.length} closed`);
+    }
+    const rows = await allMail(page);
+    output.value(rows, () => rows.map(letter).join('\n') || 'no agent has written to you');
+    await client.call('owner.shown', { ids: rows.map(({ id }) => id) });
+  },
+});
+
+/** A message to the operator, in full. */
+function letter({ id, from, at, payload }: MailRow): string {
+  const { text: said, mesh } = (payload ?? {}) as { text?: unknown; mesh?: { needs?: unknown } };
+  const needs = mesh?.needs === undefined || mesh.needs === 'none' ? '' : `  needs ${mesh.needs}`;
+  const body = typeof said === 'string' ? said : JSON.stringify(payload);
+  const lines = body.split('\n').map((line) => `  ${line}`);
+  return [`${id}  ${shortAddress(from)}  ${timeText(at, 'seconds')}${needs}`, ...lines].join('\n');
+}
+
+const outbox = verb({
+  summary: 'list durable messages that have not reached the nodes of their recipients',
+  examples: ['', '--json'],
+  async run({ connect, output }) {
+    const client = await connect();
+    mailTable(output, await allMail((after) => client.call('outbox', { after })), 'nothing waits to go out');
+  },
+});
+
+/** All pages of a list. */
+async function allMail(next: (after: number) => Promise<MailRow[]>): Promise<MailRow[]> {
+  const rows: MailRow[] = [];
+  for (let page = await next(0); page.length > 0; page = await next(page.at(-1)!.number)) rows.push(...page);
+  return rows;
+}
+
+function mailTable(output: Output, rows: readonly MailRow[], none: string): void {
+  output.table(
+    rows,
+    ['ID', 'FROM', 'TO', 'TYPE', 'STATE', 'SINCE', 'PAYLOAD'],
+    rows.map((row) => [
+      row.id,
+      shortAddress(row.from),
+      shortAddress(row.to),
+      row.type,
+      row.state,
+      timeText(row.at, 'seconds'),
+      cutText(JSON.stringify(row.payload), 60),
+    ]),
+    none,
+  );
+}
+
+const receipt = verb({
+  summary: 'show the delivery states of a durable message',
+  args: ['ID'],
+  examples: ['01JD…', '01JD… --json'],
+  async run({ call, words: [id], output }) {
+    const found = await call('receipt', { id });
+    output.value(found, () =>
+      found.story
+        .map(({ state, at, reason }) => `${new Date(at).toISOString()}  ${state}${reason ? `: ${reason}` : ''}`)
+        .join('\n'),
+    );
+  },
+});
+
+const thread = verb({
+  summary: 'show the messages of a conversation, and the work of providers for it',
+  args: ['ID'],
+  examples: ['01JCQX4M0V7Y8Z9ABCDEFGHJKM'],
+  async run({ connect, words: [id], output }) {
+    const client = await connect();
+    const envelopes = await client.call('thread', { id });
+    const events = await client.call('thread.events', { id });
+    const all = [...envelopes, ...events].sort((a, b) => a.timestamp - b.timestamp);
+    output.table(
+      all,
+      ['TIME', 'FROM', 'TO', 'TYPE', 'PAYLOAD'],
+      all.map((one) => [timeText(one.timestamp, 'time'), ...columns(one)]),
+      'no messages are known of that thread',
+    );
+  },
+});
+
+function columns(one: A2AEnvelope | A2ALogEvent): string[] {
+  if ('payload' in one) return [one.sender, one.recipient, one.type, shortText(JSON.stringify(one.payload))];
+  const { sender: from = '', provider = '', topic = '', code, reason, duration: ms, details } = one as A2ALogEvent;
+  const parts = [
+    ...(code === undefined ? [] : [`${code}: ${reason ?? ''}`]),
+    ...(ms === undefined ? [] : [`${Math.round(ms)} ms`]),
+    ...(details ? [JSON.stringify(details)] : []),
+  ];
+  return [from, provider, topic, shortText(parts.join(' '))];
+}
+
+function shortText(long: string): string {
+  return long.length > 80 ? `${cutText(long, 79)}…` : long;
+}
+
+export const verbs = { send, request, broadcast, tell, inbox, outbox, receipt, thread };

@@ -1,0 +1,183 @@
+import type { A2ALogEvent } from '../mesh/schemas.js';
+import type { Finding } from '../network/peers/network.js';
+import type { LogLevel } from '../node/config/schema.js';
+import type { TailEvent } from '../node/control/api.js';
+import { VERSION } from '../runtime/package.js';
+import { cutText } from '../runtime/text.js';
+import { choice, duration, flag, type Invocation, list, text, verb } from './command.js';
+import { oneLine, printable, usage } from './output.js';
+
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const satisfies readonly LogLevel[];
+
+const start = verb({
+  summary: 'start a node with the 21 Planetary agents and your own',
+  options: {
+    config: text('FILE', 'configuration (or ECLIPTIC_CONFIG; default: ecliptic.json if it exists)'),
+    log: choice(LOG_LEVELS, 'log level (or ECLIPTIC_LOG; default: info)'),
+    name: text('NAME', 'this node’s name on the mesh (default: the machine’s name)'),
+    listen: text('ADDRESS', 'accept WebSocket links at host:port, or at a port of 127.0.0.1'),
+    peer: list('LIST', 'ws:// addresses of nodes to call, separated by commas'),
+    bootstrap: list('LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'),
+    port: text('PORT', 'the port of HTTP (or PORT; default: 3000); the next free one if it is taken'),
+    open: flag('accept callers on this machine without a token, as guests'),
+    background: flag('take a free port unless --port or the configuration names one; used by `ecliptic mcp`'),
+    'no-dht': flag('use no DHT, for networks without UDP'),
+  },
+  examples: ['', '--data ./state --log debug', '--listen 0.0.0.0:7070 --no-dht', '--json   # one line when ready'],
+  async run(invocation) {
+    await (await import('./up.js')).up(invocation);
+  },
+});
+
+const stop = verb({
+  summary: 'stop the running node',
+  async run({ connect, output }) {
+    const client = await connect();
+    const { pid, node } = client.server;
+    await client.call('down');
+    await client.closed;
+    output.value({ stopped: true, node, pid }, () => `The node of process ${pid} has stopped.`);
+  },
+});
+
+const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'problem ' } as const;
+
+const doctor = verb({
+  summary: 'check what is reachable and why not; exits with 1 when there is a problem',
+  args: ['NAME...'],
+  argHelp: [['NAME', 'with --wake: only these coding agents']],
+  options: {
+    wake: flag('wake each coding agent with a test message, and check that it reads it'),
+    within: duration('how long a wake test may take (default: onramp.wake.testWithinS, or 60s)', 's'),
+  },
+  examples: ['', '--json', '--wake reviewer'],
+  async run(invocation) {
+    const { connect, output, values, words } = invocation;
+    if (values.wake) return testWakes(invocation);
+    if (words.length > 0) throw usage(`"${words[0]}" is one word too many: names need --wake`);
+    const client = await connect();
+    const { version, node, pid } = client.server;
+    const outdated: Finding[] =
+      version === VERSION
+        ? []
+        : [{ level: 'warning', text: `this command is ${VERSION}, the running node ${version}: restart it` }];
+    const show = (finding: Finding) => {
+      if (!output.json) output.line(printable(`  ${MARKS[finding.level]}${finding.text}`));
+    };
+    if (!output.json) output.line(`node ${node}, ecliptic ${version}, process ${pid}`);
+    for (const finding of outdated) show(finding);
+    // Probes of coding agents may take half a minute, so each finding is shown as it is made.
+    const diagnosis = await client.call('doctor', {}, (event) => {
+      if (!('probing' in event)) show(event);
+      else if (!output.json) process.stderr.write(`probing ${event.probing} coding agents of this machine …\n`);
+    });
+    if (output.json) {
+      const findings = [...outdated, ...diagnosis.findings];
+      output.line(JSON.stringify({ node, pid, version, ...diagnosis, findings }));
+    }
+    if (!diagnosis.healthy) output.exitCode = 1;
+  },
+});
+
+/** Wakes each coding agent with a test message; a test passes when the agent has read it. */
+async function testWakes({
+  call,
+  output,
+  values,
+  words,
+}: Invocation<string[], { readonly within?: number }>): Promise<void> {
+  const names = words.length > 0 ? words : undefined;
+  const rows = await call('wake.test', { names, withinMs: values.within });
+  output.table(
+    rows,
+    ['AGENT', 'CLIENT', 'WAY', 'TEST', 'SEES MAIL', 'WHY'],
+    rows.map(({ name, client, version, way, test, seesMail }) => {
+      const tested = way === null ? '-' : test.passed ? `passed in ${(test.tookMs / 1_000).toFixed(1)} s` : 'failed';
+      return [name, `${client} ${version ?? ''}`.trim(), way ?? '-', tested, seesMail, test.reason];
+    }),
+    'No coding agent is connected.',
+  );
+  if (!output.json && rows.some(({ test }) => test.passed)) {
+    output.line('The result holds for these sessions. To test each new one: onramp.wake.selfTest in ecliptic.json');
+  }
+}
+
+const metrics = verb({
+  summary: 'show the node’s counters',
+  options: { prometheus: flag('in Prometheus’ text format, as the node serves it at /metrics') },
+  examples: ['', '--prometheus'],
+  async run({ call, values, output }) {
+    if (values.prometheus) return output.line((await call('metrics.text')).trimEnd());
+    const counters = await call('metrics');
+    output.value(counters, () =>
+      [
+        `sent      ${counters.totalMessagesSent}${breakdown(counters.messagesSentByType)}`,
+        `received  ${counters.totalMessagesReceived}`,
+        `latency   ${counters.averageRoutingLatencyMs.toFixed(3)} ms on average`,
+        `errors    ${counters.errorCount}${breakdown(counters.errorsByCode)}`,
+        `tools     ${counters.totalToolInvocations} calls, ${counters.toolErrorCount} failed`,
+      ].join('\n'),
+    );
+  },
+});
+
+function breakdown(counts: Readonly<Record<string, number | undefined>>): string {
+  const parts = Object.entries(counts).filter(([, count]) => count);
+  return parts.length === 0 ? '' : `  (${parts.map(([name, count]) => `${name} ${count}`).join(', ')})`;
+}
+
+const tail = verb({
+  summary: 'follow the messages, refusals and other events of the node, one line each',
+  options: {
+    type: text('T', 'only such events: message-sent, security, error, provider, provider.health.changed, …'),
+    agent: text('A', 'only events of messages from or to that agent'),
+    all: flag('every event: a message is then sent, routed, audited and received'),
+  },
+  examples: ['', '--type security', '--agent mars --json'],
+  async run({ follow, values: { type, agent, all }, output }) {
+    const messages = type === undefined && !all;
+    await follow('tail', { type, agent, messages }, (event) => {
+      output.value(event, () => describe(event, messages));
+    });
+  },
+});
+
+const PAYLOAD_CHARS = 80;
+
+function describe(event: TailEvent, messages: boolean): string {
+  if (event.type === 'provider') return describeProvider(event);
+  const ends = event.sender ? `${event.sender} → ${event.recipient ?? ''}` : (event.toolName ?? '');
+  const time = new Date(event.timestamp).toISOString().slice(11, 23);
+  // A message is shown with its own type; every other event with the event's type.
+  const message = messages && event.type === 'routing-decision';
+  const kinds = message
+    ? [ends.padEnd(24), (event.messageType ?? '').padEnd(13)]
+    : [event.type.padEnd(16), ends.padEnd(24), (event.messageType ?? '').padEnd(13)];
+  return oneLine([time, ...kinds, outcomeOf(event, message)].join('  ').trimEnd());
+}
+
+function outcomeOf(event: TailEvent, message: boolean): string {
+  const { code, reason, broadcast, routingPath } = event;
+  if (code !== undefined) return `${code}: ${reason ?? ''}`;
+  if (broadcast) return `delivered to ${broadcast.delivered} of ${broadcast.recipients} agents`;
+  if (!message) {
+    const state = event.channelStatus ?? event.peerStatus ?? event.receiptState;
+    return state ?? event.proposalStatus ?? event.swarmStatus ?? event.topic ?? routingPath ?? '';
+  }
+  const far = routingPath === 'remote' ? '(remote) ' : '';
+  if ('payload' in event) return `${far}${short(JSON.stringify(event.payload))}`;
+  const { correlationId } = event;
+  return `${far}(over 1 kB; see: ecliptic ${correlationId === undefined ? 'log' : `thread ${correlationId}`})`;
+}
+
+function describeProvider({ timestamp, topic = '', provider = '', code, reason, details }: A2ALogEvent): string {
+  const said = [code, reason].filter((part) => part !== undefined).join(': ') || JSON.stringify(details ?? {});
+  const time = new Date(timestamp).toISOString().slice(11, 23);
+  return oneLine([time, topic.padEnd(32), provider.padEnd(24), said].join('  ').trimEnd());
+}
+
+function short(long: string): string {
+  return long.length > PAYLOAD_CHARS ? `${cutText(long, PAYLOAD_CHARS - 1)}…` : long;
+}
+
+export const verbs = { start, stop, doctor, metrics, tail };

@@ -1,0 +1,134 @@
+import { resolve } from 'node:path';
+import type { ControlClient } from '../node/control/client.js';
+import type { RunNews } from '../plans/run-news.js';
+import { EclipticError } from '../runtime/errors.js';
+import { flag, hidden, type Invocation, text, verb, whole } from './command.js';
+import { readTextFile } from './input.js';
+import { type Output, printable, usage } from './output.js';
+import { RunBoard, runText, summaryText } from './run-board.js';
+
+const run = verb({
+  summary: 'run a plan: hand out its tasks, check the results, retry and escalate',
+  args: ['PLAN?'],
+  argHelp: [['PLAN', 'a YAML or JSON file; a plan that was run before continues where it stopped']],
+  options: {
+    fresh: flag('start over, ignoring finished tasks'),
+    as: text('AGENT', 'the agent of this node that hands out the tasks (default: the plan’s, else sun)'),
+    schema: hidden(flag('print the JSON Schema of a plan')),
+  },
+  examples: ['plan.yaml', 'plan.yaml --fresh --json'],
+  async run({ connect, values: { fresh, as, schema: wantsSchema }, words: [name], output }) {
+    if (wantsSchema) return printSchema({ output });
+    if (name === undefined) throw usage('PLAN is missing; usage: ecliptic plan run PLAN');
+    const file = resolve(name);
+    const content = readTextFile(file, 'INVALID_PLAN');
+    const client = await connect();
+    const { id } = await client.call('run.start', { text: content, file, fresh, as });
+    await follow(client, id, output);
+  },
+});
+
+const list = verb({
+  summary: 'list the plans that were run, the latest first',
+  options: { limit: whole('the latest N (default: 100)') },
+  examples: ['', '--limit 5 --json'],
+  async run({ call, values: { limit }, output }) {
+    const rows = await call('runs', { limit });
+    output.table(
+      rows,
+      ['ID', 'PLAN', 'STATUS', 'AGENT', 'UPDATED'],
+      rows.map(({ id, name, status, agent, updatedAt }) => [
+        id,
+        name,
+        status,
+        agent,
+        new Date(updatedAt).toISOString(),
+      ]),
+      'no plan was run yet',
+    );
+  },
+});
+
+const show = verb({
+  summary: 'show a run and the state of each task',
+  args: ['ID'],
+  options: { follow: flag('continue with each event, until the run ends') },
+  examples: ['01JD…', '01JD… --follow'],
+  async run({ connect, values, words: [id], output }) {
+    const client = await connect();
+    if (values.follow) return follow(client, id, output);
+    const view = await client.call('run', { id });
+    output.value(view, () => runText(view));
+  },
+});
+
+const stop = verb({
+  summary: 'withdraw the tasks in progress; running the plan again continues it',
+  args: ['ID'],
+  examples: ['01JD…'],
+  async run({ call, words: [id], output }) {
+    const view = await call('run.stop', { id });
+    output.value(view, () => `${view.name} is ${view.status}. Run its plan again to continue.`);
+  },
+});
+
+const check = verb({
+  summary: 'check a plan against the agents of the mesh, without running it',
+  args: ['PLAN'],
+  options: { as: text('AGENT', 'the agent that would hand out the tasks') },
+  examples: ['plan.yaml'],
+  async run({ call, values: { as }, words: [name], output }) {
+    const file = resolve(name);
+    const { tasks } = await call('run.check', { text: readTextFile(file, 'INVALID_PLAN'), file, as });
+    output.value({ ok: true, file, tasks }, () => `${file} is valid: ${tasks} tasks`);
+  },
+});
+
+const schema = verb({
+  summary: 'print the JSON Schema of a plan',
+  run: printSchema,
+});
+
+async function printSchema({ output }: Pick<Invocation, 'output'>): Promise<void> {
+  const { planJsonSchema } = await import('../plans/plan-schema.js');
+  output.line(JSON.stringify(planJsonSchema(), null, 2));
+}
+
+/** Shows the events of a run until it ends, and fails unless every task is done. */
+async function follow(client: ControlClient, id: string, output: Output): Promise<void> {
+  const board = new RunBoard(output);
+  let ended: Extract<RunNews, { event: 'ended' }> | undefined;
+  process.once('SIGINT', () => client.close());
+  const following = client.call('run.follow', { id }, (news) => {
+    if (news.event === 'ended') ended = news;
+    board.take(news);
+  });
+  await following
+    .catch((error: EclipticError) => {
+      throw leftAlone(error, id);
+    })
+    .finally(() => board.close());
+  if (!ended) throw leftAlone(new EclipticError('NO_NODE', 'the node stopped'), id);
+  if (!output.json) output.line(printable(summaryText(ended, board.tasks)));
+  if (ended.status === 'done') return;
+  throw new EclipticError('RUN_INCOMPLETE', `run ${id} is ${ended.status}; run the plan again to continue`, {
+    run: id,
+    status: ended.status,
+  });
+}
+
+/** The run belongs to the node, and continues without a follower. */
+function leftAlone(error: EclipticError, id: string): EclipticError {
+  const { code, details } = error;
+  if (code === 'CANCELLED') {
+    const how = `follow it with: ecliptic plan show ${id} --follow — stop it with: ecliptic plan stop ${id}`;
+    return new EclipticError(code, `the run continues in the node; ${how}`, { ...details, run: id });
+  }
+  if (code !== 'NO_NODE') return error;
+  return new EclipticError(code, 'the node stopped; the run continues when the node is started again', {
+    ...details,
+    run: id,
+  });
+}
+
+export const verbs = { run, list, show, stop, cancel: stop, check, schema };
