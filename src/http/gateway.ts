@@ -40,32 +40,32 @@ export interface GatewayComponents {
 
 export interface GatewayInit {
   /** The folder of tokens. Without it they end with the process. */
-  folder?: string | undefined;
+  folder?: string;
   /** Default 3000, or the next free port. */
-  port?: number | undefined;
+  port?: number;
   /** Default 127.0.0.1. */
-  host?: string | undefined;
+  host?: string;
   /** Further host names of this node. */
-  hosts?: readonly string[] | undefined;
+  hosts?: readonly string[];
   /** Callers without a token are guests. Loopback only. */
-  open?: boolean | undefined;
-  names?: NameStyle | undefined;
+  open?: boolean;
+  names?: NameStyle;
   /** For each caller except the owner. Default 6,000. */
-  requestsPerMinute?: number | undefined;
+  requestsPerMinute?: number;
   /** Further routes. */
-  routes?: readonly Route[] | undefined;
+  routes?: readonly Route[];
   /** Additions to the A2A cards of agents, by id. */
-  about?: Readonly<Record<string, AgentAbout>> | undefined;
+  about?: Readonly<Record<string, AgentAbout>>;
   /** Private addresses that clients may make the node call, such as webhooks: host:port, or ranges. Default none. */
-  allowPrivate?: readonly string[] | undefined;
+  allowPrivate?: readonly string[];
   /** The issuer whose JSON Web Tokens are accepted. Default none. */
-  jwt?: JwtInit | undefined;
+  jwt?: JwtInit;
   /** Default: streams, webhooks, and parts of every media type. */
-  a2a?: A2AOfferInit | undefined;
+  a2a?: A2AOfferInit;
   /** Time limits of tasks. */
-  tasks?: TaskTimeLimits | undefined;
+  tasks?: TaskTimeLimits;
   /** Serve A2A over gRPC too. Requires `@grpc/grpc-js` and `@grpc/proto-loader`, and TLS unless on loopback. */
-  grpc?: GrpcInit | undefined;
+  grpc?: GrpcInit;
 }
 
 const PORT = 3_000;

@@ -3,6 +3,7 @@ import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { Connections } from '../../system/fetch/exchange.js';
+import { readCard } from '../protocol/card-fields.js';
 import {
   DELEGATION_HEADER,
   type DelegationChain,
@@ -11,6 +12,7 @@ import {
   writeDelegationHeader,
 } from '../protocol/delegation.js';
 import {
+  activateExtensions,
   EXTENSION_URIS,
   EXTENSIONS_HEADER,
   LEGACY_EXTENSIONS_HEADER,
@@ -25,6 +27,7 @@ import {
   takeSendMessageResponse,
   takeTask,
 } from '../protocol/read-responses.js';
+import { compact } from '../protocol/reading.js';
 import { settlesSend } from '../protocol/task-rules.js';
 import type {
   AgentCard,
@@ -64,7 +67,6 @@ import {
 const QUICK_MS = 30_000;
 /** Silence allowed during a blocking send. */
 const SEND_MS = 300_000;
-/** Silence allowed while a task is followed. */
 const FOLLOW_SILENCE_MS = 3_600_000;
 const CANCEL_MS = 5_000;
 const ATTEMPTS = 3;
@@ -72,36 +74,33 @@ const FIRST_PAUSE_MS = 250;
 
 export interface A2AClientComponents {
   runtime: Runtime;
-  /** Shared card cache. Default: none. */
-  cards?: CardSource | undefined;
+  cards?: CardSource;
 }
 
 export interface A2AClientInit extends Reach, InterfaceWish {
   /** The base URL of an agent, or the URL of its card. */
   url: string;
-  credentials?: CredentialsOf | undefined;
+  credentials?: CredentialsOf;
   /** The caller's entry in the delegation chain. */
-  agent?: string | undefined;
+  agent?: string;
   /** The chain of the task that this work is for. */
-  chain?: DelegationChain | undefined;
+  chain?: DelegationChain;
   /** Extensions that the caller supports, besides those of this client. */
-  extensions?: readonly string[] | undefined;
+  extensions?: readonly string[];
   /** Trusted keys for the card's signature. Default: the keys that the card's origin serves. */
-  keys?: JSONWebKeySet | undefined;
+  keys?: JSONWebKeySet;
   /** Refuse a card without a valid signature. Default false. */
-  requireSignature?: boolean | undefined;
+  requireSignature?: boolean;
 }
 
 export interface Outgoing {
   readonly message: string | readonly Part[] | Omit<Message, 'role' | 'messageId'>;
-  /** Identifies a repeated message. Default: a new id. */
-  readonly messageId?: string | undefined;
-  /** The task that the message continues. */
-  readonly taskId?: string | undefined;
-  readonly contextId?: string | undefined;
-  readonly skill?: string | undefined;
-  readonly metadata?: Metadata | undefined;
-  readonly configuration?: SendMessageConfiguration | undefined;
+  readonly messageId?: string;
+  readonly taskId?: string;
+  readonly contextId?: string;
+  readonly skill?: string;
+  readonly metadata?: Metadata;
+  readonly configuration?: SendMessageConfiguration;
 }
 
 /** A client of one remote agent, over the best interface that its card offers. */
@@ -128,38 +127,26 @@ export class A2AClient {
   }
 
   /** Fetches the card and chooses an interface. A missing card is an error of `CardSource.fetch`. */
-  static async connect(
-    { runtime, cards }: A2AClientComponents,
+  static connect(
+    { runtime, cards = new CardSource(runtime) }: A2AClientComponents,
     init: A2AClientInit,
     options: CallOptions = {},
   ): Promise<A2AClient> {
-    const limits = new CallLimits(runtime, options, QUICK_MS);
-    try {
+    return limited(runtime, options, QUICK_MS, async (limits) => {
       const credentials = await currentCredentials(init.credentials);
-      const fetched = await limits.race((cards ?? new CardSource(runtime)).fetch(init.url, { ...init, credentials }));
+      const fetched = await limits.race(cards.fetch(init.url, { ...init, credentials }));
       const client = new A2AClient(runtime, init, fetched);
       if (!init.requireSignature) return client;
       const verdict = await limits.race(client.verdict());
       if (verdict.verified) return client;
       const why = verdict.signed ? verdict.reasons.join('; ') : 'it has no signature';
       throw new EclipticError('CARD_REFUSED', `the card of ${fetched.card.name} is not proven: ${why}`);
-    } finally {
-      limits.release();
-    }
+    });
   }
 
   /** For an agent without a card: the simple routes at its base URL. */
   static simple(runtime: Runtime, init: A2AClientInit): A2AClient {
-    const card: AgentCard = {
-      name: 'unknown',
-      description: '',
-      supportedInterfaces: [],
-      version: '0',
-      capabilities: {},
-      defaultInputModes: [],
-      defaultOutputModes: [],
-      skills: [],
-    };
+    const card = readCard({ name: 'unknown', version: '0' });
     return new A2AClient(runtime, { ...init, binding: 'simple' }, { url: init.url, card, document: {} });
   }
 
@@ -167,7 +154,6 @@ export class A2AClient {
     return this.#fetched.card;
   }
 
-  /** Verifies the card's signatures once. */
   verdict(): Promise<SignatureVerdict> {
     this.#verdict ??= checkSignatures(this.#runtime, this.#fetched, this.#init, this.#init.keys);
     return this.#verdict;
@@ -232,8 +218,7 @@ export class A2AClient {
   }
 
   async getTask(id: string, options: CallOptions & { historyLength?: number } = {}): Promise<Task> {
-    const { historyLength } = options;
-    return takeTask(await this.#quick('GetTask', { id, historyLength }, options));
+    return takeTask(await this.#quick('GetTask', { id, historyLength: options.historyLength }, options));
   }
 
   async listTasks(
@@ -244,8 +229,7 @@ export class A2AClient {
   }
 
   async cancelTask(id: string, options: CallOptions & { metadata?: Metadata } = {}): Promise<Task> {
-    const { metadata } = options;
-    return takeTask(await this.#quick('CancelTask', { id, ...(metadata && { metadata }) }, options));
+    return takeTask(await this.#quick('CancelTask', { id, metadata: options.metadata }, options));
   }
 
   async createPushConfig(
@@ -263,8 +247,7 @@ export class A2AClient {
     taskId: string,
     options: CallOptions & { pageSize?: number; pageToken?: string } = {},
   ): Promise<ListPushConfigsResponse> {
-    const { pageSize, pageToken } = options;
-    const params = { taskId, pageSize, pageToken };
+    const params = { taskId, pageSize: options.pageSize, pageToken: options.pageToken };
     return takeListPushConfigsResponse(await this.#quick('ListTaskPushNotificationConfigs', params, options));
   }
 
@@ -308,12 +291,7 @@ export class A2AClient {
       chain.length > 0 ? { [DELEGATION_HEADER]: writeDelegationHeader(chain) } : {};
     if (chosen.binding === 'simple') return delegation;
     const kept = [...Object.values(EXTENSION_URIS), ...(this.#init.extensions ?? [])];
-    const offered = this.card.capabilities.extensions ?? [];
-    const missing = offered.filter(({ uri, required }) => required && !kept.includes(uri)).map(({ uri }) => uri);
-    if (missing.length > 0) {
-      throw new EclipticError('EXTENSION_REQUIRED', `${this.card.name} requires ${missing.join(', ')}`, { missing });
-    }
-    const active = kept.filter((uri) => this.#declares(uri));
+    const active = activateExtensions(kept, this.card.capabilities.extensions);
     const header = chosen.version === '0.3' ? LEGACY_EXTENSIONS_HEADER : EXTENSIONS_HEADER;
     return {
       [VERSION_HEADER]: chosen.version,
@@ -324,20 +302,15 @@ export class A2AClient {
 
   #sendRequest(outgoing: Outgoing): SendMessageRequest {
     const { message, taskId, contextId, skill, configuration, metadata, messageId = this.#runtime.id() } = outgoing;
-    const said = typeof message === 'string' ? { parts: [{ text: message }] } : toMessage(message);
+    const said =
+      typeof message === 'string' ? { parts: [{ text: message }] } : 'parts' in message ? message : { parts: message };
     const asked = skill === undefined ? metadata : { ...metadata, skill };
     const about = this.#chain?.length ? withDelegation(asked, this.#chain) : asked;
-    return {
-      message: {
-        ...said,
-        messageId,
-        role: 'ROLE_USER',
-        ...(taskId !== undefined && { taskId }),
-        ...(contextId !== undefined && { contextId }),
-      },
-      ...(configuration && { configuration }),
-      ...(about && { metadata: about }),
-    };
+    return compact<SendMessageRequest>({
+      message: { ...said, ...compact<Partial<Message>>({ taskId, contextId }), messageId, role: 'ROLE_USER' },
+      configuration,
+      metadata: about,
+    });
   }
 
   #follower(limits: CallLimits, asker: FollowerInit['asker']): TaskFollower {
@@ -374,9 +347,7 @@ export class A2AClient {
   }
 
   async *#sendAtOnce(request: SendMessageRequest, limits: CallLimits): AsyncGenerator<StreamedEvent> {
-    const configuration = { ...request.configuration, returnImmediately: true };
-    const sent = await this.#call('SendMessage', { ...request, configuration }, limits, false);
-    yield { event: takeSendMessageResponse(sent), id: '' };
+    yield* one(takeSendMessageResponse(await this.#call('SendMessage', immediately(request), limits, false)));
   }
 
   #sendHeaders({ message }: SendMessageRequest): Readonly<Record<string, string>> | undefined {
@@ -384,15 +355,9 @@ export class A2AClient {
   }
 
   async #quick(method: Method, params: object, options: CallOptions): Promise<unknown> {
-    const limits = new CallLimits(this.#runtime, options, QUICK_MS);
-    try {
-      return await this.#call(method, params, limits, false);
-    } finally {
-      limits.release();
-    }
+    return limited(this.#runtime, options, QUICK_MS, (limits) => this.#call(method, params, limits, false));
   }
 
-  /** The only place that repeats a request. */
   async #call(method: Method, params: object, limits: CallLimits, slow: boolean): Promise<unknown> {
     if (!this.#transport.offers(method)) {
       throw new EclipticError('OPERATION_NOT_SUPPORTED', `${this.card.name} cannot be asked for ${method}`, { method });
@@ -441,8 +406,7 @@ export class A2AClient {
     if (message.taskId !== undefined) return this.#cancelTask(message.taskId);
     if (!this.#declares(EXTENSION_URIS.idempotency)) return;
     await this.#briefly(async (limits) => {
-      const again = { ...request, configuration: { ...request.configuration, returnImmediately: true } };
-      const sent = takeSendMessageResponse(await this.#call('SendMessage', again, limits, false));
+      const sent = takeSendMessageResponse(await this.#call('SendMessage', immediately(request), limits, false));
       if ('task' in sent) await this.#call('CancelTask', { id: sent.task.id }, limits, false);
     });
   }
@@ -454,21 +418,30 @@ export class A2AClient {
 
   /** Failures are only logged: the caller has given up already. */
   async #briefly(work: (limits: CallLimits) => Promise<unknown>): Promise<void> {
-    const limits = new CallLimits(this.#runtime, {}, CANCEL_MS);
     try {
-      await work(limits);
-    } catch (error) {
-      this.#runtime.logger.debug({ err: error, agent: this.card.name }, 'remote task not canceled');
-    } finally {
-      limits.release();
+      await limited(this.#runtime, {}, CANCEL_MS, work);
+    } catch (err) {
+      this.#runtime.logger.debug({ err, agent: this.card.name }, 'remote task not canceled');
     }
   }
 }
 
-function toMessage(
-  message: readonly Part[] | Omit<Message, 'role' | 'messageId'>,
-): Omit<Message, 'role' | 'messageId'> {
-  return 'parts' in message ? message : { parts: message };
+async function limited<T>(
+  runtime: Runtime,
+  options: CallOptions,
+  ms: number,
+  work: (limits: CallLimits) => Promise<T>,
+): Promise<T> {
+  const limits = new CallLimits(runtime, options, ms);
+  try {
+    return await work(limits);
+  } finally {
+    limits.release();
+  }
+}
+
+function immediately(request: SendMessageRequest): SendMessageRequest {
+  return { ...request, configuration: { ...request.configuration, returnImmediately: true } };
 }
 
 async function* one(event: SendMessageResponse): AsyncGenerator<StreamedEvent> {

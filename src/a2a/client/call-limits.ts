@@ -4,8 +4,8 @@ import type { Runtime, Timer } from '../../runtime/runtime.js';
 
 export interface CallOptions {
   /** For the whole call, over all its requests. Without it, calls that follow a task end after silence only. */
-  timeoutMs?: number | undefined;
-  signal?: AbortSignal | undefined;
+  timeoutMs?: number;
+  signal?: AbortSignal;
 }
 
 /** The time limit and the abort signal of a call. The first of them that ends the call is its reason. */

@@ -24,7 +24,7 @@ export interface FetchedCard {
 }
 
 export interface CardOptions extends Reach {
-  readonly credentials?: Credentials | undefined;
+  readonly credentials?: Credentials;
 }
 
 interface Kept {
@@ -83,9 +83,9 @@ export class CardSource {
       },
       timeoutMs: CARD_MS,
       maxBytes: MAX_CARD_BYTES,
-      ...(allowPrivate === undefined ? {} : { allowPrivate }),
-      ...(ca === undefined ? {} : { ca }),
-      ...(resolve === undefined ? {} : { resolve }),
+      allowPrivate,
+      ca,
+      resolve,
     });
     const { status, headers, body } = answer;
     const unchanged = status === 304 && stale !== undefined;
@@ -190,9 +190,9 @@ async function keysAt(runtime: Runtime, places: readonly string[], reach: Reach)
         maxBytes: MAX_KEYS_BYTES,
         // Keys of another origin would be taken for this one's.
         redirects: 0,
-        ...(allowPrivate === undefined ? {} : { allowPrivate }),
-        ...(ca === undefined ? {} : { ca }),
-        ...(resolve === undefined ? {} : { resolve }),
+        allowPrivate,
+        ca,
+        resolve,
       });
       const { keys } = (status === 200 ? JSON.parse(body.toString()) : {}) as { keys?: unknown };
       if (Array.isArray(keys)) found.push(...keys.filter(isKey).slice(0, MAX_KEYS));

@@ -8,11 +8,11 @@ export function isLoopbackHost(hostname: string): boolean {
 }
 
 export interface Credentials {
-  readonly bearer?: string | undefined;
+  readonly bearer?: string;
   /** Other headers, such as an API key. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
   /** Further origins that may receive them, if the agent's interfaces are not at the origin of its card. */
-  readonly origins?: readonly string[] | undefined;
+  readonly origins?: readonly string[];
 }
 
 /** Fixed, or asked for before each request. */

@@ -24,18 +24,18 @@ import { finalText, TaskView } from './task-follower.js';
  * `allowPrivate` defaults to the base URL itself if it is on loopback. Pass `false` for a URL from an untrusted source.
  */
 export interface RemoteAgentOptions extends Reach {
-  readonly runtime?: Runtime | undefined;
+  readonly runtime?: Runtime;
 }
 
 export interface InvokeOptions extends RemoteAgentOptions {
-  readonly skill?: string | undefined;
+  readonly skill?: string;
   /** Default 5 minutes. */
-  readonly timeoutMs?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly token?: string | undefined;
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly agent?: string | undefined;
-  readonly chain?: DelegationChain | undefined;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  readonly token?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly agent?: string;
+  readonly chain?: DelegationChain;
 }
 
 const ours = systemRuntime();

@@ -24,8 +24,8 @@ const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
 
 export interface ErrorSetting {
   readonly origin: string;
-  readonly status?: number | undefined;
-  readonly retryAfter?: string | undefined;
+  readonly status?: number;
+  readonly retryAfter?: string;
 }
 
 /**
@@ -98,10 +98,10 @@ const MAX_ANSWER_BYTES = 16 * MEBIBYTE;
 const QUICK_MS = 30_000;
 
 export interface Reach {
-  readonly allowPrivate?: AllowPrivate | undefined;
+  readonly allowPrivate?: AllowPrivate;
   /** PEM certificates of authorities, trusted instead of the system's. */
-  readonly ca?: string | readonly string[] | undefined;
-  readonly resolve?: Resolve | undefined;
+  readonly ca?: string | readonly string[];
+  readonly resolve?: Resolve;
 }
 
 export interface RemoteEndpointInit extends Reach {
@@ -113,14 +113,14 @@ export interface RemoteEndpointInit extends Reach {
 
 export interface EndpointRequest {
   readonly verb: string;
-  readonly path?: string | undefined;
-  readonly query?: URLSearchParams | undefined;
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly body?: string | undefined;
+  readonly path?: string;
+  readonly query?: URLSearchParams;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
   /** The answer comes when the agent is done. */
-  readonly slow?: boolean | undefined;
+  readonly slow?: boolean;
   /** Use a new connection: a reused one may break in a way that leaves open whether the request arrived. */
-  readonly fresh?: boolean | undefined;
+  readonly fresh?: boolean;
 }
 
 /** Sends requests to one URL of a remote agent, and parses its answers. */
@@ -198,10 +198,10 @@ export class RemoteEndpoint {
         signal: limits.signal,
         // A redirected send could run twice.
         ...(request.verb === 'GET' ? {} : { redirects: 0 }),
-        ...(request.body === undefined ? {} : { body: request.body }),
-        ...(allowPrivate === undefined ? {} : { allowPrivate }),
-        ...(ca === undefined ? {} : { ca }),
-        ...(resolve === undefined ? {} : { resolve }),
+        body: request.body,
+        allowPrivate,
+        ca,
+        resolve,
       },
     };
   }

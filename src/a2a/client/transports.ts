@@ -15,9 +15,9 @@ import { type EndpointRequest, type RemoteEndpoint, remoteError } from './remote
 
 export interface Terms {
   readonly limits: CallLimits;
-  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
   /** The answer comes when the agent is done. */
-  readonly slow?: boolean | undefined;
+  readonly slow?: boolean;
 }
 
 export interface StreamedEvent {
@@ -53,8 +53,8 @@ export type ChosenInterface =
 
 export interface InterfaceWish {
   /** Use this binding or fail. */
-  readonly binding?: ClientBinding | undefined;
-  readonly version?: ProtocolVersion | undefined;
+  readonly binding?: ClientBinding;
+  readonly version?: ProtocolVersion;
 }
 
 /**

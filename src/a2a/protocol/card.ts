@@ -16,8 +16,8 @@ export interface CardEndpoints {
   readonly jsonRpc: string;
   readonly httpJson: string;
   /** `host:port`. */
-  readonly grpc?: string | undefined;
-  readonly tenant?: string | undefined;
+  readonly grpc?: string;
+  readonly tenant?: string;
 }
 
 /** Everything on a card that does not depend on its subject. */
@@ -25,16 +25,16 @@ export interface CardSurroundings {
   readonly version: string;
   readonly endpoints: CardEndpoints;
   readonly tools: readonly OfferedTool[];
-  readonly taskCapabilities?: readonly OfferedCapability[] | undefined;
+  readonly taskCapabilities?: readonly OfferedCapability[];
   readonly capabilities: AgentCapabilities;
   readonly inputModes: readonly string[];
   readonly outputModes: readonly string[];
-  readonly provider?: AgentProvider | undefined;
-  readonly documentationUrl?: string | undefined;
+  readonly provider?: AgentProvider;
+  readonly documentationUrl?: string;
   /** Undefined where callers need no token. */
-  readonly bearerScopes?: readonly string[] | undefined;
+  readonly bearerScopes?: readonly string[];
   /** The OpenID Connect issuer whose tokens are accepted besides the node's own. */
-  readonly issuer?: string | undefined;
+  readonly issuer?: string;
 }
 
 export interface CardSubject {
@@ -45,15 +45,15 @@ export interface CardSubject {
 export interface CardAgent extends CardSubject {
   readonly id: string;
   /** Tool names, plain or `owner.tool`; undefined for the default set. */
-  readonly mcpToolPermissions?: readonly string[] | null | undefined;
-  readonly persona?: CardPersona | undefined;
-  readonly skillBundles?: readonly CardBundle[] | undefined;
+  readonly mcpToolPermissions?: readonly string[] | null;
+  readonly persona?: CardPersona;
+  readonly skillBundles?: readonly CardBundle[];
 }
 
 export interface CardPersona {
-  readonly archetype?: string | undefined;
-  readonly background?: string | undefined;
-  readonly traits?: readonly string[] | undefined;
+  readonly archetype?: string;
+  readonly background?: string;
+  readonly traits?: readonly string[];
 }
 
 export interface CardBundle {

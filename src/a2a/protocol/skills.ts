@@ -4,9 +4,9 @@ export interface OfferedTool {
   /** Without the owner. */
   readonly name: string;
   readonly owner: string;
-  readonly description?: string | undefined;
+  readonly description?: string;
   /** Default true. */
-  readonly takesTasks?: boolean | undefined;
+  readonly takesTasks?: boolean;
 }
 
 export interface OfferedCapability {

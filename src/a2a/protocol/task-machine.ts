@@ -42,7 +42,7 @@ export interface TaskLimits {
 /** When the input arrived, and a key by which a repetition is recognized. */
 interface Arrival {
   readonly at: number;
-  readonly key?: string | undefined;
+  readonly key?: string;
 }
 
 export type TaskInput = Arrival &
@@ -91,7 +91,7 @@ export interface TaskBirth {
   readonly contextId: string;
   readonly message: Message;
   readonly at: number;
-  readonly metadata?: Metadata | undefined;
+  readonly metadata?: Metadata;
 }
 
 /** Repetitions arrive soon after the original. */

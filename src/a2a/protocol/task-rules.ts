@@ -110,9 +110,9 @@ function ended(task: Task, consequence: string): EclipticError {
 
 /** The request besides its message: stored with the task, so that a repeated key can be compared. */
 export interface SendFacts {
-  readonly contextId?: string | undefined;
-  readonly tenant?: string | undefined;
-  readonly skill?: string | undefined;
+  readonly contextId?: string;
+  readonly tenant?: string;
+  readonly skill?: string;
 }
 
 export function sendFacts({ message, metadata }: SendMessageRequest, tenant: string | undefined): SendFacts {

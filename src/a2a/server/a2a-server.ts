@@ -99,11 +99,11 @@ export interface A2AServerInit {
   baseUrl: () => string;
   grpcAddress: () => string | undefined;
   /** Private addresses that webhooks may have. */
-  allowPrivate?: AllowPrivate | undefined;
+  allowPrivate?: AllowPrivate;
   /** The issuer whose JSON Web Tokens are accepted. */
-  issuer?: string | undefined;
-  limits?: TaskTimeLimits | undefined;
-  offer?: A2AOfferInit | undefined;
+  issuer?: string;
+  limits?: TaskTimeLimits;
+  offer?: A2AOfferInit;
 }
 
 /** The A2A server: every binding over one task service. */

@@ -57,7 +57,7 @@ export interface PublishedCard {
 
 export type AgentFacts = Partial<Omit<CardAgent, 'id' | 'persona'>> & {
   readonly id: string;
-  readonly persona?: CardPersona | null | undefined;
+  readonly persona?: CardPersona | null;
 };
 
 export const NODE: CardSubject = {
@@ -255,10 +255,10 @@ export function serveCards(cards: Cards): () => void {
 /** An agent in its owner's database. Missing fields are taken from the node. */
 export interface CardAgentRow {
   readonly id: string;
-  readonly name?: string | undefined;
-  readonly description?: string | undefined;
+  readonly name?: string;
+  readonly description?: string;
   /** Null for the agent's own tools. */
-  readonly mcpToolPermissions?: readonly string[] | null | undefined;
+  readonly mcpToolPermissions?: readonly string[] | null;
 }
 
 export interface CardDatabase {

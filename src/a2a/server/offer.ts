@@ -5,16 +5,16 @@ import type { AgentCapabilities, AgentCard, AgentExtension, Part } from '../prot
 /** Changes to the default offer. */
 export interface A2AOfferInit {
   /** Default true. */
-  readonly streaming?: boolean | undefined;
+  readonly streaming?: boolean;
   /** Webhooks. Default true. */
-  readonly pushNotifications?: boolean | undefined;
+  readonly pushNotifications?: boolean;
   /**
    * Further extensions on the cards; an entry with one of the node's own URIs replaces the node's. Requests must name
    * the required ones.
    */
-  readonly extensions?: readonly AgentExtension[] | undefined;
+  readonly extensions?: readonly AgentExtension[];
   /** Media types of parts that are accepted, with `*` for any. Default: every type. */
-  readonly inputModes?: readonly string[] | undefined;
+  readonly inputModes?: readonly string[];
 }
 
 /** The capabilities that the cards declare and the operations enforce. */

@@ -30,10 +30,10 @@ export interface RequestTerms {
   readonly principal: Party;
   /** Calls back if the caller disconnects. Returns a function that ends the subscription. */
   readonly onGone: (callback: () => void) => () => void;
-  readonly key?: string | undefined;
-  readonly chain?: DelegationChain | undefined;
+  readonly key?: string;
+  readonly chain?: DelegationChain;
   /** The number of the last event that a resumed stream of that task has seen. */
-  readonly after?: ((taskId: string) => number | undefined) | undefined;
+  readonly after?: (taskId: string) => number | undefined;
 }
 
 export type Outcome = { readonly result: unknown } | { readonly stream: EventStream };

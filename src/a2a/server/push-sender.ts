@@ -139,7 +139,7 @@ export interface PushSenderComponents {
 
 export interface PushSenderInit {
   /** Private addresses that may be called. */
-  allowPrivate?: AllowPrivate | undefined;
+  allowPrivate?: AllowPrivate;
 }
 
 /**

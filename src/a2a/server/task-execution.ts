@@ -16,16 +16,16 @@ export interface TaskExecutionComponents {
   deadlines: Pick<DeadlineQueue, 'add' | 'remove'>;
   records: TaskRecords;
   startCall: (record: TaskRecord, opening: TaskOpening, listener: TaskCallListener) => AgentCall;
-  limits?: TaskTimeLimits | undefined;
+  limits?: TaskTimeLimits;
 }
 
 export type AgentCall = Pick<TaskCall, 'busy' | 'work' | 'say' | 'stop'>;
 
 export interface TaskTimeLimits {
   /** How long an agent may work without any progress. Default 5 minutes. */
-  idleMs?: number | undefined;
+  idleMs?: number;
   /** How long a task may wait for its caller. Default 24 hours. */
-  questionMs?: number | undefined;
+  questionMs?: number;
 }
 
 /** Notified when the execution becomes a task, and when it is over. */
@@ -35,16 +35,16 @@ export interface TaskExecutionListener {
 }
 
 export interface TaskTerms {
-  readonly skill?: string | undefined;
+  readonly skill?: string;
   /** For the whole task, including the time it waits for its caller. Without it, waiting has a limit of its own. */
-  readonly timeoutMs?: number | undefined;
+  readonly timeoutMs?: number;
 }
 
 export interface TaskBeginning extends TaskTerms {
   /** Create a task even if the agent answers at once. */
   readonly eager: boolean;
   /** Runs after the task is stored and before its agent begins. */
-  readonly prepare?: ((taskId: string) => Promise<void>) | undefined;
+  readonly prepare?: (taskId: string) => Promise<void>;
 }
 
 /** The result of a send: a task, with its state after it took the message, or the agent's answer alone. */
@@ -267,7 +267,7 @@ export class TaskExecution extends Deadline {
     return this.stored.task.history![0]!;
   }
 
-  #opening(message: Message, { skill, resumed }: { skill?: string | undefined; resumed?: boolean }): TaskOpening {
+  #opening(message: Message, { skill, resumed }: { skill?: string; resumed?: boolean }): TaskOpening {
     const { id, contextId, metadata } = this.stored.task;
     return {
       id,

@@ -20,7 +20,7 @@ export interface TaskRecord {
   /** Another send with the same key is the same task. */
   readonly sendKey: string;
   /** Undefined for tasks of releases that did not record it. */
-  readonly asked?: SendFacts | undefined;
+  readonly asked?: SendFacts;
   /** The agent can resume the task after a restart. */
   readonly resumable: boolean;
   readonly model: TaskModel;
@@ -145,8 +145,8 @@ export class MemoryTaskRecords implements TaskRecords {
 
 interface KeptPush {
   readonly config: PushConfig;
-  readonly told?: number | undefined;
-  readonly over?: boolean | undefined;
+  readonly told?: number;
+  readonly over?: boolean;
 }
 
 /** Bounds the memory of one list. */

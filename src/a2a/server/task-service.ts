@@ -91,14 +91,14 @@ export interface Wanted {
 
 export interface SendTerms {
   /** Sends of one caller with the same key are the same task. */
-  readonly key?: string | undefined;
-  readonly agent?: string | undefined;
+  readonly key?: string;
+  readonly agent?: string;
   readonly chain?: DelegationChain;
-  readonly timeoutMs?: number | undefined;
+  readonly timeoutMs?: number;
   /** The session that the agent works in. Default: a new one. */
-  readonly sessionId?: string | undefined;
+  readonly sessionId?: string;
   /** Runs after the task is stored and before its agent begins; forces a task even if the agent answers at once. */
-  readonly prepare?: ((taskId: string) => Promise<void>) | undefined;
+  readonly prepare?: (taskId: string) => Promise<void>;
 }
 
 const MAX_RUNNING = 10_000;
@@ -311,8 +311,8 @@ export interface OperatorTasksComponents {
 }
 
 export interface TaskWish {
-  readonly state?: TaskState | undefined;
-  readonly caller?: string | undefined;
+  readonly state?: TaskState;
+  readonly caller?: string;
   readonly limit: number;
 }
 

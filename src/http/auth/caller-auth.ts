@@ -16,7 +16,7 @@ export interface PrincipalsComponents {
   registry: AgentRegistry;
   /** Callers without a token are guests. */
   open: boolean;
-  jwt?: TokenVerifier | undefined;
+  jwt?: TokenVerifier;
 }
 
 /** An authenticated caller. The owner on this machine and guests have no token. */
@@ -24,7 +24,7 @@ export interface Known {
   readonly principal: Party;
   readonly token?: string;
   /** Undefined for all. */
-  readonly scopes?: readonly Scope[] | undefined;
+  readonly scopes?: readonly Scope[];
 }
 
 const A_GUEST: Known = { principal: GUEST };

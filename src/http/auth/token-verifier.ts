@@ -86,9 +86,9 @@ export interface JwtInit {
   audience: string;
   jwksUrl: string;
   /** The claim that names the scopes. Default `scope`. */
-  scopesClaim?: string | undefined;
+  scopesClaim?: string;
   /** The claim that names the caller. Default `sub`. */
-  nameClaim?: string | undefined;
+  nameClaim?: string;
 }
 
 export interface JwtCaller {
