@@ -79,7 +79,7 @@ export class Gateway {
   readonly #callerAuth: CallerAuth;
   readonly #host: string;
   #grpc: GrpcBinding | undefined;
-  readonly #edge: HttpServer;
+  readonly #server: HttpServer;
   readonly #mcp: McpEndpoint;
   readonly #a2a: A2AServer;
 
@@ -130,7 +130,7 @@ export class Gateway {
       frontPage(() => this.url),
     ];
     this.#callerAuth = new CallerAuth({ runtime, principals }, init.requestsPerMinute ?? REQUESTS_PER_MINUTE);
-    this.#edge = new HttpServer({ runtime, callerAuth: this.#callerAuth }, { port, host, hosts }, routes);
+    this.#server = new HttpServer({ runtime, callerAuth: this.#callerAuth }, { port, host, hosts }, routes);
   }
 
   static async start(components: GatewayComponents, init: GatewayInit): Promise<Gateway> {
@@ -140,7 +140,7 @@ export class Gateway {
       await gateway.#a2a.recover();
       // The card names both addresses.
       if (init.grpc) await gateway.#serveGrpc(init.grpc);
-      await gateway.#edge.listen();
+      await gateway.#server.listen();
       return gateway;
     } catch (error) {
       await gateway.close();
@@ -159,7 +159,7 @@ export class Gateway {
   }
 
   get url(): string {
-    return this.#edge.url;
+    return this.#server.url;
   }
 
   /** For `handleTaskSend` with this node's agents. */
@@ -191,11 +191,11 @@ export class Gateway {
 
   /** The configured port, if another program has it and the node listens at a later one. */
   get takenPort(): number | undefined {
-    return this.#edge.takenPort;
+    return this.#server.takenPort;
   }
 
   get connections(): HttpServer['connections'] {
-    return this.#edge.connections;
+    return this.#server.connections;
   }
 
   get mcpUrl(): string {
@@ -205,7 +205,7 @@ export class Gateway {
   async close(): Promise<void> {
     // Stop accepting first, then close what is open.
     this.#grpc?.close();
-    await this.#edge.close();
+    await this.#server.close();
     this.#a2a.close();
     await this.#mcp.close();
   }

@@ -30,51 +30,32 @@ import type { A2ATaskDeps } from './task-handler.js';
 import type { TaskRecords } from './task-records.js';
 import { OperatorTasks, TaskService, type Wanted } from './task-service.js';
 
-export interface AgentChoiceComponents {
-  registry: AgentRegistry;
-  mcp: McpService;
-  profiles: Profiles;
+type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles'>;
+
+/** The agent that a task names, one with its skill, or the first with a project that takes tasks. */
+function chooseAgent(components: ChoiceComponents, { agent, skill }: Wanted): string {
+  const { profiles, registry } = components;
+  if (agent !== undefined) return staffed(registry.candidate(agent));
+  if (skill !== undefined) return agentWithSkill(components, skill);
+  let vacancy: Failure | undefined;
+  for (const known of profiles.withProject) {
+    const entry = registry.ownEntry(known);
+    if (!entry) continue;
+    const refusal = vacancyFor(entry.card, 'task');
+    if (!refusal) return known;
+    vacancy ??= refusal;
+  }
+  if (vacancy) throw new EclipticError(vacancy.code, vacancy.reason);
+  throw new NotFoundError('Agent with default project');
 }
 
-/**
- * Chooses the agent of a task: the one that it names, one with the skill, or the first with a project that takes tasks.
- */
-export class AgentChoice {
-  readonly #components: AgentChoiceComponents;
-
-  constructor(components: AgentChoiceComponents) {
-    this.#components = components;
-  }
-
-  choose({ agent, skill }: Wanted): string {
-    if (agent !== undefined) return this.#named(agent);
-    if (skill !== undefined) return this.#skilled(skill);
-    const { profiles, registry } = this.#components;
-    let vacancy: Failure | undefined;
-    for (const known of profiles.withProject) {
-      const entry = registry.ownEntry(known);
-      if (!entry) continue;
-      const refusal = vacancyFor(entry.card, 'task');
-      if (!refusal) return known;
-      vacancy ??= refusal;
-    }
-    if (vacancy) throw new EclipticError(vacancy.code, vacancy.reason);
-    throw new NotFoundError('Agent with default project');
-  }
-
-  #named(agent: string): string {
-    return staffed(this.#components.registry.candidate(agent));
-  }
-
-  /** A skill is a tool, by full or plain name, or a capability. */
-  #skilled(skill: string): string {
-    const { mcp, registry } = this.#components;
-    const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
-    const able = registry.entriesWithCapability(skill);
-    const owner = tool ? registry.entry(tool.owner) : (able.find(({ card }) => !vacancyFor(card, 'task')) ?? able[0]);
-    if (owner) return staffed(owner, tool && `"${tool.fullName}" is a tool, which is called over MCP; `);
-    throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
-  }
+/** A skill is a tool, by full or plain name, or a capability. */
+function agentWithSkill({ mcp, registry }: ChoiceComponents, skill: string): string {
+  const tool = mcp.list('tool', OPERATOR).find((entry) => entry.fullName === skill || entry.key === skill);
+  const able = registry.entriesWithCapability(skill);
+  const owner = tool ? registry.entry(tool.owner) : (able.find(({ card }) => !vacancyFor(card, 'task')) ?? able[0]);
+  if (owner) return staffed(owner, tool && `"${tool.fullName}" is a tool, which is called over MCP; `);
+  throw new EclipticError('CAPABILITY_NOT_FOUND', `no agent has the skill "${cutText(skill, 128)}"`, { skill });
 }
 
 /** Throws `NO_WORKER` for an agent that takes no tasks. */
@@ -130,14 +111,13 @@ export class A2AServer {
     this.cards = new Cards({ ...components, issuer, grpcAddress, offer });
     this.#stopCards = serveCards(this.cards);
     this.taskDeps = taskDeps(components);
-    const choice = new AgentChoice(components);
     this.tasks = new TaskService({
       ...components,
       nodeKey: components.registry.nodeKey,
       startCall: ({ owner, agent }, opening, listener) =>
         new TaskCall(runtime, components.callerAgent(owner), agent, opening, listener),
       limits,
-      chooseAgent: (wanted) => choice.choose(wanted),
+      chooseAgent: (wanted) => chooseAgent(components, wanted),
       onTask: (stored, resumed) =>
         offer.capabilities.pushNotifications ? this.#pushes.follow(stored, resumed) : undefined,
     });

@@ -3,8 +3,16 @@ import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest';
 import { createNode } from '../../node/compose.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { MemoryStore } from '../../store/memory-store.js';
+import { clearAgentCardCache, discoverAgent, fetchAgentCard, invokeRemoteAgent } from '../client/remote-agents.js';
 import { NotFoundError, ValidationError } from '../protocol/errors.js';
-import type { A2AMessage, A2ATask, A2ATaskSendRequest, A2ATaskState } from '../protocol/simple.js';
+import type {
+  A2AAgentCard,
+  A2AMessage,
+  A2ATask,
+  A2ATaskSendRequest,
+  A2ATaskState,
+  RemoteInvocationResult,
+} from '../protocol/simple.js';
 import { buildAgentCard, buildAgentCardForAgent } from './cards.js';
 import type { ProcessEvent, ProcessListener, ProcessManager, Session } from './process-manager.js';
 import { type A2ATaskDeps, clearTaskStore, handleTaskGet, handleTaskSend } from './task-handler.js';
@@ -269,6 +277,20 @@ describe('the card of an agent', () => {
       await node.stop();
     }
   });
+});
+
+it('the nine functions of the task gateway have the signatures of their specification [GF.handleTaskSend]', () => {
+  expectTypeOf(fetchAgentCard).toExtend<(baseUrl: string) => Promise<A2AAgentCard>>();
+  expectTypeOf(discoverAgent).toExtend<(baseUrl: string) => Promise<A2AAgentCard | null>>();
+  expectTypeOf(clearAgentCardCache).toEqualTypeOf<() => void>();
+  expectTypeOf(invokeRemoteAgent).toExtend<
+    (baseUrl: string, message: string, options?: object) => Promise<RemoteInvocationResult>
+  >();
+  expectTypeOf(handleTaskSend).toExtend<(deps: A2ATaskDeps, body: A2ATaskSendRequest) => A2ATask>();
+  expectTypeOf(handleTaskGet).toEqualTypeOf<(taskId: string) => A2ATask | null>();
+  expectTypeOf(clearTaskStore).toEqualTypeOf<() => void>();
+  expectTypeOf(buildAgentCard).toEqualTypeOf<(baseUrl?: string) => A2AAgentCard>();
+  expectTypeOf(buildAgentCardForAgent).toExtend<(agent: { id: string }, baseUrl?: string) => A2AAgentCard>();
 });
 
 const ORDER: Readonly<Record<A2ATaskState, number>> = { submitted: 0, working: 1, completed: 2, failed: 2 };

@@ -15,7 +15,7 @@ import type { CallerAuth } from '../auth/caller-auth.js';
 import type { Scope } from '../auth/tokens.js';
 
 /** Writes all headers at once: setting them one by one costs as much as making the response. */
-export class EdgeResponse extends ServerResponse<IncomingMessage> {
+export class HttpResponse extends ServerResponse<IncomingMessage> {
   /** Headers besides those of the route. */
   readonly always: OutgoingHttpHeaders = { 'X-Content-Type-Options': 'nosniff' };
 
@@ -29,7 +29,7 @@ export class EdgeResponse extends ServerResponse<IncomingMessage> {
 
 export interface Exchange {
   readonly request: IncomingMessage;
-  readonly response: EdgeResponse;
+  readonly response: HttpResponse;
   readonly path: string;
   readonly query: URLSearchParams;
   readonly principal: Party;
@@ -84,7 +84,7 @@ export class HttpServer {
   readonly #components: HttpServerComponents;
   readonly #init: HttpServerInit;
   readonly #hosts: ReadonlySet<string>;
-  readonly #server: Server<typeof IncomingMessage, typeof EdgeResponse>;
+  readonly #server: Server<typeof IncomingMessage, typeof HttpResponse>;
   readonly #routes: readonly Route[];
   /** Cached, because most requests have the same. */
   #goodHost: string | undefined;
@@ -97,7 +97,7 @@ export class HttpServer {
     this.#hosts = new Set(
       [...LOOPBACK, init.host, `[${init.host}]`, ...(init.hosts ?? [])].map((name) => name.toLowerCase()),
     );
-    const options = { ServerResponse: EdgeResponse, connectionsCheckingInterval: CHECK_MS };
+    const options = { ServerResponse: HttpResponse, connectionsCheckingInterval: CHECK_MS };
     this.#server = createServer(options, (request, response) => this.#take(request, response));
     this.#server.headersTimeout = HEADERS_MS;
     this.#server.maxConnections = Math.min(MAX_CONNECTIONS, Math.floor(descriptorLimit() * DESCRIPTOR_PART));
@@ -161,7 +161,7 @@ export class HttpServer {
     this.#components.runtime.logger.debug({ err }, 'HTTP response not written');
   };
 
-  #take(request: IncomingMessage, response: EdgeResponse): void {
+  #take(request: IncomingMessage, response: HttpResponse): void {
     response.on('error', this.#broke);
     const { path, query } = readUrl(request.url);
     const route = this.#routes.find((one) => (one.exact ? path === one.path : isAt(path, one.path)));

@@ -63,8 +63,8 @@ export function metricsRoute(text: () => Promise<string>): Route {
 const PATH = '/oauth/callback';
 
 /** The redirect URL of logins: authorization servers accept loopback addresses without registration. */
-export function loginCallbackUrl(edge: string): string {
-  const url = new URL(PATH, edge);
+export function loginCallbackUrl(serverUrl: string): string {
+  const url = new URL(PATH, serverUrl);
   if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = '127.0.0.1';
   return url.href;
 }
