@@ -1,17 +1,27 @@
+import type { Agent } from '../agent/agent.js';
+import type { AgentRegistry } from '../mesh/registry.js';
+import { EclipticError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Negotiation } from '../work/proposals/proposal.js';
 import type { LoopTask } from './loop-state.js';
 import type { PlanTask } from './plan-schema.js';
 import type { RunRecord } from './run-records.js';
 
-/** What whoever works on a task gets besides its description. */
+/** What the loop needs of an agent that hands out tasks. */
+export type LoopAgent = Pick<Agent, 'id' | 'propose' | 'negotiations' | 'request' | 'swarm' | 'swarms'>;
+
+export type AgentById = (id: string) => LoopAgent;
+
+/** What the worker of a task gets besides its description. */
 export interface TaskInput {
   readonly run: string;
   readonly task: string;
-  /** From 1 on. A later one is for a task that failed, was to be revised, or was broken off when its node stopped. */
+  /** From 1 on. Above 1, earlier attempts failed, were to be revised, or were broken off when the node stopped. */
   readonly attempt: number;
   readonly input?: unknown;
-  /** What the tasks gave that it depends on, by their ids. */
+  /** Results of the tasks that it depends on, by their ids. */
   readonly results: Readonly<Record<string, unknown>>;
-  /** What was said of the attempts before, the latest last. */
+  /** Feedback on earlier attempts, the latest last. */
   readonly feedback?: readonly string[];
 }
 
@@ -21,20 +31,101 @@ export interface Assignment {
   readonly task: PlanTask;
   readonly settings: LoopTask;
   readonly input: TaskInput;
-  /** Earlier attempts, the latest first, that were under way when the node stopped; somebody may still be at them. */
+  /** Earlier attempts, the latest first, that were under way when the node stopped; an agent may still work on them. */
   readonly lost: readonly number[];
-  /** Aborted when nobody waits for it any more; with `NODE_STOPPED`, until the node is there again. */
+  /** Aborted when the result is not wanted any more; with `NODE_STOPPED`, until the node runs again. */
   readonly signal: AbortSignal;
   onProgress(value: unknown, by?: string): void;
 }
 
 export interface Dispatched {
   readonly result: unknown;
-  /** Who did it. */
+  /** The agents that did it. */
   readonly by?: string | undefined;
 }
 
-/** Gives a task to whoever shall do it. Rejects typed when it was refused, failed, or took too long. */
+/** Gives a task to agents. Rejects with a typed error when it was refused, failed, or took too long. */
 export interface Dispatcher {
   dispatch(assignment: Assignment): Promise<Dispatched>;
+}
+
+/** Is the work given up only because the node stops? Then agents elsewhere go on with it until the node runs again. */
+export function isNodeStopping(signal: AbortSignal): boolean {
+  return reasonOf(signal).code === 'NODE_STOPPED';
+}
+
+export function reasonOf({ reason }: AbortSignal): EclipticError {
+  return reason instanceof EclipticError ? reason : new EclipticError('CANCELLED', 'nobody waits for it any more');
+}
+
+/** The prefix of the threads of a run's tasks. */
+export function planThreads(run: string): string {
+  return `plan:${run}:`;
+}
+
+/** How long an agent has to accept or reject a task. */
+const ANSWER_MS = 30_000;
+
+/** Hands tasks out by negotiation: proposed to one agent, done by the one that accepts. */
+export class AgentDispatcher implements Dispatcher {
+  readonly #runtime: Runtime;
+  readonly #agent: AgentById;
+  readonly #registry: AgentRegistry;
+
+  constructor({ runtime, agent, registry }: { runtime: Runtime; agent: AgentById; registry: AgentRegistry }) {
+    this.#runtime = runtime;
+    this.#agent = agent;
+    this.#registry = registry;
+  }
+
+  async dispatch(assignment: Assignment): Promise<Dispatched> {
+    const { run, task, signal, onProgress } = assignment;
+    const agent = this.#agent(run.agent);
+    const negotiation = leftOver(agent, assignment) ?? this.#propose(agent, assignment);
+    const stop = negotiation.onProgress((value) => onProgress(value, negotiation.to));
+    const withdraw = () => {
+      if (isNodeStopping(signal) && this.#isElsewhere(task.agent)) return;
+      negotiation.withdraw(`the task "${task.id}" is not waited for any more`);
+    };
+    signal.addEventListener('abort', withdraw, { once: true });
+    if (signal.aborted) withdraw();
+    try {
+      return { result: await negotiation.result, by: negotiation.proposal.acceptedBy };
+    } finally {
+      stop();
+      signal.removeEventListener('abort', withdraw);
+    }
+  }
+
+  #propose(agent: LoopAgent, assignment: Assignment): Negotiation {
+    const { run, task, settings, input } = assignment;
+    return agent.propose({
+      ...(task.agent !== undefined && { to: task.agent }),
+      taskDescription: task.description,
+      requiredCapabilities: task.capabilities ?? [],
+      estimatedComplexity: task.complexity ?? 'medium',
+      deadlineMs: Math.min(ANSWER_MS, settings.timeoutMs),
+      input,
+      justification: `task "${task.id}" of the plan "${run.name}"`,
+      // Work on this node ends with the node, so its thread must not be found by a later attempt.
+      ...(this.#isElsewhere(task.agent)
+        ? { durable: true, thread: threadOf(assignment, input.attempt) }
+        : { thread: `${threadOf(assignment, input.attempt)}:${this.#runtime.id()}` }),
+    });
+  }
+
+  /** An agent of another node goes on with its work when this node stops. */
+  #isElsewhere(agent: string | undefined): boolean {
+    return agent !== undefined && this.#registry.getById(agent)?.node !== undefined;
+  }
+}
+
+/** The proposal of an attempt before this node stopped: its answer may have come, or may still come. */
+function leftOver(agent: LoopAgent, assignment: Assignment): Negotiation | undefined {
+  const threads = new Set(assignment.lost.map((attempt) => threadOf(assignment, attempt)));
+  return agent.negotiations.findLast(({ proposal }) => threads.has(proposal.correlationId));
+}
+
+function threadOf({ run, task }: Assignment, attempt: number): string {
+  return `${planThreads(run.id)}${task.id}:${attempt}`;
 }

@@ -1,8 +1,6 @@
 import { z } from 'zod';
 import type { AgentTier } from '../mesh/schemas.js';
 
-/** How the Ralph loop treats the work of each tier, and what it does when an agent cannot do it. */
-
 const positive = z.int().positive();
 
 const TierSchema = z.strictObject({
@@ -51,7 +49,7 @@ export type HierarchyConfig = z.input<typeof HierarchySchema>;
 type TierConfig = Required<z.input<typeof TierSchema>>;
 type EscalationConfig = Required<Omit<z.input<typeof EscalationSchema>, 'agent'>> & { agent?: string };
 
-/** A hierarchy configuration with nothing left open. */
+/** The configuration with all defaults filled in. */
 export interface Hierarchy {
   readonly concurrency: number;
   readonly retryDelayMs: number;

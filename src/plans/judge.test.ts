@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EclipticError } from '../runtime/errors.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import { Children } from '../system/process/children.js';
+import type { LoopAgent } from './dispatcher.js';
 import { Judge } from './judge.js';
-import type { LoopAgent } from './loop-agent.js';
 import type { Validator } from './plan-schema.js';
 
 const runtime = systemRuntime();
@@ -43,10 +43,7 @@ function judge(validate: Validator, result: unknown, answers: Record<string, unk
   const settings = { id: 'a', dependsOn: [], tier: 2, retries: 0, timeoutMs: 5_000, validated: true } as const;
   const input = { run: 'r', task: 'a', attempt: 2, results: {} };
   const lost: number[] = [];
-  const judgement = new Judge({ agent: () => agent, children }).judge(
-    { run, task, settings, input, lost, signal },
-    result,
-  );
+  const judgement = new Judge(() => agent, children).judge({ run, task, settings, input, lost, signal }, result);
   return { judgement, asked };
 }
 

@@ -17,7 +17,7 @@ import {
   type Verdict,
 } from './loop-state.js';
 
-/** What would be refused again however often it is asked. */
+/** Refusals that would be repeated at every attempt. */
 const HOPELESS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'TIER_VIOLATION',
   'SANDBOX_VIOLATION',
@@ -33,7 +33,7 @@ const HOPELESS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 const MAX_PAUSE_MS = 30_000;
 /** How often L0 may send one task back to work. */
 const MAX_ESCALATIONS = 3;
-/** What is remembered of what was said of one task. */
+/** Stored feedback of one task. */
 const MAX_FEEDBACK = 20;
 
 const NEW: TaskState = {
@@ -46,7 +46,7 @@ const NEW: TaskState = {
   since: 0,
 };
 
-/** Before anything has happened to a run. */
+/** The state before the first event. */
 const NOTHING: LoopState = {
   settings: {
     tasks: [],
@@ -60,21 +60,21 @@ const NOTHING: LoopState = {
   tasks: new Map(),
 };
 
-/** The run that these events make. */
+/** Rebuilds the state of a run from its events. */
 export function replay(events: Iterable<LoopEvent>): LoopState {
   let state = NOTHING;
   for (const event of events) state = step(state, event).state;
   return state;
 }
 
-/** What follows from an event. One about something that is not so any more changes nothing. */
+/** An event that comes too late changes nothing. */
 export function step(state: LoopState | undefined, event: LoopEvent): LoopStep {
   const turn = new Turn(state ?? NOTHING, event.at);
   turn.take(event);
   return turn.end();
 }
 
-/** One step: the state as it becomes, and what is to be done. */
+/** Collects one step's state and effects. */
 class Turn {
   readonly #at: number;
   readonly #tasks: Map<string, TaskState>;
@@ -127,7 +127,7 @@ class Turn {
     }
   }
 
-  /** What can begin begins; what never will is blocked; where nothing is left, the run has ended. */
+  /** Starts ready tasks, blocks those that can never start, and ends the run if nothing is left. */
   end(): LoopStep {
     if (this.#status === 'running') {
       this.#block();
@@ -203,7 +203,7 @@ class Turn {
     }
   }
 
-  /** Nobody managed it: what becomes of it, by the policy. */
+  /** The task has failed: applies the escalation policy. */
   #settle(id: string, reason: Reason): void {
     const task = this.#tasks.get(id)!;
     const { policy } = this.#settings.escalation;
@@ -218,7 +218,7 @@ class Turn {
     }
   }
 
-  /** Counting the one that just failed. */
+  /** Counts the task that just failed. */
   #tooFewSucceed(): boolean {
     const { successRate, afterTasks } = this.#settings.escalation;
     const phases = [...this.#tasks.values()].map(({ phase }) => phase);
@@ -232,7 +232,7 @@ class Turn {
     switch (answer.action) {
       case 'retry': {
         const said = answer.feedback === undefined ? feedback : withMore(feedback, answer.feedback);
-        // One more attempt, and then it is asked again.
+        // One more attempt before L0 is asked again.
         return { phase: 'waiting', failures: this.#plan(id).retries, unjudged: false, feedback: said };
       }
       case 'accept':
@@ -244,7 +244,7 @@ class Turn {
     }
   }
 
-  /** In the order of the plan as often as it takes, since a task may stand before those that it depends on. */
+  /** Repeats until nothing changes, since a plan may list a task before its dependencies. */
   #block(): void {
     for (let more = true; more; ) {
       more = false;
@@ -311,7 +311,7 @@ function withMore(feedback: readonly string[], said: string): readonly string[] 
   return [...feedback, said].slice(-MAX_FEEDBACK);
 }
 
-/** The phase in which an event of an attempt is waited for. */
+/** The phase in which an event is expected. */
 const AWAITED: Readonly<Record<Extract<LoopEvent, { readonly task: string }>['type'], Phase>> = {
   finished: 'running',
   failed: 'running',

@@ -2,7 +2,7 @@ import type { AgentTier } from '../mesh/schemas.js';
 import type { ErrorCode } from '../runtime/errors.js';
 import type { Step } from '../runtime/machine.js';
 
-/** What the loop knows of one task before it begins. */
+/** A task as the machine sees it. */
 export interface LoopTask {
   readonly id: string;
   readonly dependsOn: readonly string[];
@@ -10,12 +10,12 @@ export interface LoopTask {
   readonly retries: number;
   /** For one attempt. */
   readonly timeoutMs: number;
-  /** Is its result judged before it counts? */
+  /** Is its result judged? */
   readonly validated: boolean;
 }
 
 export interface LoopSettings {
-  /** In the order of the plan, which is the order in which those that are ready begin. */
+  /** In the order of the plan: ready tasks begin in this order. */
   readonly tasks: readonly LoopTask[];
   readonly concurrency: number;
   readonly tierConcurrency: Readonly<Record<AgentTier, number>>;
@@ -28,8 +28,8 @@ export interface LoopSettings {
 }
 
 /**
- * Where a task is. `waiting` for its dependencies or for room, `pausing` before another attempt, `escalating` while an
- * L0 agent is asked about it; the last four are ends, of which `escalated` waits for the operator.
+ * `waiting` for dependencies or for room, `pausing` before another attempt, `escalating` while an L0 agent is asked. The
+ * last four are ends, of which `escalated` waits for the operator.
  */
 export type Phase =
   | 'waiting'
@@ -49,25 +49,22 @@ export interface Reason {
 
 export interface TaskState {
   readonly phase: Phase;
-  /** How often it was handed out. */
   readonly attempt: number;
-  /** The first of its attempts, up to this one, whose ends nobody knows: the node stopped while they were under way. */
+  /** The first of the attempts, up to this one, that were under way when the node stopped; their ends are unknown. */
   readonly lostFrom?: number | undefined;
-  /** Attempts since the beginning, or since somebody decided about it, that came to nothing. */
+  /** Failed attempts since the beginning, or since the latest decision about the task. */
   readonly failures: number;
-  /** How often L0 was asked about it. */
+  /** How often L0 was asked. */
   readonly escalations: number;
-  /** What it gave, in the end or to be judged. */
   readonly result?: unknown;
-  /** Is there a result that nobody has judged yet? */
+  /** Does its result still have to be judged? */
   readonly unjudged: boolean;
-  /** What was said of its attempts, the latest last. */
+  /** On its attempts, the latest last. */
   readonly feedback: readonly string[];
-  /** Who did it. */
   readonly by?: string | undefined;
-  /** Why it is where it is, if that is not where it should be. */
+  /** Why it failed, waits for another attempt, or is blocked. */
   readonly reason?: Reason | undefined;
-  /** When it came into this phase. */
+  /** When this phase began. */
   readonly since: number;
 }
 
@@ -77,44 +74,43 @@ export type RunStatus = 'running' | 'stopped' | 'done' | 'failed' | 'escalated';
 export interface LoopState {
   readonly settings: LoopSettings;
   readonly status: RunStatus;
-  /** Too few tasks succeed: nothing more is begun. */
+  /** Too few tasks succeed: no task begins any more. */
   readonly failing: boolean;
   readonly tasks: ReadonlyMap<string, TaskState>;
 }
 
 export type Verdict = 'approved' | 'needs-revision' | 'rejected';
 
-/** What a validator says of a result. */
 export interface Judgement {
   readonly verdict: Verdict;
   readonly feedback?: string | undefined;
 }
 
-/** What L0 says of a task that nobody managed. `operator` where it says nothing of use. */
+/** The decision of L0 about a failed task; `operator` leaves it to the operator. */
 export type Answer =
   | { readonly action: 'retry'; readonly feedback?: string }
   | { readonly action: 'accept'; readonly result: unknown }
   | { readonly action: 'fail'; readonly reason: string }
   | { readonly action: 'operator' };
 
-/** What happens to a run. Each is on disk before anything follows from it; all of them together are the run. */
+/** Each event is on disk before anything follows from it. All events of a run rebuild its state. */
 export type LoopEvent =
-  /** It begins; some tasks may be done already. */
+  /** `carried`: tasks that an earlier run has done. */
   | {
       readonly type: 'opened';
       readonly at: number;
       readonly settings: LoopSettings;
       readonly carried: readonly Carried[];
     }
-  /** It is run again: what did not get done has another go. */
+  /** The plan is run again: tasks that are not done start over. */
   | { readonly type: 'reopened'; readonly at: number; readonly settings: LoopSettings }
-  /** Its node began again: what was under way is lost. */
+  /** The node restarted: work under way is lost. */
   | { readonly type: 'resumed'; readonly at: number }
   | { readonly type: 'stopped'; readonly at: number }
   | (OfAttempt & { readonly type: 'finished'; readonly result: unknown; readonly by?: string | undefined })
   | (OfAttempt & { readonly type: 'failed'; readonly error: Reason })
   | (OfAttempt & { readonly type: 'judged'; readonly verdict: Verdict; readonly feedback?: string | undefined })
-  /** Nobody could judge it. */
+  /** No validator could judge it. */
   | (OfAttempt & { readonly type: 'unjudged'; readonly error: Reason })
   | (OfAttempt & { readonly type: 'due' })
   | (OfAttempt & { readonly type: 'answered'; readonly answer: Answer });
@@ -131,15 +127,14 @@ export interface Carried {
   readonly by?: string | undefined;
 }
 
-/** What is to be done now. */
 export type LoopEffect =
   | { readonly type: 'dispatch' | 'validate' | 'escalate'; readonly task: string; readonly attempt: number }
   | { readonly type: 'pause'; readonly task: string; readonly attempt: number; readonly ms: number }
-  /** Whatever is under way is not waited for any more. */
+  /** Ends all work under way. */
   | { readonly type: 'cancel' };
 
 export interface LoopStep extends Step<LoopState, LoopEffect> {
-  /** The tasks that are in another phase or attempt than before, in the order in which they came there. */
+  /** Tasks with a new phase or attempt, in the order of the changes. */
   readonly changed: readonly string[];
 }
 

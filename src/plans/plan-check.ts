@@ -1,15 +1,16 @@
+import { isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, visit } from 'yaml';
+import type { z } from 'zod';
 import { weighJson } from '../mesh/json-value.js';
 import { EclipticError } from '../runtime/errors.js';
 import { type Plan, PlanSchema, WORKERS } from './plan-schema.js';
-import { type Fault, type Path, PlanText } from './plan-text.js';
 
-/** What a plan may count on. Each answers with what is wrong, or with nothing. */
+/** What a plan may count on. Each method returns the problem, or undefined. */
 export interface PlanWorld {
-  /** May that agent be given a task by the one that hands them out? */
+  /** May the dispatcher `as` give that agent a task? */
   worker(agent: string, as: string | undefined): string | undefined;
-  /** May that agent be asked something by it? */
+  /** May it ask that agent something? */
   adviser(agent: string, as: string | undefined): string | undefined;
-  /** Is there an agent that has all of these? */
+  /** Is there an agent with all of these? */
   capable(capabilities: readonly string[], as: string | undefined): string | undefined;
   /** May tasks be handed out under that name? */
   dispatcher(agent: string): string | undefined;
@@ -20,9 +21,7 @@ export interface PlanWorld {
 /** Characters of a plan's text. */
 const MAX_CHARS = 1_048_576;
 
-/**
- * Reads a plan, and refuses it with everything that is wrong with it, each with its line: nothing of it runs before.
- */
+/** Reads a plan, or refuses it with all its faults, each with its line, before anything of it runs. */
 export async function readPlan(text: string, file: string, world: PlanWorld, as?: string): Promise<Plan> {
   if (text.length > MAX_CHARS) {
     throw new EclipticError('PAYLOAD_TOO_LARGE', `${file} has more than ${MAX_CHARS} characters`, { file });
@@ -43,14 +42,14 @@ function invalid(file: string, faults: readonly Fault[]): EclipticError {
   return new EclipticError('INVALID_PLAN', `the plan has faults:\n  ${lines.join('\n  ')}`, { file, faults: lines });
 }
 
-/** A task or a sub-task, as far as it is one. */
+/** A task or a sub-task, as far as it could be read. */
 interface Step {
   readonly at: Path;
   readonly id: string | undefined;
   readonly dependsOn: readonly unknown[];
 }
 
-/** What a schema cannot tell. It looks at whatever is there, so that one fault does not hide another. */
+/** Checks that a schema cannot express. It reads invalid plans too, so that one fault does not hide another. */
 class PlanCheck {
   readonly faults: Fault[] = [];
   readonly #text: PlanText;
@@ -119,7 +118,7 @@ class PlanCheck {
     if (wanted.length > 0) this.#note(at, this.#world.capable(wanted, this.#as));
   }
 
-  /** One agent that has all of them will do, and else several that have them between them: they form a swarm. */
+  /** One agent with all of them, or several that form a swarm. */
   #ableTogether(capabilities: unknown, at: Path): void {
     const wanted = list(capabilities);
     const all = wanted.filter((one) => typeof one === 'string');
@@ -134,7 +133,7 @@ class PlanCheck {
     if (typeof weight !== 'number') this.#note(at, `${weight.path ? `${weight.path} ` : ''}${weight.problem}`);
   }
 
-  /** Ids that are taken, tasks that are not there, and circles. */
+  /** Duplicate ids, missing tasks, and cycles. */
   #graph(items: readonly unknown[], at: Path, kind: string): void {
     const steps = items.map((item, index): Step => {
       const { id, dependsOn } = record(item);
@@ -153,7 +152,7 @@ class PlanCheck {
         }
       }
     }
-    for (const circle of findCircles(known)) {
+    for (const circle of findCycles(known)) {
       const path = [...circle, circle[0]!].join(' → ');
       this.#note([...known.get(circle[0]!)!.at, 'dependsOn'], `goes in a circle: ${path}`);
     }
@@ -164,9 +163,9 @@ class PlanCheck {
   }
 }
 
-/** Circles of dependencies: each that is met on a walk through all of them, once. Each task names what it waits for. */
-function findCircles(steps: ReadonlyMap<string, Step>): string[][] {
-  const circles: string[][] = [];
+/** Cycles of dependencies, each once. */
+function findCycles(steps: ReadonlyMap<string, Step>): string[][] {
+  const cycles: string[][] = [];
   const done = new Set<string>();
   for (const start of steps.keys()) {
     const trail: { id: string; rest: Iterator<unknown> }[] = [];
@@ -181,11 +180,11 @@ function findCircles(steps: ReadonlyMap<string, Step>): string[][] {
       } else if (typeof next === 'string' && steps.has(next) && !done.has(next)) {
         const from = trail.findIndex((step) => step.id === next);
         if (from < 0) enter(next);
-        else circles.push(trail.slice(from).map((step) => step.id));
+        else cycles.push(trail.slice(from).map((step) => step.id));
       }
     }
   }
-  return circles;
+  return cycles;
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -202,4 +201,94 @@ function list(value: unknown): readonly unknown[] {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
+}
+
+type Path = readonly (string | number)[];
+
+/** A mistake in a plan, and its place. The message begins with the faulty part. */
+interface Fault {
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+}
+
+/** A text that is no YAML may have very many syntax errors. */
+const MAX_SYNTAX_FAULTS = 20;
+
+/** A plan's text as a value whose parts know their places. JSON is YAML, too. */
+class PlanText {
+  readonly value: unknown;
+  readonly syntaxFaults: readonly Fault[];
+  readonly #root: Node | null;
+  readonly #lines = new LineCounter();
+
+  constructor(text: string) {
+    const document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
+    const wrong = [...document.errors, ...document.warnings].slice(0, MAX_SYNTAX_FAULTS);
+    const faults = wrong.map(({ pos, message }) => this.#at(pos[0], message.split('\n')[0]!));
+    this.#root = document.contents as Node | null;
+    // This key would change a prototype.
+    visit(document, {
+      Pair: (_, { key }) => {
+        if (!isScalar(key) || key.value !== '__proto__') return;
+        faults.push(this.#at(key.range?.[0] ?? 0, '__proto__: is a reserved key'));
+      },
+    });
+    try {
+      this.value = faults.length === 0 ? document.toJS({ maxAliasCount: 100 }) : undefined;
+    } catch (error) {
+      // Too many aliases: the value would grow without bounds.
+      faults.push(this.#at(0, (error as Error).message));
+    }
+    this.syntaxFaults = faults;
+  }
+
+  /** A fault of the value at a path, or of the nearest existing one above it. */
+  fault(path: Path, message: string): Fault {
+    return this.#at(this.#find(path)?.value.range?.[0] ?? 0, `${path.join('.') || 'the plan'}: ${message}`);
+  }
+
+  /** A fault of the key that a path ends with. */
+  keyFault(path: Path, message: string): Fault {
+    const found = this.#find(path);
+    const node = found?.key ?? found?.value;
+    return this.#at(node?.range?.[0] ?? 0, `${path.join('.')}: ${message}`);
+  }
+
+  schemaFaults(issues: readonly z.core.$ZodIssue[]): Fault[] {
+    return issues.flatMap((issue) => {
+      const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+      if (issue.code !== 'unrecognized_keys') return [this.fault(path, issue.message)];
+      return issue.keys.map((key) => this.keyFault([...path, key], 'is not a key that belongs here'));
+    });
+  }
+
+  #at(offset: number, message: string): Fault {
+    const { line, col } = this.#lines.linePos(offset);
+    // An empty text has no lines.
+    return { line: Math.max(1, line), column: Math.max(1, col), message };
+  }
+
+  #find(path: Path): { key?: Node; value: Node } | undefined {
+    if (!this.#root) return undefined;
+    let found: { key?: Node; value: Node } = { value: this.#root };
+    for (const step of path) {
+      const next = memberOf(found.value, step);
+      if (!next) return found;
+      found = next;
+    }
+    return found;
+  }
+}
+
+function memberOf(node: Node, step: string | number): { key?: Node; value: Node } | undefined {
+  if (isSeq(node)) {
+    const item = node.items[Number(step)];
+    return item ? { value: item as Node } : undefined;
+  }
+  if (!isMap(node)) return undefined;
+  const pair = (node.items as Pair<Node, Node | null>[]).find(
+    ({ key }) => isScalar(key) && String(key.value) === String(step),
+  );
+  return pair && { key: pair.key, value: pair.value ?? pair.key };
 }

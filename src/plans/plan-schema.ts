@@ -1,15 +1,13 @@
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { LIMITS } from '../mesh/limits.js';
 
-/**
- * A plan as it is written, in YAML or JSON. The published JSON Schema is made from this. What it cannot tell, such as
- * whether a task is there that another depends on, `plan-check` does.
- */
+/** A plan in YAML or JSON. The published JSON Schema is made from this; `plan-check` checks the rest. */
 
 /** Tasks of one plan. */
 const MAX_TASKS = 1_000;
 
-/** Who does a task: one of these is said. */
+/** The worker of a task: exactly one of these is given. */
 export const WORKERS = ['agent', 'capabilities', 'swarm'] as const;
 
 const positive = z.int().positive();
@@ -109,4 +107,41 @@ export type Validator = z.output<typeof ValidatorSchema>;
 /** The JSON Schema that editors use. */
 export function planJsonSchema(): object {
   return z.toJSONSchema(PlanSchema, { io: 'input' });
+}
+
+/**
+ * Fingerprints of the tasks: description, worker and validator of a task, and the same of all tasks it depends on. The
+ * result of a task with the same fingerprint is still valid.
+ */
+export function fingerprintsOf({ tasks }: Pick<Plan, 'tasks'>): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  const byId = new Map(tasks.map((task) => [task.id, task]));
+  const inOrder: PlanTask[] = [];
+  const seen = new Set<string>();
+  // Dependencies first; a plan has no cycles.
+  const trail = tasks.toReversed();
+  while (trail.length > 0) {
+    const task = trail.at(-1)!;
+    const missing = (task.dependsOn ?? []).filter((id) => !seen.has(id));
+    if (missing.length === 0) {
+      trail.pop();
+      if (!seen.has(task.id)) inOrder.push(task);
+      seen.add(task.id);
+    } else for (const id of missing) trail.push(byId.get(id)!);
+  }
+  for (const { id, description, agent, capabilities, swarm, input, validate, dependsOn = [] } of inOrder) {
+    const before = dependsOn.map((other) => [other, found.get(other)!]).sort();
+    const parts = { id, description, agent, capabilities, swarm, input, validate, before };
+    found.set(id, createHash('sha256').update(inOneForm(parts)).digest('base64url'));
+  }
+  return found;
+}
+
+/** JSON with its keys in order. */
+function inOneForm(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
 }

@@ -3,26 +3,29 @@ import type { AgentRegistry } from '../mesh/registry.js';
 import type { A2ARouter } from '../mesh/router.js';
 import type { A2AMessageType, AgentCard, AgentTier } from '../mesh/schemas.js';
 import { vacancyFor, workOf } from '../mesh/staffing.js';
+import { wait } from '../runtime/async.js';
 import { describeError } from '../runtime/errors.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Assignment } from './dispatcher.js';
 import type { PlanWorld } from './plan-check.js';
 import type { PlanTask } from './plan-schema.js';
 
-export interface MeshWorldComponents {
-  readonly registry: AgentRegistry;
-  readonly router: A2ARouter;
-}
+/** How long a task waits for an agent that has not joined yet. */
+const ARRIVAL_MS = 30_000;
 
-/** What plans may count on in this mesh, at present: its agents, as far as policy lets them be given work. */
+/** The mesh at present as plans may count on it: its agents, as far as policy lets them be given work. */
 export class MeshWorld implements PlanWorld {
+  readonly #runtime: Runtime;
   readonly #registry: AgentRegistry;
   readonly #router: A2ARouter;
 
-  constructor({ registry, router }: MeshWorldComponents) {
+  constructor({ runtime, registry, router }: { runtime: Runtime; registry: AgentRegistry; router: A2ARouter }) {
+    this.#runtime = runtime;
     this.#registry = registry;
     this.#router = router;
   }
 
-  /** Who hands out tasks unless somebody is named: the sun, or else the first L0 agent of this node. */
+  /** The default dispatcher: the sun, or else the first L0 agent of this node. */
   get usualDispatcher(): string | undefined {
     const own = this.#registry.getLocalCards().filter(({ tier }) => tier === 0);
     return (own.find(({ id }) => id === 'sun') ?? own[0])?.id;
@@ -56,24 +59,34 @@ export class MeshWorld implements PlanWorld {
     }
   }
 
-  /** Is there at present somebody to give it to? */
-  canBeDone({ agent, capabilities, swarm }: PlanTask, as: string): boolean {
+  /**
+   * Waits for a while until an agent can do the task. All agents were there when the plan was checked, but a node that
+   * restarts knows the agents of other nodes a moment later.
+   */
+  async untilCapable({ task, run, signal }: Assignment): Promise<void> {
+    if (this.#canBeDone(task, run.agent)) return;
+    const arrived = new AbortController();
+    const stop = this.#registry.onCard(() => {
+      if (this.#canBeDone(task, run.agent)) arrived.abort();
+    });
+    await wait(this.#runtime, ARRIVAL_MS, AbortSignal.any([arrived.signal, signal]));
+    stop();
+  }
+
+  #canBeDone({ agent, capabilities, swarm }: PlanTask, as: string): boolean {
     if (agent !== undefined) return this.worker(agent, as) === undefined;
     if (capabilities && this.capable(capabilities, as) === undefined) return true;
     return this.#ableTogether(capabilities ?? swarm!.capabilities, as);
   }
 
-  /**
-   * The task as it is handed out at present: where no agent has all of the capabilities that it needs, and several have
-   * them between them, it is one for a swarm.
-   */
+  /** The task as it is handed out at present: to a swarm, if no agent has all capabilities but several together do. */
   handedOut(task: PlanTask, as: string): PlanTask {
     const { capabilities = [] } = task;
     if (capabilities.length < 2 || this.capable(capabilities, as) === undefined) return task;
     return this.#ableTogether(capabilities, as) ? forSwarm(task) : task;
   }
 
-  /** The tier whose limits a task is under: that of the agent that would get it now. */
+  /** The tier whose limits apply: that of the agent that would get the task now. */
   tierOf({ agent, capabilities, swarm }: PlanTask, as: string): AgentTier {
     if (agent !== undefined) return this.#registry.requireById(agent).tier;
     const whole = capabilities ? this.#having(capabilities) : [];
@@ -93,7 +106,7 @@ export class MeshWorld implements PlanWorld {
   #refusal(agent: string, as: string | undefined, type: A2AMessageType): string | undefined {
     const sender = as ?? this.usualDispatcher;
     try {
-      // Who is not there is one fault, and not one of every task.
+      // A missing dispatcher is one fault of the plan, not one of every task.
       if (sender === undefined || !this.#registry.ownEntry(sender)) this.#registry.requireById(agent);
       else {
         const decision = this.#router.explain(sender, agent, type, 'a task of a plan');
@@ -107,7 +120,7 @@ export class MeshWorld implements PlanWorld {
   }
 }
 
-/** A task for whoever has its capabilities, as one for a swarm of agents that have them between them. */
+/** A task for capable agents as a task for a swarm of them. */
 export function forSwarm({ capabilities = [], ...task }: PlanTask): PlanTask {
   return { ...task, swarm: { capabilities: [...new Set(capabilities)] } };
 }

@@ -7,17 +7,14 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
 import type { Children } from '../system/process/children.js';
-import { AgentDispatcher } from './agent-dispatcher.js';
-import { untilSomebodyCan } from './arrival.js';
-import type { Dispatcher } from './dispatcher.js';
-import { fingerprintsOf } from './fingerprint.js';
+import type { AgentById, Dispatcher } from './dispatcher.js';
+import { AgentDispatcher } from './dispatcher.js';
 import { completeHierarchy, type Hierarchy, type HierarchyConfig } from './hierarchy.js';
 import { Judge } from './judge.js';
-import type { AgentById } from './loop-agent.js';
 import { replay, step } from './loop-machine.js';
 import type { Carried, LoopEvent, LoopSettings } from './loop-state.js';
 import { readPlan } from './plan-check.js';
-import type { Plan } from './plan-schema.js';
+import { fingerprintsOf, type Plan } from './plan-schema.js';
 import { forSwarm, MeshWorld } from './plan-world.js';
 import { RalphRun } from './ralph-run.js';
 import { countsOf, type RunNews, type RunView, viewOf } from './run-news.js';
@@ -38,20 +35,20 @@ export interface RalphLoopComponents {
 export interface RunInit {
   /** The plan, as YAML or JSON. */
   readonly text: string;
-  /** Where it came from: what faults are reported with, and what commands are started beside. */
+  /** Its path: named in faults; commands are started in its folder. */
   readonly file: string;
-  /** Begin anew, whatever of it is done. */
+  /** Start over, even if tasks of it are done. */
   readonly fresh?: boolean | undefined;
-  /** The agent of this node that hands out the tasks. Default: whom the plan names, else sun, else an L0 agent. */
+  /** The agent of this node that hands out the tasks. Default: the plan's, else sun, else an L0 agent. */
   readonly as?: string | undefined;
 }
 
-/** Runs of one node that may be under way at once. */
+/** Active runs of one node at most. */
 const MAX_ACTIVE = 32;
 
 /**
- * The Ralph loop of one node: it works through plans. Ready tasks are handed out, results judged, what fails tried
- * again with feedback, and what nobody manages escalated. A run outlives its node: what is done stays done.
+ * The Ralph loop of one node: it works through plans. It hands out ready tasks, has results judged, tries failed tasks
+ * again with feedback, and escalates tasks that keep failing. A run survives restarts: done tasks stay done.
  */
 export class RalphLoop {
   readonly #components: RalphLoopComponents;
@@ -60,7 +57,7 @@ export class RalphLoop {
   readonly #world: MeshWorld;
   readonly #dispatcher: Dispatcher;
   readonly #runs = new Map<string, RalphRun>();
-  /** One plan begins at a time, or two would be one run. */
+  /** One start at a time: two starts of one plan are one run. */
   #starting: Promise<unknown> = Promise.resolve();
   #closed = false;
 
@@ -71,29 +68,28 @@ export class RalphLoop {
     this.#world = new MeshWorld(components);
     const toOne = new AgentDispatcher(components);
     const toSwarm = new SwarmDispatcher(components.agent);
-    const { runtime, registry } = components;
     this.#dispatcher = {
       dispatch: async (work) => {
-        await untilSomebodyCan({ runtime, registry, world: this.#world }, work);
+        await this.#world.untilCapable(work);
         const task = toSwarm.isUnderWay(work) ? forSwarm(work.task) : this.#world.handedOut(work.task, work.run.agent);
         return (task.swarm ? toSwarm : toOne).dispatch({ ...work, task });
       },
     };
   }
 
-  /** Goes on with what was under way when the node stopped. Comes after the agents. */
+  /** Resumes the runs of an earlier process. Call it once the agents have joined. */
   async resume(): Promise<void> {
     await this.#records.prune();
     for (const record of await this.#records.active()) {
       await this.#resume(record).catch((error: unknown) => {
-        this.#components.runtime.logger.error({ run: record.id, err: error }, 'a run cannot go on');
+        this.#components.runtime.logger.error({ run: record.id, err: error }, 'run cannot be resumed');
       });
     }
   }
 
   /**
-   * Runs a plan, or goes on with it: what is done already, and has not been changed since, is not done again. Rejects
-   * with `INVALID_PLAN` and every fault before anything of it begins.
+   * Runs a plan, or goes on with it: done tasks that were not changed since are not done again. Rejects with
+   * `INVALID_PLAN` and all faults before anything of it begins.
    */
   start(init: RunInit): Promise<RunView> {
     const started = this.#starting.then(() => this.#start(init));
@@ -101,7 +97,6 @@ export class RalphLoop {
     return started;
   }
 
-  /** The latest runs, the latest first. */
   /** Checks a plan without running it; returns its number of tasks. */
   async check({ text, file, as }: Pick<RunInit, 'text' | 'file' | 'as'>): Promise<number> {
     return (await readPlan(text, file, this.#world, as)).tasks.length;
@@ -111,7 +106,7 @@ export class RalphLoop {
     return this.#records.list(limit);
   }
 
-  /** Ids of runs that begin with this, and are longer. */
+  /** Longer ids of runs that begin with the prefix. */
   idsBeginning(prefix: string, limit: number): Promise<string[]> {
     return this.#records.idsBeginning(prefix, limit);
   }
@@ -125,7 +120,7 @@ export class RalphLoop {
     return viewOf(rest, replay(await this.#records.events(id)), updatedAt);
   }
 
-  /** Tells of the run as it is, and then of what happens to it; resolves when it has ended, or the signal aborts. */
+  /** Reports the run and then its changes; resolves when it has ended, or the signal aborts. */
   async follow(id: string, follower: (news: RunNews) => void, signal: AbortSignal): Promise<void> {
     const tell = guarded(follower, `follow of run ${id}`, logCallback(this.#components.runtime.logger));
     const live = this.#runs.get(id);
@@ -151,14 +146,14 @@ export class RalphLoop {
     });
   }
 
-  /** Stops a run: what is under way is taken back. Running its plan again goes on with it. */
+  /** Stops a run and its work. Running its plan again goes on with it. */
   async stop(id: string): Promise<RunView> {
     const live = this.#runs.get(id);
     await live?.take({ type: 'stopped', at: this.#components.runtime.now() });
     return live?.view ?? this.view(id);
   }
 
-  /** Lets go of all runs, as a node does that stops. */
+  /** Ends all runs here; they resume when the node starts again. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#starting;
@@ -188,7 +183,7 @@ export class RalphLoop {
     const live = before && this.#runs.get(before.id);
     if (live) {
       if (same && !fresh) return live.view;
-      const why = fresh ? 'it cannot begin anew' : 'it cannot be changed';
+      const why = fresh ? 'it cannot start over' : 'it cannot be changed';
       throw new EclipticError('RUN_ACTIVE', `"${before.name}" is being run (${before.id}): ${why} meanwhile`, {
         run: before.id,
       });
@@ -211,7 +206,7 @@ export class RalphLoop {
     return this.#begin(record, events, { type: 'reopened', at: this.#components.runtime.now(), settings });
   }
 
-  /** On disk first, then anything else. */
+  /** Stores the run before anything of it begins. */
   async #begin(record: RunRecord, events: readonly LoopEvent[], event: LoopEvent): Promise<RunView> {
     const taken = step(replay(events), event);
     await this.#records.save(record, taken.state.status, event.at, events.length, event);
@@ -221,7 +216,7 @@ export class RalphLoop {
     return run.view;
   }
 
-  /** What of an earlier run of a plan still holds, now that the plan was changed. */
+  /** Results of an earlier run that are still valid after the plan was changed. */
   async #carried(before: RunRecord, plan: Plan): Promise<Carried[]> {
     const { tasks } = replay(await this.#records.events(before.id));
     const old = fingerprintsOf(before.plan);
@@ -268,7 +263,7 @@ export class RalphLoop {
       runtime,
       records: this.#records,
       dispatcher: this.#dispatcher,
-      judge: new Judge({ agent, children }),
+      judge: new Judge(agent, children),
       agent,
       adviser: { agent: adviser, timeoutMs: tiers[0].timeoutMs },
       onEnd: (run: RalphRun) => {

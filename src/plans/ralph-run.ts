@@ -4,10 +4,9 @@ import { Callbacks, logCallback } from '../runtime/callbacks.js';
 import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import { cutText } from '../runtime/text.js';
-import { askAdviser } from './adviser.js';
-import type { Assignment, Dispatcher, TaskInput } from './dispatcher.js';
+import type { AgentById, Assignment, Dispatcher, TaskInput } from './dispatcher.js';
 import type { Judge } from './judge.js';
-import type { AgentById } from './loop-agent.js';
+import { askAdviser } from './judge.js';
 import { step } from './loop-machine.js';
 import type { LoopEffect, LoopEvent, LoopState, LoopStep, Reason } from './loop-state.js';
 import { countsOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
@@ -19,26 +18,26 @@ export interface RalphRunComponents {
   readonly dispatcher: Dispatcher;
   readonly judge: Judge;
   readonly agent: AgentById;
-  /** Whom to ask about tasks that nobody managed, and how long to wait. */
+  /** The agent to ask about failed tasks, and how long to wait. */
   readonly adviser: { readonly agent: string | undefined; readonly timeoutMs: number };
-  /** The run has come to its end, or was stopped. */
+  /** The run has ended, or was stopped. */
   readonly onEnd: (run: RalphRun) => void;
 }
 
-/** Characters of what is remembered of one failure or piece of advice. */
+/** Characters of a stored reason or feedback. */
 const MAX_REASON_CHARS = 8_192;
 const MIN_WRITE_PAUSE_MS = 1_000;
 const MAX_WRITE_PAUSE_MS = 30_000;
 
-/** What one run has under way: an attempt, a judgement, a pause or a question. */
+/** An attempt, a judgement, a pause or a question under way. */
 interface Work {
   readonly controller: AbortController;
   timer?: Timer;
 }
 
 /**
- * One run: carries out what the machine decides, and tells it what came of it. Whatever happens is on disk before
- * anything follows from it or anybody is shown it.
+ * One run: the shell of the loop's machine. Its decisions are stored as events, in batches, before they are published
+ * and performed; the state is rebuilt from the events after a restart.
  */
 export class RalphRun {
   readonly record: RunRecord;
@@ -53,7 +52,6 @@ export class RalphRun {
   #updatedAt: number;
   readonly #closed = new AbortController();
 
-  /** With the state that its events so far made. */
   constructor(
     components: RalphRunComponents,
     record: RunRecord,
@@ -75,19 +73,19 @@ export class RalphRun {
     return this.#state.status !== 'running';
   }
 
-  /** Tells what happens from now on. Returns the way to stop. */
+  /** Reports changes from now on. Returns the function that unsubscribes. */
   follow(follower: (news: RunNews) => void): () => void {
     return this.#followers.add(follower);
   }
 
-  /** Begins, or begins again, with what was put on record by whoever made it. */
+  /** Begins with a step that is on disk already. */
   begin({ state, effects }: LoopStep): void {
     this.#state = state;
     this.#perform(effects);
     if (this.over) this.#end();
   }
 
-  /** Takes what happened; resolves when it is on disk. */
+  /** Takes an event; resolves when it is on disk. */
   take(event: LoopEvent): Promise<void> {
     if (this.#closed.signal.aborted) return Promise.resolve();
     this.#waiting.push(event);
@@ -95,7 +93,7 @@ export class RalphRun {
     return this.#written;
   }
 
-  /** Lets go of everything, as a node does that stops. It goes on when the node is there again. */
+  /** Ends all work because the node stops. The run resumes when the node starts again. */
   async close(): Promise<void> {
     this.#closed.abort();
     this.#waiting = [];
@@ -103,7 +101,6 @@ export class RalphRun {
     await this.#written;
   }
 
-  /** Until nothing waits any more; whatever comes meanwhile goes along. */
   async #write(): Promise<void> {
     this.#writing = true;
     while (this.#waiting.length > 0 && !this.#closed.signal.aborted) await this.#writeWaiting();
@@ -115,7 +112,7 @@ export class RalphRun {
     let state = this.#state;
     for (const event of this.#waiting.splice(0)) {
       const taken = step(state, event);
-      // One that came too late changes nothing, and is forgotten.
+      // A late event changes nothing, and is not stored.
       if (taken.changed.length === 0 && taken.effects.length === 0) continue;
       steps.push({ event, step: taken });
       state = taken.state;
@@ -130,7 +127,7 @@ export class RalphRun {
     if (this.over) this.#end();
   }
 
-  /** A disk that takes nothing is waited for: nothing happens that is not on record. */
+  /** Waits for a failing disk: nothing happens that is not stored. */
   async #keep(events: readonly LoopEvent[], { status }: LoopState): Promise<boolean> {
     const { records, runtime } = this.#components;
     for (let failures = 0; !this.#closed.signal.aborted; failures++) {
@@ -138,7 +135,7 @@ export class RalphRun {
         await records.append(this.record.id, this.#sequence, events, status);
         return true;
       } catch (error) {
-        runtime.logger.error({ run: this.record.id, err: error }, 'a run could not be put on record; it waits');
+        runtime.logger.error({ run: this.record.id, err: error }, 'run event not stored; trying again');
         await wait(runtime, backoffMs(failures, MIN_WRITE_PAUSE_MS, MAX_WRITE_PAUSE_MS), this.#closed.signal);
       }
     }
@@ -178,7 +175,7 @@ export class RalphRun {
     }, ms);
   }
 
-  /** Begins something that ends with an event, within the task's time. */
+  /** Begins work that ends with an event, within the task's time. */
   #begin({ type: what, task, attempt }: Extract<LoopEffect, { type: 'dispatch' | 'validate' | 'escalate' }>): void {
     const { runtime, adviser } = this.#components;
     const work = this.#newWork(task);
@@ -205,7 +202,7 @@ export class RalphRun {
     this.#do(what, assignment).then(over, failed);
   }
 
-  /** What is done, and the event that its end is. */
+  /** Does the work, and returns the event that it ends with. */
   async #do(what: 'dispatch' | 'validate' | 'escalate', assignment: Omit<Assignment, 'onProgress'>): Promise<object> {
     const { dispatcher, judge, agent, adviser } = this.#components;
     const { id } = assignment.task;
@@ -232,7 +229,10 @@ export class RalphRun {
 
   #failure(what: 'dispatch' | 'validate' | 'escalate', error: unknown): object {
     if (what === 'escalate') {
-      this.#components.runtime.logger.warn({ run: this.record.id, err: error }, 'nobody could be asked about a task');
+      this.#components.runtime.logger.warn(
+        { run: this.record.id, err: error },
+        'adviser could not be asked about a task',
+      );
       return { type: 'answered', answer: { action: 'operator' } };
     }
     const { code, message } = toEclipticError(error, 'HANDLER_FAILED');
@@ -254,7 +254,7 @@ export class RalphRun {
     };
   }
 
-  /** A task has one thing under way at a time. */
+  /** A task has one work under way at a time. */
   #newWork(task: string): Work {
     this.#cancel(task);
     const work: Work = { controller: new AbortController() };

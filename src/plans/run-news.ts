@@ -1,7 +1,6 @@
 import type { LoopState, Phase, Reason, RunStatus, TaskState } from './loop-state.js';
 import type { RunRecord, RunSummary } from './run-records.js';
 
-/** A task of a run, as it is shown. */
 export interface TaskView {
   readonly id: string;
   readonly phase: Phase;
@@ -9,16 +8,15 @@ export interface TaskView {
   readonly by: string | null;
   readonly reason: Reason | null;
   readonly since: number;
-  /** Of a task that is done; left out where it would be too much. */
+  /** Of a done task; left out if it is too large. */
   readonly result?: unknown;
 }
 
-/** A run, as it is shown. */
 export interface RunView extends RunSummary {
   readonly tasks: readonly TaskView[];
 }
 
-/** What followers of a run are told: the run as it is, then what happens to it. */
+/** What followers of a run get: first the run, then its changes. */
 export type RunNews =
   | ({ readonly event: 'run' } & RunView)
   | ({ readonly event: 'task'; readonly run: string } & TaskView)
@@ -36,7 +34,7 @@ export type RunNews =
       readonly counts: Readonly<Partial<Record<Phase, number>>>;
     };
 
-/** Characters of all results that are shown at once: they must fit in a frame. */
+/** Characters of all results in one view: they must fit in a frame. */
 const MAX_RESULT_CHARS = 2 * 1_048_576;
 
 export function viewOf(record: RunRecord, state: LoopState, updatedAt: number): RunView {
@@ -57,7 +55,6 @@ export function taskView(id: string, task: TaskState): TaskView {
   return { ...view, result: result ?? null };
 }
 
-/** How many tasks are in each phase. */
 export function countsOf(tasks: Iterable<{ readonly phase: Phase }>): Partial<Record<Phase, number>> {
   const counts: Partial<Record<Phase, number>> = {};
   for (const { phase } of tasks) counts[phase] = (counts[phase] ?? 0) + 1;

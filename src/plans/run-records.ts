@@ -3,31 +3,28 @@ import type { RunRow } from '../store/tables.js';
 import type { LoopEvent, RunStatus } from './loop-state.js';
 import type { Plan } from './plan-schema.js';
 
-/** A run, but for what happened to it. */
+/** A run without its events. */
 export interface RunRecord {
   readonly id: string;
   readonly key: string;
-  /** What people call it. */
   readonly name: string;
   /** The agent that hands out its tasks. */
   readonly agent: string;
   readonly createdAt: number;
   readonly plan: Plan;
-  /** Where commands of the plan are started. */
+  /** The working directory of the plan's commands. */
   readonly folder: string;
 }
 
-/** A run with where it is now. */
 export interface RunSummary extends Omit<RunRecord, 'plan' | 'folder'> {
   readonly status: RunStatus;
   readonly updatedAt: number;
 }
 
-/** Runs that are kept. */
+/** Runs that stay in the store. */
 const MAX_KEPT = 1_000;
 const STEP_ROWS = 100;
 
-/** The runs in the store. */
 export class RunRecords {
   readonly #store: Store;
 
@@ -35,14 +32,14 @@ export class RunRecords {
     this.#store = store;
   }
 
-  /** Puts a run on record, or changes one, with what has just happened to it; all of it or nothing. */
+  /** Stores a run and an event of it in one transaction. */
   async save(record: RunRecord, status: RunStatus, at: number, sequence: number, event: LoopEvent): Promise<void> {
     const { plan, folder, ...rest } = record;
     const row: RunRow = { ...rest, status, updatedAt: at, document: JSON.stringify([plan, folder]) };
     await this.#store.write([{ put: 'runs', row }, insertion(record.id, sequence, event)]);
   }
 
-  /** Puts what happened on record, with what the run became by it. */
+  /** Stores events, and the status that they led to. */
   async append(run: string, sequence: number, events: readonly LoopEvent[], status: RunStatus): Promise<void> {
     await this.#store.write([
       ...events.map((event, index) => insertion(run, sequence + index, event)),
@@ -60,13 +57,12 @@ export class RunRecords {
     return row && fromRow(row);
   }
 
-  /** Ids of runs that begin with this, and are longer. */
+  /** Longer ids that begin with the prefix. */
   async idsBeginning(prefix: string, limit: number): Promise<string[]> {
     const rows = await this.#store.read({ from: 'runs', ...beginningWith('id', prefix), orderBy: 'id', limit });
     return rows.map(({ id }) => id);
   }
 
-  /** The latest run of a plan. */
   async latestOf(key: string): Promise<(RunRecord & RunSummary) | undefined> {
     const query = { from: 'runs', where: { key }, orderBy: 'id', descending: true, limit: 1 } as const;
     const [row] = await this.#store.read(query);
@@ -77,7 +73,7 @@ export class RunRecords {
     return (await this.#store.read({ from: 'runs', where: { status: 'running' } })).map(fromRow);
   }
 
-  /** The latest runs, the latest first. */
+  /** The latest first. */
   async list(limit: number): Promise<RunSummary[]> {
     const rows = await this.#store.read({ from: 'runs', orderBy: 'id', descending: true, limit });
     return rows.map((row) => {
@@ -86,7 +82,7 @@ export class RunRecords {
     });
   }
 
-  /** Forgets the oldest runs beyond those that are kept; not those that are under way. */
+  /** Deletes the oldest surplus runs, except active ones. */
   async prune(): Promise<void> {
     for (let surplus = (await this.#store.count({ from: 'runs' })) - MAX_KEPT; surplus > 0; ) {
       const limit = Math.min(STEP_ROWS, surplus);

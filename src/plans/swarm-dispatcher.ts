@@ -5,9 +5,9 @@ import { planByCapability, readPlan, type SwarmPlan } from '../work/swarm/swarm-
 import type { SwarmOutcome } from '../work/swarm/swarm-records.js';
 import type { SwarmSession } from '../work/swarm/swarm-session.js';
 import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
-import { type AgentById, isNodeStopping, type LoopAgent, reasonOf } from './loop-agent.js';
+import { type AgentById, isNodeStopping, type LoopAgent, reasonOf } from './dispatcher.js';
 
-/** Hands tasks out to swarms: several agents do them between them. What a swarm cannot mend comes back to the loop. */
+/** Hands tasks out to swarms. A problem that the swarm cannot solve comes back to the loop. */
 export class SwarmDispatcher implements Dispatcher {
   readonly #agent: AgentById;
 
@@ -15,7 +15,7 @@ export class SwarmDispatcher implements Dispatcher {
     this.#agent = agent;
   }
 
-  /** Is a swarm at work on it that was formed, before the node stopped, for a task that names no swarm? */
+  /** Does a swarm of an earlier process work on this task, although the task names no swarm? */
   isUnderWay(assignment: Assignment): boolean {
     if (assignment.task.capabilities === undefined || assignment.lost.length === 0) return false;
     return leftOver(this.#agent(assignment.run.agent), assignment) !== undefined;
@@ -58,14 +58,14 @@ export class SwarmDispatcher implements Dispatcher {
     try {
       await untilAborted(swarm.active, signal);
     } catch (error) {
-      // It may yet come together, for nobody.
+      // The swarm may still be formed, and nothing waits for it.
       if (signal.aborted) swarm.active.then(() => swarm.cancel(reasonOf(signal).message)).catch(() => {});
       throw error;
     }
     return swarm.id;
   }
 
-  /** How the work is split; each part gets what the task as a whole was given. */
+  /** The sub-tasks; each gets the input of the whole task. */
   async #split(agent: LoopAgent, { task, settings, input, signal }: Assignment): Promise<SwarmPlan> {
     const { capabilities, planner, subTasks } = task.swarm!;
     const ask = (to: string) => {
@@ -85,18 +85,18 @@ export class SwarmDispatcher implements Dispatcher {
   }
 }
 
-/** The swarm of an attempt that was under way when this node stopped: its members may have gone on without it. */
+/** The swarm of an attempt before this node stopped: its members may have gone on without this node. */
 function leftOver({ swarms }: LoopAgent, assignment: Assignment): string | undefined {
   const ids = assignment.lost.map((attempt) => swarmId(assignment, attempt));
   return ids.find((id) => swarms.getSwarm(id) !== undefined);
 }
 
-/** Short, for it is part of a document's name. */
+/** Short, because it is part of a document's name. */
 function swarmId({ run, task }: Assignment, attempt: number): string {
   return `${run.id}-${createHash('sha256').update(task.id).digest('hex').slice(0, 12)}-${attempt}`;
 }
 
-/** However long nothing can be settled: the task's own time is the limit. */
+/** Waits through stalls: the task's own time is the limit. */
 async function ending(swarms: LoopAgent['swarms'], id: string): Promise<SwarmOutcome> {
   for (;;) {
     try {
@@ -107,7 +107,7 @@ async function ending(swarms: LoopAgent['swarms'], id: string): Promise<SwarmOut
   }
 }
 
-/** Where it is, in few words: each change is told. */
+/** A short report: every change is reported. */
 function boardOf({ id, status, subTasks }: SwarmSession): object {
   const done = subTasks.filter((one) => one.status === 'completed').length;
   return { swarm: id, status, done, of: subTasks.length };

@@ -1,7 +1,7 @@
 import { unpackEnvelope } from '../../mesh/codec.js';
 import type { Recipient } from '../../mesh/message-sender.js';
 import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema, type AgentCard } from '../../mesh/schemas.js';
-import { planThreads } from '../../plans/plan-threads.js';
+import { planThreads } from '../../plans/dispatcher.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { JournalRow } from '../../store/tables.js';

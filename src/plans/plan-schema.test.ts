@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { fingerprintsOf } from './fingerprint.js';
 import type { PlanTask } from './plan-schema.js';
+import { fingerprintsOf } from './plan-schema.js';
 
 const tasks: PlanTask[] = [
   { id: 'c', description: 'third', agent: 'mars', dependsOn: ['b'] },
