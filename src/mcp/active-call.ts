@@ -9,12 +9,12 @@ import type { Entry } from './catalogue.js';
 export const NEVER: AbortSignal = new AbortController().signal;
 export const NOTHING = Object.freeze({});
 
-/** A call under way. It ends once: by its answer, its deadline, its caller or its owner's leaving. */
+/** A call in progress. It ends once: by its answer, its deadline, its caller, or the withdrawal of the offer. */
 export class ActiveCall extends Deadline {
   readonly entry: Entry;
-  /** On this node's clock. */
+  /** By this node's clock. */
   deadlineAt = Number.POSITIVE_INFINITY;
-  /** Takes the call back from the node that it goes to, and says what that node may have had of it. */
+  /** Withdraws the call from the node that it was sent to; returns how far it may have got there. */
   withdraw: (() => Outcome) | undefined;
   readonly #caller: AbortSignal;
   readonly #done: (result: unknown, error: EclipticError | undefined) => void;
@@ -33,7 +33,7 @@ export class ActiveCall extends Deadline {
     return this.#over !== undefined;
   }
 
-  /** Made when a handler asks for it: many never do. */
+  /** Created on demand: many handlers never ask for it. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#over instanceof EclipticError) this.#controller.abort(this.#over);
@@ -64,7 +64,7 @@ export class ActiveCall extends Deadline {
     this.fail(new EclipticError('CANCELLED', 'the call was cancelled', details));
   };
 
-  /** A handler of this node that was called may have done something. */
+  /** A local handler that was called may have had effects. */
   #outcome(): Outcome {
     return this.withdraw?.() ?? 'unknown';
   }
@@ -75,7 +75,9 @@ export class ActiveCall extends Deadline {
   }
 }
 
-/** What the owner gets to see of a call: after its end, progress and logs go nowhere. A class, as one is made for each call. */
+/**
+ * The call as its owner sees it: after its end, progress and logs are dropped. A class, because each call creates one.
+ */
 export class ActiveTerms implements CallTerms {
   readonly caller: Party;
   readonly capabilities: CallTerms['capabilities'];

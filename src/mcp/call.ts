@@ -25,23 +25,23 @@ export const AskSchema = z.discriminatedUnion('kind', [
 export type Ask = DeepReadonly<z.infer<typeof AskSchema>>;
 type DeepReadonly<T> = { readonly [K in keyof T]: T[K] extends object ? Readonly<T[K]> : T[K] };
 
-/** What comes with a call besides what is asked. Everything here but the way back is the caller's word. */
+/** The context of a call. Everything except the callbacks is the caller's claim. */
 export interface CallTerms {
   readonly caller: Party;
   readonly signal: AbortSignal;
   readonly capabilities: ClientCapabilities;
-  /** Answers to what an earlier round asked for, and what the owner wanted to remember from it. */
+  /** Answers to the questions of an earlier round, and the sealed state of that round. */
   readonly answers: Readonly<Record<string, unknown>>;
   readonly state: string | undefined;
-  /** The conversation that the call belongs to; a tool call that belongs to none is one of its own. */
+  /** The conversation that the call belongs to; a tool call without one starts its own. */
   readonly thread?: string | undefined;
-  /** W3C trace context and whatever else belongs to the request. */
+  /** W3C trace context and other request metadata. */
   readonly meta: Readonly<Record<string, unknown>>;
   onProgress(progress: Progress): void;
   onLog(entry: LogEntry): void;
-  /** When the caller gives up, on the clock of its node. */
+  /** When the caller gives up, by the clock of its node. */
   readonly deadlineAt?: number;
-  /** Says how to take the call back when its caller gives it up. */
+  /** Registers the function that withdraws the call when its caller gives up. */
   withdrawWith?(withdraw: () => Outcome): void;
 }
 
@@ -56,7 +56,7 @@ export const ProgressSchema = z.strictObject({
 
 export type Progress = Readonly<z.infer<typeof ProgressSchema>>;
 
-/** From the least to the most severe. */
+/** From least to most severe. */
 export const LOG_LEVELS = [
   'debug',
   'info',
@@ -76,13 +76,13 @@ export const LogEntrySchema = z.strictObject({
 
 export type LogEntry = Readonly<z.infer<typeof LogEntrySchema>>;
 
-/** Does a caller who asked for entries from a level upwards want one of this level? */
+/** Is an entry of this level at or above the level that the caller asked for? */
 export function isWanted(level: LoggingLevel, wanted: unknown): boolean {
   const least = (LOG_LEVELS as readonly unknown[]).indexOf(wanted);
   return least >= 0 && LOG_LEVELS.indexOf(level) >= least;
 }
 
-/** Instead of a result: the owner needs something from the caller first. */
+/** Returned instead of a result: the owner needs input from the caller first. */
 export interface NeedsInput {
   readonly resultType: 'input_required';
   readonly inputRequests?: Readonly<Record<string, InputRequest>>;
@@ -93,7 +93,7 @@ export function needsInput(value: unknown): value is NeedsInput {
   return typeof value === 'object' && value !== null && 'resultType' in value && value.resultType === 'input_required';
 }
 
-/** The result, for a caller who has nobody to ask: what needs an answer first cannot go on. */
+/** The result, for a caller that cannot be asked for input. */
 export function completed<T extends object>(result: T | NeedsInput, name: string): T {
   if (!needsInput(result)) return result as T;
   throw new EclipticError('CAPABILITY_REQUIRED', `${name} asks for input that cannot be given here`, {
@@ -101,7 +101,7 @@ export function completed<T extends object>(result: T | NeedsInput, name: string
   });
 }
 
-/** One call as the owner's handler sees it. */
+/** One call as the handler sees it. */
 export class Call {
   readonly #terms: CallTerms;
   readonly #state: unknown;
@@ -112,7 +112,7 @@ export class Call {
     this.#state = state;
   }
 
-  /** Who calls: an agent's address, or the name of an outside principal. */
+  /** An agent's address, or the name of an outside principal. */
   get caller(): string {
     return this.#terms.caller.address;
   }
@@ -122,7 +122,7 @@ export class Call {
     return this.#terms.signal;
   }
 
-  /** What the calling client can do: elicitation, sampling, roots. */
+  /** The capabilities of the calling client: elicitation, sampling, roots. */
   get capabilities(): ClientCapabilities {
     return this.#terms.capabilities;
   }
@@ -139,34 +139,35 @@ export class Call {
     this.#terms.onLog(checked(LogEntrySchema, { level, data, logger }));
   }
 
-  /** What the caller answered to the questions of an earlier round, by their names. Untrusted, as arguments are. */
+  /** The caller's answers to the questions of an earlier round, by name. Untrusted, like arguments. */
   get answers(): Readonly<Record<string, unknown>> {
     return this.#terms.answers;
   }
 
-  /** What this handler asked to remember in the earlier round; the caller cannot have changed it. */
+  /** The state that this handler returned in the earlier round; the caller cannot change it. */
   get state(): unknown {
     return this.#state;
   }
 
   /**
-   * What to return when the caller must answer something first: the handler runs again with the `answers`, and with
-   * `state` if it was given any. Requests have MCP's own shape: `{ method: 'elicitation/create', params }`.
+   * Return this to ask the caller for input: the handler runs again with `answers`, and with `state` if any was given.
+   * Requests have MCP's own shape: `{ method: 'elicitation/create', params }`.
    */
   ask(requests: Readonly<Record<string, InputRequest>>, state?: unknown): Question {
     return new Question(requests, state);
   }
 }
 
-/** What a handler tells goes out over links, where nothing malformed may go: a mistake is the handler's to hear of. */
+/**
+ * Progress and logs go over links, which reject malformed data, so the handler's mistake is reported to the handler.
+ */
 function checked<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  throw new EclipticError('INVALID_RESULT', `that cannot be told to a caller: ${faults.join('; ')}`, { faults });
+  throw new EclipticError('INVALID_RESULT', `the progress or log entry is invalid: ${faults.join('; ')}`, { faults });
 }
 
-/** Made by `call.ask()`. */
 export class Question {
   readonly requests: Readonly<Record<string, InputRequest>>;
   readonly state: unknown;

@@ -5,19 +5,17 @@ import type { Ask, CallTerms } from './call.js';
 import { type Definition, type Kind, keyOf, type TemplateDefinition } from './definitions.js';
 import { UriPattern } from './uri-pattern.js';
 
-/** Something that an agent offers, and the way to have it. */
+/** A definition, and the function that answers for it. */
 export interface Offer<D extends Definition = Definition> {
   readonly definition: D;
-  /** How long a call may take. */
   readonly timeoutMs?: number | undefined;
   /** Arguments whose values are kept out of records. */
   readonly secrets?: readonly string[] | undefined;
   answer(ask: Ask, terms: CallTerms): Promise<unknown>;
 }
 
-/** An offer in the catalogue. */
 export class Entry<D extends Definition = Definition> {
-  /** The owner's address: `id` for an agent of this node, `id@node` for another's. */
+  /** `id` for an agent of this node, `id@node` for another node's. */
   readonly owner: string;
   readonly ownerId: string;
   readonly node: string | undefined;
@@ -38,7 +36,7 @@ export class Entry<D extends Definition = Definition> {
     return this.offer.definition;
   }
 
-  /** `agent.tool`, with the node where the agent is another's. */
+  /** `agent.tool`, with the node for another node's agent. */
   get fullName(): string {
     return `${this.owner}.${this.key}`;
   }
@@ -57,9 +55,7 @@ const DUPLICATE = {
   template: 'DUPLICATE_RESOURCE',
 } as const;
 
-/**
- * What every agent offers, this node's and others'. Finding one by name or URI costs the same however many there are.
- */
+/** The offers of all agents, on this node and others. Lookup by name or URI takes constant time. */
 export class Catalogue {
   readonly #byOwner = new Map<string, Map<string, Entry>>();
   /** Addresses of owners, by the plain id. */
@@ -72,17 +68,17 @@ export class Catalogue {
     this.#watchers = new Callbacks('mcp.catalogue.onChange', onCallbackFailed);
   }
 
-  /** Changes whenever an entry comes or goes. */
+  /** Grows with every change. */
   get version(): number {
     return this.#version;
   }
 
-  /** Calls back after entries of one kind and owner came or went. */
+  /** Calls back after entries of one kind and owner were added or removed. */
   onChange(watcher: CatalogueWatcher): () => void {
     return this.#watchers.add(watcher);
   }
 
-  /** Adds offers of one agent: all of them, or, if one is refused, none. */
+  /** Adds all offers of one agent or, if one is refused, none. */
   add(ownerId: string, node: string | undefined, offers: readonly Offer[]): void {
     const entries = offers.map((offer) => new Entry(ownerId, node, offer));
     const fresh = new Set<string>();
@@ -96,7 +92,7 @@ export class Catalogue {
     this.#announce(entries, false);
   }
 
-  /** Takes offers away; ones that are not there are no matter. Returns how many there were. */
+  /** Removes offers, ignoring unknown ones. Returns how many were removed. */
   remove(owner: string, kind: Kind, keys: readonly string[]): number {
     const own = this.#byOwner.get(owner);
     const gone = [...new Set(keys)].map((key) => own?.get(`${kind} ${key}`)).filter((entry) => entry !== undefined);
@@ -104,17 +100,15 @@ export class Catalogue {
     return gone.length;
   }
 
-  /** Takes away everything that an agent offers. */
   removeOwner(owner: string): void {
     this.#drop([...(this.#byOwner.get(owner)?.values() ?? [])]);
   }
 
-  /** Takes away everything that agents of another node offer. */
   removeNode(node: string): void {
     for (const owner of this.ownersOf(node)) this.removeOwner(owner);
   }
 
-  /** Addresses of that node's agents that offer something. */
+  /** Addresses of the node's agents that offer something. */
   ownersOf(node: string): string[] {
     return [...this.#byOwner.keys()].filter((owner) => owner.endsWith(`@${node}`));
   }
@@ -136,12 +130,12 @@ export class Catalogue {
     return found.sort(byName) as unknown as Entry<DefinitionOf<K>>[];
   }
 
-  /** Addresses of agents with that plain id that offer something. */
+  /** Addresses of agents with this plain id that offer something. */
   ownersNamed(id: string): ReadonlySet<string> {
     return this.#owners.get(id) ?? NOBODY;
   }
 
-  /** Resources with exactly that URI, this node's first. */
+  /** Resources with exactly this URI, this node's first. */
   resourcesAt(uri: string): readonly Entry[] {
     return this.#byUri.get(uri) ?? [];
   }

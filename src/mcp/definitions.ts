@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { weighJson } from '../mesh/json-value.js';
 import { LIMITS } from '../mesh/limits.js';
 
-/** What agents offer over MCP, in the protocol's own shape, except that names are the agent's own. */
+/** Offers in MCP's own shape, except that names are the agent's own. */
 
 const name = z.string().regex(/^[A-Za-z0-9_.\-/]{1,128}$/, 'must be 1 to 128 letters, digits, _ - . or /');
 const text = z.string().max(65_536);
@@ -11,7 +11,6 @@ const json = z.record(z.string(), z.unknown());
 const common = { title: label.optional(), description: text.optional(), icons: z.array(json).max(16).optional() };
 const meta = { annotations: json.optional(), _meta: json.optional() };
 
-/** A URI, or a template of one. */
 const uri = z.string().min(1).max(2_048);
 
 export const ToolDefinitionSchema = z.strictObject({
@@ -62,7 +61,9 @@ export const PromptDefinitionSchema = z.strictObject({
     .optional(),
 });
 
-/** It goes to every node and every client as JSON, together with all others: one that cannot would keep them all back. */
+/**
+ * All definitions travel together as JSON to nodes and clients, so one that cannot be serialised would hold back all.
+ */
 export const DefinitionSchema = z
   .discriminatedUnion('kind', [
     ToolDefinitionSchema,
@@ -84,7 +85,7 @@ export type Definition = z.infer<typeof DefinitionSchema>;
 export type Kind = Definition['kind'];
 export const KindSchema = z.enum(['tool', 'resource', 'template', 'prompt']) satisfies z.ZodType<Kind>;
 
-/** What a definition is known by among those of its kind and owner. */
+/** Unique among the definitions of its kind and owner. */
 export function keyOf(definition: Definition): string {
   switch (definition.kind) {
     case 'resource':

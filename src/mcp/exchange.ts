@@ -21,28 +21,28 @@ export interface ExchangeComponents {
   network: Network;
 }
 
-/** What is longer than this travels in parts, so that it does not hold up what comes after it. */
+/** Longer items travel in parts, so that they do not block those behind them. */
 const PART_CHARS = 262_144;
-/** The longest that can travel at all, and how many such may be on their way from one node at once. */
+/** The longest item, and the transfers in parts that may be open from one node. */
 const MAX_PARTS = 64;
 const MAX_TRANSFERS = 4;
-/** Calls from one node that may be under way. */
+/** Calls from one node in progress at once. */
 const MAX_CALLS = 1_000;
-/** Things that one node may offer. */
+/** Offers of one node. */
 const MAX_OFFERS = 20_000;
 const PATIENCE_MS = 5_000;
 const MAX_SECRETS = 256;
 
 const id = z.int().nonnegative();
 const text = z.string().min(1).max(LIMITS.nameChars);
-/** A name within one node: nobody asks or offers through another for a third. */
+/** A name within one node: a node speaks for its own agents only. */
 const own = text.regex(/^[^@]+$/, 'is of another node');
 const record = z.record(z.string(), z.unknown());
 
 const CallSchema = z.strictObject({
   agent: own,
   ask: AskSchema,
-  /** Who calls, by the name it goes by on the calling node, and the sandbox it is in there. */
+  /** The caller's name and sandbox on the calling node. */
   caller: own,
   sandbox: text.nullable(),
   capabilities: record,
@@ -50,14 +50,14 @@ const CallSchema = z.strictObject({
   state: z.string().nullable(),
   thread: text.optional(),
   meta: record,
-  /** When the caller gives up, on the clock of its node. */
+  /** When the caller gives up, by the clock of its node. */
   deadlineAt: z.number().optional(),
 });
 
 const OfferedSchema = z.strictObject({
   definition: DefinitionSchema,
   timeoutMs: z.number().positive().nullable(),
-  /** Arguments that the caller's node, too, keeps out of its records. */
+  /** Arguments that the caller's node also keeps out of its records. */
   secrets: z.array(z.string()).max(MAX_SECRETS),
 });
 type Offered = z.infer<typeof OfferedSchema>;
@@ -68,26 +68,26 @@ interface Asked {
   reject(error: EclipticError): void;
 }
 
-/** What is open with one node, while the conversation lasts. */
+/** The open calls and transfers with one node, while the conversation lasts. */
 class PeerState {
-  /** Agents whose offers it was told of. */
+  /** Agents whose offers the node was told of. */
   readonly told = new Set<string>();
-  /** Calls to it that wait. */
+  /** Open calls to the node. */
   readonly asked = new Map<number, Asked>();
-  /** Calls of it that are under way. */
+  /** Open calls from the node. */
   readonly serving = new Map<number, AbortController>();
-  /** Calls of it that came late: run when it says that somebody still waits for them. */
+  /** Calls that arrived after their deadline: run if the node confirms that the caller still waits. */
   readonly late = new Map<number, () => void>();
   readonly parts = new Map<number, string[]>();
-  /** What goes there in parts goes one after another: a node takes a few such at a time. */
+  /** Transfers in parts go one after another, because a node accepts only a few at a time. */
   sending: Promise<void> = Promise.resolve();
   offers = 0;
 }
 
 /**
- * Tells other nodes what this node's agents offer, takes what theirs offer into the catalogue, and carries calls both
- * ways. A call is sent once: what the link repeats after a reconnect is not taken again, and when the conversation
- * ends before the answer came, the call fails, and nobody makes it again.
+ * Tells other nodes what this node's agents offer, adds their offers to the catalogue, and carries calls both ways. A
+ * call is sent once: an item that the link repeats after a reconnect is not taken twice, and when the conversation ends
+ * before the answer, the call fails and is not repeated.
  */
 export class McpExchange implements PeerProtocol {
   readonly kinds = [ITEM.tools];
@@ -102,7 +102,7 @@ export class McpExchange implements PeerProtocol {
     this.#stop = [
       service.catalogue.onChange((kind, entries, gone) => this.#spread(kind, entries, gone)),
       service.onResourceUpdate((owner, uri) => this.#spreadUpdate(owner, uri)),
-      // The card goes out first: what is said of an agent that a node does not know, it refuses.
+      // The card goes out first: a node refuses offers of an agent that it does not know.
       registry.onLocalChange((agent) => queueMicrotask(() => this.#retell(agent))),
     ];
   }
@@ -171,18 +171,18 @@ export class McpExchange implements PeerProtocol {
         this.take(node, this.#join(peer, parsed(id, first)));
         break;
       default:
-        throw malformed('nobody says that of tools');
+        throw malformed('it sends an unknown kind of tool item');
     }
   }
 
-  // What this node's agents offer
+  // Offers of this node's agents
 
   #spread(kind: Kind, entries: readonly Entry[], gone: boolean): void {
     const { ownerId, node } = entries[0]!;
     if (node !== undefined) return;
     for (const [peer, { told }] of this.#peers) {
       if (gone && told.has(ownerId)) this.#say(peer, ['gone', ownerId, kind, entries.map(({ key }) => key)]);
-      // Who has not been told of the agent's card yet is told all once it has.
+      // A node that does not know the agent's card yet is told all offers after it.
       else if (!gone && told.has(ownerId)) this.#offer(peer, ownerId, entries);
       else if (!gone) queueMicrotask(() => this.#tellAll(peer, ownerId));
     }
@@ -192,7 +192,7 @@ export class McpExchange implements PeerProtocol {
     for (const [peer, { told }] of this.#peers) if (told.has(owner)) this.#say(peer, ['updated', owner, uri]);
   }
 
-  /** A card changed: a node that may know the agent since is told what it offers. */
+  /** After a card changed, a node that may know the agent now is told its offers. */
   #retell(agent: string): void {
     for (const [node, { told }] of this.#peers) {
       if (this.#components.network.cards.isTold(node, agent)) this.#tellAll(node, agent);
@@ -230,16 +230,16 @@ export class McpExchange implements PeerProtocol {
     if (chunk.length > 0) this.#say(node, ['offer', agent, chunk]);
   }
 
-  // What others' agents offer
+  // Offers of other nodes' agents
 
   #takeOffer(node: string, peer: PeerState, agent: string, offered: readonly Offered[]): void {
     const { registry, service } = this.#components;
     if (!registry.entry(`${agent}@${node}`)) {
-      throw new EclipticError('CARD_REFUSED', `there is no card of "${agent}" that could offer anything`);
+      throw new EclipticError('CARD_REFUSED', `there is no card of "${agent}" that could offer tools`);
     }
     const offers = offered.map(({ definition, timeoutMs, secrets }): Offer => {
       const answer = (ask: Ask, terms: CallTerms) => this.#call(node, agent, ask, terms);
-      // Its own node keeps the deadline; this one waits a little longer for its word.
+      // The owner's node keeps the deadline; this node waits a little longer for its answer.
       return { definition, secrets, timeoutMs: (timeoutMs ?? CALL_TIMEOUT_MS) + PATIENCE_MS, answer };
     });
     for (const { definition } of offers) this.#drop(node, peer, agent, definition.kind, [keyOf(definition)]);
@@ -269,7 +269,7 @@ export class McpExchange implements PeerProtocol {
       let outcome: Outcome | undefined;
       const stop = () => {
         settle();
-        // Not before the call itself, which may be on its way in parts.
+        // Send the stop after the call itself, which may still be on its way in parts.
         if (outcome !== 'not-delivered') void peer.sending.then(() => this.#say(node, ['stop', callId]));
         reject(new EclipticError('CANCELLED', 'the call was cancelled'));
       };
@@ -282,7 +282,7 @@ export class McpExchange implements PeerProtocol {
         resolve: (result) => {
           settle();
           if (answers(ask.kind, result)) resolve(result);
-          else reject(new EclipticError('INVALID_RESULT', `node ${node} answered with what is no result`));
+          else reject(new EclipticError('INVALID_RESULT', `node ${node} returned an invalid result`));
         },
         reject: (error) => {
           settle();
@@ -301,7 +301,7 @@ export class McpExchange implements PeerProtocol {
     });
   }
 
-  // Calls of others
+  // Calls from other nodes
 
   #serve(node: string, peer: PeerState, callId: number, call: z.infer<typeof CallSchema>): void {
     if (peer.serving.has(callId)) throw malformed('it makes a call twice');
@@ -344,7 +344,7 @@ export class McpExchange implements PeerProtocol {
       run();
       return;
     }
-    // The clocks of two nodes differ: only the caller's node knows whether its caller has given up.
+    // Clocks differ between nodes: only the caller's node knows whether the caller still waits.
     const drop = () => {
       peer.serving.delete(callId);
       peer.late.delete(callId);
@@ -358,7 +358,10 @@ export class McpExchange implements PeerProtocol {
     this.#say(node, ['wanted', callId]);
   }
 
-  /** The tier and the sandbox of a known agent are those on its card; of anyone else, what its node says and may say. */
+  /**
+   * A known agent has the tier and sandbox of its card; another caller has the sandbox that its node names and may
+   * name.
+   */
   #principal(node: string, { caller, sandbox }: z.infer<typeof CallSchema>): Party {
     const { registry, network } = this.#components;
     const { peers } = network;
@@ -376,21 +379,21 @@ export class McpExchange implements PeerProtocol {
 
   // Sending
 
-  /** Best effort: where this does not arrive, the conversation has ended, and everything about it. */
+  /** Best effort: if this does not arrive, the conversation has ended. */
   #say(node: string, item: readonly unknown[]): void {
     this.#send(node, item).catch(() => {});
   }
 
-  /** Progress is dropped where it does not fit. */
+  /** Progress is dropped when the link is full. */
   #note(node: string, item: readonly unknown[]): void {
     try {
       this.#components.network.peers.sendUnconfirmed(node, JSON.stringify([ITEM.tools, ...item]));
     } catch {
-      // The answer still comes.
+      // The answer still arrives.
     }
   }
 
-  /** What goes in one part can be taken back: `posted` is given the way to put something else in its place. */
+  /** An item that fits into one part can be replaced while it waits: `posted` receives the function that does it. */
   async #send(
     node: string,
     item: readonly unknown[],
@@ -418,7 +421,7 @@ export class McpExchange implements PeerProtocol {
   async #sendParts(node: string, peer: PeerState, whole: string): Promise<void> {
     const transfer = this.#nextId++;
     const tell = (...item: unknown[]) => {
-      // Another conversation knows nothing of what this one has begun.
+      // A later conversation does not know this transfer.
       if (this.#peers.get(node) === peer)
         return this.#components.network.peers.sendConfirmed(node, JSON.stringify([ITEM.tools, ...item]));
       throw new EclipticError('DELIVERY_FAILED', `node ${node} was lost`, { outcome: 'not-delivered' });
@@ -443,10 +446,10 @@ export class McpExchange implements PeerProtocol {
     try {
       item = JSON.parse(known?.join('') ?? '');
     } catch {
-      throw malformed('its parts make nothing');
+      throw malformed('its parts do not make an item');
     }
     if (!Array.isArray(item) || item[0] !== ITEM.tools || item[1] === 'whole')
-      throw malformed('its parts make nothing');
+      throw malformed('its parts do not make an item');
     return item as unknown as Item;
   }
 }

@@ -2,7 +2,7 @@ import { type EclipticError, type ErrorCode, isErrorCode } from '../runtime/erro
 
 const FAILURE = 'ecliptic/error';
 
-/** JSON-RPC codes of MCP for what is wrong with a request itself. Anything else is the outcome of a call. */
+/** JSON-RPC codes of MCP for faults of the request itself. Other errors are results of a call. */
 const PROTOCOL_CODES: Partial<Record<ErrorCode, number>> = {
   TOOL_NOT_FOUND: -32602,
   PROMPT_NOT_FOUND: -32602,
@@ -18,17 +18,17 @@ const INVALID: ReadonlySet<ErrorCode> = new Set([
   'PROVIDER_TOOL_NOT_FOUND',
 ]);
 
-/** The code under which a failed `tools/call` is a protocol error; undefined where it is a result that says so. */
+/** The JSON-RPC code of a failed `tools/call`; undefined where the failure is returned as a result. */
 export function protocolCode({ code }: EclipticError): number | undefined {
   return PROTOCOL_CODES[code];
 }
 
-/** The code of a failed request that has no result to say so in. */
+/** The JSON-RPC code of a failed request that has no result form. */
 export function errorCode(failure: EclipticError): number {
   return protocolCode(failure) ?? (INVALID.has(failure.code) ? -32602 : -32603);
 }
 
-/** What the other side is told of an error besides its text. */
+/** The structured data of an error. */
 export function failureData({ code, retryable, details }: EclipticError): Record<string, unknown> {
   const { agent, uri, faults, argument, candidates, outcome, required } = details;
   return {
@@ -39,7 +39,7 @@ export function failureData({ code, retryable, details }: EclipticError): Record
   };
 }
 
-/** A failed call as a tool's result: its text for the model, and its code, message and source agent for programs. */
+/** A failed call as a tool result: text for the model; code, message and agent for programs. */
 export function callFailure(error: EclipticError): object {
   const { code, message } = error;
   return {
@@ -49,13 +49,13 @@ export function callFailure(error: EclipticError): object {
   };
 }
 
-/** A result by which a tool itself says that it failed, with the code that programs go by. */
+/** Marks a result that a tool itself reported as failed with an error code for programs. */
 export function markFailure(result: unknown, error: EclipticError): object {
   const { _meta, ...rest } = result as { _meta?: object };
   return { ...rest, _meta: { ..._meta, [FAILURE]: { ...failureData(error), message: error.message } } };
 }
 
-/** The code with which a failed result is marked. */
+/** The error code that a failed result is marked with. */
 export function markedCode(result: unknown): ErrorCode | undefined {
   const { _meta } = (result ?? {}) as { _meta?: Record<string, unknown> };
   const { code } = (_meta?.[FAILURE] ?? {}) as { code?: unknown };

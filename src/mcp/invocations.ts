@@ -7,19 +7,18 @@ import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Entry } from './catalogue.js';
 
-/** One tool call, as it is remembered: who called what with what, what came of it, and how long it took. */
+/** The record of one tool call. */
 export const InvocationRecordSchema = z.strictObject({
   schemaVersion: z.literal(SCHEMA_VERSION),
   id: z.string().min(1),
-  /** The conversation that it belongs to, if to any. */
+  /** The conversation that the call belongs to, if any. */
   thread: z.string().min(1).optional(),
-  /** The tool by its full name. */
+  /** The full name. */
   tool: z.string().min(1),
-  /** The agent that offers it. */
   agent: z.string().min(1),
   caller: z.string().min(1),
   arguments: z.record(z.string(), z.json()),
-  /** What it gave; absent where it failed. */
+  /** Absent where the call failed. */
   result: z.json().optional(),
   error: z.strictObject({ code: z.string(), message: z.string(), agent: z.string() }).optional(),
   startedAt: z.number(),
@@ -52,7 +51,7 @@ export function deserializeInvocation(text: string): InvocationRecord {
 
 const REDACTED = '[redacted]';
 
-/** Arguments as they may be written down. */
+/** Replaces the values of secret arguments. */
 export function redact(
   args: Readonly<Record<string, unknown>>,
   secrets: readonly string[] | undefined,
@@ -66,14 +65,13 @@ export function redact(
 /** Records kept for `recent`. */
 const CAPACITY = 1_024;
 
-/** Larger arguments and results are not kept. */
+/** Larger arguments and results are not recorded. */
 const MAX_KEPT_BYTES = 65_536;
 const TOO_LARGE = '[larger than 64 KiB]';
 
-/** A tool call that has begun. */
 export interface Begun {
   readonly id: string;
-  /** The conversation that it belongs to, or is. */
+  /** The conversation that the call belongs to; its own id if none. */
   readonly thread: string;
   readonly entry: Entry;
   readonly caller: string;
@@ -82,7 +80,7 @@ export interface Begun {
   readonly stopwatch: number;
 }
 
-/** Remembers every tool call, and tells the event stream of it. */
+/** Records every tool call, and emits an event for it. */
 export class InvocationLog {
   readonly #runtime: Runtime;
   readonly #observability: A2AObservability;
@@ -111,7 +109,7 @@ export class InvocationLog {
     const { id, thread, entry, caller, startedAt } = begun;
     const durationMs = this.#runtime.stopwatch() - begun.stopwatch;
     const kept = fits(result) ? result : TOO_LARGE;
-    // Made when somebody looks: most records are never read.
+    // Built on demand: most records are never read.
     this.#records.push(() => ({
       schemaVersion: SCHEMA_VERSION,
       id,

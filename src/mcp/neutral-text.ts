@@ -1,23 +1,23 @@
 /**
- * Text that a person would not see, or see in another order, while a model reads it: control characters, zero-width
- * and bidirectional marks, tags, and whatever else has no shape. Line breaks, tabs and the shape of emoji stay.
+ * Text that a model reads and a person does not see, or sees in another order: control characters, zero-width and
+ * bidirectional marks, tags, and other characters without a shape. Line breaks, tabs and emoji variants stay.
  */
 const HIDDEN = /(?:(?!\n|\t|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}])+/u;
 const EVERY_HIDDEN = new RegExp(HIDDEN, 'gu');
 
-/** Keys of a schema whose text is there to be read, and means nothing else. */
+/** Keys of a schema whose text is only read by people and models. */
 const READ_ONLY_KEYS: ReadonlySet<string> = new Set(['title', 'description', '$comment']);
 
 export function hasHidden(text: string): boolean {
   return HIDDEN.test(text);
 }
 
-/** Each run of hidden characters becomes one visible mark. A line break of Windows stays a line break. */
+/** Replaces each run of hidden characters with one visible mark. */
 export function neutralText(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(EVERY_HIDDEN, '\ufffd');
 }
 
-/** The same where it hides, for people to see. */
+/** Shows hidden characters as escapes, for people. */
 export function revealed(text: string): string {
   return text.replace(EVERY_HIDDEN, (run) =>
     [...run].map((character) => `\\u{${character.codePointAt(0)!.toString(16)}}`).join(''),
@@ -25,8 +25,8 @@ export function revealed(text: string): string {
 }
 
 /**
- * A definition with its descriptions neutralised. `spoiled` says where hidden text stands in something that would
- * mean something else without it, such as a name or a value.
+ * A definition with its descriptions neutralised. `spoiled` is the path of hidden text in a name or value, which cannot
+ * be changed without changing its meaning.
  */
 export function neutralise<T>(definition: T): { readonly value: T; readonly spoiled: string | undefined } {
   let spoiled: string | undefined;

@@ -19,7 +19,7 @@ export interface ToolOptions<I extends Schema = Schema, O extends Schema = Schem
   extends Partial<Pick<ToolDefinition, 'title' | 'description' | 'annotations' | 'icons' | '_meta'>> {
   /** Any Standard Schema (zod, valibot, arktype…) or a JSON Schema. Default: an object of anything. */
   inputSchema?: I;
-  /** What the result must be; it is then also sent as structured content. */
+  /** The shape of the result, which is then also sent as structured content. */
   outputSchema?: O;
   /** How long a call may take. Default 50 s: most clients give up after 60. */
   timeoutMs?: number;
@@ -28,8 +28,8 @@ export interface ToolOptions<I extends Schema = Schema, O extends Schema = Schem
 }
 
 /**
- * Returns text, any JSON, a result in MCP's own shape (`{ content: […] }`), or `call.ask(…)`; what it throws reaches
- * the caller as a typed error.
+ * Returns text, any JSON, a result in MCP's own shape (`{ content: […] }`), or `call.ask(…)`; a thrown error reaches
+ * the caller with its code.
  */
 export type ToolHandler<Args = Record<string, unknown>> = (args: Args, call: Call) => unknown;
 
@@ -38,26 +38,26 @@ export interface ToolInit extends ToolOptions {
   handler: ToolHandler;
 }
 
-/** A resource at a URI, or with `uriTemplate` all those that the template describes. */
+/** A resource at a URI or, with `uriTemplate`, all resources that the template describes. */
 export type ResourceInit = (
   | Omit<ResourceDefinition, 'kind'>
   | (Omit<TemplateDefinition, 'kind'> & { complete?: Completions })
 ) & { timeoutMs?: number };
 
-/** Returns text, bytes, or contents in MCP's own shape; `variables` are those of the template. */
+/** Returns text, bytes, or contents in MCP's own shape; `variables` are the template's. */
 export type ResourceLoader = (uri: string, variables: Readonly<Record<string, string>>, call: Call) => unknown;
 
 export interface PromptInit extends Omit<PromptDefinition, 'kind'> {
-  /** With `{{argument}}` where an argument's value goes. */
+  /** With `{{argument}}` in place of each argument's value. */
   template?: string;
   timeoutMs?: number;
   complete?: Completions;
 }
 
-/** Instead of a template. Returns text, messages in MCP's own shape, or `call.ask(…)`. */
+/** An alternative to a template. Returns text, messages in MCP's own shape, or `call.ask(…)`. */
 export type PromptHandler = (args: Readonly<Record<string, string>>, call: Call) => unknown;
 
-/** Suggests values for an argument or a variable, by its name. */
+/** Suggests values for an argument or a variable, by name. */
 export type Completions = Readonly<
   Record<
     string,
@@ -65,7 +65,7 @@ export type Completions = Readonly<
   >
 >;
 
-/** Most suggestions that MCP lets one answer hold. */
+/** MCP's limit for one answer. */
 const MAX_SUGGESTIONS = 100;
 
 export function offerTool<I extends Schema, O extends Schema>(
@@ -90,7 +90,7 @@ export function offerTool<I extends Schema, O extends Schema>(
     if (ask.kind !== 'tool') throw notAsked(ask);
     const checking = input.check(ask.arguments);
     const args = fitting(await checking, `arguments of ${name}`, 'INVALID_ARGUMENTS');
-    // The call may have ended meanwhile: nobody would hear of what the handler does.
+    // The call may have ended meanwhile; do not run the handler for no caller.
     if (checking instanceof Promise) call.signal.throwIfAborted();
     const value = await handler(args as OutputOf<I>, call);
     return value instanceof Question ? value : toolResult(value, shape);
@@ -122,7 +122,7 @@ export function offerPrompt(seal: RequestState, init: PromptInit, handler?: Prom
   if ((template === undefined) === (handler === undefined)) {
     throw new EclipticError('INVALID_TOOL', `prompt "${init.name}" needs a template or a handler, and not both`);
   }
-  // An optional argument that is not given leaves nothing behind in a template.
+  // An omitted optional argument becomes an empty string in a template.
   const absent = handler ? {} : Object.fromEntries((shown.arguments ?? []).map(({ name }) => [name, '']));
   const render = handler ?? ((args: Readonly<Record<string, string>>) => renderTemplate(template!, args));
   return offer({ kind: 'prompt', ...shown }, { timeoutMs }, seal, async (ask, call) => {
@@ -140,7 +140,7 @@ const ANYTHING: Shape = { json: { type: 'object' }, check: (value) => ({ value }
 
 type Answer = (ask: Ask, call: Call) => Promise<unknown>;
 
-/** Round an answer goes what a handler does not see: what it remembers between rounds is sealed and opened. */
+/** Seals and opens the state that a handler keeps between rounds. */
 function offer(
   definition: unknown,
   limits: Pick<Offer, 'timeoutMs' | 'secrets'>,
@@ -158,13 +158,13 @@ function offer(
       for (const request of Object.values(value.requests)) checkAnswerable(request, terms.capabilities);
       const asked = Object.keys(value.requests).length > 0 && { inputRequests: value.requests };
       const kept = value.state !== undefined && { requestState: seal.seal(value.state, caller, ask) };
-      if (!asked && !kept) throw new EclipticError('INVALID_RESULT', 'a question asks nothing and remembers nothing');
+      if (!asked && !kept) throw new EclipticError('INVALID_RESULT', 'a question needs requests or state');
       return { resultType: 'input_required', ...asked, ...kept };
     },
   };
 }
 
-/** What a client must be able to do to answer a request. */
+/** The client capability that each request needs. */
 const NEEDED = {
   'elicitation/create': 'elicitation',
   'sampling/createMessage': 'sampling',
@@ -173,7 +173,7 @@ const NEEDED = {
 
 function checkAnswerable({ method }: InputRequest, capabilities: ClientCapabilities): void {
   const needed = NEEDED[method as keyof typeof NEEDED];
-  if (needed === undefined) throw new EclipticError('INVALID_RESULT', `nobody can be asked for "${method}"`);
+  if (needed === undefined) throw new EclipticError('INVALID_RESULT', `no client can be asked for "${method}"`);
   if (capabilities[needed] !== undefined) return;
   const message = `this needs a client that can do ${needed}`;
   throw new EclipticError('CAPABILITY_REQUIRED', message, { required: { [needed]: {} } });
@@ -191,14 +191,14 @@ async function suggest(complete: Completions | undefined, ask: Extract<Ask, { ki
   return { completion: { values: values.slice(0, MAX_SUGGESTIONS), total, hasMore: total > MAX_SUGGESTIONS } };
 }
 
-/** What an agent offers must be right before anybody sees it. */
+/** Validates a definition before it is offered. */
 function checked(definition: unknown, { timeoutMs = 1 }: Pick<Offer, 'timeoutMs'>): Definition {
   const parsed = DefinitionSchema.safeParse(definition);
   if (parsed.success && timeoutMs > 0) return parsed.data;
   const faults = parsed.success
     ? ['timeoutMs: must be more than 0']
     : parsed.error.issues.map(({ path, message }) => [path.join('.'), message].filter(Boolean).join(': '));
-  throw new EclipticError('INVALID_TOOL', `that cannot be offered: ${faults.join('; ')}`, { faults });
+  throw new EclipticError('INVALID_TOOL', `the offer is invalid: ${faults.join('; ')}`, { faults });
 }
 
 function missing(prompt: string, argument: string): EclipticError {
@@ -209,12 +209,11 @@ function missing(prompt: string, argument: string): EclipticError {
 }
 
 function notAsked(ask: Ask): EclipticError {
-  return new EclipticError('INVALID_ARGUMENTS', `there is nothing here for "${ask.kind}"`);
+  return new EclipticError('INVALID_ARGUMENTS', `this offer does not answer "${ask.kind}"`);
 }
 
 /**
- * Puts arguments into a template's `{{name}}` placeholders, in one pass: what an argument holds is never expanded
- * again. A name that is no argument stays as it is written.
+ * Replaces `{{name}}` placeholders in one pass: the values are never expanded again. An unknown name stays as written.
  */
 export function renderTemplate(template: string, values: Readonly<Record<string, string>>): string {
   return template.replace(/\{\{([^{}]+)\}\}/g, (placeholder, inside: string) => {

@@ -1,23 +1,22 @@
 import type { ToolDefinition } from './definitions.js';
 
-/** An argument that a tool wants to see in a header too, so that what stands between can route by it. */
+/** An argument that a tool also wants in a header, so that intermediaries can route by it. */
 interface Declaration {
   readonly path: readonly string[];
   readonly header: string;
 }
 
-/** Headers and body say different things: whoever routed by the headers was misled. */
+/** Headers and body differ, so an intermediary that routed by the headers was misled. */
 export interface Mismatch {
   readonly header: string;
   readonly body: string;
 }
 
-/** The JSON-RPC code for it. */
 export const HEADER_MISMATCH = -32020;
 
 const known = new WeakMap<object, readonly Declaration[]>();
 
-/** Says where the `Mcp-Param-*` headers contradict the arguments; undefined where they do not. */
+/** Finds a contradiction between the `Mcp-Param-*` headers and the arguments. */
 export function contradiction(
   definition: ToolDefinition,
   args: Readonly<Record<string, unknown>>,
@@ -53,7 +52,7 @@ function* declarations(schema: unknown, path: readonly string[]): Generator<Decl
   for (const [name, child] of Object.entries(properties)) yield* declarations(child, [...path, name]);
 }
 
-/** A value that a header cannot hold as it is comes as `=?base64?…?=`; one that is wrongly encoded is none. */
+/** Decodes `=?base64?…?=`, which stands for values that a header cannot hold; undefined if wrongly encoded. */
 export function headerValue(value: string | string[] | null | undefined): string | undefined {
   if (typeof value !== 'string') return undefined;
   const text = value.trim();
@@ -64,13 +63,13 @@ export function headerValue(value: string | string[] | null | undefined): string
 }
 
 const KEY = 'x-mcp-header';
-/** A name of an HTTP header (RFC 9110). */
+/** The name of an HTTP header (RFC 9110). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
 
 /**
- * What is wrong with how a tool's input schema has arguments repeated in HTTP headers; nothing, if all is well. Only a
- * plain value at a fixed place can be, under a name of its own.
+ * The fault in a tool's `x-mcp-header` annotations, if any. Only a scalar at a fixed place may be repeated in a header,
+ * under a unique name.
  */
 export function headerFault(schema: unknown): string | undefined {
   const names = new Set<string>();
@@ -85,7 +84,7 @@ function visit(schema: unknown, path: string, fixed: boolean, names: Set<string>
   }
   for (const [key, value] of Object.entries(schema)) {
     const isProperties = key === 'properties' && typeof value === 'object' && value !== null;
-    // What examples and defaults hold is data, and says nothing.
+    // Examples and defaults are data, not schema.
     if (key === KEY || key === 'default' || key === 'const' || key === 'enum' || key === 'examples') continue;
     const children: readonly (readonly [string, unknown])[] = isProperties ? Object.entries(value) : [[key, value]];
     for (const [name, child] of children) {

@@ -35,12 +35,12 @@ const CAPABILITIES = {
 const LOG_LEVEL_KEY = 'io.modelcontextprotocol/logLevel';
 const CAPABILITIES_KEY = 'io.modelcontextprotocol/clientCapabilities';
 
-/** Resources that one session may follow. */
+/** Resources that one session may subscribe to. */
 const MAX_SUBSCRIBED = 1_000;
 
 let loading: Promise<Sdk> | undefined;
 
-/** The SDK takes a while to load, and only who speaks MCP with this node needs it. */
+/** The SDK loads slowly and is needed only when a client speaks MCP with this node. */
 export function loadSdk(): Promise<Sdk> {
   loading ??= import('@modelcontextprotocol/server');
   return loading;
@@ -48,17 +48,17 @@ export function loadSdk(): Promise<Sdk> {
 
 export interface ProtocolServerInit {
   service: McpService;
-  /** Who speaks: everything is seen and called as this principal. */
+  /** Everything is listed and called as this principal. */
   principal: Party;
   style: NameStyle;
   name: string;
   version: string;
   instructions?: string | undefined;
-  /** For a connection that lasts: tells it of changes. Of 2025 it hears of resources it subscribed to; of 2026, of all. */
+  /** Notifies a lasting connection of changes: of subscribed resources in the 2025 era, of all in 2026. */
   tell?: 'legacy' | 'modern' | undefined;
 }
 
-/** An MCP server for one principal: the SDK's protocol over our catalogue. */
+/** An MCP server for one principal: the SDK's protocol over the catalogue. */
 export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server {
   const { service, principal, style, name, version, instructions } = init;
   const server = new sdk.Server(
@@ -69,7 +69,7 @@ export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server
   let sessionLevel: LoggingLevel | undefined;
   const options = (ctx: ServerContext) => callOptions(server, ctx, principal, sessionLevel);
 
-  /** Whatever goes wrong is an error of the protocol. */
+  /** Turns every error into a protocol error. */
   const guarded = async <T>(act: () => T | Promise<T>): Promise<T> => {
     try {
       return await act();
@@ -161,7 +161,7 @@ export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server
   return server;
 }
 
-/** Tells a connection of what changes among what its principal may see. Returns the way to stop. */
+/** Notifies a connection of changes that its principal may see. Returns a function that stops it. */
 function tellOfChanges(server: Server, init: ProtocolServerInit, subscribed: ReadonlySet<string>): () => void {
   const { service, principal, tell } = init;
   const quietly = (told: Promise<void>) => void told.catch(() => {});
@@ -181,7 +181,7 @@ function tellOfChanges(server: Server, init: ProtocolServerInit, subscribed: Rea
   };
 }
 
-/** What a request says besides what it asks for, and the way back for progress and logs. */
+/** The request's metadata, and callbacks for progress and logs. */
 function callOptions(
   server: Server,
   ctx: ServerContext,
@@ -192,10 +192,10 @@ function callOptions(
   const envelope = (mcpReq.envelope ?? {}) as Record<string, unknown>;
   const token = mcpReq._meta?.progressToken;
   const { progressToken: _, ...meta } = mcpReq._meta ?? {};
-  // A client of 2026 that names no level wants no logs; an older one that set none wants all.
+  // A 2026 client that names no level wants no logs; an older client that set none wants all.
   const wanted = mcpReq.envelope ? envelope[LOG_LEVEL_KEY] : (sessionLevel ?? 'debug');
   const state = mcpReq.requestState<string>();
-  // Whoever has gone is told nothing more.
+  // A client that has disconnected is not told.
   const notify = (notification: Parameters<typeof mcpReq.notify>[0]) =>
     void mcpReq.notify(notification).catch(() => {});
   return {
@@ -217,7 +217,7 @@ function callOptions(
 
 const PAGE_SIZE = 1_000;
 
-/** One page of a list, and the cursor of the next: the place to go on from. */
+/** One page of a list, and the cursor of the next page. */
 export function pageOf<K extends string, T>(
   items: readonly T[],
   key: K,
@@ -231,8 +231,6 @@ export function pageOf<K extends string, T>(
   const more = end < items.length && { nextCursor: Buffer.from(String(end)).toString('base64url') };
   return { [key]: items.slice(start, end), ...more } as { [P in K]: T[] } & { nextCursor?: string };
 }
-
-/** What is in the catalogue, as MCP lists show it: under names on the wire, with the owner beside. */
 
 export function shownTool(service: McpService, entry: Entry<ToolDefinition>, style: NameStyle): Tool {
   return { ...plain(entry), name: service.names.nameOf(entry, style) } as Tool;

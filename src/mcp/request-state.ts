@@ -8,8 +8,8 @@ import type { Ask } from './call.js';
 const LIFE_MS = 60 * 60_000;
 
 /**
- * What a handler wants to remember between two rounds goes out through the caller, sealed: it comes back unchanged,
- * to the same owner, from the same caller, with the same question, in time, or not at all.
+ * State that a handler keeps between two rounds travels through the caller, sealed: it is accepted only unchanged, by
+ * the same owner, from the same caller, for the same question, and in time.
  */
 export class RequestState {
   readonly #runtime: Runtime;
@@ -22,7 +22,7 @@ export class RequestState {
     this.#owner = owner;
   }
 
-  /** What one owner seals, no other opens. */
+  /** State that one owner sealed cannot be opened by another. */
   of(owner: string): RequestState {
     return new RequestState(this.#runtime, this.#key, owner);
   }
@@ -50,7 +50,11 @@ export class RequestState {
 }
 
 function refused(reason: string): EclipticError {
-  return new EclipticError('INVALID_REQUEST_STATE', `the request state cannot be used: ${reason}; begin anew`, {
-    reason,
-  });
+  return new EclipticError(
+    'INVALID_REQUEST_STATE',
+    `the request state cannot be used: ${reason}; start the call again`,
+    {
+      reason,
+    },
+  );
 }

@@ -1,4 +1,3 @@
-/** A tool's result, as far as it is looked at here. */
 interface Result {
   readonly content: readonly { readonly type: string }[];
   readonly structuredContent?: unknown;
@@ -6,8 +5,7 @@ interface Result {
 }
 
 /**
- * Gives a result's structured data as text too, unless a text says it already: several clients show their model the
- * content alone.
+ * Adds structured data as text, unless a text block has it already: several clients show their model the content only.
  */
 export function withStructuredText<T extends object>(result: T): T {
   const { content, structuredContent } = result as Partial<Result>;
@@ -17,7 +15,9 @@ export function withStructuredText<T extends object>(result: T): T {
   return { ...result, content: [...content, { type: 'text', text: json }] };
 }
 
-/** A result whose words every client's model sees, and marked as an error in words: some clients show no other mark. */
+/**
+ * A result that every client shows its model in full, with errors marked in the text: some clients show no other mark.
+ */
 export function asContent<T extends object>(result: T): T {
   const seen = withWordsSeen(result, {});
   const { structuredContent: _, ...rest } = seen as T & Partial<Result>;
@@ -27,14 +27,14 @@ export function asContent<T extends object>(result: T): T {
 }
 
 /**
- * A tool's result for an MCP client. Several clients show their model the structured data alone where there is some, so
- * it is left out where the content says more, unless the tool's schema promises it. An error promises none.
+ * A tool result for an MCP client. Several clients show their model only the structured data if there is some, so it is
+ * removed where the content says more, unless the tool's schema promises it. An error promises none.
  */
 export function withWordsSeen<T extends object>(result: T, { outputSchema }: { outputSchema?: unknown }): T {
   const { content, structuredContent, isError } = result as Partial<Result>;
   if (structuredContent === undefined || !Array.isArray(content)) return result;
   if (outputSchema !== undefined && isError !== true) return result;
-  // The data stands in the content too: where that is one block of JSON, it says nothing more.
+  // One block of JSON repeats the structured data, and says nothing more.
   if (content.length === 1 && isJson(content[0])) return result;
   const { structuredContent: _, ...rest } = withStructuredText(result) as T & Partial<Result>;
   return rest as T;
@@ -49,7 +49,7 @@ function saysError(block: { type: string; text?: unknown }): boolean {
 function saysJson(block: { type: string; text?: unknown }, json: string): boolean {
   if (block.type !== 'text' || typeof block.text !== 'string') return false;
   if (block.text === json) return true;
-  // Written with other white space; a text that is much longer says something else.
+  // The same data with other white space; a much longer text is something else.
   if (block.text.length < json.length || !isJson(block)) return false;
   try {
     return JSON.stringify(JSON.parse(block.text)) === json;
@@ -62,7 +62,7 @@ function isJson({ type, text }: { type: string; text?: unknown }): boolean {
   return type === 'text' && typeof text === 'string' && /^\s*[[{]/.test(text);
 }
 
-/** Everything in a result that can be said in words. */
+/** The text of each content block, or a note about a block that is not text. */
 export function textsOf(content: readonly object[]): string[] {
   return content.map((block) => {
     const { type, text, uri, name, description, mimeType, resource } = block as Readonly<Record<string, unknown>>;

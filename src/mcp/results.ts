@@ -4,7 +4,7 @@ import { EclipticError } from '../runtime/errors.js';
 import { type Ask, needsInput } from './call.js';
 import { withStructuredText } from './result-text.js';
 
-/** What handlers may return, and the results of MCP that are made of it. */
+/** Turns the return values of handlers into MCP results. */
 
 interface ToolResult {
   readonly content: readonly ContentBlock[];
@@ -12,10 +12,9 @@ interface ToolResult {
   readonly isError?: boolean;
 }
 
-/** The longest result. */
 const MAX_RESULT_BYTES = 8 * 1_048_576;
 
-/** A tool's result; `shape` says what its structured content is, or throws why it is none. */
+/** `shape` validates the structured content, or throws. */
 export async function toolResult(
   returned: unknown,
   shape: ((value: unknown) => Promise<unknown>) | undefined,
@@ -52,7 +51,7 @@ export function promptResult(returned: unknown, description: string | undefined)
   return { ...(description !== undefined && { description }), messages };
 }
 
-/** Is that what an owner answers to an ask of this kind? */
+/** Is this a valid answer to an ask of this kind? */
 export function answers(kind: Ask['kind'], value: unknown): boolean {
   if (needsInput(value)) return true;
   switch (kind) {
@@ -67,7 +66,7 @@ export function answers(kind: Ask['kind'], value: unknown): boolean {
   }
 }
 
-/** The same to a caller in this process as to one that gets it as JSON: what JSON would change is changed now. */
+/** Applies JSON's changes now, so that a local caller gets the same value as a remote one. */
 function asJson(value: unknown): unknown {
   if (value === undefined) return undefined;
   const weighed = weighJson(value, MAX_RESULT_BYTES);
@@ -84,7 +83,7 @@ function asJson(value: unknown): unknown {
 }
 
 function invalid(problem: string): EclipticError {
-  return new EclipticError('INVALID_RESULT', `the handler returned what cannot be sent: it ${problem}`, {
+  return new EclipticError('INVALID_RESULT', `the handler’s result cannot be sent: it ${problem}`, {
     faults: [problem],
   });
 }

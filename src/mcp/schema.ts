@@ -1,6 +1,6 @@
 import { EclipticError } from '../runtime/errors.js';
 
-/** https://standardschema.dev, as far as it is needed: any library's schema that follows it is accepted. */
+/** The part of https://standardschema.dev that is needed: any library's schema that follows it is accepted. */
 export interface StandardSchema<Output = unknown> {
   readonly '~standard': {
     readonly version: 1;
@@ -29,17 +29,16 @@ export type Schema<Output = unknown> = StandardSchema<Output> | JsonSchema;
 
 export type OutputOf<S> = S extends StandardSchema<infer Output> ? Output : Record<string, unknown>;
 
-/** What a value is, or where it is not what it should be. */
+/** The checked value, or its faults. */
 export type Verdict = { readonly value: unknown } | { readonly faults: readonly string[] };
 
-/** A schema in the two forms that are needed: as JSON, to be shown, and as a check. */
+/** A schema as JSON, for lists, and as a check. */
 export interface Shape {
-  /** Undefined where a library cannot say its schema as JSON Schema. */
+  /** Undefined where the library cannot express it as JSON Schema. */
   readonly json: JsonSchema | undefined;
   check(value: unknown): Verdict | Promise<Verdict>;
 }
 
-/** Reads a schema that describes what comes in, or what goes out. */
 export function readSchema(schema: Schema, direction: 'input' | 'output', what: string): Shape {
   if (isStandard(schema)) return readStandard(schema, direction, what);
   if (typeof schema !== 'object' || schema === null) throw unusable(what, 'it is no schema');
@@ -56,7 +55,7 @@ function readStandard(schema: StandardSchema, direction: 'input' | 'output', wha
   return { json, check: (value) => then(schema['~standard'].validate(value), judge) };
 }
 
-/** Some libraries' schemas are functions. */
+/** Schemas of some libraries are functions. */
 function isStandard(schema: unknown): schema is StandardSchema {
   const holder = (typeof schema === 'object' && schema !== null) || typeof schema === 'function';
   return holder && '~standard' in (schema as object);

@@ -25,11 +25,11 @@ export interface McpServiceComponents {
   deadlines: DeadlineQueue;
 }
 
-/** How long a call may take where its owner does not say. */
+/** Default duration of a call. */
 export const CALL_TIMEOUT_MS = 50_000;
-/** Calls that may be under way at once. */
+/** Calls in progress at once. */
 const MAX_CALLS = 10_000;
-/** A prefix for the URI of another node's resource that is not the only one with its URI. */
+/** Prefix for the URI of another node's resource, where several resources share the URI. */
 const OWNED = 'ecliptic://';
 
 const NOT_FOUND = {
@@ -40,8 +40,8 @@ const NOT_FOUND = {
 } as const;
 
 /**
- * Everything that agents offer over MCP: who may see it, who may call it, and the call itself. Every path goes
- * through here: the MCP endpoint, the command line, agents of this node, and calls that come from other nodes.
+ * Lists and calls everything that agents offer over MCP, under policy. It is the only way to a tool: for the MCP
+ * endpoint, the command line, agents of this node, and calls from other nodes.
  */
 export class McpService {
   readonly catalogue: Catalogue;
@@ -68,7 +68,7 @@ export class McpService {
     });
   }
 
-  /** What the viewer may see of one kind, in the order of owner and name. */
+  /** The entries of one kind that the viewer may see, in the order of owner and name. */
   list<K extends Kind>(kind: K, viewer: Party): Entry<DefinitionOf<K>>[] {
     const seen = new Map<string, boolean>();
     return this.catalogue.all(kind).filter(({ owner }) => {
@@ -81,7 +81,7 @@ export class McpService {
     });
   }
 
-  /** Resolves when no call is under way. */
+  /** Resolves when no call is in progress. */
   drain(): Promise<void> {
     if (this.#calls === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -89,7 +89,7 @@ export class McpService {
     });
   }
 
-  /** Calls back, with the URI that means it, when the content of a resource has changed. */
+  /** Calls back with the unique URI of a resource whose content has changed. */
   onResourceUpdate(watcher: (owner: string, uri: string) => void): () => void {
     return this.#updateWatchers.add(watcher);
   }
@@ -100,7 +100,7 @@ export class McpService {
     this.#updateWatchers.call(owner, uri);
   }
 
-  /** The URI that means this resource and no other. */
+  /** A URI that means this resource only. */
   uriOf(entry: Entry): string {
     if (entry.node === undefined || this.catalogue.resourcesAt(entry.key).length === 1) return entry.key;
     return `${OWNED}${entry.owner}/${entry.key}`;
@@ -151,7 +151,7 @@ export class McpService {
     return (await this.call(entry, ask, options)) as CompleteResult;
   }
 
-  /** The tool or prompt that goes by that name, full or as on the wire, if the viewer may see it. */
+  /** Finds a tool or prompt by its full or wire name, if the viewer may see it. */
   find(kind: 'tool' | 'prompt', name: string, viewer: Party, style: NameStyle): Entry {
     const entry =
       this.#byFullName(kind, name, viewer) ?? this.names.find(kind, name, style) ?? this.names.find(kind, name, 'safe');
@@ -160,7 +160,7 @@ export class McpService {
     throw new EclipticError(NOT_FOUND[kind], `there is no ${kind} "${name}"`, { name });
   }
 
-  /** What an agent of this node offers, by the name it has there, if that caller of another node may use it. */
+  /** Finds an offer of this node's agent for a caller of another node that may use it. */
   own(agent: string, ask: Ask, caller: Party): Entry {
     const { kind, key } = targetOf(ask);
     const entry = this.catalogue.get(agent, kind, key);
@@ -173,7 +173,7 @@ export class McpService {
     });
   }
 
-  /** Asks an owner, under its policy and within the deadline. What the owner does not answer, this rejects. */
+  /** Asks the owner, under policy and within the deadline. */
   call(entry: Entry, ask: Ask, options: CallOptions): Promise<unknown> {
     const { caller, signal = NEVER } = options;
     if (signal.aborted) return Promise.reject(new EclipticError('CANCELLED', 'the call was cancelled'));
@@ -209,7 +209,7 @@ export class McpService {
     });
   }
 
-  /** Whether a principal may use what that agent offers. An agent that is not registered offers nothing. */
+  /** An agent that is not registered offers nothing. */
   mayUse(principal: Party, owner: string): boolean {
     const target = this.#components.registry.entry(owner);
     return target !== undefined && this.#components.policy.mayUse(principal, target);
@@ -233,13 +233,13 @@ export class McpService {
     });
   }
 
-  /** An agent of this node is known by its id, also where it is written in full. */
+  /** An agent of this node is known by its id, also when written with its node. */
   #ownName(owner: string): string {
     const { id, node } = splitAddress(owner);
     return node !== undefined && node === this.#components.registry.nodeKey ? id : owner;
   }
 
-  /** Which resource, or which template, a URI means, and the URI by which its owner knows it. */
+  /** The resource or template that a URI means, and the URI by which its owner knows it. */
   #resource(uri: string, viewer: Party): { entry: Entry; own: string } {
     const [, owner, rest] = uri.startsWith(OWNED) ? (/^ecliptic:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? []) : [];
     const own = rest ?? uri;
@@ -264,7 +264,7 @@ export class McpService {
     throw new EclipticError('RESOURCE_NOT_FOUND', `there is no resource template ${uriTemplate}`, { uri: uriTemplate });
   }
 
-  /** One security event for each attempt; to the caller it looks as if there were nothing. */
+  /** Emits one security event for each attempt; the caller is told that nothing was found. */
   #reportRefusal(principal: Party, entry: Entry): void {
     this.#components.observability.emit({
       type: 'security',
@@ -282,12 +282,12 @@ export class McpService {
     return new EclipticError(code, message, { ...details, agent: owner }, thrown);
   }
 
-  /** What an owner no longer offers, it no longer answers either. */
+  /** Fails the open calls of an offer that was withdrawn. */
   #abandon(entry: Entry): void {
     const calls = this.#active.get(entry.owner);
     for (const active of [...(calls ?? [])]) {
       if (active.entry !== entry) continue;
-      const message = `${entry.owner} left, or took ${entry.key} back, before it answered`;
+      const message = `${entry.owner} left or withdrew ${entry.key} before it answered`;
       active.fail(new EclipticError('AGENT_UNAVAILABLE', message, { agent: entry.owner, outcome: 'unknown' }));
     }
     if (calls?.size === 0) this.#active.delete(entry.owner);
@@ -306,7 +306,7 @@ export class McpService {
   }
 }
 
-/** Which offer an ask is about. */
+/** The offer that an ask is about. */
 function targetOf(ask: Ask): { kind: Kind; key: string } {
   switch (ask.kind) {
     case 'resource':
@@ -320,11 +320,11 @@ function targetOf(ask: Ask): { kind: Kind; key: string } {
   }
 }
 
-/** A tool may say itself that it failed. */
+/** The error of a result that a tool itself marked as failed. */
 function failureOf(result: unknown, { owner }: Entry): EclipticError | undefined {
   const { isError, content } = (result ?? {}) as { isError?: unknown; content?: unknown };
   if (isError !== true) return undefined;
   const [first] = Array.isArray(content) ? (content as { text?: unknown }[]) : [];
-  const message = typeof first?.text === 'string' ? first.text : 'the tool says that it failed';
+  const message = typeof first?.text === 'string' ? first.text : 'the tool reports that it failed';
   return new EclipticError(markedCode(result) ?? 'HANDLER_FAILED', message, { agent: owner });
 }

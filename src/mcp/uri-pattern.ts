@@ -5,15 +5,15 @@ const VARIABLE = /^(\+?)([A-Za-z0-9_]+)$/;
 
 interface Variable {
   readonly name: string;
-  /** `{+name}` may hold slashes. */
+  /** `{+name}` may contain slashes. */
   readonly reserved: boolean;
   /** The text between this variable and the next one, or the end. */
   readonly then: string;
 }
 
 /**
- * A URI template (RFC 6570, `{name}` and `{+name}`), read backwards: which values make this URI? Each value ends where
- * the text after it first comes, so that no URI takes long to judge.
+ * Matches URIs against a template (RFC 6570, `{name}` and `{+name}`) and extracts the values. Each value ends at the
+ * first occurrence of the text after it, so that matching takes linear time.
  */
 export class UriPattern {
   readonly #start: string;

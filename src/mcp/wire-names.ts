@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import type { Catalogue, Entry } from './catalogue.js';
 
 /**
- * How tools and prompts are called on the MCP wire. `safe`: `agent__tool`, for clients that refuse dots. `dotted`:
+ * The style of tool and prompt names on the MCP wire. `safe`: `agent__tool`, for clients that refuse dots. `dotted`:
  * `agent.tool`. `bare`: `tool` where only one agent offers it and it has no dot, else as `safe`.
  */
 export const NAME_STYLES = ['safe', 'dotted', 'bare'] as const;
 export type NameStyle = (typeof NAME_STYLES)[number];
 
-/** The longest name that every client takes. */
+/** The longest name that every client accepts. */
 const MAX_CHARS = 64;
-/** Characters of a hash that make a name unique: few by default, many where somebody made a short one coincide. */
+/** Hash characters that make a name unique: few by default, many where an agent forged a collision of short ones. */
 const HASH_CHARS = [8, 32] as const;
 const NODE_CHARS = 8;
 
@@ -20,7 +20,7 @@ interface Names {
   readonly byEntry: ReadonlyMap<Entry, string>;
 }
 
-/** Names on the wire for what is in the catalogue, made anew only when it changes. No two entries share one. */
+/** Unique wire names for the entries of the catalogue, recomputed only when it changes. */
 export class WireNames {
   readonly #catalogue: Catalogue;
   readonly #names = new Map<string, Names>();
@@ -73,8 +73,8 @@ function assign(catalogue: Catalogue, kind: 'tool' | 'prompt', style: NameStyle)
 }
 
 /**
- * Lengthens names by a hash until no two are the same. All that share one are lengthened, so that a name that has
- * become ambiguous means nobody any more, never somebody else.
+ * Lengthens names by a hash until all differ. All entries that share a name are lengthened, so that an ambiguous name
+ * stops working rather than meaning another entry.
  */
 function distinct(entries: readonly Entry[], wanted: readonly string[], hashes: number[]): string[] {
   for (;;) {
@@ -90,7 +90,7 @@ function distinct(entries: readonly Entry[], wanted: readonly string[], hashes: 
   }
 }
 
-/** Depends on the entry alone, so that its name does not change with what else is there. */
+/** Depends on the entry alone, so that the name does not change with other entries. */
 function lengthened(name: string, entry: Entry, hashes: number): string {
   if (hashes === 0) return name;
   const chars = HASH_CHARS[hashes - 1]!;
@@ -99,8 +99,8 @@ function lengthened(name: string, entry: Entry, hashes: number): string {
 }
 
 /**
- * Names that another node's entries had while their owner was the only one of its id, and whose they are by the plain
- * id. Nobody else gets one, but an agent of this node with that id, whom the plain id means.
+ * The names that entries of another node had while their owner's plain id was unique, and their owners. Only an agent
+ * of this node with that id may take such a name.
  */
 function formerNames(catalogue: Catalogue, entries: readonly Entry[], style: NameStyle): ReadonlyMap<string, string> {
   const former = entries.filter((entry) => !isAlone(catalogue, entry));

@@ -101,7 +101,7 @@ describe('the program of an MCP server', () => {
     expect(sun.mcp.tools.map(({ name }) => name)).toContain('notes.act');
     await expect(act('notes.act', 'pid')).rejects.toMatchObject({
       code: 'PROVIDER_UNAVAILABLE',
-      message: 'MCP server "notes" is not there at present (idle)',
+      message: 'MCP server "notes" is not connected (idle)',
     });
     expect(String(files!.pid)).toBe(await act('files.act', 'pid'));
     await control.call('lanes.open', { lane: 'shared' });
@@ -314,9 +314,7 @@ describe('a call of a tool of an MCP server', () => {
     await expect(act('files.act', 'exit')).rejects.toMatchObject({ details: { outcome: 'unknown' } });
     await expect(act('files.act', 'pid', { thread: 'away' })).rejects.toMatchObject({
       code: 'PROVIDER_UNAVAILABLE',
-      message: expect.stringMatching(
-        /^MCP server "files" is not there at present \((backing-off: .+|running|starting)\)$/,
-      ),
+      message: expect.stringMatching(/^MCP server "files" is not connected \((backing-off: .+|running|starting)\)$/),
       details: { server: 'files', outcome: 'not-delivered' },
     });
     expect(providers.waiting).toBe(0);

@@ -196,7 +196,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     const { state, problems } = await status();
     expect({ state, problems }).toEqual({
       state: 'running',
-      problems: ['it wants further rights (write); log in with: ecliptic tools login guarded'],
+      problems: ['it wants a further scope (write); log in with: ecliptic tools login guarded'],
     });
     await logIn();
     expect(await look()).toMatchObject(seen);

@@ -7,17 +7,17 @@ export type ClientSdk = typeof import('@modelcontextprotocol/client');
 
 let loading: Promise<ClientSdk> | undefined;
 
-/** The SDK takes a while to load, and only a node with upstream servers needs its client. */
+/** The SDK loads slowly and is needed only for upstream servers. */
 export function loadClientSdk(): Promise<ClientSdk> {
   loading ??= import('@modelcontextprotocol/client');
   return loading;
 }
 
-/** The answers that are given in place of one whose stream broke off, or was longer than is taken. */
+/** Codes of the error responses for a broken or too long stream. */
 export const LOST_CODE = -32_099;
 export const TOO_LARGE_CODE = -32_098;
 
-/** What JSON-RPC's and MCP's codes mean to a caller of ours. */
+/** Our errors for the codes of JSON-RPC and MCP. */
 const BY_RPC_CODE: Readonly<Record<number, ErrorCode>> = {
   [-32_601]: 'NOT_HANDLED',
   [-32_602]: 'INVALID_ARGUMENTS',
@@ -27,12 +27,12 @@ const BY_RPC_CODE: Readonly<Record<number, ErrorCode>> = {
   [TOO_LARGE_CODE]: 'PAYLOAD_TOO_LARGE',
 };
 
-/** Knows of some failures better what they mean. */
+/** Explains failures of its own kind; undefined for others. */
 export interface ExplainsFailures {
   explain(sdk: ClientSdk, error: unknown): EclipticError | undefined;
 }
 
-/** Says what a failure of one server is in our terms, without its secrets. */
+/** Translates failures of one server into our errors, without secrets. */
 export function explainer(
   sdk: ClientSdk,
   server: string,
@@ -45,7 +45,6 @@ export function explainer(
   };
 }
 
-/** By its structure. */
 function upstreamFailure(sdk: ClientSdk, server: string, error: unknown): EclipticError {
   if (error instanceof EclipticError) return error;
   const say = (code: ErrorCode, reason: string, details: Record<string, unknown> = {}) =>
@@ -74,12 +73,12 @@ function upstreamFailure(sdk: ClientSdk, server: string, error: unknown): Eclipt
 
 const LOST: ReadonlySet<ErrorCode> = new Set(['AGENT_UNAVAILABLE', 'PROCESS_ENDED', 'LOGIN_REQUIRED']);
 
-/** Is the way to the server gone, whatever is asked next? */
+/** Does the failure mean that the server cannot be reached any more? */
 export function isLost(sdk: ClientSdk, error: unknown): boolean {
   if (error instanceof EclipticError) return LOST.has(error.code);
   if (error instanceof sdk.ProtocolError) return error.code === LOST_CODE;
   const status = httpStatus(sdk, error);
-  // A session that the server no longer knows is answered with 404.
+  // A server answers 404 for a session that it has lost.
   if (status !== undefined) return status === 401 || status === 403 || status === 404 || status >= 500;
   if (!(error instanceof sdk.SdkError)) return false;
   const { ConnectionClosed, NotConnected, SendFailed } = sdk.SdkErrorCode;
@@ -91,15 +90,15 @@ function httpStatus(sdk: ClientSdk, error: unknown): number | undefined {
   return error instanceof sdk.UnauthorizedError ? 401 : undefined;
 }
 
-/** The protocol whose every request stands for itself. */
+/** The stateless protocol revision. */
 export const MODERN = '2026-07-28';
-/** How long a server may take to introduce itself; the supervisor's patience ends first. */
+/** The longest handshake; the supervisor's own limit comes first. */
 export const HANDSHAKE_MS = 60_000;
 
-/** What a server of the 2025 era may ask in the middle of a call; with a newer one, each call says what its caller can. */
+/** The capabilities that a 2025-era server may use during a call; a newer one gets the caller's with each call. */
 const CAPABILITIES = { elicitation: { form: { applyDefaults: true } } };
 
-/** A client that relays: what a server asks of it goes to the caller, and nothing is answered or repeated here. */
+/** A client that relays: a server's questions go to the caller; nothing is answered or repeated here. */
 export function clientFor(sdk: ClientSdk, mode: VersionNegotiationMode): Client {
   return new sdk.Client(
     { name: 'ecliptic', version: VERSION },

@@ -25,11 +25,11 @@ export interface GreetComponents {
 
 export interface ConnectChildComponents extends GreetComponents {
   children: Children;
-  /** Whose credentials its environment refers to. */
+  /** The owner of the credentials that the environment refers to. */
   owner: CredentialOwner;
 }
 
-/** What to start for a server, with the values that its settings have now. */
+/** The program to start, with the present values of its settings. */
 export async function programOf(
   { redactor, owner }: Pick<ConnectChildComponents, 'redactor' | 'owner'>,
   server: string,
@@ -40,7 +40,6 @@ export async function programOf(
   return cwd === undefined ? program : { ...program, cwd };
 }
 
-/** Starts a server's program and greets it. */
 export async function connectChild(
   components: ConnectChildComponents,
   server: string,
@@ -51,7 +50,7 @@ export async function connectChild(
   return greetChild(components, server, child, signal);
 }
 
-/** Greets a server's program, and ends it when that fails. One child, whatever protocol it turns out to speak. */
+/** Initialises MCP with a started program, and stops the program on failure. */
 export async function greetChild(
   { runtime, redactor }: GreetComponents,
   server: string,
@@ -81,8 +80,8 @@ export async function greetChild(
 }
 
 /**
- * Most servers speak 2025's protocol, and many of those end at anything else that comes first. So that is tried first,
- * and 2026's where it is refused.
+ * Most servers speak the 2025 protocol, and many exit when anything else comes first. So try that first, and the 2026
+ * protocol where the server refuses it.
  */
 async function greet(sdk: ClientSdk, pipe: ChildPipe, signal: AbortSignal): Promise<Client> {
   const options = { signal, timeout: HANDSHAKE_MS };
@@ -121,12 +120,12 @@ function redacted({ code, message, details }: EclipticError, redactor: Redactor)
   return new EclipticError(code, redactor.clean(message), redactor.cleanAll(details));
 }
 
-/** Lines that are no messages, such as a banner, are skipped; a program that writes nothing else speaks no MCP. */
+/** Non-MCP lines, such as a banner, are skipped; a program that writes only such lines does not speak MCP. */
 const MAX_RUBBISH = 1_000;
 
 /**
- * MCP over a child's standard input and output. The child belongs to whoever started it: a transport that is closed
- * leaves it running, so that a second protocol can be tried on the same one.
+ * MCP over a child's standard input and output. Closing a transport leaves the child running, so that a second protocol
+ * can be tried on the same child.
  */
 export class ChildPipe {
   readonly #child: Child;
@@ -141,22 +140,21 @@ export class ChildPipe {
     void this.#read();
   }
 
-  /** Lines that were no messages. */
+  /** Lines that were not MCP messages. */
   get rubbish(): number {
     return this.#rubbish;
   }
 
-  /** How often it was slowed down. */
   get floods(): number {
     return this.#allowance.floods;
   }
 
-  /** Why nothing more is read from it, if that is not that it ended. */
+  /** Why reading stopped, if not because the child ended. */
   get failure(): EclipticError | undefined {
     return this.#failure;
   }
 
-  /** The one that messages go to from now on. */
+  /** Opens a transport that receives all further messages. */
   open(): Transport {
     this.#transport = new PipeTransport(this.#child);
     return this.#transport;
@@ -165,19 +163,19 @@ export class ChildPipe {
   async #read(): Promise<void> {
     try {
       await readLines(this.#child.stdout, async (line) => {
-        // What it says on the way is handled a moment later than an answer, which ends the call: that must not overtake.
+        // The SDK handles notifications later than answers, which end the call: an answer must not overtake them.
         const asked = await this.#take(line);
         await this.#allowance.spend(line.length, asked ? 0 : 1);
       });
     } catch (error) {
       this.#failure = new EclipticError('INVALID_FRAME', describeError(error), {}, error);
     }
-    // Without its output there is nothing to be had from it.
+    // A child without output is useless.
     void this.#child.stop();
     await this.#transport?.close();
   }
 
-  /** Returns whether it was the answer to something. */
+  /** Returns whether the message answers a request. */
   async #take(line: string): Promise<boolean> {
     const message = parse(line);
     if (message) return this.#transport?.take(message) ?? false;
@@ -193,7 +191,7 @@ class PipeTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #child: Child;
-  /** What waits for an answer. */
+  /** Ids of open requests. */
   readonly #asked = new Set<unknown>();
   #closed = false;
 
@@ -206,14 +204,14 @@ class PipeTransport implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) throw this.#child.failure();
     if ('method' in message && 'id' in message) this.#asked.add(message.id);
-    // Nobody waits for it any more, and most servers do not answer then.
+    // A cancelled request is no longer open; most servers do not answer it.
     else if ('method' in message && message.method === 'notifications/cancelled') {
       this.#asked.delete(message.params?.requestId);
     }
     await this.#child.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** Gives a message on; returns whether it was the answer to something. */
+  /** Passes a message to the SDK; returns whether it answers a request. */
   take(message: JSONRPCMessage): boolean {
     this.onmessage?.(message);
     return !('method' in message) && this.#asked.delete(message.id);

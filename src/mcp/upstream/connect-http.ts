@@ -20,20 +20,19 @@ export interface HttpEndpoint {
   readonly kind: 'http' | 'sse';
   readonly url: URL;
   readonly headers: SecretSettings;
-  /** How to log in, where the server wants that. */
   readonly oauth?: OAuthSettings | undefined;
 }
 
 export interface ConnectHttpComponents {
   runtime: Runtime;
   redactor: Redactor;
-  /** Whose credentials the headers refer to. */
+  /** The owner of the credentials that the headers refer to. */
   owner: CredentialOwner;
-  /** Where the server may want its user to log in. */
+  /** Set where the server may require a login. */
   login?: Login | undefined;
 }
 
-/** Greets a server over HTTP. It is sent the headers of its configuration, and nothing of whoever calls. */
+/** Connects to a server over HTTP. The server gets the configured headers, and nothing of the caller's. */
 export async function connectHttp(
   { runtime, redactor, owner, login }: ConnectHttpComponents,
   server: string,
@@ -42,7 +41,7 @@ export async function connectHttp(
 ): Promise<Connection> {
   const sdk = await loadClientSdk();
   const { plain, secret } = parted(headers);
-  // What is missing is said before anybody is called: the SDK would hide it in an error of its own.
+  // Report missing credentials first: the SDK would hide them in an error of its own.
   await resolveHeaders(owner, secret);
   const requests = new HttpRequests(
     runtime,
@@ -54,7 +53,7 @@ export async function connectHttp(
   const transport: Transport =
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options);
   const client = clientFor(sdk, kind === 'sse' ? 'legacy' : 'auto');
-  // Aborted requests and streams that are opened anew come here too; what matters reaches whoever asked.
+  // Aborted requests and reopened streams also end here; real failures reach the caller.
   client.onerror = (error) => runtime.logger.debug({ server, error: redactor.clean(error.message) }, 'MCP client');
   try {
     await untilAborted(client.connect(transport, { signal, timeout: HANDSHAKE_MS }), signal);
@@ -78,19 +77,21 @@ export async function connectHttp(
   return connection;
 }
 
-/** The longest answer, and the longest event of a stream. */
+/** The longest response, and the longest event of a stream. */
 const MAX_BYTES = 32 * 1_048_576;
-/** Lines of a stream that the answer to a request takes. */
+/** Lines of a stream that are free, for the answer to a request. */
 const ANSWER_LINES = 4;
 const NEWLINE = 0x0a;
 
-/** The HTTP requests to one server: bounded, slowed down when it floods, and answered when a stream breaks off. */
+/**
+ * HTTP requests to one server: limits sizes, slows a flooding server down, and fails requests whose stream breaks off.
+ */
 export class HttpRequests {
   readonly #allowance: Allowance;
   readonly #answer: (message: JSONRPCMessage) => void;
   readonly #headers: () => Promise<Readonly<Record<string, string>>>;
 
-  /** `headers` is asked for each request: what was sent with the one before may have been replaced. */
+  /** `headers` is called for each request, because credentials may be rotated. */
   constructor(
     runtime: Runtime,
     answer: (message: JSONRPCMessage) => void,
@@ -107,7 +108,7 @@ export class HttpRequests {
 
   readonly fetch: FetchLike = async (url, init) => {
     const signal = init?.signal ?? undefined;
-    // Every request of a connection listens to the same one.
+    // All requests of a connection share one signal.
     if (signal) setMaxListeners(0, signal);
     const headers = new Headers(init?.headers);
     for (const [name, value] of Object.entries(await this.#headers())) headers.set(name, value);
@@ -142,7 +143,7 @@ export class HttpRequests {
           throw new EclipticError('PAYLOAD_TOO_LARGE', `the answer is longer than ${MAX_BYTES} bytes`);
         }
         controller.enqueue(chunk);
-        // An event takes at least two lines.
+        // An event has at least two lines.
         const paid = streamed ? Math.max(0, lines - unpaid) : 0;
         unpaid = Math.max(0, unpaid - lines);
         await this.#allowance.spend(chunk.length, paid / 2);
@@ -150,7 +151,7 @@ export class HttpRequests {
     });
   }
 
-  /** The SDK would wait for the answer to a request whose stream is gone until its time is up. */
+  /** Without this, the SDK would wait for the answer until its time-out. */
   #brokeOff(body: RequestInit['body'], error: unknown): void {
     if (typeof body !== 'string') return;
     const { id } = JSON.parse(body) as { id?: string | number };

@@ -12,23 +12,23 @@ export interface ConnectionInit {
   readonly sdk: ClientSdk;
   readonly server: string;
   readonly client: Client;
-  /** Ends what is behind it; resolves when nothing of it is left. */
+  /** Ends the underlying transport or process; resolves when it is gone. */
   readonly close: () => Promise<unknown>;
-  /** What a failure is in our terms, with nothing secret in it. */
+  /** Translates a failure into our errors, without secrets. */
   readonly explain: (error: unknown) => EclipticError;
-  /** What is not as it should be, though it works. */
+  /** Problems of a server that works. */
   readonly complaints: () => readonly string[];
 }
 
-/** Calls that one server may have under way: one that never answers must not use up everybody's. */
+/** A server that never answers must not use up the calls of all others. */
 const MAX_CALLS = 500;
 
-/** A server that has introduced itself, for as long as it can be asked. */
+/** A connected, initialised server. */
 export class Connection implements Running {
   readonly sdk: ClientSdk;
   readonly client: Client;
   readonly exited: Promise<void>;
-  /** Calls whose server waits for an answer of their caller. */
+  /** Calls whose server waits for the caller's answer. */
   readonly dialogues = new Map<string, Dialogue>();
   readonly #init: ConnectionInit;
   readonly #calls = new Map<(error: EclipticError) => void, CallTerms | undefined>();
@@ -53,7 +53,6 @@ export class Connection implements Running {
     return this.#failure !== undefined;
   }
 
-  /** Calls under way. */
   get inFlight(): number {
     return this.#calls.size;
   }
@@ -62,7 +61,7 @@ export class Connection implements Running {
     return this.#init.complaints();
   }
 
-  /** The one call under way, if there is exactly one: what the server logs can be about no other. */
+  /** The only open call, if there is exactly one: the server's log entries must belong to it. */
   get onlyCall(): CallTerms | undefined {
     const [terms, ...others] = [...this.#calls.values()].filter((one) => one !== undefined);
     return others.length === 0 ? terms : undefined;
@@ -72,7 +71,7 @@ export class Connection implements Running {
     return this.#failure ?? new EclipticError('AGENT_UNAVAILABLE', `MCP server "${this.#init.server}" is gone`);
   }
 
-  /** Nothing more can be expected of it. Whoever waits is told that nobody knows what became of the call. */
+  /** Ends the connection. Open calls fail with an unknown outcome. */
   end(reason: EclipticError): void {
     if (this.#failure) return;
     this.#failure = reason;
@@ -83,7 +82,7 @@ export class Connection implements Running {
     this.#over();
   }
 
-  /** Asks once. A failure that says that the way to the server is gone ends the connection. */
+  /** Asks once. A failure that means that the server is gone ends the connection. */
   ask<T>(send: (client: Client) => Promise<T>, terms?: CallTerms): Promise<T> {
     const { sdk, server, explain } = this.#init;
     if (this.#failure) return Promise.reject(this.#failure);
@@ -112,7 +111,7 @@ export class Connection implements Running {
     });
   }
 
-  /** Resolves when no call is under way. */
+  /** Resolves when no call is in progress. */
   async drained(): Promise<void> {
     while (this.#calls.size > 0 && !this.#failure) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
@@ -123,28 +122,28 @@ export class Connection implements Running {
   }
 }
 
-/** What keeps a server connected: connects it, and again when the connection ends by itself. */
+/** Keeps a server connected: connects, and reconnects when the connection ends. */
 export interface ConnectionSupervisor {
   readonly state: SupervisedState;
-  /** The connection, while there is one. */
   readonly subject: Connection | undefined;
   start(): void;
-  /** Ends what there is, and begins without delay. */
+  /** Ends the present connection, and reconnects without delay. */
   restart(): void;
-  /** Starts another with the credentials of now; calls go there, and the old one ends when its calls are over. */
+  /**
+   * Starts another process with the present credentials; new calls go there, and the old process ends after its calls.
+   */
   renew?(): void;
-  /** Resolves when nothing of it is left. */
   stop(): Promise<void>;
 }
 
-/** A server that is a program, for whoever keeps it running. */
+/** A server program, for the provider that runs it. */
 export interface SupervisedProgram {
-  /** What to start; asked for each start. */
+  /** Called for each start. */
   readonly program: () => Promise<Program>;
-  /** Makes a connection of a child that was started; rejects when that ends, or when the signal aborts. */
+  /** Connects to a started child; rejects when the child ends or the signal aborts. */
   readonly connect: (child: Child, signal: AbortSignal) => Promise<Connection>;
   readonly restart: Partial<RestartPolicy>;
-  /** After what it makes no sense to start again, until somebody says so. */
+  /** Failures after which the program is not started again automatically. */
   readonly isFinal: (reason: EclipticError) => boolean;
   readonly onState: (state: SupervisedState) => void;
 }

@@ -3,20 +3,19 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { CallTerms, LogEntry, NeedsInput, Progress } from '../call.js';
 
-/** A connection, as far as its calls go. */
 interface Talking {
-  /** Calls whose server waits for an answer of their caller. */
+  /** Calls whose server waits for the caller's answer. */
   readonly dialogues: Map<string, Dialogue>;
   readonly onlyCall: CallTerms | undefined;
 }
 
-/** How long a caller may take to answer while the server waits for it. */
+/** How long a caller may take to answer while the server waits. */
 const PATIENCE_MS = 10 * 60_000;
 const QUESTION = 'question';
 
 /**
- * A call of a server of the 2025 era, which asks in the middle of it and waits. The caller gets the question as the
- * result, in 2026's way, and the call stays under way until the caller comes back with the answer.
+ * A call to a 2025-era server, which asks for input in the middle of the call and waits. The caller gets the question
+ * as a result, as in 2026, and the call stays open until the caller answers.
  */
 export class Dialogue implements CallTerms {
   readonly caller: CallTerms['caller'];
@@ -55,7 +54,7 @@ export class Dialogue implements CallTerms {
     this.#current.onLog(entry);
   }
 
-  /** Makes the call; resolves to its result, or to the first question. */
+  /** Makes the call; resolves to its result or to the first question. */
   begin(send: (terms: CallTerms) => Promise<unknown>): Promise<unknown> {
     return this.#round(this.#current, () => {
       send(this).then(
@@ -65,7 +64,7 @@ export class Dialogue implements CallTerms {
     });
   }
 
-  /** Goes on with the answer to the last question; resolves to the result, or to the next question. */
+  /** Continues with the answer to the last question; resolves to the result or to the next question. */
   static resume(connection: Talking, id: string, terms: CallTerms): Promise<unknown> {
     const dialogue = connection.dialogues.get(id);
     return dialogue ? dialogue.#resume(terms) : Promise.reject(stale());
@@ -80,14 +79,14 @@ export class Dialogue implements CallTerms {
     return this.#round(terms, () => give(answer));
   }
 
-  /** The server asks; resolves to the caller's answer. */
+  /** Asks the caller on behalf of the server. */
   ask(request: InputRequest): Promise<unknown> {
-    if (this.#answer || this.signal.aborted) return Promise.reject(nobody());
+    if (this.#answer || this.signal.aborted) return Promise.reject(notAskable());
     return new Promise((resolve, reject) => {
       this.#answer = resolve;
-      this.signal.addEventListener('abort', () => reject(nobody()), { once: true });
+      this.signal.addEventListener('abort', () => reject(notAskable()), { once: true });
       this.#connection.dialogues.set(this.#id, this);
-      this.#patience = this.#runtime.setTimer(() => this.#abort.abort(nobody()), PATIENCE_MS);
+      this.#patience = this.#runtime.setTimer(() => this.#abort.abort(notAskable()), PATIENCE_MS);
       const question: NeedsInput = {
         resultType: 'input_required',
         inputRequests: { [QUESTION]: request },
@@ -97,7 +96,7 @@ export class Dialogue implements CallTerms {
     });
   }
 
-  /** From what the caller says to what it is told. Meanwhile, and only then, it may cancel. */
+  /** One round, from the caller's request to its result. The caller can cancel only during a round. */
   async #round(terms: CallTerms, go: () => void): Promise<unknown> {
     this.#current = terms;
     const cancel = () => this.#abort.abort(terms.signal.reason);
@@ -120,19 +119,19 @@ export class Dialogue implements CallTerms {
   }
 }
 
-/** Lets a server ask the caller of the one call that is under way; with several, nobody knows whose question it is. */
+/** Lets a server ask the caller of the only open call; with several, the question cannot be attributed. */
 export function answerQuestions(connection: Talking, client: Client): void {
   client.setRequestHandler('elicitation/create', async ({ params }) => {
     const call = connection.onlyCall;
-    if (!(call instanceof Dialogue) || !call.capabilities.elicitation) throw nobody();
+    if (!(call instanceof Dialogue) || !call.capabilities.elicitation) throw notAskable();
     return (await call.ask({ method: 'elicitation/create', params })) as never;
   });
 }
 
-function nobody(): EclipticError {
-  return new EclipticError('CAPABILITY_REQUIRED', 'nobody is there to be asked');
+function notAskable(): EclipticError {
+  return new EclipticError('CAPABILITY_REQUIRED', 'the caller cannot be asked for input');
 }
 
 function stale(): EclipticError {
-  return new EclipticError('INVALID_REQUEST_STATE', 'the server no longer waits for that answer; begin anew');
+  return new EclipticError('INVALID_REQUEST_STATE', 'the server no longer waits for that answer; start the call again');
 }

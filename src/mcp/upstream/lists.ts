@@ -10,21 +10,21 @@ import { UriPattern } from '../uri-pattern.js';
 import type { Connection } from './connection.js';
 import { fingerprint, type Listed, slotOf } from './pins.js';
 
-/** What a server lists, and what of it cannot be offered. */
+/** The definitions that a server lists, and the problems of those that cannot be offered. */
 export interface Listing {
   readonly listed: readonly Listed[];
   readonly problems: readonly string[];
 }
 
-/** Definitions of one kind that are taken of a server, and pages that are looked at for them. */
+/** Definitions and pages of one kind that are read. */
 const MAX_DEFINITIONS = 2_000;
 const MAX_PAGES = 100;
 const MAX_DEFINITION_BYTES = 262_144;
-/** What the definitions of one kind may come to. */
+/** Total size of the definitions of one kind. */
 const MAX_LIST_BYTES = 8 * 1_048_576;
-/** Problems that are told one by one. */
+/** Problems that are reported one by one. */
 const MAX_PROBLEMS = 20;
-/** How many are looked at before others get their turn. */
+/** Definitions that are read before other work gets its turn. */
 const SLICE = 50;
 
 const LISTS = [
@@ -34,7 +34,7 @@ const LISTS = [
   { kind: 'prompt', method: 'prompts/list', key: 'prompts', capability: 'prompts' },
 ] as const;
 
-/** What of a definition is taken over. */
+/** The fields of a definition that are used. */
 const FIELDS: Readonly<Record<Kind, readonly string[]>> = {
   tool: ['name', 'title', 'description', 'icons', 'annotations', '_meta', 'inputSchema', 'outputSchema'],
   resource: ['uri', 'name', 'title', 'description', 'icons', 'annotations', '_meta', 'mimeType', 'size'],
@@ -42,7 +42,7 @@ const FIELDS: Readonly<Record<Kind, readonly string[]>> = {
   prompt: ['name', 'title', 'description', 'icons', '_meta', 'arguments'],
 };
 
-/** Reads everything that a server lists. One definition that cannot be offered is left out, not the others. */
+/** Reads all lists of a server. A definition that cannot be offered is left out. */
 export async function readLists(runtime: Runtime, connection: Connection, signal?: AbortSignal): Promise<Listing> {
   const listed = new Map<string, Listed>();
   const problems: string[] = [];
@@ -69,7 +69,7 @@ export async function readLists(runtime: Runtime, connection: Connection, signal
   };
 }
 
-/** Asks the server something that costs it little, on the way that calls go. */
+/** Sends the server a cheap request over the connection that calls use. */
 export async function askAnything(connection: Connection, signal: AbortSignal): Promise<void> {
   const capabilities = connection.client.getServerCapabilities() ?? {};
   const list = LISTS.find(({ capability }) => capabilities[capability]);
@@ -92,7 +92,7 @@ async function readList(
     try {
       found = await connection.ask((client) => client.request({ method, params }, page, signal ? { signal } : {}));
     } catch (error) {
-      // Some servers say that they have a list, and do not know it when asked.
+      // Some servers announce a list that they do not implement.
       if (pages === 1 && error instanceof EclipticError && error.code === 'NOT_HANDLED') {
         return { items: [], problem: `it does not know ${method}` };
       }
@@ -115,7 +115,7 @@ async function readList(
   }
 }
 
-/** The definition, or why there is none. */
+/** The definition, or the reason why there is none. */
 function readDefinition(kind: Kind, item: unknown): Definition | string {
   const given = (typeof item === 'object' && item !== null ? item : {}) as Record<string, unknown>;
   const label = revealed(cutText(String(given.name ?? given.uri ?? 'one without a name'), 128));

@@ -13,12 +13,12 @@ import { JsonFile } from '../../system/files/private-file.js';
 import { type CredentialOwner, resolveSetting, type SecretSetting } from '../../system/secrets/credential-source.js';
 import type { Redactor } from '../../system/secrets/secret.js';
 
-/** How a server's login goes, where its user says so. */
+/** Login settings from the configuration. */
 export interface OAuthSettings {
-  /** A registration that exists already. */
+  /** An existing registration. */
   readonly clientId?: string | undefined;
   readonly clientSecret?: SecretSetting | undefined;
-  /** A public document that describes this client (a Client ID Metadata Document). */
+  /** The URL of a Client ID Metadata Document. */
   readonly clientMetadataUrl?: string | undefined;
   readonly scope?: string | undefined;
 }
@@ -26,16 +26,16 @@ export interface OAuthSettings {
 export interface AttemptInit {
   readonly settings: OAuthSettings;
   readonly redirectUrl: string;
-  /** By which the user's return is recognised; none where nobody is asked to go anywhere. */
+  /** Recognises the returning user; undefined for a renewal of tokens. */
   readonly state?: string;
   readonly redactor: Redactor;
-  /** Whose credential a client's secret may refer to. */
+  /** The owner of the credential that the client's secret may refer to. */
   readonly owner: CredentialOwner;
   readonly read: () => Credentials;
   readonly write: (credentials: Credentials) => void;
 }
 
-/** One login, or one renewal of its tokens, as the SDK wants it: what lasts goes to the credentials. */
+/** One login, or one renewal of tokens, for the SDK; lasting data goes to the credentials. */
 export class Attempt implements OAuthClientProvider {
   readonly clientMetadata: OAuthClientMetadata;
   readonly redirectUrl: string;
@@ -43,7 +43,7 @@ export class Attempt implements OAuthClientProvider {
   readonly #init: AttemptInit;
   #verifier: string | undefined;
   #discovery: OAuthDiscoveryState | undefined;
-  /** Where the user is to go. */
+  /** Where to send the user. */
   target: URL | undefined;
 
   constructor(init: AttemptInit) {
@@ -78,14 +78,14 @@ export class Attempt implements OAuthClientProvider {
       return { client_id: clientId, ...(secret !== undefined && { client_secret: secret }), issuer };
     }
     const known = Object.hasOwn(clients, issuer) ? clients[issuer] : undefined;
-    // Whoever is sent somewhere must come back here, and the authorization server knows where that is.
+    // For a login, a registration counts only if the authorization server knows this redirect URL.
     if (this.#init.state !== undefined) return known?.redirectUrl === this.redirectUrl ? known.client : undefined;
-    // Nobody is registered anew behind the user's back.
+    // A renewal never registers a client without the user.
     if (!known) throw new EclipticError('LOGIN_REQUIRED', `nothing is known of a registration at ${issuer}`);
     return known.client;
   }
 
-  /** Looked up for each use, so that the next has what was set last. */
+  /** Looked up for each use, so that a new value counts at once. */
   async #clientSecret(): Promise<string | undefined> {
     const { settings, owner } = this.#init;
     return settings.clientSecret === undefined ? undefined : resolveSetting(owner, settings.clientSecret);
@@ -105,7 +105,7 @@ export class Attempt implements OAuthClientProvider {
   saveTokens(tokens: StoredOAuthTokens, { issuer }: { issuer: string } = { issuer: '' }): void {
     const { redactor, read, write, settings } = this.#init;
     redactor.add(tokens.access_token, tokens.refresh_token ?? '');
-    // A registration of the configuration belongs to the authorization server that it was first used with.
+    // A configured client id is bound to the authorization server that it was first used with.
     if (settings.clientId !== undefined)
       this.saveClientInformation({ client_id: settings.clientId, issuer }, { issuer });
     const kept = read();
@@ -114,13 +114,13 @@ export class Attempt implements OAuthClientProvider {
       write({ ...kept, tokens, ...(scope !== undefined && { scope }) });
       return;
     }
-    // What is not given anew with a renewal stays as it was.
+    // A renewal keeps the refresh token and scope that the response leaves out.
     const { refresh_token, scope } = kept.tokens ?? {};
     write({ ...kept, tokens: { ...(refresh_token && { refresh_token }), ...(scope && { scope }), ...tokens } });
   }
 
   redirectToAuthorization(target: URL): void {
-    // The user's browser opens it, and it is printed: only what a browser may show a page.
+    // The address is printed and opened in a browser, so only web pages are allowed.
     if (target.protocol !== 'https:' && target.protocol !== 'http:') {
       throw new EclipticError('LOGIN_FAILED', `its login would be at a ${target.protocol} address`);
     }
@@ -140,7 +140,7 @@ export class Attempt implements OAuthClientProvider {
     this.#discovery = state;
   }
 
-  /** Only within one login: the next looks anew who answers for the server. */
+  /** Kept within one login only: the next one discovers the authorization server again. */
   discoveryState(): OAuthDiscoveryState | undefined {
     return this.#discovery;
   }
@@ -153,25 +153,25 @@ export class Attempt implements OAuthClientProvider {
 }
 
 const ClientSchema = z.strictObject({
-  /** Where the authorization server was told to send the user back to. */
+  /** The redirect URL that the authorization server was given. */
   redirectUrl: z.string(),
-  /** As the authorization server gave it. */
+  /** As the authorization server returned it. */
   client: z.looseObject({ client_id: z.string() }),
 });
 
 const CredentialsSchema = z.strictObject({
-  /** The server that they are for: at another URL they are nobody's. */
+  /** The server's URL: for another URL the credentials are not used. */
   url: z.string(),
-  /** Registrations, by the authorization server that knows them. */
+  /** Registrations by authorization server. */
   clients: z.record(z.string(), ClientSchema),
   tokens: z.looseObject({ access_token: z.string() }).optional(),
-  /** What the user was asked to grant for them. */
+  /** The scope that the user was asked to grant. */
   scope: z.string().optional(),
 });
 
 const FileSchema = z.strictObject({ version: z.literal(1), servers: z.record(z.string(), CredentialsSchema) });
 
-/** What is kept of a login to one server. */
+/** The stored login to one server. */
 export interface Credentials {
   readonly clients: Readonly<
     Record<string, { readonly redirectUrl: string; readonly client: StoredOAuthClientInformation }>
@@ -187,7 +187,7 @@ export class CredentialStore {
   readonly #file: JsonFile<z.infer<typeof FileSchema>> | undefined;
   readonly #servers: Map<string, z.infer<typeof CredentialsSchema>>;
 
-  /** Without a folder they end with the process. */
+  /** Without a folder, logins end with the process. */
   constructor(folder?: string) {
     this.#file = folder === undefined ? undefined : new JsonFile(join(folder, 'logins.json'), FileSchema);
     this.#servers = new Map(Object.entries(this.#file?.load()?.servers ?? {}));

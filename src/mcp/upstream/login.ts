@@ -14,7 +14,7 @@ export interface LoginComponents {
   runtime: Runtime;
   store: CredentialStore;
   redactor: Redactor;
-  /** Whose credential a client's secret may refer to. */
+  /** The owner of the credential that the client's secret may refer to. */
   owner: CredentialOwner;
 }
 
@@ -22,35 +22,34 @@ export interface LoginInit {
   readonly server: string;
   readonly url: URL;
   readonly settings: OAuthSettings;
-  /** Where a user comes back to. */
+  /** The URL that users return to. */
   readonly redirectUrl: () => string;
 }
 
-/** What a server said it wants when it refused something. */
+/** What the server demanded when it refused a request. */
 interface Challenge {
   readonly scope?: string | undefined;
   readonly resourceMetadataUrl?: URL | undefined;
 }
 
-/** The user has come back, or not. */
+/** A login whose user was sent to the authorization server. */
 export interface Begun {
-  /** Where the user is to go. */
   readonly target: URL;
   readonly state: string;
-  /** Takes what the user came back with. */
+  /** Takes the query that the user returned with. */
   finish(query: URLSearchParams): Promise<void>;
 }
 
 /**
- * The login to one server (OAuth 2.1). Requests are sent with its token, which is renewed when the server no longer
- * takes it; where that does not help, somebody has to log in, and the server is told nothing more meanwhile.
+ * The login to one server (OAuth 2.1). Requests carry its token, which is renewed when the server rejects it. Where
+ * renewal fails, a user has to log in, and no requests are sent meanwhile.
  */
 export class Login implements AuthProvider {
   readonly #components: LoginComponents;
   readonly #init: LoginInit;
   #challenge: Challenge = {};
   #renewing: Promise<void> | undefined;
-  /** Something was refused since the last login for want of rights. */
+  /** A request was refused for lack of scope since the last login. */
   #wanting: string | undefined;
 
   constructor(components: LoginComponents, init: LoginInit) {
@@ -64,8 +63,7 @@ export class Login implements AuthProvider {
     }
   }
 
-  /** What to say where the server works, but refused something that a further login may grant. */
-  /** Has its user logged in? */
+  /** A user has logged in. */
   get isKnown(): boolean {
     return this.#credentials.tokens !== undefined;
   }
@@ -78,7 +76,7 @@ export class Login implements AuthProvider {
     return this.#credentials.tokens?.access_token;
   }
 
-  /** The server refused a request: with a token, or for want of one. */
+  /** The server rejected a request's token, or its lack of one. */
   async onUnauthorized({ response }: { response: Response }): Promise<void> {
     const sdk = await loadClientSdk();
     const { scope, resourceMetadataUrl } = sdk.extractWWWAuthenticateParams(response);
@@ -90,22 +88,22 @@ export class Login implements AuthProvider {
     await this.#renewing;
   }
 
-  /** What a failure means, where it is about the login. */
+  /** The error for a failure that concerns the login; undefined for others. */
   explain(sdk: ClientSdk, error: unknown): EclipticError | undefined {
     if (error instanceof sdk.InsufficientScopeError) return this.#insufficient(sdk, error);
     if (error instanceof sdk.SdkHttpError && error.status === 401)
-      return this.#required('it takes no token of its login');
+      return this.#required('it rejects the token of its login');
     return undefined;
   }
 
-  /** Begins a login; where the user is to go is for the caller to say. */
+  /** Begins a login; the caller sends the user to `target`. */
   async begin(state: string): Promise<Begun> {
     const sdk = await loadClientSdk();
     const attempt = this.#attempt(state);
     const { tokens } = this.#credentials;
     const { scope: wanted, resourceMetadataUrl } = this.#challenge;
     const { scope: configured } = this.#init.settings;
-    // A further login keeps the rights of the earlier one.
+    // A further login keeps the scope of the earlier one.
     const scope = sdk.computeScopeUnion(configured, ...(wanted === undefined ? [] : [tokens?.scope, wanted]));
     const options = {
       serverUrl: this.#init.url,
@@ -121,7 +119,7 @@ export class Login implements AuthProvider {
         this.#try(async () => {
           const iss = query.get('iss') ?? undefined;
           const { authorizationServerMetadata: metadata } = attempt.discoveryState() ?? {};
-          // Before anything else that it says is believed.
+          // Check the issuer before trusting anything else in the response.
           sdk.validateAuthorizationResponseIssuer({
             iss,
             expectedIssuer: metadata?.issuer,
@@ -143,7 +141,7 @@ export class Login implements AuthProvider {
     this.#wanting = undefined;
   }
 
-  /** Nobody is sent anywhere for it: where it fails, only a login helps. */
+  /** Renews the tokens without a user; where that fails, only a login helps. */
   async #renew(sdk: ClientSdk): Promise<void> {
     const { resourceMetadataUrl } = this.#challenge;
     const attempt = this.#attempt();
@@ -159,7 +157,7 @@ export class Login implements AuthProvider {
     if (result !== 'AUTHORIZED') throw this.#required('its login has expired');
   }
 
-  /** Asked again for what a login was asked for already, a user would be sent round in circles. */
+  /** Never asks again for a scope that was requested already: the user would go in circles. */
   #insufficient(
     sdk: ClientSdk,
     { requiredScope, resourceMetadataUrl }: InstanceType<ClientSdk['InsufficientScopeError']>,
@@ -168,11 +166,11 @@ export class Login implements AuthProvider {
     const { server } = this.#init;
     const had = sdk.computeScopeUnion(scope, tokens?.scope);
     if (requiredScope === undefined || !sdk.isStrictScopeSuperset(requiredScope, had)) {
-      const message = `MCP server "${server}": it refuses this even with the rights that it asked for`;
+      const message = `MCP server "${server}": it refuses this even with the scope that it asked for`;
       return new EclipticError('TOKEN_REQUIRED', message, { server, scope: requiredScope });
     }
     this.#challenge = { scope: requiredScope, resourceMetadataUrl };
-    this.#wanting = `it wants further rights (${requiredScope})`;
+    this.#wanting = `it wants a further scope (${requiredScope})`;
     return this.#required(this.#wanting);
   }
 
@@ -181,7 +179,7 @@ export class Login implements AuthProvider {
     const { server, url, settings, redirectUrl } = this.#init;
     return new Attempt({
       settings,
-      // Nobody comes back from a renewal, which may be due before anybody could.
+      // A renewal redirects to nowhere, and may run before the redirect URL exists.
       redirectUrl: state === undefined ? url.href : redirectUrl(),
       ...(state !== undefined && { state }),
       redactor,
@@ -234,8 +232,8 @@ export class Login implements AuthProvider {
 const NO_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
 
 /**
- * Fetches what a server's login leads to. Its addresses are the server's word, so one on the Internet leads nowhere
- * inside; and nothing that the server itself is sent goes there.
+ * Fetches the addresses of a server's login. The server names these addresses, so a server on the Internet cannot
+ * direct requests into the private network; and they get none of the server's headers.
  */
 export function oauthFetch(runtime: Runtime, server: URL, redactor: Redactor): FetchLike {
   const allowPrivate = isInside(server);
@@ -246,13 +244,13 @@ export function oauthFetch(runtime: Runtime, server: URL, redactor: Redactor): F
       headers: Object.fromEntries(new Headers(init.headers)),
       ...(init.body != null && { body: String(init.body) }),
       ...(init.signal && { signal: init.signal }),
-      // A code or a secret is for the one who was asked.
+      // A code or a secret must not follow a redirect.
       ...(method !== 'GET' && { redirects: 0 }),
       allowPrivate,
     });
     const { status } = answer;
     const headers = new Headers([...answer.headers]);
-    // What an authorization server says of a failure is shown; it may repeat what it was sent.
+    // The error text is shown to the user, and may repeat what was sent.
     const body = status < 400 ? answer.body : redactor.clean(answer.body.toString());
     return new Response(NO_BODY.has(status) ? null : new Uint8Array(Buffer.from(body)), { status, headers });
   };

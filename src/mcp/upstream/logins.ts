@@ -4,17 +4,17 @@ import type { Begun, Login } from './login.js';
 import { CredentialStore } from './login-attempt.js';
 
 export interface LoginsInit {
-  /** The data folder. Without one, logins end with the process. */
+  /** Without a data folder, logins end with the process. */
   folder?: string;
-  /** Where users come back to. */
+  /** The URL that users return to. */
   redirectUrl: () => string;
 }
 
-/** A login that waits for its user. */
+/** A login whose user has not returned yet. */
 export interface Waiting {
-  /** Where the user is to go. */
+  /** Where to send the user. */
   readonly url: string;
-  /** Settles when the user has come back, time is up, or another login to the server was begun. */
+  /** Settles when the user returns, time is up, or another login to the server begins. */
   readonly done: Promise<void>;
 }
 
@@ -26,10 +26,9 @@ interface Pending {
   reject(error: EclipticError): void;
 }
 
-/** How long a user may take. */
 const LIFE_MS = 10 * 60_000;
 
-/** The logins that wait for their users to come back, each recognised once by a number that nobody can guess. */
+/** Pending logins. Each is recognised once, by an unguessable number. */
 export class Logins {
   readonly store: CredentialStore;
   readonly redirectUrl: () => string;
@@ -46,18 +45,20 @@ export class Logins {
     const begun = await login.begin(Buffer.from(this.#runtime.bytes(32)).toString('base64url'));
     this.cancel(server, 'another login was begun');
     const done = new Promise<void>((resolve, reject) => {
-      const timer = this.#runtime.setTimer(() => this.cancel(server, 'nobody came back in time'), LIFE_MS);
+      const timer = this.#runtime.setTimer(() => this.cancel(server, 'the user did not return in time'), LIFE_MS);
       this.#pending.set(begun.state, { server, begun, timer, resolve, reject });
     });
-    // Whoever began it may be gone.
+    // The process that began the login may be gone.
     done.catch(() => {});
     return { url: begun.target.href, done };
   }
 
-  /** Takes what a user's browser brings; resolves to the server's name. Whatever comes of it, it counts once. */
+  /**
+   * Takes the query that the user's browser returns with; resolves to the server's name. Each login is finished once.
+   */
   async finish(query: URLSearchParams): Promise<string> {
     const pending = this.#pending.get(query.get('state') ?? '');
-    if (!pending) throw new EclipticError('LOGIN_FAILED', 'no login waits for this; begin it anew');
+    if (!pending) throw new EclipticError('LOGIN_FAILED', 'no login is pending for this; start it again');
     this.#end(pending);
     try {
       await pending.begun.finish(query);

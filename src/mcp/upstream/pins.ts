@@ -137,7 +137,7 @@ function describe(
   const pin = pins.get(server, slotOf(definition));
   if (pin) {
     const diff = definitionDiff(pin.definition, definition);
-    return { change: 'changed', summary: `${what} is not what it was`, diff };
+    return { change: 'changed', summary: `${what} has changed`, diff };
   }
   const gone = Object.entries(pins.of(server)).filter(([slot]) => slot.startsWith(`${kind} `) && !slots.has(slot));
   const before = gone.find(([, { definition: old }]) => nameless(old) === nameless(definition))?.[1].definition;

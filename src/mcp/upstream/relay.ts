@@ -12,32 +12,32 @@ import type { Connection } from './connection.js';
 import { Dialogue } from './dialogue.js';
 import type { Listed } from './pins.js';
 
-/** What belongs to a request and is passed on. Nothing else that a caller sends along is: it may be a secret. */
+/** Only the trace context is passed on: other metadata of the caller may be secret. */
 const TRACE_KEYS = ['traceparent', 'tracestate'] as const;
-/** The deadline is the service's; the SDK's must not come before it. */
+/** The service keeps the deadline; the SDK's must not come first. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 export interface RelayInit {
   readonly server: string;
   readonly runtime: Runtime;
   readonly seal: RequestState;
-  /** The connection, while there is one; throws where there is none. */
+  /** Throws while there is no connection. */
   readonly connection: () => Connection;
 }
 
-/** A call of something that a server offers, for whoever it goes through. */
+/** A call to an upstream server on its way through a provider. */
 export interface RelayedCall {
   readonly ask: Ask;
   readonly terms: CallTerms;
   /** The definition's name or URI. */
   readonly key: string;
-  /** Passes it on to the server, once. */
+  /** Sends the call to the server, once. */
   readonly relay: () => Promise<unknown>;
 }
 
 export type CallWay = (call: RelayedCall) => Promise<unknown>;
 
-/** A way to answer for one definition of a server. */
+/** Makes the function that answers for one definition of a server. */
 export function relayFor(init: RelayInit, definition: Definition): Offer['answer'] {
   const tool = definition.kind === 'tool' ? definition : undefined;
   const input = tool && readSchema(tool.inputSchema, 'input', `the arguments of tool "${tool.name}"`);
@@ -51,7 +51,7 @@ export function relayFor(init: RelayInit, definition: Definition): Offer['answer
   };
 }
 
-/** Passes one call on to an upstream server, and its answer back. It is asked once, whatever comes of it. */
+/** Sends one call to an upstream server, once, whatever comes of it. */
 async function relay(init: RelayInit, tool: ToolDefinition | undefined, ask: Ask, terms: CallTerms): Promise<unknown> {
   const { server, seal, runtime } = init;
   const connection = init.connection();
@@ -103,7 +103,7 @@ function send(
   switch (ask.kind) {
     case 'tool': {
       const { name, arguments: args } = ask;
-      // Some arguments go into headers too, by the tool's input schema. Without the output schema the SDK judges nothing.
+      // The SDK repeats some arguments in headers by the input schema. Without an output schema it checks no results.
       const toolDefinition = { name, inputSchema: tool?.inputSchema ?? ({ type: 'object' } as const) };
       return client.callTool({ name, arguments: args, ...params }, { ...options, toolDefinition });
     }
@@ -130,23 +130,23 @@ function send(
 function metaOf({ isModern, sdk }: Connection, { meta, capabilities }: CallTerms): Record<string, unknown> {
   const trace = Object.fromEntries(TRACE_KEYS.filter((key) => key in meta).map((key) => [key, meta[key]]));
   if (!isModern) return trace;
-  // Whether the caller wants a log entry is judged on the way back.
+  // The caller's log level is applied to the entries that come back.
   return { ...trace, [sdk.CLIENT_CAPABILITIES_META_KEY]: capabilities, [sdk.LOG_LEVEL_META_KEY]: 'debug' };
 }
 
-/** What one server wanted to remember is no other's business. */
+/** State of one server is not accepted by another. */
 function openState(seal: RequestState, server: string, sealed: string, caller: string, ask: Ask): string {
   const opened = seal.open(sealed, caller, ask) as { server?: unknown; state?: unknown } | null;
   if (opened?.server === server && typeof opened.state === 'string') return opened.state;
-  const message = `the request state cannot be used: it is not of MCP server "${server}"; begin anew`;
+  const message = `the request state cannot be used: it is not of MCP server "${server}"; start the call again`;
   throw new EclipticError('INVALID_REQUEST_STATE', message, { server });
 }
 
-/** Arguments must fit the tool's input schema before the server sees them. An unreadable schema refuses nothing. */
+/** Checks arguments before the server sees them. An unreadable schema accepts everything. */
 async function checkArguments(server: string, input: Shape, { name, arguments: args }: Ask & { kind: 'tool' }) {
   const verdict = await judged(input, args);
   if (!verdict || 'value' in verdict) return;
-  // MCP takes null for an argument that was left out; the server receives it as it was given.
+  // In MCP null may stand for an omitted argument; the server receives it as given.
   const given = Object.entries(args ?? {}).filter(([, value]) => value !== null);
   const relaxed = given.length < Object.keys(args ?? {}).length && (await judged(input, Object.fromEntries(given)));
   if (relaxed && 'value' in relaxed) return;
@@ -159,7 +159,7 @@ async function judged(shape: Shape, value: unknown): Promise<Verdict | undefined
   return Promise.resolve(shape.check(value)).catch(() => undefined);
 }
 
-/** A result must fit the tool's output schema. An unreadable schema refuses nothing. */
+/** Checks a result against the output schema. An unreadable schema accepts everything. */
 async function checkResult(server: string, output: Shape, result: unknown): Promise<void> {
   const { isError, structuredContent } = result as { isError?: unknown; structuredContent?: unknown };
   if (isError === true || needsInput(result)) return;
@@ -168,7 +168,7 @@ async function checkResult(server: string, output: Shape, result: unknown): Prom
   const { faults } = verdict;
   throw new EclipticError(
     'INVALID_RESULT',
-    `MCP server "${server}" answered what its tool does not say: ${faults.join('; ')}`,
+    `MCP server "${server}" returned a result that does not fit its tool’s output schema: ${faults.join('; ')}`,
     {
       server,
       faults,
@@ -182,18 +182,18 @@ export interface ServerOffersComponents {
 }
 
 export interface ServerOffersInit extends Pick<RelayInit, 'server' | 'connection'> {
-  /** The agent of this node that owns what the server offers. */
+  /** The agent of this node that owns the offers. */
   readonly agent: string;
   readonly timeoutMs?: number | undefined;
-  /** The way that calls go. Default: straight to the server. */
+  /** Routes calls, for example through a provider. Default: straight to the server. */
   readonly through?: CallWay;
 }
 
-/** What one server has in the catalogue. */
+/** The offers of one server in the catalogue. */
 export class ServerOffers {
   readonly #components: ServerOffersComponents;
   readonly #init: ServerOffersInit;
-  /** By its slot: the definition's fingerprint, and the way straight to the server. */
+  /** By slot: the definition's fingerprint, and the direct call. */
   readonly #offered = new Map<string, { readonly hash: string; readonly relay: Offer['answer'] }>();
   #conflicts: readonly string[] = [];
 
@@ -208,12 +208,12 @@ export class ServerOffers {
     return counts;
   }
 
-  /** What is left out, and why. */
+  /** The definitions that are left out, and why. */
   get conflicts(): readonly string[] {
     return this.#conflicts;
   }
 
-  /** The tools that may be used, each with the way straight to the server. */
+  /** The usable tools, each with the direct call. */
   get tools(): Offer<ToolDefinition>[] {
     const { catalogue } = this.#components.service;
     return [...this.#offered].flatMap(([slot, { relay: answer }]) => {
@@ -223,7 +223,7 @@ export class ServerOffers {
     });
   }
 
-  /** Makes the catalogue hold these definitions of the server's, and touches none that is there as it should be. */
+  /** Makes the catalogue hold exactly these definitions; unchanged ones are not touched. */
   set(trusted: readonly Listed[]): void {
     const { catalogue } = this.#components.service;
     const { agent } = this.#init;
@@ -248,7 +248,7 @@ export class ServerOffers {
     for (const [slot, { answer: relay }] of offers) this.#offered.set(slot, { hash: hashes.get(slot)!, relay });
   }
 
-  /** The offer, or why there can be none. */
+  /** The offer, or the reason why there is none. */
   #offerOf({ neutral }: Listed): Offer | string {
     const { runtime, service } = this.#components;
     const { agent, timeoutMs, server, connection } = this.#init;
@@ -266,7 +266,6 @@ export class ServerOffers {
     return { definition: value, timeoutMs, answer: relayFor(init, value) };
   }
 
-  /** The offer as the catalogue has it. */
   #routed(offer: Offer): Offer {
     const { through } = this.#init;
     if (!through) return offer;

@@ -37,27 +37,25 @@ export interface UpstreamComponents {
 
 export interface UpstreamInit {
   readonly name: string;
-  /** The agent of this node that owns what the server offers. */
+  /** The agent of this node that owns the offers. */
   readonly agent: string;
   readonly endpoint: Endpoint;
-  /** Values that must not be seen in logs and errors. */
+  /** Values to redact in logs and errors. */
   readonly secrets?: readonly string[];
-  /** How long a call may take. */
   readonly timeoutMs?: number | undefined;
   readonly restart?: Partial<RestartPolicy>;
-  /** What keeps its program running. Default: a supervisor of its own, and no more. */
+  /** Supervises the program. Default: a plain supervisor. */
   readonly keep?: SuperviseProgram;
-  /** The way that calls go. Default: straight to the server. */
+  /** Routes calls. Default: straight to the server. */
   readonly through?: CallWay;
 }
 
-/** How a server is, for people. */
+/** The status of a server for people. */
 export interface UpstreamStatus {
   readonly name: string;
   readonly agent: string;
   readonly transport: Endpoint['kind'] | null;
   readonly state: 'disabled' | 'idle' | 'starting' | 'running' | 'backing-off' | 'stopping' | 'failed' | 'needs-login';
-  /** Why it does not run. */
   readonly reason: string | null;
   readonly protocol: string | null;
   readonly offered: Readonly<Record<Kind, number>>;
@@ -65,19 +63,18 @@ export interface UpstreamStatus {
   readonly problems: readonly string[];
 }
 
-/** What happens to a server: it comes and goes, and says what it has. */
 export type UpstreamNews =
   | { readonly type: 'state'; readonly state: SupervisedState }
   | { readonly type: 'tools'; readonly tools: readonly string[] };
 
-/** A server that cannot be reached is tried for ever: it may only be restarting, and nobody is there to say when. */
+/** A server is reconnected without limit: it may only be restarting. */
 const RESTART: Partial<RestartPolicy> = { maxCrashes: Number.POSITIVE_INFINITY };
 
 const NOTHING: Listing = { listed: [], problems: [] };
 
 /**
- * One upstream MCP server: kept connected, its definitions checked against what was pinned, and what it offers put
- * into the catalogue under its agent's name. While it is away its tools stay listed, and calls fail at once.
+ * One upstream MCP server: keeps it connected, checks its definitions against the pins, and offers them under its
+ * agent's name. While it is disconnected its tools stay listed, and calls fail at once.
  */
 export class Upstream {
   readonly name: string;
@@ -124,7 +121,7 @@ export class Upstream {
     return this.#supervisor.state;
   }
 
-  /** Calls back with all that happens to it. Returns the way to stop. */
+  /** Returns a function that stops the watcher. */
   watch(watcher: (news: UpstreamNews) => void): () => void {
     this.#watchers.add(watcher);
     return () => {
@@ -132,12 +129,12 @@ export class Upstream {
     };
   }
 
-  /** The tools of the server that may be used, each with the way straight to it. */
+  /** The usable tools, each with the direct call. */
   get tools(): Offer<ToolDefinition>[] {
     return this.#offers.tools;
   }
 
-  /** Names of the owner's secrets that a call is made with. */
+  /** Names of the owner's secrets that calls use. */
   get credentials(): readonly string[] {
     const { endpoint, secrets = [] } = this.#init;
     return [
@@ -147,17 +144,17 @@ export class Upstream {
     ];
   }
 
-  /** Why it cannot be asked anything at present, if it cannot. */
+  /** The error for calls while the server is not connected. */
   get absence(): EclipticError | undefined {
     const { subject, state } = this.#supervisor;
     if (subject && !subject.isOver) return undefined;
     if ('reason' in state && (needsLogin(state.reason) || needsCredential(state.reason))) return state.reason;
     const reason = 'reason' in state ? `: ${state.reason.message}` : '';
-    const message = `MCP server "${this.name}" is not there at present (${state.kind}${reason})`;
+    const message = `MCP server "${this.name}" is not connected (${state.kind}${reason})`;
     return new EclipticError('AGENT_UNAVAILABLE', message, { server: this.name, outcome: 'not-delivered' });
   }
 
-  /** Asks the server itself whether it is there. */
+  /** Sends the server a cheap request. */
   async ask(signal: AbortSignal): Promise<void> {
     await askAnything(this.#connection(), signal);
   }
@@ -170,34 +167,34 @@ export class Upstream {
     await this.#supervisor.stop();
   }
 
-  /** Starts the program again in a place of its own, after the place that it ran in was closed for it. */
+  /** Starts the program under a new supervisor, after the old one was closed. */
   async revive(): Promise<void> {
     await this.#supervisor.stop();
     this.#supervisor = this.#keep(this.#init);
     this.#supervisor.start();
   }
 
-  /** Begins a login; when its user has come back, the server is connected with it. */
+  /** Begins a login; connects the server when the user has returned. */
   async login(): Promise<Waiting> {
     const { url, done } = await this.#components.logins.begin(this.name, this.#requireLogin());
     const connected = done.then(() => {
-      // What runs takes the new token from now on.
+      // A running connection uses the new token from now on.
       if (this.#supervisor.state.kind !== 'running') this.#supervisor.restart();
     });
     connected.catch(() => {});
     return { url, done: connected };
   }
 
-  /** Forgets the login, and begins anew without. */
+  /** Deletes the login and reconnects without it. */
   logout(): void {
     this.#requireLogin().forget();
-    this.#components.logins.cancel(this.name, 'it was to be forgotten meanwhile');
+    this.#components.logins.cancel(this.name, 'the login was deleted');
     this.#supervisor.restart();
   }
 
   /**
-   * A credential was changed. A rotated value is sent with the next request, and a program is replaced by one that has it. A
-   * value that was revoked or replaced ends with the program that uses it.
+   * A rotated credential is sent with the next HTTP request, and a program is replaced by one that has it. A revoked or
+   * replaced credential ends the program that uses it.
    */
   credentialChanged({ provider, workspace, name, ended }: CredentialEvent): void {
     if (provider !== this.name || workspace !== DEFAULT_WORKSPACE) return;
@@ -207,7 +204,7 @@ export class Upstream {
     else if (endpoint.kind === 'stdio') this.#supervisor.renew?.();
   }
 
-  /** Looks at what was last listed again: something was pinned meanwhile. */
+  /** Checks the last listing again, after new pins. */
   reconsider(): void {
     this.#take(this.#listing);
   }
@@ -238,7 +235,7 @@ export class Upstream {
     });
   }
 
-  /** Takes what a server lists; it is ready for work then. */
+  /** Reads the lists of a new connection, which is ready for calls then. */
   async #greeted(connection: Connection, signal: AbortSignal): Promise<Connection> {
     const { runtime, service } = this.#components;
     answerQuestions(connection, connection.client);
@@ -261,7 +258,7 @@ export class Upstream {
     }
   }
 
-  /** Whoever configured what to send instead of a login's token has decided. */
+  /** A configured Authorization header replaces the login. */
   #loginTo(endpoint: Endpoint): Login | undefined {
     if (endpoint.kind === 'stdio') return undefined;
     const { url, headers, oauth = {} } = endpoint;
@@ -278,7 +275,7 @@ export class Upstream {
 
   #requireLogin(): Login {
     if (this.#login) return this.#login;
-    const message = `MCP server "${this.name}" has no login: it is no server over HTTP, or has an Authorization header`;
+    const message = `MCP server "${this.name}" has no login: it does not use HTTP, or has an Authorization header`;
     throw new EclipticError('SERVER_NOT_FOUND', message, { server: this.name });
   }
 
@@ -295,7 +292,7 @@ export class Upstream {
       pins.pin(this.name, pinnable, runtime.now());
     }
     const { trusted, suspects } = sortOut(this.name, listing.listed, pins);
-    // What is no longer trusted goes first: nobody may call it while the operator is told.
+    // Withdraw untrusted offers before telling the operator, so that they cannot be called meanwhile.
     this.#offers.set(trusted);
     this.#suspects = suspects;
     this.#report(suspects);
@@ -312,7 +309,7 @@ export class Upstream {
     throw this.absence;
   }
 
-  /** Puts what is new to the operator, once, and takes back what needs no answer any more. */
+  /** Requests approval of new suspects once, and withdraws requests that are no longer needed. */
   #report(suspects: readonly Suspect[]): void {
     const { approvals, observability, runtime } = this.#components;
     const own = approvals.items.filter(
@@ -335,7 +332,7 @@ export class Upstream {
         sender: this.#init.agent,
         toolName: `${this.#init.agent}.${key}`,
         code: 'INVALID_TOOL',
-        reason: `${summary}; nobody can use it until: ecliptic tools approve ${this.name}.${key}`,
+        reason: `${summary}; it cannot be used before: ecliptic tools approve ${this.name}.${key}`,
         timestamp: runtime.now(),
       });
     }

@@ -5,30 +5,30 @@ import type { Waiting } from './logins.js';
 import { DEFINITION_APPROVAL, type Fresh, fingerprint, slotOf } from './pins.js';
 import { Upstream, type UpstreamComponents, type UpstreamInit, type UpstreamStatus } from './upstream.js';
 
-/** A server that is configured and cannot, or shall not, be started. */
+/** A configured server that is disabled, or whose configuration is faulty. */
 export interface IdleServer {
   readonly name: string;
   readonly agent: string;
-  /** What is wrong with its configuration; nothing, where it is switched off. */
+  /** The fault of the configuration; undefined for a disabled server. */
   readonly fault?: EclipticError;
 }
 
-/** What is known of one definition of an upstream server. */
+/** One definition of an upstream server, for `ecliptic tools`. */
 export interface PinRow {
   readonly server: string;
   readonly kind: Definition['kind'];
   readonly name: string;
   readonly state: 'pinned' | 'quarantined';
-  /** When it was pinned, or first seen as it is. */
+  /** When it was pinned, or first seen in its present form. */
   readonly at: number;
   readonly hash: string;
-  /** By which it is approved. */
+  /** The id of its approval request. */
   readonly id: string | null;
   readonly summary: string | null;
   readonly diff: readonly string[];
 }
 
-/** The upstream MCP servers of a node. Each lives and fails by itself. */
+/** The upstream MCP servers of a node. Each starts and fails independently. */
 export class Upstreams {
   readonly #components: UpstreamComponents;
   readonly #upstreams = new Map<string, Upstream>();
@@ -44,14 +44,13 @@ export class Upstreams {
     ];
   }
 
-  /** Wants a server to be connected. Returns at once: nobody waits for it. */
+  /** Starts a server in the background. */
   add(init: UpstreamInit): void {
     const upstream = new Upstream(this.#components, init);
     this.#upstreams.set(init.name, upstream);
     upstream.start();
   }
 
-  /** The server of that name, whatever its state. */
   get(server: string): Upstream {
     return this.#require(server);
   }
@@ -66,7 +65,7 @@ export class Upstreams {
     );
   }
 
-  /** What is pinned, and what waits to be, of the servers that are configured. */
+  /** The pinned and quarantined definitions of the configured servers. */
   get pins(): PinRow[] {
     const { pins, approvals } = this.#components;
     const rows: PinRow[] = [];
@@ -88,7 +87,7 @@ export class Upstreams {
     return rows;
   }
 
-  /** Approves what waits: everything, or what goes by that id or by `server.name`. Returns what was approved. */
+  /** Approves all quarantined definitions, or those with this id or `server.name`. Returns the approved ones. */
   approve(which: { all: true } | { subject: string }): readonly Approval[] {
     const waiting = this.#components.approvals.waiting.filter(isDefinition);
     const meant =
@@ -98,19 +97,17 @@ export class Upstreams {
       throw new EclipticError('APPROVAL_NOT_FOUND', message, { subject: which.subject });
     }
     if (meant.length === 0) return [];
-    // Pinned first: if the process ends between the two, the question is answered and goes away by itself.
+    // Pin first: if the process ends between the two steps, the request is withdrawn at the next start.
     this.#pin(meant);
     const decided = this.#components.approvals.decide('allow-once', 'operator', ...meant.map(({ id }) => id));
     this.#reconsider(meant);
     return decided;
   }
 
-  /** Begins a login to a server. */
   login(server: string): Promise<Waiting> {
     return this.#require(server).login();
   }
 
-  /** Forgets the login to a server. */
   logout(server: string): void {
     this.#require(server).logout();
   }
@@ -126,7 +123,7 @@ export class Upstreams {
     throw new EclipticError('SERVER_NOT_FOUND', `no MCP server "${server}" is in use`, { server });
   }
 
-  /** Decided somewhere else. */
+  /** Handles a decision that was made elsewhere. */
   #decided(approval: Approval): void {
     if (!isDefinition(approval) || approval.decision?.verdict === 'deny') return;
     const { server, slot, hash } = approval.details as { server: string; slot: string; hash: string };
@@ -141,7 +138,7 @@ export class Upstreams {
     for (const { details } of approved) {
       const server = String(details.server);
       const definition = DefinitionSchema.parse(details.definition);
-      // Made anew: what is pinned is what is in the definition, whatever a file says of it.
+      // Computed again, so that the pin matches the definition whatever the approval's file says.
       const fresh = { definition, slot: slotOf(definition), hash: fingerprint(definition) };
       byServer.set(server, [...(byServer.get(server) ?? []), fresh]);
     }

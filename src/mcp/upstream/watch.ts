@@ -6,19 +6,19 @@ import { LogEntrySchema } from '../call.js';
 import type { Connection } from './connection.js';
 
 export interface WatchInit {
-  /** Reads the lists anew and says which resources there are. */
+  /** Reads the lists again and returns the URIs of the resources. */
   readonly refresh: () => Promise<readonly string[]>;
   readonly onResource: (uri: string) => void;
 }
 
-/** However often a server says that its lists have changed, they are not read more often than this … */
+/** Least time between two readings of the lists … */
 const PAUSE_MS = 1_000;
-/** … and ever less often while it goes on saying so. */
+/** … which doubles up to this while the server keeps announcing changes. */
 const MAX_PAUSE_MS = 30_000;
-/** Resources whose changes are followed. */
+/** Resources that are subscribed to. */
 const MAX_FOLLOWED = 256;
 
-/** Follows what a server says by itself: changed lists and resources, and log entries. */
+/** Handles a server's notifications: changed lists and resources, and log entries. */
 export class Watch {
   readonly #runtime: Runtime;
   readonly #connection: Connection;
@@ -40,19 +40,19 @@ export class Watch {
     client.setNotificationHandler('notifications/message', ({ params }) => {
       const { level, data, logger } = params;
       const entry = LogEntrySchema.safeParse({ level, data, ...(logger !== undefined && { logger }) });
-      // With several calls under way nobody knows whose it is, and it may be nobody else's business.
+      // With several open calls, an entry cannot be attributed, and may be confidential.
       if (entry.success) connection.onlyCall?.onLog(entry.data);
     });
   }
 
-  /** Asks to be told of changes, also of those resources. */
+  /** Subscribes to changes of lists and of these resources. */
   async follow(uris: readonly string[]): Promise<void> {
     const { client, isModern } = this.#connection;
     const { resources } = client.getServerCapabilities() ?? {};
     const fresh = resources?.subscribe ? uris.filter((uri) => !this.#followed.has(uri)) : [];
     for (const uri of fresh.slice(0, MAX_FOLLOWED - this.#followed.size)) {
       this.#followed.add(uri);
-      // One that it does not want to be asked about is no matter.
+      // A server may refuse subscriptions to some resources.
       if (!isModern) void client.subscribeResource({ uri }).catch(() => {});
     }
     if (isModern && (fresh.length > 0 || !this.#subscription)) await this.#listen();
@@ -76,12 +76,12 @@ export class Watch {
         if (cause !== 'local' && this.#subscription === subscription) void this.#listenAgain();
       });
     } catch (error) {
-      this.#runtime.logger.debug({ error: describeError(error) }, 'an MCP server does not tell of changes');
+      this.#runtime.logger.debug({ error: describeError(error) }, 'MCP server change notifications unavailable');
     }
     await earlier?.close();
   }
 
-  /** The stream of changes has ended: it is opened again, and what changed meanwhile is looked for. */
+  /** Opens an ended stream again, and reads the lists for changes in between. */
   async #listenAgain(): Promise<void> {
     this.#subscription = undefined;
     await wait(this.#runtime, PAUSE_MS);
@@ -100,7 +100,7 @@ export class Watch {
       try {
         await this.follow(await this.#init.refresh());
       } catch (error) {
-        this.#runtime.logger.warn({ error: describeError(error) }, 'an MCP server’s lists could not be read anew');
+        this.#runtime.logger.warn({ error: describeError(error) }, 'MCP server lists not refreshed');
       }
       await wait(this.#runtime, pause);
       pause = Math.min(2 * pause, MAX_PAUSE_MS);
