@@ -1,9 +1,9 @@
 import { joinAddress } from '../mesh/address.js';
+import { fromWireError, toWireError } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import { assertDelivered, isPromise, type MessageSender, type Recipient } from '../mesh/message-sender.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { ThreadTable } from '../mesh/thread-table.js';
-import { fromWireError, toWireError } from '../mesh/wire-error.js';
 import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';

@@ -1,8 +1,8 @@
+import { fromWireError } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { Recipient } from '../mesh/message-sender.js';
 import type { A2AMessageType } from '../mesh/schemas.js';
 import type { Thread, Waiter } from '../mesh/thread.js';
-import { fromWireError } from '../mesh/wire-error.js';
 import { Deadline } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 

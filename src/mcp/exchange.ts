@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { fromWireError, toWireError } from '../mesh/codec.js';
 import { LIMITS } from '../mesh/limits.js';
 import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
-import { fromWireError, toWireError } from '../mesh/wire-error.js';
 import type { Network } from '../network/peers/network.js';
 import type { PeerProtocol } from '../network/peers/protocol.js';
 import { ITEM, type Item, malformed, parsed } from '../network/peers/wire.js';

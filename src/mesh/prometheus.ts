@@ -1,5 +1,4 @@
-import type { HistogramSnapshot, Histograms } from './histogram.js';
-import type { A2AMetrics } from './observability.js';
+import type { A2AMetrics, HistogramSnapshot, Histograms } from './observability.js';
 
 /** Values of this moment, by what they are of. */
 export interface Gauges {

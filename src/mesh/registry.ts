@@ -1,11 +1,10 @@
 import { type CallbackFailed, Callbacks, warnOfCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import { splitAddress } from './address.js';
-import { checkCard } from './card.js';
 import { Policy } from './policy.js';
 import type { CardDiscovery } from './ports.js';
 import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
-import { type AgentCard, type AgentStatus, type AgentTier, SCHEMA_VERSION } from './schemas.js';
+import { type AgentCard, type AgentStatus, type AgentTier, checkCard, SCHEMA_VERSION } from './schemas.js';
 
 export interface AgentRegistryComponents {
   /** Decides what a viewer may discover. Default: the standard rules. */

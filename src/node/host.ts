@@ -9,7 +9,7 @@ import { loginCallback, loginCallbackUrl } from '../http/server/routes.js';
 import { Logins } from '../mcp/upstream/logins.js';
 import { Pins } from '../mcp/upstream/pins.js';
 import { Upstreams } from '../mcp/upstream/upstreams.js';
-import { reportActions, reportCredentials } from '../mesh/audit/guarded-events.js';
+import { reportActions, reportCredentials } from '../mesh/audit/audit-log.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
 import { ACP_RULES } from '../providers/acp/requests.js';
 import type { McpServer } from '../providers/acp/sdk.js';

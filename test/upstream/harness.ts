@@ -10,7 +10,7 @@ import { Logins } from '../../src/mcp/upstream/logins.js';
 import { Pins } from '../../src/mcp/upstream/pins.js';
 import type { UpstreamStatus } from '../../src/mcp/upstream/upstream.js';
 import { Upstreams } from '../../src/mcp/upstream/upstreams.js';
-import { reportCredentials } from '../../src/mesh/audit/guarded-events.js';
+import { reportCredentials } from '../../src/mesh/audit/audit-log.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import { Lanes } from '../../src/providers/host/lanes.js';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { fromWireError, toWireError } from '../../mesh/wire-error.js';
+import { fromWireError, toWireError } from '../../mesh/codec.js';
 import type { Network } from '../../network/peers/network.js';
 import type { PeerProtocol } from '../../network/peers/protocol.js';
 import { ITEM, type Item, malformed, parsed } from '../../network/peers/wire.js';

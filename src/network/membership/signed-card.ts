@@ -1,5 +1,4 @@
-import { checkCard } from '../../mesh/card.js';
-import type { AgentCard } from '../../mesh/schemas.js';
+import { type AgentCard, checkCard } from '../../mesh/schemas.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Grant } from './certificate.js';
 import { type Identity, isSignedBy } from './identity.js';

@@ -1,4 +1,4 @@
-import type { WireError } from '../../mesh/wire-error.js';
+import type { WireError } from '../../mesh/codec.js';
 import type { Step } from '../../runtime/machine.js';
 import type { ProposalStatus, RefusedAnswer } from './proposal.js';
 

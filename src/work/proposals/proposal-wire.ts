@@ -1,7 +1,7 @@
+import type { WireError } from '../../mesh/codec.js';
 import type { ValidEnvelope } from '../../mesh/envelope.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { type A2AMessageType, A2AMessageTypeSchema, PROPOSAL_LIMITS } from '../../mesh/schemas.js';
-import type { WireError } from '../../mesh/wire-error.js';
 import { isErrorCode } from '../../runtime/errors.js';
 import type { Offer } from './machine.js';
 import type { Complexity } from './proposal.js';

@@ -1,7 +1,7 @@
+import { toWireError, type WireError } from '../../mesh/codec.js';
 import type { EnvelopeFactory, ValidEnvelope } from '../../mesh/envelope.js';
 import { weighJson } from '../../mesh/json-value.js';
 import { isPromise } from '../../mesh/message-sender.js';
-import { toWireError, type WireError } from '../../mesh/wire-error.js';
 import { Deferred } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { ProposalRow } from '../../store/tables.js';

@@ -1,6 +1,6 @@
+import { toWireError, type WireError } from '../../mesh/codec.js';
 import { isPromise } from '../../mesh/message-sender.js';
 import type { RoutingResult } from '../../mesh/schemas.js';
-import { toWireError, type WireError } from '../../mesh/wire-error.js';
 import { Deferred } from '../../runtime/async.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
