@@ -8,7 +8,7 @@ export function splitAddress(address: string): { id: string; node: string | unde
   return at < 0 ? { id: address, node: undefined } : { id: address.slice(0, at), node: address.slice(at + 1) };
 }
 
-/** As other nodes know it: an address without a node is one of this node's. */
+/** The address that other nodes use: one without a node is an agent of this node. */
 export function fullAddress(address: string, nodeKey: string | undefined): string {
   return address.includes('@') ? address : joinAddress(address, nodeKey);
 }

@@ -1,8 +1,8 @@
 import { backoffMs } from '../runtime/backoff.js';
 
 /**
- * The decisions of a channel, apart from everything that acts: state and event in, next state and effects out.
- * Envelopes themselves stay with the shell; the machine only knows how many wait, and speaks of "the first".
+ * The decisions of a channel as a pure machine: state and event in, next state and effects out. Envelopes stay with the
+ * shell; the machine only knows how many are queued, and refers to "the first".
  */
 export type ChannelStatus = 'connecting' | 'open' | 'reconnecting' | 'closed';
 
@@ -12,7 +12,6 @@ export interface ChannelState {
   readonly queued: number;
   /** Failed attempts at the first envelope. */
   readonly failures: number;
-  /** What the first envelope is doing. */
   readonly first: 'waiting' | 'in-flight' | 'backing-off';
 }
 
@@ -78,7 +77,7 @@ export function stepChannel(state: ChannelState, event: ChannelEvent, rules: Cha
 
 function moveTo(state: ChannelState, status: 'open' | 'reconnecting'): ChannelStep {
   if (!NEXT[state.status].includes(status)) return invalid();
-  // An attempt under way when the transport went away will be made again: nobody knows whether it arrived.
+  // An attempt that was under way when the transport disconnected is made again: its outcome is unknown.
   const first = status === 'reconnecting' && state.first === 'in-flight' ? 'waiting' : state.first;
   return proceed({ ...state, status, first }, [{ type: 'status', status }]);
 }
@@ -111,7 +110,7 @@ function settleFirst(state: ChannelState, delivered: boolean): ChannelStep {
   return proceed(next, [{ type: 'settle-first', delivered }]);
 }
 
-/** Starts on the first envelope if the channel is open and it is not being worked on. */
+/** Starts an attempt at the first envelope if the channel is open and there is none under way. */
 function proceed(state: ChannelState, effects: ChannelEffect[]): ChannelStep {
   if (state.status !== 'open' || state.first !== 'waiting' || state.queued === 0) return { ok: true, state, effects };
   return {

@@ -1,33 +1,34 @@
 import { describeError, EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { systemRuntime } from '../runtime/system-runtime.js';
 import { joinAddress } from './address.js';
 import { A2AChannel, type ChannelInit } from './channel.js';
-import type { EnvelopeFactory, ValidEnvelope } from './envelope.js';
-import type { A2AObservability } from './observability.js';
+import { EnvelopeFactory, type ValidEnvelope } from './envelope.js';
+import { A2AObservability } from './observability.js';
 import type { ChannelCarrier, ChannelTransport } from './ports.js';
 import type { AgentRegistry } from './registry.js';
 import { RemoteChannels } from './remote-channels.js';
 import type { A2ARouter } from './router.js';
 
-/** Decides whether an agent takes a channel that another opens to it. */
+/** Decides whether an agent accepts a channel. */
 export type ChannelAcceptor = (channel: A2AChannel) => boolean | Promise<boolean>;
 
 export interface ChannelManagerComponents {
-  runtime: Runtime;
-  factory: EnvelopeFactory;
   registry: AgentRegistry;
   router: A2ARouter;
-  observability: A2AObservability;
-  /** How channels reach other nodes. */
+  runtime?: Runtime;
+  factory?: EnvelopeFactory;
+  observability?: A2AObservability;
+  /** Connects channels to other nodes. */
   carrier?: ChannelCarrier;
 }
 
 export interface ChannelManagerInit {
   /** Envelopes that may wait on one end. Default 1,000. */
   queueCapacity?: number;
-  /** Tries after the first. Default 3. */
+  /** Attempts after the first. Default 3. */
   retries?: number;
-  /** Wait before the first retry; each further wait is twice as long. Default 100 ms. */
+  /** The delay before the first retry; each further delay is twice as long. Default 100 ms. */
   retryDelayMs?: number;
   /** How long the other side may take to acknowledge. Default 10 s. */
   acknowledgeMs?: number;
@@ -35,17 +36,19 @@ export interface ChannelManagerInit {
   reconnectMs?: number;
 }
 
-/** Opens and keeps the channels of this node's agents, with each other and with agents of other nodes. */
+/** Opens and holds the channels of this node's agents, with each other and with agents of other nodes. */
 export class ChannelManager {
-  /** The ends of channels to other nodes; none while there is no way to other nodes. */
+  /** The channels to other nodes, if there is a carrier. */
   readonly remote: RemoteChannels | undefined;
-  readonly #components: ChannelManagerComponents;
+  readonly #components: Required<Omit<ChannelManagerComponents, 'carrier'>>;
   readonly #init: Required<ChannelManagerInit>;
   readonly #channels = new Map<string, { opener: A2AChannel; acceptor: A2AChannel }>();
   readonly #acceptors = new Map<string, ChannelAcceptor>();
 
   constructor(components: ChannelManagerComponents, init: ChannelManagerInit = {}) {
-    this.#components = components;
+    const { registry, router, carrier, runtime = systemRuntime() } = components;
+    const { factory = new EnvelopeFactory(runtime), observability = new A2AObservability() } = components;
+    this.#components = { registry, router, runtime, factory, observability };
     this.#init = {
       queueCapacity: init.queueCapacity ?? 1_000,
       retries: init.retries ?? 3,
@@ -53,10 +56,9 @@ export class ChannelManager {
       acknowledgeMs: init.acknowledgeMs ?? 10_000,
       reconnectMs: init.reconnectMs ?? 60_000,
     };
-    const { carrier } = components;
     if (!carrier) return;
     this.remote = new RemoteChannels({
-      ...components,
+      ...this.#components,
       carrier,
       acknowledgeMs: this.#init.acknowledgeMs,
       makeEnd: (id, local, remote, transport) => this.#end(id, local, remote, transport),
@@ -64,7 +66,7 @@ export class ChannelManager {
     });
   }
 
-  /** Lets a local agent answer channel requests. Without an acceptor an agent takes no channels. */
+  /** Sets the acceptor of a local agent. An agent without one accepts no channels. */
   onChannel(agentId: string, acceptor: ChannelAcceptor): () => void {
     const own = this.#own(agentId);
     this.#acceptors.set(own, acceptor);
@@ -73,31 +75,23 @@ export class ChannelManager {
     };
   }
 
-  /** Opens a channel. Resolves once both sides have acknowledged it; rejects with `CHANNEL_CLOSED` otherwise. */
+  /** Opens a channel. Resolves once both sides have acknowledged it; otherwise rejects with `CHANNEL_CLOSED`. */
   async openChannel(localAgentId: string, remoteAgentId: string): Promise<A2AChannel> {
     const { router, runtime, factory } = this.#components;
     const local = this.#own(localAgentId);
     const card = this.#components.registry.getById(remoteAgentId);
-    // The router knows what the opener may learn of an agent that is not there.
+    // The router decides what the opener may learn about a missing agent.
     if (!card)
       router.admit(factory.create({ sender: local, recipient: remoteAgentId, type: 'notification', payload: null }));
     if (card?.node !== undefined && this.remote) return this.remote.open(local, joinAddress(card.id, card.node));
     const remote = this.#own(remoteAgentId);
-    // Whoever may not say a word to the other side may not open a channel to it either.
+    // An agent that may not send to the other side may not open a channel to it either.
     router.admit(factory.create({ sender: local, recipient: remote, type: 'notification', payload: null }));
     const id = runtime.id();
-    const opener = this.#end(
-      id,
-      local,
-      remote,
-      between(() => acceptor),
-    );
-    const acceptor = this.#end(
-      id,
-      remote,
-      local,
-      between(() => opener),
-    );
+    const toAcceptor = between(() => acceptor);
+    const toOpener = between(() => opener);
+    const opener = this.#end(id, local, remote, toAcceptor);
+    const acceptor = this.#end(id, remote, local, toOpener);
     this.#channels.set(id, { opener, acceptor });
     opener.onStatus((status) => {
       if (status === 'closed') this.#channels.delete(id);
@@ -130,7 +124,7 @@ export class ChannelManager {
     await Promise.all(this.listChannels().map((channel) => channel.close()));
   }
 
-  /** Forgets an agent that leaves: its channels close, and it answers no more requests for one. */
+  /** Closes the channels of an agent that leaves, and removes its acceptor. */
   leave(agentId: string): void {
     this.#acceptors.delete(agentId);
     for (const channel of this.listChannels()) {
@@ -153,7 +147,7 @@ export class ChannelManager {
     return new A2AChannel({ runtime, observability, admit, transport }, init);
   }
 
-  /** Asks the other side; returns why it did not acknowledge, or undefined when it did. */
+  /** Asks the acceptor; resolves with the reason of a refusal, or undefined. */
   #acknowledge(channel: A2AChannel): Promise<string | undefined> {
     const acceptor = this.#acceptors.get(channel.localAgentId);
     if (!acceptor) return Promise.resolve(`${channel.localAgentId} takes no channels`);
@@ -176,7 +170,7 @@ export class ChannelManager {
   }
 }
 
-/** What is between two agents of one node: nothing. */
+/** The transport between two agents of one node: a direct call. */
 function between(other: () => A2AChannel): ChannelTransport {
   return {
     kind: 'local',

@@ -17,7 +17,7 @@ import type { A2AEnvelope } from './schemas.js';
 
 interface Outgoing {
   readonly envelope: ValidEnvelope;
-  /** Is an attempt under way whose end nobody knows? */
+  /** Is the outcome of an attempt unknown? */
   uncertain: boolean;
   readonly onDelivered: () => void;
   readonly resolve: () => void;
@@ -28,7 +28,7 @@ export interface ChannelComponents {
   runtime: Runtime;
   observability: A2AObservability;
   transport: ChannelTransport;
-  /** Asks policy about one envelope; throws the refusal, or returns what to call once it was delivered. */
+  /** Checks an envelope: throws the refusal, or returns the function to call once it is delivered. */
   admit: (envelope: ValidEnvelope) => () => void;
 }
 
@@ -42,8 +42,8 @@ export interface ChannelInit {
 }
 
 /**
- * One agent's end of a link to another agent: what it sends arrives in order, one at a time, retried while the
- * channel is open, and ends either delivered or as a typed failure.
+ * One agent's end of a channel to another agent: its envelopes are delivered in order, one at a time, retried while the
+ * channel is open, and either arrive or fail with a typed error.
  */
 export class A2AChannel {
   readonly id: string;
@@ -59,7 +59,7 @@ export class A2AChannel {
   #lastError: unknown;
   #retryTimer: Timer | undefined;
   #reconnectTimer: Timer | undefined;
-  /** Tells an attempt's late outcome from the present attempt's. */
+  /** Identifies the present attempt, so that the late outcome of an earlier one is ignored. */
   #attempts = 0;
 
   constructor(components: ChannelComponents, init: ChannelInit) {
@@ -110,12 +110,11 @@ export class A2AChannel {
     return this.#handlers.add(handler);
   }
 
-  /** Calls back with each new status. */
   onStatus(watcher: (status: ChannelStatus) => void): () => void {
     return this.#watchers.add(watcher);
   }
 
-  /** Closes this end and, through the transport, the other. What was queued fails as `CHANNEL_CLOSED`. */
+  /** Closes this end and, through the transport, the other. Queued envelopes fail with `CHANNEL_CLOSED`. */
   async close(): Promise<void> {
     if (this.#state.status === 'closed') return;
     this.#lastError = undefined;
@@ -123,10 +122,7 @@ export class A2AChannel {
     await this.#components.transport.close();
   }
 
-  /**
-   * @internal Reports what happened underneath: acknowledged, disconnected, reconnected or closed. With a `cause`, it
-   * was not closed by anyone but failed.
-   */
+  /** @internal Reports an event of the transport. `cause` is the failure that closed it. */
   report(
     event: Extract<ChannelEvent, { type: 'acknowledged' | 'disconnected' | 'reconnected' | 'closed' }>,
     cause?: EclipticError,
@@ -136,7 +132,7 @@ export class A2AChannel {
     if (refused) throw refused;
   }
 
-  /** @internal Hands an envelope from the other end to this end's handlers; throws when nobody listens. */
+  /** @internal Delivers an envelope from the other end to the handlers of this end; throws if there are none. */
   accept(envelope: ValidEnvelope): void {
     if (this.#handlers.size === 0) {
       throw new EclipticError('AGENT_UNAVAILABLE', `${this.localAgentId} does not listen on channel ${this.id}`);
@@ -174,7 +170,7 @@ export class A2AChannel {
 
   async #attempt(): Promise<void> {
     const first = this.#outgoing[0];
-    // Whoever was told of a step may have closed the channel before its effects were through.
+    // A watcher may have closed the channel while the effects of a step were performed.
     if (!first || this.#state.first !== 'in-flight') return;
     const attempt = ++this.#attempts;
     const outcome = await this.#deliver(first);

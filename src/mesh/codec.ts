@@ -5,23 +5,20 @@ import { weighJson } from './json-value.js';
 import { LIMITS } from './limits.js';
 import type { A2AEnvelope } from './schemas.js';
 
-/** The JSON text of an envelope, its schema version included. */
+/** The JSON text of an envelope, including its schema version. */
 export function serializeEnvelope(envelope: A2AEnvelope): string {
   return JSON.stringify(checkEnvelope(envelope));
 }
 
-/** Reads what `serializeEnvelope` wrote, on this machine or another. */
+/** The inverse of `serializeEnvelope`. */
 export function deserializeEnvelope(text: string): ValidEnvelope {
   return checkEnvelope(parseJson(text));
 }
 
-/** An envelope as it travels between nodes: its fields in this order, without their names. */
+/** An envelope on the wire between nodes: the values of its fields in a fixed order. */
 export type PackedEnvelope = readonly unknown[];
 
-/**
- * Packs an envelope as JSON, without the brackets. Put together by hand, because most fields need no escaping: an
- * address never does, and an id is looked at.
- */
+/** Packs an envelope as JSON, without the brackets. Written by hand for speed: most fields need no escaping. */
 export function packEnvelope(envelope: ValidEnvelope): string {
   const { schemaVersion, id, sender, recipient, type, timestamp, payload, correlationId, metadata } = envelope;
   const always = `${schemaVersion},${quote(id)},"${sender}",${quote(recipient)},"${type}",${timestamp},${JSON.stringify(payload)}`;
@@ -31,7 +28,7 @@ export function packEnvelope(envelope: ValidEnvelope): string {
 
 let packed: { readonly envelope: ValidEnvelope; readonly text: string } | undefined;
 
-/** A packed envelope as a JSON text of its own. Whoever keeps one keeps it in several places at once: it is made once. */
+/** A packed envelope as JSON. The latest is cached, because it is often stored in several places at once. */
 export function envelopeText(envelope: ValidEnvelope): string {
   if (packed?.envelope !== envelope) packed = { envelope, text: `[${packEnvelope(envelope)}]` };
   return packed.text;
@@ -43,7 +40,7 @@ function quote(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
 }
 
-/** Reads what `packEnvelope` wrote, from `at` on; a wrong field is `INVALID_ENVELOPE`. */
+/** The inverse of `packEnvelope`, from index `at` on; throws `INVALID_ENVELOPE`. */
 export function unpackEnvelope(packed: PackedEnvelope, at = 0): ValidEnvelope {
   const thread = packed[at + 7] ?? undefined;
   const envelope = fromFields(
@@ -73,20 +70,17 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** What an `error` envelope carries. */
+/** The payload of an `error` envelope. */
 export interface WireError {
   readonly code: ErrorCode;
   readonly message: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** Details larger than this stay at home. */
+/** Larger details are not sent. */
 const MAX_DETAIL_BYTES = 65_536;
 
-/**
- * An error as its recipient may see it. Catalogue errors travel with their code; anything else a handler threw
- * becomes `HANDLER_FAILED` with its message, and its stack stays at home.
- */
+/** An error for its recipient: with its code if it is of the catalogue, otherwise `HANDLER_FAILED`; never its stack. */
 export function toWireError(error: unknown): WireError {
   const message = cutText(describeError(error), LIMITS.textChars);
   if (!(error instanceof EclipticError)) return { code: 'HANDLER_FAILED', message, details: {} };
@@ -102,7 +96,7 @@ export function fromWireError(payload: unknown, from: string): EclipticError {
   );
 }
 
-/** Details come from anywhere, and must be JSON, of a decent size, to travel. */
+/** Only details that are JSON of limited size are sent. */
 function plain(details: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const weight = weighJson(details, MAX_DETAIL_BYTES);
   return typeof weight === 'number' ? details : {};

@@ -1,5 +1,6 @@
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { systemRuntime } from '../runtime/system-runtime.js';
 import { type JsonFault, weighJson } from './json-value.js';
 import { LIMITS } from './limits.js';
 import {
@@ -17,8 +18,8 @@ export const BROADCAST = '*';
 const MESSAGE_TYPES: ReadonlySet<unknown> = new Set(A2AMessageTypeSchema.options);
 
 /**
- * An envelope that has passed every check. It carries a mark that nothing else can have, so the router looks once and
- * never again; a copy, or something made to look like one, lacks the mark and is checked anew.
+ * An envelope that has passed every check. Its private field proves that, so that it is never checked again; a copy or
+ * an imitation lacks the field and is checked.
  */
 export class ValidEnvelope implements A2AEnvelope {
   readonly id: string;
@@ -32,7 +33,7 @@ export class ValidEnvelope implements A2AEnvelope {
   readonly metadata: EnvelopeMetadata | undefined;
   readonly #weight: number;
 
-  /** @internal Callers vouch for every field: use `EnvelopeFactory`, `checkEnvelope` or `readdress`. */
+  /** @internal The caller has checked every field: use `EnvelopeFactory`, `checkEnvelope` or `readdress`. */
   constructor(
     id: string,
     sender: string,
@@ -59,18 +60,18 @@ export class ValidEnvelope implements A2AEnvelope {
     return typeof value === 'object' && value !== null && #weight in value;
   }
 
-  /** Approximate bytes of the payload, for whoever keeps envelopes and must bound what it keeps. */
+  /** Approximate bytes of the payload, for memory limits. */
   static weightOf(envelope: ValidEnvelope): number {
     return envelope.#weight;
   }
 
-  /** The same message with nothing in it, for whoever remembers only that it was. */
+  /** The same message without its payload, for records of its delivery. */
   withoutPayload(): ValidEnvelope {
     const { id, sender, recipient, correlationId, type, timestamp, metadata } = this;
     return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, null, metadata, 0);
   }
 
-  /** The same message as seen from another node, where its ends have other names. */
+  /** The same message with the addresses that another node uses for its ends. */
   readdress(sender: string, recipient: string): ValidEnvelope {
     const { id, correlationId, type, timestamp, payload, metadata } = this;
     return new ValidEnvelope(id, sender, recipient, correlationId, type, timestamp, payload, metadata, this.#weight);
@@ -79,20 +80,20 @@ export class ValidEnvelope implements A2AEnvelope {
 
 export interface EnvelopeInit {
   sender: string;
-  /** An agent address, `*` for everyone, or a capability id with `metadata.routingHint: 'capability'`. */
+  /** An agent address, `*` for all agents, or a capability id with `metadata.routingHint: 'capability'`. */
   recipient: string;
   type: A2AMessageType;
   payload: unknown;
-  /** The conversation this belongs to. Without one the message stands alone and cannot be answered. */
+  /** The conversation that it belongs to. A message without one cannot be answered. */
   correlationId?: string;
   metadata?: EnvelopeMetadata;
 }
 
-/** Makes envelopes: gives each its id and timestamp, and refuses what is not a valid message. */
+/** Makes envelopes with their ids and timestamps, and refuses invalid messages. */
 export class EnvelopeFactory {
   readonly #runtime: Runtime;
 
-  constructor(runtime: Runtime) {
+  constructor(runtime: Runtime = systemRuntime()) {
     this.#runtime = runtime;
   }
 
@@ -105,7 +106,7 @@ export class EnvelopeFactory {
     });
   }
 
-  /** @internal As `create`, for a sender and a type that are known to be right. */
+  /** @internal As `create`, for a sender and a type that are known to be valid. */
   createFrom(
     sender: string,
     recipient: string,
@@ -129,17 +130,17 @@ export class EnvelopeFactory {
   }
 }
 
-/** What a factory was asked for, as the schema wants to see it: with the fields that the factory would have given. */
+/** The envelope that a factory was asked for, with placeholders for the fields that it would add, for the schema. */
 function draft(init: EnvelopeInit): object {
   return { id: 'new', schemaVersion: SCHEMA_VERSION, timestamp: 0, ...init };
 }
 
-/** Takes anything that claims to be an envelope; gives back one that is, or throws a typed error that says why not. */
+/** Returns a valid envelope with the fields of `value`, or throws a typed error with the reason. */
 export function checkEnvelope(value: unknown): ValidEnvelope {
   return ValidEnvelope.is(value) ? value : readable(value, checkFields);
 }
 
-/** Reads what claims to be an envelope; a getter or a proxy that throws is a fault like any other. */
+/** A getter or a proxy that throws is a fault like any other. */
 function readable<T>(value: T, read: (value: T) => ValidEnvelope): ValidEnvelope {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new EclipticError('INVALID_ENVELOPE', `an envelope must be an object, not ${describe(value)}`);
@@ -159,7 +160,7 @@ function checkFields(value: unknown): ValidEnvelope {
   throw refusal(value as object);
 }
 
-/** @internal An envelope of these fields if every one of them is right; undefined if one is not. */
+/** @internal An envelope of these fields; undefined if one of them is invalid. */
 export function fromFields(
   schemaVersion: unknown,
   id: unknown,
@@ -261,7 +262,7 @@ function isOptionalTime(value: unknown): boolean {
   return value === undefined || (typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY);
 }
 
-/** Only what this release knows; a stranger's extra keys end here. */
+/** Copies the keys that this release knows, and drops all others. */
 function copyMetadata(metadata: EnvelopeMetadata): EnvelopeMetadata {
   const known: Record<string, unknown> = {};
   for (const key of METADATA_KEYS) if (metadata[key] !== undefined) known[key] = metadata[key];

@@ -1,17 +1,17 @@
 import { callGuarded } from '../runtime/callbacks.js';
 
 export interface EventStreamInit<R, E> {
-  /** How many records are remembered. */
+  /** The number of remembered records. */
   capacity: number;
-  /** Turns one compact record into the events it stands for. Called only when somebody looks. */
+  /** Expands a compact record into its events. Called only for listeners and for `recent`. */
   expand: (record: R) => readonly E[];
-  /** Told of a listener that fails, with the event it failed at; `again` when it has failed before. */
+  /** Called when a listener fails at an event; `again` if it has failed before. */
   onListenerFailed: (error: unknown, event: E, again: boolean) => void;
 }
 
 /**
- * The one stream that logs, metrics, audit and views read. Producers append compact records; the events they stand
- * for are made when a listener is attached or the recent past is asked for, so an unwatched stream costs one store.
+ * The event stream for logs, audit and views. Producers append compact records, which are expanded into events only for
+ * listeners and for `recent`, so a stream without listeners costs one store.
  */
 export class EventStream<R, E> {
   readonly #expand: (record: R) => readonly E[];
@@ -33,7 +33,7 @@ export class EventStream<R, E> {
     if (this.#listeners.size > 0) this.#tell(record);
   }
 
-  /** Adds a record to the recent past without telling any listener. */
+  /** Remembers a record without passing it to listeners. */
   remember(record: R): void {
     if (this.#capacity === 0) return;
     this.#ring[this.#next] = record;
@@ -44,7 +44,6 @@ export class EventStream<R, E> {
     return this.#listeners.size > 0;
   }
 
-  /** Is there a listener that wants every record? */
   get hasUnfilteredListeners(): boolean {
     return this.#unfiltered > 0;
   }
@@ -62,7 +61,7 @@ export class EventStream<R, E> {
     return flat.slice(Math.max(0, flat.length - limit));
   }
 
-  /** With `wants`, records that it is not true of are not expanded for this listener. */
+  /** With `wants`, other records are not expanded for this listener. */
   subscribe(listener: (event: E, record: R) => void, wants?: (record: R) => boolean): () => void {
     const own: Listener<R, E> = { listener, wants, failed: false };
     this.#listeners.add(own);
@@ -77,7 +76,7 @@ export class EventStream<R, E> {
     if (told.length === 0) return;
     for (const event of this.#expand(record)) {
       for (const own of told) {
-        // Whoever has left meanwhile is told no more.
+        // An earlier listener may have removed this one.
         if (!this.#listeners.has(own)) continue;
         callGuarded(own.listener, [event, record], (error) => {
           this.#onListenerFailed(error, event, own.failed);

@@ -1,8 +1,9 @@
 import { LIMITS } from './limits.js';
 
 /**
- * A payload must mean the same to an agent in this process and to one that gets it as JSON, so anything JSON would
- * change or drop is refused: functions, dates, class instances, NaN, cycles. So are keys that poison prototypes.
+ * The reason why a value is not valid JSON. A payload must be the same to an agent in this process and to one that gets it
+ * as JSON, so values that JSON would change or drop are refused: functions, dates, class instances, NaN, cycles. So are
+ * keys that poison prototypes.
  */
 export interface JsonFault {
   readonly path: string;
@@ -11,12 +12,12 @@ export interface JsonFault {
 }
 
 const BAD = -1;
-/** A weight is never further than this from the bytes it stands for: escapes lengthen, short numbers shorten. */
+/** A weight differs from the real bytes by at most this factor: escapes lengthen, short numbers shorten. */
 const WORST_EXPANSION = 8;
-/** Past this a value is too large however short its numbers are, and need not be weighed to its end. */
+/** Beyond this weight a value is too large in any case, and need not be weighed to its end. */
 const ENOUGH = WORST_EXPANSION * LIMITS.payloadBytes;
 
-/** The approximate weight of a JSON value in bytes, or the fault that makes it none. */
+/** The approximate weight of a JSON value in bytes, or its fault. */
 export function weighJson(value: unknown, maxBytes: number = LIMITS.payloadBytes): number | JsonFault {
   try {
     return weighReadable(value, maxBytes);
@@ -85,7 +86,7 @@ function weighObject(value: Record<string, unknown>, depth: number): number {
   return total;
 }
 
-/** The slow second look, only taken after `weigh` refused: where is the fault, and what is it? */
+/** Locates the fault of a value that `weigh` has refused. Slow. */
 function findFault(value: unknown, path: string, depth: number, above: Set<object>): JsonFault | undefined {
   if (typeof value === 'number' && !Number.isFinite(value)) return fault(path, `is ${value}, which JSON cannot hold`);
   if (value === undefined || typeof value === 'function' || typeof value === 'symbol' || typeof value === 'bigint') {

@@ -1,4 +1,4 @@
-/** Sizes of what may enter the mesh. `docs/limits.md` gives the reason for each. */
+/** Size limits of cards and envelopes. `docs/limits.md` gives the reason for each. */
 export const LIMITS = {
   /** UTF-8 bytes of a payload's JSON. */
   payloadBytes: 1_048_576,

@@ -5,24 +5,24 @@ import type { ValidEnvelope } from './envelope.js';
 
 export type EnvelopeHandler = (envelope: ValidEnvelope) => void | Promise<void>;
 
-/** What the mailboxes of one router have in common. */
+/** The rules of all mailboxes of one router. */
 export interface MailboxRules {
-  /** Envelopes that may wait. */
+  /** Envelopes that may wait in one mailbox. */
   readonly capacity: number;
-  /** Handlers that may run at once; further envelopes wait. */
+  /** Handlers of one mailbox that may run at once; further envelopes wait. */
   readonly concurrency: number;
   readonly onHandlerError: (address: string, envelope: ValidEnvelope, error: unknown) => void;
   /** Called instead of the handler for an envelope that waited past its time to live. */
   readonly onExpired: (address: string, envelope: ValidEnvelope) => void;
 }
 
-/** Deliveries between two looks at the rest of the event loop. */
+/** Deliveries before the event loop gets its turn. */
 const RUN_BUDGET = 1024;
 
 /**
- * Runs mailboxes. A delivery made while none is running happens at once, inside the call; one made by a running
- * handler waits its turn in the same run. So handlers never nest, the stack never grows, and agents that answer each
- * other for ever still let the event loop breathe.
+ * Runs mailboxes. A delivery that is made while no handler runs happens at once, inside the call; a delivery that a
+ * running handler makes waits its turn in the same run. So handlers never nest, the stack never grows, and agents that
+ * answer each other endlessly do not block the event loop.
  */
 export class Dispatcher {
   readonly runtime: Runtime;
@@ -60,15 +60,15 @@ export class Dispatcher {
   settled(count: number): void {
     this.#open -= count;
     if (this.#open > 0 || this.#onIdle.length === 0) return;
-    for (const tell of this.#onIdle.splice(0)) tell();
+    for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
-  /** @internal A mailbox has something to hand over. */
+  /** @internal A mailbox has envelopes to deliver. */
   enqueue(mailbox: Mailbox): void {
     this.#ready.push(mailbox);
   }
 
-  /** Hands over everything that can be handed over now, unless a run is already under way. */
+  /** Delivers all envelopes that can be delivered now, unless a run is under way. */
   run(): void {
     if (this.#running) return;
     this.#running = true;
@@ -78,7 +78,7 @@ export class Dispatcher {
     if (this.#ready.length > 0) this.#continueLater();
   }
 
-  /** @internal Hands over one envelope as a run of its own, then whatever that caused. */
+  /** @internal Delivers one envelope in a run of its own, then those that its handler has sent. */
   runOne(mailbox: Mailbox, envelope: ValidEnvelope): void {
     this.#running = true;
     mailbox.handle(envelope);
@@ -100,7 +100,7 @@ interface Attached {
   readonly handler: EnvelopeHandler;
 }
 
-/** Where an agent's envelopes wait, in order, until its handler takes them. */
+/** The envelopes of one agent, in order, until its handlers take them. */
 export class Mailbox {
   readonly #dispatcher: Dispatcher;
   readonly #address: string;
@@ -136,7 +136,7 @@ export class Mailbox {
     };
   }
 
-  /** Takes an envelope. The caller has seen that the mailbox is not full, and calls `dispatcher.run()` afterwards. */
+  /** Adds an envelope. The caller has checked that the mailbox is not full, and calls `dispatcher.run()` afterwards. */
   put(envelope: ValidEnvelope): void {
     this.#waiting ??= new Fifo();
     this.#waiting.push(envelope);
@@ -144,7 +144,7 @@ export class Mailbox {
     this.#wake();
   }
 
-  /** Takes an envelope and hands it over at once where that keeps the order, else in the run under way. */
+  /** Delivers an envelope: at once if that keeps the order, otherwise in the run under way. */
   deliver(envelope: ValidEnvelope): void {
     if (this.#dispatcher.idle && this.#canHandle() && !this.#waiting?.length) {
       this.#dispatcher.runOne(this, envelope);
@@ -154,7 +154,7 @@ export class Mailbox {
     }
   }
 
-  /** Ends the mailbox; returns what nobody took. */
+  /** Closes the mailbox; returns the envelopes that were not taken. */
   close(): ValidEnvelope[] {
     this.#attached = [];
     const left = this.#waiting?.drain() ?? [];
@@ -162,7 +162,7 @@ export class Mailbox {
     return left;
   }
 
-  /** @internal Hands over what waits, until the budget, the concurrency or the queue ends. Returns the budget left. */
+  /** @internal Delivers waiting envelopes within the budget and the concurrency. Returns the budget left. */
   drain(budget: number): number {
     this.#queued = false;
     const waiting = this.#waiting!;
@@ -203,7 +203,7 @@ export class Mailbox {
       this.#dispatcher.rules.onHandlerError(this.#address, envelope, error);
       this.#finished();
     };
-    // A promise of somebody else's making may throw, or settle twice; one of ours does neither.
+    // A foreign promise may throw or settle twice; a native one does neither.
     Promise.resolve(pending).then(() => this.#finished(), failed);
   }
 

@@ -8,10 +8,10 @@ import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './s
 export interface A2AMetrics {
   totalMessagesSent: number;
   totalMessagesReceived: number;
-  /** Messages sent or received, by type; one between two agents of this node counts once. */
+  /** Messages sent or received, by type; a message between two agents of this node counts once. */
   messagesByType: Record<A2AMessageType, number>;
   messagesSentByType: Record<A2AMessageType, number>;
-  /** Over the sends that were measured: every remote, broadcast and watched one, one in 32 of the other local ones. */
+  /** Of the measured sends: every remote, broadcast and watched one, and one in 32 of the other local ones. */
   averageRoutingLatencyMs: number;
   errorCount: number;
   errorsByCode: Partial<Record<ErrorCode, number>>;
@@ -21,7 +21,7 @@ export interface A2AMetrics {
   toolErrorCount: number;
 }
 
-/** How many values were at most each bound, as Prometheus has it. */
+/** Cumulative counts, in the form of Prometheus. */
 export interface HistogramSnapshot {
   /** Cumulative counts by upper bound in milliseconds; the last bound is infinite. */
   readonly buckets: readonly (readonly [bound: number, count: number])[];
@@ -42,7 +42,7 @@ export interface A2AObservabilityInit {
 
 type StreamRecord = RoutingRecord | BroadcastRecord | A2ALogEvent;
 
-/** Counts and remembers what the mesh does, and passes it on to whoever listens. */
+/** Counts and remembers the events of the mesh, and passes them to listeners. */
 export class A2AObservability {
   readonly #stream: EventStream<StreamRecord, A2ALogEvent>;
   #counters = new Counters();
@@ -56,19 +56,19 @@ export class A2AObservability {
         logger.error({ subject: SUBSCRIBER, err: error }, 'callback failed');
         const event = callbackFailure(SUBSCRIBER, error, timestamp);
         this.#counters.count(event, false);
-        // Listeners are not told: one that fails at every event would be called with its own failures for ever.
+        // Not passed to listeners: one that fails at every event would be called with its own failures endlessly.
         if (!again) this.#stream.remember(event);
       },
     });
   }
 
-  /** Adds one event to the stream and to the counters; a duration that was not measured is not averaged. */
+  /** Adds an event to the stream and to the counters; a duration that is not `measured` is not averaged. */
   emit(event: A2ALogEvent, measured = true): void {
     this.#counters.count(event, measured);
     this.#stream.append(event);
   }
 
-  /** @internal The hot path: a routed message as one record, counted without being expanded. */
+  /** @internal The hot path: counts a routed message without expanding its record. */
   routed(record: RoutingRecord, measured: boolean): void {
     this.#counters.routed(record, record.sent, record.received ? 1 : 0, measured);
     this.#stream.append(record);
@@ -81,7 +81,7 @@ export class A2AObservability {
     this.#stream.append(record);
   }
 
-  /** @internal Is any listener told of every message, or, for one that crosses tiers, of such? */
+  /** @internal Is there a listener to every message, or, with `crossesTiers`, to messages that cross tiers? */
   isWatched(crossesTiers: boolean): boolean {
     return crossesTiers ? this.#stream.hasListeners : this.#stream.hasUnfilteredListeners;
   }
@@ -90,7 +90,7 @@ export class A2AObservability {
     return this.#counters.snapshot();
   }
 
-  /** Durations of sends that were measured, and of tool invocations. */
+  /** The durations of measured sends and of tool invocations. */
   getHistograms(): Histograms {
     return this.#counters.histograms();
   }
@@ -103,12 +103,12 @@ export class A2AObservability {
     this.#counters = new Counters();
   }
 
-  /** Calls back with every event from now on. Returns the way to stop. */
+  /** Calls `listener` with every event from now on. Returns the function that stops this. */
   subscribe(listener: (event: A2ALogEvent) => void): () => void {
     return this.#stream.subscribe(listener);
   }
 
-  /** As `subscribe`; the event that tells of a message's delivery comes with its payload, unless that is large. */
+  /** As `subscribe`; the event of a message's delivery comes with its payload, unless that is large. */
   subscribeWithPayload(listener: (event: A2ALogEvent, payload?: unknown) => void): () => void {
     return this.#stream.subscribe((event, record) => {
       const whole = record instanceof RoutingRecord && event.type === 'routing-decision';
@@ -117,7 +117,7 @@ export class A2AObservability {
     });
   }
 
-  /** As `subscribe`, but for messages that were delivered within one tier: those are most of what happens. */
+  /** As `subscribe`, but without the deliveries within one tier, which are most of the events. */
   subscribeToUnusual(listener: (event: A2ALogEvent) => void): () => void {
     return this.#stream.subscribe(listener, (record) => !(record instanceof RoutingRecord) || record.crossesTiers);
   }
@@ -190,7 +190,7 @@ class Counters {
   #sent = 0;
   #received = 0;
   readonly #sentByType = noneByType();
-  /** Received from other nodes: a message between two agents of this node counts as sent. */
+  /** Received from other nodes; a message between two agents of this node counts as sent. */
   readonly #arrivedByType = noneByType();
   readonly #latency = new Histogram();
   readonly #toolTimes = new Histogram();

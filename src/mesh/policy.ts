@@ -24,7 +24,6 @@ export interface Party {
 }
 
 type Action = 'message' | 'discover' | 'tool' | StateAction;
-/** What is done with a shared document. */
 export type StateAction = 'state-read' | 'state-write';
 
 export type Decision = typeof ALLOWED | Refusal;
@@ -39,7 +38,7 @@ const ALLOWED = { allowed: true } as const;
 
 /** Tier and sandbox configuration, compiled for `decide`. */
 export interface PolicyRules {
-  /** By source tier: a bit for each tier it may open a conversation with. */
+  /** By source tier: a bit for each tier with which it may open a conversation. */
   readonly tierMasks: readonly number[];
   /** By source tier: must a proposal to L0 or L1 be justified? */
   readonly justify: readonly boolean[];
@@ -47,7 +46,7 @@ export interface PolicyRules {
   readonly allowEverySandbox: ReadonlySet<string>;
   readonly allowBySandbox: ReadonlyMap<string, ReadonlySet<string>>;
   readonly sharedSandboxes: ReadonlySet<string>;
-  /** By the name of a shared document: a bit for each tier that may do that. Without an entry, all may. */
+  /** By the name of a shared document: a bit for each tier that may read or write it. Without an entry, all may. */
   readonly documents: ReadonlyMap<string, Readonly<Record<StateAction, number>>>;
 }
 
@@ -63,7 +62,7 @@ function compileRules(
     tierMasks[rule.sourceTier] = maskOf(rule.allowedTargetTiers);
     justify[rule.sourceTier] = rule.requiresEscalationJustification;
   }
-  // An agent or a sandbox of this node is known by its id, also where a list gives it in full.
+  // Agents and sandboxes of this node are compared by id, also if a list gives their full address.
   const local = (name: string) => (splitAddress(name).node === nodeKey ? splitAddress(name).id : name);
   const addresses = (list: readonly string[]) => new Set(list.map(local));
   return {
@@ -89,11 +88,10 @@ function maskOf(tiers: readonly AgentTier[] = EVERY_TIER): number {
 }
 
 /**
- * May `principal` do this to `target`? The only place that answers, for every path: direct, capability, broadcast,
- * discovery, tools and shared documents. Sandbox first, for replies and for L0 too; then, for messages that open a
- * conversation, tier and escalation, and for a document, the tiers that it is for. A message is `inReply` when its
- * recipient opened this thread towards its sender. A document is a party that lives in a sandbox too: what is read of
- * it goes from there to the reader. Pure.
+ * May `principal` do this to `target`? The only decision for every path: direct, capability, broadcast, discovery, tools
+ * and shared documents. The sandbox comes first, also for replies and for L0; then tier and escalation for messages that
+ * open a conversation, and the tiers of a document. A message is `inReply` if its recipient opened the thread to its
+ * sender. A document is a party in a sandbox, too: its content flows from there to the reader. Pure.
  */
 function decide(
   rules: PolicyRules,
@@ -114,8 +112,8 @@ function decide(
   if (action === 'state-read' || action === 'state-write') {
     const mask = rules.documents.get(target.address)?.[action];
     if (mask === undefined || (mask & (1 << principal.tier)) !== 0) return ALLOWED;
-    const what = action === 'state-read' ? 'read' : 'write';
-    const reason = `L${principal.tier} (${principal.address}) may not ${what} the document "${target.address}"`;
+    const verb = action === 'state-read' ? 'read' : 'write';
+    const reason = `L${principal.tier} (${principal.address}) may not ${verb} the document "${target.address}"`;
     return refuse('TIER_VIOLATION', reason);
   }
   if (action !== 'message' || inReply) return ALLOWED;
@@ -141,7 +139,7 @@ function withinSandbox(rules: PolicyRules, principal: Party, target: Party): boo
     return true;
   }
   if (rules.allowEverySandbox.has(target.address)) return true;
-  // Another node's sandbox is another sandbox, even under the same name: this node's list for that name is not its list.
+  // A sandbox of another node is another sandbox, even under the same name: this node's list does not apply to it.
   const own = principal.node === undefined || rules.sharedSandboxes.has(sandbox);
   return rules.allowBySandbox.get(own ? sandbox : `${sandbox}@${principal.node}`)?.has(target.address) === true;
 }
@@ -150,7 +148,7 @@ function refuse(code: Refusal['code'], reason: string): Refusal {
   return { allowed: false, code, reason };
 }
 
-/** The rules in force, shared by everything that asks `decide`. */
+/** The rules in force. */
 export class Policy {
   readonly #nodeKey: string | undefined;
   #tiers = parseConfig(TierRoutingConfigSchema, { rules: DEFAULT_TIER_RULES }, 'tier rules');
@@ -158,7 +156,7 @@ export class Policy {
   #documents: StateRules = {};
   #rules: PolicyRules;
 
-  /** With this node's key, lists may give its own agents' addresses in full. */
+  /** With this node's key, lists may contain the full addresses of its own agents. */
   constructor(nodeKey?: string) {
     this.#nodeKey = nodeKey;
     this.#rules = compileRules(this.#tiers, this.#sandbox, this.#documents, nodeKey);
@@ -174,13 +172,13 @@ export class Policy {
     this.#rules = compileRules(this.#tiers, this.#sandbox, this.#documents, this.#nodeKey);
   }
 
-  /** Says which tiers may read and write which shared documents. */
+  /** Sets which tiers may read and write which shared documents. */
   setStateConfig(config: StateRules): void {
     this.#documents = parseConfig(StateRulesSchema, config, 'rules of shared documents');
     this.#rules = compileRules(this.#tiers, this.#sandbox, this.#documents, this.#nodeKey);
   }
 
-  /** May `principal` do that with a shared document, which goes by its name and lives where it says? */
+  /** May `principal` read or write a shared document? Its address is its name. */
   judgeState(principal: Party, action: StateAction, document: Party): Decision {
     return decide(this.#rules, principal, action, document);
   }
@@ -194,12 +192,11 @@ export class Policy {
     return decide(this.#rules, viewer, 'discover', target).allowed;
   }
 
-  /** May `principal` see and use what `owner` offers over MCP? Governed by sandbox alone. */
+  /** May `principal` see and use the tools of `owner`? Only the sandbox counts. */
   mayUse(principal: Party, owner: Party): boolean {
     return decide(this.#rules, principal, 'tool', owner).allowed;
   }
 
-  /** May this message go from `source` to `target`? */
   judge(envelope: A2AEnvelope, source: Party, target: Party, inReply: boolean): Decision {
     const justification = envelope.metadata?.escalationJustification;
     return decide(this.#rules, source, 'message', target, envelope.type, inReply, justification);
@@ -210,23 +207,15 @@ export class Policy {
     return decide(this.#rules, source, 'message', target, type, false, justification);
   }
 
-  /** May `responder` answer what `opener` asked it? */
+  /** May `responder` answer a question of `opener`? */
   judgeAnswer(responder: Party, opener: Party): Decision {
     return decide(this.#rules, responder, 'message', opener, 'response', true);
   }
 }
 
-interface ConfigSchema<T> {
-  safeParse(value: unknown): { success: true; data: T } | { success: false; error: ConfigIssues };
-}
-
-interface ConfigIssues {
-  readonly issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[];
-}
-
-function parseConfig<T>(schema: ConfigSchema<T>, value: unknown, what: string): T {
+function parseConfig<Schema extends z.ZodType>(schema: Schema, value: unknown, name: string): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const faults = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.') || what}: ${issue.message}`);
-  throw new EclipticError('INVALID_CONFIG', `${what}: ${faults.join('; ')}`, { faults });
+  const faults = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.') || name}: ${issue.message}`);
+  throw new EclipticError('INVALID_CONFIG', `${name}: ${faults.join('; ')}`, { faults });
 }

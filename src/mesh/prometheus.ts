@@ -1,8 +1,8 @@
 import type { A2AMetrics, HistogramSnapshot, Histograms } from './observability.js';
 
-/** Values of this moment, by what they are of. */
+/** Present values. */
 export interface Gauges {
-  /** Messages and pieces of work that wait, by queue. */
+  /** Waiting messages and work, by queue. */
   readonly queues: Readonly<Record<string, number>>;
   /** Other nodes, by state. */
   readonly peers: Readonly<Record<string, number>>;
@@ -10,7 +10,7 @@ export interface Gauges {
   readonly memory: Readonly<Record<string, number>>;
 }
 
-/** The same counters in Prometheus' text format, with histograms and gauges where there are some. */
+/** The metrics in Prometheus' text format. */
 export function toPrometheus(metrics: A2AMetrics, histograms?: Histograms, gauges?: Gauges): string {
   const lines: string[] = [];
   const family = (name: string, type: 'counter' | 'gauge', help: string, samples: Iterable<[string, number]>) => {

@@ -6,7 +6,7 @@ import type { AgentCard, AgentTier } from './schemas.js';
 /** On the card of an agent that stands for a caller from outside: the operator, or an A2A client. */
 export const CALLER_PROTOCOL = 'ecliptic/caller';
 
-/** A registered agent: its card, what policy sees of it, and, for a local one that listens, its mailbox. */
+/** A registered agent: its card, the fields that policy needs, and the mailbox of a local agent that listens. */
 export class RegistryEntry implements Party {
   readonly address: string;
   readonly node: string | undefined;
@@ -20,7 +20,7 @@ export class RegistryEntry implements Party {
   status: AgentCard['status'];
   /** Stands for a caller from outside, which broadcasts do not reach. */
   isCaller: boolean;
-  /** False once the agent was taken off the registry. */
+  /** False once the agent is unregistered. */
   registered = true;
 
   constructor(card: AgentCard, order: number) {
@@ -75,7 +75,7 @@ export class EntryIndex<K> {
   }
 }
 
-/** Where the entry is, or belongs, in a list in order of preference. */
+/** The index of the entry in a list in order of preference, or the index where it belongs. */
 function position(list: EntryList, entry: RegistryEntry): number {
   let low = 0;
   let high = list.length;

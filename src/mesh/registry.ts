@@ -7,20 +7,20 @@ import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
 import { type AgentCard, type AgentStatus, type AgentTier, checkCard, SCHEMA_VERSION } from './schemas.js';
 
 export interface AgentRegistryComponents {
-  /** Decides what a viewer may discover. Default: the standard rules. */
+  /** Decides which agents a viewer may discover. Default: the standard rules. */
   policy?: Policy;
-  /** This node's key, so that an address written in full is recognised as local. */
+  /** This node's key, by which full addresses of its own agents are recognised. */
   nodeKey?: string;
-  /** Told of watchers that fail. Default: a process warning. */
+  /** Called when a watcher fails. Default: a process warning. */
   onCallbackFailed?: CallbackFailed;
 }
 
-/** Told of a local card that is new or changed, or, without one, that it is gone. */
+/** Called with a new or changed local card, and without a card when the agent is gone. */
 export type LocalCardWatcher = (id: string, card: AgentCard | undefined) => void;
 
 /**
- * The directory of agent cards. A local card is known by its id; another node's card by `id@node`, so that no remote
- * card can ever take a local one's place. Queries may name a viewer, and then hold only what that agent may discover.
+ * The directory of agent cards. A local card is stored under its id, another node's under `id@node`, so that no remote
+ * card can replace a local one. Queries may name a viewer, and then return only cards that this agent may discover.
  */
 export class AgentRegistry {
   readonly nodeKey: string | undefined;
@@ -45,7 +45,7 @@ export class AgentRegistry {
     this.#cardWatchers = new Callbacks('registry.onCard', failed);
   }
 
-  /** Changes whenever a card comes, changes or goes. */
+  /** Grows with every change of a card. */
   get version(): number {
     return this.#version;
   }
@@ -69,7 +69,7 @@ export class AgentRegistry {
     return next;
   }
 
-  /** Says on a local agent's card whether it can do work at present. Its revision counts what its author changes. */
+  /** Sets the status on a local agent's card. Keeps its revision, which counts the changes of its author. */
   setStatus(agentId: string, status: AgentStatus | undefined): void {
     const entry = this.ownEntry(agentId);
     if (!entry) return;
@@ -80,17 +80,17 @@ export class AgentRegistry {
   }
 
   /**
-   * Takes a card that came from another node. It is stored under that node's key whatever it says, marked remote;
-   * one older than what the same node said before changes nothing, unless that node has started anew since.
+   * Stores a card from another node, marked remote and under that node's key, whatever it says. A card that is older than
+   * the known one changes nothing, unless that node has restarted since.
    */
-  mergeRemote(card: AgentCard, node: string, startedAnew = false): AgentCard {
+  mergeRemote(card: AgentCard, node: string, restarted = false): AgentCard {
     const merged = this.#checkOwner(checkCard(isObject(card) ? { ...card, origin: 'remote', node } : card));
     const existing = this.#byAddress.get(`${merged.id}@${node}`);
-    if (existing && existing.card.revision > merged.revision && !startedAnew) return existing.card;
+    if (existing && existing.card.revision > merged.revision && !restarted) return existing.card;
     return this.#store(merged);
   }
 
-  /** @internal May an agent of that node, living in that sandbox, know of this local agent? */
+  /** @internal May an agent of that node, in one of these sandboxes, discover this local agent? */
   mayAnnounce(card: AgentCard, node: string, sandboxes: readonly string[] | undefined): boolean {
     if (sandboxes === undefined) return true;
     const { id: address, tier, sandboxId: own } = card;
@@ -112,45 +112,43 @@ export class AgentRegistry {
     return true;
   }
 
-  /** Calls back with every local card that is new or changed, and with the id alone when one is gone. */
   onLocalChange(watcher: LocalCardWatcher): () => void {
     return this.#watchers.add(watcher);
   }
 
-  /** Calls back with every card that is stored, whoever's it is. */
+  /** Calls `watcher` with every stored card, local or remote. */
   onCard(watcher: (card: AgentCard) => void): () => void {
     return this.#cardWatchers.add(watcher);
   }
 
-  /** @internal How many cards of that node are known. */
+  /** @internal The number of known cards of that node. */
   countOf(node: string): number {
     let count = 0;
     for (const entry of this.#byAddress.values()) if (entry.node === node) count++;
     return count;
   }
 
-  /** Takes every card of another node off the registry, but for those in `keep`. */
+  /** Unregisters all agents of another node, except those in `keep`. */
   forgetNode(node: string, keep: ReadonlySet<string> = new Set()): void {
     for (const entry of [...this.#byAddress.values()]) {
       if (entry.node === node && !keep.has(entry.card.id)) this.unregister(entry.address);
     }
   }
 
-  /** Tells other nodes of this node's cards, and takes theirs, marked remote, until disabled. */
+  /** Announces this node's cards to other nodes, and stores theirs, marked remote, until disabled. */
   async enableHyperswarmDiscovery(discovery: CardDiscovery): Promise<void> {
     await this.disableHyperswarmDiscovery();
     this.#discovery = discovery;
     await discovery.start();
   }
 
-  /** Goes back to local cards only. */
   async disableHyperswarmDiscovery(): Promise<void> {
     const discovery = this.#discovery;
     this.#discovery = undefined;
     await discovery?.stop();
   }
 
-  /** The card with that id or address; undefined when there is none, several, or none that the viewer may see. */
+  /** The card with that id or address; undefined if there is none, several, or none that the viewer may discover. */
   getById(agentId: string, viewer?: string): AgentCard | undefined {
     const entry = this.#byAddress.get(agentId) ?? this.#elsewhere(agentId);
     if (!entry || viewer === undefined) return entry && this.#present(entry);
@@ -158,7 +156,7 @@ export class AgentRegistry {
     return this.policy.mayDiscover(eye, entry) ? this.#present(entry) : undefined;
   }
 
-  /** As `getById`, but says what is wrong: `AGENT_NOT_FOUND`, or `AMBIGUOUS_AGENT` with the candidates. */
+  /** As `getById`, but throws `AGENT_NOT_FOUND`, or `AMBIGUOUS_AGENT` with the candidates. */
   requireById(agentId: string, viewer?: string): AgentCard {
     return this.#present(this.resolve(agentId, viewer === undefined ? undefined : this.resolve(viewer)));
   }
@@ -206,8 +204,8 @@ export class AgentRegistry {
   }
 
   /**
-   * @internal The entry for a plain id (local first, else the only remote one) or a full address. A viewer is told of
-   * nothing that it may not discover.
+   * @internal The entry for a full address or a plain id, local first, then the only remote one. Throws
+   * `AGENT_NOT_FOUND` for an agent that the viewer may not discover.
    */
   resolve(agentId: string, viewer?: RegistryEntry): RegistryEntry {
     const entry = this.candidate(agentId, viewer);
@@ -215,7 +213,7 @@ export class AgentRegistry {
     return entry;
   }
 
-  /** @internal As `resolve`, but one that is the only candidate is given whether the viewer may discover it or not. */
+  /** @internal As `resolve`, but returns a single candidate even if the viewer may not discover it. */
   candidate(agentId: string, viewer?: RegistryEntry): RegistryEntry {
     const entry = this.#byAddress.get(agentId) ?? this.#byAddress.get(this.#localName(agentId));
     if (entry) return entry;
@@ -251,7 +249,7 @@ export class AgentRegistry {
     return this.#byAddress.values();
   }
 
-  /** The slow half of a look-up: a local agent written in full, or another node's only agent of that id. */
+  /** The slow part of a look-up: the full address of a local agent, or the only remote agent with that id. */
   #elsewhere(agentId: string): RegistryEntry | undefined {
     const local = this.#localName(agentId);
     if (local !== agentId) return this.#byAddress.get(local);
@@ -282,12 +280,12 @@ export class AgentRegistry {
     return card;
   }
 
-  /** A remote agent's card with what is known of its node now: when it was heard of, and how it is reached. */
+  /** A remote agent's card with the present endpoints of its node, and the time of its last message. */
   #present(entry: RegistryEntry): AgentCard {
     const { card, node } = entry;
     const { presence } = this.#discovery ?? {};
     if (node === undefined || !presence) return card;
-    // `local` is how the agent's own node reaches it.
+    // `local` endpoints hold for the agent's own node only.
     const others = card.endpoints.filter(({ transport }) => transport !== 'local');
     const endpoints = others.length < card.endpoints.length ? [...presence.endpointsOf(node), ...others] : others;
     const lastSeenAt = Math.max(presence.seenAt(node) ?? 0, card.lastSeenAt);
@@ -312,7 +310,7 @@ export class AgentRegistry {
     return visible.map((entry) => this.#present(entry));
   }
 
-  /** A card that claims to be another node's, under this node's own key, would stand before the local one. */
+  /** A remote card with this node's own key would shadow a local one. */
   #checkOwner(card: AgentCard): AgentCard {
     if (card.node === undefined || card.node !== this.nodeKey) return card;
     throw new EclipticError('INVALID_CARD', 'a remote card cannot come from this node', { faults: ['node'] });
@@ -323,7 +321,7 @@ function capabilityIds(card: AgentCard): ReadonlySet<string> {
   return new Set(card.capabilities.map((capability) => capability.id));
 }
 
-/** The counter stops at the last number that JSON keeps exact. */
+/** The revision stops at the largest integer that JSON keeps exact. */
 function nextRevision(card: AgentCard): number {
   return Math.min(card.revision + 1, Number.MAX_SAFE_INTEGER);
 }

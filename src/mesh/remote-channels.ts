@@ -15,7 +15,7 @@ export interface RemoteChannelsComponents {
   carrier: ChannelCarrier;
   /** Makes this node's end of a channel. */
   makeEnd: (id: string, localAgentId: string, remoteAgentId: string, transport: ChannelTransport) => A2AChannel;
-  /** Asks the agent whether it takes the channel; resolves with why not. */
+  /** Asks the agent whether it accepts the channel; resolves with the reason of a refusal, or undefined. */
   ask: (channel: A2AChannel) => Promise<string | undefined>;
   acknowledgeMs: number;
 }
@@ -33,7 +33,7 @@ interface RemoteEnd {
 /** This node's ends of channels whose other end is on another node. */
 export class RemoteChannels {
   readonly #components: RemoteChannelsComponents;
-  /** By node and id: another node chooses the ids of the channels it opens. */
+  /** By node and id, because another node chooses the ids of the channels that it opens. */
   readonly #ends = new Map<string, RemoteEnd>();
 
   constructor(components: RemoteChannelsComponents) {
@@ -44,7 +44,7 @@ export class RemoteChannels {
     return [...this.#ends.values()].map(({ channel }) => channel);
   }
 
-  /** Opens a channel to an agent of another node. Resolves once that agent took it. */
+  /** Opens a channel to an agent of another node. Resolves once that agent has accepted it. */
   async open(local: string, address: string): Promise<A2AChannel> {
     const { runtime, router, factory, carrier, acknowledgeMs } = this.#components;
     const { id: to, node } = splitAddress(address) as { id: string; node: string };
@@ -74,7 +74,7 @@ export class RemoteChannels {
     });
   }
 
-  /** Another node asks for a channel. Throws when it speaks for an agent that is not its own. */
+  /** Handles another node's request for a channel. Throws if it names an agent that is not its own. */
   requested(node: string, request: ChannelRequest): Promise<void> {
     if (!this.#components.registry.entry(`${request.from}@${node}`)) {
       throw forged(`node ${node} has no announced agent "${request.from}"`);
@@ -98,18 +98,18 @@ export class RemoteChannels {
     } catch (error) {
       refusal = describeError(error);
     }
-    // Messages may follow the answer at once, so this end is open before it is given.
+    // Messages may follow the answer at once, so this end opens first.
     if (refusal === undefined && end?.channel.status === 'connecting') end.channel.report({ type: 'acknowledged' });
     await carrier.answer(node, channelId, refusal).catch(() => {});
     if (refusal !== undefined && end && end.channel.status !== 'closed') end.channel.report({ type: 'closed' });
   }
 
-  /** Another node says whether its agent took the channel. */
+  /** Handles another node's answer to a request. */
   answered(node: string, channelId: string, refusal: string | undefined): void {
     this.#ends.get(keyOf(node, channelId))?.answered?.(refusal);
   }
 
-  /** An envelope from the other end. Throws when it cannot be taken. */
+  /** Delivers an envelope from the other end. Throws if it is refused. */
   received(node: string, channelId: string, wire: ValidEnvelope): void {
     const end = this.#ends.get(keyOf(node, channelId));
     if (!end || end.channel.status === 'closed') throw new EclipticError('CHANNEL_CLOSED', 'there is no such channel');
@@ -128,13 +128,13 @@ export class RemoteChannels {
     onDelivered();
   }
 
-  /** The other node closed its end. */
+  /** The other node has closed its end. */
   closed(node: string, channelId: string): void {
     const end = this.#ends.get(keyOf(node, channelId));
     if (end && end.channel.status !== 'closed') end.channel.report({ type: 'closed' });
   }
 
-  /** A node went silent or came back, or is lost with all that was open towards it. */
+  /** A node is silent, is back, or is lost. */
   peerChanged(node: string, change: 'interrupted' | 'resumed' | 'lost'): void {
     for (const { node: other, channel } of [...this.#ends.values()]) {
       if (other !== node) continue;
@@ -155,7 +155,7 @@ export class RemoteChannels {
     const channel = makeEnd(channelId, local, remote, {
       kind: carrier.transportTo(node),
       deliver: (envelope) => {
-        // An attempt that waits for the node to come back is the same attempt, not another.
+        // A retry while the node is silent joins the attempt that still waits for it.
         if (attempt?.envelope === envelope) return attempt.outcome;
         const outcome = carrier.deliver(node, channelId, envelope.readdress(local, remoteId)).finally(() => {
           if (attempt?.envelope === envelope) attempt = undefined;
@@ -163,7 +163,7 @@ export class RemoteChannels {
         attempt = { envelope, outcome };
         return outcome;
       },
-      // The other end hears of it when it can; this end need not wait for that.
+      // This end does not wait until the other end has learned of it.
       close: () => void carrier.close(node, channelId).catch(() => {}),
     });
     const end: RemoteEnd = { node, channel, answered: undefined };
@@ -175,7 +175,7 @@ export class RemoteChannels {
   }
 }
 
-/** Another node spoke for an agent that is not its own, or not this channel's: nobody has reported that yet. */
+/** Another node used the address of an agent that is not its own, or not of this channel. Not reported yet. */
 function forged(reason: string): EclipticError {
   return new EclipticError('SENDER_REFUSED', reason, { forged: true });
 }

@@ -1,16 +1,15 @@
 import { splitAddress } from './address.js';
 
-/** A reply permit, as its share sees it. */
+/** The part of a reply permit that its share needs. */
 interface SharedPermit {
   readonly state: 'asked' | 'noticed' | 'settled';
-  /** How many may reply by it. */
+  /** The number of agents that may reply. */
   readonly weight: number;
   settle(): void;
-  /** The share keeps it no longer. */
   letGo(): false;
 }
 
-/** Responders that one owner's messages which ask for no answer may leave with the right to reply. */
+/** Agents that may hold a permit to reply to one owner's messages that ask for no answer. */
 const NOTICES = 4_096;
 /** Shares without an open permit are dropped when there are this many more of them than of the others. */
 const IDLE_SHARES = 1_024;
@@ -25,7 +24,7 @@ export class Share {
   #asked = 0;
   /** Shares directly below this one that have such permits. */
   #active = 0;
-  /** Permits for replies to messages that ask for none, oldest first. Their owner's next ones replace them. */
+  /** Permits to reply to messages that ask for no answer, oldest first. The owner's next ones replace them. */
   #notices: SharedPermit[] | undefined;
   #weight = 0;
 
@@ -57,9 +56,8 @@ export class Share {
   }
 
   /**
-   * May its owner open one more, where all owners together may have `limit`? An owner may use everything that is free.
-   * Once nothing is, an owner with less than an equal part may still open more: a full table stops only the owners
-   * that filled it.
+   * May its owner open one more, if all owners together may have `limit`? An owner may use all free room. Once there is
+   * none, an owner with less than an equal part may still open more: a full table stops only the owners that filled it.
    */
   hasRoom(limit: number): boolean {
     if (!this.#parent) return this.#asked < limit;
@@ -84,7 +82,7 @@ export class Share {
     if (this.#weight > NOTICES) this.#makeRoom();
   }
 
-  /** Drops settled permits, then the oldest, down to three quarters, so that most permits find room at once. */
+  /** Drops settled permits, then the oldest, down to three quarters, so that most calls of `keep` need no cleaning. */
   #makeRoom(): void {
     const open = this.#notices!.filter((permit) => permit.state === 'noticed' || permit.letGo());
     let weight = open.reduce((sum, permit) => sum + permit.weight, 0);

@@ -3,25 +3,22 @@ import type { Party } from './policy.js';
 import type { RegistryEntry } from './registry-index.js';
 import type { A2ALogEvent, AgentTier, BroadcastCounts } from './schemas.js';
 
-/** A measured latency, shared by the sends that report it. */
+/** A measured latency, which several sends may report. */
 export interface LatencySample {
   readonly ms: number;
-  /** The envelope that it was measured on. */
+  /** The id of the measured envelope. */
   readonly of: string;
 }
 
 /** Larger envelopes are remembered without their payload. */
 const REMEMBERED_BYTES = 1_024;
 
-/**
- * What one `send` left behind, in one small object. It stands for up to four kinds of event (sent, routed, received,
- * cross-tier audit), which are made only when somebody looks.
- */
+/** The compact record of one send, which expands into up to four events: sent, routed, received, cross-tier audit. */
 export class RoutingRecord {
   readonly envelope: ValidEnvelope;
   readonly source: Party;
   readonly target: Party;
-  /** Both tiers as they were then: a card may change before anybody looks. */
+  /** Both tiers at the time of the send: a card may change before the record is expanded. */
   readonly tiers: number;
   readonly latency: LatencySample;
 
@@ -33,7 +30,7 @@ export class RoutingRecord {
     this.latency = latency;
   }
 
-  /** What the message said; undefined where it was too large to be remembered. */
+  /** Undefined if it was too large to be remembered. */
   get payload(): unknown {
     return ValidEnvelope.weightOf(this.envelope) === 0 ? undefined : this.envelope.payload;
   }
@@ -73,7 +70,7 @@ export class RoutingRecord {
   }
 }
 
-/** What a broadcast left behind: one send, many recipients. */
+/** The compact record of a broadcast. */
 export class BroadcastRecord {
   readonly envelope: ValidEnvelope;
   readonly sourceTier: AgentTier;

@@ -8,21 +8,18 @@ import type { RegistryEntry } from './registry-index.js';
 import { BroadcastRecord, type LatencySample, RoutingRecord } from './routing-record.js';
 import type { A2ALogEvent, BroadcastCounts, RoutingResult } from './schemas.js';
 
-/** Refusals that mean somebody tried what it may not. */
+/** Refusals of forbidden messages, which are reported as security events. */
 const SECURITY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SENDER_REFUSED',
   'SANDBOX_VIOLATION',
   'TIER_VIOLATION',
   'ESCALATION_REQUIRED',
 ]);
-/**
- * One local send in this many (a power of two) is timed while no listener would be told of it: reading the clock costs
- * as much as the rest of a send.
- */
+/** Without a listener, one local send in this many (a power of two) is timed: the clock costs as much as a send. */
 const TIMED_SENDS = 32;
 const UNTIMED = -1;
 
-/** Says on the event stream how each routing ended, and makes the result that the sender gets. */
+/** Reports the outcome of each routing on the event stream, and makes the sender's result. */
 export class RoutingReporter {
   readonly #runtime: Runtime;
   readonly #observability: A2AObservability;
@@ -34,7 +31,7 @@ export class RoutingReporter {
     this.#observability = observability;
   }
 
-  /** When this send began; one that is not timed reports the latest measurement instead, and says so. */
+  /** The start time of a send. A send that is not timed reports the latest measurement, marked as sampled. */
   start(source: Party | undefined, target: Party | undefined): number {
     const timed =
       (this.#sends++ & (TIMED_SENDS - 1)) === 0 || this.#observability.isWatched(source?.tier !== target?.tier);
@@ -48,7 +45,7 @@ export class RoutingReporter {
   routed(envelope: ValidEnvelope, source: Party, target: Party, started: number): RoutingResult {
     const latency = this.#latency(started, envelope);
     const record = new RoutingRecord(envelope, source, target, latency);
-    // Only local sends report another's latency, so only local ones are remembered for that.
+    // Only local sends report another send's latency.
     if (record.path === 'local') this.#lastLatency = latency;
     this.#observability.routed(record, started !== UNTIMED);
     return { delivered: true, path: record.path, targetAgentId: target.address, latencyMs: latency.ms };

@@ -13,8 +13,8 @@ import type { A2ALogEvent } from './schemas.js';
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 
 /**
- * Turns routing decisions into OpenTelemetry spans, as children of the envelope's trace context, if the process has an
- * OpenTelemetry SDK; else does nothing. Returns the way to stop.
+ * Exports routing decisions as OpenTelemetry spans, as children of the envelope's trace context, if the process has an
+ * OpenTelemetry SDK. Returns the function that stops this.
  */
 export function traceRouting(observability: A2AObservability): () => void {
   if (!sdkPresent()) return () => {};

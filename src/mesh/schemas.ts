@@ -4,11 +4,11 @@ import { weighJson } from './json-value.js';
 import { LIMITS } from './limits.js';
 
 /**
- * The mesh's data models. Types are inferred from these schemas; the hot path uses hand-written checks that are
- * tested to agree with them.
+ * The data models of the mesh. Types are inferred from these schemas; the hot path uses hand-written checks, which tests
+ * compare with them.
  */
 
-/** What an agent id looks like: starts with a letter or digit, and never holds `@`, `*` or `.`, which have meanings. */
+/** An agent id starts with a letter or digit, and never contains `@`, `*` or `.`, which have meanings. */
 const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 /** `id`, or `id@node`. */
 export const AGENT_ADDRESS = /^[A-Za-z0-9][A-Za-z0-9_-]*(@[A-Za-z0-9_-]+)?$/;
@@ -19,7 +19,7 @@ const text = z.string().max(LIMITS.textChars);
 const agentId = z.string().max(LIMITS.agentIdChars).regex(AGENT_ID, 'must be letters, digits, "_" or "-"');
 const timestamp = z.number().nonnegative();
 
-/** Any JSON value, present (a schema of its own: zod's `unknown` would make the key optional). */
+/** Any JSON value. Not `z.unknown()`, which would make the key optional. */
 const json = (maxBytes: number) =>
   z.custom<unknown>().superRefine((value, context) => {
     const weighed = weighJson(value, maxBytes);
@@ -47,13 +47,12 @@ export const CapabilityDescriptorSchema = z.object({
 
 export const WorkKindSchema = z.enum(['request', 'task', 'proposal']);
 
-/** Whether an agent can do work at present. A card without one is of an agent that takes every kind of work. */
+/** Whether an agent can work at present. A card without a status means that it takes every kind of work. */
 export const AgentStatusSchema = z.object({
-  /** `tools`: it offers tools, and takes no other work. */
+  /** `tools`: it offers tools only. */
   state: z.enum(['ready', 'starting', 'degraded', 'unavailable', 'tools', 'unstaffed']),
-  /** The kinds of work that it has a worker for; without this, every kind. */
+  /** The kinds of work that it has a worker for. Default: every kind. */
   takes: z.array(WorkKindSchema).optional(),
-  /** Why it is not ready. */
   reason: text.optional(),
   /** The configuration that would staff it. */
   fix: text.optional(),
@@ -96,14 +95,14 @@ export const A2AMessageTypeSchema = z.enum([
 ]);
 
 const EnvelopeMetadataSchema = z.object({
-  /** What the sender says it is. The router believes the card, and refuses an envelope that contradicts it. */
+  /** The sender's claim. The router refuses an envelope that contradicts the sender's card. */
   tier: AgentTierSchema.optional(),
   sandboxId: id.optional(),
   routingHint: z.literal('capability').optional(),
   escalationJustification: text.optional(),
   durable: z.boolean().optional(),
   ttlMs: z.number().positive().optional(),
-  /** A durable message that is not read by then makes its sender hear of it. */
+  /** The sender is notified if a durable message is not read within this time. */
   readWithinMs: z.number().positive().optional(),
   /** W3C trace context. */
   traceparent: name.optional(),
@@ -125,7 +124,6 @@ export const A2AEnvelopeSchema = z.object({
   metadata: EnvelopeMetadataSchema.optional(),
 });
 
-/** What the terms of a proposal may be. */
 export const PROPOSAL_LIMITS = { descriptionChars: 65_536, deadlineMs: 30 * 86_400_000 } as const;
 
 export const TaskProposalPayloadSchema = z.object({
@@ -156,11 +154,11 @@ export const SandboxRoutingConfigSchema = z.strictObject({
   crossSandboxAllowList: z.array(name).default([]),
   /** Agents that one sandbox may reach, by sandbox id. */
   allow: z.record(id, z.array(name)).default({}),
-  /** Sandboxes that span nodes; any other sandbox id means a sandbox of its own on each node. */
+  /** Sandboxes that span nodes; any other sandbox id means a separate sandbox on each node. */
   shared: z.array(id).default([]),
 });
 
-/** By the name of a shared document, which tiers may read and write it. Default: all. */
+/** The tiers that may read and write each shared document, by its name. Default: all. */
 export const StateRulesSchema = z.record(
   id,
   z.strictObject({ read: z.array(AgentTierSchema).optional(), write: z.array(AgentTierSchema).optional() }),
@@ -179,18 +177,18 @@ export const RoutingResultSchema = z.object({
   delivered: z.boolean(),
   path: z.enum(['local', 'remote', 'broadcast']),
   targetAgentId: z.string(),
-  /** Time from `send` to the recipient’s mailbox. Local sends measure one in 32 and repeat that figure between. */
+  /** The time from `send` to the recipient’s mailbox. One in 32 local sends is measured; the others repeat its value. */
   latencyMs: z.number().nonnegative(),
   /** The error code, when not delivered. */
   error: z.string().optional(),
   reason: z.string().optional(),
-  /** Whom an ambiguous id may mean. */
+  /** The addresses that an ambiguous id may mean. */
   candidates: z.array(z.string()).optional(),
-  /** A durable message is on this node's disk; its receipt tells what becomes of it. */
+  /** A durable message is on this node's disk; its receipt reports its progress. */
   stored: z.boolean().optional(),
-  /** Of a durable message: what its receipt is asked for by. */
+  /** The id of a durable message's receipt. */
   messageId: z.string().optional(),
-  /** Where a message to another node failed on the way: did it certainly not arrive, or can nobody tell? */
+  /** Of a message to another node that failed: it certainly did not arrive, or that is unknown. */
   outcome: z.enum(['not-delivered', 'unknown']).optional(),
   broadcast: BroadcastCountsSchema.optional(),
 });
@@ -224,25 +222,21 @@ export const A2ALogEventSchema = z.object({
   targetTier: AgentTierSchema.optional(),
   channelId: z.string().optional(),
   channelStatus: z.enum(['connecting', 'open', 'reconnecting', 'closed']).optional(),
-  /** The other node that the event is about, and what became of it. */
   node: z.string().optional(),
   peerStatus: z.enum(['connected', 'suspected', 'away', 'lost', 'incompatible', 'removed']).optional(),
-  /** What became of a durable message. */
   receiptState: z.string().optional(),
-  /** What happened to a provider, a credential or an agent's wish: `provider.health.changed`, `action.denied`, …; which one, of which kind, and whatever else belongs to it. */
+  /** The event of a provider, a credential or an action: `provider.health.changed`, `action.denied`, … */
   topic: z.string().optional(),
   provider: z.string().optional(),
   providerType: z.string().optional(),
   details: z.record(z.string(), z.unknown()).optional(),
-  /** A proposal, and where it stands. */
   proposalId: z.string().optional(),
   proposalStatus: z.enum(['pending', 'accepted', 'rejected', 'timed-out']).optional(),
-  /** A swarm, and where it stands; with a reason, what it cannot mend by itself. */
   swarmId: z.string().optional(),
   swarmStatus: z.enum(['recruiting', 'active', 'completing', 'completed', 'failed']).optional(),
   toolName: z.string().optional(),
   duration: z.number().optional(),
-  /** The duration is that of an earlier local send: this one was not watched when it was routed, and not timed. */
+  /** The duration is that of an earlier local send: this one was not timed. */
   sampled: z.boolean().optional(),
   success: z.boolean().optional(),
   code: z.string().optional(),
@@ -271,17 +265,14 @@ export type BroadcastCounts = z.infer<typeof BroadcastCountsSchema>;
 export type RoutingResult = z.infer<typeof RoutingResultSchema>;
 export type A2ALogEvent = Readonly<z.infer<typeof A2ALogEventSchema>>;
 
-/**
- * Takes anything that claims to be a card; gives back a frozen copy of one that is, or throws `INVALID_CARD` with
- * every fault listed.
- */
+/** Returns a frozen copy of a valid card, or throws `INVALID_CARD` with all faults. */
 export function checkCard(value: unknown): AgentCard {
   const parsed = AgentCardSchema.safeParse(value);
   if (!parsed.success) {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'card'}: ${issue.message}`);
     throw new EclipticError('INVALID_CARD', `not a valid agent card: ${faults.join('; ')}`, { faults });
   }
-  // The copy goes through JSON because that is what a card must survive; the caller's own object stays its own.
+  // Copied through JSON, because a card must survive that; the caller's object is not frozen.
   return freezeDeep(JSON.parse(JSON.stringify(parsed.data)) as AgentCard);
 }
 

@@ -1,13 +1,13 @@
 import type { Failure } from './message-checks.js';
 import type { A2AMessageType, AgentCard, WorkKind } from './schemas.js';
 
-/** The work that a message of this type asks for, if it asks for any. */
+/** The kind of work that a message of this type asks for, if any. */
 export function workOf(type: A2AMessageType): WorkKind | undefined {
   if (type === 'request') return 'request';
   return type === 'task-proposal' ? 'proposal' : undefined;
 }
 
-/** Why the agent of that card takes no work of that kind, as far as its card says. */
+/** Why the agent takes no work of that kind, by its card. */
 export function vacancyFor({ id, node, status }: AgentCard, kind: WorkKind | undefined): Failure | undefined {
   if (status === undefined) return undefined;
   const { state, takes } = status;
@@ -15,7 +15,7 @@ export function vacancyFor({ id, node, status }: AgentCard, kind: WorkKind | und
   return noWorker(node === undefined ? id : `${id}@${node}`, kind ?? 'request', status);
 }
 
-/** Why work that names no agent does not go to that one: it is not well, or takes no such work. */
+/** Why work for a capability does not go to that agent: it is not healthy, or takes no such work. */
 export function unroutable(card: AgentCard, kind: WorkKind | undefined): Failure | undefined {
   const { id, node, status } = card;
   const vacancy = vacancyFor(card, kind);
@@ -24,7 +24,6 @@ export function unroutable(card: AgentCard, kind: WorkKind | undefined): Failure
   return { code: 'AGENT_UNAVAILABLE', reason: `${agent} is ${status.state}: ${status.reason ?? 'no reason is known'}` };
 }
 
-/** Says that an agent has no worker for something, why, and what would staff it. */
 export function noWorker(
   agent: string,
   kind: WorkKind,

@@ -7,21 +7,21 @@ import { QUESTIONS, Thread, type Waiter } from './thread.js';
 export interface ThreadTableInit {
   /** Threads whose messages are remembered. Default 512. */
   threads?: number;
-  /** Payload bytes remembered over all threads, approximately. Default 64 MiB. */
+  /** Approximate payload bytes remembered over all threads. Default 64 MiB. */
   bytes?: number;
-  /** Envelopes remembered of one thread; past it the thread's earlier half goes. Default 1,000. */
+  /** Envelopes remembered of one thread; beyond that its earlier half is forgotten. Default 1,000. */
   envelopesPerThread?: number;
   /** A thread without a new envelope for this long is forgotten. Default 1 hour. */
   maxAgeMs?: number;
   /** Conversations that may wait for an answer at once. Default 100,000. */
   waiting?: number;
-  /** After this long without an answer a conversation stops counting as waiting. Default 1 hour. */
+  /** A conversation without an answer for this long no longer counts as waiting. Default 1 hour. */
   waitMs?: number;
 }
 
 /**
- * Threads that came into use in one stretch of time. Most are asked for only while they are the latest, so the index
- * is made when somebody asks for another one.
+ * The threads that came into use in one period. Most are looked up only while they are the latest, so the index is built
+ * when another one is looked up.
  */
 class Generation {
   readonly since: number;
@@ -41,8 +41,8 @@ class Generation {
   }
 
   /**
-   * Gives up its threads. A forgotten generation that the garbage collector has not found yet would otherwise keep
-   * them, through one that moved on the next generation, through that the one after it, and so on.
+   * Releases its threads. Otherwise a forgotten generation that is not collected yet would retain, through a thread that
+   * moved on, the next generation, and so on.
    */
   dissolve(): Thread[] {
     this.#index.clear();
@@ -59,21 +59,21 @@ class Generation {
 }
 
 /**
- * The conversations of the mesh. Two generations: a message moves its thread to the young one, and when that has half
- * of what may be kept, the old one is forgotten as a whole. But a thread in which somebody waits for an answer keeps
- * its permits, however old: forgetting messages never turns an honest reply into a violation. When too many wait, the
- * owners that opened the most of them are refused further ones.
+ * The conversations of the mesh, in two generations: a message moves its thread to the young one, and when that has half
+ * of the limit, the old one is forgotten as a whole. A thread in which an agent waits for an answer keeps its permits,
+ * however old it is: forgetting messages never turns an honest reply into a violation. When too many wait, the owners
+ * that opened the most of them are refused further ones.
  */
 export class ThreadTable {
   readonly #runtime: Runtime;
   readonly #init: Required<ThreadTableInit>;
   #young: Generation;
   #old: Generation;
-  /** The thread that was asked for last: most questions come several at a time. */
+  /** The thread that was looked up last: the next look-up is often the same. */
   #latest: Thread | undefined;
   readonly #shares: ReplyShares;
   #nextExpiry = 0;
-  /** Threads that the young generation began with: it is full only when it has as many others. */
+  /** Threads that the young generation began with: it is full only if it has as many others. */
   #carried = 0;
 
   constructor(runtime: Runtime, init: ThreadTableInit = {}) {
@@ -115,18 +115,17 @@ export class ThreadTable {
     return this.find(correlationId)?.envelopes() ?? [];
   }
 
-  /** Begins a new thread for somebody who will wait for its answer. */
+  /** Begins a thread for an agent that will wait for its answer. */
   begin(id: string, waiter: Waiter): Thread {
     this.#rotateIfDue();
     return this.#keep(new Thread(id, this.#runtime.now(), waiter));
   }
 
-  /** Is a message of this type a reply in its thread? */
   isReply(type: A2AMessageType, id: string | undefined, sender: string, recipient: string): boolean {
     return id !== undefined && this.find(id)?.isReply(type, sender, recipient) === true;
   }
 
-  /** Notes a message that opens a conversation, or opens it further. False when its opener has no room for one more. */
+  /** Adds a message that opens a conversation, or opens it further. Returns false if its opener has no room for one more. */
   opened(
     thread: Thread | undefined,
     envelope: ValidEnvelope,
@@ -144,23 +143,21 @@ export class ThreadTable {
     return true;
   }
 
-  /** Notes a reply. */
   replied(thread: Thread, envelope: ValidEnvelope, sender: string, recipient: string): void {
     thread.answered(envelope.type, sender, recipient);
     this.#record(this.#keepYoung(thread, thread.id), envelope);
   }
 
-  /** The opener waits no longer for that responder. */
   release(id: string, opener: string, responder: string): void {
     this.find(id)?.release(opener, responder);
   }
 
-  /** The opener gave up, or its message never left. A late reply is recognised while the thread is remembered. */
+  /** Ends the waits of an opener that gave up. A late reply is still recognised while the thread is remembered. */
   abandon(id: string, opener: string): void {
     this.find(id)?.abandon(opener);
   }
 
-  /** The agents of a removed node wait for nothing any more. */
+  /** Ends the waits of the agents of a removed node. */
   forgetNode(node: string): void {
     for (const generation of [this.#old, this.#young]) {
       for (const thread of generation.threads) thread.abandonAll(`@${node}`);
@@ -175,7 +172,7 @@ export class ThreadTable {
     if (this.#young.bytes >= bytes / 2) this.#rotateIfDue();
   }
 
-  /** The thread, in the young generation from now on. */
+  /** Moves a thread to the young generation. */
   #keepYoung(known: Thread | undefined, id: string): Thread {
     if (known?.keptIn === this.#young) return known;
     this.#rotateIfDue();
@@ -202,7 +199,7 @@ export class ThreadTable {
     this.#carried = this.#young.threads.length;
   }
 
-  /** Of a forgotten generation, only what somebody waits for stays, and only its permits. */
+  /** Of a forgotten generation, keeps only the permits of waiting threads. */
   #carryWaiting(generation: Generation): void {
     for (const thread of generation.dissolve()) {
       if (thread.keptIn !== generation || !thread.waiting) continue;
@@ -211,7 +208,7 @@ export class ThreadTable {
     }
   }
 
-  /** Lets go of what waited too long; looks at most once a second, since it looks at everything. */
+  /** Expires conversations that waited too long. At most once a second, because it visits all threads. */
   #expireWaiting(share: Share): boolean {
     const now = this.#runtime.now();
     if (now < this.#nextExpiry) return false;
@@ -228,7 +225,7 @@ export class ThreadTable {
   }
 }
 
-/** What an opener says when it is through with its own stream: it waits for nothing more. */
+/** Does this end the opener's own stream, after which it waits for no answer? */
 function endsOwnStream(type: A2AMessageType): boolean {
   return type === 'stream-end' || type === 'error';
 }

@@ -2,7 +2,7 @@ import { ValidEnvelope } from './envelope.js';
 import type { Share } from './reply-shares.js';
 import type { A2AMessageType } from './schemas.js';
 
-/** Types that answer; only these can be replies. */
+/** The types that can be replies. */
 export const REPLIES: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
   'response',
   'task-accept',
@@ -12,29 +12,29 @@ export const REPLIES: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
   'stream-end',
   'error',
 ]);
-/** Openings whose sender waits for an answer. */
+/** The types of opening messages whose sender waits for an answer. */
 export const QUESTIONS: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
   'request',
   'task-proposal',
   'stream-start',
 ]);
-/** Replies after which the opener waits for nothing more. */
+/** The types of replies that end the opener's wait. */
 const FINAL: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>(['response', 'task-reject', 'stream-end', 'error']);
 
-/** What the permit of a broadcast is found by. No agent has this name. */
+/** The name of a broadcast's permit. No agent has this name. */
 const EVERYONE = '*';
 
-/** The right of one agent, or of everyone a broadcast reached, to reply to the one that opened the thread to it. */
+/** The right of one agent, or of all recipients of a broadcast, to reply to the agent that opened the thread. */
 export class Permit {
   readonly share: Share;
   readonly opener: string;
-  /** The responder, or `*` for everyone a broadcast reached. */
+  /** The responder, or `*` for the recipients of a broadcast. */
   readonly name: string;
-  /** Another pair in the same thread. */
+  /** The next permit of the same thread. */
   readonly next: Permit | undefined;
   private audience: Audience | undefined;
   openedAt: number;
-  /** `asked`: the opener waits for an answer. `noticed`: a reply may come, though the message asked for none. */
+  /** `asked`: the opener waits for an answer. `noticed`: a reply may come, but the message asked for none. */
   state: 'asked' | 'noticed' | 'settled';
   private kept: boolean;
 
@@ -49,7 +49,7 @@ export class Permit {
     this.kept = false;
   }
 
-  /** How many may reply by it. */
+  /** The number of agents that may reply. */
   get weight(): number {
     return this.audience?.reached.size ?? 1;
   }
@@ -86,13 +86,12 @@ export class Permit {
     this.state = 'settled';
   }
 
-  /** Its share keeps it no longer. */
   letGo(): false {
     this.kept = false;
     return false;
   }
 
-  /** That responder has answered, or its answer is not wanted any more. */
+  /** That responder has answered, or its answer is no longer wanted. */
   release(responder: string): void {
     if (this.audience) {
       this.audience.unanswered.delete(responder);
@@ -102,18 +101,18 @@ export class Permit {
   }
 }
 
-/** Everyone that the broadcasts of one opener reached in a thread, and of those, the agents that have not answered. */
+/** The recipients of one opener's broadcasts in a thread. */
 interface Audience {
   readonly reached: Set<string>;
   readonly unanswered: Set<string>;
 }
 
-/** Somebody on this node who waits for an answer in a thread it began. */
+/** An agent of this node that waits for an answer in a thread that it began. */
 export interface Waiter {
   readonly agentId: string;
 }
 
-/** A thread with more pairs than this finds them by an index. */
+/** A thread with more permits than this has an index of them. */
 const UNINDEXED_PERMITS = 16;
 /** Fixed cost of an envelope beyond its payload, for memory bounds. */
 const ENVELOPE_OVERHEAD = 256;
@@ -124,10 +123,10 @@ interface Remembered {
   earlier: Remembered | undefined;
 }
 
-/** One conversation: who may reply to whom in it, and, apart from that, the messages it is remembered by. */
+/** One conversation: its reply permits, and, separately, its remembered messages. */
 export class Thread {
   readonly id: string;
-  /** Who began it and waits for the answer, if that is an agent of this node. */
+  /** The agent of this node that began it and waits for the answer. */
   waiter: Waiter | undefined;
   /** When the latest envelope was remembered. */
   touchedAt: number;
@@ -160,7 +159,7 @@ export class Thread {
     return typeof responder === 'string' && this.#find(opener, responder, true)?.state === 'asked';
   }
 
-  /** Grants the right to reply. Of several broadcasts of one opener in a thread, one permit covers all. */
+  /** Grants a permit to reply. All broadcasts of one opener in a thread share one. */
   open(share: Share, opener: string, responder: string | ReadonlySet<string>, asked: boolean, now: number): void {
     const name = typeof responder === 'string' ? responder : EVERYONE;
     let permit = this.permit === undefined ? undefined : this.#granted(opener, name);
@@ -173,17 +172,14 @@ export class Thread {
     permit.open(asked, now);
   }
 
-  /** Notes a reply. */
   answered(type: A2AMessageType, sender: string, recipient: string): void {
     if (FINAL.has(type)) this.release(recipient, sender);
   }
 
-  /** The opener waits no longer for that responder. */
   release(opener: string, responder: string): void {
     this.#find(opener, responder, true)?.release(responder);
   }
 
-  /** Has anybody opened it yet? */
   get begun(): boolean {
     return this.permit !== undefined;
   }
@@ -193,7 +189,7 @@ export class Thread {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener === opener) permit.settle();
   }
 
-  /** No agent whose address ends so waits for anything any more. */
+  /** Ends every wait of the openers whose address has this ending. */
   abandonAll(ending: string): void {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener.endsWith(ending)) permit.settle();
   }
@@ -208,7 +204,7 @@ export class Thread {
     return false;
   }
 
-  /** Approximate memory of what is remembered. */
+  /** The approximate memory of the remembered messages. */
   get bytes(): number {
     return this.size;
   }
@@ -220,7 +216,7 @@ export class Thread {
     return found.reverse();
   }
 
-  /** Remembers an envelope in timestamp order; past either limit, the earlier half is forgotten. */
+  /** Remembers an envelope in timestamp order; beyond either limit, the earlier half is forgotten. */
   record(envelope: ValidEnvelope, now: number, maxCount: number, maxBytes: number): void {
     this.touchedAt = now;
     let later: Remembered | undefined;
@@ -238,7 +234,7 @@ export class Thread {
     }
   }
 
-  /** Forgets what was said, not who may still reply. */
+  /** Forgets the messages, not the permits. */
   forget(): void {
     this.#keep([]);
   }
@@ -253,7 +249,7 @@ export class Thread {
     }
   }
 
-  /** A permit by which that responder may reply; with `waiting`, one that still waits for that responder. */
+  /** The permit by which that responder may reply; with `waiting`, only if it still awaits that responder. */
   #find(opener: string, responder: string, waiting = false): Permit | undefined {
     if (this.index) {
       const own = this.index.get(keyOf(opener, responder));
@@ -269,7 +265,7 @@ export class Thread {
     return undefined;
   }
 
-  /** The permit for exactly that responder, or for everyone a broadcast reached. */
+  /** The permit of exactly that name. */
   #granted(opener: string, name: string): Permit | undefined {
     if (this.index) return this.index.get(keyOf(opener, name));
     let passed = 0;

@@ -9,17 +9,16 @@ import type { A2AObservability } from '../observability.js';
 import type { A2ALogEvent } from '../schemas.js';
 import { type Batch, RecordWriter } from './record-writer.js';
 
-/** What the first row's digest covers in place of a row before it. */
+/** Stands for the digest of the row before the first. */
 const BEGINNING = '0'.repeat(64);
 const PAGE = 1_000;
 
 export interface AuditReport {
   readonly rows: number;
-  /** The first thing that is wrong; null when the chain holds. */
+  /** The first fault; null if the chain is intact. */
   readonly fault: string | null;
 }
 
-/** What the next row hangs on. */
 interface Link {
   readonly seq: number;
   readonly digest: string;
@@ -33,27 +32,24 @@ const AUDITED: ReadonlySet<A2ALogEvent['type']> = new Set([
   'action',
 ]);
 
-/**
- * Which events must not be denied later: whatever policy refused, whatever crossed tiers, whoever tried to get in, every
- * use of a credential, and whatever agents wanted to do by themselves.
- */
+/** Audited are refusals of policy, messages across tiers, peer changes, uses of credentials, and actions of agents. */
 function isAudited({ type, code }: A2ALogEvent): boolean {
   if (AUDITED.has(type)) return true;
   return type === 'routing-decision' && code !== undefined;
 }
 
-/** Keeps those events in the store, each row's digest over the one before it, so that an edit or a gap shows. */
+/** Stores audited events in a hash chain: the digest of each row covers the row before, so that edits and gaps show. */
 export class AuditLog {
   readonly #store: Store;
   readonly #writer: RecordWriter<A2ALogEvent>;
   readonly #stopListening: () => void;
-  /** The last link that is on disk. */
+  /** The last stored row. */
   #last: Link;
 
   private constructor(runtime: Runtime, store: Store, observability: A2AObservability, last: Link) {
     this.#store = store;
     this.#last = last;
-    this.#writer = new RecordWriter(runtime, store, { what: 'audit log', prepare: (events) => this.#chain(events) });
+    this.#writer = new RecordWriter(runtime, store, { name: 'audit log', prepare: (events) => this.#chain(events) });
     this.#stopListening = observability.subscribeToUnusual((event) => {
       if (isAudited(event)) this.#writer.add(event);
     });
@@ -63,7 +59,7 @@ export class AuditLog {
     const [row] = await store.read({ from: 'audit', orderBy: 'seq', descending: true, limit: 1 });
     const [anchor] = await store.read({ from: 'cursors', where: { name: 'audit' } });
     const { seq, digest } = row ?? (await firstLink(store));
-    // Rows that were there and are gone leave a gap that no later row fills.
+    // A gap of deleted rows stays visible: their numbers are not used again.
     const last = { seq: Math.max(seq, anchor?.value ?? 0), digest };
     return new AuditLog(runtime, store, observability, last);
   }
@@ -73,7 +69,7 @@ export class AuditLog {
     await this.#writer.flush();
   }
 
-  /** Goes through the whole chain. */
+  /** Verifies the whole chain. */
   async verify(): Promise<AuditReport> {
     await this.#writer.flush();
     const store = this.#store;
@@ -97,14 +93,14 @@ export class AuditLog {
     return { rows, fault: null };
   }
 
-  /** As `verify`, but a chain that does not hold is thrown as `AUDIT_BROKEN`. */
+  /** As `verify`, but throws `AUDIT_BROKEN` if the chain is not intact. */
   async check(): Promise<AuditReport> {
     const report = await this.verify();
     if (report.fault === null) return report;
     throw new EclipticError('AUDIT_BROKEN', `the audit log is broken: ${report.fault}`, { ...report });
   }
 
-  /** Hangs events on what is on disk, and not on what may never get there. */
+  /** Chains events to the last stored row, not to rows that may never be stored. */
   #chain(events: readonly A2ALogEvent[]): Batch {
     let last = this.#last;
     const writes = events.map((event): Write => {
@@ -121,7 +117,7 @@ export class AuditLog {
   }
 }
 
-/** What the first row that is kept hangs on. */
+/** The link before the first stored row. */
 async function firstLink(store: Store): Promise<Link> {
   return (await auditStart(store)) ?? { seq: 0, digest: BEGINNING };
 }
@@ -130,7 +126,7 @@ function digestOf(before: string, seq: number, at: number, event: string): strin
   return hash('sha256', `${before}\n${seq}\n${at}\n${event}`, 'hex');
 }
 
-/** Puts on the one stream, and so into the audit log, what is done with credentials. */
+/** Emits the uses of credentials on the event stream, and so into the audit log. */
 export function reportCredentials(runtime: Runtime, observability: A2AObservability): (event: CredentialEvent) => void {
   return ({ kind, provider, workspace, name, error }) =>
     observability.emit({
@@ -144,7 +140,7 @@ export function reportCredentials(runtime: Runtime, observability: A2AObservabil
     });
 }
 
-/** The same for what agents wanted to do by themselves. */
+/** Emits the actions of agents on the event stream, and so into the audit log. */
 export function reportActions(runtime: Runtime, observability: A2AObservability): ActionGateComponents['report'] {
   return ({ agent, provider, action, subject }, { allowed, by, lasting, reason }, correlationId) =>
     observability.emit({

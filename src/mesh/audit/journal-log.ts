@@ -11,7 +11,7 @@ import type { Journal, JournalEntry } from '../ports.js';
 import { AgentTierSchema } from '../schemas.js';
 import { RecordWriter } from './record-writer.js';
 
-/** Where its address is not given, the row has it. */
+/** A party without an address has that of the row. */
 const PartySchema = z.object({
   address: z.string().optional(),
   node: z.string().optional(),
@@ -19,12 +19,12 @@ const PartySchema = z.object({
   sandboxId: z.string().optional(),
 });
 
-/** What policy was asked about one message. */
+/** The question to policy about one message. */
 const QuestionSchema = z.object({
   source: PartySchema,
   target: PartySchema,
   inReply: z.boolean(),
-  /** Was the way back asked about too? */
+  /** Was the answer's way back checked, too? */
   needsAnswer: z.boolean().optional(),
 });
 
@@ -37,7 +37,7 @@ const LineSchema = z.object({
 
 type Question = z.infer<typeof QuestionSchema>;
 
-/** A recorded decision that would be another one today. */
+/** A recorded decision that would differ today. */
 export interface Difference {
   readonly envelopeId: string;
   readonly sender: string;
@@ -60,12 +60,12 @@ export interface JournalSearch {
 
 const PAGE = 1_000;
 
-/** Every decision of the router, kept so that it can be searched, exported, and asked for again. */
+/** Stores every decision of the router, to be searched, exported and replayed. */
 export class JournalLog implements Journal {
   readonly #runtime: Runtime;
   readonly #store: Store;
   readonly #writer: RecordWriter<JournalRow>;
-  /** The latest question, and its text: most messages go where the one before them went. */
+  /** The latest question and its text: the next message often has the same ends. */
   #asked: { readonly question: Question; readonly text: string } | undefined;
 
   constructor(runtime: Runtime, store: Store) {
@@ -74,7 +74,7 @@ export class JournalLog implements Journal {
     const prepare = (rows: readonly JournalRow[]) => ({
       writes: rows.map((row): Write => ({ insert: 'journal', row })),
     });
-    this.#writer = new RecordWriter(runtime, store, { what: 'journal', prepare });
+    this.#writer = new RecordWriter(runtime, store, { name: 'journal', prepare });
   }
 
   note(entry: JournalEntry): void {
@@ -83,14 +83,14 @@ export class JournalLog implements Journal {
     this.#writer.add({
       seq: 0,
       at: this.#runtime.now(),
-      // Another node chose these: half a character must not keep the decision out.
+      // Another node chose these ids: half a character must not prevent the record.
       envelopeId: wellFormed(id),
       thread: correlationId === undefined ? null : wellFormed(correlationId),
       sender,
       recipient: target.address,
       type,
       code,
-      // The body of a durable message is kept once, where it waits.
+      // The payload of a durable message is stored once, in the outbox or inbox.
       envelope: envelopeText(envelope.metadata?.durable ? envelope.withoutPayload() : envelope),
       decision: this.#question(entry),
     });
@@ -112,7 +112,7 @@ export class JournalLog implements Journal {
     return this.#asked.text;
   }
 
-  /** The latest decisions that fit, oldest first. */
+  /** The latest matching decisions, oldest first. */
   async search({ thread, agent, since = 0, before, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
     await this.#writer.flush();
     const bounds = { above: { at: since - 1 }, ...(before !== undefined && { below: { seq: before } }) };
@@ -125,7 +125,7 @@ export class JournalLog implements Journal {
     return unique.slice(0, limit).reverse();
   }
 
-  /** Every delivered message of a thread once, in the order of the decisions; the body of a durable one is not here. */
+  /** Every delivered message of a thread once, in order; durable ones without their payload. */
   async messagesOf(thread: string): Promise<ValidEnvelope[]> {
     await this.#writer.flush();
     const found = new Map<string, ValidEnvelope>();
@@ -161,7 +161,7 @@ export class JournalLog implements Journal {
     return this.#store.read({ from: 'journal', where: { thread: id }, orderBy: 'seq' });
   }
 
-  /** Decisions in the threads whose names begin with this, and are longer. */
+  /** Decisions in the threads whose ids begin with a prefix and are longer. */
   async beginningWith(prefix: string, limit: number): Promise<JournalRow[]> {
     await this.#writer.flush();
     return this.#store.read({ from: 'journal', ...beginningWith('thread', prefix), orderBy: 'seq', limit });
@@ -172,13 +172,13 @@ export class JournalLog implements Journal {
   }
 }
 
-/** Asks policy again what it was asked then; what comes back are the decisions that would differ. */
+/** Asks policy the recorded questions again, and returns the decisions that differ. */
 export function replay(rows: readonly unknown[], policy: Policy): { asked: number; differences: Difference[] } {
   const differences: Difference[] = [];
   for (const value of rows) {
     const { envelope, decision, code } = readRow(value);
     const { source, target, inReply, needsAnswer } = decision;
-    // Whether somebody was there to take it is not policy's business, and may well have changed.
+    // Other refusals, such as an absent recipient, are not decisions of policy.
     if (code !== null && !isPolicyCode(code)) continue;
     const there = policy.judge(envelope, source, target, inReply);
     const judged = there.allowed && needsAnswer ? policy.judgeAnswer(target, source) : there;
@@ -207,7 +207,7 @@ function isPolicyCode(code: string): boolean {
   return code === 'SANDBOX_VIOLATION' || code === 'TIER_VIOLATION' || code === 'ESCALATION_REQUIRED';
 }
 
-/** What a decision is made from, besides the address that stands in the row. */
+/** The grounds of a decision, besides the address, which is in the row. */
 function standingOf({ tier, sandboxId }: Party): Question['source'] {
   return { tier, sandboxId };
 }

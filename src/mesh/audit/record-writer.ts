@@ -1,28 +1,27 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Store, Write } from '../../store/store.js';
 
-/** How long a record may wait for others to be written with it. */
+/** How long a record waits for others. */
 const DELAY_MS = 20;
 const BATCH = 500;
-/** Records that fail one after the other before the rest of a batch is given up. */
-const PATIENCE = 3;
-/** Records that may wait; more are dropped, and counted. */
+/** Failures in a row after which the rest of a batch is given up. */
+const MAX_FAILURES = 3;
+/** Waiting records; further ones are dropped and counted. */
 const MAX_WAITING = 20_000;
 
-/** What becomes of a batch of records. */
 export interface Batch {
   readonly writes: readonly Write[];
   readonly written?: () => void;
 }
 
 export interface RecordWriterInit<Rec> {
-  /** What is written, for people. */
-  what: string;
-  /** The changes that keep these records; asked for when it is their turn, and not before. */
+  /** The name of the log, for messages. */
+  name: string;
+  /** The changes that store these records. Called just before they are written. */
   prepare: (records: readonly Rec[]) => Batch;
 }
 
-/** Writes records in the background, in order and many at a time. What a failing store refuses is lost, and counted. */
+/** Writes records in the background, in order and in batches. Records that a failing store refuses are lost and counted. */
 export class RecordWriter<Rec> {
   readonly #runtime: Runtime;
   readonly #store: Store;
@@ -30,7 +29,7 @@ export class RecordWriter<Rec> {
   #waiting: Rec[] = [];
   #timer: Timer | undefined;
   #writing: Promise<void> | undefined;
-  /** Records that were dropped because the store could not keep up, or failed. */
+  /** Records that were lost because the store was too slow or failed. */
   dropped = 0;
 
   constructor(runtime: Runtime, store: Store, init: RecordWriterInit<Rec>) {
@@ -49,7 +48,7 @@ export class RecordWriter<Rec> {
     else this.#timer ??= this.#runtime.setTimer(() => this.#start(), DELAY_MS);
   }
 
-  /** Resolves when everything added so far is on disk. */
+  /** Resolves when all records added so far are on disk. */
   async flush(): Promise<void> {
     this.#start();
     while (this.#writing) await this.#writing;
@@ -72,20 +71,20 @@ export class RecordWriter<Rec> {
     }
   }
 
-  /** One of them may be at fault, or the store: several in a row say that it is the store. */
+  /** Finds the faulty record of a batch. Several failures in a row mean that the store is at fault. */
   async #writeSingly(batch: readonly Rec[], failure: unknown): Promise<void> {
     let lost = 0;
     let inRow = 0;
     for (const record of batch) {
-      const failed = inRow >= PATIENCE || batch.length === 1 || (await this.#attempt([record])) !== undefined;
+      const failed = inRow >= MAX_FAILURES || batch.length === 1 || (await this.#attempt([record])) !== undefined;
       inRow = failed ? inRow + 1 : 0;
       if (failed) lost++;
     }
     this.dropped += lost;
-    this.#runtime.logger.error({ err: failure, lost }, `the ${this.#init.what} could not be written`);
+    this.#runtime.logger.error({ err: failure, lost }, `${this.#init.name}: records could not be written`);
   }
 
-  /** Why these could not be written, if they could not. */
+  /** Resolves with the error, if any. */
   async #attempt(records: readonly Rec[]): Promise<unknown> {
     try {
       const { writes, written } = this.#init.prepare(records);

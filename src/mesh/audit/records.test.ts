@@ -42,7 +42,7 @@ describe('a writer of records', () => {
     logged = [];
     const logger = { ...silentLogger, error: (fields: object, message: string) => logged.push({ ...fields, message }) };
     runtime = new SimulatedRuntime({ logger });
-    writer = new RecordWriter(runtime, watched, { what: 'journal', prepare: (writes) => ({ writes }) });
+    writer = new RecordWriter(runtime, watched, { name: 'journal', prepare: (writes) => ({ writes }) });
   });
 
   it('writes what comes within a moment in one go, and in order', async () => {
@@ -120,7 +120,7 @@ describe('a writer of records', () => {
     await writer.flush();
     expect(await written()).toEqual([...numbers(500), ...numbers(1_200).slice(1_000)]);
     expect(writer.dropped).toBe(500);
-    expect(logged).toMatchObject([{ lost: 500, message: 'the journal could not be written' }]);
+    expect(logged).toMatchObject([{ lost: 500, message: 'journal: records could not be written' }]);
   });
 
   it('loses only the record that cannot be stored', async () => {

@@ -5,7 +5,7 @@ import type { Store } from '../../store/store.js';
 export interface UpkeepLimits {
   readonly journal?: RetentionLimits;
   readonly audit?: RetentionLimits;
-  /** Of outside callers, that have ended. */
+  /** Ended tasks of outside callers. */
   readonly tasks?: TaskLimits;
 }
 
@@ -17,7 +17,7 @@ const DEFAULTS = {
 } as const;
 const EVERY_MS = 60_000;
 
-/** Cuts the journal, the audit log and ended tasks down to what a node wants to keep, now and then, a little at a time. */
+/** Deletes old rows of the journal, the audit log and ended tasks, regularly and in small steps. */
 export class Upkeep {
   readonly #runtime: Runtime;
   readonly #store: Store;
@@ -57,7 +57,7 @@ export class Upkeep {
       }
       await retainTasks(this.#store, this.#limits.tasks, this.#runtime.now());
     } catch (error) {
-      this.#runtime.logger.error({ err: error }, 'old records could not be removed');
+      this.#runtime.logger.error({ err: error }, 'store: old records could not be deleted');
     }
   }
 }
