@@ -81,15 +81,21 @@ export type {
 export type { McpService } from './mcp/service.js';
 export type { A2AChannel } from './mesh/channel.js';
 export type { ChannelStatus } from './mesh/channel-machine.js';
-export type { ChannelAcceptor, ChannelManager, ChannelManagerInit } from './mesh/channel-manager.js';
+export {
+  type ChannelAcceptor,
+  ChannelManager,
+  type ChannelManagerComponents,
+  type ChannelManagerInit,
+} from './mesh/channel-manager.js';
 export { deserializeEnvelope, serializeEnvelope } from './mesh/codec.js';
 export { BROADCAST, EnvelopeFactory, type EnvelopeInit } from './mesh/envelope.js';
 export type { Recipient, SendOptions } from './mesh/message-sender.js';
 export { type A2AMetrics, A2AObservability } from './mesh/observability.js';
+export { Policy } from './mesh/policy.js';
 export type { Carrier } from './mesh/ports.js';
 export { toPrometheus } from './mesh/prometheus.js';
 export { AgentRegistry } from './mesh/registry.js';
-export type { A2ARouter } from './mesh/router.js';
+export { A2ARouter, type A2ARouterInit, type RouterComponents } from './mesh/router.js';
 export type {
   A2AEnvelope,
   A2ALogEvent,

@@ -18,7 +18,7 @@ import { lookUpFailure, Targets } from './targets.js';
 import { REPLIES } from './thread.js';
 import { ThreadTable } from './thread-table.js';
 
-export interface A2ARouterComponents {
+export interface RouterComponents {
   registry: AgentRegistry;
   runtime?: Runtime;
   /** Default: the registry's. */
@@ -62,7 +62,7 @@ export class A2ARouter {
   readonly #targets: Targets;
   readonly #broadcaster: Broadcaster;
 
-  constructor(components: A2ARouterComponents, init: A2ARouterInit = {}) {
+  constructor(components: RouterComponents, init: A2ARouterInit = {}) {
     const { registry, runtime = systemRuntime(), policy = registry.policy, carrier, journal, postbox } = components;
     const { observability = new A2AObservability(), threads = new ThreadTable(runtime) } = components;
     const mailboxCapacity = init.mailboxCapacity ?? 10_000;
