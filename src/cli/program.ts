@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ControlClient } from '../node/control/client.js';
-import { controlPath, defaultDataFolder } from '../node/control/data-folder.js';
+import { configuredDataFolder, controlPath, defaultDataFolder } from '../node/control/data-folder.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { GlobalValues, Invocation, Table, Verb } from './command.js';
 import { closest, type Found, find, GLOBAL_OPTIONS, parserOptions, usageOf, verbMissing } from './lookup.js';
@@ -101,9 +101,8 @@ async function folderOf(values: GlobalValues & { config?: unknown }, env: Invoca
   if (values.data === '') throw usage('--data must name a folder');
   if (values.data !== undefined) return resolve(values.data);
   if (env.ECLIPTIC_DATA) return resolve(env.ECLIPTIC_DATA);
-  const { dataFolderOf } = await import('../node/config/data-setting.js');
   const file = typeof values.config === 'string' ? values.config : env.ECLIPTIC_CONFIG || undefined;
-  return dataFolderOf(file, process.cwd()) ?? defaultDataFolder(env);
+  return (await configuredDataFolder(file, process.cwd())) ?? defaultDataFolder(env);
 }
 
 /** Several nodes may run on one machine, so the error names the folder that was tried. */

@@ -1,13 +1,7 @@
 import { pino } from 'pino';
+import { type HttpConfig, HttpSchema, type NetworkConfig, NetworkSchema } from '../node/config/edge-schema.js';
 import { loadConfig } from '../node/config/load.js';
-import {
-  type HttpConfig,
-  HttpSchema,
-  LOG_LEVELS,
-  type LogLevel,
-  type NetworkConfig,
-  NetworkSchema,
-} from '../node/config/schema.js';
+import { LOG_LEVELS, type LogLevel } from '../node/config/schema.js';
 import { defaultDataFolder } from '../node/control/data-folder.js';
 import type { Host } from '../node/host.js';
 import { VERSION } from '../runtime/package.js';

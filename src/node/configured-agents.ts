@@ -14,9 +14,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Credentials } from '../system/secrets/credentials.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
-import { readMcpServers } from './config/mcp-servers.js';
-import { readProcessAgent } from './config/process-agents.js';
-import { readRemoteAgents } from './config/remote-agents.js';
+import { readMcpServers, readProcessAgent, readRemoteAgents } from './config/providers.js';
 import type { AgentConfig } from './config/schema.js';
 import type { EclipticNode } from './node.js';
 

@@ -393,7 +393,7 @@ describe('a code', () => {
     const answers = await Promise.all([first, second].map((node) => node.run('join', code)));
     expect(answers.map((answer) => answer.code).sort()).toEqual([0, 1]);
     const [joined, refused] = answers[0]!.code === 0 ? answers : answers.toReversed();
-    expect(joined!.stdout).toBe('This node is now a member. See who is there with: ecliptic peers\n');
+    expect(joined!.stdout).toBe('This node is now a member. List the others with: ecliptic peers\n');
     expect(joined!.stderr).toBe('Looking for the node that made this code …\n');
     expect(refused!.stderr).toContain('INVALID_INVITE: ');
     [member, late] = answers[0]!.code === 0 ? [first, second] : [second, first];

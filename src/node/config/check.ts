@@ -2,8 +2,7 @@ import { resolve } from 'node:path';
 import { describeError } from '../../runtime/errors.js';
 import { type Environment, fileFault, programFault } from '../../system/process/environment.js';
 import { type LoadedConfig, type Path, refuseValues } from './load.js';
-import { readMcpServers } from './mcp-servers.js';
-import { readProcessAgent } from './process-agents.js';
+import { readMcpServers, readProcessAgent } from './providers.js';
 
 /** The parts of a program's configuration that decide whether it can be started. */
 interface Startable {

@@ -7,9 +7,9 @@ import type { Agent } from '../../agent/agent.js';
 import { EclipticError, type ErrorCode } from '../../runtime/errors.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { createNode } from '../compose.js';
+import { configuredDataFolder } from '../control/data-folder.js';
 import { runAgentModule } from './agent-module.js';
 import { checkPresence } from './check.js';
-import { dataFolderOf } from './data-setting.js';
 import { loadConfig, parseConfig } from './load.js';
 import { configJsonSchema } from './schema.js';
 
@@ -302,36 +302,36 @@ describe('checking that modules and programs are there', () => {
   });
 });
 
-describe('the data folder that a configuration names', () => {
-  it('is relative to the file', () => {
+describe('the data folder that a configuration names', async () => {
+  it('is relative to the file', async () => {
     mkdirSync(join(folder, 'deploy'));
     write('deploy/node.json', '{ "data": "./state" /* here */ }');
-    expect(dataFolderOf('deploy/node.json', folder)).toBe(join(folder, 'deploy', 'state'));
-    expect(dataFolderOf(join(folder, 'deploy/node.json'), '/')).toBe(join(folder, 'deploy', 'state'));
+    expect(await configuredDataFolder('deploy/node.json', folder)).toBe(join(folder, 'deploy', 'state'));
+    expect(await configuredDataFolder(join(folder, 'deploy/node.json'), '/')).toBe(join(folder, 'deploy', 'state'));
   });
 
-  it('may be absolute', () => {
+  it('may be absolute', async () => {
     write('ecliptic.json', '{ "data": "/srv/ecliptic" }');
-    expect(dataFolderOf(undefined, folder)).toBe('/srv/ecliptic');
+    expect(await configuredDataFolder(undefined, folder)).toBe('/srv/ecliptic');
   });
 
-  it('is known even when the rest of the file has faults', () => {
+  it('is known even when the rest of the file has faults', async () => {
     write('ecliptic.json', '{ "data": "state", "log": "loud" }');
-    expect(dataFolderOf(undefined, folder)).toBe(join(folder, 'state'));
+    expect(await configuredDataFolder(undefined, folder)).toBe(join(folder, 'state'));
   });
 
-  it.each(['{}', '', 'null', '[]', '{ "data": 5 }', '{ "data": null }'])('is none in %j', (text) => {
+  it.each(['{}', '', 'null', '[]', '{ "data": 5 }', '{ "data": null }'])('is none in %j', async (text) => {
     write('ecliptic.json', text);
-    expect(dataFolderOf(undefined, folder)).toBeUndefined();
+    expect(await configuredDataFolder(undefined, folder)).toBeUndefined();
   });
 
-  it('is none without a file', () => {
-    expect(dataFolderOf(undefined, folder)).toBeUndefined();
-    expect(dataFolderOf('missing.json', folder)).toBeUndefined();
+  it('is none without a file', async () => {
+    expect(await configuredDataFolder(undefined, folder)).toBeUndefined();
+    expect(await configuredDataFolder('missing.json', folder)).toBeUndefined();
   });
 });
 
-describe('an agent’s module', () => {
+describe('an agent’s module', async () => {
   let temporary: string;
 
   beforeEach(() => {

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: that is how variables are written
 import { describe, expect, it } from 'vitest';
 import { parseConfig } from './load.js';
-import { readMcpServers } from './mcp-servers.js';
+import { readMcpServers } from './providers.js';
 
 const ENV = { GITHUB_TOKEN: 'ghp_secret', EMPTY: '', HOST: 'docs.example' };
 
@@ -73,7 +73,7 @@ describe('a block of MCP servers [UP1]', () => {
       ['off', undefined],
       ['unset', 'the environment has no NOT_SET'],
       ['empty', 'the environment has no EMPTY'],
-      ['ftp', '"ftp://${HOST}/" is no http:// or https:// URL'],
+      ['ftp', '"ftp://${HOST}/" is not an http:// or https:// URL'],
     ]);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseConfig } from './load.js';
-import { readProcessAgent } from './process-agents.js';
+import { readProcessAgent } from './providers.js';
 import type { AgentConfig } from './schema.js';
 
 const read = (config: AgentConfig, env = {}) => readProcessAgent(config, env, '/home/me');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseConfig } from './load.js';
-import { readRemoteAgents } from './remote-agents.js';
+import { readRemoteAgents } from './providers.js';
 
 const read = (a2a: unknown) =>
   parseConfig(JSON.stringify({ agents: { fleet: { a2a } } }), 'ecliptic.json').agents!.fleet!.a2a!;

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { QUIET_HOURS } from '../../coding-agents/wake/wake-machine.js';
-import { NAME_STYLES } from '../../mcp/wire-names.js';
 import { LIMITS } from '../../mesh/limits.js';
 import {
   AgentCardSchema,
@@ -10,10 +9,10 @@ import {
   StateRulesSchema,
   TierRoutingConfigSchema,
 } from '../../mesh/schemas.js';
-import { AddressSchema } from '../../network/peers/wire.js';
 import { HierarchySchema } from '../../plans/hierarchy.js';
 import { ActionRulesSchema } from '../../system/approvals/action-gate.js';
 import { CredentialRefSchema } from '../../system/secrets/credential-source.js';
+import { HttpSchema, NetworkSchema } from './edge-schema.js';
 
 /** `ecliptic.json`. The published JSON Schema is made from this. */
 
@@ -246,102 +245,6 @@ const LimitsSchema = z.strictObject({
     .optional(),
 });
 
-function hasPort(address: string): boolean {
-  return Number(address.slice(address.lastIndexOf(':') + 1)) <= 65_535;
-}
-
-/** `host:port`, or a port alone. */
-const listenAddress = z
-  .string()
-  .regex(/^([^\s:]+:|\[[0-9a-f:]+\]:)?\d{1,5}$/i, 'must be host:port, or a port')
-  .refine(hasPort, 'has no port from 0 to 65535')
-  .describe('Where to take WebSocket links from other nodes, "host:port" or a port. Default: nowhere.');
-
-const NetworkSchema = z.strictObject({
-  name: card.name.optional().describe('What people call this node. Default: the machine’s name.'),
-  listen: listenAddress.optional(),
-  peers: z.array(AddressSchema).optional().describe('ws:// addresses of nodes to call.'),
-  bootstrap: z
-    .array(
-      z
-        .string()
-        .regex(/^[^\s:]+:\d{1,5}$/, 'must be host:port')
-        .refine(hasPort, 'has no port from 0 to 65535'),
-    )
-    .optional()
-    .describe('Nodes of a private DHT, "host:port". Default: the mesh’s, else the public DHT.'),
-  dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),
-});
-
-const claim = z.string().min(1).max(LIMITS.nameChars).optional();
-
-const JwtSchema = z.strictObject({
-  issuer: z.string().min(1).describe('Who issues the tokens: their "iss" claim.'),
-  audience: z.string().min(1).describe('What this node is called there: one of their "aud" claim.'),
-  jwksUrl: z.url({ protocol: /^https?$/ }).describe('Where the issuer serves its keys; https, or on this machine.'),
-  scopesClaim: claim.describe('The claim with the scopes, "tasks" and "tools". Default "scope".'),
-  nameClaim: claim.describe('The claim that names the caller. Default "sub".'),
-});
-
-const HttpSchema = z.strictObject({
-  port: z
-    .int()
-    .min(0)
-    .max(65_535)
-    .optional()
-    .describe('Where HTTP is served; the next free port if taken. Default 3000.'),
-  host: z.string().min(1).max(LIMITS.nameChars).optional().describe('The address to listen at. Default 127.0.0.1.'),
-  hosts: z.array(z.string().min(1)).optional().describe('Further host names under which clients reach this node.'),
-  open: z.boolean().optional().describe('Let callers on this machine in without a token, as guests. Default false.'),
-  names: z
-    .enum(NAME_STYLES)
-    .optional()
-    .describe('Names of tools on the MCP wire: safe "agent__tool" (default), dotted "agent.tool", bare "tool".'),
-  requestsPerMinute: positive
-    .optional()
-    .describe('How many requests each caller but the owner may make. Default 6,000.'),
-  allowPrivate: z
-    .array(z.string().min(1))
-    .optional()
-    .describe(
-      'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
-    ),
-  grpcPort: z
-    .int()
-    .min(0)
-    .max(65_535)
-    .optional()
-    .describe(
-      'Where A2A is served over gRPC, on loopback; needs @grpc/grpc-js and @grpc/proto-loader. Default: nowhere.',
-    ),
-  a2a: z
-    .strictObject({
-      streaming: z.boolean().optional().describe('Offer streams of events. Default true.'),
-      pushNotifications: z.boolean().optional().describe('Offer webhooks. Default true.'),
-      extensions: z
-        .array(
-          z.strictObject({
-            uri: z.string().min(1).max(2_048),
-            description: z.string().max(LIMITS.textChars).optional(),
-            required: z.boolean().optional().describe('Refuse requests that do not name it.'),
-            params: z.record(z.string(), z.json()).optional(),
-          }),
-        )
-        .max(64)
-        .optional()
-        .describe('Further extensions on the cards.'),
-      inputModes: z
-        .array(z.string().regex(/^[^/\s]+\/[^/\s]+$/, 'must be a media type, such as "text/plain" or "image/*"'))
-        .min(1)
-        .max(64)
-        .optional()
-        .describe('Media types of parts that tasks may have; others are refused. Default: every type.'),
-    })
-    .optional()
-    .describe('What the cards offer to A2A clients, and requests are held to.'),
-  jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider that are taken besides the node’s own.'),
-});
-
 /** A server as MCP clients write it. Keys that only mean something to another client are no matter here. */
 const McpServerSchema = z
   .looseObject({
@@ -458,9 +361,6 @@ export const ConfigSchema = z
   })
   .describe('Configuration of an Ecliptic node');
 
-export { HttpSchema, NetworkSchema };
-export type HttpConfig = z.input<typeof HttpSchema>;
-export type NetworkConfig = z.input<typeof NetworkSchema>;
 export type Config = z.input<typeof ConfigSchema>;
 export type AgentConfig = z.input<typeof AgentConfigSchema>;
 export type McpServerConfig = z.input<typeof McpServerSchema>;

@@ -1,22 +1,37 @@
 import { createHash } from 'node:crypto';
 import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir, userInfo } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 
-/** What the operating system lets a socket's path be, with room to spare (Linux 107 bytes, macOS 103). */
+/** The longest path of a socket, with room to spare (Linux 107 bytes, macOS 103). */
 const MAX_SOCKET_PATH_BYTES = 100;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where a node keeps its state unless told otherwise. */
 export function defaultDataFolder(env: Environment, platform: NodeJS.Platform = process.platform): string {
   if (platform === 'win32') return join(env.LOCALAPPDATA ?? join(homedir(), 'AppData', 'Local'), 'ecliptic');
   if (platform === 'darwin') return join(homedir(), 'Library', 'Application Support', 'ecliptic');
   return join(env.XDG_STATE_HOME || join(homedir(), '.local', 'state'), 'ecliptic');
 }
 
-/** Makes the folder if need be, and makes sure that nobody else can look into it. */
+/**
+ * The data folder that a configuration file names, so that commands find the running node. The rest of the file is not
+ * checked, and a file that cannot be read names none: `up` and `config check` report its faults.
+ */
+export async function configuredDataFolder(name: string | undefined, cwd: string): Promise<string | undefined> {
+  const file = resolve(cwd, name ?? 'ecliptic.json');
+  try {
+    const text = readFileSync(file, 'utf8');
+    const { parse } = await import('jsonc-parser');
+    const config: { data?: unknown } | undefined = parse(text);
+    return typeof config?.data === 'string' ? resolve(dirname(file), config.data) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Creates the folder if needed, and makes it private to this user. */
 export function prepareDataFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -27,8 +42,8 @@ export function prepareDataFolder(folder: string): void {
 }
 
 /**
- * The control socket of a data folder: inside it, or, where that path is too long for a socket, in a private runtime
- * folder under a name made from the data folder's. On Windows, a named pipe.
+ * The control socket of a data folder: inside it, or, if that path is too long for a socket, in a private runtime
+ * folder, named by a hash of the data folder. On Windows, a named pipe.
  */
 export function controlPath(folder: string, env: Environment, platform: NodeJS.Platform = process.platform): string {
   const name = createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 24);
@@ -38,7 +53,7 @@ export function controlPath(folder: string, env: Environment, platform: NodeJS.P
   return join(runtimeFolder(env), `${name}.sock`);
 }
 
-/** A folder for sockets that only this user can enter; one that somebody else prepared is refused. */
+/** A folder for sockets that only this user can enter; a folder of another user is refused. */
 function runtimeFolder(env: Environment): string {
   const given = env.XDG_RUNTIME_DIR && join(env.XDG_RUNTIME_DIR, 'ecliptic');
   const folder =
@@ -59,28 +74,27 @@ function runtimeFolder(env: Environment): string {
   return folder;
 }
 
-/** What the system says about a path of the node, as an error of the catalogue. */
 export function unusable(path: string, error: unknown): EclipticError {
   return new EclipticError('DATA_FOLDER', `cannot use ${path}: ${describeError(error)}`, { path }, error);
 }
 
 const STOPPED = 'stopped-at';
 
-/** Notes that the owner stopped the node, so that programs that were connected to it do not start it again. */
+/** Records that the owner stopped the node, so that connected programs do not start it again. */
 export function noteStopped(folder: string, at: number): void {
   try {
     writeFileSync(join(folder, STOPPED), String(at), { mode: 0o600 });
   } catch {
-    // The node stops all the same; at worst it is started again.
+    // At worst the node is started again.
   }
 }
 
-/** Forgets the owner's stop: the node runs again, and may be started again should it crash. */
+/** Removes that record: the node runs again, and may be restarted after a crash. */
 export function forgetStopped(folder: string): void {
   rmSync(join(folder, STOPPED), { force: true });
 }
 
-/** When the owner stopped the node of that folder; 0 if the node has run since, or was never stopped. */
+/** When the owner stopped the node; 0 if the node has run since, or was never stopped. */
 export function stoppedAt(folder: string): number {
   try {
     return Number(readFileSync(join(folder, STOPPED), 'utf8')) || 0;

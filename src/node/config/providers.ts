@@ -1,0 +1,199 @@
+import { resolve } from 'node:path';
+import type { Endpoint } from '../../mcp/upstream/upstream.js';
+import type { IdleServer } from '../../mcp/upstream/upstreams.js';
+import { LIMITS } from '../../mesh/limits.js';
+import type { RemoteAgentsSettings } from '../../providers/a2a/remote-agents.js';
+import type { MCPServerInit } from '../../providers/mcp/mcp-servers.js';
+import type { ProcessAgentInit } from '../../providers/process-agents.js';
+import { EclipticError, toEclipticError } from '../../runtime/errors.js';
+import {
+  isCredentialRef,
+  plainSecrets,
+  type SecretSetting,
+  type SecretSettings,
+} from '../../system/secrets/credential-source.js';
+import type { AgentConfig, McpServerConfig, ProcessAgentConfig, RemoteAgentsConfig } from './schema.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The configured servers to run, and those that are disabled or faulty. */
+export interface ReadServers {
+  readonly servers: readonly MCPServerInit[];
+  readonly idle: readonly IdleServer[];
+}
+
+/** Up to this a timeout is in seconds: no client allows longer calls, and no timeout is under four seconds. */
+const MAX_SECONDS = 3_600;
+
+/** Reads a block of `mcpServers`; paths are relative to `folder`. */
+export function readMcpServers(
+  block: Readonly<Record<string, McpServerConfig>>,
+  env: Environment,
+  folder: string,
+): ReadServers {
+  const servers: MCPServerInit[] = [];
+  const idle: IdleServer[] = [];
+  for (const [name, config] of Object.entries(block)) {
+    const agent = config.agent ?? agentNamed(name);
+    if (config.disabled || config.enabled === false) {
+      idle.push({ name, agent });
+      continue;
+    }
+    try {
+      servers.push({ name, agent, ...readServer(config, env, folder) });
+    } catch (error) {
+      idle.push({ name, agent, fault: toEclipticError(error, 'INVALID_CONFIG') });
+    }
+  }
+  return { servers, idle };
+}
+
+/** An agent id from a server's name: characters that ids do not allow become dashes. */
+function agentNamed(server: string): string {
+  const id = server.replace(/[^A-Za-z0-9_-]+/g, '-').replace(/^-+|-+$/g, '');
+  return id.slice(0, LIMITS.agentIdChars) || 'mcp-server';
+}
+
+function readServer(config: McpServerConfig, env: Environment, folder: string): Omit<MCPServerInit, 'name' | 'agent'> {
+  const variables = new Variables(env);
+  const { secrets } = variables;
+  const expand = (value: string | number | boolean) => variables.expand(value);
+  const record = (values: McpServerConfig['headers']) => variables.expandAll(values);
+  const endpoint = readEndpoint(config, expand, record, folder);
+  for (const value of plainSecrets(endpoint.kind === 'stdio' ? endpoint.env : endpoint.headers)) secrets.add(value);
+  const { timeout, lane, limits } = config;
+  const timeoutMs = timeout === undefined ? undefined : timeout <= MAX_SECONDS ? timeout * 1_000 : timeout;
+  return { endpoint, secrets: [...secrets], timeoutMs, lane, limits };
+}
+
+function readEndpoint(
+  config: McpServerConfig,
+  expand: (value: string | number | boolean) => string,
+  record: (values: McpServerConfig['headers']) => SecretSettings,
+  folder: string,
+): Endpoint {
+  const { command, args = [], cwd, url, type } = config;
+  if (command !== undefined) {
+    const program = { command: expand(command), args: args.map(expand), env: record(config.env) };
+    return { kind: 'stdio', ...program, cwd: resolve(folder, cwd === undefined ? '.' : expand(cwd)) };
+  }
+  const where = expand(url!);
+  if (!/^https?:\/\//i.test(where) || !URL.canParse(where)) {
+    throw new EclipticError('INVALID_CONFIG', `"${url}" is not an http:// or https:// URL`);
+  }
+  const { clientId, clientSecret, clientMetadataUrl, scopes } = config.oauth ?? {};
+  const oauth = {
+    ...(clientId !== undefined && { clientId: expand(clientId) }),
+    ...(clientSecret !== undefined && record({ clientSecret })),
+    ...(clientMetadataUrl !== undefined && { clientMetadataUrl }),
+    ...(scopes && { scope: scopes.join(' ') }),
+  };
+  return { kind: type === 'sse' ? 'sse' : 'http', url: new URL(where), headers: record(config.headers), oauth };
+}
+
+/** The program behind an agent, if it has one; paths are relative to `folder`. */
+export function readProcessAgent(
+  { command, acp, lane }: AgentConfig,
+  env: Environment,
+  folder: string,
+): ProcessAgentInit | undefined {
+  const common = { ...(lane !== undefined && { lane }) };
+  if (acp !== undefined) {
+    const { auth, mode, fs, cwd, ...program } = acp;
+    const where = cwd === undefined ? undefined : resolve(folder, new Variables(env).expand(cwd));
+    const { config, ...rest } = readProgram(program, env, folder, where);
+    return { type: 'acp', ...common, ...rest, config: { ...config, auth, mode, fs } };
+  }
+  if (command === undefined) return undefined;
+  const program = typeof command === 'string' ? { command } : command;
+  const where = resolve(folder, new Variables(env).expand(program.cwd ?? '.'));
+  return { type: 'command', ...common, ...readProgram(program, env, folder, where) };
+}
+
+function readProgram(
+  { command, args = [], env: settings, concurrency, healthMs, limits }: ProcessAgentConfig,
+  env: Environment,
+  folder: string,
+  cwd: string | undefined,
+): Pick<ProcessAgentInit, 'config' | 'concurrency' | 'healthMs'> {
+  const variables = new Variables(env);
+  const name = variables.expand(command);
+  const config = {
+    // A path is relative to the file; a name without a slash is searched on the PATH.
+    command: /[\\/]/.test(name) ? resolve(folder, name) : name,
+    args: args.map((arg) => variables.expand(arg)),
+    env: variables.expandAll(settings),
+    cwd,
+    secrets: [...variables.secrets],
+    limits,
+  };
+  return {
+    config,
+    ...(concurrency !== undefined && { concurrency }),
+    ...(healthMs !== undefined && { healthMs }),
+  };
+}
+
+/** Tasks at once, unless the configuration sets a number. */
+const CONCURRENCY = 10;
+
+/** The remote agents behind one agent's name, with every default filled in. */
+export function readRemoteAgents(config: RemoteAgentsConfig): RemoteAgentsSettings {
+  const said = Array.isArray(config) ? { endpoints: config } : config;
+  const { endpoints = [], catalogues = [], mesh, timeoutMs, failover = true } = said;
+  return {
+    endpoints: endpoints.map((one, index) => {
+      const { url, id = url, priority = index, capabilities = [], headers = {} } = toEndpoint(one);
+      const settings = Object.entries(headers).map(([name, value]) => [name, toSetting(value)]);
+      return { endpoint: { id, url, priority, capabilities }, headers: Object.fromEntries(settings) };
+    }),
+    catalogues,
+    mesh,
+    timeoutMs,
+    failoverEnabled: failover,
+    concurrencyLimit: said.concurrency ?? CONCURRENCY,
+    healthCheckIntervalMs: said.healthMs,
+  };
+}
+
+type EndpointConfig = Exclude<Extract<RemoteAgentsConfig, readonly unknown[]>[number], string>;
+
+function toEndpoint(one: string | EndpointConfig): EndpointConfig {
+  return typeof one === 'string' ? { url: one } : one;
+}
+
+function toSetting(value: NonNullable<EndpointConfig['headers']>[string]) {
+  return typeof value === 'object' ? value : String(value);
+}
+
+type Setting = string | number | boolean;
+
+const VARIABLE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+
+/** Replaces `${VAR}` by the environment's value, and collects the values, which may be secret. */
+class Variables {
+  readonly secrets = new Set<string>();
+  readonly #env: Environment;
+
+  constructor(env: Environment) {
+    this.#env = env;
+  }
+
+  expand(value: Setting): string {
+    return String(value).replace(VARIABLE, (_, variable: string, otherwise: string | undefined) => {
+      const found = this.#env[variable] || otherwise;
+      if (found === undefined) {
+        throw new EclipticError('INVALID_CONFIG', `the environment has no ${variable}`, { variable });
+      }
+      this.secrets.add(found);
+      return found;
+    });
+  }
+
+  /** Expands settings; references to credentials stay as they are. */
+  expandAll(settings: Readonly<Record<string, Setting | SecretSetting>> = {}): SecretSettings {
+    return Object.fromEntries(
+      Object.entries(settings).map(([key, value]) => [key, isCredentialRef(value) ? value : this.expand(value)]),
+    );
+  }
+}
