@@ -41,7 +41,7 @@ describe('the packed package', () => {
        console.log(JSON.stringify([Object.keys(simulation), hidden]));`,
     );
     const { stdout } = await run(process.execPath, ['entries.js'], { cwd: user });
-    const listed = ['MemoryRendezvous', 'MemoryNetwork', 'SimulatedRuntime', 'linkInProcess'];
+    const listed = ['MemoryNetwork', 'MemoryRendezvous', 'SimulatedRuntime', 'linkInProcess'];
     expect(JSON.parse(stdout)).toEqual([listed, 'ERR_PACKAGE_PATH_NOT_EXPORTED']);
   });
 });

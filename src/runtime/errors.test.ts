@@ -26,7 +26,7 @@ import { CRDTSyncChannel, createNode, deserializeEnvelope, type NodeInit } from 
 import { Login } from '../mcp/upstream/login.js';
 import { CredentialStore } from '../mcp/upstream/login-attempt.js';
 import { Logins } from '../mcp/upstream/logins.js';
-import { checkSignedCard } from '../network/membership/signed-card.js';
+import { checkSignedCard } from '../network/membership/announcements.js';
 import type { Config } from '../node/config/schema.js';
 import { ControlClient } from '../node/control/client.js';
 import { completeId } from '../node/control/context.js';

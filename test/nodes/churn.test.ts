@@ -98,7 +98,7 @@ function members(count: number, prefix: string, bootstrap: string): ProcessNode[
     return { identity, membership: new Membership({ runtime, identity, store: new MembershipFile(data) }) };
   });
   const [founder, ...guests] = memberships;
-  founder!.membership.found(nodes[0]!.name, [bootstrap]);
+  founder!.membership.create(nodes[0]!.name, [bootstrap]);
   guests.forEach(({ identity, membership }, index) => {
     const secret = founder!.membership.invite(GRANT, 60_000);
     const handshake = { hash: runtime.bytes(32), initiator: false, remoteKey: identity.key };

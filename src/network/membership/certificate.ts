@@ -24,9 +24,9 @@ const CertificateSchema = z.strictObject({
   /** What people call the node. */
   name: z.string().min(1).max(LIMITS.nameChars),
   grant: GrantSchema,
-  /** Who signed this: a member, or the root itself. */
+  /** The signer: a member, or the root itself. */
   issuer: NodeKeySchema,
-  /** When the node became a member; a renewal does not change it, so that it undoes no removal. */
+  /** When the node became a member. A renewal does not change it, so it undoes no removal. */
   since: time,
   issuedAt: time,
   expiresAt: time,
@@ -52,44 +52,44 @@ export function issueCertificate(issuer: Identity, content: Omit<Certificate, 'i
   return { ...signed, signature: issuer.sign(PURPOSE, signed) };
 }
 
-/** Who was removed, as far as a chain is concerned. */
+/** The removals that a chain is checked against. */
 export interface Removals {
   /** Is a membership of that node, begun then, over? */
   isRemoved(node: string, since: number): boolean;
-  /** Does this certificate stay good although the membership of its issuer, begun then, is over? */
+  /** Does this certificate stay valid although the membership of its issuer, begun then, is over? */
   isKept(removed: string, since: number, signature: string): boolean;
 }
 
-export interface ChainQuestion {
+interface ChainQuestion {
   mesh: string;
   node: string;
-  /** Certificates that have ended by then do not hold. */
+  /** Certificates that have expired by then do not hold. */
   now: number;
-  /** Certificates that are dated further ahead of this than clocks differ do not hold. Default: `now`. */
+  /** Certificates that are dated more than an hour ahead of this do not hold. Default: `now`. */
   wall?: number;
   removals: Removals;
 }
 
-/** Is this chain the membership of that node, now? Returns what the node may do; throws `MEMBERSHIP_REFUSED`. */
+/** Checks that this chain proves the membership of that node now. Returns its grant; throws `MEMBERSHIP_REFUSED`. */
 export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals }: ChainQuestion): Grant {
   const own = chain[0]!;
-  if (own.node !== node) throw refused('the certificate is another node’s', node);
+  if (own.node !== node) throw refusedMember(node, 'the certificate is another node’s');
   if (new Set(chain.map((certificate) => certificate.node)).size < chain.length) {
-    throw refused('a node stands above itself', node);
+    throw refusedMember(node, 'a node stands above itself');
   }
   const lapse = whyLapsed(chain, now, removals);
-  if (lapse) throw refused(lapse, node);
+  if (lapse) throw refusedMember(node, lapse);
   chain.forEach((certificate, index) => {
     const parent = chain[index + 1];
     const { signature, ...content } = certificate;
-    if (certificate.issuedAt > wall + CLOCK_SKEW_MS) throw refused(aheadBy(certificate.issuedAt - wall), node);
+    if (certificate.issuedAt > wall + CLOCK_SKEW_MS) throw refusedMember(node, aheadBy(certificate.issuedAt - wall));
     if (certificate.expiresAt - certificate.issuedAt > LONGEST_LIFE_MS || certificate.since > certificate.issuedAt) {
-      throw refused('the certificate’s times make no sense', node);
+      throw refusedMember(node, 'the certificate’s times make no sense');
     }
-    if (certificate.mesh !== mesh) throw refused('the certificate is another mesh’s', node);
-    if (certificate.issuer !== (parent?.node ?? mesh)) throw refused('the certificate’s issuer is missing', node);
+    if (certificate.mesh !== mesh) throw refusedMember(node, 'the certificate is another mesh’s');
+    if (certificate.issuer !== (parent?.node ?? mesh)) throw refusedMember(node, 'the certificate’s issuer is missing');
     if (!isSignedBy(certificate.issuer, PURPOSE, content, signature)) {
-      throw refused('the certificate’s signature is wrong', node);
+      throw refusedMember(node, 'the certificate’s signature is wrong');
     }
     if (parent) checkIssuer(parent, certificate, node);
   });
@@ -97,14 +97,14 @@ export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals
 }
 
 function checkIssuer(parent: Certificate, child: Certificate, node: string): void {
-  if (!parent.grant.invite) throw refused('its issuer may not invite', node);
-  if (!isWithin(child.grant, parent.grant)) throw refused('its grant goes beyond its issuer’s', node);
+  if (!parent.grant.invite) throw refusedMember(node, 'its issuer may not invite');
+  if (!isWithin(child.grant, parent.grant)) throw refusedMember(node, 'its grant goes beyond its issuer’s');
   if (child.issuedAt < parent.issuedAt || child.issuedAt > parent.expiresAt) {
-    throw refused('its issuer was no member at the time', node);
+    throw refusedMember(node, 'its issuer was no member at the time');
   }
 }
 
-/** Has a chain that was once good ceased to be? Says why. Looks at no signature, so it can be asked all the time. */
+/** Why a chain that was once valid no longer is, if it is not. Checks no signature, so it is cheap. */
 export function whyLapsed(chain: Chain, now: number, removals: Removals): string | undefined {
   const own = chain[0]!;
   if (own.expiresAt <= now) return 'the certificate has expired';
@@ -116,12 +116,12 @@ export function whyLapsed(chain: Chain, now: number, removals: Removals): string
   return orphaned ? 'its issuer was removed from the mesh' : undefined;
 }
 
-/** Was this taken back? What the root itself signed nobody can take back: its holder could sign it again. */
+/** Was this certificate revoked? One that the root signed cannot be: the holder of the root could sign it again. */
 function isVoid({ mesh, issuer, node, since }: Certificate, removals: Removals): boolean {
   return issuer !== mesh && removals.isRemoved(node, since);
 }
 
-/** Nobody can hand on more than it has. */
+/** A node can grant no more than it has. */
 export function isWithin(grant: Grant, limit: Grant): boolean {
   return (
     grant.tiers.every((tier) => limit.tiers.includes(tier)) &&
@@ -136,6 +136,6 @@ function aheadBy(ms: number): string {
   return `the certificate is from the future: it was issued ${minutes} minutes ahead of this node’s clock, and ${allowed} are allowed; check the clocks of both`;
 }
 
-function refused(reason: string, node: string): EclipticError {
+export function refusedMember(node: string, reason: string): EclipticError {
   return new EclipticError('MEMBERSHIP_REFUSED', `node ${node} is not admitted: ${reason}`, { node, reason });
 }

@@ -6,16 +6,16 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { writePrivately } from '../../system/files/private-file.js';
 import { statement } from './statement.js';
 
-/** What a node's key looks like in addresses and files: 32 bytes as lower-case hex. */
+/** A node's key in addresses and files: 32 bytes as lower-case hex. */
 export const NODE_KEY = /^[0-9a-f]{64}$/;
 
 const SEED_BYTES = 32;
 const SEED_FILE = 'node.key';
-// The fixed bytes that make a bare Ed25519 key the document that node:crypto reads.
+// The fixed bytes before a bare Ed25519 key in the DER documents that node:crypto reads.
 const PRIVATE_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const PUBLIC_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
-/** A key pair that signs: a node's, or a mesh's root. Known by its public key. */
+/** A signing key pair, of a node or of a mesh's root, identified by its public key. */
 export class Identity {
   readonly key: string;
   readonly #seed: Buffer;
@@ -40,7 +40,7 @@ export class Identity {
     return new Identity(runtime.bytes(SEED_BYTES));
   }
 
-  /** An identity kept in a data folder, by default the node's; made on the first call, readable by its owner only. */
+  /** The identity in a data folder, by default the node's. Creates it, readable by its owner only, if it is missing. */
   static keptIn(folder: string, runtime: Runtime, name = SEED_FILE): Identity {
     const file = join(folder, name);
     try {
@@ -56,12 +56,12 @@ export class Identity {
     });
   }
 
-  /** The seed, for the one file that keeps a mesh's root. */
+  /** The seed, for the file that stores a mesh's root. */
   get seed(): string {
     return this.#seed.toString('hex');
   }
 
-  /** As the Noise handshake of a link wants it. */
+  /** For the Noise handshake of a link. */
   get keyPair(): { publicKey: Buffer; secretKey: Buffer } {
     const publicKey = Buffer.from(this.key, 'hex');
     return { publicKey, secretKey: Buffer.concat([this.#seed, publicKey]) };
@@ -72,7 +72,7 @@ export class Identity {
   }
 }
 
-/** A key that others could read is closed to them, and its owner is told: they may have it. */
+/** Closes a key file that other users can read, and warns the owner: they may have copied it. */
 function makePrivate(file: string, runtime: Runtime): void {
   const mode = statSync(file).mode & 0o777;
   if (process.platform === 'win32' || (mode & 0o077) === 0) return;
@@ -104,26 +104,25 @@ export function isSignedBy(key: string, purpose: string, value: unknown, signatu
   if (!isNodeKey(key)) return false;
   try {
     const bytes = Buffer.from(signature, 'base64url');
-    // One signature has one spelling.
+    // Accept one spelling of a signature only.
     if (bytes.toString('base64url') !== signature) return false;
     return verify(null, statement(purpose, value), publicKeyOf(key), bytes);
   } catch {
-    // Bytes that are no key sign nothing.
     return false;
   }
 }
 
-/** Making a key object costs more than checking a signature with it, so the latest are remembered. */
-const remembered = new Map<string, KeyObject>();
-const REMEMBERED_KEYS = 512;
+/** Making a key object costs more than checking a signature with it, so recent ones are cached. */
+const keyCache = new Map<string, KeyObject>();
+const MAX_CACHED_KEYS = 512;
 
 function publicKeyOf(key: string): KeyObject {
-  let found = remembered.get(key);
+  let found = keyCache.get(key);
   if (!found) {
     const der = Buffer.concat([PUBLIC_PREFIX, Buffer.from(key, 'hex')]);
     found = createPublicKey({ key: der, format: 'der', type: 'spki' });
-    if (remembered.size >= REMEMBERED_KEYS) remembered.clear();
-    remembered.set(key, found);
+    if (keyCache.size >= MAX_CACHED_KEYS) keyCache.clear();
+    keyCache.set(key, found);
   }
   return found;
 }

@@ -275,7 +275,7 @@ function newcomer(runtime: SimulatedRuntime): Member {
 function invitation(grant: Grant = FULL, ttlMs = HOUR) {
   const runtime = new SimulatedRuntime();
   const host = newcomer(runtime);
-  host.membership.found('host', ['dht.example:1']);
+  host.membership.create('host', ['dht.example:1']);
   const secret = host.membership.invite(grant, ttlMs);
   return { runtime, host, guest: newcomer(runtime), secret };
 }
@@ -302,7 +302,7 @@ describe('an invite', () => {
     expect(guest.membership.grant).toEqual({ tiers: [2, 3], sandboxes: ['red'], invite: false });
     expect(guest.membership.bootstrap).toEqual(['dht.example:1']);
     expect(guest.membership.topic.equals(host.membership.topic)).toBe(true);
-    expect(guest.membership.addresses).toEqual({ [host.identity.key]: ['ws://host.example:1'] });
+    expect(guest.membership.members.addresses).toEqual({ [host.identity.key]: ['ws://host.example:1'] });
   });
 
   it('is open until it is used', () => {
@@ -317,7 +317,7 @@ describe('an invite', () => {
     const identity = Identity.create(runtime);
     const store = new MembershipMemory();
     const membership = new Membership({ runtime, identity, store });
-    membership.found('host', []);
+    membership.create('host', []);
     const secret = membership.invite(FULL, HOUR);
     const guest = newcomer(runtime);
     store.save = () => {
@@ -340,7 +340,7 @@ describe('an invite', () => {
     const identity = Identity.create(runtime);
     const store = new MembershipMemory();
     const before = new Membership({ runtime, identity, store });
-    before.found('host', []);
+    before.create('host', []);
     const secret = before.invite(FULL, HOUR);
     const [guest, thief] = [newcomer(runtime), newcomer(runtime)];
     show({ identity, membership: before }, guest, secret);
@@ -410,7 +410,7 @@ describe('an invite', () => {
   it('of another node is refused', () => {
     const { runtime, guest, secret } = invitation();
     const other = newcomer(runtime);
-    other.membership.found('other', []);
+    other.membership.create('other', []);
     expect(codeOf(() => show(other, guest, secret))).toBe('INVALID_INVITE');
   });
 
@@ -533,7 +533,7 @@ describe('an invite', () => {
   it('cannot be made by a member at the end of the longest chain, whose guest nobody could admit', () => {
     const runtime = new SimulatedRuntime();
     let last = newcomer(runtime);
-    last.membership.found('1', []);
+    last.membership.create('1', []);
     for (let length = 2; length <= 8; length++) {
       const next = newcomer(runtime);
       next.membership.adopt(show(last, next, last.membership.invite(FULL, HOUR)).welcome, []);

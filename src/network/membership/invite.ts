@@ -1,10 +1,10 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { EclipticError } from '../../runtime/errors.js';
 
-/** What an invite's code says: a secret that both sides prove to each other, and where they may meet. */
+/** The content of an invite code: a secret that both sides prove to each other, and where the inviter can be found. */
 export interface Invite {
   readonly secret: Uint8Array;
-  /** Nodes of a private DHT, `host:port`. Without any, the public one. */
+  /** Nodes of a private DHT, `host:port`; none means the public DHT. */
   readonly bootstrap: readonly string[];
   /** `ws://` addresses of the inviter. */
   readonly addresses: readonly string[];
@@ -14,10 +14,10 @@ export const SECRET_BYTES = 16;
 
 const PREFIX = 'ecl1';
 const CHECK_BYTES = 3;
-// No i, l, o or u: a code survives being read aloud and typed.
+// Without i, l, o and u, a code can be read aloud and typed.
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 
-/** The code that the other side gives to `join`. */
+/** The code for `ecliptic join`. */
 export function encodeInvite({ secret, bootstrap, addresses }: Invite): string {
   const places = [...bootstrap.map((place) => `d${place}`), ...addresses.map((place) => `w${place}`)];
   const texts = places.map((place) => Buffer.from(place));
@@ -44,17 +44,17 @@ export function decodeInvite(code: string): Invite {
   };
 }
 
-/** What an invite is called by those who may not know its secret. */
+/** Identifies an invite without revealing its secret. */
 export function inviteId(secret: Uint8Array): string {
   return createHash('sha256').update('ecliptic invite id 1\n').update(secret).digest('hex').slice(0, 32);
 }
 
-/** Where both sides of an invite look for each other. */
+/** The DHT topic on which both sides of an invite find each other. */
 export function inviteTopic(secret: Uint8Array): Buffer {
   return createHash('sha256').update('ecliptic invite topic 1\n').update(secret).digest();
 }
 
-/** Proof of knowing the secret, for one side of one handshake only: it can neither be reflected nor replayed. */
+/** Proves knowledge of the secret, for one side of one handshake only: it can be neither reflected nor replayed. */
 export function proveInvite(secret: Uint8Array, role: 'guest' | 'host', handshake: Uint8Array): string {
   return createHmac('sha256', secret).update(`ecliptic invite ${role} 1\n`).update(handshake).digest('base64url');
 }

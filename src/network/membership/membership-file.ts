@@ -14,9 +14,9 @@ const MembershipStateSchema = z.strictObject({
   version: z.literal(VERSION),
   /** The mesh's root key. */
   mesh: NodeKeySchema,
-  /** Only the founder has it. */
+  /** The founder's alone. */
   rootSeed: hex.length(64).optional(),
-  /** Known to members only: where on the DHT they meet is made from it. */
+  /** Known to members only: the topic on the DHT derives from it. */
   meetingSecret: hex.length(64),
   chain: ChainSchema,
   /** Nodes of the mesh's private DHT; none means the public one. */
@@ -31,15 +31,15 @@ const MembershipStateSchema = z.strictObject({
       grant: GrantSchema,
       expiresAt: z.number(),
       state: z.enum(['open', 'used', 'revoked']),
-      /** Who used it, and when. */
+      /** The node that used it, and when. */
       by: NodeKeySchema.optional(),
       usedAt: z.number().optional(),
     }),
   ),
   removals: z.array(RemovalSchema),
-  /** Certificates of members that were met: who issued each, and its signature, which tells it from others. */
+  /** Certificates of members that were met: the issuer and the signature of each. */
   met: z.array(z.tuple([NodeKeySchema, z.string().max(128)])),
-  /** The other members, so that each can be shown, called and removed without having been met in this run. */
+  /** The other members, which can be shown, called and removed without having been met in this run. */
   members: z.array(
     z.strictObject({
       chain: ChainSchema,
@@ -54,14 +54,14 @@ const MembershipStateSchema = z.strictObject({
 export type MembershipState = z.infer<typeof MembershipStateSchema>;
 export type KnownMember = MembershipState['members'][number];
 
-/** Where a node's membership is kept between runs. */
+/** Stores a node's membership between runs. */
 export interface MembershipStore {
   load(): MembershipState | undefined;
   save(state: MembershipState): void;
   clear(): void;
 }
 
-/** Keeps it in the data folder, for the owner only; a crash at any moment leaves the old or the new, never half. */
+/** Stores the membership in the data folder, readable by the owner only; a crash leaves the old or the new one whole. */
 export class MembershipFile implements MembershipStore {
   readonly #file: string;
 
@@ -112,7 +112,7 @@ function unusable(file: string, reason: string, cause?: unknown): EclipticError 
   return new EclipticError('DATA_FOLDER', `cannot use ${file}: ${reason}`, { file }, cause);
 }
 
-/** Keeps it for this process only. */
+/** Keeps the membership for this process only. */
 export class MembershipMemory implements MembershipStore {
   #state: MembershipState | undefined;
 
@@ -125,6 +125,36 @@ export class MembershipMemory implements MembershipStore {
   }
 
   clear(): void {
+    this.#state = undefined;
+  }
+}
+
+/** The stored membership and its copy in memory. */
+export class MembershipRecord {
+  readonly #store: MembershipStore;
+  #state: MembershipState | undefined;
+
+  constructor(store: MembershipStore) {
+    this.#store = store;
+    this.#state = store.load();
+  }
+
+  get state(): MembershipState | undefined {
+    return this.#state;
+  }
+
+  get required(): MembershipState {
+    if (this.#state) return this.#state;
+    throw new EclipticError('NO_MESH', 'this node belongs to no mesh yet; use: ecliptic invite, or ecliptic join CODE');
+  }
+
+  save(state: MembershipState): void {
+    this.#store.save(state);
+    this.#state = state;
+  }
+
+  clear(): void {
+    this.#store.clear();
     this.#state = undefined;
   }
 }

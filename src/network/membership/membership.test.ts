@@ -73,7 +73,7 @@ function newcomer(runtime: SimulatedRuntime, store: MembershipStore = new Member
 
 function founder(runtime: SimulatedRuntime, store?: MembershipStore): Member {
   const member = newcomer(runtime, store);
-  member.membership.found('founder', []);
+  member.membership.create('founder', []);
   return member;
 }
 
@@ -151,13 +151,13 @@ describe('a node of no mesh', () => {
       () => membership.remove(chain),
       () => membership.takeRemoval(removalBy(member, removed)),
       () => membership.renew(chain, member.identity.key),
-      () => membership.noteAddresses({ [member.identity.key]: ['ws://x'] }),
+      () => membership.members.noteAddresses({ [member.identity.key]: ['ws://x'] }),
       () => membership.checkPeer(chain, 'x', handshake),
     ];
     expect(actions.map(codeOf)).toEqual(actions.map(() => 'NO_MESH'));
     expect(membership.joined).toBe(false);
     expect(membership.bootstrap).toEqual([]);
-    expect(membership.addresses).toEqual({});
+    expect(membership.members.addresses).toEqual({});
     expect(membership.removals).toEqual([]);
   });
 });
@@ -185,7 +185,7 @@ describe('founding a mesh', () => {
     const runtime = new SimulatedRuntime();
     const [host, guest] = [founder(runtime), founder(runtime)];
     const mesh = guest.membership.mesh;
-    expect(codeOf(() => guest.membership.found('again', []))).toBe('MESH_EXISTS');
+    expect(codeOf(() => guest.membership.create('again', []))).toBe('MESH_EXISTS');
     expect(codeOf(() => guest.membership.adopt(welcomeFor(host, guest), []))).toBe('MESH_EXISTS');
     expect(guest.membership.mesh).toBe(mesh);
   });
@@ -193,7 +193,7 @@ describe('founding a mesh', () => {
   it('does not count if it could not be written', () => {
     mkdirSync(join(folder, 'mesh.json.new'));
     const member = newcomer(new SimulatedRuntime(), new MembershipFile(folder));
-    expect(codeOf(() => member.membership.found('x', []))).toBe('DATA_FOLDER');
+    expect(codeOf(() => member.membership.create('x', []))).toBe('DATA_FOLDER');
     expect(member.membership.joined).toBe(false);
   });
 });
@@ -736,15 +736,16 @@ describe('the addresses of others', () => {
       saves++;
       save(state);
     };
-    for (let round = 0; round < 3; round++) alice.membership.noteAddresses({ [bob.identity.key]: ['ws://b:1'] });
+    for (let round = 0; round < 3; round++)
+      alice.membership.members.noteAddresses({ [bob.identity.key]: ['ws://b:1'] });
     expect(saves).toBe(1);
-    alice.membership.noteAddresses({ [bob.identity.key]: ['ws://b:2'], [carol.identity.key]: ['ws://c'] });
+    alice.membership.members.noteAddresses({ [bob.identity.key]: ['ws://b:2'], [carol.identity.key]: ['ws://c'] });
     // Nothing is no news.
-    alice.membership.noteAddresses({ [bob.identity.key]: [] });
-    alice.membership.noteAddresses({});
+    alice.membership.members.noteAddresses({ [bob.identity.key]: [] });
+    alice.membership.members.noteAddresses({});
     expect(saves).toBe(2);
     const known = { [bob.identity.key]: ['ws://b:2'], [carol.identity.key]: ['ws://c'] };
-    expect(restarted(alice, runtime).membership.addresses).toEqual(known);
+    expect(restarted(alice, runtime).membership.members.addresses).toEqual(known);
   });
 
   it('do not grow without end: the oldest are forgotten', () => {
@@ -752,8 +753,8 @@ describe('the addresses of others', () => {
     const keyOf = (number: number) => `${1_000 + number}`.repeat(16);
     const some = (from: number, to: number) =>
       Object.fromEntries(Array.from({ length: to - from }, (_, i) => [keyOf(from + i), ['ws://x']]));
-    for (let round = 0; round < 6; round++) membership.noteAddresses(some(round * 250, round * 250 + 250));
-    const nodes = Object.keys(membership.addresses);
+    for (let round = 0; round < 6; round++) membership.members.noteAddresses(some(round * 250, round * 250 + 250));
+    const nodes = Object.keys(membership.members.addresses);
     expect(nodes.length).toBeGreaterThanOrEqual(1_000);
     expect(nodes.length).toBeLessThanOrEqual(1_250);
     expect(nodes).toContain(keyOf(1_499));
@@ -767,7 +768,7 @@ describe('leaving a mesh', () => {
     const identity = Identity.keptIn(folder, runtime);
     const store = new MembershipFile(folder);
     const membership = new Membership({ runtime, identity, store });
-    membership.found('founder', []);
+    membership.create('founder', []);
     membership.invite(FULL, HOUR);
     expect(readdirSync(folder).sort()).toEqual(['mesh.json', 'node.key']);
     membership.leave();
@@ -793,7 +794,7 @@ describe('leaving a mesh', () => {
     const left = bob.membership.mesh;
     bob.membership.leave();
     expect(bob.membership.removals).toEqual([]);
-    bob.membership.found('anew', []);
+    bob.membership.create('anew', []);
     expect(bob.membership.mesh).not.toBe(left);
     expect(bob.membership.removals).toEqual([]);
     expect(admits(bob, admitted(bob, newcomer(runtime)))).toEqual(FULL);
@@ -830,7 +831,7 @@ describe('the membership file', () => {
     alice.membership.remove(carol.membership.chain);
     alice.membership.revokeInvite(alice.membership.invite(FULL, HOUR));
     alice.membership.invite(READER, HOUR);
-    alice.membership.noteAddresses({ [bob.identity.key]: ['ws://bob.example:1'] });
+    alice.membership.members.noteAddresses({ [bob.identity.key]: ['ws://bob.example:1'] });
     return alice;
   }
 
@@ -852,7 +853,7 @@ describe('the membership file', () => {
     expect(after.chain).toEqual(before.chain);
     expect(after.topic.equals(before.topic)).toBe(true);
     expect(after.removals).toEqual(before.removals);
-    expect(after.addresses).toEqual(before.addresses);
+    expect(after.members.addresses).toEqual(before.members.addresses);
     expect(after.openInvites()).toEqual(before.openInvites());
     expect(after.openInvites()).toHaveLength(1);
     const store = new MembershipFile(folder);
@@ -1016,7 +1017,7 @@ describe('the membership file', () => {
     writeFileSync(file(), JSON.stringify({ ...state, version: 1 }));
     const after = new Membership({ runtime: new SimulatedRuntime(), identity, store: new MembershipFile(folder) });
     expect(after.mesh).toBe(membership.mesh);
-    expect(after.members).toEqual([]);
+    expect(after.members.all).toEqual([]);
   });
 
   it('is refused if a folder stands in its place', () => {
@@ -1046,9 +1047,9 @@ describe('the membership file', () => {
     const text = readFileSync(file(), 'utf8');
     mkdirSync(draft());
     expect(codeOf(() => membership.invite(FULL, HOUR))).toBe('DATA_FOLDER');
-    expect(codeOf(() => membership.noteAddresses({ [identity.key]: ['ws://x'] }))).toBe('DATA_FOLDER');
+    expect(codeOf(() => membership.members.noteAddresses({ [identity.key]: ['ws://x'] }))).toBe('DATA_FOLDER');
     expect(membership.openInvites()).toEqual([]);
-    expect(membership.addresses).toEqual({});
+    expect(membership.members.addresses).toEqual({});
     expect(readFileSync(file(), 'utf8')).toBe(text);
   });
 
@@ -1069,7 +1070,7 @@ describe('the membership file', () => {
   ])('can be read again after founding or joining under %s', (_, name, known) => {
     const runtime = new SimulatedRuntime();
     const host = newcomer(runtime, new MembershipFile(folder));
-    host.membership.found(name, []);
+    host.membership.create(name, []);
     expect(host.store.load()!.chain[0]!.name).toBe(known);
     host.store.clear();
     const guest = newcomer(runtime, new MembershipFile(folder));

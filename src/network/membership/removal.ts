@@ -2,16 +2,16 @@ import { z } from 'zod';
 import { ChainSchema, CLOCK_SKEW_MS, checkChain, NodeKeySchema, type Removals, whyLapsed } from './certificate.js';
 import { type Identity, isSignedBy } from './identity.js';
 
-/** A member's signed word that a node is no longer one. It travels to every member and is kept for good. */
+/** A member's signed statement that another node is no longer a member. It travels to every member, which keeps it. */
 export const RemovalSchema = z.strictObject({
   mesh: NodeKeySchema,
-  /** The certificate of the removed node: only a member can be removed. */
+  /** The chain of the removed node: only a member can be removed. */
   of: ChainSchema,
   /** A membership begun up to this moment is over; the node may be invited again later. */
   at: z.number().nonnegative(),
-  /** Signatures of certificates and removals by the removed node that stay good; it cannot sign others. */
+  /** Signatures of certificates and removals by the removed node that stay valid; it can sign no others. */
   keep: z.array(z.string().max(128)).max(256),
-  /** Who removed it, and the proof that it may. */
+  /** The signer's chain, which proves that it may remove others. */
   by: ChainSchema,
   signature: z.string().max(128),
 });
@@ -25,9 +25,8 @@ export function signRemoval(signer: Identity, content: Omit<Removal, 'signature'
 }
 
 /**
- * The removals that a node knows of. Several members may remove the same node: each has one word about it, the latest,
- * and a certificate of the removed node stays good only where all of them keep it. So no accomplice can widen what
- * another member kept.
+ * The removals that a node knows of. Several members may remove the same node: the latest removal of each counts, and a
+ * certificate of the removed node stays valid only if all of them keep it, so an accomplice cannot keep more.
  */
 export class RemovalList implements Removals {
   /** By removed node, then by signer. */
@@ -46,9 +45,9 @@ export class RemovalList implements Removals {
   }
 
   /**
-   * Takes one that holds. `known` when it changes nothing; `void` when it does not count here, though another honest
-   * member may believe it; `false` when no honest member can. A removal that its signer's own removal does not keep is
-   * void: a removed member could have dated it back. Signatures are checked last.
+   * Adds a removal that holds. `known` when it changes nothing; `void` when it does not count here, though another
+   * honest member may believe it; `false` when no honest member can. A removal that its signer's own removal does not
+   * keep is void: a removed member could have dated it back. Signatures are checked last.
    */
   add(removal: Removal, mesh: string, now: number): 'new' | 'known' | 'void' | false {
     if (this.#isKnown(removal)) return 'known';
@@ -72,18 +71,18 @@ export class RemovalList implements Removals {
     return this.#covering(removed, since).every(({ keep }) => keep.includes(signature));
   }
 
-  /** The signatures of what a node said about others' removal, as far as it is believed here. */
+  /** The signatures of the removals by that node. */
   signedBy(node: string): string[] {
     return this.all.filter((removal) => signerOf(removal) === node).map(({ signature }) => signature);
   }
 
-  /** The removals that end a membership of that node which began then. */
+  /** The removals that end a membership of that node, begun then. */
   #covering(node: string, since: number): Removal[] {
     const words = this.#byNode.get(node);
     return words ? [...words.values()].filter(({ at }) => since <= at) : [];
   }
 
-  /** Is it here, or one of the same signer that is later, or does it say no more than the others do together? */
+  /** Is it here, or a later one of the same signer, or one of another signer that covers it? */
   #isKnown(removal: Removal): boolean {
     const words = this.#byNode.get(nodeOf(removal));
     if (!words) return false;
@@ -103,7 +102,7 @@ export class RemovalList implements Removals {
     this.#size += words.size - before;
   }
 
-  /** A founder's word always finds room, in the place of the latest of others: nobody gets in or stays by filling the list. */
+  /** A founder's removal always finds room, in place of the latest of another member: filling the list keeps no node in. */
   #lesserThan(removal: Removal, mesh: string): Removal | undefined {
     if (removal.by[0]!.issuer !== mesh) return undefined;
     return this.all.findLast((other) => other.by[0]!.issuer !== mesh);
@@ -116,7 +115,7 @@ export class RemovalList implements Removals {
     this.#size--;
   }
 
-  /** Was its signer, or a node above it, removed since, by a removal that does not keep it? */
+  /** Was its signer, or a node above the signer, removed by a removal that does not keep it? */
   #isVoid({ by, signature }: Removal): boolean {
     const voiding: Removals = {
       isRemoved: (node, since) => this.#covering(node, since).some(({ keep }) => !keep.includes(signature)),
@@ -126,12 +125,12 @@ export class RemovalList implements Removals {
   }
 }
 
-/** Was it signed by a member that may remove others? */
+/** Is it signed by a member that may remove others? */
 function isGenuine(removal: Removal, mesh: string): boolean {
   const { signature, ...content } = removal;
   const { of, by, at } = removal;
   const signer = signerOf(removal);
-  // What the root itself signed cannot be taken back.
+  // A certificate that the root signed cannot be revoked.
   if (removal.mesh !== mesh || of[0]!.issuer === mesh) return false;
   if (!isSignedBy(signer, PURPOSE, content, signature)) return false;
   try {
@@ -147,11 +146,11 @@ function signerOf({ by }: Removal): string {
 }
 
 const NONE: Removals = { isRemoved: () => false, isKept: () => false };
-/** A list that everybody keeps for good must have an end. */
+/** Every member keeps the whole list, so it is bounded. */
 const MAX_REMOVALS = 256;
 const MAX_REMOVAL_CHARS = 65_536;
 
-/** Whom it removes. */
+/** The node that it removes. */
 export function nodeOf({ of }: Removal): string {
   return of[0]!.node;
 }

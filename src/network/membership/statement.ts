@@ -1,14 +1,11 @@
 import { EclipticError } from '../../runtime/errors.js';
 
-/**
- * The one text that stands for a value when it is signed: what it is for, then its JSON with every object's keys in
- * order. Two purposes never share a text, so that no signature can be used for something else.
- */
+/** The bytes that are signed for a value. They begin with the purpose, so a signature for one cannot serve another. */
 export function statement(purpose: string, value: unknown): Buffer {
   return Buffer.from(`ecliptic ${purpose} 1\n${canonicalJson(value)}`);
 }
 
-/** JSON in one spelling (RFC 8785): no spaces, and every object’s keys in the order of their UTF-16 units. */
+/** Canonical JSON (RFC 8785): no spaces, and every object's keys in the order of their UTF-16 units. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${Array.from(value, canonicalJson).join(',')}]`;
   if (isPlain(value)) {

@@ -12,7 +12,7 @@ import type { NodeInit } from '../../node/compose.js';
 import type { ErrorCode } from '../../runtime/errors.js';
 import { type Link, MAX_FRAME_BYTES } from '../links/link.js';
 import { linkInProcess } from '../links/memory-network.js';
-import { announce } from '../membership/announcement.js';
+import { announce } from '../membership/announcements.js';
 import type { Certificate, Chain } from '../membership/certificate.js';
 import { decodeInvite, encodeInvite, inviteId, proveInvite } from '../membership/invite.js';
 import { type Removal, signRemoval } from '../membership/removal.js';
@@ -865,7 +865,7 @@ describe('a caller that does not greet as it should', () => {
     const link = await (await shared.rogue()).meet(shared.victim);
     shared.mark();
     say(link);
-    await shared.expectRefused('INVALID_FRAME', /nobody says/);
+    await shared.expectRefused('INVALID_FRAME', /there is no frame/);
     expect(link.closed).toBe(true);
   });
 
@@ -1219,7 +1219,7 @@ describe('the numbers of a conversation', () => {
     await siege.pass();
     siege.mark();
     link.data({ first: 2, base: 2, items: [message('mole', 'sun', { payload: 'first' })] });
-    await siege.expectRefused('INVALID_FRAME', /repeats what was settled/);
+    await siege.expectRefused('INVALID_FRAME', /repeats a settled item/);
     expect(siege.inbox).toEqual(['first', 'second']);
     expect(link.closed).toBe(true);
   });
@@ -1249,8 +1249,8 @@ describe('the numbers of a conversation', () => {
   it.each([
     ['an acknowledgement of what was never sent', { received: 1_000 }, /never sent/],
     ['an acknowledgement of very much', { received: Number.MAX_SAFE_INTEGER }, /never sent/],
-    ['a gap', { first: 9, items: [['z', 'x']] }, /something is missing/],
-    ['a very large gap', { first: Number.MAX_SAFE_INTEGER, items: [['z', 'x']] }, /something is missing/],
+    ['a gap', { first: 9, items: [['z', 'x']] }, /items before it are missing/],
+    ['a very large gap', { first: Number.MAX_SAFE_INTEGER, items: [['z', 'x']] }, /items before it are missing/],
     ['a base beyond everything sent', { base: Number.MAX_SAFE_INTEGER, items: [['z', 'x']] }, /numbers are wrong/],
     ['a base beyond its first item', { first: 3, base: 4, items: [['z', 'x']] }, /numbers are wrong/],
     ['a base before the first item', { base: 0 }, /numbers are wrong/],
@@ -2391,7 +2391,7 @@ describe('a member', () => {
       link.give(...Array.from({ length: 1_000 }, () => onChannel('none', 'mole', 'sun')));
       await siege.pass(0);
     }
-    await siege.expectRefused('INVALID_FRAME', /never moves on/);
+    await siege.expectRefused('INVALID_FRAME', /never settles refused items/);
     expect(link.closed).toBe(true);
   });
 

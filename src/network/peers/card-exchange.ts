@@ -1,6 +1,6 @@
 import type { AgentCard } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { checkSignedCard, permits, signCard } from '../membership/signed-card.js';
+import { checkSignedCard, permits, signCard } from '../membership/announcements.js';
 import type { Peer } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
 import type { PeerProtocol } from './protocol.js';

@@ -381,6 +381,6 @@ describe('the session that a hello names', () => {
     await nodes.runtime.advance(0);
     link.hello();
     await nodes.runtime.advance(0);
-    expect(link.closed || victim.network.peers.get(member.key)?.names.session === sessionOf(link)).toBe(true);
+    expect(link.closed || victim.network.peers.get(member.key)?.sessionIds.session === sessionOf(link)).toBe(true);
   });
 });

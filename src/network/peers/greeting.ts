@@ -20,10 +20,10 @@ import {
   WelcomeSchema,
 } from './wire.js';
 
-export interface GreetingComponents {
+interface GreetingComponents {
   runtime: Runtime;
   membership: Membership;
-  /** What this node says of itself. */
+  /** This node's part of a `hello`. */
   introduce: () => {
     software: string;
     session: string;
@@ -34,13 +34,12 @@ export interface GreetingComponents {
   };
   /** What people call this node. */
   name: string;
-  /** How long until both sides must know each other. */
   limitMs: number;
-  /** Has this node met the other as a member before? */
+  /** Was the other node met as a member before? */
   met: boolean;
 }
 
-/** An invite that this node is about to use, and who waits for it. */
+/** The invite that this node is joining with. */
 export interface Joining {
   readonly secret: Uint8Array;
   readonly addresses: readonly string[];
@@ -48,21 +47,21 @@ export interface Joining {
   refused(error: EclipticError): void;
 }
 
-/** How a greeting ends. Exactly one of these is called. */
+/** The end of a greeting: exactly one of these is called. */
 export interface GreetingOutcome {
-  /** The other node is a member; from now on its frames go to the listener that this returns. */
+  /** The other node is a member. Returns the listener for its further frames. */
   admitted(hello: Hello, chain: Chain, grant: Grant): LinkListener;
-  /** It speaks no version that this one speaks. */
+  /** There is no common protocol version. */
   incompatible(reason: string): void;
-  /** It did not prove what it must, or sent something that is no greeting. */
+  /** The other node's proof does not hold, or it sent no greeting. */
   refused(error: EclipticError): void;
-  /** This node was refused, or the link ended before anything was known. */
+  /** This node was refused, or the link ended first. */
   ended(error: EclipticError): void;
 }
 
 /**
- * The first words over a new link. The caller shows its certificate, or its invite; who is called answers only to
- * one that holds, so that a stranger learns nothing.
+ * The handshake over a new link. The caller shows its certificate or invite; the called node answers only if that
+ * holds, so a stranger learns nothing. A greeting that is done replaces itself as the listener of its link.
  */
 export class Greeting implements LinkListener {
   readonly #components: GreetingComponents;
@@ -126,7 +125,7 @@ export class Greeting implements LinkListener {
     else if (kind === FRAME.join && this.#awaits === 'opening') this.#admitGuest(body);
     else if (kind === FRAME.welcome && this.#awaits === 'welcome') this.#becomeMember(body);
     else if (kind === FRAME.hello && this.#awaits !== 'welcome') this.#meet(body);
-    // Over a link that reorders, what follows the greeting may come before it; it will be sent again.
+    // On an unreliable link, later frames may overtake the greeting; they will be sent again.
     else if (this.#link.reliable) throw malformed(`"${kind.slice(0, 20)}" does not belong here`);
   }
 
@@ -137,7 +136,7 @@ export class Greeting implements LinkListener {
     this.#timer.cancel();
     this.#over = true;
     this.#link.listen(this.#outcome.admitted(hello, chain, grant));
-    // Who was called says in its answer whether the conversation goes on; what it has to tell comes after.
+    // The called node's hello says whether the conversation is resumed, so it goes out before any item.
     if (this.#awaits === 'opening') this.#hello();
   }
 
@@ -151,7 +150,7 @@ export class Greeting implements LinkListener {
     const { proof, ...welcome } = parsed(WelcomeSchema, body);
     const { secret, addresses, joined } = this.#joining!;
     if (!isInviteProof(secret, 'host', this.#link.handshake, proof)) {
-      throw new EclipticError('INVALID_INVITE', 'whoever answered does not know the invite');
+      throw new EclipticError('INVALID_INVITE', 'the node that answered does not know the invite');
     }
     const { membership } = this.#components;
     // Another link to the inviter may have been faster.
@@ -162,7 +161,7 @@ export class Greeting implements LinkListener {
     this.#hello();
   }
 
-  /** Do both sides speak a common version? If not, both are told, and nobody is accused. */
+  /** Do both sides speak a common version? If not, both are told, and neither reports the other. */
   #understands(body: unknown): boolean {
     const { protocol, software } = parsed(OpeningSchema, body);
     if (protocol.min <= PROTOCOL.max && protocol.max >= PROTOCOL.min) return true;
@@ -195,8 +194,8 @@ export class Greeting implements LinkListener {
 
   #late(): void {
     const reason = 'the other side did not introduce itself in time';
-    // A stranger that calls and then says nothing is refused. Who is called may simply be busy, a bad link may lose
-    // words, and a member, whose key this link has proven, may have been cut off in the middle of its first one.
+    // A stranger that calls and stays silent is refused. A called node may be busy, an unreliable link may lose frames,
+    // and a member, whose key this link has proven, may have been cut off.
     if (this.#link.initiator || !this.#link.reliable || this.#components.met)
       this.#end(new EclipticError('PEER_UNREACHABLE', reason));
     else this.#refuse(new EclipticError('MEMBERSHIP_REFUSED', reason));

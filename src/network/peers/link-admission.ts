@@ -1,7 +1,7 @@
 import type { Link, LinkListener } from '../links/link.js';
-import { announce } from '../membership/announcement.js';
+import { announce } from '../membership/announcements.js';
 import { Greeting, type GreetingOutcome, type Joining } from './greeting.js';
-import type { ConversationNames } from './peer.js';
+import type { SessionIds } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
 
 interface LinkAdmissionInit {
@@ -61,7 +61,7 @@ export class LinkAdmission {
       return;
     }
     this.#greetings.set(link, node);
-    let said: ConversationNames | undefined;
+    let said: SessionIds | undefined;
     const components = {
       runtime,
       membership,
@@ -69,7 +69,7 @@ export class LinkAdmission {
       limitMs: this.#init.greetingMs ?? GREETING_MS,
       met: peers.get(node)?.chain !== undefined,
       introduce: () => {
-        said = peers.know(node).names;
+        said = peers.know(node).sessionIds;
         return { ...this.#introduction(), ...said };
       },
     };
@@ -99,7 +99,7 @@ export class LinkAdmission {
     return { software: this.#init.software, instance: this.#instance, addresses, announced };
   }
 
-  #outcome(link: Link, said: () => ConversationNames | undefined): GreetingOutcome {
+  #outcome(link: Link, said: () => SessionIds | undefined): GreetingOutcome {
     const { peers, runtime } = this.#components;
     const { remoteKey: node } = link;
     const over = () => this.#greetings.delete(link);
@@ -107,8 +107,8 @@ export class LinkAdmission {
       admitted: (hello, chain, grant) => {
         over();
         const peer = peers.know(node);
-        // The names that the caller gave must still be right; if not, the next link gives the right ones.
-        const { session, knows } = peer.names;
+        // The session ids that the caller sent must still be right; if not, the next link sends the right ones.
+        const { session, knows } = peer.sessionIds;
         const stale = link.initiator && (said()?.session !== session || said()?.knows !== knows);
         if (stale || (!link.initiator && this.#yieldsTo(node))) {
           link.close();

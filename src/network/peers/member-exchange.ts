@@ -1,5 +1,5 @@
 import type { EclipticError } from '../../runtime/errors.js';
-import { isAnnouncedBy } from '../membership/announcement.js';
+import { isAnnouncedBy } from '../membership/announcements.js';
 import type { KnownMember } from '../membership/membership-file.js';
 import { nodeOf, type Removal, RemovalSchema } from '../membership/removal.js';
 import type { Peer } from './peer.js';
@@ -30,8 +30,8 @@ export class MemberExchange implements PeerProtocol {
   /** Looks for every member that the data folder names. */
   expectAll(): void {
     const { membership, identity, peers } = this.#components;
-    for (const member of membership.members) this.#expect(member);
-    for (const node of Object.keys(membership.addresses)) {
+    for (const member of membership.members.all) this.#expect(member);
+    for (const node of Object.keys(membership.members.addresses)) {
       if (node !== identity.key) peers.know(node).vouchedFor = true;
     }
   }
@@ -53,7 +53,7 @@ export class MemberExchange implements PeerProtocol {
     for (const removal of membership.removals) peer.send(JSON.stringify([ITEM.removal, removal]));
     const renewed = membership.renewed(peer.chain!);
     if (renewed) peer.send(JSON.stringify([ITEM.renewal, renewed]));
-    peers.guard(() => membership.noteAddresses({ [node]: peer.addresses }));
+    peers.guard(() => membership.members.noteAddresses({ [node]: peer.addresses }));
   }
 
   /** Tells a node of the other members, and the connected ones of it: a node that knows one of them finds all. */
@@ -120,10 +120,10 @@ export class MemberExchange implements PeerProtocol {
     const { membership, identity, peers } = this.#components;
     const proven = known.filter((entry) => entry.length === 5 && entry[2][0]!.node === entry[0]);
     const chains = proven.map(([, , chain]) => chain!);
-    peers.guard(() => membership.vouch(chains, teller));
+    peers.guard(() => membership.members.vouch(chains, teller));
     const found: Record<string, readonly string[]> = {};
     for (const [node, addresses, , at, signature] of proven) {
-      const member = membership.member(node);
+      const member = membership.members.get(node);
       if (node === identity.key || !member) continue;
       this.#expect(member);
       const peer = peers.know(node);
@@ -135,7 +135,7 @@ export class MemberExchange implements PeerProtocol {
       peer.addresses = addresses;
       found[node] = addresses;
     }
-    peers.guard(() => membership.noteAddresses(found));
+    peers.guard(() => membership.members.noteAddresses(found));
   }
 
   #takeRenewal(node: string, chain: unknown): void {

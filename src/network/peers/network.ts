@@ -176,7 +176,7 @@ export class Network implements CardDiscovery {
   async #found(): Promise<void> {
     const { membership } = this.#components;
     if (membership.joined) return this.#getInTouch(membership.bootstrap);
-    membership.found(this.#name, this.#init.bootstrap ?? []);
+    membership.create(this.#name, this.#init.bootstrap ?? []);
     try {
       await this.#getInTouch(membership.bootstrap);
     } catch (error) {
@@ -263,7 +263,7 @@ export class Network implements CardDiscovery {
   get removed(): string[] {
     const { membership } = this.#components;
     const nodes = new Set(membership.removals.map(nodeOf));
-    return [...nodes].filter((node) => !membership.member(node));
+    return [...nodes].filter((node) => !membership.members.get(node));
   }
 
   /** The peer with this name, or whose key begins with it. */
@@ -327,7 +327,8 @@ export class Network implements CardDiscovery {
       const { WebsocketDiscovery } = await import('../discovery/websocket-discovery.js');
       const { keyPair } = identity;
       const given = () => [...peers, ...this.#inviteAddresses];
-      const learnt = () => Object.entries(membership.addresses).flatMap(([node, to]) => (isLinked(node) ? [] : to));
+      const learnt = () =>
+        Object.entries(membership.members.addresses).flatMap(([node, to]) => (isLinked(node) ? [] : to));
       const ownersOwn = () => [...given(), ...membership.given, ...(this.#websocket?.addresses ?? [])];
       const wanted = () => ({ given: given(), learnt: learnt(), inside: kindsOf(ownersOwn()) });
       const onFailure = (from: string, reason: string) => {

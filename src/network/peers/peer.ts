@@ -1,54 +1,54 @@
 import { EclipticError, type Outcome, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Link, LinkListener } from '../links/link.js';
-import { type Announcement, isAnnouncedBy } from '../membership/announcement.js';
+import { type Announcement, isAnnouncedBy } from '../membership/announcements.js';
 import type { Chain, Grant } from '../membership/certificate.js';
 import { IncomingStream, OutgoingStream } from './reliable-stream.js';
 import { decodeFrame, encodeFrame, FRAME, type Frame, type Hello, type Item, malformed, readData } from './wire.js';
 
 /**
- * `connecting`: known, never met. `connected`. `suspected`: linked, but silent. `away`: no link; what was in flight
- * is kept. `lost`: away for too long. `incompatible`: speaks another version.
+ * `connecting`: known, never met. `suspected`: linked, but silent. `away`: no link; items in flight are kept. `lost`:
+ * away for too long. `incompatible`: speaks another version.
  */
 export type PeerStatus = 'connecting' | 'connected' | 'suspected' | 'away' | 'lost' | 'incompatible';
 
 export interface PeerLimits {
-  /** A peer that is silent for this long is suspected. */
+  /** Silence of the peer after which it is suspected. */
   suspectMs: number;
-  /** Silence after which a sign of life is sent. */
+  /** Silence of this node after which it sends a ping. */
   heartbeatMs: number;
-  /** How long what was in flight is kept for a peer that is away or suspected. */
+  /** How long items are kept for a peer that is away or suspected. */
   graceMs: number;
   /** How long the first acknowledgement may take; each further wait is twice as long. */
   acknowledgeMs: number;
-  /** How often something is sent again before the peer counts as one that never acknowledges. */
+  /** How often items are sent again before a peer that acknowledges nothing is dropped. */
   retries: number;
   queueItems: number;
   queueChars: number;
 }
 
-/** Names of the two sides of a conversation: this side's, and the other's if there is one. */
-export interface ConversationNames {
+/** The session ids of both sides of a conversation; `knows` is the other side's. */
+export interface SessionIds {
   readonly session: string;
   readonly knows: string | null;
 }
 
-export interface PeerComponents {
+interface PeerComponents {
   runtime: Runtime;
   ownKey: string;
   limits: PeerLimits;
-  /** Takes an item from the peer. Throws why it is refused; `INVALID_FRAME` means that no honest peer sends that. */
+  /** Takes an item. An error refuses it; `INVALID_FRAME` and `INVALID_ENVELOPE` are violations. */
   take: (peer: Peer, item: Item) => void;
   onStatus: (peer: Peer, status: PeerStatus) => void;
-  /** The conversation is over: nothing that was open in it goes on. */
+  /** The conversation is over, and everything that was open in it. */
   onEnd: (peer: Peer) => void;
-  /** The node left the mesh for good. */
+  /** The node left the mesh. */
   onFarewell: (peer: Peer) => void;
-  /** The peer did what no honest peer does. */
+  /** The peer sent what no honest peer sends, or never acknowledges. */
   onViolation: (peer: Peer, error: EclipticError) => void;
 }
 
-/** Links that may stay beside the one in use until the other side closes them. */
+/** Links beside the one in use that may wait for the other side to close them. */
 const MAX_OLDER_LINKS = 3;
 /** Processes of one node that are remembered. */
 const MAX_INSTANCES = 8;
@@ -61,9 +61,9 @@ const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 /**
- * Another node, and the conversation with its process. The conversation outlives links: what was not acknowledged is
- * sent again over the next one, and what was taken is not taken again. It ends when either process does, or when the
- * other was away for too long.
+ * Another node, and the conversation with its process. The conversation outlives links: unacknowledged items are sent
+ * again over the next one, and each is taken once. It ends when either process ends, or when the node was away for too
+ * long.
  */
 export class Peer {
   readonly node: string;
@@ -74,13 +74,13 @@ export class Peer {
   chain: Chain | undefined;
   grant: Grant | undefined;
   addresses: readonly string[] = [];
-  /** Where it can be called, in its own signed words. */
+  /** Its addresses under its own signature. */
   announcement: Announcement | undefined;
-  /** Its processes that were met, the latest last. */
+  /** The processes with its key that were met, the latest last. */
   readonly #instances: string[] = [];
-  /** When a process of it came back after another one had taken its place: two run with its key. */
+  /** When a process came back after another had taken its place: two run with one key. */
   doubledAt: number | undefined;
-  /** The latest version of the protocol that it speaks. */
+  /** The latest protocol version that it speaks. */
   protocol = 1;
   /** Did a member say that this is one? */
   vouchedFor = false;
@@ -115,7 +115,7 @@ export class Peer {
     return this.#status;
   }
 
-  /** When it was last heard of, on the stopwatch. */
+  /** When its last frame arrived, on the stopwatch. */
   get lastHeard(): number {
     return this.#lastHeard;
   }
@@ -128,8 +128,7 @@ export class Peer {
     return this.#links.size > 0;
   }
 
-  /** What both sides of the conversation are called, as far as this one knows. */
-  get names(): ConversationNames {
+  get sessionIds(): SessionIds {
     return { session: this.#session, knows: this.#theirs ?? null };
   }
 
@@ -138,13 +137,13 @@ export class Peer {
     return this.#theirs !== undefined;
   }
 
-  /** A link to this node was admitted. Returns who listens to it; `fresh` when nothing said before counts. */
+  /** Takes an admitted link and returns its listener. Calls `onFresh` if a new conversation begins. */
   attach(link: Link, hello: Hello, onFresh: () => void): LinkListener {
     const { runtime, ownKey } = this.#components;
-    // It goes on only if each remembers the other by the name that the other goes by; both sides come to the same.
+    // Resume only if both session ids match; both sides come to the same conclusion.
     const fresh = this.#theirs !== hello.session || hello.knows !== this.#session;
-    if (fresh && this.#theirs !== undefined) this.#forget('the other node has started anew');
-    // Who is called has not said its name yet, and takes a new one, by which nobody remembers anything.
+    if (fresh && this.#theirs !== undefined) this.#forget('the other node has restarted');
+    // The called side has not sent its session id yet, and takes a new one.
     if (fresh && !link.initiator) this.#session = runtime.id();
     this.#theirs = hello.session;
     this.software = hello.software;
@@ -155,24 +154,24 @@ export class Peer {
     const announcement = announced && { addresses, ...announced };
     this.announcement = announcement && isAnnouncedBy(this.node, announcement) ? announcement : undefined;
     this.clockSkewMs = hello.time - runtime.now();
-    // One link a pair. Who has the smaller key decides which; the other side keeps both until then.
+    // One link a pair. The node with the smaller key decides which; the other side keeps both until then.
     const older = [...this.#links];
     this.#links.add(link);
     this.#use(link);
     const surplus = fresh || ownKey < this.node ? older : older.slice(0, -MAX_OLDER_LINKS);
     for (const other of surplus) other.close();
     this.#lastHeard = runtime.stopwatch();
-    // The first words come before anybody hears that the node is there and speaks to it.
+    // Protocols send their first items before agents learn that the node is connected.
     if (fresh) onFresh();
     if (this.#links.has(link)) this.#become('connected', '');
     this.#flushSoon();
-    // Numbers below this were declared settled over this link: sending one again is no honest retry.
+    // Items below this were declared settled over this link: sending one again is no honest retry.
     let base = 0;
     const { session } = hello;
     const own = this.#session;
     return {
       onFrame: (bytes) => {
-        // The last words of a conversation that is over mean nothing in the next one.
+        // Late frames of a conversation that is over do not count in the next one.
         if (this.#theirs !== session || this.#session !== own) return;
         this.#lastHeard = runtime.stopwatch();
         if (this.#status === 'suspected') this.#become('connected', '');
@@ -199,7 +198,7 @@ export class Peer {
     };
   }
 
-  /** A process that ended never comes back; one that does had not ended, and another runs with its key. */
+  /** A process that comes back after another took its place had not ended: two run with one key. */
   #noteInstance(instance: string): void {
     const known = this.#instances;
     if (known.at(-1) === instance) return;
@@ -224,7 +223,7 @@ export class Peer {
     return this.#out.replace(number, text);
   }
 
-  /** Looks at the clock: who is silent, who is late, who was away for too long. */
+  /** Checks for silence, missing acknowledgements and the end of the grace time. */
   tick(now: number): void {
     const { suspectMs, heartbeatMs, graceMs } = this.#components.limits;
     const silence = now - this.#lastHeard;
@@ -238,13 +237,13 @@ export class Peer {
     if (this.#status === 'connected') this.#checkProgress(now);
   }
 
-  /** This process did not run for a while: silence since then says nothing about the peer. */
+  /** This process was suspended for a while, so the peer's silence says nothing. */
   excuse(now: number): void {
     this.#lastHeard = now;
     this.#lastProgress = now;
   }
 
-  /** Ends the conversation: what is in flight fails, and the next link begins anew. */
+  /** Ends the conversation: items in flight fail, and the next link begins a new one. */
   drop(status: 'away' | 'lost' | 'incompatible', reason: string): void {
     if (this.conversing) this.#forget(reason);
     this.#theirs = undefined;
@@ -256,7 +255,7 @@ export class Peer {
     this.#become(status, reason);
   }
 
-  /** Says farewell over every link, and closes them. */
+  /** Says goodbye and closes every link. */
   leave(reason: 'stopping' | 'leaving' | 'removed' | 'expired', why = 'this node ended the link'): void {
     if (this.#link) this.#sendFrame([FRAME.bye, reason]);
     this.drop('away', why);
@@ -267,11 +266,11 @@ export class Peer {
       case FRAME.data:
         return this.#takeData(link, frame, base);
       case FRAME.ping:
-        if (typeof frame[1] !== 'number') throw malformed('a sign of life has no time');
+        if (typeof frame[1] !== 'number') throw malformed('a ping has no time');
         if (this.#writable) this.#sendFrame([FRAME.pong, frame[1]]);
         return base;
       case FRAME.pong:
-        if (typeof frame[1] !== 'number') throw malformed('an echo has no time');
+        if (typeof frame[1] !== 'number') throw malformed('a pong has no time');
         this.roundTripMs = Math.max(0, this.#components.runtime.stopwatch() - frame[1]);
         return base;
       case FRAME.bye:
@@ -279,8 +278,8 @@ export class Peer {
         if (frame[1] === 'leaving') this.#components.onFarewell(this);
         return base;
       default:
-        // A link that repeats frames may repeat the greeting.
-        if (link.reliable) throw malformed(`nobody says "${frame[0].slice(0, 20)}"`);
+        // An unreliable link may repeat the greeting.
+        if (link.reliable) throw malformed(`there is no frame "${frame[0].slice(0, 20)}"`);
         return base;
     }
   }
@@ -293,11 +292,11 @@ export class Peer {
       if (this.#out.ready) this.#flushSoon();
     }
     if (items.length === 0) return settled;
-    if (link.reliable && first < settled) throw malformed('it repeats what was settled');
+    if (link.reliable && first < settled) throw malformed('it repeats a settled item');
     this.#acknowledgeLater();
     const known = this.#in.known(first);
     if (known === undefined) {
-      if (link.reliable) throw malformed('something is missing before it');
+      if (link.reliable) throw malformed('items before it are missing');
       return settled;
     }
     this.#in.forget(base);
@@ -316,7 +315,6 @@ export class Peer {
     }
   }
 
-  /** Whoever breaks the rules is not talked to over any link. */
   #violation(error: EclipticError): void {
     this.#components.onViolation(this, error);
     this.drop('away', 'it broke the rules of the protocol');
@@ -335,7 +333,7 @@ export class Peer {
       this.#flush();
       return;
     }
-    // A link that loses frames may have lost the acknowledgements: another one tells.
+    // An unreliable link may have lost the acknowledgements, so try another one.
     if (this.#link?.reliable === false) {
       this.#retries = 0;
       this.#link.close();
@@ -375,7 +373,7 @@ export class Peer {
     this.#components.onStatus(this, status);
   }
 
-  /** Everything said in one go leaves in one frame. */
+  /** Puts all items of one turn into one frame. */
   #flushSoon(): void {
     if (this.#flushDue) return;
     this.#flushDue = true;
@@ -385,7 +383,7 @@ export class Peer {
     });
   }
 
-  /** An acknowledgement waits a moment for an answer that could take it along. */
+  /** Waits one turn for an item that can carry the acknowledgement. */
   #acknowledgeLater(): void {
     if (this.#acknowledgeDue) return;
     this.#acknowledgeDue = true;

@@ -209,7 +209,7 @@ export class Peers implements Presence {
     const peer = this.#peers.get(node);
     if (!peer) return;
     this.#peers.delete(node);
-    this.guard(() => this.#components.membership.forget(node));
+    this.guard(() => this.#components.membership.members.forget(node));
     peer.leave('removed');
     this.#components.registry.forgetNode(node);
     this.#emit({ type: 'peer-status', node, peerStatus: 'removed' });

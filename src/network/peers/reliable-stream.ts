@@ -2,21 +2,20 @@ import { EclipticError, type ErrorCode, isErrorCode, type Outcome } from '../../
 import { Fifo } from '../../runtime/fifo.js';
 import { malformed, type Refusal } from './wire.js';
 
-/** Something on its way to the other node, kept until that node says what became of it. */
+/** An item that is kept until the other node has acknowledged or refused it. */
 interface Outgoing {
   text: string;
   readonly resolve: (() => void) | undefined;
   readonly reject: ((error: EclipticError) => void) | undefined;
 }
 
-export interface OutgoingInit {
-  /** Items that may be kept at once. */
+/** The items that may be kept at once, and their characters together. */
+interface OutgoingInit {
   items: number;
-  /** Characters of all of them together. */
   chars: number;
 }
 
-/** Items sent and not acknowledged; the rest waits here instead of in the network. */
+/** The limit of sent and unacknowledged items; the rest waits here instead of in the network. */
 const WINDOW_ITEMS = 4_096;
 const WINDOW_CHARS = 4 * 1_048_576;
 /** One frame holds up to this much, unless a single item is larger. */
@@ -24,19 +23,19 @@ const FRAME_ITEMS = 512;
 const FRAME_CHARS = 65_536;
 
 /**
- * The sending half of the conversation between two processes: numbers every item, and keeps it until it is
- * acknowledged, so that it can be sent again over the next link. No timers, no I/O.
+ * The sending half of a conversation: numbers every item and keeps it until it is acknowledged, so that it can be sent
+ * again over the next link. No timers, no I/O.
  */
 export class OutgoingStream {
   readonly #init: OutgoingInit;
   readonly #kept = new Fifo<Outgoing>();
   /** The number of the first item kept. */
   #base = 1;
-  /** How many of those kept were sent over the present link. */
+  /** How many of the kept items were sent over the present link. */
   #sent = 0;
   #sentChars = 0;
   #chars = 0;
-  /** The highest number that was ever sent. */
+  /** The highest number ever sent. */
   #highest = 0;
 
   constructor(init: OutgoingInit) {
@@ -47,31 +46,27 @@ export class OutgoingStream {
     return this.#base;
   }
 
-  /** Does something wait to be sent, and may it? */
+  /** Is there an item to send, and room in the window? */
   get ready(): boolean {
     return this.#sent < this.#kept.length && this.#sent < WINDOW_ITEMS && this.#sentChars < WINDOW_CHARS;
   }
 
-  /** Is everything acknowledged? */
   get settled(): boolean {
     return this.#kept.length === 0;
   }
 
-  /** Keeps an item for sending, and gives its number; `resolve` or `reject` is called once, when its fate is known. */
+  /** Adds an item and returns its number; `resolve` or `reject` is called once, when its outcome is known. */
   push(text: string, resolve?: () => void, reject?: (error: EclipticError) => void): number {
     const { items, chars } = this.#init;
     if (this.#kept.length >= items || this.#chars + text.length > chars) {
-      throw new EclipticError('QUEUE_FULL', 'too much waits for the other node already');
+      throw new EclipticError('QUEUE_FULL', 'too many items wait for the other node already');
     }
     this.#chars += text.length;
     this.#kept.push({ text, resolve, reject });
     return this.#base + this.#kept.length - 1;
   }
 
-  /**
-   * Puts another item in the place of one that must not be taken any more. The other side takes one of the two under
-   * that number, so `unknown` is the outcome of an item that was sent once.
-   */
+  /** Replaces an item. The other side takes one of the two, so the outcome of one that was sent is `unknown`. */
   replace(number: number, text: string): Outcome {
     const index = number - this.#base;
     const item = index < 0 ? undefined : this.#kept.at(index);
@@ -83,7 +78,7 @@ export class OutgoingStream {
     return number > this.#highest ? 'not-delivered' : 'unknown';
   }
 
-  /** The next items to put into one frame, and the number of the first. */
+  /** The items of the next frame, and the number of the first. */
   take(): { first: number; texts: string[] } {
     const first = this.#base + this.#sent;
     const texts: string[] = [];
@@ -100,15 +95,15 @@ export class OutgoingStream {
     return { first, texts };
   }
 
-  /** Everything that was sent and not acknowledged will be sent again. */
+  /** Sends every unacknowledged item again. */
   rewind(): void {
     this.#sent = 0;
     this.#sentChars = 0;
   }
 
-  /** The other side has taken everything up to `received`, but for the refusals. True when that is news. */
+  /** Settles the items up to `received`. False if they were settled before. */
   acknowledge(received: number, refusals: readonly Refusal[]): boolean {
-    if (received > this.#highest) throw malformed('it acknowledges what was never sent');
+    if (received > this.#highest) throw malformed('it acknowledges an item that was never sent');
     if (received < this.#base) return false;
     const refused = refusals.length === 0 ? undefined : new Map(refusals.map((refusal) => [refusal[0], refusal]));
     while (this.#base <= received) {
@@ -126,7 +121,7 @@ export class OutgoingStream {
     return true;
   }
 
-  /** Gives up everything kept, and with it the stream; each item learns whether it may have arrived. */
+  /** Rejects every kept item with its outcome; the stream is not used any more. */
   fail(reason: string): void {
     const first = this.#base;
     this.#kept.drain().forEach(({ reject }, index) => {
@@ -136,37 +131,37 @@ export class OutgoingStream {
   }
 }
 
-/** The receiving half: knows how far it has come, so that what is sent again is not taken again. */
+/** The receiving half: counts the items it has taken, so that each is taken once. */
 export class IncomingStream {
   readonly #refusals = new Map<number, Refusal>();
   #received = 0;
 
-  /** Everything up to this number was taken. */
+  /** The number of the last item that was taken. */
   get received(): number {
     return this.#received;
   }
 
-  /** Refusals that the other side may not have heard of. */
+  /** Refusals that the other side may not have received. */
   get refusals(): readonly Refusal[] {
     return this.#refusals.size === 0 ? NONE : [...this.#refusals.values()];
   }
 
-  /** How many of the items that begin at `first` were taken before; undefined when some in between are missing. */
+  /** How many of the items from `first` on were taken before; undefined when items before `first` are missing. */
   known(first: number): number | undefined {
     return first > this.#received + 1 ? undefined : this.#received + 1 - first;
   }
 
-  /** Counts one more item as taken; returns its number. */
+  /** Counts one more item and returns its number. */
   advance(): number {
     return ++this.#received;
   }
 
   refuse(seq: number, error: EclipticError): void {
-    if (this.#refusals.size > 2 * WINDOW_ITEMS) throw malformed('it never moves on');
+    if (this.#refusals.size > 2 * WINDOW_ITEMS) throw malformed('it never settles refused items');
     this.#refusals.set(seq, [seq, error.code, error.message]);
   }
 
-  /** The other side will never ask about numbers below `base` again. */
+  /** The other side has received the refusals of items below `base`. */
   forget(base: number): void {
     if (this.#refusals.size === 0) return;
     for (const seq of this.#refusals.keys()) if (seq < base) this.#refusals.delete(seq);

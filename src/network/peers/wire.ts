@@ -51,26 +51,25 @@ const id = z.string().min(1).max(LIMITS.idChars);
 export const AddressSchema = z
   .string()
   .max(LIMITS.nameChars)
-  // A host and a port: no user, password, path or query that another node could choose for this one to send.
+  // A host and a port only: another node must not choose a user, path or query that this one would send.
   .regex(/^wss?:\/\/(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i);
 const addresses = z.array(AddressSchema).max(8);
 
-/** What both sides say in their hello. The rest is read only after the versions agree. */
+/** The beginning of every opening frame. The rest is read only after the versions agree. */
 export const OpeningSchema = z.object({ protocol: Versions, software: text });
 
 export const HelloSchema = OpeningSchema.extend({
-  /** The sender's wall clock. */
   time: z.number(),
   chain: z.unknown(),
   proof: z.unknown(),
-  /** Names the sender's side of the conversation. */
+  /** The sender's session id. */
   session: id,
-  /** The other side's name in it, as far as the sender remembers. Both remember the same, or both begin anew. */
+  /** The other side's session id, if the sender remembers a conversation. */
   knows: id.nullable().optional(),
-  /** The sender's process. */
+  /** Tells processes with one key apart. */
   instance: id.optional(),
   addresses,
-  /** The sender's signature under its addresses, for others. */
+  /** The sender's signature under its addresses, which others pass on. */
   announced: z.object({ at: z.number(), signature: text }).optional(),
 });
 
@@ -88,7 +87,6 @@ export const RefusedSchema = z.object({ code: text, reason: z.string().max(LIMIT
 
 export type Hello = z.infer<typeof HelloSchema>;
 
-/** Why an item was not taken, by the item's number. */
 export type Refusal = readonly [seq: number, code: string, reason: string];
 
 export interface DataFrame {
@@ -96,7 +94,7 @@ export interface DataFrame {
   readonly first: number;
   /** The lowest number that the sender may still send again. */
   readonly base: number;
-  /** Everything up to this number has been taken from the other side. */
+  /** Acknowledges the other side's items up to this number. */
   readonly received: number;
   readonly refusals: readonly Refusal[];
   readonly items: readonly Item[];
@@ -108,7 +106,7 @@ export type Frame = readonly [kind: string, ...rest: unknown[]];
 
 const RefusalsSchema = z.array(z.tuple([counter, text, z.string()])).max(10_000);
 
-/** Other members; without a certificate, as the first version says it, it is nobody's word. */
+/** Other members. Entries without a certificate, as version 1 sends them, are ignored. */
 export const KnownSchema = z
   .array(
     z.union([z.tuple([NodeKeySchema, addresses]), z.tuple([NodeKeySchema, addresses, ChainSchema, z.number(), text])]),
@@ -124,7 +122,7 @@ export function encodeFrame(frame: Frame): Uint8Array {
   return Buffer.from(JSON.stringify(frame));
 }
 
-/** Reads a frame; throws `INVALID_FRAME` for anything that is none. */
+/** Reads a frame; throws `INVALID_FRAME`. */
 export function decodeFrame(bytes: Uint8Array): Frame {
   if (bytes.byteLength > MAX_FRAME_BYTES) throw malformed(`it has ${bytes.byteLength} bytes`);
   let value: unknown;
@@ -133,11 +131,11 @@ export function decodeFrame(bytes: Uint8Array): Frame {
   } catch {
     throw malformed('it is not JSON');
   }
-  if (!Array.isArray(value) || typeof value[0] !== 'string') throw malformed('it does not say what it is');
+  if (!Array.isArray(value) || typeof value[0] !== 'string') throw malformed('it has no kind');
   return value as unknown as Frame;
 }
 
-/** Reads the rest of a `d` frame. By hand: it is the one that comes a hundred thousand times a second. */
+/** Reads a data frame. By hand, because a hundred thousand may arrive in a second. */
 export function readData([, first, base, received, refusals, items]: Frame): DataFrame {
   const numbered = isCounter(first) && isCounter(base) && isCounter(received) && 0 < base && base <= first;
   if (!numbered || !Array.isArray(items)) throw malformed('its numbers are wrong');
