@@ -125,6 +125,33 @@ describe('an idle agent’s client', () => {
   );
 
   it(
+    'of Claude Code is told again after each turn in which the agent only looked at its mail [T-A10]',
+    inCluster(async (cluster) => {
+      const { node } = await scene(cluster, { readWithinS: 2 });
+      const claude = await FakeClaude.start(cluster.folder);
+      cluster.onEnd(() => claude.stop());
+      const session = { CLAUDE_CODE_SESSION_ID: 'session-1', ...claude.env };
+      const bob = await joined(cluster, node, 'bob', session, CLAUDE);
+      const heard: string[] = [];
+      const stop = { session_id: 'session-1', cwd: '/elsewhere', hook_event_name: 'Stop' };
+      let turns = 0;
+      claude.onPrompt = async () => {
+        heard.push(...bodiesIn(await bob.call('mesh_inbox')));
+        await hook(cluster, node, 'claude-code', 'Stop', stop);
+        turns += 1;
+      };
+      await bob.call('mesh_peers');
+      const ids: string[] = [];
+      for (const text of ['one', 'two', 'three']) {
+        ids.push((await node.call<{ id: string }>('tell', { to: 'bob', text })).id);
+        await until(() => turns === ids.length, 'its turn has ended');
+      }
+      expect(heard).toEqual(['one', 'two', 'three']);
+      for (const id of ids) expect(await node.call('receipt', { id })).toMatchObject({ state: 'done' });
+    }),
+  );
+
+  it(
     'that takes every pointer and shows none is not said to wake anybody, and nothing counts as read [ON5] [ON6]',
     inCluster(async (cluster) => {
       const { node, alice } = await scene(cluster, { readWithinS: 2 });
@@ -189,7 +216,7 @@ describe('an idle agent’s client', () => {
       expect(await tested(cluster, node, 'bob')).toMatchObject({ seesMail: 'wakes', test: { passed: true } });
       const { stdout } = await cluster.run(['doctor', '--wake', 'bob', '--data', node.data]);
       expect(stdout).toMatch(
-        /bob +opencode 1\.4\.3 +prompt_async +passed in .*\nIt holds while their sessions last\./s,
+        /bob +opencode 1\.4\.3 +prompt_async +passed in .*\nThe result holds for these sessions\./s,
       );
     }),
   );

@@ -38,7 +38,7 @@ const MAX_OPEN = 1_000;
 
 /**
  * The mailbox of one name; it outlives the processes that read it. A message that an answer showed counts as read when
- * a later call proves that the client received that answer.
+ * a later call, or the end of the turn, proves that the client received that answer.
  */
 export class MemberMail {
   readonly #components: MemberMailComponents;
@@ -49,6 +49,8 @@ export class MemberMail {
   readonly #inbox: CatchUp<InboxMessage>;
   /** Called with each arriving message that may be shown. */
   onArrival: ((open: OpenLetter) => void) | undefined;
+  /** Called with each message that the answer to a call shows. */
+  onShown: ((open: OpenLetter) => void) | undefined;
   /** Called with each message that was read or closed. */
   onRead: ((open: OpenLetter) => void) | undefined;
 
@@ -114,6 +116,7 @@ export class MemberMail {
       open.redelivered = before;
       open.shownIn = call;
       open.announced = true;
+      this.onShown?.(open);
     }
   }
 
@@ -156,6 +159,12 @@ export class MemberMail {
         this.onRead?.(open);
       }
     }
+  }
+
+  /** The client's turn ended after the answers that show these messages, which proves that it received them. */
+  proveShown(): Promise<void> {
+    const shown = [...this.#open.values()].filter(({ shownIn }) => shownIn !== undefined);
+    return this.prove(shown.map(({ held }) => held.envelope.id));
   }
 
   async end(open: OpenLetter, end: FetchedEnd): Promise<void> {

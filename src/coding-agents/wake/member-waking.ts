@@ -67,6 +67,7 @@ export class MemberWaking {
     this.member = member;
     this.#session = session;
     member.box.onArrival = (open) => this.#arrived(open);
+    member.box.onShown = ({ held }) => this.#shown(held.envelope.id);
     member.box.onRead = ({ held }) => this.#apply({ type: 'read', id: held.envelope.id });
     member.tasks.onOffer = (id) => this.#soon(id);
     member.tasks.onHeard = (id) => this.#apply({ type: 'read', id });
@@ -109,6 +110,8 @@ export class MemberWaking {
 
   /** Returns the pointer for which the client should prolong its turn, if any. */
   async turnEnded(): Promise<string | undefined> {
+    // The agent ended its turn after these answers.
+    await this.member.box.proveShown();
     const unread = await this.#unread();
     this.#pointer = undefined;
     this.#apply({ type: 'turn', unread });
@@ -145,6 +148,7 @@ export class MemberWaking {
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
     this.member.box.onArrival = undefined;
+    this.member.box.onShown = undefined;
     this.member.box.onRead = undefined;
     this.member.tasks.onOffer = undefined;
     this.member.tasks.onHeard = undefined;
@@ -206,6 +210,13 @@ export class MemberWaking {
   #soon(id: string): void {
     this.#later(() => {
       if (this.#isUnseen(id)) this.#apply({ type: 'arrived', id });
+    }, SETTLE_MS);
+  }
+
+  /** Waits until the answer is complete, so that no pointer leads to another message of the same answer. */
+  #shown(id: string): void {
+    this.#later(() => {
+      if (!this.#isUnseen(id)) this.#apply({ type: 'shown', id });
     }, SETTLE_MS);
   }
 

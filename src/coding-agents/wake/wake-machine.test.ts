@@ -35,6 +35,26 @@ describe('waking', () => {
     expect(run([...events, read('b'), read('a')]).surfaced).toEqual(['a', 'c']);
   });
 
+  it('goes on once the message was shown, or the turn has ended without a look at it [T-A10]', () => {
+    const shown = (id: string): WakeEvent => ({ type: 'shown', id });
+    const turn = (...unread: string[]): WakeEvent => ({ type: 'turn', unread });
+    expect(run([open, arrived('a'), shown('a'), arrived('b'), shown('b'), arrived('c')]).surfaced).toEqual([
+      'a',
+      'b',
+      'c',
+    ]);
+    expect(run([open, arrived('a'), shown('a'), late('a')]).state.path).toBe('untested');
+    expect(run([open, arrived('a'), turn('a'), arrived('b')]).surfaced).toEqual(['a', 'b']);
+    const prolonged = [open, turn('a'), turn('a'), arrived('b')];
+    expect(run(prolonged).effects.filter(({ type }) => type === 'continue')).toHaveLength(1);
+    expect(run(prolonged).surfaced).toEqual(['b']);
+    const proven = [open, { type: 'test', id: 'n' } as const, shown('n')];
+    expect(run(proven).says).toBe('polls');
+    const ignored = [...proven, read('n'), arrived('a'), turn('a')];
+    expect(run(ignored).says).toBe('next_turn');
+    expect(run([...ignored, read('a')]).says).toBe('wakes');
+  });
+
   it('is claimed only after a self-test that came back as read [ON6]', () => {
     expect(run([open]).says).toBe('polls');
     expect(run([open, arrived('a'), read('a')]).says).toBe('polls');
@@ -87,7 +107,7 @@ describe('waking', () => {
     const event: fc.Arbitrary<WakeEvent> = fc.oneof(
       fc.record({ type: fc.constant('path' as const), open: fc.boolean() }),
       fc.record({ type: fc.constant('arrived' as const), id }),
-      fc.record({ type: fc.constantFrom('test', 'refused', 'read', 'late', 'needless'), id }),
+      fc.record({ type: fc.constantFrom('test', 'refused', 'shown', 'read', 'late', 'needless'), id }),
       fc.record({ type: fc.constant('turn' as const), unread: fc.array(id, { maxLength: 2 }) }),
       fc.constant<WakeEvent>({ type: 'tick' }),
     );

@@ -8,9 +8,9 @@ export interface WakeState {
   readonly turns: 'unseen' | 'works' | 'failed';
   /** Ids of messages and offered tasks to point the idle agent at, oldest first. */
   readonly waiting: readonly string[];
-  /** The one pointer that was submitted and not yet followed by `read`. */
+  /** The one pointer that was submitted and not yet followed: its message was not shown, and no turn has ended. */
   readonly outstanding: Outstanding | undefined;
-  /** The last pointer that was not followed in time, and the states before it. */
+  /** The last pointer that was not followed, and the states before it. */
   readonly missed: (Pick<WakeState, 'path' | 'turns'> & { readonly id: string }) | undefined;
   /** Wake times within the last hour. */
   readonly wokenAt: readonly number[];
@@ -36,6 +36,8 @@ export type WakeEvent =
   | { readonly type: 'arrived'; readonly id: string }
   | { readonly type: 'test'; readonly id: string }
   | { readonly type: 'refused'; readonly id: string }
+  /** An answer to the agent contains it. */
+  | { readonly type: 'shown'; readonly id: string }
   | { readonly type: 'read'; readonly id: string }
   | { readonly type: 'late'; readonly id: string }
   /** It was shown before the pointer was submitted. */
@@ -95,6 +97,9 @@ export function stepWake(state: WakeState, event: WakeEvent, time: WakeTime, rul
     case 'refused':
     case 'late':
       return missed(state, event.id);
+    case 'shown':
+      // A self-test passes only when its message is read.
+      return state.outstanding?.test ? stay(state) : read(state, event.id, time, rules);
     case 'read':
       return read(state, event.id, time, rules);
     case 'needless':
@@ -178,9 +183,12 @@ function needless(state: WakeState, id: string, time: WakeTime, rules: WakeRules
 }
 
 /** Prolongs the turn for the oldest message, and not again before that message was read. */
-function turnEnds(state: WakeState, unread: readonly string[], { at }: WakeTime, rules: WakeRules): Step {
-  const turns = state.turns === 'unseen' ? 'works' : state.turns;
-  const seen: WakeState = { ...state, turns, wokenAt: recent(state, at) };
+function turnEnds(before: WakeState, unread: readonly string[], { at }: WakeTime, rules: WakeRules): Step {
+  const turns = before.turns === 'unseen' ? 'works' : before.turns;
+  const state: WakeState = { ...before, turns, wokenAt: recent(before, at) };
+  const { outstanding } = state;
+  if (outstanding && !outstanding.test && unread.includes(outstanding.id)) return unfollowed(state, outstanding);
+  const seen: WakeState = { ...state, outstanding: outstanding?.test ? outstanding : undefined };
   const [id] = unread;
   const may = turns === 'works' && !seen.outstanding && seen.wokenAt.length < rules.perHour;
   if (id === undefined || !may) return stay(seen);
@@ -192,6 +200,16 @@ function turnEnds(state: WakeState, unread: readonly string[], { at }: WakeTime,
       { type: 'watch', id, ms: rules.readWithinMs },
     ],
   };
+}
+
+/**
+ * A turn ended, and the message of the pointer is unread: the agent ignored the pointer, or was busy and follows it in
+ * its next turn. Later mail may wake it again; the claim that it wakes returns when the message is read.
+ */
+function unfollowed(state: WakeState, { id, by }: Outstanding): Step {
+  const { path, turns } = state;
+  const less = by === 'turn' ? { turns: 'failed' as const } : { path: 'untested' as const };
+  return stay({ ...state, ...less, outstanding: undefined, missed: { id, path, turns } });
 }
 
 /** Submits the next pointer, unless quiet hours, the hourly limit or an outstanding pointer forbid it. */

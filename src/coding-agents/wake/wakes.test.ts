@@ -96,6 +96,25 @@ describe('an idle agent', () => {
     expect(agent.pointers).toHaveLength(3);
   });
 
+  it('is woken again after each turn in which it only looked at its mail, with and without hooks [T-A10]', async () => {
+    const stop = readHookCall('codex', 'Stop', { cwd: '/work' })!;
+    for (const hooks of [true, false]) {
+      const { nodes, node, codingAgents, wakes, alice, bob, agent } = await scene({ readWithinS: 20 });
+      agent.look = async () => void agent.bodies.push(...bodiesIn(await bob.begin('mesh_inbox')));
+      const ids: string[] = [];
+      for (const text of ['one', 'two', 'three']) {
+        ids.push((await nodes.settled(codingAgents.tell('bob', text))).id);
+        await nodes.until(() => agent.bodies.includes(text), 2_000);
+        if (hooks) await nodes.settled(wakes.heardHook({ ...stop, env: {}, ancestors: [] }));
+        await nodes.runtime.advance(30_000);
+      }
+      expect(agent.pointers).toHaveLength(3);
+      expect(await stateOf(nodes, node, ids[2]!)).toBe(hooks ? 'done' : 'surfaced');
+      await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'x' });
+      await nodes.until(() => agent.pointers.length === 4, 2_000);
+    }
+  });
+
   it('goes on at the end of its turn for such an answer or offer [T-A10]', async () => {
     const { nodes, wakes, alice, bob, agent } = await scene();
     agent.open = false;
