@@ -1,5 +1,5 @@
 import type { AgentRow } from '../node/control/rows.js';
-import { vacancyOf } from '../roster/self-description.js';
+import { vacancyOf } from '../roster/planetary-roster.js';
 import { choice, text, verb } from './command.js';
 import { REMOTE_OPTIONS, showRemoteCard } from './remote.js';
 

@@ -3,8 +3,7 @@ import { bodiesIn, Client, startCodingAgents } from '../../test/coding-agents-fi
 import { Nodes } from '../../test/nodes-fixture.js';
 import { documentMethods } from '../node/control/document-methods.js';
 import { checked } from '../node/control/methods.js';
-import { PLANETARY_ROSTER } from '../roster/planetary-roster.js';
-import { vacancyOf } from '../roster/self-description.js';
+import { PLANETARY_ROSTER, vacancyOf } from '../roster/planetary-roster.js';
 
 async function pair() {
   const nodes = new Nodes();

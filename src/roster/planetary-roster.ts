@@ -1,6 +1,8 @@
+import type { Agent } from '../agent/agent.js';
 import type { AgentInit } from '../agent/agent-init.js';
+import { SELF_DESCRIPTION } from '../agent/staffing.js';
 
-/** The 21 Planetary agents: what each is for. Their tiers are the mesh's default assignments. */
+/** The 21 Planetary agents. Their tiers are the mesh's default assignments. */
 export const PLANETARY_ROSTER: readonly AgentInit[] = [
   planet('sun', 'Orchestrator: decomposes work, resolves dependencies, recovers from failures; never writes code.', [
     'orchestration.plan',
@@ -75,4 +77,29 @@ export const PLANETARY_ROSTER: readonly AgentInit[] = [
 
 function planet(id: string, description: string, capabilities: readonly string[]): AgentInit {
   return { id, description, capabilities };
+}
+
+/** Gives an agent without a module of its own a tool that describes it. */
+export function addDefaultBehaviour(agent: Agent): void {
+  const describe = () => {
+    const { id, name, tier, description, capabilities, status } = agent.card;
+    const state = status?.state ?? 'ready';
+    return { id, name, tier, description, capabilities: capabilities.map(({ id }) => id), state };
+  };
+  const description = `Says who ${agent.card.name} is, what it is for, and whether it has a worker.`;
+  agent.tool(SELF_DESCRIPTION, { description, annotations: { readOnlyHint: true } }, describe);
+}
+
+/** Why an agent of the configuration or the roster has no worker, and the line of ecliptic.json that would give it one. */
+export function vacancyOf(id: string, module?: string): { readonly reason: string; readonly fix: string } {
+  if (module !== undefined) {
+    return {
+      reason: `${module} attaches no handler for it`,
+      fix: `agent.onRequest(…) or agent.onTask(…) in ${module}`,
+    };
+  }
+  return {
+    reason: 'it is a role without a worker',
+    fix: `"agents": { "${id}": { "module": "./${id}.js" } } in ecliptic.json, or "acp", "command" or "a2a" instead of "module"`,
+  };
 }
