@@ -62,10 +62,7 @@ export class ProcessAgents {
     await Promise.all(
       this.#pending.splice(0).map(({ agent, init }) =>
         this.#start(agent, init).catch(({ message }: EclipticError) => {
-          this.#components.runtime.logger.warn(
-            { agent: agent.id, reason: message },
-            'an agent’s program did not start',
-          );
+          this.#components.runtime.logger.warn({ agent: agent.id, reason: message }, 'agent program did not start');
         }),
       ),
     );

@@ -1,12 +1,12 @@
 import { describeError } from './errors.js';
 import type { Logger } from './runtime.js';
 
-/** Told of a callback that threw or whose promise rejected; `subject` names the callback. */
+/** Called when a callback threw or its promise rejected; `subject` names the callback. */
 export type CallbackFailed = (subject: string, error: unknown) => void;
 
 /**
  * Calls code of the embedding program from inside the fabric. A throw and a rejection both reach `failed`; neither
- * reaches the caller, and neither ends the process.
+ * reaches the caller or ends the process.
  */
 export function callGuarded<A extends readonly unknown[]>(
   callback: (...args: A) => unknown,
@@ -15,14 +15,13 @@ export function callGuarded<A extends readonly unknown[]>(
 ): void {
   try {
     const returned = callback(...args);
-    // A foreign thenable may throw or settle twice; the promise made of it does neither.
+    // A foreign thenable may throw or settle twice; `Promise.resolve` guards against both.
     if (isThenable(returned)) Promise.resolve(returned).then(undefined, failed);
   } catch (error) {
     failed(error);
   }
 }
 
-/** The same callback, guarded. */
 export function guarded<A extends readonly unknown[]>(
   callback: (...args: A) => unknown,
   subject: string,
@@ -31,11 +30,11 @@ export function guarded<A extends readonly unknown[]>(
   return (...args) => callGuarded(callback, args, (error) => failed(subject, error));
 }
 
-/** The callbacks that are subscribed to one thing. One that fails is reported; the others are called all the same. */
+/** The subscribers of one event. A failure of one is reported, and does not keep the others from being called. */
 export class Callbacks<A extends readonly unknown[]> {
   readonly #subject: string;
   readonly #failed: CallbackFailed;
-  /** Replaced at every change, so that a round of calls goes over the callbacks that it began with. */
+  /** Replaced at every change, so that a round of calls uses the callbacks that it began with. */
   #subscribed: readonly Subscribed<A>[] = [];
 
   constructor(subject: string, failed: CallbackFailed) {

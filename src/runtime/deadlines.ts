@@ -58,7 +58,7 @@ export class DeadlineQueue {
     for (const { timer } of this.#buckets.values()) timer.cancel();
     this.#buckets.clear();
     this.#latest = undefined;
-    // Whoever clears while deadlines expire means the rest of that instant too.
+    // Clearing while deadlines expire includes the rest of that instant.
     if (this.#expiring) this.#expiring.first = undefined;
   }
 

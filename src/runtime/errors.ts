@@ -237,7 +237,7 @@ export function toEclipticError(error: unknown, code: ErrorCode): EclipticError 
   return error instanceof EclipticError ? error : new EclipticError(code, describeError(error), {}, error);
 }
 
-/** The text of anything that was thrown, for logs and events. */
+/** The message of anything that was thrown, for logs and events. */
 export function describeError(error: unknown): string {
   try {
     return error instanceof Error ? error.message : String(error);

@@ -7,7 +7,7 @@ const FOLDER = new URL(/\.ts$/.test(import.meta.url) ? '../..' : '..', import.me
 /** This package's version. */
 export const VERSION: string = JSON.parse(readFileSync(new URL('package.json', FOLDER), 'utf8')).version;
 
-/** The command-line program, for those who start it. */
+/** Path of the command-line program. */
 export const PROGRAM = fileURLToPath(new URL('bin/ecliptic', FOLDER));
 
 /** The definitions of gRPC's messages. */

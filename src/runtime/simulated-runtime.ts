@@ -73,7 +73,7 @@ export class SimulatedRuntime implements Runtime {
     return Uint8Array.from({ length: count }, () => this.#random() * 256);
   }
 
-  /** Number of tasks that still wait to run. */
+  /** Number of tasks that wait to run. */
   get pending(): number {
     return this.#tasks.reduce((count, task) => (task.run ? count + 1 : count), 0);
   }

@@ -1,14 +1,14 @@
 import type { Runtime } from './runtime.js';
 
-/** A clock that is further ahead than this of the time that has passed may be wrong. */
+/** A clock that is ahead of the elapsed time by more than this may be wrong. */
 const JUMP_MS = 10 * 60_000;
-/** A jump forward counts when it has lasted for so long. */
+/** How long a jump forward must last before it counts. */
 const CONFIRM_MS = 3_600_000;
 
 /**
- * The wall clock for what cannot be undone, such as the end of mail or of a membership. A jump forward counts only when
- * it has lasted for an hour; until then, time goes on at its usual pace from before the jump. A wrong clock that is put
- * right within the hour has therefore ended nothing. A clock that goes back is followed at once.
+ * The wall clock for effects that cannot be undone, such as the expiry of mail or of a membership. A jump forward counts
+ * only when it has lasted for an hour; until then, time goes on at its usual pace from before the jump. A wrong clock
+ * that is corrected within the hour has expired nothing. A clock that goes back is followed at once.
  */
 export class SteadyClock {
   readonly #runtime: Pick<Runtime, 'now' | 'stopwatch'>;
@@ -23,7 +23,7 @@ export class SteadyClock {
     this.#watch = runtime.stopwatch();
   }
 
-  /** Goes on from the last time that an earlier process knew: a start long after it is like a jump. */
+  /** Continues from the last time that an earlier process knew: a start long after it counts as a jump. */
   resume(last: number): void {
     this.#at = Math.min(last, this.#runtime.now());
     this.#watch = this.#runtime.stopwatch();

@@ -5,15 +5,15 @@ import { UlidSource } from './ulid.js';
 const READS_PER_CLOCK_READ = 64;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const RANDOM_RANGE = 2 ** 47;
-/** Random bytes that are drawn at once; asking for a few costs as much as asking for many. */
+/** Random bytes drawn at once: a small draw costs as much as a large one. */
 const POOL_BYTES = 4_096;
 
 interface SystemRuntimeInit {
-  /** Where log lines go. Default: nowhere. */
+  /** Default: no logging. */
   logger?: Logger;
 }
 
-/** The machine's own clock, timers and randomness. */
+/** The system's clock, timers and randomness. */
 export function systemRuntime(init: SystemRuntimeInit = {}): Runtime {
   return new SystemRuntime(init.logger ?? silentLogger);
 }
@@ -23,7 +23,7 @@ class SystemRuntime implements Runtime {
   readonly #ulids = new UlidSource(() => this.random());
   #now = 0;
   #readsLeft = 0;
-  /** Was the clock read since the last id? */
+  /** Was the clock read since the last id was made? */
   #clockMoved = true;
   #refreshScheduled = false;
   readonly #pool = new Uint8Array(POOL_BYTES);
@@ -82,7 +82,7 @@ class SystemRuntime implements Runtime {
     const end = this.#poolLeft;
     this.#poolLeft -= count;
     const drawn = this.#pool.slice(end - count, end);
-    // What was given to one is nobody else's, here neither.
+    // Random bytes are used once: the pool must not keep a copy.
     this.#pool.fill(0, end - count, end);
     return drawn;
   }

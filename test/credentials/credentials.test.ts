@@ -112,7 +112,7 @@ describe('credentials of a server over HTTP', () => {
       await change('set', value);
       await inState('running');
       const before = await status();
-      const ends = () => said.filter((line) => line.includes('it ended by itself')).length;
+      const ends = () => said.filter((line) => line.includes('provider exited')).length;
       const ended = ends();
       const deadline = Date.now() + LOAD_MS;
       let calls = 0;

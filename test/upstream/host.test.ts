@@ -118,7 +118,7 @@ describe('a node with MCP servers in its configuration', () => {
       // biome-ignore lint/suspicious/noTemplateCurlyInString: that is how a variable is written
       web: { url: 'http://127.0.0.1:1/${SERVER_TOKEN}', headers: { Authorization: 'Bearer ${SERVER_TOKEN}' } },
     });
-    await until(() => logged.filter((line) => line.includes('it ended by itself')).length >= 3);
+    await until(() => logged.filter((line) => line.includes('provider exited')).length >= 3);
     const shown = JSON.stringify([await statuses(client), await client.call('doctor'), logged]);
     expect(shown).toContain('it said: [secret] [secret]');
     expect(shown).not.toMatch(new RegExp(`${SECRET}|as-it-is-in-the-file`));

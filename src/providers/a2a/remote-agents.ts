@@ -78,7 +78,7 @@ export function serveRemoteAgents(
   const registration = { id: agent.id, type: 'a2a', config, workspaceId, concurrencyLimit } as const;
   const interval = healthCheckIntervalMs === undefined ? {} : { healthCheckIntervalMs };
   providers.register({ ...registration, ...interval, capabilities: [capability] }, adapter).catch((error) => {
-    runtime.logger.warn({ agent: agent.id, err: error }, 'the remote agents behind an agent are not there yet');
+    runtime.logger.warn({ agent: agent.id, err: error }, 'remote agents are not available yet');
   });
   serveThroughProvider({ runtime, providers }, agent, {
     route: { type: 'a2a', capabilities: [capability], workspaceId },

@@ -85,7 +85,9 @@ export class MCPServers {
     const capabilities = [capabilityOf(server)];
     providers
       .register({ id, config, ...about, capabilities, ...(laneId !== undefined && { laneId }) }, adapter)
-      .catch((error) => runtime.logger.warn({ server, error: describeError(error) }, 'an MCP server is not there yet'));
+      .catch((error) =>
+        runtime.logger.warn({ server, error: describeError(error) }, 'MCP server is not available yet'),
+      );
   }
 
   /** Derives a provider id from the server's name. */

@@ -98,7 +98,7 @@ export function watchCredentials({ runtime, credentials, providers }: Credential
       (renewing ? providers.renew(provider) : providers.restart(provider)).catch((error: unknown) => {
         runtime.logger.info(
           { provider, reason: describeError(error) },
-          'a provider did not start with its credentials',
+          'provider did not restart with its new credentials',
         );
       });
     } else if (!well || kind !== 'rotated') {

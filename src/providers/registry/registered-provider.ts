@@ -83,7 +83,9 @@ export class RegisteredProvider {
     } catch (error) {
       const failure = this.#initFailure(error);
       // The start is undone in the background: a broken adapter may never finish that.
-      void this.adapter.terminate().catch((late) => this.#runtime.logger.warn({ err: late }, 'a provider did not end'));
+      void this.adapter
+        .terminate()
+        .catch((late) => this.#runtime.logger.warn({ err: late }, 'provider did not terminate after a failed start'));
       if (generation === this.#generation) this.#fail(failure);
       throw failure;
     }
@@ -184,7 +186,10 @@ export class RegisteredProvider {
     try {
       await this.adapter.terminate();
     } catch (error) {
-      this.#runtime.logger.error({ provider: this.id, error: describeError(error) }, 'a provider did not end in peace');
+      this.#runtime.logger.error(
+        { provider: this.id, error: describeError(error) },
+        'provider did not terminate cleanly',
+      );
     }
   }
 

@@ -4,15 +4,14 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Approval } from './approval-queue.js';
 import type { Approvals } from './approvals.js';
 
-/** Something that an agent wants to do by itself. */
+/** An action that an agent wants to take. */
 export interface Action {
-  /** Who wants it: the id of an agent. */
+  /** Id of the agent. */
   readonly agent: string;
-  /** The provider that it would be done by, or for. */
   readonly provider?: string | undefined;
-  /** What kind of thing, as words with dots: `fs.read`, `fs.write`, `terminal.run`, `tool.call`, … */
+  /** The kind of action: `fs.read`, `fs.write`, `terminal.run`, `tool.call`, … */
   readonly action: string;
-  /** What it would be done to: a path within the lane's folder, a command, a tool's name. */
+  /** The object of the action: a path within the lane's folder, a command, a tool's name. */
   readonly subject: string;
 }
 
@@ -37,11 +36,10 @@ export type ActionRule = Readonly<z.infer<typeof ActionRuleSchema>>;
 
 interface ActionDecision {
   readonly decision: ActionRule['decision'];
-  /** The place of the rule that decided; none where no rule fits. */
+  /** Index of the rule that decided; undefined where no rule matches. */
   readonly rule: number | undefined;
 }
 
-/** What the rules say of an action. */
 export function decideAction(rules: readonly ActionRule[], action: Action): ActionDecision {
   const fitting = rules.flatMap((rule, place) =>
     fits(rule, action) ? [{ decision: rule.decision, rule: place }] : [],
@@ -54,12 +52,12 @@ function fits(rule: ActionRule, { agent, provider, action, subject }: Action): b
   if (rule.provider !== undefined && (provider === undefined || !matches(rule.provider, provider))) return false;
   if (!matches(rule.action, action)) return false;
   if (rule.match === undefined || rule.match === subject) return true;
-  // A path that climbs is not where it seems to be: what is let through by a pattern must not lead elsewhere.
+  // A path with `..` may lead out of the folder that a pattern allows.
   if (rule.decision !== 'deny' && /(^|[\\/])\.\.([\\/]|$)/.test(subject)) return false;
   return matches(rule.match, subject);
 }
 
-/** `*` stands for any characters. Takes time that grows with the text, whatever the pattern. */
+/** `*` matches any characters. Linear in the text for any pattern. */
 function matches(pattern: string, text: string): boolean {
   const [first, ...rest] = pattern.split('*');
   const last = rest.pop();
@@ -75,45 +73,44 @@ function matches(pattern: string, text: string): boolean {
 }
 
 /**
- * The gate before whatever an agent wants to do by itself: touch files, run commands, call tools.
+ * Decides whether an agent may use files, run commands or call tools on its own.
  *
  *     const ruling = await gate.check({ agent: 'mars', provider: 'mars', action: 'fs.write', subject: 'src/a.ts' },
  *       { summary: 'may mars write src/a.ts?', details: { bytes: 12 }, correlationId, signal });
- *     if (ruling.allowed) …            // `ruling.lasting`: the operator allowed it for good
+ *     if (ruling.allowed) …            // `ruling.lasting`: the operator allowed it always
  *
- * `require` is the same with `PROVIDER_POLICY_DENIED` for a no. The rules of the configuration decide; where they say
- * `ask`, the operator does, through the queue of approvals, and silence is a no. Subjects are compared as text: give paths
- * in full or relative to the lane's folder, and resolved. Each ruling is reported, whatever it is.
+ * `require` throws `PROVIDER_POLICY_DENIED` where the action is denied. The configured rules decide; where they say `ask`,
+ * the operator decides through the approval queue, and no answer means no. Subjects are compared as text: give paths
+ * resolved, absolute or relative to the lane's folder. Each ruling is reported.
  */
 
 export interface ActionGateComponents {
   approvals: Approvals;
-  /** Told of each ruling. */
+  /** Called with each ruling. */
   report: (action: Action, ruling: ActionRuling, correlationId: string | undefined) => void;
 }
 
 export interface ActionGateInit {
-  /** Without any, everything is denied. */
+  /** Without rules, everything is denied. */
   rules?: readonly ActionRule[];
-  /** How long the operator has to answer. Default 5 minutes. */
+  /** Time for the operator to answer. Default 5 minutes. */
   timeoutMs?: number;
 }
 
 interface CheckOptions {
-  /** The question, for people. Default: made from the action. */
+  /** The question for the operator. Default: made from the action. */
   readonly summary?: string;
-  /** What else the operator should see. Never a secret. What is allowed for good is allowed with the same details only. */
+  /** Further facts for the operator. Never a secret. `allow-always` holds for the same details only. */
   readonly details?: Readonly<Record<string, unknown>>;
   readonly correlationId?: string | undefined;
-  /** Aborted when nobody waits for the ruling any more; the question is then taken back. */
+  /** Aborting withdraws the question. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface ActionRuling {
   readonly allowed: boolean;
-  /** What decided: a rule, that there is none, the operator now or for good, silence, or too many questions. */
   readonly by: 'rule' | 'no-rule' | 'operator' | 'standing' | 'timeout' | 'too-many';
-  /** The operator allowed it for good. */
+  /** The operator allowed it always. */
   readonly lasting: boolean;
   /** For people. */
   readonly reason: string;
@@ -123,7 +120,7 @@ export interface ActionRuling {
 const ACTION_APPROVAL = 'action';
 
 const TIMEOUT_MS = 300_000;
-/** Questions of one agent that may wait. */
+/** Open questions of one agent. */
 const MAX_QUESTIONS = 100;
 
 export class ActionGate {
@@ -137,14 +134,14 @@ export class ActionGate {
     this.#timeoutMs = init.timeoutMs ?? TIMEOUT_MS;
   }
 
-  /** May it be done? Rejects with `CANCELLED` when nobody waits any more, and when the question cannot be kept. */
+  /** Rejects with `CANCELLED` when the signal aborts, and when the question cannot be stored. */
   async check(action: Action, options: CheckOptions = {}): Promise<ActionRuling> {
     const ruling = await this.#rule(action, options);
     this.#components.report(action, ruling, options.correlationId);
     return ruling;
   }
 
-  /** As `check`, with a no as `PROVIDER_POLICY_DENIED`. */
+  /** As `check`, but throws `PROVIDER_POLICY_DENIED` where the action is denied. */
   async require(action: Action, options: CheckOptions = {}): Promise<ActionRuling> {
     const ruling = await this.check(action, options);
     if (ruling.allowed) return ruling;
@@ -188,7 +185,7 @@ export class ActionGate {
   }
 }
 
-/** What is allowed for good is what the operator saw: a subject that an agent words itself may stand for anything. */
+/** Binds an approval to the details that the operator saw: an agent may choose a misleading subject. */
 function fingerprint(details: CheckOptions['details']): string[] {
   return details === undefined ? [] : [createHash('sha256').update(JSON.stringify(details)).digest('hex').slice(0, 32)];
 }

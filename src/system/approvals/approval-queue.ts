@@ -5,34 +5,33 @@ export type Verdict = z.infer<typeof VerdictSchema>;
 
 const DecisionSchema = z.strictObject({
   verdict: VerdictSchema,
-  /** Who decided; `timeout` where nobody did in time, `standing` where somebody had allowed it for good. */
+  /** The person; `timeout` without an answer in time, `standing` where it was allowed always before. */
   by: z.string().min(1),
   at: z.number(),
 });
 
-/** Something that waits for the operator's word, or had it. */
+/** A question for the operator, open or decided. */
 export const ApprovalSchema = z.strictObject({
   id: z.string().min(1),
-  /** What kind of question it is. */
   kind: z.string().min(1),
-  /** What it is about. What is allowed for good is allowed for this kind and subject. */
+  /** `allow-always` holds for this kind and subject. */
   subject: z.string().min(1),
   /** One line for people. */
   summary: z.string(),
   details: z.record(z.string(), z.unknown()),
   createdAt: z.number(),
-  /** Denied when nobody has decided by then. */
+  /** Denied without a decision by then. */
   expiresAt: z.number().optional(),
   decision: DecisionSchema.optional(),
 });
 
 export type Approval = Readonly<z.infer<typeof ApprovalSchema>>;
 
-/** What was allowed for good. */
+/** A kind and subject that are always allowed. */
 export const StandingSchema = z.strictObject({ kind: z.string(), subject: z.string() });
 type Standing = Readonly<z.infer<typeof StandingSchema>>;
 
-/** Everything that was asked and is not forgotten yet, oldest first. */
+/** Open and recently decided questions, oldest first. */
 export interface Queue {
   readonly items: readonly Approval[];
   readonly standing: readonly Standing[];
@@ -52,16 +51,15 @@ export type QueueEvent =
 
 interface QueueStep {
   readonly next: Queue;
-  /** What was decided by this event. */
   readonly decided: readonly Approval[];
 }
 
 export const EMPTY: Queue = { items: [], standing: [] };
 
-/** Decided items that are remembered. */
+/** Decided questions that are kept. */
 const REMEMBERED = 1_000;
 
-/** What follows from an event. One about something that does not wait changes nothing. */
+/** The pure queue machine. An event about a question that is not open changes nothing. */
 export function advance(queue: Queue, event: QueueEvent): QueueStep {
   switch (event.type) {
     case 'requested': {
@@ -93,7 +91,7 @@ export function advance(queue: Queue, event: QueueEvent): QueueStep {
   }
 }
 
-/** When the next one runs out, if any does. */
+/** When the next question expires. */
 export function nextDue({ items }: Queue): number | undefined {
   const times = items.filter((item) => !isDecided(item)).flatMap(({ expiresAt }) => expiresAt ?? []);
   return times.length === 0 ? undefined : Math.min(...times);

@@ -17,13 +17,13 @@ import {
 } from './approval-queue.js';
 
 interface ApprovalsInit {
-  /** The data folder. Without one, the queue ends with the process. */
+  /** The data folder. Without one, the queue is in memory only. */
   folder?: string;
 }
 
 export interface ApprovalRequest extends Pick<Approval, 'kind' | 'subject' | 'summary'> {
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Denied when nobody has decided within this time. Default: it waits for as long as it takes. */
+  /** Denied without a decision within this time. Default: no limit. */
   readonly timeoutMs?: number;
 }
 
@@ -33,13 +33,12 @@ const FileSchema = z.strictObject({
   standing: z.array(StandingSchema),
 });
 
-/** What may wait for a decision. */
 const MAX_WAITING = 20_000;
-/** What may be allowed for good: each is compared with every question. */
+/** Each is compared with every question. */
 const MAX_STANDING = 10_000;
 const MIN_PAUSE_MS = 20;
 
-/** The operator's queue: what waits for a decision, across restarts, and what was decided of late. */
+/** The operator's approval queue, kept across restarts. */
 export class Approvals {
   readonly #runtime: Runtime;
   readonly #file: JsonFile<z.infer<typeof FileSchema>> | undefined;
@@ -55,17 +54,17 @@ export class Approvals {
     this.#expire();
   }
 
-  /** Everything that is not forgotten yet, oldest first. */
+  /** Open and recently decided questions, oldest first. */
   get items(): readonly Approval[] {
     return this.#queue.items;
   }
 
-  /** What waits for a decision. */
+  /** Open questions. */
   get waiting(): readonly Approval[] {
     return this.items.filter((item) => !isDecided(item));
   }
 
-  /** Calls back with everything that is decided from now on, when the decision is on disk. */
+  /** Calls back with each decision, once it is on disk. */
   onDecision(listener: (approval: Approval) => void): () => void {
     this.#listeners.add(listener);
     return () => {
@@ -73,7 +72,7 @@ export class Approvals {
     };
   }
 
-  /** Puts questions to the operator, all of them or none. What was allowed for good comes back decided. */
+  /** Adds questions, all or none. Those that are always allowed come back decided. */
   request(...requests: readonly ApprovalRequest[]): Approval[] {
     if (this.waiting.length + requests.length > MAX_WAITING) {
       throw new EclipticError('QUEUE_FULL', `${this.waiting.length} questions wait for the operator already`);
@@ -88,12 +87,12 @@ export class Approvals {
     return this.items.filter(({ id }) => ids.has(id));
   }
 
-  /** Asks, and waits for the verdict. Whoever waits no longer withdraws the question. */
+  /** Asks, and waits for the verdict. Aborting the signal withdraws the question. */
   async ask(request: ApprovalRequest, signal?: AbortSignal): Promise<Verdict> {
     return (await this.settle(request, signal)).decision!.verdict;
   }
 
-  /** As `ask`, with everything about the decision. */
+  /** As `ask`, with the whole decision. */
   settle(request: ApprovalRequest, signal?: AbortSignal): Promise<Approval> {
     return new Promise((resolve, reject) => {
       let id: string | undefined;
@@ -125,7 +124,7 @@ export class Approvals {
     });
   }
 
-  /** Answers questions, all of them or, if one does not wait, none. */
+  /** Decides questions, all or, where one is not open, none. */
   decide(verdict: Verdict, by: string, ...ids: readonly string[]): readonly Approval[] {
     const waiting = new Set(this.waiting.map(({ id }) => id));
     const unknown = ids.find((id) => !waiting.has(id));
@@ -140,7 +139,6 @@ export class Approvals {
     return this.#handle({ type: 'decided', ids, verdict, by, at: this.#runtime.now() });
   }
 
-  /** Takes questions back that need no answer any more. */
   withdraw(...ids: readonly string[]): void {
     if (ids.length > 0) this.#handle({ type: 'withdrawn', ids });
   }
@@ -164,7 +162,7 @@ export class Approvals {
     this.#timer?.cancel();
     const due = nextDue(this.#queue);
     if (due === undefined) return;
-    // A disk that takes nothing must not make this run in circles.
+    // A failing disk must not cause a busy loop.
     this.#timer = this.#runtime.setTimer(() => this.#expire(), Math.max(MIN_PAUSE_MS, due - this.#runtime.now()));
   }
 
@@ -172,7 +170,7 @@ export class Approvals {
     try {
       this.#handle({ type: 'due', at: this.#runtime.now() });
     } catch (error) {
-      this.#runtime.logger.error({ error: describeError(error) }, 'the end of a question’s time could not be kept');
+      this.#runtime.logger.error({ error: describeError(error) }, 'approval expiry could not be saved');
     }
     this.#setTimer();
   }

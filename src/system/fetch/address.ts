@@ -10,11 +10,11 @@ export interface IpRange {
   readonly family: 4 | 6;
   /** The leading bits, shifted down. */
   readonly prefix: bigint;
-  /** How many bits of an address are not part of the prefix. */
+  /** Number of bits behind the prefix. */
   readonly rest: bigint;
 }
 
-/** The address as what it is on the wire: an IPv4 address in IPv6 clothes (`::ffff:a.b.c.d`) is an IPv4 address. */
+/** An IPv4-mapped IPv6 address (`::ffff:a.b.c.d`) is read as the IPv4 address that is used on the wire. */
 export function parseIpAddress(text: string): IpAddress | undefined {
   const zone = text.indexOf('%');
   const bare = zone < 0 ? text : text.slice(0, zone);
@@ -25,14 +25,14 @@ export function parseIpAddress(text: string): IpAddress | undefined {
   return value >> 32n === 0xffffn ? { family: 4, value: value & 0xffff_ffffn } : { family: 6, value };
 }
 
-/** `10.0.0.0/8`, `fd00::/8`; a range never has bits set behind its prefix. */
+/** Such as `10.0.0.0/8` or `fd00::/8`. Undefined where bits are set behind the prefix. */
 export function parseIpRange(text: string): IpRange | undefined {
   const [base = '', length = '', more] = text.split('/');
   const address = base.includes('%') ? undefined : parseIpAddress(base);
   if (!address || more !== undefined || !/^\d{1,3}$/.test(length)) return undefined;
   const width = address.family === 4 ? 32n : 128n;
   const bits = BigInt(length);
-  // IPv4 in IPv6 clothes has two ways to count the bits.
+  // The prefix of an IPv4-mapped range is ambiguous.
   if (bits > width || (address.family === 4 && base.includes(':'))) return undefined;
   const rest = width - bits;
   const prefix = address.value >> rest;
@@ -65,7 +65,7 @@ function groups(text: string): bigint[] {
   });
 }
 
-/** Why an address is not a place on the public Internet. */
+/** Kinds of addresses that are not on the public Internet. */
 export type AddressKind =
   | 'benchmark'
   | 'documentation'
@@ -79,14 +79,14 @@ export type AddressKind =
   | 'unique-local'
   | 'unspecified';
 
-/** From the IANA special-purpose address registries; the first that fits counts. */
+/** From the IANA special-purpose address registries; the first match counts. */
 const SPECIAL: readonly (readonly [IpRange, AddressKind])[] = (
   [
     ['0.0.0.0/8', 'unspecified'],
     ['10.0.0.0/8', 'private'],
     ['100.64.0.0/10', 'shared'],
     ['127.0.0.0/8', 'loopback'],
-    // Azure gives this public-looking address to every virtual machine as a door to its host.
+    // Azure's virtual machines reach their host at this public-looking address.
     ['168.63.129.16/32', 'metadata'],
     ['169.254.0.0/16', 'link-local'],
     ['172.16.0.0/12', 'private'],
@@ -107,7 +107,7 @@ const SPECIAL: readonly (readonly [IpRange, AddressKind])[] = (
     ['3fff::/20', 'documentation'],
     ['fc00::/7', 'unique-local'],
     ['fe80::/10', 'link-local'],
-    // Site-local: deprecated, but still somebody's inside.
+    // Site-local: deprecated, but still in use.
     ['fec0::/10', 'private'],
     ['ff00::/8', 'multicast'],
   ] as const
@@ -120,14 +120,14 @@ const PROTOCOL_ASSIGNMENTS = parseIpRange('2001::/23')!;
 const SIX_TO_FOUR = parseIpRange('2002::/16')!;
 const ISATAP: ReadonlySet<bigint> = new Set([0x0000_5efen, 0x0200_5efen]);
 
-/** What keeps the address from being public, or nothing. */
+/** Undefined for a public address. */
 export function addressKind(address: IpAddress): AddressKind | undefined {
   const special = SPECIAL.find(([range]) => inRange(address, range));
   if (special) return special[1];
   if (address.family === 4) return undefined;
   if (!inRange(address, GLOBAL_UNICAST) && !inRange(address, NAT64)) return 'reserved';
   if (inRange(address, PROTOCOL_ASSIGNMENTS) && !inRange(address, TEREDO)) return 'reserved';
-  // A gateway on the way may unpack these: the packet then goes where the IPv4 address inside says.
+  // A gateway may unpack these and send the packet to the embedded IPv4 address.
   for (const inner of embedded(address.value, address)) {
     const kind = addressKind({ family: 4, value: inner & 0xffff_ffffn });
     if (kind) return kind;
@@ -135,11 +135,11 @@ export function addressKind(address: IpAddress): AddressKind | undefined {
   return undefined;
 }
 
-/** IPv4 addresses that an IPv6 address carries inside. */
+/** IPv4 addresses embedded in an IPv6 address. */
 function embedded(value: bigint, address: IpAddress): bigint[] {
   if (inRange(address, NAT64)) return [value];
   if (inRange(address, SIX_TO_FOUR)) return [value >> 80n];
-  // Teredo: the server, and the client with its bits turned over.
+  // Teredo: the server, and the client with inverted bits.
   if (inRange(address, TEREDO)) return [value >> 64n, ~value];
   return ISATAP.has((value >> 32n) & 0xffff_ffffn) ? [value] : [];
 }

@@ -6,17 +6,17 @@ import type { Lifeline } from './lifeline.js';
 interface BodyLimits {
   readonly origin: string;
   readonly maxBytes: number;
-  /** How long the other side may be silent while somebody waits for it. */
+  /** Longest silence of the other side while the reader waits. */
   readonly idleMs: number;
 }
 
 /**
- * The body in chunks, read no faster than it is taken. Whoever stops taking closes the connection; so does the lifeline,
- * taken or not.
+ * The body in chunks, with back-pressure. Leaving the iteration closes the connection; so does the lifeline, whether the
+ * body is read or not.
  */
 export function bodyOf(response: IncomingMessage, init: BodyLimits, lifeline: Lifeline): AsyncGenerator<Buffer, void> {
   const what = `the answer of ${init.origin}`;
-  // Nobody may be reading when it breaks; the next to read is told.
+  // The connection may break while nothing reads; the next read gets the error.
   response.on('error', () => {});
   lifeline.onEnd(() => response.destroy());
   response.once('close', () => lifeline.release());
@@ -47,7 +47,7 @@ export function bodyOf(response: IncomingMessage, init: BodyLimits, lifeline: Li
 
 const FIRST_BYTES = 4_096;
 
-/** Bytes in one piece. They are copied, for a million chunks of one byte would cost a hundred times what they hold. */
+/** Collects bytes in one buffer. Keeping chunks instead would cost a hundred times as much for chunks of one byte. */
 export class ByteCollector {
   readonly #what: string;
   readonly #maxBytes: number;
@@ -75,7 +75,7 @@ export class ByteCollector {
     this.#length = length;
   }
 
-  /** What was added since the last `take`; valid until the next `add`. */
+  /** The bytes added since the last `take`; valid until the next `add`. */
   take(): Buffer {
     const taken = this.#held.subarray(0, this.#length);
     this.#length = 0;

@@ -2,14 +2,14 @@ import { EclipticError } from '../../runtime/errors.js';
 import { type AddressKind, addressKind, parseIpAddress } from './address.js';
 import { parseTarget, type Resolve, systemResolve } from './target.js';
 
-/** Kinds of addresses that belong together: a network that uses one of them may use all. */
+/** Kinds of addresses that occur together: a network that uses one of them may use all. */
 const NETWORKS: readonly (readonly AddressKind[])[] = [
   ['loopback'],
   ['private', 'shared', 'unique-local'],
   ['link-local'],
 ];
 
-/** The kinds of inside addresses that these `ws://` addresses, which the owner gave, show to be in use. */
+/** The kinds of private addresses in use, judging by `ws://` addresses that the owner configured. */
 export function kindsOf(addresses: readonly string[]): ReadonlySet<AddressKind> {
   const kinds = new Set<AddressKind>();
   for (const address of addresses) {
@@ -19,8 +19,8 @@ export function kindsOf(addresses: readonly string[]): ReadonlySet<AddressKind> 
 }
 
 /**
- * The addresses to dial for a `ws://` address that another node named. An inside address is dialled only if the owner's
- * own addresses show that the mesh uses such ones. Throws `PEER_UNREACHABLE`.
+ * The addresses to dial for a `ws://` address that another node named. A private address is dialled only where the owner's
+ * own addresses show that the mesh uses that kind. Throws `PEER_UNREACHABLE`.
  */
 export async function dialable(
   address: string,
@@ -42,7 +42,7 @@ export async function dialable(
 }
 
 function kindOf(address: string): AddressKind | undefined {
-  // An address that cannot be read is not dialled either.
+  // Such an address is not dialled either.
   if (!URL.canParse(address)) return undefined;
   const { host, isAddress, isLocalName } = targetOf(address);
   if (isLocalName) return host === 'localhost' || host.endsWith('.localhost') ? 'loopback' : 'private';

@@ -12,7 +12,7 @@ import { causeOf, failed, refused, tooLarge } from './fetch-errors.js';
 import type { Lifeline } from './lifeline.js';
 import { parseTarget, type Target } from './target.js';
 
-/** What one hop asks for. */
+/** The request of one hop. */
 export interface Ask {
   readonly target: Target;
   readonly method: string;
@@ -23,7 +23,7 @@ export interface Ask {
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** What another origin may see. Any other header may be a credential: API keys have names of their own. */
+/** Headers that another origin may see. Any other header may be a credential. */
 const HARMLESS: ReadonlySet<string> = new Set([
   'a2a-extensions',
   'a2a-version',
@@ -35,7 +35,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   'user-agent',
 ]);
 
-/** The next hop, if the answer sends us on; the rules are those of the Fetch standard, and a few more. */
+/** The request of the next hop where the answer is a redirect. The rules are stricter than those of the Fetch standard. */
 export function redirected(
   ask: Ask,
   status: number,
@@ -63,15 +63,15 @@ export function redirected(
 }
 
 interface ConnectionsInit {
-  /** At once to one address and port; further fetches wait, within their time. Default 64. */
+  /** Connections to one address and port; further fetches wait, within their time limit. Default 64. */
   maxPerAddress?: number;
   /** How long a connection is kept for the next fetch. Default 4 s, less than most servers keep theirs. */
   idleMs?: number;
 }
 
 /**
- * Connections that outlive a fetch, for whoever fetches from the same places again. They are kept by the address that was
- * connected to, never by name: each fetch is checked anew, and can only get a connection to an address it may use.
+ * Connections that are kept for further fetches. They are keyed by address, never by name: each fetch is checked again, and
+ * can only get a connection to an address that it may use.
  */
 export class Connections {
   readonly #plain: HttpAgent;
@@ -99,18 +99,17 @@ export class Connections {
   }
 }
 
-/** Of an answer's status line and headers. */
 const MAX_HEADER_BYTES = 16_384;
 
-/** For an address that is not the last of its name. */
+/** Connect timeout of all but the last address of a name. */
 const CONNECT_MS = 3_000;
 
 interface ExchangeInit {
   readonly ask: Ask;
-  /** One that was checked; the connection goes there and nowhere else. */
+  /** A checked address; the connection goes there and nowhere else. */
   readonly address: string;
   readonly isLastAddress: boolean;
-  /** None: a connection of its own. */
+  /** Undefined: a connection for this request only. */
   readonly agent: Agent | undefined;
   /** Certificates to trust in place of the system's. */
   readonly ca: string | readonly string[] | undefined;
@@ -134,7 +133,7 @@ export function exchange(runtime: Runtime, init: ExchangeInit, lifeline: Lifelin
       off();
     };
     const fail = (error: EclipticError) => {
-      // After the answer's head, the body's reader hears of it.
+      // After the head of the answer, the reader of the body gets the error.
       if (isOver) return;
       end();
       request.destroy();
@@ -172,7 +171,7 @@ function open({ ask, address, agent, ca }: ExchangeInit): ClientRequest {
   const { url, secure, host, port, isAddress } = ask.target;
   try {
     return (secure ? httpsRequest : httpRequest)({
-      // An address needs no lookup, so nobody can answer it differently; the name is in Host, SNI and the certificate.
+      // An address needs no second lookup; the name is in Host, SNI and the certificate.
       host: address,
       servername: isAddress ? '' : host,
       port,

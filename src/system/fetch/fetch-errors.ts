@@ -1,6 +1,6 @@
 import { EclipticError } from '../../runtime/errors.js';
 
-/** Which rule a fetch broke; in `details.reason` of `FETCH_REFUSED`. */
+/** The broken rule, in `details.reason` of `FETCH_REFUSED`. */
 type RefusalReason =
   | 'address'
   | 'downgrade'
@@ -14,7 +14,7 @@ type RefusalReason =
   | 'url'
   | 'userinfo';
 
-// Of a URL only the origin may be named: paths and queries of webhooks and cards carry secrets.
+// Errors name only the origin of a URL: paths and queries of webhooks and cards contain secrets.
 
 export function refused(reason: RefusalReason, message: string, details: Record<string, unknown> = {}): EclipticError {
   return new EclipticError('FETCH_REFUSED', message, { reason, ...details });
@@ -22,15 +22,15 @@ export function refused(reason: RefusalReason, message: string, details: Record<
 
 interface Failure {
   readonly origin: string;
-  /** The system's word for it, e.g. `ECONNREFUSED`. */
+  /** The system's error code, such as `ECONNREFUSED`. */
   readonly cause: string;
-  /** May the other side have seen the request? */
+  /** May the other side have received the request? */
   readonly sent: boolean;
-  /** Was it the second or later request on its connection? */
+  /** Was the connection used before? */
   readonly reused?: boolean;
 }
 
-/** The original error is left behind: it may hold bytes of the answer. */
+/** Without the original error as cause: it may contain bytes of the answer. */
 export function failed(failure: Failure): EclipticError {
   return new EclipticError('FETCH_FAILED', `${failure.origin} could not be fetched (${failure.cause})`, { ...failure });
 }

@@ -9,12 +9,12 @@ import { AllowList, type AllowPrivate, parseTarget, type Resolve, resolveTarget,
 
 const MEBIBYTE = 1_048_576;
 
-/** Of the addresses of one name, how many are tried. */
+/** Addresses of one name that are tried. */
 const MAX_ADDRESSES = 4;
 
 const METHODS: ReadonlySet<string> = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT']);
 
-/** About the connection, the length or the place, which are ours to say. */
+/** Headers about the connection, length or host, which callers may not set. */
 const OUR_HEADERS: ReadonlySet<string> = new Set([
   'accept-encoding',
   'connection',
@@ -37,15 +37,15 @@ export interface FetchOptions {
   body?: string | Uint8Array;
   /** Ends the fetch with `CANCELLED` and closes its connection. */
   signal?: AbortSignal;
-  /** For all of it, redirects and body included; of a stream, until its body begins. Default 30 s. */
+  /** Limit for the fetch with redirects and body; of a stream, until its body begins. Default 30 s. */
   timeoutMs?: number;
-  /** The longest silence within a body while it is waited for. Default 10 s; of a stream 60 s. */
+  /** Longest silence within a body while it is read. Default 10 s; of a stream 60 s. */
   idleMs?: number;
   /** Of the body. Default 1 MiB; of a stream 64 MiB. */
   maxBytes?: number;
-  /** How many may be followed; one more is refused. Default 5. */
+  /** Redirects that are followed; one more is refused. Default 5. */
   redirects?: number;
-  /** What may be fetched although it is not public. Default nothing. */
+  /** Exceptions for private addresses. Default none. */
   allowPrivate?: AllowPrivate;
   /** Default: any. */
   ports?: readonly number[];
@@ -58,17 +58,17 @@ export interface FetchOptions {
 }
 
 interface StreamOptions extends FetchOptions {
-  /** Give the body as it comes, read no faster than it is taken. */
+  /** Give the body as it comes, with back-pressure. */
   stream: true;
-  /** How long the body may go on. Default 1 hour. */
+  /** Limit for the body. Default 1 hour. */
   streamMs?: number;
 }
 
 interface Head {
   readonly status: number;
-  /** By lower-case name; of repeated ones the values joined by commas. */
+  /** By lower-case name; repeated values are joined by commas. */
   readonly headers: ReadonlyMap<string, string>;
-  /** Where the answer came from, after redirects. It may hold secrets. */
+  /** The URL of the answer, after redirects. It may contain secrets. */
   readonly url: string;
 }
 
@@ -77,17 +77,16 @@ export interface FetchAnswer extends Head {
 }
 
 interface StreamAnswer extends Head {
-  /** Must be read to its end, left early (`break`), or closed. */
+  /** Must be read to its end, left early (`break`) or closed. */
   readonly body: AsyncIterable<Buffer>;
-  /** Closes the connection, for a body that nobody reads. */
+  /** Closes the connection where the body is not read. */
   close(): void;
 }
 
 /**
- * Fetches a URL that somebody else chose. Whatever it says, the connection goes to a public address (or one that
- * `allowPrivate` lists) that was resolved once and checked, on every hop; size and time are bounded. Any status is an
- * answer. Otherwise: `FETCH_REFUSED` (`details.reason` says which rule), `FETCH_FAILED`, `FETCH_TIMEOUT`,
- * `PAYLOAD_TOO_LARGE` or `CANCELLED`.
+ * Fetches an untrusted URL. On every hop, the connection goes to a public address (or one that `allowPrivate` lists) that
+ * was resolved once and checked; size and time are bounded. Any status is an answer. Errors: `FETCH_REFUSED`
+ * (`details.reason` names the rule), `FETCH_FAILED`, `FETCH_TIMEOUT`, `PAYLOAD_TOO_LARGE` or `CANCELLED`.
  */
 export function guardedFetch(runtime: Runtime, url: string | URL, options: StreamOptions): Promise<StreamAnswer>;
 export function guardedFetch(
@@ -136,7 +135,7 @@ function firstAsk(url: string | URL, options: FetchOptions): Ask {
   return { target, method, headers, body };
 }
 
-/** Asks on every hop anew: may we go there? */
+/** Checks the target of every hop. */
 async function follow(
   runtime: Runtime,
   first: Ask,
@@ -166,7 +165,7 @@ async function follow(
   }
 }
 
-/** Tries the addresses in turn, as long as nothing was sent. */
+/** Tries the addresses in turn until something was sent. */
 async function reach(
   runtime: Runtime,
   ask: Ask,
@@ -175,7 +174,7 @@ async function reach(
   lifeline: Lifeline,
 ): Promise<IncomingMessage> {
   const { ca } = options;
-  // A stream would keep its connection from the others for long, and closes it in the end.
+  // A stream would occupy a shared connection for long, and closes it at its end.
   let agent = options.stream ? undefined : options.connections?.agent(ask.target.secure);
   for (let at = 0; ; ) {
     const isLastAddress = at === addresses.length - 1;
@@ -184,7 +183,7 @@ async function reach(
     } catch (error) {
       if (!(error instanceof EclipticError) || error.code !== 'FETCH_FAILED') throw error;
       const { sent, reused } = error.details;
-      // A kept connection may end just as it is used again; that is no news about the other side.
+      // A kept connection may end just as it is used again; that says nothing about the other side.
       if (reused && (ask.method === 'GET' || ask.method === 'HEAD')) agent = undefined;
       else if (sent || isLastAddress) throw error;
       else at++;
@@ -192,7 +191,7 @@ async function reach(
   }
 }
 
-/** Nothing compressed is asked for, so that no bomb can be sent; whoever compresses all the same is not read. */
+/** No compression is requested, which prevents decompression bombs; a compressed answer is refused. */
 function refuseEncoding({ target }: Ask, { headers }: IncomingMessage): void {
   const { origin } = target.url;
   const content = headers['content-encoding']?.trim().toLowerCase() ?? '';

@@ -3,7 +3,7 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { timedOut } from './fetch-errors.js';
 
-/** What can end a fetch from this side: its caller, its time, silence. The first of them stays the reason. */
+/** Ends a fetch when its caller cancels, its time is over or the other side is silent. The first reason counts. */
 export class Lifeline {
   readonly #runtime: Runtime;
   readonly #origin: string;
@@ -19,42 +19,41 @@ export class Lifeline {
     this.#caller = caller;
     if (caller?.aborted) this.cancel();
     if (!caller || caller.aborted) return;
-    // One signal may well end thousands of fetches; Node would take that for a leak.
+    // One signal may end thousands of fetches, which Node would report as a leak.
     setMaxListeners(0, caller);
     caller.addEventListener('abort', this.cancel);
   }
 
-  /** Why the fetch was ended, if it was. */
   get reason(): EclipticError | undefined {
     return this.#reason;
   }
 
-  /** All that is left has to happen within this time; it takes the place of any earlier limit. */
+  /** Limits the rest of the fetch; replaces an earlier limit. */
   limit(name: 'timeoutMs' | 'streamMs', ms: number): void {
     this.#total?.cancel();
     this.#total = this.#timer(name, ms);
   }
 
-  /** From now on the other side has to say something within this time. */
+  /** Limits the silence of the other side from now on. */
   listen(ms: number): void {
     this.#silence?.cancel();
     this.#silence = this.#timer('idleMs', ms);
   }
 
-  /** It said something. */
+  /** The other side sent something. */
   heard(): void {
     this.#silence?.cancel();
     this.#silence = undefined;
   }
 
-  /** Calls `hook` when the fetch is ended, at once if it has been; the result takes that back. */
+  /** Calls `hook` when the fetch is ended, at once where it is. Returns the function that removes the hook. */
   onEnd(hook: (reason: EclipticError) => void): () => void {
     if (this.#reason) hook(this.#reason);
     else this.#hooks.add(hook);
     return () => this.#hooks.delete(hook);
   }
 
-  /** Waits no longer than the fetch lives, for work that cannot be stopped. */
+  /** Settles as the work does, or rejects when the fetch is ended. */
   race<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const off = this.onEnd(reject);
@@ -70,7 +69,7 @@ export class Lifeline {
     for (const hook of hooks) hook(reason);
   }
 
-  /** The fetch is over; nothing ends it any more. */
+  /** The fetch is complete; nothing ends it from now on. */
   release(): void {
     this.#total?.cancel();
     this.heard();
@@ -78,7 +77,6 @@ export class Lifeline {
     this.#caller?.removeEventListener('abort', this.cancel);
   }
 
-  /** The caller wants no more of it. */
   readonly cancel = () => {
     this.end(new EclipticError('CANCELLED', `the fetch of ${this.#origin} was cancelled`, { origin: this.#origin }));
   };

@@ -10,7 +10,7 @@ export interface ServerSentEvent {
 }
 
 export interface SseInit {
-  /** Of one event with its field names. Default 1 MiB. */
+  /** Size of one event with its field names. Default 1 MiB. */
   maxEventBytes?: number;
 }
 
@@ -38,19 +38,19 @@ export class SseReader {
     this.#line = new ByteCollector('an event', this.#maxBytes);
   }
 
-  /** What to send as `Last-Event-ID` when the stream has to be resumed. */
+  /** The `Last-Event-ID` for resuming the stream. */
   get lastEventId(): string {
     return this.#lastEventId;
   }
 
-  /** How long the server asks to wait before that. */
+  /** Delay before resuming that the server asked for. */
   get retryMs(): number | undefined {
     return this.#retryMs;
   }
 
   /**
-   * The events of a whole stream; one that is too large is `PAYLOAD_TOO_LARGE`. What follows the last empty line is half
-   * an event, and dropped.
+   * The events of a whole stream; an event that is too large is `PAYLOAD_TOO_LARGE`. An incomplete event at the end is
+   * dropped.
    */
   async *read(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent, void, undefined> {
     for await (const chunk of chunks) yield* this.#push(chunk);
@@ -59,7 +59,7 @@ export class SseReader {
   *#push(chunk: Uint8Array): Generator<ServerSentEvent, void, undefined> {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
     let from = 0;
-    // Looked for once each and remembered, or a chunk without one of them would be searched again for every line.
+    // Both positions are remembered: a chunk without one of them must not be searched again for every line.
     let newline = bytes.indexOf(NEWLINE);
     let carriageReturn = bytes.indexOf(RETURN);
     while (from < bytes.length) {
@@ -120,7 +120,7 @@ export class SseReader {
     this.#data = [];
     this.#type = '';
     this.#eventBytes = 0;
-    // An event without data only moves the id on.
+    // An event without data only sets the id.
     if (data.length === 0) return undefined;
     return { type: type || 'message', data: data.join('\n'), id: this.#id };
   }

@@ -17,7 +17,7 @@ const MAX_URL_LENGTH = 8_192;
 /** Names that never mean a place on the public Internet (RFC 6761, 6762, 8375, ICANN's `.internal`). */
 const LOCAL_SUFFIXES = ['localhost', 'localdomain', 'local', 'internal', 'home.arpa'];
 
-/** One place to fetch from, as the URL standard understands it: nothing reads the URL's text again after this. */
+/** A parsed URL. Nothing parses the URL's text again after this, so that no second parser can disagree. */
 export interface Target {
   readonly url: URL;
   readonly secure: boolean;
@@ -25,11 +25,11 @@ export interface Target {
   readonly host: string;
   readonly port: number;
   readonly isAddress: boolean;
-  /** Is it a name that only means something inside? */
+  /** Is it a name for local networks only? */
   readonly isLocalName: boolean;
 }
 
-/** Reads a URL, or one relative to `base`; the standard's own parser undoes every odd spelling of an address. */
+/** Reads a URL, or one relative to `base`. The standard parser normalises every odd spelling of an address. */
 export function parseTarget(input: string | URL, base?: Target, ports?: readonly number[]): Target {
   const url = parse(String(input), base?.url);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
@@ -54,7 +54,7 @@ export function parseTarget(input: string | URL, base?: Target, ports?: readonly
 }
 
 function parse(input: string, base: URL | undefined): URL {
-  // The parser's own error holds the whole URL, so it goes no further.
+  // The parser's error would contain the whole URL.
   const url = input.length <= MAX_URL_LENGTH && URL.canParse(input, base?.href) ? new URL(input, base) : undefined;
   if (!url || url.href.length > MAX_URL_LENGTH) throw refused('url', 'that is no URL that can be fetched');
   return url;
@@ -65,12 +65,12 @@ function isLocal(host: string): boolean {
 }
 
 /**
- * What may be fetched although it is not public: nothing (`false`), everything inside (`true`), or the listed
+ * Exceptions for private addresses: none (`false`), every address of a local network (`true`), or the listed
  * `host:port` pairs and address ranges (`10.1.0.0/16`, `fd00::/8`).
  */
 export type AllowPrivate = boolean | readonly string[];
 
-/** Where people run servers. The other kinds are open to nobody, unless a range is listed that has them. */
+/** Kinds on which people run servers. The other kinds need a listed range. */
 const INSIDE: ReadonlySet<AddressKind> = new Set(['link-local', 'loopback', 'private', 'shared', 'unique-local']);
 
 interface Endpoint {
@@ -96,7 +96,7 @@ export class AllowList {
     return !this.#all && this.#endpoints.length === 0 && this.#ranges.length === 0;
   }
 
-  /** `kind` is what is wrong with the address; none means that only the name is not public. */
+  /** `kind` is undefined where only the name is local. */
   allows(target: Target, address: IpAddress, kind: AddressKind | undefined): boolean {
     if (this.#ranges.some((range) => inRange(address, range))) return true;
     if (kind && !INSIDE.has(kind)) return false;
@@ -112,10 +112,10 @@ function isAt(host: string, target: Target, address: IpAddress): boolean {
 
 function parseEndpoint(entry: string): Endpoint {
   try {
-    // Written in full: a scheme's own port would be a guess.
+    // The port must be given: the default port of a scheme would be a guess.
     if (/^[^/?#@\\\s]+:\d{1,5}$/.test(entry)) return parseTarget(`http://${entry}`);
   } catch {
-    // What cannot be fetched cannot be listed either.
+    // Reported below.
   }
   const message = 'allowPrivate has an entry that is neither host:port nor an address range';
   throw new EclipticError('INVALID_CONFIG', message, { faults: [entry] });
@@ -129,8 +129,8 @@ export const systemResolve: Resolve = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 /**
- * The addresses to connect to, asked for once; whoever connects uses these and asks nobody again, so that a name cannot
- * mean one thing to the check and another to the connection. One address that is not allowed spoils all.
+ * The addresses to connect to. They are resolved once and then used as they are, so that a name cannot resolve to one
+ * address for the check and to another for the connection. One forbidden address forbids all.
  */
 export async function resolveTarget(target: Target, allow: AllowList, resolve: Resolve): Promise<readonly string[]> {
   const { origin } = target.url;
@@ -141,7 +141,7 @@ export async function resolveTarget(target: Target, allow: AllowList, resolve: R
     if (!address) throw failed({ origin, cause: 'ENOTFOUND', sent: false });
     const kind = addressKind(address);
     if ((!kind && !target.isLocalName) || allow.allows(target, address, kind)) continue;
-    // The address itself is not told: what a private name means is none of the asker's business.
+    // The address itself is not disclosed: it may be private.
     if (kind) throw refused('address', `${origin} may not be fetched: its address is ${kind}`, { origin, kind });
     throw localName(origin);
   }

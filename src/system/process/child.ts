@@ -11,42 +11,41 @@ type ChildExit =
   | { readonly kind: 'signal'; readonly signal: NodeJS.Signals };
 
 export interface StopOptions {
-  /** Time to end in peace before everything is killed. Default 2,000. */
+  /** Time to exit before everything is killed. Default 2,000. */
   graceMs?: number;
 }
 
 interface ChildInit {
   /** For logs and errors. */
   readonly name: string;
-  /** A running process that leads a group of its own. */
+  /** A running process that leads its own process group. */
   readonly process: ChildProcessWithoutNullStreams;
-  /** What its descendants are known by. */
+  /** Identifies its descendants. */
   readonly mark: string;
-  /** Takes secrets out of a line of its stderr. */
+  /** Removes secrets from a line of stderr. */
   readonly redact?: ((line: string) => string) | undefined;
-  /** The child and everything that it started are gone. */
+  /** Called when the child and everything that it started are gone. */
   readonly onGone: () => void;
 }
 
 const GRACE_MS = 2_000;
-/** The part of the grace in which a child that is told nothing but the end of its input may leave by itself. */
+/** The part of the grace period in which only the end of its input asks the child to exit. */
 const QUIET_PART = 1 / 8;
-/** How long the last words of a child that is gone are waited for. */
+/** How long to wait for the last stderr output of a child that has exited. */
 const LAST_WORDS_MS = 100;
-/** How long whoever reads may take for the rest of the output. */
+/** How long a reader may take for the rest of the output. */
 const DRAIN_MS = 500;
 const MAX_PAUSE_MS = 25;
-/** What may wait for a child that does not read. */
 const MAX_UNREAD_BYTES = 16 * 1_048_576;
 
-/** A child process, and whatever it starts: they end together. */
+/** A child process and everything that it starts: they end together. */
 export class Child {
   readonly pid: number;
-  /** Its output: whoever wants it reads from the start, and at a pace that makes the child wait. */
+  /** Output with back-pressure. A reader must attach at the start. */
   readonly stdout: Readable;
-  /** How it ended; never rejects. What it started may still be on its way out. */
+  /** The exit of the child; never rejects. Its descendants may still be ending. */
   readonly exited: Promise<ChildExit>;
-  /** Nothing can be written to it any more, be it that it has ended or that it closed its input. */
+  /** Resolves when the child has exited or closed its input. */
   readonly inputClosed: Promise<void>;
   readonly #runtime: Runtime;
   readonly #init: ChildInit;
@@ -65,7 +64,7 @@ export class Child {
     this.pid = init.process.pid!;
     this.stdout = init.process.stdout;
     this.#stderr = new StderrTail(runtime, init.name, init.process.stderr, init.redact);
-    // A child that stops reading or is gone; its end tells.
+    // The child stopped reading or has exited; its exit is reported.
     init.process.stdin.on('error', () => {});
     this.inputClosed = new Promise((resolve) => init.process.stdin.once('close', () => resolve()));
     this.#closed = new Promise((resolve) => init.process.once('close', () => resolve()));
@@ -79,14 +78,14 @@ export class Child {
     });
   }
 
-  /** The last lines that it wrote to stderr. */
+  /** The last lines of stderr. */
   get stderr(): readonly string[] {
     return this.#stderr.lines;
   }
 
   /**
-   * Writes to its input; resolves when there is room for more. Rejects with `PROCESS_ENDED` when it is gone or going,
-   * and with `QUEUE_FULL` when too much waits unread.
+   * Writes to its input; resolves when there is room for more. Rejects with `PROCESS_ENDED` when the child has ended or is
+   * ending, and with `QUEUE_FULL` when too much waits unread.
    */
   async write(data: string | Uint8Array): Promise<void> {
     const { stdin } = this.#process;
@@ -112,7 +111,7 @@ export class Child {
     this.#process.stdin.end();
   }
 
-  /** Why there is nothing more to expect from it, with its last words. */
+  /** The exit as an error, with the last line of stderr. */
   failure(): EclipticError {
     const { name } = this.#init;
     const said = lastWords(this.stderr);
@@ -125,8 +124,8 @@ export class Child {
   }
 
   /**
-   * Ends it and all that it started: its input is closed, then its group told to terminate, then everything killed.
-   * Resolves when they are gone and the pipes closed. May be called again, also to shorten the grace.
+   * Ends the child and all that it started: closes its input, then terminates its process group, then kills everything.
+   * Resolves when they are gone and the pipes closed. May be called again to shorten the grace period.
    */
   stop(options: StopOptions = {}): Promise<ChildExit> {
     const graceMs = options.graceMs ?? GRACE_MS;
@@ -137,18 +136,18 @@ export class Child {
   }
 
   async #end(terminateAt: number): Promise<ChildExit> {
-    // Timers alone do not keep this process alive, and it must not leave others behind.
+    // Timers do not keep this process alive, and it must not exit before its children.
     const hold = this.#runtime.hold();
     this.#process.stdin.end();
     const left = !this.#exit && (await this.#emptyBy(() => Math.min(terminateAt, this.#killAt)));
     if (!left && signalGroup(this.pid, 'SIGTERM')) {
-      // One that was stopped hears it only when it goes on.
+      // A stopped process receives the signal only when it continues.
       signalGroup(this.pid, 'SIGCONT');
       if (!(await this.#emptyBy(() => this.#killAt))) signalGroup(this.pid, 'SIGKILL');
     }
     const wanted = { groups: this.#exit ? [] : [this.pid], mark: { is: this.#init.mark } };
     if (!(await killAll(this.#runtime, wanted))) {
-      this.#runtime.logger.warn({ child: this.#init.name }, 'some processes that it started would not end');
+      this.#runtime.logger.warn({ child: this.#init.name }, 'descendants of a child process could not be killed');
     }
     const exit = await this.exited;
     await this.#closePipes();
@@ -157,7 +156,7 @@ export class Child {
     return exit;
   }
 
-  /** Is its group empty before that time? */
+  /** Is the process group empty before that time? */
   async #emptyBy(deadline: () => number): Promise<boolean> {
     for (let pause = 2; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
       if (!(await this.#groupLives())) return true;
@@ -170,7 +169,7 @@ export class Child {
   async #groupLives(): Promise<boolean> {
     if (!this.#exit) return true;
     if (!signalGroup(this.pid, 0)) return false;
-    // Where nobody collects orphans, the dead stay in their group for ever.
+    // Without an init process that reaps orphans, dead processes stay in their group.
     return process.platform !== 'linux' || (await findProcesses(this.#runtime, { groups: [this.pid] })).length > 0;
   }
 
@@ -221,8 +220,8 @@ const MAX_LINE_CHARS = 1_024;
 const LOGGED_LINES_PER_SECOND = 100;
 
 /**
- * Reads a child's stderr as fast as it comes, so that the child never waits for it, and keeps its last lines for error
- * messages. Lines go to the log, but not a flood of them.
+ * Reads a child's stderr as fast as it comes, so that the child never blocks on it, and keeps the last lines for error
+ * messages. Lines are logged, up to a rate limit.
  */
 class StderrTail {
   readonly #runtime: Runtime;
@@ -271,13 +270,13 @@ class StderrTail {
   }
 }
 
-/** Where Node ends its report of an uncaught error. */
+/** The last line of Node's report of an uncaught error. */
 const NODE_VERSION = /^Node\.js v\d/;
-/** `TypeError: it is not a function`, also as a property of another language's report. */
+/** Such as `TypeError: x is not a function`, in several languages. */
 const ERROR = /^(?:Uncaught )?(?:[\w.]*(?:Error|Exception)\b|panic:|fatal:|error:)/i;
 const TRACE = /^\s+at |^\s*[}\]),;]*\s*$/;
 
-/** The line that says best why a program ended: of an uncaught error in Node its message, else what was said last. */
+/** The line that best explains an exit: the message of an uncaught error in Node, else the last line. */
 function lastWords(lines: readonly string[]): string | undefined {
   const said = lines.filter((line) => !NODE_VERSION.test(line));
   if (said.length === lines.length) return said.at(-1);

@@ -12,8 +12,8 @@ import { childRecord, namesIn, sweep } from './sweep.js';
 
 export interface ChildrenInit {
   /**
-   * Where children are on record while they run, so that the next node can end those that this one could not. Nobody
-   * else may use it at the same time. Default: a temporary folder, and no next node.
+   * Holds a record of each running child, so that the next node can end those that this one could not. Used by one process
+   * at a time. Default: a temporary folder, without a next node.
    */
   folder?: string;
 }
@@ -22,22 +22,22 @@ export interface Program {
   readonly command: string;
   readonly args?: readonly string[];
   readonly cwd?: string;
-  /** What it finds in its environment besides the few variables that every child gets. */
+  /** Added to the few environment variables that every child gets. */
   readonly env?: Environment;
   /** For logs and errors. Default: the command. */
   readonly name?: string;
-  /** Takes secrets out of a line of its stderr before anybody sees it. */
+  /** Removes secrets from each line of its stderr. */
   readonly redact?: (line: string) => string;
 }
 
 /**
- * The child processes of one node. They end with it, however it ends: each is on record and carries a mark, by which a
- * guard, or else the next node on the same folder, finds what is left.
+ * The child processes of one node. They end with the node, however it ends: each has a record and a mark, by which a guard
+ * process, or else the next node on the same folder, finds the ones that are left.
  */
 export class Children {
   readonly #runtime: Runtime;
   readonly #init: ChildrenInit;
-  /** Unlike any other node's. */
+  /** Unique among nodes. */
   readonly #session: string;
   readonly #running = new Set<Child>();
   #parent: string | undefined;
@@ -51,7 +51,7 @@ export class Children {
     this.#session = runtime.id();
   }
 
-  /** Ends what an earlier node on that folder left behind. */
+  /** Ends processes that an earlier node on that folder left behind. */
   static async open(runtime: Runtime, init: ChildrenInit = {}): Promise<Children> {
     if (init.folder !== undefined) {
       for (const session of namesIn(init.folder)) await sweep(runtime, join(init.folder, session));
@@ -59,7 +59,7 @@ export class Children {
     return new Children(runtime, init);
   }
 
-  /** How many run, or are on their way out. */
+  /** Number of children that run or are ending. */
   get size(): number {
     return this.#running.size;
   }
@@ -72,7 +72,7 @@ export class Children {
     const process = launch(program, mark);
     if (process.pid === undefined) throw await failureOf(program, process);
     const record = join(folder, String(process.pid));
-    this.#attempt('put on record', () => writeFileSync(record, childRecord(process.pid!), { mode: 0o600 }));
+    this.#attempt('written', () => writeFileSync(record, childRecord(process.pid!), { mode: 0o600 }));
     const child = new Child(this.#runtime, {
       name: program.name ?? program.command,
       process,
@@ -80,14 +80,14 @@ export class Children {
       redact: program.redact,
       onGone: () => {
         this.#running.delete(child);
-        this.#attempt('taken off record', () => rmSync(record, { force: true }));
+        this.#attempt('removed', () => rmSync(record, { force: true }));
       },
     });
     this.#running.add(child);
     return child;
   }
 
-  /** Ends all children, and takes no more. */
+  /** Ends all children and refuses new ones. */
   close(options: StopOptions = {}): Promise<void> {
     const stopping = [...this.#running].map((child) => child.stop(options));
     this.#closing ??= Promise.all(stopping).then(() => this.#tidy());
@@ -105,7 +105,7 @@ export class Children {
     }
   }
 
-  /** The records' folder and the guard, which a node without children does without. */
+  /** Creates the folder of records and the guard with the first child. */
   #prepare(): string {
     if (this.#parent === undefined) {
       const parent = resolve(this.#init.folder ?? mkdtempSync(join(tmpdir(), 'ecliptic-children-')));
@@ -121,30 +121,30 @@ export class Children {
         );
       }
       this.#parent = parent;
-      // There is no shell to be one on Windows.
+      // Windows has no shell to run the guard.
       if (process.platform !== 'win32') this.#guard = new Guard(this.#runtime, folder);
     }
     return join(this.#parent, this.#session);
   }
 
-  /** A record that cannot be kept is no reason to fail: where processes can be looked at, a child's mark will do. */
+  /** A failure to keep the record is only logged: where /proc exists, the mark is enough. */
   #attempt(what: string, work: () => void): void {
     try {
       work();
     } catch (error) {
-      this.#runtime.logger.warn({ error: describeError(error) }, `a child process could not be ${what}`);
+      this.#runtime.logger.warn({ error: describeError(error) }, `child process record could not be ${what}`);
     }
   }
 }
 
-/** A process without a number did not start; it will say why. */
+/** A process without a pid did not start; its `error` event says why. */
 function launch(program: Program, mark: string): ChildProcessWithoutNullStreams {
   const { command, args = [], cwd, env } = program;
   try {
     return spawn(command, args, {
       cwd,
       env: withMark(childEnvironment(process.env, env), mark),
-      // A group and session of its own: it can be ended as a whole, and a terminal's signals pass it by.
+      // An own group and session: it can be ended as a whole, and signals of a terminal do not reach it.
       detached: true,
       windowsHide: true,
     });
@@ -171,7 +171,7 @@ function startFailed(program: Program, error: unknown): EclipticError {
 function reason({ cwd }: Program, error: unknown): string {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
-      // The system does not say which of the two is missing.
+      // The system does not say whether the folder or the program is missing.
       return cwd !== undefined && !existsSync(cwd) ? `there is no folder ${cwd}` : 'there is no such program';
     case 'EACCES':
       return 'it may not be executed';

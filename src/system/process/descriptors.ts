@@ -4,13 +4,13 @@ import type { Runtime } from '../../runtime/runtime.js';
 
 let known: number | undefined;
 
-/** How many files and connections this process may have open at once; Infinity where the system does not tell. */
+/** The limit of open files and connections of this process; Infinity where it is unknown. */
 export function descriptorLimit(): number {
   known ??= readLimit();
   return known;
 }
 
-/** How many it has open; undefined where not even one more can be opened to count them. */
+/** Number of open descriptors; undefined where none is left to count them with. */
 export function openDescriptors(): number | undefined {
   try {
     // The folder itself is open while it is read.
@@ -31,7 +31,7 @@ function readLimit(): number {
   const report: (NodeJS.ProcessReport & { excludeNetwork?: boolean }) | undefined = process.report;
   if (!report) return Number.POSITIVE_INFINITY;
   const { excludeNetwork = false } = report;
-  // Looking up names of open connections may take seconds.
+  // Resolving the names of open connections may take seconds.
   report.excludeNetwork = true;
   const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft?: number | string } } };
   report.excludeNetwork = excludeNetwork;
@@ -41,7 +41,7 @@ function readLimit(): number {
 
 const REPORT_MS = 60_000;
 
-/** Counts the connections that a server could not accept. While descriptors are used up there may be thousands a second, so the log tells of them once a minute. */
+/** Counts connections that a server could not accept. There may be thousands per second, so they are logged once a minute. */
 export class RefusedConnections {
   readonly #runtime: Runtime;
   readonly #server: string;

@@ -4,7 +4,7 @@ import { delimiter, resolve } from 'node:path';
 /** A process's environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What a program needs to find its way around, and what tells it nothing about this node. */
+/** Variables that programs need and that reveal nothing about this node. */
 const POSIX = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'TERM', 'TMPDIR', 'TZ', 'LANG', 'LANGUAGE'];
 const WINDOWS = [
   ...['PATH', 'PATHEXT', 'COMSPEC', 'SYSTEMROOT', 'SYSTEMDRIVE', 'PROGRAMFILES', 'PROCESSOR_ARCHITECTURE'],
@@ -12,8 +12,8 @@ const WINDOWS = [
 ];
 
 /**
- * The environment of a child: a short list of harmless variables, and what its owner gives it. Nothing else is
- * inherited, because a node's environment may hold tokens that are none of the child's business.
+ * The environment of a child: a short list of harmless variables, and the additions of its owner. Nothing else is
+ * inherited, because a node's environment may contain tokens.
  */
 export function childEnvironment(
   inherited: Environment,
@@ -40,11 +40,10 @@ interface FindProgram {
   readonly command: string;
   /** The folder it is started in. */
   readonly cwd: string;
-  /** The variables that its owner gives it. */
   readonly env: Environment;
 }
 
-/** Why a program cannot be started at present, found out without starting it; undefined where it can. */
+/** Why a program cannot be started, found out without starting it; undefined where it can. */
 export function programFault({ command, cwd, env }: FindProgram, inherited: Environment): string | undefined {
   if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) return `there is no folder ${cwd}`;
   const isPath = /[\\/]/.test(command);
@@ -55,7 +54,7 @@ export function programFault({ command, cwd, env }: FindProgram, inherited: Envi
   return isPath ? `there is no program ${places[0]}` : `there is no program "${command}" on the PATH`;
 }
 
-/** Why a file cannot be read at present; undefined where it can. */
+/** Why a file cannot be read; undefined where it can. */
 export function fileFault(file: string): string | undefined {
   if (!isFile(file)) return `there is no file ${file}`;
   return isAccessible(file, constants.R_OK) ? undefined : `${file} may not be read`;
@@ -66,7 +65,7 @@ function onPath(command: string, environment: Environment): string[] {
   return path.split(delimiter).map((folder) => resolve(folder, command));
 }
 
-/** Windows finds programs also by names without their extension. */
+/** Windows finds programs without their extension, too. */
 function withExtensions(file: string): string[] {
   return process.platform === 'win32' ? [file, `${file}.exe`, `${file}.com`] : [file];
 }

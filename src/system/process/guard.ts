@@ -5,10 +5,10 @@ import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { childEnvironment } from './environment.js';
 
 /**
- * Waits for a word from the node. When the pipe closes without one, the node died: its children's groups, which the
- * files in the folder are named after, get half a second, and then the sweep finds what left its group. A shell waits,
- * because it costs next to nothing; it also ends the groups, so that this happens even if Node cannot start. Signals
- * that are meant for the node do not end it: it leaves when the node has.
+ * Waits for a line from the node. When the pipe closes without one, the node died: its children's groups, which the files
+ * in the folder are named after, get half a second, and then the sweep finds processes that left their group. A shell
+ * waits, because it costs next to nothing; it also ends the groups, so that this works even if Node cannot start. Signals
+ * meant for the node do not end it.
  */
 const SCRIPT = `
 trap '' HUP INT TERM
@@ -20,12 +20,12 @@ signal "$1" KILL
 exec "$2" "$3" "$1"
 `;
 
-/** One that is gone sooner than this after its start is replaced only then; any other, at once. */
+/** Shortest time between two starts. */
 const MIN_LIFE_MS = 1_000;
 
 /**
- * A process of its own that outlives the node, however that ends, to end the node's children. It is in no group or
- * session of the node, so that what kills the node from a terminal spares it.
+ * A process that outlives the node to end its children, however the node ends. It has its own group and session, so that
+ * signals of a terminal do not reach it.
  */
 export class Guard {
   readonly #runtime: Runtime;
@@ -42,7 +42,7 @@ export class Guard {
     this.#process = this.#start();
   }
 
-  /** Lets it go in peace, and resolves when it is gone. */
+  /** Ends the guard; resolves when it has exited. */
   async dismiss(): Promise<void> {
     this.#dismissed = true;
     this.#restart?.cancel();
@@ -80,7 +80,7 @@ export class Guard {
 
   #lost(reason: string): void {
     if (this.#dismissed) return;
-    this.#runtime.logger.warn({ reason }, 'the guard of this node’s child processes is gone; another is started');
+    this.#runtime.logger.warn({ reason }, 'guard process exited; starting another');
     const ms = Math.max(0, this.#started + MIN_LIFE_MS - this.#runtime.stopwatch());
     this.#restart?.cancel();
     this.#restart = this.#runtime.setTimer(() => {

@@ -3,15 +3,15 @@ import { wait } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 
-/** The longest line that is read unless told otherwise: room for a picture in a tool's answer. */
+/** Default limit of a line: room for a picture in a tool's answer. */
 const MAX_LINE_BYTES = 16 * 1_048_576;
 
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 
 /**
- * Gives each line to `take`, in order, until the stream ends; while `take` is at work on one, nothing more is read. A
- * line that is too long ends it with `INVALID_FRAME`, and closes the stream.
+ * Gives each line to `take`, in order, until the stream ends; while `take` handles a line, nothing more is read. A line
+ * that is too long fails with `INVALID_FRAME`, and closes the stream.
  */
 export async function readLines(
   stream: Readable,
@@ -42,7 +42,7 @@ export async function readLines(
   if (length > 0) await take(line());
 }
 
-/** A stream that was closed from this side has simply ended. */
+/** Closing the stream from this side is not an error. */
 async function* untilClosed(stream: Readable): AsyncGenerator<Buffer, void, undefined> {
   try {
     yield* stream as AsyncIterable<Buffer>;
@@ -55,19 +55,19 @@ function tooLong(maxBytes: number): EclipticError {
   return new EclipticError('INVALID_FRAME', `a line is longer than ${maxBytes} bytes`, { maxBytes });
 }
 
-/** What one server may say in a second before it is slowed down. */
+/** Limits per second. */
 interface Rates {
   readonly bytes: number;
   readonly messages: number;
 }
 
 const RATES: Rates = { bytes: 16 * 1_048_576, messages: 2_000 };
-/** How many seconds' worth may come at once. */
+/** Seconds' worth that may come at once. */
 const BURST = 2;
 
 /**
- * Keeps a server that floods from taking this process's time: who has used up its share is read on only when there is
- * some again. The flood then waits in the server, and nobody else notices.
+ * Rate limit for the output of one program: above the limit, reading pauses, so the flood waits in the program's pipe and
+ * takes no time from others.
  */
 export class Allowance {
   readonly #runtime: Runtime;
@@ -85,12 +85,12 @@ export class Allowance {
     this.#at = runtime.stopwatch();
   }
 
-  /** How often it had to wait. */
+  /** How often reading had to pause. */
   get floods(): number {
     return this.#floods;
   }
 
-  /** Spends; the promise, if there is one, resolves when there is something left to spend. */
+  /** Where the limit is exceeded, the returned promise resolves when reading may go on. */
   spend(bytes: number, messages = 1): Promise<void> | undefined {
     this.#bytes -= bytes;
     this.#messages -= messages;
@@ -111,7 +111,7 @@ export class Allowance {
       if (this.#bytes > 0 && this.#messages > 0) return;
       if (!counted) this.#floods++;
       counted = true;
-      // A tenth of a second's worth more than nothing, so that it does not wait for every line.
+      // Waits for a tenth of a second's worth, so that it does not pause for every line.
       await wait(this.#runtime, Math.min(1_000, Math.max(20, (lacking - 0.9) * 1_000)));
     }
   }

@@ -7,18 +7,18 @@ interface Watched {
   readonly limitBytes: number;
   readonly onExceeded: (bytes: number) => void;
   bytes: number | undefined;
-  /** All members of the group that a look at every process found. */
+  /** Members of the group found by the last full scan. */
   members: readonly number[];
 }
 
-/** How often it looks: a program that grows by a gigabyte a second is seen a few hundred megabytes too late. */
+/** A program that grows by a gigabyte a second is noticed a few hundred megabytes late. */
 const INTERVAL_MS = 250;
-/** In one look of so many, every process of the system is asked for its group; else only those that are known, and theirs. */
+/** Every how many rounds all processes of the system are scanned; the other rounds look at known members and their children. */
 const THOROUGH = 8;
 
 /**
- * Looks at the memory of process groups, all of them in one round. While nothing is watched it does nothing. On systems
- * without /proc nothing is known, and nobody is told.
+ * Watches the memory of process groups, all in one round. Idle while nothing is watched. On systems without /proc it
+ * reports nothing.
  */
 export class MemoryWatch {
   readonly #runtime: Runtime;
@@ -32,18 +32,18 @@ export class MemoryWatch {
     this.#intervalMs = intervalMs;
   }
 
-  /** Tells, once, when a group takes up more than that. Returns the way to stop. */
+  /** Calls back once when a group exceeds the limit. Returns the function that stops watching. */
   watch(group: number, limitBytes: number, onExceeded: (bytes: number) => void): () => void {
     const own: Watched = { limitBytes, onExceeded, bytes: undefined, members: [] };
     this.#watched.set(group, own);
     this.#timer ??= this.#runtime.setTimer(() => void this.#look(), this.#intervalMs);
     return () => {
-      // Its number may be another's by now.
+      // The pid may have been reused.
       if (this.#watched.get(group) === own) this.#watched.delete(group);
     };
   }
 
-  /** What a group took up when last looked at. */
+  /** Memory of a group in the last round. */
   bytesOf(group: number): number | undefined {
     return this.#watched.get(group)?.bytes;
   }
@@ -62,17 +62,14 @@ export class MemoryWatch {
         });
       }
     } catch (error) {
-      this.#runtime.logger.error(
-        { error: describeError(error) },
-        'the memory of child processes could not be looked at',
-      );
+      this.#runtime.logger.error({ error: describeError(error) }, 'memory of child processes could not be read');
     }
     this.#timer =
       this.#watched.size === 0 ? undefined : this.#runtime.setTimer(() => void this.#look(), this.#intervalMs);
   }
 }
 
-/** What a group takes up: its first process and what that has started, and whoever else is known. */
+/** Memory of a group's leader, its descendants and further known members. */
 function memoryOfGroup(group: number, members: readonly number[]): number | undefined {
   let total: number | undefined;
   const known = new Set([group, ...members]);

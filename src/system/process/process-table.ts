@@ -2,27 +2,27 @@ import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { wait } from '../../runtime/async.js';
 import type { Runtime } from '../../runtime/runtime.js';
 
-/** The environment variable that every child carries, and passes on to whatever it starts. */
+/** The environment variable that every child has, and its descendants inherit. */
 const MARK = 'ECLIPTIC_CHILD';
 
 /**
- * Marks name the child they were made for, as `session.number`. A descendant that left its process group still carries
- * its mark; one that is meant to live on must remove it.
+ * A mark names a child as `session.number`. A descendant that left the process group still has it; a descendant that is
+ * meant to outlive the child must remove it.
  */
 export function withMark(environment: Record<string, string>, mark: string): Record<string, string> {
   return { ...environment, [MARK]: mark };
 }
 
-/** Which processes: the members of some groups, and those whose mark is, or begins with, the given one. */
+/** Members of these process groups, and processes whose mark is, or begins with, the given one. */
 interface Wanted {
   readonly groups: readonly number[];
   readonly mark?: { readonly is: string } | { readonly beginsWith: string };
 }
 
-/** How long processes are looked at before others get their turn. */
+/** Time after which the scan yields to the event loop. */
 const SLICE_MS = 1;
 
-/** The living processes among those wanted. On systems without /proc, none is found. */
+/** Living processes only. Finds none on systems without /proc. */
 export async function findProcesses(runtime: Runtime, wanted: Wanted): Promise<number[]> {
   const { groups, mark } = wanted;
   const text = mark && `\0${MARK}=${'is' in mark ? `${mark.is}\0` : mark.beginsWith}`;
@@ -34,7 +34,7 @@ export async function findProcesses(runtime: Runtime, wanted: Wanted): Promise<n
   return found;
 }
 
-/** The living members of some groups, by group; unknown on systems without /proc. */
+/** Living members by process group; empty on systems without /proc. */
 export async function groupMembers(runtime: Runtime, groups: ReadonlySet<number>): Promise<Map<number, number[]>> {
   const members = new Map<number, number[]>();
   await eachProcess(runtime, (pid, { group }) => {
@@ -46,12 +46,12 @@ export async function groupMembers(runtime: Runtime, groups: ReadonlySet<number>
   return members;
 }
 
-/** The children of a process that its first thread started. */
+/** The children that the first thread of a process started. */
 export function childrenOf(pid: number): number[] {
   return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number);
 }
 
-/** What a process takes up in memory; undefined when it is no living member of that group. */
+/** Resident memory of a process; undefined where it is not a living member of the group. */
 export function memoryOf(pid: number, group: number): number | undefined {
   if (readStat(pid)?.group !== group) return undefined;
   const [, kib] = /^VmRSS:\s*(\d+)/m.exec(read(`/proc/${pid}/status`)) ?? [];
@@ -70,19 +70,19 @@ async function eachProcess(runtime: Runtime, look: (pid: number, stat: Stat) => 
   }
 }
 
-/** When a living process started, by the kernel's own count: a later process with the same number is another. */
+/** Start time of a living process in the kernel's clock: it tells a process from a later one with the same pid. */
 export function processStart(pid: number): string | undefined {
   return readStat(pid)?.started;
 }
 
-/** Which start of the system this is; the kernel counts from there. */
+/** Identifies the boot that the kernel's clock counts from. */
 export function bootId(): string {
   return read('/proc/sys/kernel/random/boot_id').trim();
 }
 
-/** Sends a signal to all processes of a group; false when there are none. Signal 0 only asks. */
+/** Sends a signal to all processes of a group; false where there are none. Signal 0 only tests. */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
-  // Windows has no groups: there the child alone is reached.
+  // Windows has no process groups: only the child is signalled there.
   return signalProcess(process.platform === 'win32' ? group : -group, signal);
 }
 
@@ -107,26 +107,26 @@ function listPids(): number[] {
 interface Stat {
   readonly group: number;
   readonly started: string;
-  /** Is it a thread of the kernel, which nobody here has started? */
+  /** Is it a kernel thread? */
   readonly isKernel: boolean;
 }
 
 const KERNEL_THREAD = 0x200000;
 
-/** Undefined for a process that has ended, even if its parent has not noticed. */
+/** Undefined for a process that has ended, zombies included. */
 function readStat(pid: number): Stat | undefined {
   const stat = read(`/proc/${pid}/stat`);
-  // The name, in brackets, may itself hold brackets and spaces.
+  // The name, in brackets, may contain brackets and spaces.
   const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ');
   const [state, , group, , , , flags] = fields;
   if (group === undefined || state === 'Z' || state === 'X') return undefined;
   return { group: Number(group), started: fields[19]!, isKernel: (Number(flags) & KERNEL_THREAD) !== 0 };
 }
 
-/** Such files tell no size, and are read often: into one place, without asking for it. */
+/** Files of /proc have no size and are read often, so one buffer is reused. */
 const ROOM = Buffer.alloc(65_536);
 
-/** What a process of another user, or one that is gone, does not tell is empty. */
+/** Empty where the process is gone or belongs to another user. */
 function read(path: string): string {
   let file: number | undefined;
   try {
@@ -143,13 +143,13 @@ function read(path: string): string {
   }
 }
 
-/** Rounds and pauses come to about a second: only a process that hangs in the kernel lives longer. */
+/** About one second in all: only a process that hangs in the kernel lives longer. */
 const ROUNDS = 50;
 const PAUSE_MS = 20;
 
 /**
- * Kills the wanted processes, and looks again until none is left: one may have started another meanwhile. False when
- * some would not go.
+ * Kills the wanted processes until none is left: a process may have started another meanwhile. False where some
+ * remain.
  */
 export async function killAll(runtime: Runtime, wanted: Wanted): Promise<boolean> {
   for (let round = 0; round < ROUNDS; round++) {

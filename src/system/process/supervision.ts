@@ -1,17 +1,17 @@
 import { backoffMs } from '../../runtime/backoff.js';
 import type { EclipticError } from '../../runtime/errors.js';
 
-/** When to start again what ended by itself, and when to give up. */
+/** When to restart after a crash, and when to give up. */
 export interface RestartPolicy {
   /** The delay after the first crash; it doubles with each further one. Default 250. */
   readonly firstDelayMs: number;
   /** The longest delay. Default 30,000. */
   readonly maxDelayMs: number;
-  /** Whatever ran this long ran well: its next crash counts as the first for the delay. Default 60,000. */
+  /** After running this long, the next crash counts as the first for the delay. Default 60,000. */
   readonly wellMs: number;
   /** That many crashes … Default 5. */
   readonly maxCrashes: number;
-  /** … within this time are enough: it has failed until somebody says otherwise. Default 60,000. */
+  /** … within this time: it has failed until it is restarted by hand. Default 60,000. */
   readonly withinMs: number;
   /** A start that takes longer counts as a crash. Default 30,000. */
   readonly startMs: number;
@@ -36,12 +36,12 @@ export type SupervisedState =
 
 type Stopping = Extract<SupervisedState, { kind: 'stopping' }>;
 
-/** The state, and what is remembered of earlier crashes. */
+/** The state and its earlier crashes. */
 export interface Supervision {
   readonly state: SupervisedState;
-  /** When it crashed, within the time that counts. */
+  /** Times of the crashes within `withinMs`. */
   readonly crashes: readonly number[];
-  /** Crashes since it last ran well. */
+  /** Crashes since it last ran for `wellMs`. */
   readonly streak: number;
 }
 
@@ -54,9 +54,9 @@ export type SupervisionEvent =
       readonly type: 'crashed';
       readonly at: number;
       readonly reason: EclipticError;
-      /** In [0, 1); keeps those that crashed together from starting together. */
+      /** In [0, 1); spreads the restarts of programs that crashed together. */
       readonly jitter: number;
-      /** Starting again would change nothing. */
+      /** A restart would change nothing. */
       readonly final?: boolean;
     }
   | { readonly type: 'stopped' }
@@ -75,7 +75,7 @@ interface SupervisionStep {
 
 export const IDLE: Supervision = { state: { kind: 'idle' }, crashes: [], streak: 0 };
 
-/** What follows from an event. One that has no meaning in the present state changes nothing. */
+/** The pure supervision machine. An event without a meaning in the present state changes nothing. */
 export function supervise(now: Supervision, event: SupervisionEvent, policy: RestartPolicy): SupervisionStep {
   const { state } = now;
   switch (event.type) {
@@ -118,7 +118,7 @@ function crash(
   return { next, effects: [{ type: 'set-timer', ms: delayMs }] };
 }
 
-/** Somebody wants it to run: what was before is forgiven. */
+/** A start by hand forgets earlier crashes. */
 function launchAfresh(...before: SupervisionEffect[]): SupervisionStep {
   return to(IDLE, { kind: 'starting' }, ...before, { type: 'launch' });
 }

@@ -10,13 +10,13 @@ import {
   supervise,
 } from './supervision.js';
 
-/** What can be kept running: a child process, or a connection to one. */
+/** A child process, or a connection to one, that can be kept running. */
 export interface Running {
-  /** Settles when it has ended, however. */
+  /** Settles when it has ended. */
   readonly exited: Promise<unknown>;
   /** Why it ended. */
   failure(): EclipticError;
-  /** Ends it, and resolves when nothing of it is left; also called when it ended by itself. */
+  /** Resolves when nothing of it is left; also called after a crash. */
   stop(): Promise<unknown>;
 }
 
@@ -24,24 +24,24 @@ interface SupervisorInit<Subject extends Running> {
   /** For logs and errors. */
   name: string;
   /**
-   * Resolves when it is ready for work; rejects, with nothing left behind, when it cannot be. When the signal aborts,
-   * nobody wants it any more.
+   * Resolves when the subject is ready for work; rejects, with nothing left behind, when it cannot be started or the signal
+   * aborts.
    */
   start: (signal: AbortSignal) => Promise<Subject>;
   onState?: (state: SupervisedState) => void;
-  /** After what it makes no sense to start again, until somebody says so. */
+  /** Is an automatic restart pointless after this error? */
   isFinal?: (reason: EclipticError) => boolean;
   restart?: Partial<RestartPolicy>;
 }
 
 interface Attempt<Subject> {
   readonly abort: AbortController;
-  /** Everything about it is over. */
+  /** Resolves when nothing of the attempt is left. */
   over: Promise<void>;
   subject: Subject | undefined;
 }
 
-/** Keeps one thing running: starts it, starts it again when it ends by itself, and gives up when that does not help. */
+/** Keeps one subject running: restarts it after a crash, and gives up after too many. */
 export class Supervisor<Subject extends Running> {
   readonly #runtime: Runtime;
   readonly #init: SupervisorInit<Subject>;
@@ -61,22 +61,21 @@ export class Supervisor<Subject extends Running> {
     return this.#supervision.state;
   }
 
-  /** What runs, while it does. */
+  /** The running subject. */
   get subject(): Subject | undefined {
     return this.state.kind === 'running' ? this.#attempt?.subject : undefined;
   }
 
-  /** Wants it to run. */
   start(): void {
     this.#handle({ type: 'start' });
   }
 
-  /** Ends it if it runs, and starts it without delay, also when it was given up. */
+  /** Restarts without delay, also after the supervisor gave up. */
   restart(): void {
     this.#handle({ type: 'restart' });
   }
 
-  /** Wants it no more; resolves when nothing of it is left. */
+  /** Resolves when nothing of the subject is left. */
   async stop(): Promise<void> {
     this.#handle({ type: 'stop' });
     while (this.state.kind === 'stopping') await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -95,7 +94,7 @@ export class Supervisor<Subject extends Running> {
     } catch (error) {
       this.#runtime.logger.error(
         { name: this.#init.name, error: describeError(error) },
-        'a listener to its state failed',
+        'supervisor state listener failed',
       );
     }
   }
@@ -135,7 +134,7 @@ export class Supervisor<Subject extends Running> {
     const subject = await this.#start(attempt);
     if (!subject) return;
     if (signal.aborted) {
-      // It came too late.
+      // The start took too long.
       this.#crashed(signal.reason);
     } else {
       attempt.subject = subject;
@@ -163,10 +162,10 @@ export class Supervisor<Subject extends Running> {
   }
 
   #crashed(error: unknown): void {
-    // It did what it was told.
+    // The end was requested.
     if (this.state.kind === 'stopping') return;
     const reason = toEclipticError(error, 'PROCESS_START_FAILED');
-    this.#runtime.logger.warn({ name: this.#init.name, reason: reason.message }, 'it ended by itself');
+    this.#runtime.logger.warn({ name: this.#init.name, reason: reason.message }, 'provider exited');
     const final = this.#init.isFinal?.(reason) ?? false;
     this.#handle({ type: 'crashed', at: this.#runtime.now(), reason, jitter: this.#runtime.random(), final });
   }
@@ -175,7 +174,10 @@ export class Supervisor<Subject extends Running> {
     try {
       await subject.stop();
     } catch (error) {
-      this.#runtime.logger.error({ name: this.#init.name, error: describeError(error) }, 'it could not be stopped');
+      this.#runtime.logger.error(
+        { name: this.#init.name, error: describeError(error) },
+        'provider could not be stopped',
+      );
     }
   }
 }

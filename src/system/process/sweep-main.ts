@@ -1,7 +1,7 @@
 import { systemRuntime } from '../../runtime/system-runtime.js';
 import { sweep } from './sweep.js';
 
-/** What the guard becomes when its node is gone. */
+/** The guard runs this when its node is gone. */
 const runtime = systemRuntime();
 const hold = runtime.hold();
 await sweep(runtime, process.argv[2]!).finally(() => hold.cancel());

@@ -3,25 +3,25 @@ import { basename, join } from 'node:path';
 import type { Runtime } from '../../runtime/runtime.js';
 import { bootId, killAll, processStart } from './process-table.js';
 
-/** What is on record about a child, in a file named after its process group: whose leader it was. */
+/** The record of a child, in a file named after its process group: it identifies the leader of the group. */
 export function childRecord(pid: number): string {
   return `${bootId()} ${processStart(pid) ?? ''}`;
 }
 
 /**
- * Ends what is left of a node that is gone, and its records. A record may be old and its number be somebody else's by
- * now, so a group counts only while its leader is the very process on record; a mark is never anybody else's.
+ * Ends the processes that are left of a node, and removes its records. A pid on record may have been reused, so a group
+ * counts only while its leader is the process on record; marks are unique.
  */
 export async function sweep(runtime: Runtime, folder: string): Promise<void> {
   const groups = namesIn(folder)
     .map(Number)
     .filter((pid) => processStart(pid) !== undefined && recordOf(folder, pid) === childRecord(pid));
   const gone = await killAll(runtime, { groups, mark: { beginsWith: `${basename(folder)}.` } });
-  if (!gone) runtime.logger.warn({ folder }, 'some processes of an earlier node would not end');
+  if (!gone) runtime.logger.warn({ folder }, 'processes of an earlier node could not be killed');
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** What is in a folder; nothing, if it cannot be read. */
+/** Empty where the folder cannot be read. */
 export function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);

@@ -7,7 +7,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { createPrivately } from '../files/private-file.js';
 import { CredentialNameSchema } from './credential-source.js';
 
-/** Whose credential it is. No two share a key. */
+/** The owner and name of a credential. */
 export interface Place {
   readonly provider: string;
   readonly workspace: string;
@@ -19,19 +19,19 @@ export const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const CIPHER = 'aes-256-gcm';
 
-/** Tells keys apart and tells nothing about them. */
+/** An id that reveals nothing about the key. */
 export function keyId(master: Uint8Array): string {
   return createHash('sha256').update(derive(master, 'name of the key')).digest('hex').slice(0, 16);
 }
 
-/** Seals text for one place; it opens there only, and only with the same `about`. */
+/** Encrypts text for one place. Decryption needs the same place and `about`. */
 export function seal(master: Uint8Array, place: Place, about: string, text: string, nonce: Uint8Array): string {
   const cipher = createCipheriv(CIPHER, placeKey(master, place), nonce);
   cipher.setAAD(associated(place, about));
   return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64');
 }
 
-/** Undefined where it was changed, or sealed for another place or with another key. */
+/** Undefined where the text was changed, or encrypted for another place or with another key. */
 export function unseal(master: Uint8Array, place: Place, about: string, sealed: string): string | undefined {
   const bytes = Buffer.from(sealed, 'base64');
   if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined;
@@ -60,44 +60,43 @@ function derive(master: Uint8Array, purpose: string): Uint8Array {
 
 const StoredSchema = z.strictObject({
   version: z.literal(1),
-  /** What the key that seals it is called. */
+  /** Id of the master key. */
   key: z.string().min(1),
   provider: CredentialNameSchema,
   workspace: CredentialNameSchema,
   name: CredentialNameSchema,
-  /** Unlike any other value's. */
+  /** Unique to this value. */
   id: z.string().min(1),
-  /** The id of the value that was set last; those that it was rotated to since have it too. */
+  /** The id of the value that was set last; rotations keep it. */
   lineage: z.string().min(1),
   at: z.number(),
-  /** How long the value before it may still be used by what had it. */
+  /** How long holders of the previous value may use it. */
   graceMs: z.number().nonnegative(),
   state: z.enum(['set', 'revoked']),
-  /** Of a revoked one, nothing. */
+  /** Empty for a revoked credential. */
   sealed: z.string(),
 });
 
-/** A credential as it is on disk. */
 export type Stored = Readonly<z.infer<typeof StoredSchema>>;
 
-/** One that was read, and how often it was written before. */
+/** A stored credential and its revision number. */
 export interface Revision {
   readonly revision: number;
   readonly file: string;
   readonly stored: Stored;
 }
 
-/** Credentials that are kept, the revoked ones too. */
+/** Credentials, revoked ones included. */
 const MAX_PLACES = 10_000;
-/** Numbers before the latest that stay taken, so that whoever writes late notices that others came first. */
+/** Earlier revision numbers that stay taken, so that a slow writer notices that others were faster. */
 const KEPT_NUMBERS = 100;
-/** How old a draft is that nobody is writing any more. */
+/** An older draft was abandoned. */
 const DRAFT_MS = 60_000;
 const REVISION = /^(\d+)\.json$/;
 
 /**
- * The files of a folder of credentials: a folder for each, in it its revisions by number, all but the latest empty.
- * Several processes may read and write at once: the latest revision is there as a whole, and follows the one before it.
+ * The files of the credentials: one folder for each, with numbered revisions of which all but the latest are empty.
+ * Several processes may read and write at once: a revision appears whole, and follows the one before it.
  */
 export class CredentialFiles {
   readonly #runtime: Runtime;
@@ -108,12 +107,12 @@ export class CredentialFiles {
     this.#folder = folder;
   }
 
-  /** Undefined where there is none; one that is not what it should be is refused, never taken for none. */
+  /** Undefined where there is none. A damaged file is refused, never treated as absent. */
   read(place: Place): Revision | undefined {
     return this.#readIn(this.#folderOf(place));
   }
 
-  /** Everything that is kept; what cannot be read as the error that says so. */
+  /** All credentials; an error in place of each that cannot be read. */
   all(): (Revision | EclipticError)[] {
     return this.#places().flatMap((name) => {
       try {
@@ -124,7 +123,7 @@ export class CredentialFiles {
     });
   }
 
-  /** Replaces what is there by what `next` makes of it; `next` is asked again where another process was faster. */
+  /** Writes the revision that `next` returns; `next` is called again where another process was faster. */
   write(place: Place, next: (now: Revision | undefined) => Stored): Revision {
     const folder = this.#folderOf(place);
     for (;;) {
@@ -144,7 +143,7 @@ export class CredentialFiles {
         this.#tidy(folder, latest);
         return { revision, file, stored };
       }
-      // The number was free because it had been used and forgotten.
+      // The number was free because its earlier use had been removed.
       rmSync(file, { force: true });
     }
   }
@@ -167,7 +166,7 @@ export class CredentialFiles {
       if (revision === undefined) return undefined;
       const file = join(folder, `${revision}.json`);
       const stored = parse(textOf(file));
-      // Another process has replaced it meanwhile.
+      // Another process has replaced the revision meanwhile.
       if (!stored && revisionsIn(folder)[0] !== revision) continue;
       if (!stored) throw unreadable(file, 'is damaged, or of a newer release');
       if (this.#folderOf(stored) !== folder) throw unreadable(file, 'belongs to another credential');
@@ -175,7 +174,7 @@ export class CredentialFiles {
     }
   }
 
-  /** Empties earlier revisions, and removes what a crash left of others. */
+  /** Empties earlier revisions, and removes the drafts of crashed writers. */
   #tidy(folder: string, latest: number): void {
     try {
       for (const revision of revisionsIn(folder)) {
@@ -189,7 +188,10 @@ export class CredentialFiles {
         if (mtimeMs !== undefined && this.#runtime.now() - mtimeMs > DRAFT_MS) rmSync(draft, { force: true });
       }
     } catch (error) {
-      this.#runtime.logger.warn({ folder, error: describeError(error) }, 'earlier credentials could not be removed');
+      this.#runtime.logger.warn(
+        { folder, error: describeError(error) },
+        'earlier credential revisions could not be removed',
+      );
     }
   }
 
@@ -201,13 +203,12 @@ export class CredentialFiles {
   }
 }
 
-/** What is wrong with a file, and what to do. */
 export function unreadable(file: string, what: string, cause?: unknown): EclipticError {
   const message = `${file} ${what}. Put back a copy, or move it away and set the credential anew`;
   return new EclipticError('CREDENTIAL_UNREADABLE', message, { file }, cause);
 }
 
-/** What is in a folder; nothing where there is none. */
+/** Empty where there is no such folder. */
 export function entriesOf(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
@@ -225,7 +226,7 @@ function revisionsIn(folder: string): number[] {
     .sort((a, b) => b - a);
 }
 
-/** Nothing where there is no such file. */
+/** Empty where there is no such file. */
 function textOf(file: string): string {
   try {
     return readFileSync(file, 'utf8');

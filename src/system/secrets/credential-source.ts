@@ -2,25 +2,25 @@ import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Redactor, Secret } from './secret.js';
 
-/** Where credentials come from. Asked for each call, so that the next one has what was set last. */
+/** Resolves credentials. Called for each use, so that the next use has the latest value. */
 export interface CredentialSource {
   /** Rejects with `CREDENTIAL_MISSING`, `CREDENTIAL_DENIED` or `CREDENTIAL_UNREADABLE`. */
   resolve(provider: string, workspace: string, name: string): Promise<Secret>;
 }
 
-/** The workspace of whatever names none. */
+/** The workspace where none is named. */
 export const DEFAULT_WORKSPACE = 'default';
-/** The credential that is meant where none is named. */
+/** The credential where none is named. */
 export const DEFAULT_CREDENTIAL = 'default';
 
-/** What may name a provider, a workspace or a credential. */
+/** Names of providers, workspaces and credentials. */
 export const CredentialNameSchema = z
   .string()
   .min(1)
   .max(256)
   .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'must have no control characters');
 
-/** Stands in a configuration where a secret is wanted. */
+/** Stands for a secret in the configuration. */
 export const CredentialRefSchema = z
   .strictObject({
     credential: CredentialNameSchema.describe('Its name, as in: ecliptic credentials set PROVIDER NAME'),
@@ -33,11 +33,11 @@ export const CredentialRefSchema = z
   .describe('A credential of this provider’s, looked up for each use.');
 
 type CredentialRef = Readonly<z.infer<typeof CredentialRefSchema>>;
-/** Text as it is, or a credential in its place. */
+/** A text, or a reference to a credential. */
 export type SecretSetting = string | CredentialRef;
 export type SecretSettings = Readonly<Record<string, SecretSetting>>;
 
-/** Whose credentials are meant, and what is to keep them out of sight. */
+/** Resolves the credentials of one provider, and registers their values with the redactor. */
 export interface CredentialOwner {
   readonly source: CredentialSource;
   readonly provider: string;
@@ -49,7 +49,7 @@ export function isCredentialRef(setting: unknown): setting is CredentialRef {
   return typeof setting === 'object' && setting !== null && 'credential' in setting;
 }
 
-/** What settings say by themselves, and what they leave to credentials. */
+/** Settings split into plain texts and references to credentials. */
 export function parted(settings: SecretSettings): {
   plain: Record<string, string>;
   secret: Record<string, CredentialRef>;
@@ -63,17 +63,17 @@ export function parted(settings: SecretSettings): {
   return { plain, secret };
 }
 
-/** What settings give away by themselves. Without its scheme, a header's secret stands alone. */
+/** The plain values in settings, also without the scheme of a header. */
 export function plainSecrets(settings: SecretSettings): string[] {
   return Object.values(parted(settings).plain).flatMap((value) => [value, value.replace(/^\S+ /, '')]);
 }
 
-/** The credentials that settings refer to. */
+/** The names of the referenced credentials. */
 export function credentialsIn(settings: SecretSettings): string[] {
   return Object.values(settings).flatMap((setting) => (isCredentialRef(setting) ? setting.credential : []));
 }
 
-/** One setting with what it refers to in its place: for one use, and to be kept nowhere. */
+/** The value of a setting, for one use; callers must not keep it. */
 export async function resolveSetting(owner: CredentialOwner, setting: SecretSetting): Promise<string> {
   if (!isCredentialRef(setting)) return setting;
   const { source, provider, workspace, redactor } = owner;
@@ -82,7 +82,7 @@ export async function resolveSetting(owner: CredentialOwner, setting: SecretSett
   return setting.scheme === undefined ? value : `${setting.scheme} ${value}`;
 }
 
-/** Settings with what they refer to in its place, such as the environment of a child about to be started. */
+/** The values of settings, such as the environment of a child process. */
 export async function resolveSettings(
   owner: CredentialOwner,
   settings: SecretSettings,
@@ -92,13 +92,13 @@ export async function resolveSettings(
   return resolved;
 }
 
-/** The same for the headers of one request. */
+/** The values of settings that are the headers of one request. */
 export async function resolveHeaders(
   owner: CredentialOwner,
   settings: SecretSettings,
 ): Promise<Record<string, string>> {
   const headers = await resolveSettings(owner, settings);
-  // What makes requests would show the whole value in its complaint.
+  // The HTTP client's own error would contain the value.
   const unfit = Object.keys(headers).find(
     (name) => isCredentialRef(settings[name]) && !HEADER_VALUE.test(headers[name]!),
   );

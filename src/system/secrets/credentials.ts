@@ -16,30 +16,28 @@ import type { Keychain } from './keychain.js';
 import { MasterKey, type NamedKey } from './master-key.js';
 import { Secret } from './secret.js';
 
-/** What was done with a credential, or refused. Never its value. */
+/** An operation on a credential, or its refusal. Never the value. */
 export interface CredentialEvent extends Place {
   readonly kind: 'set' | 'rotated' | 'revoked' | 'accessed' | 'refused';
-  /** A value ended with it, for whatever had it. */
+  /** Did a value end at once, also for its users? */
   readonly ended?: boolean;
-  /** Why it was refused. */
   readonly error?: EclipticError;
 }
 
 interface CredentialsComponents {
   runtime: Runtime;
   keychain?: Keychain | undefined;
-  /** Told of everything that is done with credentials. */
+  /** Called for every operation on credentials. */
   report: (event: CredentialEvent) => void;
 }
 
 interface CredentialsInit {
   /** The data folder. */
   folder: string;
-  /** How long a value may still be used after its rotation, by what had it then. Default 30 s. */
+  /** How long a rotated value may still be used by those that hold it. Default 30 s. */
   graceMs?: number;
 }
 
-/** A credential, for people. */
 export interface CredentialRow {
   readonly provider: string | null;
   readonly workspace: string | null;
@@ -47,7 +45,7 @@ export interface CredentialRow {
   readonly state: 'set' | 'revoked' | 'unreadable';
   readonly revision: number | null;
   readonly changedAt: number | null;
-  /** What is wrong with one that cannot be read. */
+  /** Why the credential cannot be read. */
   readonly fault: string | null;
 }
 
@@ -55,8 +53,8 @@ const GRACE_MS = 30_000;
 const MAX_VALUE_BYTES = 64 * 1_024;
 
 /**
- * The credentials of a node: sealed on disk, each for one provider in one workspace. What was set last is what the next
- * `resolve` gives, whoever set it.
+ * The credentials of a node: encrypted on disk, each for one provider in one workspace. `resolve` gives the latest value,
+ * whichever process set it.
  */
 export class Credentials implements CredentialSource {
   readonly #components: CredentialsComponents;
@@ -76,7 +74,7 @@ export class Credentials implements CredentialSource {
     this.#graceMs = graceMs;
   }
 
-  /** Stores a value, whatever there was before; that ends at once. */
+  /** Stores a value. An earlier value ends at once. */
   async set(place: Place, value: string): Promise<CredentialRow> {
     check(place, value);
     const key = await this.#key.get();
@@ -90,7 +88,7 @@ export class Credentials implements CredentialSource {
     return this.#changed('set', made, ended);
   }
 
-  /** Replaces a value; the one before may be used until its grace is over, by what has it already. */
+  /** Replaces a value. Holders of the earlier value may use it until the grace period is over. */
   async rotate(place: Place, value: string, graceMs = this.#graceMs): Promise<CredentialRow> {
     check(place, value);
     const id = this.#components.runtime.id();
@@ -104,7 +102,7 @@ export class Credentials implements CredentialSource {
     return this.#changed('rotated', made);
   }
 
-  /** Ends a credential at once, also for what has it already. Its value is kept nowhere. */
+  /** Ends a credential at once, also for its holders, and deletes its value. */
   async revoke(place: Place): Promise<CredentialRow> {
     const key = await this.#keyTo(place);
     const id = this.#components.runtime.id();
@@ -115,7 +113,7 @@ export class Credentials implements CredentialSource {
     return this.#changed('revoked', made, true);
   }
 
-  /** What there is, without values. */
+  /** All credentials, without values. */
   async list(provider?: string, workspace?: string): Promise<CredentialRow[]> {
     const found = this.#files.all();
     if (found.length === 0) return [];
@@ -141,7 +139,7 @@ export class Credentials implements CredentialSource {
     }
   }
 
-  /** Calls back with every change from now on, when it is on disk. */
+  /** Calls back with every change, once it is on disk. */
   onChange(listener: (event: CredentialEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => {
@@ -149,7 +147,7 @@ export class Credentials implements CredentialSource {
     };
   }
 
-  /** No key is made for what is not there. */
+  /** Makes no key for a credential that does not exist. */
   async #keyTo(place: Place): Promise<NamedKey> {
     if (!this.#key.isLoaded && !this.#files.read(place)) throw missing(place);
     return this.#key.get();
@@ -180,7 +178,7 @@ export class Credentials implements CredentialSource {
     return { ...bare, sealed: seal(key.key, bare, about(bare), value, runtime.bytes(NONCE_BYTES)) };
   }
 
-  /** Throws where a value that was given out may not be used any more. */
+  /** Throws where a resolved value may no longer be used. */
   #mayUse(place: Place, given: Stored): void {
     const now = this.#files.read(place)?.stored;
     if (!now) throw missing(place);
@@ -215,7 +213,7 @@ export class Credentials implements CredentialSource {
   }
 }
 
-/** What is sealed together with the value. */
+/** The data that is authenticated together with the value. */
 function about({ key, id, lineage, at, graceMs, state }: Omit<Stored, 'sealed'>): string {
   return JSON.stringify([key, id, lineage, at, graceMs, state]);
 }
@@ -264,20 +262,19 @@ function compare(a: string | null, b: string | null): number {
   return (a ?? '') < (b ?? '') ? -1 : (a ?? '') > (b ?? '') ? 1 : 0;
 }
 
-/** Values whose end is remembered; who knows of more than that is no longer at work with the first. */
 const MAX_REMEMBERED = 10_000;
 
-/** Until when values that were replaced may still be used. */
+/** The ends of replaced values. */
 class Grace {
   readonly #runtime: Runtime;
-  /** By the value's id, the earliest first. */
+  /** By value id, the earliest replaced first. */
   readonly #ends = new Map<string, number>();
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime;
   }
 
-  /** A value was replaced. The first word counts: what replaces its successor gives it no more time. */
+  /** Records the end of a replaced value. The first call counts: replacing its successor does not extend it. */
   ends(id: string, at: number): void {
     if (this.#ends.has(id)) return;
     this.#ends.set(id, at);
@@ -288,7 +285,7 @@ class Grace {
     }
   }
 
-  /** May it still be used? Where another process replaced it, `otherwise` is what is known. */
+  /** May the value still be used? `otherwise` is its end where another process replaced it. */
   lasts(id: string, otherwise: number): boolean {
     this.ends(id, otherwise);
     return this.#runtime.now() < this.#ends.get(id)!;

@@ -4,7 +4,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Children, Program } from '../process/children.js';
 import type { Environment } from '../process/environment.js';
 
-/** The operating system's own place for secrets. What it cannot do is undefined or false, and never an error. */
+/** The operating system's keychain. Failures give undefined or false, never an error. */
 export interface Keychain {
   read(account: string): Promise<string | undefined>;
   write(account: string, secret: string): Promise<boolean>;
@@ -17,18 +17,18 @@ interface SystemKeychainComponents {
   env: Environment;
 }
 
-/** Its user may have to unlock it. */
+/** The user may have to unlock the keychain. */
 const TIME_LIMIT_MS = 30_000;
 const SERVICE = 'ecliptic';
 
-/** The keychain of this system, through its own program; undefined where none can be there. */
+/** The keychain of this system, used through its command-line program; undefined where there is none. */
 export function systemKeychain(
   components: SystemKeychainComponents,
   platform: NodeJS.Platform = process.platform,
 ): Keychain | undefined {
   const run = (program: Program, input = '') => answer(components, program, input);
   if (platform === 'darwin') return macKeychain(run);
-  // Without a session there is nobody to ask.
+  // The Secret Service needs a D-Bus session.
   return platform === 'linux' && components.env.DBUS_SESSION_BUS_ADDRESS
     ? linuxKeychain(run, components.env)
     : undefined;
@@ -36,7 +36,7 @@ export function systemKeychain(
 
 type Run = (program: Program, input?: string) => Promise<string | undefined>;
 
-/** Commands go through its input: arguments could be read by every user of the machine. */
+/** Commands go through standard input: every user of the machine can read arguments. */
 function macKeychain(run: Run): Keychain {
   const security = (...words: readonly string[]) => run({ command: 'security', args: ['-i'] }, `${words.join(' ')}\n`);
   const entry = (account: string) => ['-s', SERVICE, '-a', account];
@@ -46,7 +46,7 @@ function macKeychain(run: Run): Keychain {
     },
     async write(account, secret) {
       await security('add-generic-password', '-U', ...entry(account), '-w', secret);
-      // Its interactive mode does not say whether a command failed.
+      // The interactive mode does not report failures.
       return (await this.read(account)) === secret;
     },
     async remove(account) {
@@ -73,7 +73,7 @@ function linuxKeychain(run: Run, env: Environment): Keychain {
   };
 }
 
-/** What a program says; undefined where it is not there, fails, or takes too long. */
+/** The output of a program; undefined where it is missing, fails or takes too long. */
 async function answer(
   { runtime, children }: SystemKeychainComponents,
   program: Program,
@@ -83,7 +83,7 @@ async function answer(
     const child = await children.start(program);
     const timer = runtime.setTimer(() => void child.stop({ graceMs: 0 }), TIME_LIMIT_MS);
     const said = text(child.stdout).catch(() => '');
-    // One that reads nothing has ended, and says why.
+    // A program that does not read has exited, and its exit is handled below.
     if (input !== '') await child.write(input).catch(() => {});
     child.endInput();
     await child.exited;
@@ -91,7 +91,7 @@ async function answer(
     const exit = await child.stop();
     return exit.kind === 'code' && exit.code === 0 ? await said : undefined;
   } catch (error) {
-    runtime.logger.debug({ program: program.command, error: describeError(error) }, 'the keychain cannot be asked');
+    runtime.logger.debug({ program: program.command, error: describeError(error) }, 'keychain is not usable');
     return undefined;
   }
 }

@@ -16,17 +16,16 @@ type KeyFile = z.infer<typeof FileSchema>;
 
 interface MasterKeyComponents {
   runtime: Runtime;
-  /** Where there is one, the key is kept there. */
+  /** Holds the key where there is a keychain. */
   keychain?: Keychain | undefined;
 }
 
-/** A key and what it is called. */
 export interface NamedKey {
   readonly id: string;
   readonly key: Uint8Array;
 }
 
-/** The key that seals a folder's credentials: in the keychain, or beside them in a file that only the owner can read. */
+/** The master key of a folder of credentials: in the keychain, or beside them in a file that only the owner can read. */
 export class MasterKey {
   readonly #components: MasterKeyComponents;
   readonly #folder: string;
@@ -40,12 +39,11 @@ export class MasterKey {
     this.#file = join(folder, 'key.json');
   }
 
-  /** Is it here already? */
   get isLoaded(): boolean {
     return this.#loaded !== undefined;
   }
 
-  /** The key; made on first use. A call that fails is not the last word: the keychain may be unlocked meanwhile. */
+  /** The key is made on first use. A failed call may be repeated: the keychain may be unlocked meanwhile. */
   async get(): Promise<NamedKey> {
     if (this.#loaded) return this.#loaded;
     this.#loading ??= this.#load().finally(() => {
@@ -89,19 +87,19 @@ export class MasterKey {
       ? { version: 1, id, kept: 'keychain' }
       : { version: 1, id, kept: 'here', key: text };
     if (this.#claim(file)) return { id, key };
-    // Another process was first, and its key is the folder's.
+    // Another process was first: its key is the master key.
     if (inKeychain) await keychain!.remove(accountOf(id));
     return this.#open(this.#read()!);
   }
 
-  /** A new key would open nothing of what is here. */
+  /** A new key could not decrypt the present credentials. */
   #refuseToReplace(): void {
     const count = entriesOf(this.#folder).filter((entry) => entry.isDirectory()).length;
-    // Whoever made them made a key first, perhaps just now.
+    // Another process may have made both just now; it makes the key first.
     if (count > 0 && !existsSync(this.#file)) throw this.#unusable(`is gone, and ${count} credentials need it`);
   }
 
-  /** Writes the file unless there is one. */
+  /** Creates the file; false where it exists. */
   #claim(file: KeyFile): boolean {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });

@@ -3,8 +3,8 @@ import { inspect } from 'node:util';
 const SHOWN = '[secret]';
 
 /**
- * A value that shows itself to nobody by accident: not in text, JSON, logs or errors. Whoever needs it reveals it where it
- * is sent, and each time anew, for it may have ended meanwhile.
+ * A value that does not appear in text, JSON, logs or errors by accident. Callers reveal it at the moment of each use,
+ * because it may have been revoked meanwhile.
  */
 export class Secret {
   readonly #value: string;
@@ -35,12 +35,12 @@ export class Secret {
   }
 }
 
-/** What is shorter than this is no secret, and would be found everywhere. */
+/** Shorter texts are no secrets, and would match everywhere. */
 const MIN_CHARS = 6;
-/** Of those that come and go, as tokens do, the latest are looked for. */
+/** Short-lived secrets, such as tokens, that are removed: the latest ones. */
 const MAX_PASSING = 32;
 
-/** Takes a provider's secrets out of what is said about it. */
+/** Removes a provider's secrets from texts. */
 export class Redactor {
   readonly #lasting: readonly string[];
   #passing: readonly string[] = [];
@@ -51,10 +51,10 @@ export class Redactor {
     this.add();
   }
 
-  /** Adds some that will be replaced by others one day. */
+  /** Adds short-lived secrets. */
   add(...secrets: readonly string[]): void {
     this.#passing = [...new Set([...this.#passing, ...secrets])].slice(-MAX_PASSING);
-    // Longer ones first: one may begin with another.
+    // Longer ones first: a secret may begin with another.
     this.#secrets = [...new Set([...this.#lasting, ...this.#passing])]
       .filter(({ length }) => length >= MIN_CHARS)
       .sort((a, b) => b.length - a.length);
