@@ -6,8 +6,8 @@ import { deleteRows, INSERT, measureRows, PUT, ROW_FORMATS, selectMatching, upda
 import type { LogName, TableName, Value } from './tables.js';
 
 /**
- * Carries changes out on the tables. Those that find their rows by more than the key keep the logs' figures along: they
- * change after the statement, so that one that fails has changed nothing.
+ * Applies changes to the tables. Changes that find their rows by more than the key also maintain the figures of the logs,
+ * after the statement, so that a failed one has changed nothing.
  */
 export class Changes {
   readonly #file: string;
@@ -20,19 +20,16 @@ export class Changes {
     this.#figures = figures;
   }
 
-  /** Adds a row, or replaces it where it may be there. */
   place(table: TableName, values: readonly Value[], isNew: boolean): void {
     const { sum } = ROW_FORMATS[table].sum(values);
     this.#connection.run((isNew ? INSERT : PUT)[table], [...values, sum]);
   }
 
-  /** The row with a key goes, if there is one. */
   remove(table: TableName, terms: readonly Term[]): void {
     const { text, values } = deleteRows(table, terms);
     this.#connection.run(text, values);
   }
 
-  /** The row with a key. */
   find(table: TableName, terms: readonly Term[]): Value[] | undefined {
     const { text, values } = selectMatching(table, terms);
     const raw = this.#connection.first(text, values);
@@ -68,7 +65,7 @@ export class Changes {
 interface LogFigure {
   rows: number;
   bytes: number;
-  /** The highest number ever given. */
+  /** The highest number ever assigned. */
   last: number;
 }
 
@@ -76,7 +73,7 @@ type LogSnapshot = ReadonlyMap<LogName, LogFigure>;
 
 export const LOG_NAMES = TABLE_NAMES.filter((name) => SHAPES[name].numbered) as LogName[];
 
-/** The figures of the logs, ahead of the database by what waits to be written to their tables. */
+/** The figures of the numbered tables, pending changes included. */
 export class LogFigures {
   readonly #connection: Connection;
   #kept: LogSnapshot = new Map();
@@ -106,7 +103,7 @@ export class LogFigures {
     this.#now = snapshot;
   }
 
-  /** Writes them into the transaction, for the tables are now as they say. */
+  /** Writes the figures in the transaction that brings the tables up to date. */
   flush(): void {
     const update = `UPDATE "${FIGURES_TABLE}" SET rows = ?, bytes = ?, last = ? WHERE name = ?`;
     for (const [name, { rows, bytes, last }] of this.#now) this.#connection.run(update, [rows, bytes, last, name]);

@@ -3,7 +3,7 @@ import type { Value } from './tables.js';
 
 const MAX_STATEMENTS = 512;
 
-/** One connection of SQLite, with its statements kept ready. It gives rows as lists, in the order of the columns. */
+/** One SQLite connection with a cache of prepared statements. Rows are lists in the order of the columns. */
 export class Connection {
   readonly #database: Database.Database;
   readonly #statements = new Map<string, Database.Statement>();
@@ -21,17 +21,17 @@ export class Connection {
     this.#database.exec(text);
   }
 
-  /** Asks for a row where there is none: an account of what changed would take the binding half as long again. */
+  /** Uses `get` although there is no row: `run` reports the changes, which takes the binding half as long again. */
   run(text: string, values: readonly Value[] = []): void {
     this.first(text, values);
   }
 
-  /** The only row, if there is one; much faster than a list of one. */
+  /** The first row; much faster than a list of one. */
   first(text: string, values: readonly Value[] = []): unknown[] | undefined {
     try {
       return this.#prepare(text).get(values as Value[]) as unknown[] | undefined;
     } catch (error) {
-      // A statement that failed would fail once more the next time, for the same reason.
+      // A failed statement would fail again at its next use.
       this.#statements.delete(text);
       throw error;
     }
@@ -41,12 +41,12 @@ export class Connection {
     return this.#prepare(text).all(values as Value[]) as unknown[][];
   }
 
-  /** One row after the other; nothing else may be asked meanwhile. */
+  /** Rows one by one; the connection must not be used meanwhile. */
   each(text: string): Iterable<unknown[]> {
     return this.#prepare(text).iterate([]) as Iterable<unknown[]>;
   }
 
-  /** The file itself is let go when the statements are gone too, which is when the thread ends. */
+  /** The file itself is released with the last statement, which is when the thread ends. */
   close(): void {
     this.#statements.clear();
     this.#database.close();

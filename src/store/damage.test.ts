@@ -107,7 +107,7 @@ describe('a damaged store', () => {
     expect(() => SqliteEngine.open(flipped)).toThrow(/store\.db-wal is damaged: of at least \d+ frames only \d+ can/);
     const page = copyOf(images.appended!.folder);
     flip(join(page, 'store.db'), 5 * 4096 + 17);
-    expect(() => SqliteEngine.open(page)).toThrow(/store\.db is damaged: page 6: it is not what was written/);
+    expect(() => SqliteEngine.open(page)).toThrow(/store\.db is damaged: page 6: checksum mismatch/);
     const cut = copyOf(images.appended!.folder);
     truncateSync(join(cut, 'store.db'), 9 * 4096 + 100);
     expect(() => SqliteEngine.open(cut)).toThrow(/store\.db is damaged: page 10: the file ends at 9/);

@@ -6,22 +6,22 @@ import { PAGE_BYTES, readAt, type StoreFiles, sizeOf } from './files.js';
 import { Mark } from './mark.js';
 import { readWalPage, scanWal, type WalScan, walEnd } from './wal.js';
 
-/** Says in the file's header that it is one of ours: "ECLP". */
+/** Identifies a store in the header of the file: "ECLP". */
 export const APPLICATION_ID = 0x45434c50;
 
 const PAGES_PER_READ = 256;
 
-/** What is in the folder, seen without SQLite: nothing is written until all of it was found to be in order. */
+/** The files of a store as found before SQLite opens them. Nothing is written before they were checked. */
 export interface Found {
   readonly mark: Mark | undefined;
   readonly scan: WalScan;
-  /** The first page that was not checked; nothing when all were. */
+  /** The first unchecked page; undefined when all were checked. */
   readonly unchecked: number | undefined;
 }
 
 /**
- * Looks at a store before SQLite does, which would quietly go on without what is damaged, and write. Only so many bytes
- * of the database are checked here; the rest is for later, so that a large store opens as fast as a small one.
+ * Checks the files of a store before SQLite opens them, because SQLite would ignore damaged parts and write. At most
+ * `checkBytes` are checked here and the rest later, so that a large store opens as fast as a small one.
  */
 export function examine(files: StoreFiles, schemaVersion: number, checkBytes: number): Found {
   const wal = logOf(files);
@@ -31,12 +31,12 @@ export function examine(files: StoreFiles, schemaVersion: number, checkBytes: nu
     if (left.length === 0) return { mark, scan: scanWal(wal), unchecked: undefined };
     throw storeDamaged(files.database, `it is missing or empty, but ${left.join(' and ')} is there`);
   }
-  // Making a new file was interrupted: SQLite first takes back what it had begun, and nothing was kept yet.
+  // Creating the file was interrupted: SQLite rolls that back, and nothing was stored yet.
   if (!mark && existsSync(files.journal)) return { mark, scan: scanWal(wal), unchecked: undefined };
 
   const scan = scanWal(wal, mark?.state.position?.frames);
   checkFirstPage(files, schemaVersion, firstPage(files, wal, scan, mark));
-  // Only now, for a later release may keep its marks in another way.
+  // Checked after the version: a later release may have another mark format.
   if (mark?.isUnreadable) throw storeDamaged(files.mark, 'it is not a mark of this store');
   if (mark) checkLog(wal, scan, mark);
   return { mark, scan, unchecked: mark && checkPages(files, scan, mark, checkBytes) };
@@ -62,13 +62,13 @@ function checkFirstPage({ database }: StoreFiles, expected: number, page: Buffer
   if (found > 0 && page.readUInt32BE(68) !== APPLICATION_ID) throw storeDamaged(database, 'it is not a store');
 }
 
-/** The log must reach as far as it did. When the database has all of it, it may also have begun anew, or be gone. */
+/** The log must reach as far as the mark says. When the database is complete, the log may have been reset or removed. */
 export function checkLog(wal: string, { position, watched }: WalScan, { state }: Mark): void {
   const known = state.position;
   if (!known) return;
   if (position?.salt1 !== known.salt1 || position.salt2 !== known.salt2) {
     if (state.complete) return;
-    throw storeDamaged(wal, sizeOf(wal) === 0 ? 'it is missing or empty' : 'its header is not what was written');
+    throw storeDamaged(wal, sizeOf(wal) === 0 ? 'it is missing or empty' : 'its header is damaged');
   }
   if (position.frames < known.frames || watched?.[0] !== known.sum1 || watched[1] !== known.sum2) {
     const what = `of at least ${known.frames} frames only ${Math.min(position.frames, known.frames - 1)} can be read`;
@@ -100,27 +100,27 @@ function checkPages(files: StoreFiles, scan: WalScan, { sums }: Mark, checkBytes
   });
 }
 
-function damagedPage({ database }: StoreFiles, page: number, what = 'it is not what was written'): EclipticError {
+function damagedPage({ database }: StoreFiles, page: number, what = 'checksum mismatch'): EclipticError {
   return storeDamaged(database, `page ${page}: ${what}`, { page });
 }
 
 /**
- * The log, under whichever name it has. SQLite, when it is closed by the end of its thread and not by us, moves the log
- * into the database and deletes it, and what we know of the pages is out of date. So the log has a second name from its
- * beginning, under which it outlives that; then it is put back and taken again, which changes nothing.
+ * The log, under either of its names. When SQLite is closed by the end of its thread and not by us, it moves the log into
+ * the database and deletes it, and our page checksums are out of date. So the log has a second hard link, under which it
+ * survives; it is then put back and applied again, which changes nothing.
  */
 function logOf(files: StoreFiles): string {
   return sizeOf(files.wal) === 0 && sizeOf(files.walLink) > 0 ? files.walLink : files.wal;
 }
 
 /**
- * Before SQLite opens the database: makes everything private, puts the log back in its place, and cuts off what a crash
- * left behind its last commit, which SQLite would ignore.
+ * Before SQLite opens the database: makes all files private, puts the log back, and cuts off frames behind its last
+ * commit, which SQLite would ignore.
  */
 export function prepareFiles(files: StoreFiles, { position }: WalScan): void {
   if (logOf(files) === files.walLink) renameSync(files.walLink, files.wal);
   if (position && sizeOf(files.wal) > walEnd(position)) truncateSync(files.wal, walEnd(position));
-  // SQLite gives its other files the mode of the database.
+  // SQLite gives its other files the mode of the database file.
   if (!existsSync(files.database)) withFile(files.database, 'wx', (handle) => fsyncSync(handle));
   for (const path of [files.database, files.wal, files.walLink, files.mark, files.lock]) {
     if (existsSync(path)) chmodSync(path, 0o600);
@@ -128,14 +128,14 @@ export function prepareFiles(files: StoreFiles, { position }: WalScan): void {
   syncFolder(files.folder);
 }
 
-/** Gives the log its second name. */
+/** Creates the second link of the log. */
 export function linkLog(files: StoreFiles): void {
   rmSync(files.walLink, { force: true });
   linkSync(files.wal, files.walLink);
   syncFolder(files.folder);
 }
 
-/** The database has all of the log. */
+/** To be called when the database has all of the log. */
 export function unlinkLog(files: StoreFiles): void {
   rmSync(files.walLink, { force: true });
 }

@@ -1,12 +1,12 @@
 import { basename } from 'node:path';
 import { describeError, EclipticError, isErrorCode } from '../runtime/errors.js';
 
-/** The store could not do what was asked; it may be able to later. */
+/** A call failed; it may succeed later. */
 export function storeFailed(message: string, details: Record<string, unknown> = {}, cause?: unknown): EclipticError {
   return new EclipticError('STORE_FAILED', message, details, cause);
 }
 
-/** What was kept is not what is there now. */
+/** Stored data is damaged. */
 export function storeDamaged(file: string, what: string, details: Record<string, unknown> = {}): EclipticError {
   return new EclipticError('STORE_DAMAGED', `${file} is damaged: ${what}`, { file, damaged: what, ...details });
 }
@@ -19,7 +19,7 @@ export function rowExists(table: string, key: readonly unknown[]): EclipticError
   return storeFailed(`${table} already has a row with the key ${JSON.stringify(key)}`, { conflict: table, key });
 }
 
-/** Why SQLite fails, in words, by the beginning of its code. */
+/** Prefix of SQLite's error code, reason and message. */
 const REASONS: readonly (readonly [string, string, string])[] = [
   ['SQLITE_FULL', 'full', 'the disk is full'],
   ['SQLITE_BUSY', 'locked', 'another process holds it'],
@@ -29,7 +29,7 @@ const REASONS: readonly (readonly [string, string, string])[] = [
   ['SQLITE_READONLY', 'io', 'it cannot be written'],
 ];
 
-/** Anything that SQLite or the file system threw, as an error of the catalogue. */
+/** Errors of SQLite or the file system as errors of the catalogue. */
 export function toStoreError(error: unknown, file: string, table?: string): EclipticError {
   if (error instanceof EclipticError) return error;
   const code = String((error as { code?: unknown } | undefined)?.code ?? '');
@@ -43,7 +43,7 @@ export function toStoreError(error: unknown, file: string, table?: string): Ecli
   return storeFailed(`cannot use ${basename(file)}: ${words}`, { file, reason, code, ...where }, error);
 }
 
-/** An error on its way between threads. */
+/** An error as it is sent between threads. */
 export interface Fault {
   readonly code: string;
   readonly message: string;

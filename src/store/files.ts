@@ -8,9 +8,9 @@ export interface StoreFiles {
   readonly folder: string;
   readonly database: string;
   readonly wal: string;
-  /** A second name of the write-ahead log; see `examine.ts`. */
+  /** A second link of the write-ahead log; see `examine.ts`. */
   readonly walLink: string;
-  /** What SQLite leaves when it dies while it makes a new file. */
+  /** Left by SQLite when it is interrupted while it creates the file. */
   readonly journal: string;
   readonly mark: string;
   readonly lock: string;
@@ -29,18 +29,18 @@ export function storeFiles(folder: string): StoreFiles {
   };
 }
 
-/** Is there a store without its mark? Then nothing shows whether all that was on disk is still there. */
+/** Is there a store without its mark? Then lost data cannot be detected. */
 export function lacksMark(folder: string): boolean {
   const { database, mark, journal } = storeFiles(folder);
   return existsSync(database) && !existsSync(mark) && !existsSync(journal);
 }
 
-/** The size of a file; 0 when there is none. */
+/** 0 where there is no such file. */
 export function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Reads as much as there is; the rest of the buffer is left as it was. */
+/** Reads as much as there is; returns the number of bytes. */
 export function readAt(handle: number, buffer: Uint8Array, position: number, length = buffer.length): number {
   let done = 0;
   while (done < length) {
@@ -51,7 +51,7 @@ export function readAt(handle: number, buffer: Uint8Array, position: number, len
   return done;
 }
 
-/** Tells one file from every copy of it, as far as the file system can; nothing where there is no such file. */
+/** Tells a file from its copies, as far as the file system can; undefined where there is no such file. */
 export function placeOf(file: string): string | undefined {
   const found = statSync(file, { bigint: true, throwIfNoEntry: false });
   return found && `${found.ino} ${found.birthtimeMs}`;

@@ -9,7 +9,7 @@ import type { TableName } from './tables.js';
 import type { Watch } from './watch.js';
 import type { Damage } from './wire.js';
 
-/** Looks at everything: each page and the log against the notes of them, each table's structure, row and figure. */
+/** Checks everything: pages and log against their checksums, and each table's structure, rows and figures. */
 export function findDamage(files: StoreFiles, connection: Connection, figures: LogFigures, watch: Watch): Damage[] {
   const { database } = files;
   const found: Damage[] = [];
@@ -24,7 +24,7 @@ export function findDamage(files: StoreFiles, connection: Connection, figures: L
   for (const error of watch.checkAll()) note(error);
   for (const table of TABLE_NAMES) {
     try {
-      // As a blob: a name in a damaged schema need not be UTF-8.
+      // As a blob: a name in a damaged schema may not be UTF-8.
       const said = connection.all(`SELECT CAST(integrity_check AS blob) FROM pragma_integrity_check('${table}')`);
       for (const [line] of said) {
         if (String(line) !== 'ok') found.push({ file: database, table, what: String(line) });

@@ -6,14 +6,14 @@ import { readAt } from './files.js';
 import type { WalPosition } from './wal.js';
 
 /**
- * What the database and its write-ahead log must hold, kept beside them in `store.mark`, so that what was on disk cannot
- * go missing in silence. It is written after what it speaks of was synced, and need not be synced itself: an older mark
- * says less, never something wrong.
+ * Checksums of the database and the position in its write-ahead log, kept in `store.mark`, so that lost data is detected.
+ * The mark is written after the data was synced, and need not be synced itself: an older mark says less, never something
+ * wrong.
  *
  * Three slots of 512 bytes, then the checksums of the database's pages. After each commit, the place in the log goes to
  * slot 2, without a sync. When a checkpoint has moved the log's pages into the database, the sums and slot 0 or 1 in
  * turn are written and synced, before anything can overwrite the log: so no power cut leaves a mark behind that asks
- * for a log that has rightly begun anew. Of several good slots the one with the highest number counts.
+ * for a log that was reset. Of several valid slots the one with the highest number counts.
  */
 const MAGIC = 'ECLMARK1';
 const SLOT_BYTES = 512;
@@ -22,7 +22,7 @@ const SUMS_PLACE = 4096;
 
 interface MarkState {
   readonly number: number;
-  /** Is the database complete without the log up to this position? */
+  /** Does the database contain the log up to this position? */
   readonly complete: boolean;
   readonly position: WalPosition | undefined;
 }
@@ -33,7 +33,7 @@ export class Mark {
   readonly path: string;
   readonly sums: PageSums;
   #state: MarkState;
-  /** The synced slot whose turn is next: never the one that was synced last. */
+  /** The synced slot to write next: never the one that was synced last. */
   #turn: number;
   #handle: number | undefined;
 
@@ -48,12 +48,12 @@ export class Mark {
     return this.#state;
   }
 
-  /** There is a mark, but it says nothing. */
+  /** There is a mark without a valid slot. */
   get isUnreadable(): boolean {
     return this.#state === UNREADABLE;
   }
 
-  /** Nothing when there is no mark. Changes nothing. */
+  /** Undefined where there is no mark. */
   static load(path: string): Mark | undefined {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined) return undefined;
@@ -70,7 +70,7 @@ export class Mark {
     });
   }
 
-  /** A mark that knows nothing yet. It appears whole or not at all. */
+  /** An empty mark, created atomically. */
   static create(path: string): Mark {
     const state: MarkState = { number: 0, complete: true, position: undefined };
     const draft = `${path}.new`;
@@ -86,12 +86,12 @@ export class Mark {
     return new Mark(path, state, 1, new PageSums());
   }
 
-  /** The log is on disk up to here. */
+  /** To be called when the log is on disk up to this position. */
   committed(position: WalPosition): void {
     this.#write(2, { number: this.#state.number + 1, complete: false, position });
   }
 
-  /** The database is on disk with everything that the log has up to here. */
+  /** To be called when the database is on disk with the log up to this position. */
   checkpointed(position: WalPosition | undefined): void {
     const handle = this.#open();
     for (const [place, bytes] of this.sums.takeChanges()) writeSync(handle, bytes, 0, bytes.length, SUMS_PLACE + place);
@@ -100,7 +100,7 @@ export class Mark {
     this.#turn = 1 - this.#turn;
   }
 
-  /** A mark that can no longer be kept would raise false alarms. */
+  /** A mark that is not updated would cause false alarms. */
   remove(): void {
     this.close();
     rmSync(this.path, { force: true });
@@ -153,13 +153,13 @@ function decode(bytes: Buffer): MarkState | undefined {
   };
 }
 
-/** So many pages' checksums are written at once. */
+/** Checksums that are written together. */
 const BLOCK = 1024;
 
 /**
  * A checksum for each page of the database file, numbered from 1, as the last checkpoint left it. SQLite has none, and
  * a flipped bit in a page can make rows vanish without an error: a smaller count of cells, an index entry that sorts
- * elsewhere. 0 stands for a page of which nothing is known.
+ * elsewhere. 0 stands for an unknown page.
  */
 class PageSums {
   #sums: Uint32Array;
@@ -170,7 +170,7 @@ class PageSums {
     for (let index = 0; index < bytes.length >> 2; index++) this.#sums[index] = bytes.readUInt32LE(index * 4);
   }
 
-  /** The highest page of which something is known. */
+  /** The highest page with a known checksum. */
   get last(): number {
     let index = this.#sums.length;
     while (index > 0 && this.#sums[index - 1] === 0) index--;
@@ -187,13 +187,13 @@ class PageSums {
     this.#changed.add(Math.floor((page - 1) / BLOCK));
   }
 
-  /** Is this what the page was? A page of which nothing is known is taken as it is. */
+  /** Does the content match the checksum? True for an unknown page. */
   check(page: number, content: Buffer): boolean {
     const known = this.#sums[page - 1] ?? 0;
     return known === 0 || known === sumOf(content);
   }
 
-  /** What is to be written, and at which place behind the beginning of the sums. */
+  /** The changed checksums, with their offset. */
   *takeChanges(): Iterable<readonly [place: number, bytes: Buffer]> {
     for (const block of this.#changed) {
       const bytes = Buffer.alloc(BLOCK * 4);

@@ -18,18 +18,18 @@ type Values = readonly Value[];
 interface Table {
   readonly shape: Shape;
   readonly rows: Map<string, Values>;
-  /** The highest number given so far. */
+  /** The highest number assigned so far. */
   last: number;
-  /** Of all texts, in UTF-8. */
+  /** UTF-8 bytes of all texts. */
   bytes: number;
 }
 
-/** What a store held at some moment, to start another one from. */
+/** The content of a store, from which another one can start. */
 export type MemorySnapshot = Readonly<Record<TableName, { readonly rows: readonly Values[]; readonly last: number }>>;
 
 /**
- * Keeps everything in this process: for nodes without a data folder, and for simulation. Calls are carried out in their
- * order, each in a microtask of its own, so it needs no clock and a snapshot has everything that was acknowledged.
+ * A store in memory, for nodes without a data folder and for simulation. Calls run in their order, each in a microtask of
+ * its own, so it needs no clock, and a snapshot has everything that was acknowledged.
  */
 export class MemoryStore implements Store {
   readonly #tables: Readonly<Record<TableName, Table>>;
@@ -76,12 +76,12 @@ export class MemoryStore implements Store {
     await this.#tail;
   }
 
-  /** From now on every call fails with this reason, as on a disk that is full or gone; `undefined` mends it. */
+  /** Makes every call fail with this reason, as on a full disk; `undefined` ends that. */
   failWith(reason: string | undefined): void {
     this.#failure = reason;
   }
 
-  /** What would be on disk now. A store made from it is what a process finds that starts after a crash. */
+  /** The content that would be on disk now, as a process finds it after a crash. */
   snapshot(): MemorySnapshot {
     return Object.fromEntries(
       TABLE_NAMES.map((name) => [name, { rows: [...this.#tables[name].rows.values()], last: this.#tables[name].last }]),
@@ -101,7 +101,7 @@ export class MemoryStore implements Store {
     return result;
   }
 
-  /** All changes of a call, or none: what was done is undone in reverse when one of them fails. */
+  /** All changes of a call or none: earlier changes are undone in reverse when one fails. */
   #apply(changes: readonly Change[]): void {
     const undo: (() => void)[] = [];
     try {
@@ -143,7 +143,7 @@ export class MemoryStore implements Store {
     return arrange(selection, this.#matches(selection.table, selection.terms));
   }
 
-  /** Keys that were asked for are looked up; everything else is looked through. */
+  /** Looks keys up; scans the table for anything else. */
   #matches(name: TableName, terms: readonly Term[]): Values[] {
     const { shape, rows } = this.#tables[name];
     const keys = keysAskedFor(shape, terms);
@@ -157,7 +157,7 @@ function replace(table: Table, key: string, values: Values | undefined, undo: ((
   undo.push(() => place(table, key, before));
 }
 
-/** Puts a row in its place, or takes it away; what was there before. */
+/** Sets or deletes a row; returns the previous one. */
 function place(table: Table, key: string, values: Values | undefined): Values | undefined {
   const before = table.rows.get(key);
   if (values) table.rows.set(key, values);

@@ -3,19 +3,19 @@ import { SHAPES, TABLE_NAMES } from './shapes.js';
 import { createTable } from './statements.js';
 
 /**
- * The way from each schema version to the next: the first leads from 1 to 2. A file without tables gets the present
- * tables at once; one that an earlier release made goes every step, and must end with the same tables. A step that
- * changes a table's columns must write its rows anew, for their checksums cover all columns.
+ * The migration from each schema version to the next, beginning with 1 to 2. A file without tables gets the present
+ * tables at once; a file of an earlier release takes every step, and must end with the same tables. A step that changes
+ * the columns of a table must rewrite its rows, because their checksums cover all columns.
  */
 const MIGRATIONS: readonly (readonly string[])[] = [];
 
-/** The figures of each log: how many rows and bytes of text it has, and the highest number it ever gave. */
+/** Rows, bytes of text and highest number of each numbered table. */
 export const FIGURES_TABLE = '_figures';
 
-/** Calls whose rows are not in their tables yet, as they travel between the threads: see `pending.ts`. */
+/** Pending calls, in the form of `wire.ts`; see `pending.ts`. */
 export const PENDING_TABLE = '_pending';
 
-/** The statements that bring a file of that version (0: without tables) to the present one, version included. */
+/** The statements that migrate a file from a version (0: without tables) to the present one. */
 export function migration(from: number, steps = MIGRATIONS): string[] {
   const version = steps.length + 1;
   if (from === version) return [];

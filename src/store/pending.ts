@@ -10,15 +10,15 @@ import { decodeCalls } from './wire.js';
 
 const APPEND = `INSERT INTO "${PENDING_TABLE}" (calls, sum) VALUES (?, ?)`;
 const CLEAR = `DELETE FROM "${PENDING_TABLE}"`;
-// As a blob: what is damaged need not be UTF-8, which would end the process.
+// As a blob: damaged text may not be UTF-8, which would end the process.
 const SELECT = `SELECT number, CAST(calls AS blob), CAST(sum AS integer) FROM "${PENDING_TABLE}" ORDER BY number`;
 
 /**
- * Calls that are on disk as they were asked, and whose rows wait in memory to be written to their tables, many at once:
- * a message that is gone by then, or a cursor that has moved on, never costs more than that. Taking the calls again, in
- * their order, beside the tables as they are, gives the same rows again.
+ * Calls that are on disk as they were received, and whose rows wait in memory to be written to their tables together: a
+ * message that is deleted by then, or a cursor that has moved, costs no more than that. Applying the calls again, in their
+ * order, on the same tables, gives the same rows.
  *
- * Only changes that name their rows by the key can wait; before any other, what waits is settled.
+ * Only changes that name their rows by key can be pending; before any other change, pending ones are settled.
  */
 export class Pending {
   readonly #file: string;
@@ -35,22 +35,21 @@ export class Pending {
     this.#changes = changes;
   }
 
-  /** How many changes wait. */
+  /** Number of pending changes. */
   get size(): number {
     return this.#rows.changes;
   }
 
-  /** Characters of the calls that wait, at least. */
+  /** Characters of the pending calls, at least. */
   get chars(): number {
     return this.#chars;
   }
 
-  /** How much can be taken back. */
   get steps(): number {
     return this.#rows.steps;
   }
 
-  /** The rows of a table that are not as the database has them. */
+  /** The pending rows of a table. */
   of(table: TableName): Iterable<WaitingRow> {
     return this.#rows.of(table)?.values() ?? [];
   }
@@ -59,12 +58,12 @@ export class Pending {
     return (this.#rows.of(table)?.size ?? 0) > 0;
   }
 
-  /** Does a row, given by its key, wait? */
+  /** Is there a pending row with this key? */
   holds(table: TableName, key: readonly Value[]): boolean {
     return this.#rows.of(table)?.has(rowKey(key)) ?? false;
   }
 
-  /** Takes a change that can wait. Whoever gets an error takes back what was done until then. */
+  /** Applies a change that can be pending. On an error, the caller rolls back. */
   take(change: Change): void {
     this.#rows.count();
     const shape = SHAPES[change.table];
@@ -79,13 +78,13 @@ export class Pending {
     }
   }
 
-  /** Writes down what was taken, as it was asked. */
+  /** Stores the calls as they were received. */
   append(text: string): void {
     this.#connection.run(APPEND, [text, crc32(text)]);
     this.#chars += text.length;
   }
 
-  /** Writes everything that waits to its tables. Room is made first, in case there is little. */
+  /** Writes all pending rows to their tables. Deletes first, in case space is scarce. */
   settle(): void {
     this.#connection.run(CLEAR);
     this.#chars = 0;
@@ -106,12 +105,12 @@ export class Pending {
     this.#rows.rollBack(steps);
   }
 
-  /** Takes what an earlier process left. */
+  /** Applies the calls that an earlier process left. */
   restore(): void {
     let next = 1;
     for (const [number, bytes, sum] of this.#connection.all(SELECT) as [number, Buffer | null, number][]) {
       if (number !== next++ || bytes === null || crc32(bytes) !== sum) {
-        throw storeDamaged(this.#file, 'what was written last cannot be read', { table: PENDING_TABLE });
+        throw storeDamaged(this.#file, 'the pending calls cannot be read', { table: PENDING_TABLE });
       }
       this.#chars += bytes.length;
       for (const call of decodeCalls(bytes.toString())) {
@@ -121,7 +120,7 @@ export class Pending {
     this.keep();
   }
 
-  /** The row with a key as it is to become, or as the database has it. */
+  /** The pending row with a key, or the row in the database. */
   find(table: TableName, key: readonly Value[]): WaitingRow | undefined {
     const waiting = this.#rows.of(table)?.get(rowKey(key));
     if (waiting) return waiting.values && waiting;
@@ -129,7 +128,7 @@ export class Pending {
     return values && { key, values, isNew: false };
   }
 
-  /** The row with a key as the database has it. */
+  /** The row in the database. */
   kept(table: TableName, key: readonly Value[]): Value[] | undefined {
     return this.#changes.find(table, keyTerms(table, key));
   }
@@ -148,7 +147,7 @@ export class Pending {
     const number = (given[place] as number) || figure.last + 1;
     const key = [number];
     const values = given.with(place, number);
-    // No number is given twice: above the last one, there is no row to be found.
+    // Numbers are never reused: above the last one there is no row.
     const isAbove = number > figure.last;
     const replaced = isAbove ? undefined : this.find(name, key);
     if (kind === 'insert' && replaced) throw rowExists(name, key);
@@ -178,7 +177,7 @@ export class Pending {
   }
 }
 
-/** Can a change wait? */
+/** Can a change be pending? */
 export function canWait(change: Change): boolean {
   return 'values' in change || keysAskedFor(SHAPES[change.table], change.terms) !== undefined;
 }
@@ -191,32 +190,30 @@ function keyTerms(table: TableName, key: readonly Value[]): Term[] {
   return SHAPES[table].key.map((column, index) => ({ column, test: 'is', value: key[index]! }));
 }
 
-/** What tells a row from the others of its table. */
 type RowKey = string | number;
 
 interface WaitingRow {
-  /** The row's key, column by column. */
   readonly key: readonly Value[];
-  /** Nothing: the row is to be deleted. */
+  /** Undefined: the row is deleted. */
   readonly values: readonly Value[] | undefined;
-  /** Is there certainly no such row in the database? */
+  /** Is the row known not to be in the database? */
   readonly isNew: boolean;
 }
 
 type Rows = Map<RowKey, WaitingRow>;
 
-/** Rows as they are to become, by table and key, and the way back to what they were. */
+/** Pending rows by table and key, with undo steps. */
 class WaitingRows {
   #tables = new Map<TableName, Rows>();
   #changes = 0;
   #undo: (() => void)[] = [];
 
-  /** How many changes were counted since the rows were last taken. */
+  /** Number of changes since the rows were last taken. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** How much there is to take back. */
+  /** Number of undo steps. */
   get steps(): number {
     return this.#undo.length;
   }
@@ -225,7 +222,7 @@ class WaitingRows {
     return this.#tables.get(table);
   }
 
-  /** Nothing: the row is as the database has it. */
+  /** Undefined: no pending change. */
   set(table: TableName, key: RowKey, row: WaitingRow | undefined): void {
     const rows = this.#rows(table);
     const before = rows.get(key);
@@ -237,7 +234,7 @@ class WaitingRows {
     this.#changes++;
   }
 
-  /** All of them; afterwards there are none. */
+  /** Removes and returns all rows. */
   take(): ReadonlyMap<TableName, ReadonlyMap<RowKey, WaitingRow>> {
     const taken = this.#tables;
     const changes = this.#changes;
@@ -250,12 +247,12 @@ class WaitingRows {
     return taken;
   }
 
-  /** What was done is there to stay. */
+  /** Drops the undo steps. */
   keep(): void {
     this.#undo = [];
   }
 
-  /** Takes back everything behind so many steps. */
+  /** Undoes everything after the first `steps`. */
   rollBack(steps: number): void {
     for (const undo of this.#undo.splice(steps).reverse()) undo();
   }

@@ -5,8 +5,8 @@ import type { Query, Write } from './store.js';
 import type { TableName, Value } from './tables.js';
 
 /**
- * What was asked, checked and in one form for both stores. The check is not a courtesy: SQLite's binding ends the whole
- * process when it is given a boolean, and text that is not Unicode would come back changed.
+ * A checked write in one form for both stores. The check is essential: SQLite's binding ends the whole process when it is
+ * given a boolean, and text that is not well-formed Unicode would come back changed.
  */
 export type Change =
   | { readonly kind: 'put' | 'insert'; readonly table: TableName; readonly values: Value[] }
@@ -18,7 +18,7 @@ export type Change =
     }
   | { readonly kind: 'delete'; readonly table: TableName; readonly terms: readonly Term[] };
 
-/** One condition on one column, by its place. All of them must hold. */
+/** One condition on a column, by its index. All terms must hold. */
 export type Term =
   | { readonly column: number; readonly test: 'is' | 'above' | 'below'; readonly value: Value }
   | { readonly column: number; readonly test: 'in'; readonly values: readonly Value[] };
@@ -129,14 +129,14 @@ function find(target: Shape, name: string): number {
   return column;
 }
 
-/** What SQLite does with rows in its tables, done with rows in memory. */
+/** Rows in memory are matched and sorted as SQLite does it. */
 type Values = readonly Value[];
 
 export function matches(terms: readonly Term[], values: Values): boolean {
   return terms.every((term) => holds(term, values[term.column]!));
 }
 
-/** The keys that terms ask for, when they name keys and nothing else; each of them once. */
+/** The distinct keys that terms ask for; undefined where terms contain anything else. */
 export function keysAskedFor(shape: Shape, terms: readonly Term[]): Value[][] | undefined {
   const { key } = shape;
   if (terms.length !== key.length) return undefined;
@@ -153,7 +153,7 @@ export function keysAskedFor(shape: Shape, terms: readonly Term[]): Value[][] | 
   return wanted.includes(null) ? [] : [wanted];
 }
 
-/** Rows in the order that was asked for, and no more of them. */
+/** Applies order and limit. */
 export function arrange({ table, orderBy, descending, limit }: Selection, rows: Values[]): Values[] {
   const { key } = SHAPES[table];
   const order = orderBy === undefined ? key : [orderBy, ...key];
@@ -192,7 +192,7 @@ function compareValues(a: Value, b: Value): number {
   return a.length - b.length;
 }
 
-/** UTF-16 puts the halves of the highest code points below some lower ones; this lifts them. */
+/** UTF-16 sorts surrogates below some lower code points; this corrects the order. */
 function codePointRank(unit: number): number {
   if (unit < 0xd800) return unit;
   return unit >= 0xe000 ? unit - 0x800 : unit + 0x2000;

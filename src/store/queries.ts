@@ -5,7 +5,7 @@ import { keyOf, SHAPES } from './shapes.js';
 import { countRows, ROW_FORMATS, selectRows } from './statements.js';
 import type { Value } from './tables.js';
 
-/** Answers questions from the tables and from what waits to be written to them. */
+/** Reads from the tables and from pending changes. */
 export class Queries {
   readonly #file: string;
   readonly #connection: Connection;
@@ -29,7 +29,7 @@ export class Queries {
       );
     }
     const waiting = [...this.#pending.of(table)];
-    // Any that wait may be among those that SQLite would give first, and not be as it gives them.
+    // Each pending row may replace one of the rows that SQLite gives within the limit.
     const hidden = waiting.filter(({ isNew }) => !isNew).length;
     const kept = this.#select({ ...selection, limit: limit === undefined ? undefined : limit + hidden });
     const rows = kept.filter((values) => !this.#pending.holds(table, keyOf(SHAPES[table], values)));

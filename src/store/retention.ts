@@ -2,18 +2,18 @@ import { storeDamaged } from './faults.js';
 import type { Figures, Store, Write } from './store.js';
 import type { AuditRow, JournalRow } from './tables.js';
 
-/** The logs that grow for ever unless something is cut off. */
+/** The logs that are cut at their beginning. */
 type RetainedLog = 'journal' | 'audit';
 
-/** What a log may hold. What is not given is without limit. */
+/** Limits of a log. Default: none. */
 export interface RetentionLimits {
   readonly maxAgeMs?: number;
   readonly maxRows?: number;
-  /** Of its texts, as `Store.figures` counts them. */
+  /** Bytes of its texts, as in `Store.figures`. */
   readonly maxBytes?: number;
 }
 
-/** What the first row that is left hangs on: the last of those that were cut off. */
+/** The predecessor of the oldest row: the last row that was cut off. */
 interface ChainStart {
   readonly seq: number;
   readonly digest: string;
@@ -25,14 +25,14 @@ interface Aged {
 }
 
 const AUDIT_START = 'audit.start';
-/** A step reads and deletes about so much at most, and keeps nobody else waiting for long. */
+/** Limits of one step, so that other calls do not wait for long. */
 const STEP_BYTES = 1_048_576;
 const STEP_ROWS = 500;
 
 /**
- * How many of a log's oldest rows must go. A log is cut from its beginning only: the first row that may stay ends it,
- * even if the clock was turned back and a later one looks older. The newest row always stays, for the next one's number
- * and digest hang on it.
+ * Number of oldest rows to delete. A log is cut at its beginning only: the first row that may stay ends the cut, even if
+ * the clock was set back and a later row looks older. The newest row always stays, because the number and digest of the
+ * next row depend on it.
  */
 export function rowsToCut(limits: RetentionLimits, now: number, present: Figures, oldest: readonly Aged[]): number {
   const {
@@ -52,7 +52,7 @@ export function rowsToCut(limits: RetentionLimits, now: number, present: Figures
   return cut;
 }
 
-/** The changes that cut a log behind these rows, its oldest. The audit's chain keeps its beginning. */
+/** The writes that delete these oldest rows of a log. For the audit log they also store the start of the chain. */
 export function cutBehind(log: RetainedLog, rows: readonly (JournalRow | AuditRow)[]): Write[] {
   const last = rows.at(-1);
   if (!last) return [];
@@ -62,7 +62,7 @@ export function cutBehind(log: RetainedLog, rows: readonly (JournalRow | AuditRo
   return [{ put: 'meta', row: { name: AUDIT_START, value: JSON.stringify(start) } }, removal];
 }
 
-/** Cuts a log down to its limits in steps of bounded size, each a write of its own; how many rows went. */
+/** Cuts a log to its limits in steps of bounded size, each a separate write. Returns the number of deleted rows. */
 export async function retain(store: Store, log: RetainedLog, limits: RetentionLimits, now: number): Promise<number> {
   let total = 0;
   for (;;) {
@@ -77,7 +77,7 @@ export async function retain(store: Store, log: RetainedLog, limits: RetentionLi
   }
 }
 
-/** What the oldest audit row hangs on; nothing when none was cut off yet. */
+/** The predecessor of the oldest audit row; undefined where none was cut off. */
 export async function auditStart(store: Store): Promise<ChainStart | undefined> {
   const [row] = await store.read({ from: 'meta', where: { name: AUDIT_START } });
   if (!row) return undefined;
@@ -85,7 +85,7 @@ export async function auditStart(store: Store): Promise<ChainStart | undefined> 
     const { seq, digest } = JSON.parse(row.value);
     if (Number.isSafeInteger(seq) && typeof digest === 'string') return { seq, digest };
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw storeDamaged('the store', `${AUDIT_START} in table meta cannot be read`, { table: 'meta' });
 }
@@ -101,11 +101,11 @@ export interface TaskLimits {
   readonly maxRows?: number | undefined;
 }
 
-/** States of tasks that nothing happens to any more. */
+/** Final task states. */
 const ENDED = ['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'];
 const TASKS_PER_STEP = 200;
 
-/** Lets go of the oldest tasks that have ended, with all that belongs to them, in small steps; how many went. */
+/** Deletes the oldest ended tasks, with everything that belongs to them, in small steps. Returns their number. */
 export async function retainTasks(store: Store, limits: TaskLimits, now: number): Promise<number> {
   const { maxAgeMs = Number.POSITIVE_INFINITY, maxRows = Number.POSITIVE_INFINITY } = limits;
   let total = 0;

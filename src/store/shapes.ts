@@ -1,14 +1,14 @@
 import type { TableSchema } from './tables/schema.js';
 import { type ColumnType, TABLES, type TableName, type Value } from './tables.js';
 
-/** A table as the stores handle it: a row is the list of its values in the order of the columns. */
+/** A table in the form that the stores use: a row is the list of its values in the order of the columns. */
 export interface Shape {
   readonly name: TableName;
   readonly columns: readonly string[];
   readonly types: readonly ColumnType[];
-  /** Where the key's columns are. */
+  /** Indexes of the key's columns. */
   readonly key: readonly number[];
-  /** Does the store number its rows? Then the key is the one column at `key[0]`. */
+  /** Does the store number the rows? Then the key is the single column `key[0]`. */
   readonly numbered: boolean;
   readonly indexes: readonly (readonly string[])[];
 }
@@ -42,7 +42,7 @@ export function toRow<Row>(shape: Shape, values: readonly Value[]): Row {
   return row as Row;
 }
 
-/** How many bytes the texts of a row take, in UTF-8. */
+/** UTF-8 bytes of a row's texts. */
 export function textBytes(values: readonly Value[] = []): number {
   let bytes = 0;
   for (const value of values) if (typeof value === 'string') bytes += Buffer.byteLength(value);

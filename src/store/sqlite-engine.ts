@@ -20,15 +20,15 @@ import {
   type WriteCall,
 } from './wire.js';
 
-/** Of changes that wait: their rows are in memory. */
+/** Limit of pending changes in memory. */
 const PENDING_CHARS = 16 * 1024 * 1024;
 const DEFAULTS = { busyMs: 500, checkBytes: 4 * 1024 * 1024, checkpointFrames: 2_000, pendingChanges: 2_048 } as const;
-/** How many times as many changes may wait while they cannot be written to their tables. */
+/** Factor by which pending changes may exceed their number while they cannot be written to their tables. */
 const PATIENCE = 16;
 
 /**
- * The store as it works inside its thread: synchronously, on one connection, alone on its files. A group of calls is
- * one transaction and one sync; a call that fails fails alone.
+ * The store inside its thread: synchronous, on one connection, with exclusive use of its files. A group of calls is one
+ * transaction and one sync; a failing call does not affect the others.
  */
 export class SqliteEngine {
   readonly #files: StoreFiles;
@@ -41,12 +41,12 @@ export class SqliteEngine {
   readonly #watch: Watch;
   readonly #checkpointFrames: number;
   readonly #pendingChanges: number;
-  /** The calls of the present transaction whose rows wait. */
+  /** The calls of this transaction whose rows are pending. */
   #taken: Call[] = [];
   #isInTransaction = false;
-  /** Is the present transaction in a state that only its end can mend? */
+  /** Is the transaction in a state that requires a rollback? */
   #isHalfDone = false;
-  /** Why nothing works any more. */
+  /** Set when the store is unusable. */
   #failure: EclipticError | undefined;
   #counts = { writes: 0, transactions: 0, checkpoints: 0 };
 
@@ -79,7 +79,7 @@ export class SqliteEngine {
     this.#pendingChanges = options.pendingChanges ?? DEFAULTS.pendingChanges;
   }
 
-  /** Carries out calls in their order; what was written is on disk when it returns. `texts` is how they were asked. */
+  /** Runs calls in their order; writes are on disk when it returns. `texts` are the calls as they were received. */
   run(calls: readonly Call[], texts?: readonly string[]): Outcome[] {
     const failure = this.#failure;
     if (failure) return calls.map(() => ({ error: failure }));
@@ -87,7 +87,7 @@ export class SqliteEngine {
     if (writes === 0) return calls.map((call) => this.#attempt(call));
     try {
       const outcomes = this.#transaction(() => {
-        // If that did not work when nobody waited, there must be an end to it.
+        // Settling failed while the store was idle; pending changes must not grow without limit.
         if (this.#pending.size >= PATIENCE * this.#pendingChanges) this.#settle();
         const attempted = calls.map((call) => this.#attempt(call));
         if (this.#taken.length === writes && texts) for (const text of texts) this.#pending.append(text);
@@ -98,19 +98,19 @@ export class SqliteEngine {
       this.#counts.writes += outcomes.filter((outcome) => 'value' in outcome && outcome.value === undefined).length;
       return outcomes;
     } catch (error) {
-      // Not one of them but the whole transaction failed. One alone may still go, if the disk is nearly full.
+      // The whole transaction failed. On a nearly full disk, single calls may still succeed.
       if (calls.length > 1) return calls.flatMap((call) => this.run([call]));
       return [{ error: toStoreError(error, this.#files.database) }];
     }
   }
 
-  /** Writes what waits to its tables, and moves the log's pages into the database, when there is much of either. */
+  /** Writes pending changes to their tables, and runs a checkpoint, when there is much of either. */
   tidy(): void {
     if (this.#pending.size >= this.#pendingChanges || this.#pending.chars >= PENDING_CHARS) this.settle();
     if (this.#watch.frames >= this.#checkpointFrames) this.checkpoint();
   }
 
-  /** Writes everything that waits to its tables; false when it must go on waiting, where it is as safe. */
+  /** Writes all pending changes to their tables; false when that failed: they stay pending, which is as safe. */
   settle(): boolean {
     try {
       if (this.#pending.size > 0) this.#transaction(() => this.#settle());
@@ -128,12 +128,12 @@ export class SqliteEngine {
       this.#counts.checkpoints++;
       return true;
     } catch {
-      // The pages stay in the log, where they are safe; the next time it may go.
+      // The pages stay in the log, where they are safe until the next attempt.
       return false;
     }
   }
 
-  /** Checks some of what was not checked when the store was opened; false when there is no more. */
+  /** Checks some pages that were not checked at the start; false when all are checked. */
   checkSome(): boolean {
     try {
       return this.#watch.checkSome();
@@ -155,7 +155,7 @@ export class SqliteEngine {
     try {
       return { value: call.kind === 'write' ? this.#apply(call) : this.#answer(call) };
     } catch (error) {
-      // Some errors end the transaction, and everything that was done in it.
+      // Some errors roll the whole transaction back.
       if (this.#isHalfDone || (this.#isInTransaction && !this.#connection.inTransaction)) throw error;
       return { error: toStoreError(error, this.#files.database, tableOf(call)) };
     }
@@ -180,7 +180,7 @@ export class SqliteEngine {
     }
   }
 
-  /** All changes of a call, or none. */
+  /** All changes of a call or none. */
   #apply(call: WriteCall): void {
     const { changes } = call;
     if (!changes.every(canWait)) {
@@ -199,7 +199,7 @@ export class SqliteEngine {
     this.#taken.push(call);
   }
 
-  /** Changes of rows that must be looked for, which can only be done where all rows are in their tables. */
+  /** Changes that must search for their rows require all rows to be in their tables. */
   #applyDirectly(changes: readonly Change[]): void {
     this.#settle();
     const { steps } = this.#pending;
@@ -268,8 +268,8 @@ function tableOf(call: Call): string | undefined {
 }
 
 /**
- * One process at a time, before anybody looks at the files: the lock is SQLite's own on an empty file, which the system
- * takes back from a process that dies.
+ * Ensures that one process at a time uses the files: an SQLite lock on an empty file, which the system releases when the
+ * process dies.
  */
 function acquireLock(files: StoreFiles, busyMs: number): Connection {
   const lock = new Connection(files.lock, busyMs);
@@ -288,7 +288,7 @@ function openDatabase(files: StoreFiles, options: EngineOptions): Connection {
   try {
     connection.exec('PRAGMA locking_mode = EXCLUSIVE');
     connection.exec('PRAGMA journal_mode = WAL');
-    // The log is moved when we say so: only then do we know what is where.
+    // Checkpoints run only on request, so that the page checksums can follow them.
     connection.exec('PRAGMA wal_autocheckpoint = 0');
     connection.exec('PRAGMA synchronous = FULL');
     connection.exec('PRAGMA cache_size = -8192');

@@ -23,26 +23,25 @@ interface Waiting {
   readonly reject: (error: EclipticError) => void;
 }
 
-/** The stores whose threads run. */
 const running = new Set<SqliteStore>();
 
 /**
- * Ends every store's thread, and resolves when all have ended. A process that exits while a thread is inside SQLite is
- * aborted by the native part, so that whoever ends the process early calls this first.
+ * Ends every store's thread. A process that exits while a thread is inside SQLite is aborted by the native code, so call
+ * this before exiting early.
  */
 export async function endStores(): Promise<void> {
   await Promise.all([...running].map((store) => store.close()));
 }
 
 /**
- * Keeps everything in `store.db` of a data folder, which it has for itself. SQLite works in a thread of its own, so a
- * sync to disk stops nobody; what is asked within one turn of the event loop goes over in one message.
+ * A store in `store.db` of a data folder, with exclusive use. SQLite runs in a thread, so a sync to disk does not block the
+ * event loop; the calls of one turn of the event loop are sent in one message.
  */
 export class SqliteStore implements Store {
   readonly #worker: Worker;
   readonly #waiting = new Fifo<Waiting>();
   #calls: Call[] = [];
-  /** Why no more calls are taken. */
+  /** Set when no more calls are accepted. */
   #end: EclipticError | undefined;
   #closing: Promise<void> | undefined;
   readonly #exited: Promise<void>;
@@ -63,7 +62,7 @@ export class SqliteStore implements Store {
     });
   }
 
-  /** Opens the store of a folder, which must exist, and makes one if there is none. */
+  /** Opens or creates the store of an existing folder. */
   static async open(folder: string, options: EngineOptions = {}): Promise<SqliteStore> {
     const store = new SqliteStore(startWorker({ folder, options }));
     await new Promise<unknown>((resolve, reject) => {
@@ -93,7 +92,7 @@ export class SqliteStore implements Store {
     return (await this.#ask({ kind: 'figures', log })) as Figures;
   }
 
-  /** Looks at everything that is kept, and says what is damaged. It takes its time, and other calls wait for it. */
+  /** Checks all data. Slow, and other calls wait for it. */
   async integrity(): Promise<Damage[]> {
     return (await this.#ask({ kind: 'integrity' })) as Damage[];
   }
@@ -116,7 +115,7 @@ export class SqliteStore implements Store {
   #ask(call: Call): Promise<unknown> {
     if (this.#end) return Promise.reject(this.#end);
     return new Promise((resolve, reject) => {
-      // Only while somebody waits does the thread keep the process alive.
+      // The thread keeps the process alive only while calls are pending.
       if (this.#waiting.length === 0) this.#worker.ref();
       this.#waiting.push({ resolve, reject });
       if (this.#calls.push(call) === 1) queueMicrotask(() => this.#flush());
@@ -139,14 +138,14 @@ export class SqliteStore implements Store {
     } else if ('opened' in response) {
       this.#waiting.shift()!.resolve(undefined);
     } else {
-      // The thread is about to end, and who waits for that must not find the process gone.
+      // The thread is about to end; the process must stay alive until then.
       if ('refused' in response) this.#waiting.shift()!.reject(fromFault(response.refused));
       return;
     }
     if (this.#waiting.length === 0 && !this.#closing) this.#worker.unref();
   }
 
-  /** The thread is gone: nobody will answer any more. */
+  /** Fails all calls: the thread has ended. */
   #fail(error: EclipticError): void {
     this.#end ??= error;
     this.#calls = [];
@@ -155,8 +154,8 @@ export class SqliteStore implements Store {
 }
 
 /**
- * Compiled, the thread is the `.js` file beside this one; from source, as in tests, it starts through a small helper. It
- * does not inherit the process's options: some, such as those of `node -e`, make no sense for a thread.
+ * The compiled thread is the `.js` file beside this one; from source, as in tests, it starts through a small helper. It
+ * does not inherit the options of the process: some, such as those of `node -e`, do not apply to a thread.
  */
 function startWorker(workerData: ThreadData): Worker {
   const file = /\.ts$/.test(import.meta.url)

@@ -4,13 +4,13 @@ import { storeFailed, toFault } from './faults.js';
 import { SqliteEngine } from './sqlite-engine.js';
 import { type Call, decodeCalls, encodeOutcomes, type Request, type Response, type ThreadData } from './wire.js';
 
-/** A transaction of more calls than this would keep the first of them waiting for too long. */
+/** Limit of calls in one transaction, so that the first does not wait for too long. */
 const MAX_GROUP = 2_048;
 
 if (!parentPort) throw storeFailed('this file is the thread of a store and is not started by itself');
 const port = parentPort;
 
-/** Requests that are answered together. */
+/** Requests that share a transaction. */
 class Group {
   readonly #engine: SqliteEngine;
   #calls: Call[] = [];
@@ -42,7 +42,7 @@ try {
   port.postMessage({ refused: toFault(refusal) } satisfies Response);
 }
 
-/** Answers calls: everything that waits at the moment goes into one transaction and is synced to disk at once. */
+/** Answers calls: all waiting requests go into one transaction with one sync. */
 function serve(engine: SqliteEngine): void {
   let isOpen = true;
 
@@ -65,7 +65,7 @@ function serve(engine: SqliteEngine): void {
   };
 
   port.postMessage({ opened: true } satisfies Response);
-  // The check of a large store goes on in small steps, and whoever asks something comes in between.
+  // The check of a large store goes on in small steps between requests.
   while (isOpen && engine.checkSome()) {
     const request = nextRequest();
     if (request) handle(request);

@@ -4,22 +4,22 @@ import type { Selection, Term } from './plan.js';
 import { keyOf, SHAPES, type Shape, TABLE_NAMES } from './shapes.js';
 import type { TableName, Value } from './tables.js';
 
-/** Every table has this column beside its own: a checksum over the row. */
+/** The checksum column that every table has. */
 const SUM_COLUMN = '_sum';
 
 /**
- * How a row is kept and read back. SQLite has no checksums of its own, so each row carries one, over the table's name,
- * its numbers, the lengths of its texts, and the texts.
+ * How a row is stored and read. SQLite has no checksums, so each row has one over the table's name, its numbers, the
+ * lengths of its texts, and the texts.
  *
- * Nothing is ever read as text: the binding ends the process when a text is not UTF-8, as one flipped bit can make it.
- * A row comes as numbers, lengths, and one blob with all its texts, and is checked before anybody gets to see it.
+ * Nothing is read as text: the binding ends the process when a text is not UTF-8, which one flipped bit can cause. A row
+ * is read as numbers, lengths and one blob with all its texts, and is checked before it is used.
  */
 interface RowFormat {
   /** The columns of a SELECT that `decode` understands. */
   readonly select: string;
-  /** Its checksum, and how many bytes its texts take. */
+  /** The checksum of a row, and the bytes of its texts. */
   sum(values: readonly Value[]): { readonly sum: number; readonly bytes: number };
-  /** The row, or STORE_DAMAGED with the table and the key. */
+  /** Throws STORE_DAMAGED with the table and the key. */
   decode(file: string, raw: readonly unknown[]): Value[];
 }
 
@@ -76,11 +76,11 @@ function formatOf(shape: Shape): RowFormat {
           values[index] = value;
         }
       }
-      // Node's crc32 of nothing is 0, whatever it is to go on from.
+      // Node's crc32 of nothing is 0, whatever its initial value.
       const sum = body.length === 0 ? crc32(head) : crc32(body, crc32(head));
       if (sum !== raw[width]) {
         const key = keyOf(shape, values);
-        throw storeDamaged(file, `the row ${JSON.stringify(key)} of table ${name} is not what was written`, {
+        throw storeDamaged(file, `the row ${JSON.stringify(key)} of table ${name} has a wrong checksum`, {
           table: name,
           key,
         });
@@ -92,7 +92,7 @@ function formatOf(shape: Shape): RowFormat {
 
 const MAX_TEXTS = 1_024;
 
-/** A statement's text, and what is bound to it. Equal shapes of questions give equal texts, so they can be cached. */
+/** The text and bound values of a statement. Queries of the same shape have the same text, so statements can be cached. */
 interface Sql {
   readonly text: string;
   readonly values: readonly Value[];
@@ -101,7 +101,7 @@ interface Sql {
 export function createTable(name: TableName): string[] {
   const shape = SHAPES[name];
   const columns = shape.columns.map((column, index) => `"${column}" ${shape.types[index]}`);
-  // A number as key is the rowid; rows with any other key lie in the key's own tree, which saves the second one.
+  // An integer key is the rowid; tables with any other key have no rowid, which saves a second tree.
   const form = shape.numbered ? 'STRICT' : 'STRICT, WITHOUT ROWID';
   return [
     `CREATE TABLE "${name}" (${columns.join(', ')}, "${SUM_COLUMN}" integer NOT NULL, PRIMARY KEY (${keyColumns(shape)})) ${form}`,
@@ -119,10 +119,10 @@ export const PUT = statementPerTable((shape) => {
   return `${insertInto(shape)} ON CONFLICT (${keyColumns(shape)}) DO UPDATE SET ${replaced}`;
 });
 
-/** Every row, in no order. */
+/** Unordered. */
 export const SELECT_ALL = statementPerTable(selectFrom);
 
-/** Sets some columns and the checksum of the row with a key: an index of other columns is left alone. */
+/** Sets some columns and the checksum of a row: indexes of other columns are not touched. */
 export function updateRow(table: TableName, columns: readonly number[]): string {
   return remembered(`update ${table} ${columns}`, () => {
     const shape = SHAPES[table];
@@ -137,8 +137,8 @@ export function selectRows(selection: Selection): Sql {
   const shape = SHAPES[table];
   const order = [...new Set(orderBy === undefined ? shape.key : [orderBy, ...shape.key])];
   const where = condition(shape, selection.terms);
-  // SQLite rather reads a whole table in the order of its key than sort the few rows that an index finds within bounds.
-  // The plus hides the key from that choice.
+  // SQLite would read the whole table in key order rather than sort the few rows that an index finds within bounds.
+  // The plus prevents that.
   const isBounded = selection.terms.some(({ test, column }) => /above|below/.test(test) && !shape.key.includes(column));
   const plus = orderBy === undefined && isBounded ? '+' : '';
   const by = order.map((place) => `${plus}${quote(shape, place)}${descending ? ' DESC' : ''}`).join(', ');
@@ -148,7 +148,7 @@ export function selectRows(selection: Selection): Sql {
     : { text: `${text} LIMIT ?`, values: [...where.values, limit] };
 }
 
-/** The rows as `selectRows` gives them, in no order. */
+/** Unordered. */
 export function selectMatching(table: TableName, terms: readonly Term[]): Sql {
   return withCondition('select', table, terms, selectFrom);
 }
@@ -157,7 +157,7 @@ export function countRows(table: TableName, terms: readonly Term[]): Sql {
   return withCondition('count', table, terms, () => `SELECT count(*) FROM "${table}"`);
 }
 
-/** How many rows, and how many bytes of text in them. */
+/** Number of rows and bytes of text. */
 export function measureRows(table: TableName, terms: readonly Term[]): Sql {
   return withCondition('measure', table, terms, (shape) => {
     const texts = shape.columns.filter((_, place) => shape.types[place] === 'text');
@@ -172,7 +172,7 @@ export function deleteRows(table: TableName, terms: readonly Term[]): Sql {
 
 function withCondition(verb: string, table: TableName, terms: readonly Term[], make: (shape: Shape) => string): Sql {
   const shape = SHAPES[table];
-  // Conditions of equality, which nearly all are, need their text only once.
+  // The text of equality conditions, the usual case, is cached.
   let name = `${verb} ${table}`;
   const values: Value[] = [];
   for (const term of terms) {
@@ -215,7 +215,7 @@ function condition(shape: Shape, terms: readonly Term[]): Sql {
   return { text: ` WHERE ${parts.join(' AND ')}`, values };
 }
 
-/** Lists are filled up to a power of two by repeating the last value, so that few texts serve all lengths. */
+/** Lists are padded to a power of two with their last value, so that few texts serve all lengths. */
 function roundUp(length: number): number {
   return 2 ** Math.ceil(Math.log2(length));
 }

@@ -12,10 +12,10 @@ type WriteTo<Name extends TableName> =
   | { readonly update: Name; readonly where: Match<Tables[Name]>; readonly set: Partial<Tables[Name]> }
   | { readonly delete: Name; readonly where: Match<Tables[Name]>; readonly below?: Partial<Tables[Name]> };
 
-/** Rows whose columns have these values; a list (of at most 16,384) means any of them. */
+/** Rows whose columns have these values; a list (of at most 16,384) matches any of its values. */
 type Match<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
 
-/** The bounds between which every longer text lies that begins with this one. */
+/** Bounds for all longer texts with this prefix. */
 export function beginningWith<Column extends string>(
   column: Column,
   prefix: string,
@@ -33,7 +33,7 @@ export interface Query<Name extends TableName> {
   readonly above?: Partial<Tables[Name]>;
   /** Only rows whose column is smaller than this. */
   readonly below?: Partial<Tables[Name]>;
-  /** Rows that are equal in it, and all without it, come in the order of the key. */
+  /** Rows with equal values, and all rows without `orderBy`, come in the order of the key. */
   readonly orderBy?: keyof Tables[Name] & string;
   readonly descending?: boolean;
   readonly limit?: number;
@@ -42,21 +42,21 @@ export interface Query<Name extends TableName> {
 /** How much a numbered table holds. */
 export interface Figures {
   readonly rows: number;
-  /** Of its texts, in UTF-8. */
+  /** UTF-8 bytes of its texts. */
   readonly bytes: number;
 }
 
 /**
- * Where a node keeps what must outlive it. Writes of one call happen all or not at all, in the order of the calls, and
- * are on disk when the promise resolves. A read sees every write whose call came before it.
+ * The durable data of a node. The writes of one call happen all or not at all, in the order of the calls, and are on disk
+ * when the promise resolves. A read sees every write whose call came before it.
  */
 export interface Store {
   write(writes: readonly Write[]): Promise<void>;
   read<Name extends TableName>(query: Query<Name>): Promise<Tables[Name][]>;
   count<Name extends TableName>(query: Omit<Query<Name>, 'orderBy' | 'descending' | 'limit'>): Promise<number>;
-  /** Kept along with the rows, so asking costs the same whatever the table's size. */
+  /** Maintained with the rows, so that the cost does not depend on the table's size. */
   figures(name: LogName): Promise<Figures>;
-  /** Finishes what was asked, and lets the file go. Afterwards everything is `STORE_FAILED`. */
+  /** Finishes pending calls and releases the file. Later calls fail with `STORE_FAILED`. */
   close(): Promise<void>;
 }
 

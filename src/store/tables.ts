@@ -11,8 +11,8 @@ export type { ColumnType, Value } from './tables/schema.js';
 export type * from './tables/work-tables.js';
 
 /**
- * The tables of a node's store. Both stores are made from this definition; a change to it needs a migration. The place
- * of a table in this list is part of the file format: append, never reorder.
+ * The tables of a node's store, used by both stores; a change needs a migration. The position of a table in this list is
+ * part of the file format: append, never reorder.
  */
 export const TABLES = {
   journal: records.journal,
@@ -49,5 +49,5 @@ export const TABLES = {
 export type TableName = keyof typeof TABLES;
 export type Tables = { readonly [Name in TableName]: RowOf<(typeof TABLES)[Name]> };
 
-/** The tables whose rows the store numbers. */
+/** The tables with rows that the store numbers. */
 export type LogName = 'journal' | 'audit' | 'outbox' | 'inbox';

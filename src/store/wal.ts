@@ -5,9 +5,9 @@ import { storeFailed } from './faults.js';
 import { PAGE_BYTES, readAt, sizeOf } from './files.js';
 
 /**
- * SQLite's write-ahead log, as far as we read it ourselves (https://sqlite.org/fileformat2.html#walformat). SQLite
- * ignores everything from the first frame on that does not fit its running checksum: that is right after a power cut,
- * and silent when a bit has flipped in what was synced. To tell the two apart we must know how far the log was good.
+ * Reads SQLite's write-ahead log (https://sqlite.org/fileformat2.html#walformat). SQLite ignores everything from the first
+ * frame that does not match its running checksum: that is right after a power cut, and silent data loss when a bit has
+ * flipped in synced data. To tell the two apart, the mark stores how far the log was valid.
  */
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
@@ -15,22 +15,21 @@ const FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES;
 const MAGIC = 0x377f0682;
 const FRAMES_PER_READ = 64;
 
-/** A place in the log right behind a commit. The salts change whenever the log begins anew. */
+/** A position in the log right behind a commit. The salts change whenever the log is reset. */
 export interface WalPosition {
   readonly salt1: number;
   readonly salt2: number;
   readonly frames: number;
-  /** The running checksum up to there. */
   readonly sum1: number;
   readonly sum2: number;
 }
 
 export interface WalScan {
-  /** Up to its last good commit; nothing when the header is not good. */
+  /** The last valid commit; undefined when the header is invalid. */
   readonly position: WalPosition | undefined;
-  /** The frame that has the latest version of each page. */
+  /** By page, the frame with its latest version. */
   readonly pages: ReadonlyMap<number, number>;
-  /** The running checksum behind the frame that was asked for. */
+  /** The running checksum behind the watched frame. */
   readonly watched: readonly [number, number] | undefined;
 }
 
@@ -82,15 +81,15 @@ export function readWalPage(path: string, frame: number): Buffer {
   return page;
 }
 
-/** Where the last good commit ends. */
+/** Offset of the end of the last valid commit. */
 export function walEnd({ frames }: WalPosition): number {
   return HEADER_BYTES + frames * FRAME_BYTES;
 }
 
 /**
- * Follows the log while SQLite writes it: after each commit, it learns which pages the commit wrote. It goes by the
- * frames' heads alone, which is enough as long as nothing else behind the last commit looks like a frame of this log:
- * so what a crash left there must be cut off before, and after a commit that failed, all is read anew.
+ * Follows the log while SQLite writes it, to learn which pages each commit wrote. It reads frame headers only, which is
+ * enough as long as nothing behind the last commit looks like a frame of this log: so leftovers of a crash must be cut off
+ * before, and after a failed commit the whole log is read again.
  */
 export class WalFollower {
   readonly #path: string;
@@ -101,7 +100,7 @@ export class WalFollower {
   #position: WalPosition | undefined;
   #isUncertain = false;
 
-  /** Goes on where a scan ended. */
+  /** Continues where a scan ended. */
   constructor(path: string, scan: WalScan) {
     this.#path = path;
     this.#position = scan.position;
@@ -112,17 +111,17 @@ export class WalFollower {
     return this.#position;
   }
 
-  /** Pages whose latest version is in the log and nowhere else, with its frame. */
+  /** Pages whose latest version is only in the log, with its frame. */
   get pages(): ReadonlyMap<number, number> {
     return this.#pages;
   }
 
-  /** To be called when a commit failed: it may have left its frames behind. */
+  /** To be called when a commit failed: its frames may be in the log. */
   suspect(): void {
     this.#isUncertain = true;
   }
 
-  /** To be called after each commit; false when the commit changed nothing, and has left nothing in the log. */
+  /** To be called after each commit; false when the commit wrote nothing to the log. */
   advance(): boolean {
     const before = this.#position;
     if (this.#isUncertain) this.#readAnew();
@@ -134,7 +133,7 @@ export class WalFollower {
     const before = this.#position;
     const { position, pages } = scanWal(this.#path);
     const isSame = position !== undefined && before?.salt1 === position.salt1 && before.salt2 === position.salt2;
-    // A new log has nothing of the failed commit in it.
+    // A reset log contains nothing of the failed commit.
     if (!isSame) {
       this.#assertNoted();
       this.#isUncertain = false;
@@ -143,9 +142,9 @@ export class WalFollower {
     this.#position = position;
   }
 
-  /** Whoever lets the log begin anew must first have noted what the pages in it were. */
+  /** Before the log is reset, the checksums of its pages must be in the mark. */
   #assertNoted(): void {
-    if (this.#pages.size > 0) throw storeFailed('the log began anew too early');
+    if (this.#pages.size > 0) throw storeFailed('the log was reset too early');
   }
 
   #readOn(): void {
@@ -170,14 +169,14 @@ export class WalFollower {
     }
   }
 
-  /** A page's content in the log; good until the next call. */
+  /** The content of a page in the log; valid until the next call. */
   read(frame: number): Buffer {
     this.#handle ??= openSync(this.#path, 'r');
     readAt(this.#handle, this.#page, pagePlace(frame));
     return this.#page;
   }
 
-  /** The database has all of it now. */
+  /** To be called when the database has all pages. */
   forgetPages(): void {
     this.#pages.clear();
   }
@@ -192,7 +191,7 @@ function pagePlace(frame: number): number {
   return HEADER_BYTES + frame * FRAME_BYTES + FRAME_HEADER_BYTES;
 }
 
-/** The log's checksum: it runs on from frame to frame, over pairs of words in the byte order that the header names. */
+/** The log's running checksum, over pairs of words in the byte order that the header names. */
 class RunningSum {
   first = 0;
   second = 0;
@@ -202,7 +201,7 @@ class RunningSum {
     this.#swap = bigEndian !== (endianness() === 'BE');
   }
 
-  /** The place must be a multiple of four in the buffer's memory. */
+  /** `start` must be aligned to four bytes. */
   add(buffer: Buffer, start: number, length: number): void {
     const bytes = this.#swap ? Buffer.from(buffer.subarray(start, start + length)).swap32() : buffer;
     const words = new Int32Array(bytes.buffer, bytes.byteOffset + (this.#swap ? 0 : start), length / 4);

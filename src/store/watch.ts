@@ -5,28 +5,28 @@ import type { StoreFiles } from './files.js';
 import { Mark } from './mark.js';
 import { scanWal, WalFollower } from './wal.js';
 
-/** So many pages are checked at once, in a few milliseconds. */
+/** Pages checked in one step, which takes a few milliseconds. */
 const PAGES_PER_STEP = 256;
-/** How long SQLite lets the log grow when nobody watches. */
+/** Frames after which SQLite runs a checkpoint when there is no mark. */
 const UNWATCHED_FRAMES = 1_000;
 
 /**
- * Keeps watch over what is on disk: after each commit and each checkpoint it notes what must be there, and it checks
- * the pages that were left unchecked when the store was opened. Where it cannot keep its notes, there are none.
+ * Detects damaged files: records the expected content in the mark after each commit and checkpoint, and checks the pages
+ * that were not checked at the start. Where the mark cannot be written, it is removed.
  */
 export class Watch {
   readonly #files: StoreFiles;
   readonly #connection: Connection;
   readonly #log: WalFollower;
   #mark: Mark | undefined;
-  /** The next page to check; nothing when all were. */
+  /** The next page to check; undefined when all are checked. */
   #next: number | undefined;
 
-  /** To be made when SQLite has opened the log, and before anything is acknowledged. */
+  /** To be created when SQLite has opened the log, before anything is acknowledged. */
   constructor(files: StoreFiles, connection: Connection, found: Found) {
     this.#files = files;
     this.#connection = connection;
-    // Once more, for making the tables was a commit too.
+    // Scanned again: creating the tables was a commit.
     this.#log = new WalFollower(files.wal, scanWal(files.wal));
     this.#next = found.unchecked;
     this.#mark = found.mark ?? Mark.create(files.mark);
@@ -40,15 +40,15 @@ export class Watch {
     return this.#mark !== undefined;
   }
 
-  /** How long the log is, in frames. */
+  /** Length of the log in frames. */
   get frames(): number {
     return this.#log.pages.size === 0 ? 0 : (this.#log.position?.frames ?? 0);
   }
 
-  /** Never fails: what was committed stays committed. */
+  /** Never fails: committed data stays committed. */
   committed(): void {
     this.#note((mark) => {
-      // Without a change, the log may rightly be of no more use to anybody: it must not be asked for again.
+      // Without a change, the mark must not require a log that may be reset.
       if (this.#log.advance()) this.#markPosition(mark);
     });
   }
@@ -58,7 +58,7 @@ export class Watch {
     this.#log.suspect();
   }
 
-  /** Moves the log's pages into the database; false when that did not work for all. */
+  /** Moves the log's pages into the database; false when some could not be moved. */
   checkpoint(): boolean {
     const [[busy, frames, moved]] = this.#connection.all('PRAGMA wal_checkpoint(PASSIVE)') as [
       [number, number, number],
@@ -74,7 +74,7 @@ export class Watch {
     return true;
   }
 
-  /** Checks some more pages of the database; false when there are no more. STORE_DAMAGED when one is not as it was. */
+  /** Checks further pages of the database; false when all are checked. Throws STORE_DAMAGED. */
   checkSome(): boolean {
     if (this.#next === undefined || !this.#mark) return false;
     const first = this.#next;
@@ -85,7 +85,7 @@ export class Watch {
     return this.#next !== undefined;
   }
 
-  /** Checks everything that there are notes of; what is wrong with each page, and with the log. */
+  /** Checks all pages and the log. */
   *checkAll(): Iterable<Error> {
     if (!this.#mark) return;
     for (let page = 1; page <= this.#mark.sums.last; page += PAGES_PER_STEP) {
@@ -99,7 +99,7 @@ export class Watch {
     }
   }
 
-  /** To be called when everything is in the database. */
+  /** To be called when the database has everything. */
   complete(): void {
     unlinkLog(this.#files);
   }
@@ -114,7 +114,7 @@ export class Watch {
     if (position && position.frames > 0) mark.committed(position);
   }
 
-  /** Through SQLite, for opening and closing its file ourselves would take its lock away. */
+  /** Reads through SQLite: opening and closing its file here would release its lock. */
   #findDamage({ sums }: Mark, first: number, last: number): number[] {
     const damaged: number[] = [];
     const there = this.#connection.all('SELECT pgno, data FROM sqlite_dbpage WHERE pgno BETWEEN ? AND ?', [
@@ -131,11 +131,11 @@ export class Watch {
 
   #damaged(page: number): Error {
     const table = this.#ownerOf(page);
-    const what = `page ${page}${table === undefined ? '' : ` of ${table}`} is not what was written`;
+    const what = `page ${page}${table === undefined ? '' : ` of ${table}`} has a wrong checksum`;
     return storeDamaged(this.#files.database, what, { page, table });
   }
 
-  /** The table or index that a page belongs to, if the file is whole enough to tell. */
+  /** The table or index that a page belongs to, if the file is intact enough to tell. */
   #ownerOf(page: number): string | undefined {
     try {
       const [found] = this.#connection.all('SELECT CAST(name AS blob) FROM dbstat WHERE pageno = ?', [page]);
@@ -145,7 +145,7 @@ export class Watch {
     }
   }
 
-  /** A mark that is not kept up would raise false alarms later: rather none, and SQLite sees to the log by itself. */
+  /** A mark that is not updated would cause false alarms: it is removed, and SQLite runs checkpoints automatically. */
   #note(task: (mark: Mark) => void): void {
     if (!this.#mark) return;
     try {
@@ -157,7 +157,7 @@ export class Watch {
         this.#connection.exec(`PRAGMA wal_autocheckpoint = ${UNWATCHED_FRAMES}`);
         mark.remove();
       } catch {
-        // Then the disk is beyond help, and a false alarm the least of it.
+        // The disk is failing; a false alarm does no further harm.
       }
     }
   }

@@ -5,15 +5,15 @@ import { TABLE_NAMES } from './shapes.js';
 import type { LogName } from './tables.js';
 
 export interface EngineOptions {
-  /** How long another process may take to let the file go. */
+  /** How long another process may take to release the file. */
   readonly busyMs?: number;
-  /** How many bytes of the database are checked before it is opened; the rest is checked afterwards. */
+  /** Bytes of the database that are checked before it is opened; the rest is checked afterwards. */
   readonly checkBytes?: number;
-  /** How long the write-ahead log grows, in frames, before its pages are moved into the database. */
+  /** Length of the write-ahead log, in frames, at which a checkpoint moves its pages into the database. */
   readonly checkpointFrames?: number;
-  /** How many changes wait, at least, before they are written to their tables. */
+  /** Number of pending changes at which they are written to their tables. */
   readonly pendingChanges?: number;
-  /** How large the database may become, in pages: a disk that is full, for tests. */
+  /** Size limit of the database in pages: simulates a full disk in tests. */
   readonly maxPages?: number;
 }
 
@@ -22,7 +22,7 @@ export interface WriteCall {
   readonly changes: readonly Change[];
 }
 
-/** What the store's thread can be asked. */
+/** The calls of the store's thread. */
 export type Call =
   | WriteCall
   | { readonly kind: 'read' | 'count'; readonly selection: Selection }
@@ -31,40 +31,37 @@ export type Call =
 
 export type Outcome = { readonly value: unknown } | { readonly error: EclipticError };
 
-/** Something that `integrity` found to be wrong. */
 export interface Damage {
   readonly file: string;
-  /** The table or index it is in, where that can be told. */
+  /** The damaged table or index, where it is known. */
   readonly table: string | undefined;
   readonly what: string;
 }
 
 export interface Counters {
-  /** Calls of `write` that were kept. */
   readonly writes: number;
-  /** Transactions they were kept in, each synced to disk once. */
+  /** Transactions of these writes, each synced to disk once. */
   readonly transactions: number;
   readonly checkpoints: number;
-  /** Is what is on disk watched by checksums? Not where the file system cannot link files, or the mark was lost. */
+  /** Are the files protected by checksums? Not where the file system cannot link files, or the mark was lost. */
   readonly marked: boolean;
 }
 
-/** What the store's thread starts with. */
 export interface ThreadData {
   readonly folder: string;
   readonly options: EngineOptions;
 }
 
-/** To the thread: calls of one turn of the event loop, as text; or the wish to end. */
+/** To the thread: the calls of one turn of the event loop, or the request to close. */
 export type Request = string | { readonly close: true };
 
-/** From the thread: first whether the store is open, then outcomes of calls in their order, at last that it is closed. */
+/** From the thread: whether the store is open, then outcomes of calls in their order, finally that it is closed. */
 export type Response = string | { readonly opened: true } | { readonly refused: Fault } | { readonly closed: true };
 
 /**
- * Calls and outcomes go between threads as JSON, and rows in it as bare lists: copying the objects themselves takes
- * four times as long. Calls are also kept on disk in this form until their rows are in the tables, so a store that was
- * not closed may be opened by a later release: another form needs a migration.
+ * Calls and outcomes are sent between threads as JSON with rows as lists: structured cloning of the objects takes four
+ * times as long. Calls are also stored on disk in this form until their rows are in the tables, so a store that was not
+ * closed may be opened by a later release: another form needs a migration.
  */
 export function encodeCalls(calls: readonly Call[]): string {
   return JSON.stringify(
@@ -93,7 +90,7 @@ export function decodeCalls(text: string): Call[] {
   });
 }
 
-/** 0 for a call that has nothing to say but that it is done. */
+/** 0 stands for a call without a result. */
 export function encodeOutcomes(outcomes: readonly Outcome[]): string {
   return JSON.stringify(
     outcomes.map((outcome) =>

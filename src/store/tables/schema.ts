@@ -9,8 +9,8 @@ type Columns = Readonly<Record<string, ColumnType | `${ColumnType}?`>>;
 export interface TableSchema<C extends Columns = Columns> {
   readonly columns: C;
   /**
-   * The primary key. Where the key is a single integer column, the store numbers rows that give 0: one more than the
-   * highest number ever used, so a number is never given twice, even when its row was deleted.
+   * The primary key. Where it is a single integer column, the store numbers rows with 0: one more than the highest number
+   * ever used, so that a number is never reused, even when its row was deleted.
    */
   readonly key: readonly string[];
   readonly indexes?: readonly (readonly string[])[];
