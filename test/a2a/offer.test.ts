@@ -67,6 +67,8 @@ describe('a node whose A2A offer is configured', () => {
   it('refuses requests that do not name a required extension [T-D14]', async () => {
     expect(await refusal(offered, 'SendMessage', said('x'), {})).toEqual([-32008, 'EXTENSION_SUPPORT_REQUIRED']);
     expect(await refusal(offered, 'SendMessage', { ...said('x'), tenant: 'plain' })).toEqual([undefined, undefined]);
+    const simple = (headers: Record<string, string>) => offered.post('/a2a/tasks/send', { message: 'x' }, headers);
+    expect([(await simple({})).status, (await simple(NAMED)).status]).toEqual([400, 200]);
   });
 
   it('refuses parts of other media types than its card names, and takes the others [T-D12]', async () => {

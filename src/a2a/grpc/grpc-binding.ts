@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server as NetServer, type Socket } from 'node:net';
 import type {
   Server,
   ServerUnaryCall,
@@ -9,6 +10,7 @@ import type {
 import type { CallerAuth } from '../../http/auth/caller-auth.js';
 import { MAX_BODY_BYTES } from '../../http/server/http-server.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
+import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
 import { EXTENSIONS_HEADER, negotiateVersion, writeExtensions } from '../protocol/headers.js';
 import { isStreaming, METHODS, type Method } from '../protocol/json-rpc.js';
 import { type BindingComponents, metadataIn } from '../server/json-rpc-binding.js';
@@ -33,20 +35,30 @@ type Call = UnaryCall | StreamCall;
 
 /** Open calls per connection. */
 const MAX_STREAMS = 1_000;
+const MAX_CONNECTIONS = 1_024;
+/** The share of the process's descriptors. */
+const DESCRIPTOR_PART = 1 / 8;
 
 /** A2A over gRPC: the same operations, with the token in the metadata. */
 export class GrpcBinding {
-  /** `host:port`, as on cards. */
-  readonly address: string;
+  #address = '';
   readonly #components: GrpcBindingComponents;
   readonly #definition: A2AServiceDefinition;
   readonly #server: Server;
+  readonly #listener: NetServer;
+  readonly #sockets = new Set<Socket>();
 
-  private constructor(components: GrpcBindingComponents, definition: A2AServiceDefinition, server: Server, at: string) {
+  private constructor(
+    components: GrpcBindingComponents,
+    definition: A2AServiceDefinition,
+    server: Server,
+    listener: NetServer,
+  ) {
     this.#components = components;
     this.#definition = definition;
     this.#server = server;
-    this.address = at;
+    this.#listener = listener;
+    this.#limitConnections();
   }
 
   static async serve(components: GrpcBindingComponents, host: string, { port, tls }: GrpcInit): Promise<GrpcBinding> {
@@ -60,21 +72,44 @@ export class GrpcBinding {
       ? ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.cert), private_key: Buffer.from(tls.key) }])
       : ServerCredentials.createInsecure();
     const name = host.includes(':') ? `[${host}]` : host;
-    const bound = await new Promise<number>((resolve, reject) => {
-      server.bindAsync(`${name}:${port}`, credentials, (error, taken) => {
-        if (!error) return resolve(taken);
+    // The library accepts any number of connections, so they are accepted here and passed on.
+    const injector = server.createConnectionInjector(credentials);
+    const listener = createServer((socket) => injector.injectConnection(socket));
+    const definition = new A2AServiceDefinition(packages);
+    const binding = new GrpcBinding(components, definition, server, listener);
+    server.addService(definition.service, binding.#handlers());
+    await new Promise<void>((resolve, reject) => {
+      listener.once('error', (error) => {
         const message = `cannot serve gRPC at ${name}:${port}: ${describeError(error)}`;
         reject(new EclipticError('ADDRESS_UNUSABLE', message, { host, port }, error));
       });
+      listener.listen(port, host, resolve);
     });
-    const definition = new A2AServiceDefinition(packages);
-    const binding = new GrpcBinding(components, definition, server, `${name}:${bound}`);
-    server.addService(definition.service, binding.#handlers());
+    binding.#address = `${name}:${(listener.address() as AddressInfo).port}`;
     return binding;
   }
 
+  /** `host:port`, as on cards. */
+  get address(): string {
+    return this.#address;
+  }
+
   close(): void {
+    this.#listener.close();
+    for (const socket of this.#sockets) socket.destroy();
     this.#server.forceShutdown();
+  }
+
+  #limitConnections(): void {
+    const refused = new RefusedConnections(this.#components.runtime, 'grpc');
+    const most = Math.min(MAX_CONNECTIONS, Math.floor(descriptorLimit() * DESCRIPTOR_PART));
+    this.#listener.maxConnections = most;
+    this.#listener.on('drop', () => refused.note(`${most} connections are open`));
+    this.#listener.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.on('error', () => {});
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
   }
 
   #handlers(): UntypedServiceImplementation {

@@ -135,7 +135,7 @@ export class A2AServer {
     this.routes = [
       new JsonRpcBinding(this.binding),
       new HttpBinding(this.binding),
-      new SimpleRoutes(runtime, this.tasks),
+      new SimpleRoutes(this.binding, this.tasks),
       ...cardRoutes(this.cards, baseUrl),
     ];
   }

@@ -1,9 +1,9 @@
 import { type Exchange, type Route, readBody, sendJson } from '../../http/server/http-server.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { Runtime } from '../../runtime/runtime.js';
 import { parseJson } from '../protocol/json-rpc.js';
 import { writeTimestamp } from '../protocol/reading.js';
 import { projectTask, readTaskSend } from '../protocol/simple.js';
+import type { BindingComponents } from './json-rpc-binding.js';
 import { contextOf } from './request-context.js';
 import type { TaskRecord } from './task-records.js';
 import type { TaskService } from './task-service.js';
@@ -12,11 +12,11 @@ import type { TaskService } from './task-service.js';
 export class SimpleRoutes implements Route {
   readonly path = '/a2a/tasks';
   readonly scope = 'tasks';
-  readonly #runtime: Runtime;
+  readonly #components: Omit<BindingComponents, 'operations'>;
   readonly #tasks: TaskService;
 
-  constructor(runtime: Runtime, tasks: TaskService) {
-    this.#runtime = runtime;
+  constructor(components: Omit<BindingComponents, 'operations'>, tasks: TaskService) {
+    this.#components = components;
     this.#tasks = tasks;
   }
 
@@ -38,8 +38,8 @@ export class SimpleRoutes implements Route {
   async #send(exchange: Exchange): Promise<void> {
     const body = parseJson((await readBody(exchange.request)).toString());
     const { message: text, skill, timeoutMs } = readTaskSend(body);
-    const { terms } = contextOf(exchange, [], undefined);
-    const message = { messageId: this.#runtime.id(), role: 'ROLE_USER' as const, parts: [{ text }] };
+    const { terms } = contextOf(exchange, this.#components.extensions, undefined);
+    const message = { messageId: this.#components.runtime.id(), role: 'ROLE_USER' as const, parts: [{ text }] };
     const request = {
       message,
       configuration: { returnImmediately: true },
