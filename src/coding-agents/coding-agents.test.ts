@@ -167,7 +167,7 @@ describe('mail between members', () => {
     const same = () => alice.begin('mesh_send', { to: 'bob', text: 'same' });
     const [first, second] = await nodes.settled(Promise.all([same(), same()]));
     expect(idsIn(second)).toEqual(idsIn(first));
-    expect(second).toContain('done once');
+    expect(second).toContain('carried out once');
     expect(bodiesIn(await bob.inbox())).toEqual(['same']);
   });
 

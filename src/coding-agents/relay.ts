@@ -117,7 +117,10 @@ export class Relay {
     this.#send = undefined;
     this.#isReady = false;
     this.#hello = undefined;
-    const gone = new EclipticError('NO_NODE', 'the node went away before it answered; it may have been done or not');
+    const gone = new EclipticError(
+      'NO_NODE',
+      'the node stopped before it answered; the request may or may not have been carried out',
+    );
     for (const { request, answer, timer } of [...this.#asked.values()]) {
       if (!timer) answer(failure(request.id!, gone));
     }

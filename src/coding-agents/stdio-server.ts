@@ -139,7 +139,7 @@ export class StdioServer {
     if (modern) {
       if (version !== MODERN) {
         const data = { supported: [MODERN, ...LEGACY], requested: version };
-        this.#fail(id, UNSUPPORTED_VERSION, `protocol version ${String(version)} is not spoken here`, data);
+        this.#fail(id, UNSUPPORTED_VERSION, `protocol version ${String(version)} is not supported`, data);
         return;
       }
       this.#meet(meta[`${META}clientInfo`]);

@@ -115,7 +115,7 @@ describe('leases between processes', () => {
           won.filter((text) => text.startsWith('Taken')),
           won.join('\n'),
         ).toHaveLength(1);
-        expect(won.filter((text) => text.startsWith('Not taken'))).toHaveLength(1);
+        expect(won.filter((text) => text.startsWith('Nothing was taken'))).toHaveLength(1);
         await Promise.all([alice, bob].map((client) => client.lease({ action: 'release' })));
       }
       expect(await bob.lease({ action: 'take', paths: ['src/**'], why: 'moving it' })).toContain('Taken: src');
@@ -123,7 +123,7 @@ describe('leases between processes', () => {
       await laptop.start();
       const refused = await until(async () => {
         const text = await alice.lease({ action: 'take', paths: ['src/x.ts'] });
-        return text.startsWith('Not taken') && text;
+        return text.startsWith('Nothing was taken') && text;
       }, 'the keeper is there again');
       expect(refused).toContain('bob@laptop holds src until');
       expect(refused).toContain('moving it');

@@ -55,7 +55,7 @@ describe('a lease', () => {
     const bob = await Client.join(nodes, places[0]!.codingAgents, 'bob');
     expect(await alice.call('mesh_lease', { action: 'take', paths: ['src/a/**'], why: 'rename' })).toContain('token 1');
     const refused = await bob.call('mesh_lease', { action: 'take', paths: ['docs', 'src/**/x.ts'] });
-    expect(refused).toContain('Not taken, none of it:');
+    expect(refused).toContain('Nothing was taken. Held by others:');
     expect(refused).toContain('src/**/x.ts: alice holds src/a until');
     expect(refused).toContain('rename');
     expect(holders(places).map(({ glob }) => glob)).toEqual(['src/a']);
@@ -284,7 +284,7 @@ describe('devices that lose sight of each other', () => {
     const other = [1, 2, 3].find((at) => at !== keeper)!;
     const taken = await clients[0]!.call('mesh_lease', { action: 'take', paths: ['more'] });
     expect(Number(/token (\d+)/.exec(taken)?.[1])).toBeGreaterThan(highest);
-    expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: [`file-${other}`] })).toContain('Not taken');
+    expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: [`file-${other}`] })).toContain('Nothing was taken');
     expect(new Set(left.map(({ codingAgents }) => codingAgents.leases.keeperOf(repository))).size).toBe(1);
   });
 
@@ -301,7 +301,7 @@ describe('devices that lose sight of each other', () => {
     const takes = [];
     for (const client of clients) takes.push(await client.call('mesh_lease', { action: 'take', paths: ['src'] }));
     expect(takes[0]).toContain('token 1');
-    expect(takes[1]).toContain('Not taken');
+    expect(takes[1]).toContain('Nothing was taken');
     expect(takes[2]).toContain('token 1');
     await nodes.settled(plain.stop());
     expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: ['more'] })).toContain('advisory');

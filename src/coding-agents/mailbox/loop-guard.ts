@@ -68,7 +68,7 @@ export class Repeats<T extends { readonly text: string } = { readonly text: stri
     const earlier = this.#answers.get(key);
     if (earlier) {
       const answer = await earlier.answer;
-      return { ...answer, text: `${answer.text}\nThis was asked before, and was done once.` };
+      return { ...answer, text: `${answer.text}\nThis call was repeated; it was carried out once.` };
     }
     dropOldest(this.#answers, MAX_REMEMBERED);
     const answer = run();

@@ -116,7 +116,7 @@ export function checkedName(name: string): string {
   if (!NAME.test(name)) {
     throw new EclipticError('USAGE', `--as ${JSON.stringify(name)}: a name has 1 to 48 letters, digits, "-" or "_"`);
   }
-  if (RESERVED.has(name.toLowerCase())) throw new EclipticError('USAGE', `--as ${name}: that name is kept for others`);
+  if (RESERVED.has(name.toLowerCase())) throw new EclipticError('USAGE', `--as ${name}: that name is reserved`);
   return name;
 }
 

@@ -50,7 +50,7 @@ export const leaseTool: MeshTool = async (member, given) => {
   const label = member.leases.label(repository.id, confirmed);
   if (conflicts.length > 0) {
     const lines = conflicts.map((conflict) => described(member, conflict));
-    const first = action === 'take' ? 'Not taken, none of it:' : 'Held by others:';
+    const first = action === 'take' ? 'Nothing was taken. Held by others:' : 'Held by others:';
     const last = 'Work elsewhere, ask the holder with mesh_send, or try again when it ends.';
     return { text: [first, ...lines, last].join('\n') };
   }
@@ -58,7 +58,7 @@ export const leaseTool: MeshTool = async (member, given) => {
   if (leases.length === 0) {
     const mine = ownLeases(member, repository);
     return {
-      text: `Nothing of yours is like that. You hold: ${mine.map(({ glob }) => glob).join(', ') || 'nothing'}.`,
+      text: `You hold no lease on that. You hold: ${mine.map(({ glob }) => glob).join(', ') || 'nothing'}.`,
     };
   }
   const named = leases.map(({ glob }) => glob).join(', ');
@@ -78,7 +78,7 @@ function own(member: Member, repository: Repository) {
   const lines = ownLeases(member, repository).map(({ glob, label, expiresAt }) => {
     return `${glob} until ${time(expiresAt)} (${label})`;
   });
-  return { text: lines.length === 0 ? 'You hold nothing here.' : ['You hold:', ...lines].join('\n') };
+  return { text: lines.length === 0 ? 'You hold no leases here.' : ['You hold:', ...lines].join('\n') };
 }
 
 function ownLeases(member: Member, repository: Repository) {

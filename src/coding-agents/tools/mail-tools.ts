@@ -160,7 +160,7 @@ export const inboxTool: MeshTool = async (member, args, { number, signal }) => {
   const named = done.length + decline.length;
   const closed = named > 0 ? [`${named} closed.`] : [];
   const open = box.unclosed.map(({ held, letter }) => `${held.envelope.id} needs ${letter.needs}`);
-  const reminder = open.length > 0 ? [`Open since before: ${open.slice(0, 5).join('; ')}.`] : [];
+  const reminder = open.length > 0 ? [`Still open: ${open.slice(0, 5).join('; ')}.`] : [];
   const text = [...closed, ...reminder, ...(texts.length > 0 ? texts : ['No new mail.'])].join('\n');
   return { text, shown };
 };

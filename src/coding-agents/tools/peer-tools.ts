@@ -54,7 +54,7 @@ export const peersTool: MeshTool = async (member, args) => {
     ...more,
     ...(unstaffed.length === 0 ? [] : [unstaffedLine(unstaffed)]),
   ].join('\n');
-  return { text: matching.length === 0 ? `${text}\nNobody else${wanted ? ' like that' : ''}.` : text };
+  return { text: matching.length === 0 ? `${text}\nNo other agents${wanted ? ' match' : ''}.` : text };
 };
 
 function presentRow(card: AgentCard, name: string): PeerRow {
@@ -89,7 +89,7 @@ function peerLine({ name, state, sees_mail, summary, capabilities }: PeerRow): s
 function unstaffedLine(names: readonly string[]): string {
   const shown = names.slice(0, MAX_UNSTAFFED);
   const more = names.length > shown.length ? ` and ${names.length - shown.length} more` : '';
-  return `Unstaffed, no worker behind the name, refuse requests and tasks: ${shown.join(', ')}${more}.`;
+  return `Unstaffed (no worker, refuse requests and tasks): ${shown.join(', ')}${more}.`;
 }
 
 export const callTool: MeshTool = async (member, given, { signal }) => {
@@ -109,7 +109,7 @@ export const callTool: MeshTool = async (member, given, { signal }) => {
   }
   const result = await member.agent.mcp.call(found?.name ?? `${address}.${tool}`, args, { timeoutMs: CALL_MS, signal });
   const { content, isError = false } = asContent(result);
-  return { text: textsOf(content).join('\n') || 'Done; the tool said nothing.', isError };
+  return { text: textsOf(content).join('\n') || 'Done; the tool returned nothing.', isError };
 };
 
 function ownName(fullName: string): string {

@@ -40,7 +40,7 @@ function list({ names, agent }: Member): Answer {
     const others = [...document.members.keys()].map((address) => names.display(address));
     return `${document.name}${others.length > 0 ? ` (also ${others.join(', ')})` : ''}`;
   });
-  return { text: open.length === 0 ? 'You have opened none yet; get with a key opens one.' : open.join('\n') };
+  return { text: open.length === 0 ? 'You have opened no documents yet; get with a key opens one.' : open.join('\n') };
 }
 
 function show(document: SharedDocument, path: string | undefined, since: string | undefined): Answer {

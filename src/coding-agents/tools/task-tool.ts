@@ -32,7 +32,7 @@ export const taskTool: MeshTool = async (member, args) => {
 };
 
 async function offer(member: Member, { to, title, detail, due_s }: Arguments): Promise<Answer> {
-  if (to === undefined || title === undefined) throw invalid('an offer has to and title; nothing was offered');
+  if (to === undefined || title === undefined) throw invalid('an offer needs to and title; nothing was offered');
   const { negotiation } = await member.tasks.offer({
     ...recipient(member, to),
     taskDescription: title,
@@ -74,7 +74,7 @@ async function act(member: Member, { action, detail }: Arguments, id: string): P
       return `Task ${id} declined.`;
     case 'progress':
       tasks.work(id).progress(detail ?? '');
-      return `Task ${id}: progress told.`;
+      return `Task ${id}: progress sent.`;
     case 'done':
       await tasks.work(id).complete(detail ?? '');
       tasks.end(id, 'done');
@@ -82,7 +82,7 @@ async function act(member: Member, { action, detail }: Arguments, id: string): P
     case 'failed':
       await tasks.work(id).fail(new EclipticError('HANDLER_FAILED', detail ?? 'it failed'));
       tasks.end(id, 'failed');
-      return `Task ${id} given back as failed.`;
+      return `Task ${id} reported as failed.`;
     default:
       tasks.own(id).negotiation.withdraw(detail);
       return `Task ${id} cancelled.`;
@@ -116,7 +116,7 @@ function offeredLine(member: Member, id: string, { proposal, engagement, ended }
 
 function givenLine(member: Member, id: string, { negotiation, outcome, progress }: GivenTask): string {
   const { status, rejectionReason, taskDescription } = negotiation.proposal;
-  const to = negotiation.to === undefined ? 'nobody yet' : member.names.display(negotiation.to);
+  const to = negotiation.to === undefined ? 'no agent yet' : member.names.display(negotiation.to);
   const state = outcome?.state ?? progress ?? status;
   const why = rejectionReason === undefined ? '' : ` (${oneLine(rejectionReason, 200)})`;
   const words = outcome?.state === 'done' ? `\n${quoted(cutToAnswer(outcome.text), member.mark())}` : '';

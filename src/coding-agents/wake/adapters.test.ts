@@ -106,7 +106,7 @@ describe.skipIf(process.platform !== 'linux')('Codex', () => {
     await fake.run();
     expect(await wayTo({ ...session, headless: true })).toContain('codex exec');
     expect(await wayTo({ ...session, session: undefined })).toContain('not known');
-    expect(await wayTo({ ...session, session: '../../x' })).toContain('none');
+    expect(await wayTo({ ...session, session: '../../x' })).toContain('not valid');
     expect(await (await adapterOf({ ...session, version: '0.148.9' })).probe()).toMatchObject({ open: false });
     const env = { ...session.env, PATH: join(fake.bin, 'nowhere') };
     expect(await (await adapterOf({ ...session, env })).surface('x')).toMatchObject({ outcome: 'refused' });

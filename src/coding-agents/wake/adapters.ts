@@ -50,9 +50,9 @@ export function clientAdapters(runtime: Runtime, children: Children): AdapterFor
         return opencodePrompt(runtime, session);
       case 'gemini':
       case 'cursor':
-        return 'nothing starts a turn of it from outside; its hook can prolong one';
+        return 'no program can start a turn of it; its hook can prolong one';
       case undefined:
-        return 'no way to wake it is known';
+        return 'this client cannot be woken';
     }
   };
 }
@@ -142,7 +142,7 @@ function codexQueue(runtime: Runtime, children: Children, session: ClientSession
   const { version, env, session: thread } = session;
   if (session.headless) return '"codex exec" loses what is queued for it';
   if (thread === undefined) return 'its thread is not known before it has called a tool';
-  if (!THREAD.test(thread)) return 'its thread has a name that is none';
+  if (!THREAD.test(thread)) return 'its thread id is not valid';
   const run = (command: string, args: readonly string[]) => runCommand(runtime, children, env, command, args);
   const whyDead = async () => {
     const folder = env.CODEX_HOME || (env.HOME && join(env.HOME, '.codex'));
@@ -223,7 +223,7 @@ function opencodePrompt(runtime: Runtime, { server, session, env }: ClientSessio
   }
   const origin = server.replace(/\/$/, '').replace(/^http:\/\/localhost:/, 'http://127.0.0.1:');
   if (!LOOPBACK.test(origin)) return 'its server is not on this machine';
-  if (!SESSION.test(session)) return 'its session has a name that is none';
+  if (!SESSION.test(session)) return 'its session id is not valid';
   const { OPENCODE_SERVER_PASSWORD: password, OPENCODE_SERVER_USERNAME: user = 'opencode' } = env;
   const authorization = password ? `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}` : undefined;
   const request = (path: string, body?: string): Promise<FetchAnswer> =>
