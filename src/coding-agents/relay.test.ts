@@ -49,7 +49,9 @@ describe('a client’s conversation with what agents offer', () => {
     open();
     const under = relay.ask({ id: 1, method: 'tools/call' });
     relay.lost();
-    expect((await under).error).toMatchObject({ message: expect.stringContaining('may or may not have been carried out') });
+    expect((await under).error).toMatchObject({
+      message: expect.stringContaining('may or may not have been carried out'),
+    });
     const later = relay.ask({ id: 2, method: 'tools/call' });
     expect(methods(open())).toEqual(['tools/call']);
     relay.hear({ id: 2, result: {} });

@@ -80,7 +80,9 @@ describe('tasks between members', () => {
     const peers = await alice.call('mesh_peers');
     const lines = peers.split('\n');
     expect(lines[1]).toMatch(/^bob@laptop \[/);
-    expect(lines.at(-1)).toMatch(/^Unstaffed \(no worker, refuse requests and tasks\): sun, mercury, .* and 12 more\.$/);
+    expect(lines.at(-1)).toMatch(
+      /^Unstaffed \(no worker, refuse requests and tasks\): sun, mercury, .* and 12 more\.$/,
+    );
     expect(peers.length).toBeLessThan(1_000);
     for (const to of ['enceladus', 'enceladus@laptop', 'security.review']) {
       const refused = alice.call('mesh_task', { action: 'offer', to, title: 'Security review of src/auth.ts' });

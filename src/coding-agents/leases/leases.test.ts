@@ -284,7 +284,9 @@ describe('devices that lose sight of each other', () => {
     const other = [1, 2, 3].find((at) => at !== keeper)!;
     const taken = await clients[0]!.call('mesh_lease', { action: 'take', paths: ['more'] });
     expect(Number(/token (\d+)/.exec(taken)?.[1])).toBeGreaterThan(highest);
-    expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: [`file-${other}`] })).toContain('Nothing was taken');
+    expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: [`file-${other}`] })).toContain(
+      'Nothing was taken',
+    );
     expect(new Set(left.map(({ codingAgents }) => codingAgents.leases.keeperOf(repository))).size).toBe(1);
   });
 
