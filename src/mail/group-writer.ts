@@ -8,8 +8,9 @@ export interface Prepared {
   readonly failed?: (error: unknown) => void;
 }
 
-/** Changes in one call of the store: more would block the event loop and other callers. */
+/** Changes, and characters of their texts, in one call of the store: more would block the event loop and other callers. */
 const MAX_WRITES = 1_000;
+const MAX_CHARS = 8 * 1_048_576;
 /** Sequence numbers that one write reserves. */
 const BLOCK = 10_000;
 
@@ -77,8 +78,13 @@ export class GroupWriter {
 
   #takeGroup(): Prepared[] {
     let writes = 0;
+    let chars = 0;
     let count = 0;
-    while (count < this.#waiting.length && writes < MAX_WRITES) writes += this.#waiting[count++]!.writes.length;
+    while (count < this.#waiting.length && writes < MAX_WRITES && chars < MAX_CHARS) {
+      const next = this.#waiting[count++]!;
+      writes += next.writes.length;
+      chars += charsOf(next.writes);
+    }
     if (count < this.#waiting.length) return this.#waiting.splice(0, count);
     const group = this.#waiting;
     this.#waiting = [];
@@ -103,6 +109,17 @@ export class GroupWriter {
       this.#runtime.logger.error({ err: error }, 'store: a callback after a write failed');
     }
   }
+}
+
+function charsOf(writes: readonly Write[]): number {
+  let chars = 0;
+  for (const write of writes) {
+    if (!('row' in write)) continue;
+    // The text of the envelope: every other column is short.
+    const { envelope } = write.row as { envelope?: unknown };
+    if (typeof envelope === 'string') chars += envelope.length;
+  }
+  return chars;
 }
 
 /** Combines prepared changes into one, which also makes `writes`. If one cannot be prepared, the earlier ones fail. */

@@ -193,6 +193,23 @@ describe('many calls at once', () => {
     expect(transactions).toBeLessThan(20);
   });
 
+  it('are divided by their size, so that no message to the thread is too long for a text [T-F4]', async () => {
+    const store = await open(temporaryFolder());
+    const large = 'x'.repeat(1_048_576);
+    await Promise.all(Array.from({ length: 40 }, (_, index) => count(store, `${index} ${large}`, index)));
+    expect((await store.counters()).transactions).toBeGreaterThan(1);
+    expect(await store.count({ from: 'cursors' })).toBe(40);
+  });
+
+  it('that are one transaction beyond the limit are refused with a typed error [T-F4]', async () => {
+    const store = await open(temporaryFolder());
+    const name = 'x'.repeat(1_048_576);
+    const writes = Array.from({ length: 130 }, (_, value) => ({ put: 'cursors', row: { name, value } }) as const);
+    await expect(store.write(writes)).rejects.toMatchObject({ code: 'STORE_FAILED' });
+    await count(store, 'next', 1);
+    expect(await store.count({ from: 'cursors' })).toBe(1);
+  });
+
   it('move the log into the database from time to time', async () => {
     const store = await open(temporaryFolder(), { checkpointFrames: 20 });
     for (let index = 0; index < 30; index++) await count(store, `n${index}`, index);

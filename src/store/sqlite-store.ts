@@ -18,6 +18,11 @@ import {
   type ThreadData,
 } from './wire.js';
 
+/** Characters that go to the thread in one message; V8 limits a text to 512 Mi. */
+const MAX_CHARS = 16 * 1_048_576;
+/** Of one transaction, which cannot be divided. */
+const MAX_CALL_CHARS = 128 * 1_048_576;
+
 interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: EclipticError) => void;
@@ -114,6 +119,9 @@ export class SqliteStore implements Store {
 
   #ask(call: Call): Promise<unknown> {
     if (this.#end) return Promise.reject(this.#end);
+    if (textOf(call) > MAX_CALL_CHARS) {
+      return Promise.reject(storeFailed(`the store takes at most ${MAX_CALL_CHARS} characters in one transaction`));
+    }
     return new Promise((resolve, reject) => {
       // The thread keeps the process alive only while calls are pending.
       if (this.#waiting.length === 0) this.#worker.ref();
@@ -123,9 +131,14 @@ export class SqliteStore implements Store {
   }
 
   #flush(): void {
-    if (this.#calls.length === 0) return;
-    this.#worker.postMessage(encodeCalls(this.#calls) satisfies Request);
+    const calls = this.#calls;
     this.#calls = [];
+    for (let start = 0, end = 0, chars = 0; end < calls.length; ) {
+      chars += textOf(calls[end++]!);
+      if (end < calls.length && chars < MAX_CHARS) continue;
+      this.#worker.postMessage(encodeCalls(start === 0 && end === calls.length ? calls : calls.slice(start, end)));
+      [start, chars] = [end, 0];
+    }
   }
 
   #receive(response: Response): void {
@@ -162,4 +175,15 @@ function startWorker(workerData: ThreadData): Worker {
     ? new URL('./sqlite-worker-from-source.mjs', import.meta.url)
     : new URL('./sqlite-worker.js', import.meta.url);
   return new Worker(file, { workerData, execArgv: [] });
+}
+
+/** The characters of the texts that a call writes. */
+function textOf(call: Call): number {
+  if (call.kind !== 'write') return 0;
+  let chars = 0;
+  for (const change of call.changes) {
+    if (!('values' in change)) continue;
+    for (const value of change.values) if (typeof value === 'string') chars += value.length;
+  }
+  return chars;
 }

@@ -4,8 +4,9 @@ import { storeFailed, toFault } from './faults.js';
 import { SqliteEngine } from './sqlite-engine.js';
 import { type Call, decodeCalls, encodeOutcomes, type Request, type Response, type ThreadData } from './wire.js';
 
-/** Limit of calls in one transaction, so that the first does not wait for too long. */
+/** Limits of one transaction in calls and characters, so that the first call does not wait for too long. */
 const MAX_GROUP = 2_048;
+const MAX_GROUP_CHARS = 16 * 1_048_576;
 
 if (!parentPort) throw storeFailed('this file is the thread of a store and is not started by itself');
 const port = parentPort;
@@ -15,6 +16,7 @@ class Group {
   readonly #engine: SqliteEngine;
   #calls: Call[] = [];
   #texts: string[] = [];
+  #chars = 0;
 
   constructor(engine: SqliteEngine) {
     this.#engine = engine;
@@ -23,7 +25,8 @@ class Group {
   add(text: string): void {
     for (const call of decodeCalls(text)) this.#calls.push(call);
     this.#texts.push(text);
-    if (this.#calls.length >= MAX_GROUP) this.answer();
+    this.#chars += text.length;
+    if (this.#calls.length >= MAX_GROUP || this.#chars >= MAX_GROUP_CHARS) this.answer();
   }
 
   answer(): void {
@@ -31,6 +34,7 @@ class Group {
     port.postMessage(encodeOutcomes(this.#engine.run(this.#calls, this.#texts)) satisfies Response);
     this.#calls = [];
     this.#texts = [];
+    this.#chars = 0;
   }
 }
 

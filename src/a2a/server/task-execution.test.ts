@@ -3,6 +3,7 @@ import type { AgentTask } from '../../agent/agent-tasks.js';
 import { TaskCall } from '../../agent/task-call.js';
 import { createNode } from '../../node/compose.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
+import type { Amount } from '../../runtime/fair-shares.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import type { TaskTimeLimits } from './task-execution.js';
 import { MemoryTaskRecords } from './task-records.js';
@@ -11,7 +12,7 @@ import { TaskService } from './task-service.js';
 const MINUTE = 60_000;
 
 /** A task service on a simulated clock, and the task that the agent `mars` was given last. */
-async function start(limits?: TaskTimeLimits) {
+async function start(limits?: TaskTimeLimits, underWay?: Amount) {
   const runtime = new SimulatedRuntime();
   const node = await createNode({ runtime });
   const caller = node.agent({ id: 'sun', tier: 0 }).onMessage(() => {});
@@ -29,16 +30,17 @@ async function start(limits?: TaskTimeLimits) {
     chooseAgent: () => 'mars',
     onTask: () => {},
     limits,
+    underWay,
   });
-  const send = async (timeoutMs?: number) => {
-    const message = { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text: 'go' }] };
-    const sent = tasks.send('sun', { message, configuration: { returnImmediately: true } }, { timeoutMs });
+  const send = async (timeoutMs?: number, owner = 'sun', text = 'go') => {
+    const message = { messageId: runtime.id(), role: 'ROLE_USER' as const, parts: [{ text }] };
+    const sent = tasks.send(owner, { message, configuration: { returnImmediately: true } }, { timeoutMs });
     await runtime.advance(1_000);
     const taken = await sent;
     if ('message' in taken) throw new Error('there is no task');
     return taken.stored;
   };
-  return { runtime, send, given };
+  return { runtime, send, given, tasks };
 }
 
 describe('a task', () => {
@@ -81,5 +83,35 @@ describe('a task', () => {
       given[0]!.progress(`${round}`);
     }
     expect(stored.state).toBe('TASK_STATE_FAILED');
+  });
+});
+
+describe('a caller that fills the tasks under way', () => {
+  it('shuts out no other caller [T-F3]', async () => {
+    const { send } = await start({}, { items: 10, bytes: 1_000_000 });
+    for (let sent = 0; sent < 10; sent++) await send(undefined, 'greedy');
+    await expect(send(undefined, 'greedy')).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    for (let sent = 0; sent < 5; sent++) await send(undefined, 'honest');
+    await expect(send(undefined, 'honest')).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    await expect(send(undefined, 'third')).resolves.toBeDefined();
+  });
+
+  it('with large messages is limited by their bytes, under way and in a minute [T-F4]', async () => {
+    const { send } = await start({}, { items: 1_000, bytes: 3_000_000 });
+    const large = 'x'.repeat(1_000_000);
+    for (let sent = 0; sent < 3; sent++) await send(undefined, 'greedy', large);
+    await expect(send(undefined, 'greedy', large)).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+    await expect(send(undefined, 'honest', large)).resolves.toBeDefined();
+    const wide = await start();
+    const fill = () => {
+      for (let sent = 0; sent < 100; sent++) {
+        const message = { messageId: `m${sent}`, role: 'ROLE_USER' as const, parts: [{ text: large }] };
+        wide.tasks.send('greedy', { message, configuration: { returnImmediately: true } }).catch(() => {});
+      }
+    };
+    expect(fill).toThrow(expect.objectContaining({ code: 'RATE_LIMITED' }));
+    await expect(wide.send(undefined, 'honest', large)).resolves.toBeDefined();
+    await wide.runtime.advance(MINUTE);
+    await expect(wide.send(undefined, 'greedy', large)).resolves.toBeDefined();
   });
 });

@@ -1,6 +1,7 @@
-import { GUEST } from '../../http/auth/caller-auth.js';
+import { GUEST, OPERATOR, RateLimiter } from '../../http/auth/caller-auth.js';
 import { fullAddress } from '../../mesh/address.js';
 import { EclipticError } from '../../runtime/errors.js';
+import { type Amount, FairShares } from '../../runtime/fair-shares.js';
 import { admitDelegation, type DelegationChain, withDelegation } from '../protocol/delegation.js';
 import { pageOf } from '../protocol/task-list.js';
 import { createTask, type TaskEvent } from '../protocol/task-machine.js';
@@ -82,6 +83,8 @@ export interface TaskServiceComponents extends TaskExecutionComponents {
   chooseAgent: (wanted: Wanted) => string;
   /** Called for every new task, and awaited for one that resumes after a restart. */
   onTask: (stored: StoredTask, resumed: boolean) => void | Promise<void>;
+  /** Tasks under way, and the bytes of the messages that opened them, shared among callers. */
+  underWay?: Amount;
 }
 
 export interface Wanted {
@@ -101,7 +104,9 @@ export interface SendTerms {
   readonly prepare?: (taskId: string) => Promise<void>;
 }
 
-const MAX_RUNNING = 10_000;
+const UNDER_WAY: Amount = { items: 10_000, bytes: 256 * 1_048_576 };
+/** Bytes of opening messages from one caller in a minute: every task stays on disk after it has ended. */
+const BYTES_PER_MINUTE = 128 * 1_048_576;
 const SECRET_BYTES = 16;
 
 /** Creates tasks, gives them to agents and answers for them. Every binding uses it. */
@@ -109,10 +114,14 @@ export class TaskService {
   readonly #components: TaskServiceComponents;
   readonly #running = new Map<string, TaskExecution>();
   readonly #keys = new SendKeys();
+  readonly #shares: FairShares;
+  readonly #rate: RateLimiter;
   #closed = false;
 
   constructor(components: TaskServiceComponents) {
     this.#components = components;
+    this.#shares = new FairShares(components.underWay ?? UNDER_WAY);
+    this.#rate = new RateLimiter(components.runtime, BYTES_PER_MINUTE, 'bytes of tasks');
   }
 
   get size(): number {
@@ -127,7 +136,7 @@ export class TaskService {
     }
     for (const record of await records.unfinished()) {
       const execution = this.#executionOf(record);
-      this.#running.set(execution.stored.id, execution);
+      this.#enter(execution);
       await this.#components.onTask(execution.stored, true);
       await execution.resume();
     }
@@ -250,9 +259,10 @@ export class TaskService {
     asked: SendFacts,
     sendKey?: string,
   ): Promise<Sent> {
-    if (this.#running.size >= MAX_RUNNING) {
-      throw new EclipticError('QUEUE_FULL', `${MAX_RUNNING} tasks are under way already`);
+    if (!this.#shares.hasRoom(owner)) {
+      throw new EclipticError('QUEUE_FULL', 'this caller has its share of the tasks that may be under way');
     }
+    if (owner !== OPERATOR.address) this.#rate.take(owner, bytesOf(request.message));
     const { timeoutMs, prepare } = terms;
     const eager = request.configuration?.returnImmediately === true || prepare !== undefined;
     const execution = this.#create(owner, request, terms, asked, sendKey);
@@ -279,11 +289,11 @@ export class TaskService {
     const record: TaskRecord = { ...about, resumable: false, model };
     const listener = {
       made: (execution: TaskExecution) => {
-        this.#running.set(id, execution);
+        this.#enter(execution);
         void onTask(execution.stored, false);
       },
       over: () => {
-        this.#running.delete(id);
+        this.#leave(record);
         if (sendKey !== undefined) this.#keys.end(`${owner} ${sendKey}`, id);
       },
     };
@@ -291,9 +301,31 @@ export class TaskService {
   }
 
   #executionOf(record: TaskRecord): TaskExecution {
-    const { id } = record.model.task;
-    return new TaskExecution(this.#components, record, { made: () => {}, over: () => this.#running.delete(id) });
+    return new TaskExecution(this.#components, record, { made: () => {}, over: () => this.#leave(record) });
   }
+
+  #enter(execution: TaskExecution): void {
+    const { record } = execution.stored;
+    this.#running.set(execution.stored.id, execution);
+    this.#shares.add(record.owner, openingBytes(record));
+  }
+
+  #leave(record: TaskRecord): void {
+    if (this.#running.delete(record.model.task.id)) this.#shares.remove(record.owner, openingBytes(record));
+  }
+}
+
+function openingBytes(record: TaskRecord): number {
+  return bytesOf(record.model.task.history![0]!);
+}
+
+/** About the bytes of a message: the texts of its parts. */
+function bytesOf({ parts }: Message): number {
+  let bytes = 0;
+  for (const { text, raw, data } of parts) {
+    bytes += (text?.length ?? 0) + (raw?.length ?? 0) + (data === undefined ? 0 : JSON.stringify(data).length);
+  }
+  return bytes;
 }
 
 /** A message id is easily guessed, so only an explicit key identifies the send of a guest. */

@@ -72,15 +72,17 @@ interface Bucket {
 export class RateLimiter {
   readonly #runtime: Runtime;
   readonly #perMinute: number;
+  readonly #unit: string;
   readonly #buckets = new Map<string, Bucket>();
 
-  constructor(runtime: Runtime, perMinute: number) {
+  constructor(runtime: Runtime, perMinute: number, unit = 'requests') {
     this.#runtime = runtime;
     this.#perMinute = perMinute;
+    this.#unit = unit;
   }
 
   /** Throws `RATE_LIMITED` with the time to wait. */
-  take(caller: string): void {
+  take(caller: string, amount = 1): void {
     if (this.#perMinute === Number.POSITIVE_INFINITY) return;
     const most = Math.max(1, this.#perMinute / 2);
     const now = this.#runtime.now();
@@ -92,12 +94,12 @@ export class RateLimiter {
     this.#buckets.delete(caller);
     this.#buckets.set(caller, bucket);
     if (this.#buckets.size > MAX_CALLERS) this.#buckets.delete(this.#buckets.keys().next().value!);
-    if (bucket.left >= 1) {
-      bucket.left--;
+    if (bucket.left >= amount) {
+      bucket.left -= amount;
       return;
     }
-    const retryAfterMs = Math.ceil((1 - bucket.left) / perMs);
-    const message = `"${caller}" makes more than ${this.#perMinute} requests a minute`;
+    const retryAfterMs = Math.ceil((amount - bucket.left) / perMs);
+    const message = `"${caller}" sends more than ${this.#perMinute} ${this.#unit} a minute`;
     throw new EclipticError('RATE_LIMITED', message, { retryAfterMs });
   }
 }
