@@ -245,8 +245,9 @@ export abstract class AgentCore {
   /** Durable mail waits on disk until there is a handler for it. */
   #takeMail(): void {
     if (this.#left || this.#init.fetchesMail) return;
-    const take = (envelope: ValidEnvelope, delivery: Delivery) => this.#receive(envelope, delivery);
-    this.#stopMail ??= this.#components.mail?.attach(this.id, take);
+    const { mail } = this.#components;
+    if (this.#stopMail) mail?.offerAgain(this.id);
+    else this.#stopMail = mail?.attach(this.id, (envelope, delivery) => this.#receive(envelope, delivery));
   }
 
   #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
@@ -269,6 +270,7 @@ export abstract class AgentCore {
     }
     if (this.#messageHandler) return this.#messageHandler(new Message(envelope, delivery));
     if (type === 'request') this.replyError(envelope, this.staffing.refusal('request'), delivery);
+    if (type === 'notification' && delivery) return delivery.leave();
     if (type === 'notification' && this.staffing.ignoresNotifications) return;
     throw new EclipticError('NOT_HANDLED', `${this.id} has no handler for this ${type}`);
   }

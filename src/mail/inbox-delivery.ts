@@ -41,6 +41,7 @@ export class Delivery {
   #failure: unknown;
   #answer: ValidEnvelope | undefined;
   #replied = false;
+  #left = false;
 
   constructor({ redelivered, lastAttempt, commit }: DeliveryInit) {
     this.redelivered = redelivered;
@@ -88,6 +89,15 @@ export class Delivery {
     this.#replied = true;
   }
 
+  /** No handler of the agent takes this message: it waits in the inbox until one does. */
+  leave(): void {
+    this.#left = true;
+  }
+
+  get left(): boolean {
+    return this.#left;
+  }
+
   /** Ends the message and makes its effects in one transaction: once this resolves, it is never delivered again. */
   commit(effects: Effects = {}): Promise<void> {
     if (this.#made) {
@@ -114,6 +124,8 @@ class Reader {
   bytes = 0;
   /** Messages that have expired only if the clock is right. */
   readonly doubtful: InboxMessage[] = [];
+  /** Messages that no handler of the agent takes yet. */
+  readonly unhandled: InboxMessage[] = [];
   open = true;
 
   constructor(handler: MailHandler, init: Pick<CatchUpInit<InboxMessage>, 'read' | 'take' | 'onFailure'>) {
@@ -162,6 +174,12 @@ export class InboxDelivery {
       reader.close();
       if (this.#readers.get(agent) === reader) this.#readers.delete(agent);
     };
+  }
+
+  /** The agent has a further handler: offers it the messages that the others left. */
+  offerAgain(agent: string): void {
+    const reader = this.#readers.get(agent);
+    for (const message of reader?.unhandled.splice(0) ?? []) this.#queue(reader!, message);
   }
 
   /** A message was stored. */
@@ -247,6 +265,12 @@ export class InboxDelivery {
       if (result instanceof Promise) return this.#follow(reader, message, delivery, result);
     } catch (error) {
       return this.#follow(reader, message, delivery, Promise.reject(error));
+    }
+    if (delivery.left) {
+      message.seen = delivery.redelivered;
+      this.#incoming.release(message);
+      reader.unhandled.push(message);
+      return undefined;
     }
     if (delivery.committed) return this.#follow(reader, message, delivery, Promise.resolve());
     this.#finish(message, delivery);

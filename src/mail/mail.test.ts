@@ -527,6 +527,20 @@ describe('a handler', () => {
     expect((await a.node.mail!.receipt(id)).state).toBe('done');
   });
 
+  it('of another kind leaves a message in the inbox, unread, and a later one for it gets it once [RC2]', async () => {
+    bob.leave();
+    bob = b.node.agent({ id: 'bob', tier: 0 }).onRequest(({ payload }) => payload);
+    const id = await sendDurably('please stop');
+    await world.runtime.advance(60_000);
+    expect((await a.node.mail!.receipt(id)).state).toBe('arrived');
+    expect(await world.settled(ann.request(at('bob', b), 7))).toBe(7);
+    const seen: unknown[] = [];
+    bob.onNotification(({ payload, redelivered }) => void seen.push([payload, redelivered]));
+    await world.runtime.advance(1_000);
+    expect(seen).toEqual([['please stop', false]]);
+    expect((await a.node.mail!.receipt(id)).state).toBe('done');
+  });
+
   it('may fail with as long a message as it likes', async () => {
     bob.onNotification(() => {
       throw new Error('x'.repeat(5_000));

@@ -214,6 +214,11 @@ export class Mail implements Postbox, PeerProtocol {
     return this.#delivery.attach(agent, handler);
   }
 
+  /** The agent has a further handler. */
+  offerAgain(agent: string): void {
+    this.#delivery.offerAgain(agent);
+  }
+
   /** The inbox of an agent that fetches its mail. Each agent has at most one open. */
   openInbox(agent: string, onArrival: (message: InboxMessage) => void): InboxCursor {
     const onClose = () => this.#cursors.delete(agent);

@@ -34,7 +34,9 @@ beforeAll(async () => {
     low: { tier: 3 },
     high: { tier: 1 },
     idle: idle(),
+    asked: { module: join(cluster.folder, 'asked.mjs') },
   };
+  writeFileSync(join(cluster.folder, 'asked.mjs'), 'export const setup = (agent) => agent.onRequest(() => 1);');
   [a, b] = await Promise.all([
     cluster.start('a', { args: ARGS, config: { roster: false, agents } }),
     cluster.start('b', { args: ARGS, config: { roster: false, agents: { bob: { tier: 0, module: ECHO } } } }),
@@ -143,6 +145,17 @@ describe('receipt', () => {
     const [here, there] = await Promise.all([a.json<Told>('receipt', messageId!), b.json<Told>('receipt', messageId!)]);
     expect(here).toMatchObject({ id: messageId, state: 'done', over: true });
     expect(there).toEqual(here);
+  });
+
+  it('of a notification to a module that only answers requests stays at arrived [RC2]', async () => {
+    const sent = await a.call<RoutingResult>('send', { as: 'ann', to: 'asked', payload: 'stop', durable: true });
+    const told = await a.call<{ id: string }>('tell', { to: 'asked', text: 'please stop' });
+    expect(await a.call('request', { as: 'ann', to: 'asked', payload: 1 })).toBe(1);
+    await delay(500);
+    for (const id of [sent.messageId!, told.id]) {
+      const { story } = await a.json<Told>('receipt', id);
+      expect(story.map(({ state }) => state)).toEqual(['stored', 'arrived']);
+    }
   });
 
   it('of a message that nobody knows is RECEIPT_NOT_FOUND', async () => {
