@@ -12,17 +12,16 @@ import {
   readObject,
   readOptionalId,
   readOptionalText,
-  readOptionalTimestamp,
   readText,
   readTexts,
   refuse,
   requireUnicode,
   within,
 } from './reading.js';
+import { compile, reader, readFields } from './shapes.js';
 import { isTaskState, stateOf } from './task-rules.js';
 import type {
   Artifact,
-  AuthenticationInfo,
   CancelTaskRequest,
   GetExtendedAgentCardRequest,
   GetTaskRequest,
@@ -150,7 +149,7 @@ export function readSendMessageRequest(params: unknown): SendMessageRequest {
   const metadata = readMetadata(from, 'metadata', '');
   requireUnicode(metadata, 'metadata');
   return compact<SendMessageRequest>({
-    tenant: readTenant(from),
+    tenant: readOptionalText(from, 'tenant', '', A2A_LIMITS.nameChars),
     message,
     configuration: readConfiguration(from.configuration),
     metadata,
@@ -173,27 +172,32 @@ function readConfiguration(value: unknown): SendMessageConfiguration | undefined
   });
 }
 
-export function readGetTaskRequest(params: unknown): GetTaskRequest {
-  const from = readObject(params, 'params');
-  return compact<GetTaskRequest>({
-    tenant: readTenant(from),
-    id: readId(from, 'id', ''),
-    historyLength: readInteger(from, 'historyLength', '', 0),
-  });
-}
+export const readGetTaskRequest = reader<GetTaskRequest>({ tenant: 'name', 'id!': 'id', historyLength: 'count' });
+export const readCancelTaskRequest = reader<CancelTaskRequest>({ tenant: 'name', 'id!': 'id', metadata: 'json' });
+export const readSubscribeToTaskRequest = reader<SubscribeToTaskRequest>({ tenant: 'name', 'id!': 'id' });
+export const readPushConfigRequest = reader<PushConfigRequest>({ tenant: 'name', 'taskId!': 'id', 'id!': 'id' });
+
+export const readListPushConfigsRequest = reader<ListPushConfigsRequest>({
+  tenant: 'name',
+  'taskId!': 'id',
+  // Unlike in ListTasks, zero is the unset value of this int32.
+  pageSize: (from, name, place) => readInteger(from, name, place, 0) || undefined,
+  pageToken: 'url',
+});
+
+const readListTasks = reader<ListTasksRequest>({
+  tenant: 'name',
+  contextId: 'id',
+  status: (from) => readStateFilter(from.status),
+  pageSize: (from, name, place) => readInteger(from, name, place, PAGE_SIZE.smallest, PAGE_SIZE.largest),
+  pageToken: 'url',
+  historyLength: 'count',
+  statusTimestampAfter: 'time',
+  includeArtifacts: 'flag',
+});
 
 export function readListTasksRequest(params: unknown): ListTasksRequest {
-  const from = readObject(params ?? {}, 'params');
-  return compact<ListTasksRequest>({
-    tenant: readTenant(from),
-    contextId: readOptionalId(from, 'contextId', ''),
-    status: readStateFilter(from.status),
-    pageSize: readInteger(from, 'pageSize', '', PAGE_SIZE.smallest, PAGE_SIZE.largest),
-    pageToken: readOptionalText(from, 'pageToken', '', A2A_LIMITS.urlChars),
-    historyLength: readInteger(from, 'historyLength', '', 0),
-    statusTimestampAfter: readOptionalTimestamp(from.statusTimestampAfter, 'statusTimestampAfter'),
-    includeArtifacts: readFlag(from, 'includeArtifacts', ''),
-  });
+  return readListTasks(params ?? {});
 }
 
 /** The unspecified state is the enum's default and means no filter. */
@@ -204,73 +208,33 @@ function readStateFilter(value: unknown): TaskState | undefined {
   return state;
 }
 
-export function readCancelTaskRequest(params: unknown): CancelTaskRequest {
-  const from = readObject(params, 'params');
-  return compact<CancelTaskRequest>({
-    tenant: readTenant(from),
-    id: readId(from, 'id', ''),
-    metadata: readMetadata(from, 'metadata', ''),
-  });
-}
-
-export function readSubscribeToTaskRequest(params: unknown): SubscribeToTaskRequest {
-  const from = readObject(params, 'params');
-  return compact<SubscribeToTaskRequest>({ tenant: readTenant(from), id: readId(from, 'id', '') });
-}
+const readExtendedCard = reader<GetExtendedAgentCardRequest>({ tenant: 'name' });
 
 export function readGetExtendedAgentCardRequest(params: unknown): GetExtendedAgentCardRequest {
-  return compact<GetExtendedAgentCardRequest>({ tenant: readTenant(readObject(params ?? {}, 'params')) });
+  return readExtendedCard(params ?? {});
 }
 
 export function readCreatePushConfigRequest(params: unknown): TaskPushNotificationConfig & { readonly taskId: string } {
   return { ...readPushConfig(params, ''), taskId: readId(readObject(params, 'params'), 'taskId', '') };
 }
 
-export function readPushConfigRequest(params: unknown): PushConfigRequest {
-  const from = readObject(params, 'params');
-  return compact<PushConfigRequest>({
-    tenant: readTenant(from),
-    taskId: readId(from, 'taskId', ''),
-    id: readId(from, 'id', ''),
-  });
-}
-
-export function readListPushConfigsRequest(params: unknown): ListPushConfigsRequest {
-  const from = readObject(params, 'params');
-  return compact<ListPushConfigsRequest>({
-    tenant: readTenant(from),
-    taskId: readId(from, 'taskId', ''),
-    // Unlike in ListTasks, zero is the unset value of this int32.
-    pageSize: readInteger(from, 'pageSize', '', 0) || undefined,
-    pageToken: readOptionalText(from, 'pageToken', '', A2A_LIMITS.urlChars),
-  });
-}
+const PUSH_CONFIG = compile({
+  tenant: 'name',
+  id: 'id',
+  taskId: 'id',
+  url: readHttpUrl,
+  token: 'name',
+  authentication: { 'scheme!': 'name', credentials: 'text' },
+});
 
 /** Checks the form of the URL; the sender checks whether the address may be called. */
 export function readPushConfig(value: unknown, place: Place): TaskPushNotificationConfig {
   const from = readObject(value, place === '' ? 'params' : place);
-  const url = readText(from, 'url', place, A2A_LIMITS.urlChars);
-  if (!URL.canParse(url) || !/^https?:/i.test(url)) refuse(within(place, 'url'), 'must be an http or https URL');
-  return compact<TaskPushNotificationConfig>({
-    tenant: readTenant(from),
-    id: readOptionalId(from, 'id', place),
-    taskId: readOptionalId(from, 'taskId', place),
-    url,
-    token: readOptionalText(from, 'token', place, A2A_LIMITS.nameChars),
-    authentication: readAuthentication(from, place),
-  });
+  return readFields(from, PUSH_CONFIG, place) as unknown as TaskPushNotificationConfig;
 }
 
-function readAuthentication(from: Fields, above: Place): AuthenticationInfo | undefined {
-  if (from.authentication === undefined || from.authentication === null) return undefined;
-  const place = within(above, 'authentication');
-  const fields = readObject(from.authentication, place);
-  return compact<AuthenticationInfo>({
-    scheme: readText(fields, 'scheme', place, A2A_LIMITS.nameChars),
-    credentials: readOptionalText(fields, 'credentials', place, A2A_LIMITS.cardTextChars),
-  });
-}
-
-function readTenant(from: Fields): string | undefined {
-  return readOptionalText(from, 'tenant', '', A2A_LIMITS.nameChars);
+function readHttpUrl(from: Fields, name: string, place: Place): string {
+  const url = readText(from, name, place, A2A_LIMITS.urlChars);
+  if (!URL.canParse(url) || !/^https?:/i.test(url)) refuse(within(place, name), 'must be an http or https URL');
+  return url;
 }
