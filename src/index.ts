@@ -162,18 +162,33 @@ export {
   MCPBridgeAdapter,
   type MCPBridgeComponents,
   type MCPConfig,
+  type MCPServerConnection,
   type MCPToolInvocation,
   type MCPToolResult,
 } from './providers/mcp/mcp-bridge.js';
 export { FailoverRouter } from './providers/registry/failover.js';
 export type { ProviderRow } from './providers/registry/registered-provider.js';
-export type { ExecuteRoute, ProviderRegistry } from './providers/registry/registry.js';
+export {
+  type ExecuteRoute,
+  ProviderRegistry,
+  type ProviderRegistryComponents,
+  type ProviderRegistryInit,
+} from './providers/registry/registry.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';
 export type { Logger, Runtime, Timer } from './runtime/runtime.js';
 export { systemRuntime } from './runtime/system-runtime.js';
 export { MemoryStore } from './store/memory-store.js';
 export { SqliteStore } from './store/sqlite-store.js';
 export type { Store } from './store/store.js';
+export {
+  type Action,
+  ActionGate,
+  type ActionGateComponents,
+  type ActionGateInit,
+  type ActionRule,
+  type ActionRuling,
+} from './system/approvals/action-gate.js';
+export { Approvals } from './system/approvals/approvals.js';
 export { Children, type ChildrenInit } from './system/process/children.js';
 export { MemoryWatch } from './system/process/memory-watch.js';
 export type { CredentialSource } from './system/secrets/credential-source.js';

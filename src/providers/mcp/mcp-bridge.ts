@@ -39,10 +39,16 @@ export interface MCPToolResult {
   readonly correlationId: string;
 }
 
+/** A connection to an MCP server, kept up by its owner. */
+export type MCPServerConnection = Pick<
+  Upstream,
+  'state' | 'absence' | 'status' | 'tools' | 'start' | 'stop' | 'ask' | 'watch'
+>;
+
 export interface MCPBridgeComponents {
   runtime: Runtime;
   events: ProviderEvents;
-  open: (server: string) => Upstream;
+  open: (server: string) => MCPServerConnection;
 }
 
 const CALL_MS = 60_000;
@@ -64,7 +70,7 @@ export class MCPBridgeAdapter
   readonly #ready: Callbacks<[]>;
   readonly #inFlight = new Set<AbortController>();
   #config: MCPConfig | undefined;
-  #upstream: Upstream | undefined;
+  #upstream: MCPServerConnection | undefined;
   #stopWatching: (() => void) | undefined;
   /** Was the server connected before, and is no longer? */
   #lost = false;
@@ -213,7 +219,7 @@ export class MCPBridgeAdapter
     throw new ToolFailure(said, correlationId, result);
   }
 
-  #require(): Upstream {
+  #require(): MCPServerConnection {
     if (this.#upstream) return this.#upstream;
     throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', `${this.#id} has not been started`, 'mcp');
   }
@@ -226,7 +232,7 @@ export class MCPBridgeAdapter
   }
 
   /** Waits until the server runs or has failed; with `keepTrying`, for a limited time. */
-  #settled(upstream: Upstream, { keepTrying = false }: MCPConfig): Promise<void> {
+  #settled(upstream: MCPServerConnection, { keepTrying = false }: MCPConfig): Promise<void> {
     return new Promise((resolve, reject) => {
       const look = (state: SupervisedState) => {
         if (state.kind === 'starting' || state.kind === 'stopping') return;

@@ -23,7 +23,7 @@ import {
 } from './registered-provider.js';
 import { type WaitingLimits, WaitingWork, type WorkRoute } from './waiting-work.js';
 
-interface ProviderRegistryComponents {
+export interface ProviderRegistryComponents {
   runtime: Runtime;
   events: ProviderEvents;
 }
