@@ -48,7 +48,7 @@ describe('members on several nodes', () => {
     expect(await settled()).toEqual(sent.map((_, index) => (index % 2 === 0 ? 'replied' : 'done')));
   });
 
-  it('of the same name are told apart, and a name that means several is refused with them [ON11]', async () => {
+  it('with the same name are distinguished, and an ambiguous name is refused with the candidates [ON11]', async () => {
     const { nodes, places } = await mesh(['north', 'east', 'west'], OWN);
     const here = await Client.join(nodes, places[0]!.codingAgents, 'me-here');
     for (const { codingAgents } of places.slice(1)) await Client.join(nodes, codingAgents, 'mars');
@@ -100,7 +100,7 @@ describe('members on several nodes', () => {
     expect(await stored()).toEqual([]);
   });
 
-  it('may be written back to without asking, once somebody here wrote to them', async () => {
+  it('may answer without approval, once a local agent wrote to them', async () => {
     const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const other = await Client.join(nodes, places[1]!.codingAgents, 'other');
@@ -115,7 +115,7 @@ describe('members on several nodes', () => {
     expect(bodiesIn(await alice.inbox())).toEqual(['hello yourself']);
   });
 
-  it('that a person turns away hear of it', async () => {
+  it('are told when a person turns their message away', async () => {
     const { nodes, places } = await mesh(['mine', 'theirs'], [2, 3]);
     await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const stranger = await Client.join(nodes, places[1]!.codingAgents, 'stranger');
@@ -127,7 +127,7 @@ describe('members on several nodes', () => {
     expect(await stateOf(nodes, places[1]!.node, id!)).toBe('declined');
   });
 
-  it('are away as soon as their process is, and what is sent to them is kept', async () => {
+  it('are away as soon as their process ends, and mail to them is stored', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop'], OWN);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const bob = await Client.join(nodes, places[1]!.codingAgents, 'bob');
@@ -143,7 +143,7 @@ describe('members on several nodes', () => {
 });
 
 describe('a member in a sandbox', () => {
-  it('sees and reaches nobody outside it', async () => {
+  it('sees and reaches no agent outside it', async () => {
     const nodes = new Nodes();
     const { codingAgents } = await startCodingAgents(nodes);
     await Client.join(nodes, codingAgents, 'outside');

@@ -16,7 +16,7 @@ async function pair(init = {}) {
 }
 
 describe('mail between members', () => {
-  it('is read when the reader’s next call shows that its answer was taken in, not before [ON4]', async () => {
+  it('counts as read when the reader’s next call proves that the answer arrived, not before [ON4]', async () => {
     const { nodes, node, alice, bob } = await pair();
     const [id] = idsIn(await alice.send('bob', 'hello'));
     expect(await stateOf(nodes, node, id!)).toBe('arrived');
@@ -26,7 +26,7 @@ describe('mail between members', () => {
     expect(await stateOf(nodes, node, id!)).toBe('done');
   });
 
-  it('is shown again to the next session when the one that was shown it went away [ON4]', async () => {
+  it('is shown again to the next session when the session that was shown it ended [ON4]', async () => {
     const { nodes, codingAgents, node, alice, bob } = await pair();
     const [id] = idsIn(await alice.send('bob', 'hello'));
     await bob.inbox();
@@ -39,7 +39,7 @@ describe('mail between members', () => {
     expect(await stateOf(nodes, node, id!)).toBe('done');
   });
 
-  it('comes in parts when it is long, and counts as shown with the last of them [T-A1]', async () => {
+  it('is shown in parts when it is long, and counts as shown with the last part [T-A1]', async () => {
     const { nodes, node, alice, bob } = await pair();
     const text = Array.from({ length: 3_000 }, (_, n) => `line ${n} häuser 家 🚀`).join('\n');
     const [id] = idsIn(await alice.send('bob', text));
@@ -64,7 +64,7 @@ describe('mail between members', () => {
     expect(await stateOf(nodes, node, id!)).toBe('done');
   });
 
-  it('is unread again when its reader gave up waiting for the answer that brought it', async () => {
+  it('is unread again when the client cancelled the call whose answer showed it', async () => {
     const { alice, bob } = await pair();
     await alice.send('bob', 'hello');
     const gone = new AbortController();
@@ -74,7 +74,7 @@ describe('mail between members', () => {
     expect(bodiesIn(fresh)).toEqual(['hello']);
   });
 
-  it('is unread again when the answer that brought it failed', async () => {
+  it('is unread again when the call whose answer showed it failed', async () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
     const { codingAgents } = await startCodingAgents(nodes, { store });
@@ -87,7 +87,7 @@ describe('mail between members', () => {
     expect(bodiesIn(await bob.inbox())).toEqual(['hello']);
   });
 
-  it('is all shown when more of it comes while a long backlog is fetched from disk [ON2]', async () => {
+  it('is shown completely when more arrives while a long backlog is read from disk [ON2]', async () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
     const limits = { perPair: 10_000 };
@@ -108,7 +108,7 @@ describe('mail between members', () => {
     expect(heard).toEqual(Array.from({ length: 601 }, (_, n) => `message ${n}`));
   });
 
-  it('waits for one who is away, and outlives the node [ON2]', async () => {
+  it('waits for an agent that is away, and survives a restart of the node [ON2]', async () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
     const first = await startCodingAgents(nodes, { store });
@@ -126,7 +126,7 @@ describe('mail between members', () => {
     expect(await stateOf(nodes, second.node, idsIn(told)[0]!)).toBe('done');
   });
 
-  it('needs to be closed where it says so: by an answer, or as done or declined', async () => {
+  it('that needs something is closed by an answer, or as done or declined', async () => {
     const { nodes, node, alice, bob } = await pair();
     const ids = [];
     for (const text of ['one', 'two', 'three']) ids.push(...idsIn(await alice.send('bob', text, { needs: 'reply' })));
@@ -137,14 +137,14 @@ describe('mail between members', () => {
     expect(bodiesIn(await alice.inbox())).toEqual(['first']);
   });
 
-  it('is announced once, with every kind of result', async () => {
+  it('is announced once, with any tool’s result', async () => {
     const { alice, bob } = await pair();
     const [id] = idsIn(await alice.send('bob', 'hello', { needs: 'ack' }));
     expect(await bob.call('mesh_peers')).toContain(`1 unread: ${id} from alice needs ack; call mesh_inbox.`);
     expect(await bob.call('mesh_peers')).not.toContain('unread');
   });
 
-  it('is waited for no longer than asked, and comes as soon as it is there', async () => {
+  it('ends a wait in mesh_inbox at once, and no later than asked', async () => {
     const { nodes, alice, bob } = await pair();
     const waiting = bob.begin('mesh_inbox', { wait_s: 20 });
     await alice.send('bob', 'at last');
@@ -154,7 +154,7 @@ describe('mail between members', () => {
     expect(nodes.runtime.now() - started).toBeGreaterThanOrEqual(20_000);
   });
 
-  it('brings the answer with the sending where it comes in time', async () => {
+  it('returns the answer with the send when it arrives in time', async () => {
     const { nodes, alice, bob } = await pair();
     const asking = alice.begin('mesh_send', { to: 'bob', text: 'a question', needs: 'reply', wait_s: 20 });
     const [id] = idsIn(await bob.inbox({ wait_s: 5 }));
@@ -162,7 +162,7 @@ describe('mail between members', () => {
     expect(bodiesIn(await nodes.settled(asking))).toEqual(['the answer']);
   });
 
-  it('is sent once, though it was asked for twice', async () => {
+  it('is sent once when the client repeats the call', async () => {
     const { nodes, alice, bob } = await pair();
     const same = () => alice.begin('mesh_send', { to: 'bob', text: 'same' });
     const [first, second] = await nodes.settled(Promise.all([same(), same()]));
@@ -171,14 +171,14 @@ describe('mail between members', () => {
     expect(bodiesIn(await bob.inbox())).toEqual(['same']);
   });
 
-  it('of agents without a mailbox is kept as it is', async () => {
+  it('from agents without a mailbox is stored unchanged', async () => {
     const { nodes, node, bob } = await pair();
     const sun = node.agent({ id: 'sun' });
     await nodes.settled(sun.send('bob', { build: 'green' }));
     expect(bodiesIn(await bob.inbox())).toEqual(['{"build":"green"}']);
   });
 
-  it('tells its sender when it was to be read by now and is not [ON5]', async () => {
+  it('that is not read in time is reported to its sender [ON5]', async () => {
     const { nodes, alice } = await pair();
     const [id] = idsIn(await alice.send('bob', 'urgent', { needs: 'reply' }));
     await nodes.runtime.advance(16 * 60_000);
@@ -189,7 +189,7 @@ describe('mail between members', () => {
 });
 
 describe('members', () => {
-  it('of the same name at the same time are two, each with a mailbox of its own [ON10]', async () => {
+  it('with the same name at the same time are two, each with its own mailbox [ON10]', async () => {
     const { nodes, codingAgents, alice, bob } = await pair();
     const second = await Client.join(nodes, codingAgents, 'bob');
     expect(second.name).toBe('bob-2');
@@ -198,7 +198,7 @@ describe('members', () => {
     expect(bodiesIn(await bob.inbox())).toEqual(['for the first']);
   });
 
-  it('come back under their name and find their mail', async () => {
+  it('that come back under their name find their mail', async () => {
     const { nodes, codingAgents, alice, bob } = await pair();
     bob.leave();
     await alice.send('bob', 'while you were away');
@@ -223,7 +223,7 @@ describe('members', () => {
     expect((await Client.join(nodes, codingAgents, '', about)).name).toBe(first.name);
   });
 
-  it('without a name get one of whole words [T-A17]', async () => {
+  it('without a name get a name of whole words [T-A17]', async () => {
     const { nodes, codingAgents } = await pair();
     const join = async (client: string, checkout: string) =>
       (await Client.join(nodes, codingAgents, '', { as: undefined, client, checkout })).name;
@@ -233,8 +233,8 @@ describe('members', () => {
   });
 });
 
-describe('a call with a fault in it', () => {
-  it('is told the names that there are [T-A7]', async () => {
+describe('a faulty call', () => {
+  it('is answered with the names of the arguments that exist [T-A7]', async () => {
     const { nodes, node, alice } = await pair();
     node.agent({ id: 'mars' }).tool('weigh', {}, () => 'light');
     await nodes.runtime.advance(10);
@@ -271,7 +271,7 @@ describe('a call with a fault in it', () => {
 });
 
 describe('a person', () => {
-  it('gets what agents write and ask, and answers it; watching shows it, and offers between agents that are away [T-A3 T-A17]', async () => {
+  it('receives and answers what agents write; the overview shows it, and offers between agents that are away [T-A3 T-A17]', async () => {
     const { nodes, node, codingAgents, alice, bob } = await pair();
     const watch = () => nodes.settled(overview(codingAgents, node.registry));
     expect((await watch()).forYou).toEqual([]);
@@ -308,13 +308,13 @@ describe('a person', () => {
     expect((await watch()).tasks).toMatchObject([{ from: 'alice', to: 'bob', state: 'pending', title: 'Review it' }]);
   });
 
-  it('speaks with a seal that says so', async () => {
+  it('writes messages with a seal that marks them as human', async () => {
     const { nodes, codingAgents, bob } = await pair();
     await nodes.settled(codingAgents.tell('bob', 'stop, please'));
     expect(await bob.inbox()).toContain('from operator');
   });
 
-  it('cannot be played by an agent, also not by repeating what the person said [ON10]', async () => {
+  it('cannot be impersonated by an agent, also not by replaying a message of the person [ON10]', async () => {
     const { nodes, codingAgents, alice, bob } = await pair();
     await nodes.settled(codingAgents.tell('bob', 'stop, please'));
     const text = await bob.inbox();
@@ -326,8 +326,8 @@ describe('a person', () => {
   });
 });
 
-describe('loops', () => {
-  it('of two who always answer stop, with the reason, while new work passes [ON14]', async () => {
+describe('a message loop', () => {
+  it('between two agents that always answer is stopped with a reason, while new work passes [ON14]', async () => {
     const { alice, bob } = await pair();
     await alice.send('bob', 'ping', { needs: 'reply' });
     let hops = 0;
@@ -347,7 +347,7 @@ describe('loops', () => {
     expect(await alice.send('bob', 'real work')).toContain('arrived');
   });
 
-  it('without answers stop by how many messages may go', async () => {
+  it('without answers is stopped by the rate limit of the pair', async () => {
     const { nodes, alice } = await pair({ perPair: 5 });
     for (let index = 0; index < 5; index++) await alice.send('bob', `message ${index}`);
     await expect(alice.send('bob', 'one too many')).rejects.toMatchObject({ code: 'LOOP_STOPPED' });

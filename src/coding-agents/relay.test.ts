@@ -20,8 +20,8 @@ function bench(greeting?: Record<string, unknown>) {
 
 const methods = (sent: readonly RpcMessage[]) => sent.map(({ method }) => method);
 
-describe('a client’s conversation with what agents offer', () => {
-  it('waits for a node, greets it as the client greeted, and carries answers back', async () => {
+describe('the relay of a client’s MCP conversation', () => {
+  it('waits for a node, initialises it as the client did, and carries answers back', async () => {
     const { relay, open, readied } = bench({ protocolVersion: '2025-11-25' });
     const answer = relay.ask({ id: 7, method: 'prompts/list' });
     const sent = open();
@@ -33,7 +33,7 @@ describe('a client’s conversation with what agents offer', () => {
     expect(readied).toEqual([false]);
   });
 
-  it('needs no greeting in the newer era, and passes on what the node asks and tells', () => {
+  it('needs no initialize in the newer era, and forwards requests and notifications of the node', () => {
     const { relay, open } = bench();
     const told: RpcMessage[] = [];
     relay.onMessage = (message) => told.push(message);
@@ -44,7 +44,7 @@ describe('a client’s conversation with what agents offer', () => {
     expect(sent).toMatchObject([{ result: { action: 'accept' } }]);
   });
 
-  it('says of what a lost node was asked that it may have been done, and asks the next what was not', async () => {
+  it('reports sent requests of a lost node as uncertain, and sends the others to the next node', async () => {
     const { relay, open, readied } = bench();
     open();
     const under = relay.ask({ id: 1, method: 'tools/call' });
@@ -59,7 +59,7 @@ describe('a client’s conversation with what agents offer', () => {
     expect(readied).toEqual([false, true]);
   });
 
-  it('tells the next node what the client follows and wants logged', () => {
+  it('repeats the client’s subscriptions and log level for the next node', () => {
     const { relay, open } = bench();
     open();
     for (const [id, uri] of ['a://1', 'a://2'].entries()) {
@@ -74,7 +74,7 @@ describe('a client’s conversation with what agents offer', () => {
     ]);
   });
 
-  it('gives up on a node that does not come, at once on one that never will, and holds only so much', async () => {
+  it('gives up on a node that does not come in time, at once on one that never will, and limits open requests', async () => {
     const { runtime, relay } = bench();
     const patient = relay.ask({ id: 1, method: 'ping' });
     const hurried = relay.askWithin({ id: 2, method: 'ping' }, 500);

@@ -67,7 +67,7 @@ class Bench {
 const MODERN = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' };
 
 describe('MCP over standard input and output', () => {
-  it('answers who it is and what it has by itself, in both eras', () => {
+  it('answers initialize, discover and lists without the mesh, in both eras', () => {
     const bench = new Bench();
     bench.say({ id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', clientInfo: { name: 'x' } } });
     bench.say({ method: 'notifications/initialized' });
@@ -96,7 +96,7 @@ describe('MCP over standard input and output', () => {
     expect(bench.lines[1]!.error).toMatchObject({ code: -32022, data: { requested: '2027' } });
   });
 
-  it('answers bad lines in the protocol’s own words, and goes on', () => {
+  it('answers malformed lines with JSON-RPC errors, and continues', () => {
     const bench = new Bench();
     for (const line of ['{', '[]', '"x"', '', '{"jsonrpc":"2.0","id":9,"result":{}}']) bench.server.take(line);
     bench.say({ id: 1, method: 'resources/list' });
@@ -106,7 +106,7 @@ describe('MCP over standard input and output', () => {
     expect(bench.lines.at(-1)!.result).toEqual({});
   });
 
-  it('passes calls on, answers with text alone, and says with each call what the client had been given by then [T-A1]', async () => {
+  it('forwards calls, answers with text alone, and reports with each call which messages the client had received [T-A1]', async () => {
     const bench = new Bench();
     const first = await bench.called(1, 'mesh_inbox', { wait_s: 5 });
     expect(first).toMatchObject({ tool: 'mesh_inbox', args: { wait_s: 5 }, seen: [] });
@@ -123,7 +123,7 @@ describe('MCP over standard input and output', () => {
     expect(bench.server.unproven).toEqual([]);
   });
 
-  it('writes no answer that the client gave up on, and does not count it as seen', async () => {
+  it('writes no answer to a cancelled call, and does not count its messages as seen', async () => {
     const bench = new Bench();
     const call = await bench.called(1, 'mesh_inbox');
     bench.say({ method: 'notifications/cancelled', params: { requestId: 1 } });
@@ -134,7 +134,7 @@ describe('MCP over standard input and output', () => {
     expect(bench.server.unproven).toEqual([]);
   });
 
-  it('gives failures as results with the next step, and keeps what the call had proven', async () => {
+  it('returns failures as results with the next step, and keeps the messages that the call had proven', async () => {
     const bench = new Bench();
     const first = await bench.called(1, 'mesh_inbox');
     first.answer({ text: 'mail', shown: ['m1'] });
@@ -146,7 +146,7 @@ describe('MCP over standard input and output', () => {
     expect(bench.server.unproven).toEqual(['m1']);
   });
 
-  it('begins a failure with its code, and sends the model to its user only for what the user can mend [T-A7]', async () => {
+  it('begins a failure with its code, and refers the model to its user only for faults that the user can repair [T-A7]', async () => {
     const bench = new Bench();
     const failures = [
       new EclipticError('NO_NODE', 'the mesh cannot be reached'),
@@ -165,7 +165,7 @@ describe('MCP over standard input and output', () => {
     ]);
   });
 
-  it('gives other agents’ tools and their results as content alone, with all data in it as text [T-A1]', async () => {
+  it('returns other agents’ tools and their results as content alone, with all data in it as text [T-A1]', async () => {
     const relay = new Relay(new SimulatedRuntime());
     relay.open(({ id, method }) => {
       const result =

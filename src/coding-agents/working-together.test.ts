@@ -19,7 +19,7 @@ async function pair() {
 const idIn = (text: string) => /Task (\S+)/.exec(text)![1]!;
 
 describe('tasks between members', () => {
-  it('are offered, accepted, worked on and done, and each side hears of it', async () => {
+  it('are offered, accepted, worked on and done, and each side is told', async () => {
     const { nodes, alice, bob } = await pair();
     const id = idIn(
       await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it', detail: 'all of it' }),
@@ -39,7 +39,7 @@ describe('tasks between members', () => {
     expect(bodiesIn(await alice.call('mesh_task', { action: 'list' }))).toEqual(['looks good']);
   });
 
-  it('end the wait of an inbox when they are offered, and when they are done [T-A4]', async () => {
+  it('end a wait in mesh_inbox when they are offered and when they are done [T-A4]', async () => {
     const { nodes, alice, bob } = await pair();
     const began = nodes.runtime.now();
     const waiting = bob.begin('mesh_inbox', { wait_s: 25 });
@@ -54,7 +54,7 @@ describe('tasks between members', () => {
     expect(nodes.runtime.now() - began).toBeLessThan(25_000);
   });
 
-  it('are looked up by their id, open and over, by both sides and by no other agent [T-A5]', async () => {
+  it('can be looked up by id, open and ended, by both sides and by no other agent [T-A5]', async () => {
     const { nodes, here, alice, bob } = await pair();
     const carol = await Client.join(nodes, here.codingAgents, 'carol');
     const id = idIn(await alice.call('mesh_task', { action: 'offer', to: 'bob', title: 'Review it', detail: 'all' }));
@@ -95,7 +95,7 @@ describe('tasks between members', () => {
     await expect(asked).rejects.toMatchObject({ code: 'NO_WORKER' });
   });
 
-  it('go to whoever has the capability, and come back with a reason when declined or countered', async () => {
+  it('go to any agent with the capability, and come back with a reason when declined or countered', async () => {
     const { nodes, alice, bob } = await pair();
     const declined = idIn(await alice.call('mesh_task', { action: 'offer', to: 'review', title: 'One' }));
     const countered = idIn(await alice.call('mesh_task', { action: 'offer', to: 'review', title: 'Two' }));
@@ -108,7 +108,7 @@ describe('tasks between members', () => {
     expect(list).toContain('counter: half of it');
   });
 
-  it('say what is wrong with a call, and do nothing', async () => {
+  it('of a faulty call are not changed, and the error names the fault', async () => {
     const { alice } = await pair();
     await expect(alice.call('mesh_task', { action: 'offer', to: 'bob' })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENTS',
@@ -123,7 +123,7 @@ describe('tasks between members', () => {
 });
 
 describe('notes that members share', () => {
-  it('are the same for all of them, across nodes', async () => {
+  it('have the same content on all nodes', async () => {
     const { nodes, alice, bob } = await pair();
     await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 2 });
     await alice.call('mesh_state', { action: 'add', key: 'plan.risks', value: 'time' });
@@ -138,7 +138,7 @@ describe('notes that members share', () => {
     expect(await alice.call('mesh_state', { action: 'list' })).toContain('plan (also bob@laptop)');
   });
 
-  it('are the same for the owner’s commands, in both directions [T-A6]', async () => {
+  it('are also changed and shown by the owner’s commands [T-A6]', async () => {
     const { nodes, here, alice } = await pair();
     const methods = checked(documentMethods(here));
     const context = { emit: () => {}, drained: async () => {}, signal: new AbortController().signal };
@@ -160,7 +160,7 @@ describe('notes that members share', () => {
     await expect(owner('stateGet', 'step')).rejects.toMatchObject({ code: 'INVALID_ARGUMENTS' });
   });
 
-  it('are kept apart by what they are called, and a wrong call changes nothing', async () => {
+  it('are separated by document name, and a faulty call changes nothing', async () => {
     const { alice } = await pair();
     await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 1 });
     await expect(alice.call('mesh_state', { action: 'get', key: 'plan.stpe' })).rejects.toMatchObject({

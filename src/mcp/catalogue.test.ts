@@ -8,7 +8,7 @@ import type { Definition } from './definitions.js';
 const HERE = undefined;
 
 describe('the catalogue', () => {
-  it('keeps what was added under its owner and name, and nothing else [R5.1 R5.6]', () => {
+  it('stores offers under their owner and name [R5.1 R5.6]', () => {
     const catalogue = new Catalogue();
     catalogue.add('mars', HERE, [tool('build'), prompt('build'), resource('memory://rules')]);
     catalogue.add('mars', 'far', [tool('build')]);
@@ -50,7 +50,7 @@ describe('the catalogue', () => {
     expect([catalogue.version, told]).toEqual([version, []]);
   });
 
-  it('lets one agent of a node have a URI, and agents of other nodes have it too [R6.1]', () => {
+  it('allows one agent of a node, and agents of other nodes, to have the same URI [R6.1]', () => {
     const catalogue = new Catalogue();
     catalogue.add('rhea', 'far', [resource('memory://rules')]);
     catalogue.add('mars', HERE, [resource('memory://rules')]);
@@ -70,7 +70,7 @@ describe('the catalogue', () => {
     expect(catalogue.ownersNamed('rhea').size).toBe(0);
   });
 
-  it('tells of what comes and goes by kind, and only when something did', () => {
+  it('notifies of changes by kind, and only when something changed', () => {
     const catalogue = new Catalogue();
     const told: unknown[] = [];
     const stop = catalogue.onChange((kind, entries, gone) =>
@@ -126,7 +126,7 @@ describe('the catalogue', () => {
     );
   });
 
-  it('finds one by name however many there are', () => {
+  it('finds an entry by name in constant time', () => {
     fc.assert(
       fc.property(fc.uniqueArray(arbAgentId(), { minLength: 1, maxLength: 30 }), (owners) => {
         const catalogue = new Catalogue();

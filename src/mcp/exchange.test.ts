@@ -29,8 +29,8 @@ afterEach(() => {
   expect(accidents.splice(0)).toEqual([]);
 });
 
-describe('what agents of other nodes offer', () => {
-  it('appears everywhere, and goes when it is taken back and when they leave [R5.2]', async () => {
+describe('offers of other nodes’ agents', () => {
+  it('appear everywhere, and disappear when they are withdrawn and when the agents leave [R5.2]', async () => {
     const nodes = new Nodes();
     const [one, two, three] = (await nodes.startMesh(3)) as [NetworkedNode, NetworkedNode, NetworkedNode];
     const mars = two.agent({ id: 'mars' });
@@ -52,7 +52,7 @@ describe('what agents of other nodes offer', () => {
     expect(offered(one)).toEqual([`${full}.again`]);
   });
 
-  it('goes when their node goes, and comes back with it', async () => {
+  it('disappear with their node, and return with it', async () => {
     const { nodes, here, there } = await pair({ faults: {} });
     there.agent({ id: 'mars' }).tool('build', {}, () => 1);
     await nodes.until(() => offered(here).length === 1);
@@ -65,7 +65,7 @@ describe('what agents of other nodes offer', () => {
     await nodes.until(() => offered(here).length === 0);
   });
 
-  it('is known to a node that joins later', async () => {
+  it('reach a node that joins later', async () => {
     const nodes = new Nodes();
     const [first, late] = [await nodes.start(), await nodes.start()];
     const tools = Array.from({ length: 500 }, (_, n) => ({
@@ -79,7 +79,7 @@ describe('what agents of other nodes offer', () => {
     expect(await nodes.settled(call(late, 'mars.t321'))).toMatchObject({ content: [{ text: '321' }] });
   });
 
-  it('is not told to a node that may not know the agent, and is taken back when it may no longer', async () => {
+  it('are not told to a node that may not know the agent, and are withdrawn when it may no longer', async () => {
     const nodes = new Nodes();
     const sandbox = { enforced: true, shared: ['lab'], allow: { lab: ['helper'] } };
     const [host, guest] = [await nodes.start({ sandbox }), await nodes.start({ sandbox })];
@@ -99,7 +99,7 @@ describe('what agents of other nodes offer', () => {
     expect(nodes.events(host, 'security')).toEqual([]);
   });
 
-  it('is watched over the link: a changed resource is heard of', async () => {
+  it('include notifications of changed resources', async () => {
     const { nodes, here, there } = await pair();
     const mars = there.agent({ id: 'mars' }).resource({ uri: 'memory://a', name: 'A' }, () => 'a');
     await nodes.until(() => offered(here).length === 1);
@@ -112,7 +112,7 @@ describe('what agents of other nodes offer', () => {
 });
 
 describe('a call to another node', () => {
-  it('brings arguments, result, progress, logs and who calls across [R5.3]', async () => {
+  it('carries arguments, result, progress, logs and the caller’s identity [R5.3]', async () => {
     const { nodes, here, there } = await pair();
     const inputSchema = z.object({ text: z.string() });
     there.agent({ id: 'mars' }).tool('echo', { inputSchema }, ({ text }, { ...call }) => ({ text, ...call }));
@@ -151,7 +151,7 @@ describe('a call to another node', () => {
     });
   });
 
-  it('brings resources, templates, prompts and suggestions across [R6.2 R6.5]', async () => {
+  it('carries resources, templates, prompts and suggestions [R6.2 R6.5]', async () => {
     const { nodes, here, there } = await pair();
     const mars = there.agent({ id: 'mars' });
     mars.resource({ uri: 'memory://a', name: 'A', mimeType: 'image/png' }, () => Uint8Array.of(1));
@@ -254,7 +254,7 @@ describe('a call to another node', () => {
     expect(await nodes.settled(call(here, 'mars.build'))).toMatchObject({ content: [{ text: '1' }] });
   });
 
-  it('that comes late is executed only if its caller’s node says that it is still wanted [T-C3]', async () => {
+  it('that arrives late is executed only if the caller’s node confirms that it is still wanted [T-C3]', async () => {
     const siege = await Siege.begin();
     const { link } = siege;
     const deadlineAt = siege.nodes.runtime.now() - 1;
@@ -308,7 +308,7 @@ describe('a call to another node', () => {
     expect(calls).toBe(1);
   });
 
-  it('goes on over an interruption that is shorter than the grace time, and is made once [MC3]', async () => {
+  it('survives an interruption shorter than the grace time, and is made once [MC3]', async () => {
     const { nodes, here, there } = await pair({ faults: {} });
     let calls = 0;
     there.agent({ id: 'mars' }).tool('build', {}, async () => {
@@ -355,7 +355,7 @@ describe('a call to another node', () => {
     },
   );
 
-  it('brings large arguments and results in parts, many at once, without holding up small ones', async () => {
+  it('carries large arguments and results in parts, without delaying small ones', async () => {
     const { nodes, here, there } = await pair();
     there.agent({ id: 'mars' }).tool('echo', {}, (args) => args);
     await nodes.until(() => offered(here).length === 1);
@@ -372,7 +372,7 @@ describe('a call to another node', () => {
     for (const node of [here, there]) expect(nodes.events(node, 'security')).toEqual([]);
   });
 
-  it('asks the caller across the link, and takes its sealed state back from that caller alone', async () => {
+  it('asks the caller across the link, and accepts its sealed state from that caller only', async () => {
     const { nodes, here, there } = await pair();
     const question = {
       method: 'elicitation/create',
@@ -412,7 +412,7 @@ describe('a call to another node', () => {
 });
 
 describe('the owner’s node', () => {
-  it('asks its own policy, by the caller’s card: an edited sandbox claim changes nothing [MC4]', async () => {
+  it('applies its own policy by the caller’s card: a forged sandbox claim changes nothing [MC4]', async () => {
     const siege = await Siege.begin();
     siege.link.announce({ id: 'rat', sandbox: 'lab' }, { id: 'free' });
     siege.call('rat', null);
@@ -435,7 +435,7 @@ describe('the owner’s node', () => {
     expect(siege.calls).toBe(1);
   });
 
-  it('lets a node that is confined to sandboxes call from them alone, and reports what else it tries [MC4]', async () => {
+  it('lets a node that is confined to sandboxes call from these only, and reports other attempts [MC4]', async () => {
     const siege = await Siege.begin(
       { sandboxes: ['lab'] },
       { sandbox: { enforced: true, shared: ['lab'], allow: { lab: ['sun'] } } },
@@ -453,7 +453,7 @@ describe('the owner’s node', () => {
     expect([siege.calls, siege.answers[2]?.[0]]).toEqual([1, 'done']);
   });
 
-  it('is no way to a third node [MC4]', async () => {
+  it('does not forward calls to a third node [MC4]', async () => {
     const siege = await Siege.begin();
     siege.call('operator', null, {
       agent: `europa@${siege.bystander.key}`,
@@ -477,7 +477,7 @@ describe('the owner’s node', () => {
   });
 });
 
-describe('a node that does not keep to the rules', () => {
+describe('a node that breaks the rules', () => {
   const tool = (changes: object = {}) => ({
     definition: { kind: 'tool', name: 'x', inputSchema: { type: 'object' }, ...changes },
     timeoutMs: null,
@@ -572,7 +572,7 @@ describe('a node that does not keep to the rules', () => {
     await siege.expectRefused(/malformed/);
   });
 
-  it('gets nothing for a tool of an agent whose card nobody has', async () => {
+  it('cannot offer a tool of an agent without a card', async () => {
     const siege = await Siege.begin();
     siege.link.give(['e', 'offer', 'ghost', [tool()]]);
     await siege.pass();
@@ -581,7 +581,7 @@ describe('a node that does not keep to the rules', () => {
     await siege.expectServing();
   });
 
-  it('cannot make room for more offers by taking back what it never offered [MC5]', async () => {
+  it('cannot make room for more offers by withdrawing ones that it never made [MC5]', async () => {
     const siege = await Siege.begin();
     for (let n = 0; n < 20; n++) {
       const names = Array.from({ length: 1_000 }, (_, m) => `t${n}.${m}`);
@@ -610,7 +610,7 @@ describe('a node that does not keep to the rules', () => {
     await siege.expectServing();
   });
 
-  it('cannot answer calls that were made to others', async () => {
+  it('cannot answer calls that were made to other nodes', async () => {
     const siege = await Siege.begin();
     const pending = ended(siege.nodes, call(siege.victim, 'europa.hang', {}, { timeoutMs: 1_000 }));
     for (let n = 0; n < 20; n++) siege.link.give(['e', 'done', n, { content: [] }]);

@@ -5,7 +5,7 @@ const schema = (properties: object, more: object = {}) => ({ type: 'object', pro
 const named = (name: unknown, type = 'string') => ({ type, 'x-mcp-header': name });
 
 describe('arguments that are repeated in headers [UP2]', () => {
-  it('are strings, integers and booleans at a fixed place, under names of their own', () => {
+  it('are strings, integers and booleans at a fixed place, under unique names', () => {
     const where = schema({ region: named('Region'), inner: schema({ on: named('On', 'boolean') }) });
     expect(headerFault(where)).toBeUndefined();
     expect(headerFault(schema({ a: { type: 'string', default: { 'x-mcp-header': '' } } }))).toBeUndefined();

@@ -58,12 +58,12 @@ describe('the record of a tool call', () => {
     expect(() => deserializeInvocation(text)).toThrow(expect.objectContaining({ code }));
   });
 
-  it('says which field is wrong', () => {
+  it('reports which field is invalid', () => {
     const text = JSON.stringify({ ...RECORD, error: { code: 1 } });
     expect(() => deserializeInvocation(text)).toThrow(/error\.code/);
   });
 
-  it('has no value of a secret argument, whatever it is', () => {
+  it('contains no value of a secret argument', () => {
     fc.assert(
       fc.property(arbJson(), arbJson(), (secret, open) => {
         expect(redact({ password: secret, open }, ['password', 'absent'])).toEqual({ password: '[redacted]', open });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { hasHidden, neutralise, neutralText, revealed } from './neutral-text.js';
 
 describe('text of an upstream server [UP6]', () => {
-  it('keeps what people can see', () => {
+  it('keeps visible characters', () => {
     for (const text of ['plain', 'two\nlines\tand a tab', 'Größe, 価格, цена', '❤️ 👍🏽 ☑︎', '']) {
       expect(neutralText(text)).toBe(text);
       expect(hasHidden(text)).toBe(false);
@@ -11,7 +11,7 @@ describe('text of an upstream server [UP6]', () => {
     expect(neutralText('a\r\nb')).toBe('a\nb');
   });
 
-  it('shows one mark where something was hidden', () => {
+  it('shows one mark for each run of hidden characters', () => {
     const hidden = [
       '\u200b',
       '\u202e',
@@ -29,13 +29,13 @@ describe('text of an upstream server [UP6]', () => {
     expect(revealed('a\u200b\u202eb')).toBe('a\\u{200b}\\u{202e}b');
   });
 
-  it('is neutral after one pass, whatever it was', () => {
+  it('is neutral after one pass', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => !hasHidden(neutralText(text)) && !hasHidden(revealed(text))),
     );
   });
 
-  it('is changed where it only describes, and refused where it means something', () => {
+  it('is changed in descriptions, and refused in names and values', () => {
     const schema = { type: 'object', properties: { description: { type: 'string', description: 'x\u200b' } } };
     expect(neutralise({ name: 'a', title: 't\u202e', inputSchema: schema })).toEqual({
       value: {

@@ -22,7 +22,7 @@ describe('a prompt’s template', () => {
     );
   });
 
-  it('is filled in one pass: what an argument holds is never expanded again [P22 R6.5]', () => {
+  it('is filled in one pass: values are never expanded again [P22 R6.5]', () => {
     const values = { a: '{{b}} and {{ a }}', b: 'secret', 'a}}{{b': 'no' };
     expect(renderTemplate('{{a}}|{{b}}', values)).toBe('{{b}} and {{ a }}|secret');
     expect(renderTemplate('{{{{a}}}}', { a: 'b', b: 'secret' })).toBe('{{b}}');
@@ -32,12 +32,12 @@ describe('a prompt’s template', () => {
     expect(renderTemplate('<{{a}}>', { a: value })).toBe(`<${value}>`);
   });
 
-  it('keeps what is no argument as it is written, whatever objects inherit', () => {
+  it('keeps unknown placeholders as written, also names that objects inherit', () => {
     const text = '{{unknown}} {{toString}} {{__proto__}} {{}} {{ }} {a} {{a';
     expect(renderTemplate(text, { a: '1' })).toBe(text);
   });
 
-  it('is filled in no time, whatever it holds', () => {
+  it('is filled in linear time', () => {
     expect(renderTemplate(`{{${' '.repeat(100_000)}`, {})).toHaveLength(100_002);
     expect(renderTemplate('{{'.repeat(100_000), {})).toHaveLength(200_000);
   });

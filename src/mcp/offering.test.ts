@@ -21,7 +21,7 @@ const seal = new RequestState(new SimulatedRuntime());
 const YES = { method: 'elicitation/create', params: { message: 'Sure?', requestedSchema: object() } } as const;
 
 describe('a tool', () => {
-  it('is shown with everything that was said of it [R5.1]', () => {
+  it('is listed with all its options [R5.1]', () => {
     const inputSchema = z.object({ a: z.number() });
     const outputSchema = z.object({ sum: z.number() });
     const said = { title: 'Adds', description: 'adds', annotations: { readOnlyHint: true }, _meta: { a: 1 } };
@@ -57,14 +57,14 @@ describe('a tool', () => {
     );
   });
 
-  it('gets its arguments as its schema reads them', async () => {
+  it('gets its arguments as its schema parses them', async () => {
     const inputSchema = z.object({ a: z.coerce.number().default(2) });
     const offer = tool((args) => args, { inputSchema });
     expect(await callTool(offer, { a: '40', b: 1 })).toMatchObject({ structuredContent: { a: 40 } });
     expect(await callTool(offer)).toMatchObject({ structuredContent: { a: 2 } });
   });
 
-  it('is not called with arguments that do not fit, and says where they do not', async () => {
+  it('is not called with invalid arguments, and the error names them', async () => {
     let calls = 0;
     const inputSchema = z.object({ list: z.array(z.object({ n: z.number() })) });
     const offer = tool(() => calls++, { inputSchema });
@@ -110,7 +110,7 @@ describe('a tool', () => {
     });
   });
 
-  it('returns the same to a caller in this process as to one that gets it as JSON', async () => {
+  it('returns the same value to a local caller as to a remote one', async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(arbJson(), arbAnything), async (value) => {
         const outcome = await callTool(tool(() => value)).catch((error) => error.code);
@@ -120,7 +120,7 @@ describe('a tool', () => {
     );
   });
 
-  it('returns what its output schema lets through, and nothing that does not fit it', async () => {
+  it('returns only values that fit its output schema', async () => {
     const outputSchema = z.object({ sum: z.number() });
     const offer = tool(({ sum }) => ({ sum, internal: true }), { outputSchema });
     expect(await callTool(offer, { sum: 5 })).toEqual({ content: [text('{"sum":5}')], structuredContent: { sum: 5 } });
@@ -137,7 +137,7 @@ describe('a tool', () => {
     expect(await callTool(failing)).toEqual({ content: [], isError: true });
   });
 
-  it('hears of a mistake in what it tells on the way', async () => {
+  it('gets an error for invalid progress or log entries', async () => {
     const told: unknown[] = [];
     const terms = { onProgress: (one: Progress) => told.push(one), onLog: (one: LogEntry) => told.push(one) };
     const telling = (tell: (call: Call) => void) => tool((_, call) => tell(call));
@@ -163,7 +163,7 @@ describe('a tool', () => {
     expect(told).toMatchObject([{ progress: 1, total: 2, message: 'half' }, { level: 'info' }]);
   });
 
-  it('may ask first, remember something, and go on when it is answered', async () => {
+  it('may ask the caller, keep state, and continue with the answer', async () => {
     const offer = tool(({ target }, call) => {
       if (call.answers.sure === undefined) return call.ask({ sure: YES }, { asked: target });
       return { answers: call.answers, state: call.state };
@@ -214,7 +214,7 @@ describe('a resource', () => {
     ).toEqual(result);
   });
 
-  it('is read anew each time', async () => {
+  it('is loaded for each read', async () => {
     let count = 0;
     const offer = resource(init, () => String(++count));
     await read(offer, init.uri);
@@ -255,7 +255,7 @@ describe('a prompt', () => {
     });
   });
 
-  it('leaves nothing behind of an optional argument that is not given [R6.5]', async () => {
+  it('drops an optional argument that is not given [R6.5]', async () => {
     expect(await get(offerPrompt(seal, init), { file: 'a.ts' })).toMatchObject({
       messages: [{ content: { text: 'Review a.ts. ' } }],
     });

@@ -8,8 +8,8 @@ import { RequestState } from './request-state.js';
 const HOUR_MS = 60 * 60_000;
 const ASK: Ask = { kind: 'tool', name: 'deploy', arguments: { target: 'login', force: false } };
 
-describe('what a handler remembers between two rounds', () => {
-  it('comes back as it was', () => {
+describe('sealed request state', () => {
+  it('is returned unchanged', () => {
     const { state } = start();
     fc.assert(
       fc.property(arbJson(), (value) => {
@@ -18,13 +18,13 @@ describe('what a handler remembers between two rounds', () => {
     );
   });
 
-  it('comes back whatever the order in which the arguments are written', () => {
+  it('is accepted whatever the order of the arguments', () => {
     const { state } = start();
     const same: Ask = { arguments: { force: false, target: 'login' }, name: 'deploy', kind: 'tool' };
     expect(state.open(state.seal(1, 'alice', ASK), 'alice', same)).toBe(1);
   });
 
-  it('is refused when any of it was changed, left out or added', () => {
+  it('is refused when any of it was changed, removed or added', () => {
     const { state } = start();
     const sealed = state.seal({ approved: false }, 'alice', ASK);
     for (let at = 0; at < sealed.length; at++) {
@@ -41,7 +41,7 @@ describe('what a handler remembers between two rounds', () => {
     }
   });
 
-  it('is for the caller who got it', () => {
+  it('is accepted from its caller only', () => {
     const { state } = start();
     refuses(() => state.open(state.seal(1, 'alice', ASK), 'bob', ASK));
   });
@@ -56,7 +56,7 @@ describe('what a handler remembers between two rounds', () => {
     refuses(() => state.open(state.seal(1, 'alice', ASK), 'alice', other));
   });
 
-  it('is for the agent that sealed it', () => {
+  it('is accepted by the agent that sealed it only', () => {
     const { state } = start();
     const sealed = state.of('mars').seal(1, 'alice', ASK);
     expect(state.of('mars').open(sealed, 'alice', ASK)).toBe(1);
@@ -64,7 +64,7 @@ describe('what a handler remembers between two rounds', () => {
     refuses(() => state.open(sealed, 'alice', ASK));
   });
 
-  it('is good for an hour', async () => {
+  it('is valid for an hour', async () => {
     const { state, runtime } = start();
     const sealed = state.seal(1, 'alice', ASK);
     await runtime.advance(HOUR_MS);
@@ -73,7 +73,7 @@ describe('what a handler remembers between two rounds', () => {
     refuses(() => state.open(sealed, 'alice', ASK), 'it is too old');
   });
 
-  it('means nothing to another node', () => {
+  it('is refused by another node', () => {
     refuses(() => start(2).state.open(start(1).state.seal(1, 'alice', ASK), 'alice', ASK));
   });
 });

@@ -42,7 +42,7 @@ describe.each<[string, Schema, unknown]>([
     expect(shape.json).toMatchObject({ type: 'object', properties: { name: { type: 'string' } }, required: ['name'] });
   });
 
-  it('takes what fits, as the library reads it', async () => {
+  it('accepts fitting values, as the library parses them', async () => {
     expect(await shape.check({ name: 'Ada' })).toEqual({ value: read });
     expect(await shape.check({ name: 'Ada' })).toEqual({ value: read });
   });
@@ -56,7 +56,7 @@ describe.each<[string, Schema, unknown]>([
 });
 
 describe('a schema', () => {
-  it('that cannot be said as JSON Schema still judges', async () => {
+  it('that cannot be expressed as JSON Schema still validates', async () => {
     const shape = readSchema(handMade({ json: false }), 'input', 'a tool');
     expect(shape.json).toBeUndefined();
     expect(await shape.check({})).toEqual({ faults: ['name: needed'] });
@@ -72,13 +72,13 @@ describe('a schema', () => {
     );
   });
 
-  it('that its library cannot put into JSON Schema is refused when it is offered', () => {
+  it('that its library cannot convert to JSON Schema is refused when it is offered', () => {
     expect(() => readSchema(z.object({ at: z.date() }), 'input', 'tool "x"')).toThrow(
       expect.objectContaining({ code: 'INVALID_TOOL', message: expect.stringContaining('tool "x"') }),
     );
   });
 
-  it('that is no JSON Schema is refused, each time, when it is used', async () => {
+  it('that is invalid JSON Schema is refused at each use', async () => {
     const shape = readSchema({ type: 'object', properties: { a: { type: 'strnig' } } }, 'input', 'tool "x"');
     for (let time = 0; time < 2; time++) {
       await expect(shape.check({ a: 1 })).rejects.toMatchObject({ code: 'INVALID_TOOL' });

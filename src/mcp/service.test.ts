@@ -47,7 +47,7 @@ describe('listing', () => {
     );
   });
 
-  it('shows to an unsandboxed principal all, and to a sandboxed one its own sandbox and what is allowed to it', async () => {
+  it('shows all offers to an unsandboxed principal, and to a sandboxed one its own sandbox and what is allowed to it', async () => {
     const { node } = await start({ sandbox: { enforced: true, crossSandboxAllowList: [], allow: { lab: ['sun'] } } });
     node.agent({ id: 'rat', sandbox: 'lab' });
     node.agent({ id: 'cat', sandbox: 'home' });
@@ -69,7 +69,7 @@ describe('listing', () => {
     expect(node.agentById('rat').mcp.tools.map(({ name }) => name)).toEqual(['cat.t', 'rat.t']);
   });
 
-  it('no longer shows what an agent took back, or what left with it', async () => {
+  it('no longer shows offers that were withdrawn, or whose agent left', async () => {
     const { node, mars, sun } = await start();
     mars.tool('build', {}, () => 1).tool('test', {}, () => 1);
     sun.tool('shine', {}, () => 1);
@@ -107,7 +107,7 @@ describe('offering', () => {
     );
   });
 
-  it('takes several at once, or none', async () => {
+  it('accepts all of several offers, or none', async () => {
     const { node, mars } = await start();
     const offer = (name: string) => ({ name, handler: () => 1 });
     mars.tool('build', {}, () => 1);
@@ -150,7 +150,7 @@ describe('calling', () => {
     );
   });
 
-  it('tells the handler who calls, and brings its progress and logs to the caller', async () => {
+  it('tells the handler who calls, and passes its progress and logs to the caller', async () => {
     const { node, mars, sun } = await start();
     mars.tool('build', {}, (_, call) => {
       call.progress(1, 2, 'half');
@@ -211,7 +211,7 @@ describe('calling', () => {
     await node.stop();
   });
 
-  it('a name that several nodes have is refused with all candidates, unless one of them is of this node', async () => {
+  it('is refused for a name that several nodes have, with all candidates, unless one of them is of this node', async () => {
     const { node, mars } = await start();
     for (const key of ['far', 'farther']) {
       node.registry.mergeRemote({ ...mars.card, id: 'rhea', origin: 'remote', node: key }, key);
@@ -230,7 +230,7 @@ describe('calling', () => {
 });
 
 describe('policy', () => {
-  it('makes a tool that a principal may not use look as if there were none, with exactly one security event [MC2]', async () => {
+  it('hides a tool that a principal may not use, with exactly one security event [MC2]', async () => {
     const { node, mars, security } = await start();
     mars.tool('build', {}, () => 'secret').prompt({ name: 'plan', template: 'secret' });
     mars.resource({ uri: 'memory://secret', name: 's' }, () => 'secret');
@@ -275,7 +275,7 @@ describe('policy', () => {
     await node.stop();
   });
 
-  it('asks again at every call', async () => {
+  it('is applied at every call', async () => {
     const { node, mars } = await start();
     const rat = node.agent({ id: 'rat' });
     mars.tool('build', {}, () => 'built');
@@ -322,7 +322,7 @@ describe('the end of a call', () => {
     await node.stop();
   });
 
-  it('is the caller’s cancelling, before and during it, and leaves nothing behind', async () => {
+  it('is its cancellation, before or during the call, and leaves nothing behind', async () => {
     const { node, mars } = await start();
     let seen: AbortSignal | undefined;
     let calls = 0;
@@ -346,7 +346,7 @@ describe('the end of a call', () => {
     await node.stop();
   });
 
-  it('comes before the handler’s beginning where its arguments take their time to be judged', async () => {
+  it('comes before the handler starts when the arguments take long to validate', async () => {
     const { node, mars } = await start();
     let calls = 0;
     mars.tool('build', { inputSchema: { type: 'object', required: ['a'] } }, () => calls++);
@@ -362,7 +362,7 @@ describe('the end of a call', () => {
     await node.stop();
   });
 
-  it('is its owner’s leaving, or taking the tool back', async () => {
+  it('is its owner’s departure, or the withdrawal of the tool', async () => {
     const { node, mars } = await start();
     const wait = () => new Promise(() => {});
     mars.tool('one', {}, wait).tool('other', {}, wait);
@@ -379,7 +379,7 @@ describe('the end of a call', () => {
     await node.stop();
   });
 
-  it('comes once: what a handler does afterwards reaches nobody', async () => {
+  it('comes once: later progress and results of the handler are dropped', async () => {
     const { node, mars, runtime } = await start();
     const told: unknown[] = [];
     mars.tool('late', { timeoutMs: 1_000 }, async (_, call) => {
@@ -397,7 +397,7 @@ describe('the end of a call', () => {
     await node.stop();
   });
 
-  it('is a refusal where ten thousand calls are under way already', async () => {
+  it('is a refusal when ten thousand calls are in progress', async () => {
     const { node, mars } = await start();
     mars.tool('slow', {}, () => new Promise(() => {}));
     const call = () => outcome(node.mcp.callTool('mars.slow', {}, { caller: OPERATOR }));
@@ -484,7 +484,7 @@ describe('resources and prompts', () => {
     await node.stop();
   });
 
-  it('of two nodes with one URI are each to be had under a URI of their own', async () => {
+  it('of two nodes with the same URI each have a URI of their own', async () => {
     const { node, mars, sun } = await start();
     const uri = 'memory://rules';
     sun.resource({ uri, name: 'Rules' }, () => 'here');
@@ -507,7 +507,7 @@ describe('resources and prompts', () => {
   });
 });
 
-describe('what is remembered of calls', () => {
+describe('the invocation log', () => {
   it('Feature: a2a-mcp-protocols, Property 33: MCP tool invocation metrics accuracy [P33 R12.2 R12.5]', async () => {
     const arbCall = fc.record({
       tool: fc.constantFrom('mars.a', 'mars.b', 'sun.a'),
@@ -547,7 +547,7 @@ describe('what is remembered of calls', () => {
     );
   });
 
-  it('is one record a call, which comes back equal from its JSON [P34 R13.4 R13.5]', async () => {
+  it('has one record for each call, which survives JSON unchanged [P34 R13.4 R13.5]', async () => {
     const { node, mars, runtime } = await start();
     mars.tool('echo', {}, (args) => args);
     mars.tool('fail', {}, () => thrown(new Error('no')));
@@ -567,7 +567,7 @@ describe('what is remembered of calls', () => {
     await node.stop();
   });
 
-  it('holds no secret, in records or events', async () => {
+  it('contains no secret, in records or events', async () => {
     const { node, mars, events } = await start();
     const inputSchema = z.object({ user: z.string(), password: z.string().min(8) });
     mars.tool('login', { inputSchema, secrets: ['password'] }, () => 'welcome');

@@ -45,7 +45,7 @@ describe('names on the wire', () => {
     );
   });
 
-  it('never mean another tool after more tools came: the same one, or none [MC1]', () => {
+  it('keep their meaning when tools are added: the same tool, or none [MC1]', () => {
     fc.assert(
       fc.property(fc.constantFrom(...NAME_STYLES), arbTools, arbTools, (style, before, more) => {
         const added = more.filter((one) => !before.some((other) => fullName(other) === fullName(one)));
@@ -63,7 +63,7 @@ describe('names on the wire', () => {
     );
   });
 
-  it('stay as they are when what comes has nothing in common with them', () => {
+  it('do not change when unrelated tools are added', () => {
     fc.assert(
       fc.property(fc.constantFrom(...NAME_STYLES), arbTools, (style, tools) => {
         const others = tools.map((tool) => ({ ...tool, owner: `z${tool.owner}`, key: `z${tool.key}` }));
@@ -72,7 +72,7 @@ describe('names on the wire', () => {
     );
   });
 
-  it('cannot be taken over by somebody who knows how they are lengthened [MC1]', () => {
+  it('cannot be taken over by an agent that knows how they are lengthened [MC1]', () => {
     // `mars__build` with `now` is written as `mars` with `build__now` is; the third has the first one's longer name.
     const mine = { owner: 'mars', node: undefined, key: 'build__now' };
     const hash = createHash('sha256').update(fullName(mine)).digest('hex');
@@ -90,7 +90,7 @@ describe('names on the wire', () => {
     }
   });
 
-  it('say the node where an agent of another node is not the only one of its id', () => {
+  it('include the node when agents of several nodes share an id', () => {
     const far = { owner: 'mars', node: 'abcdef0123456789', key: 'build' };
     const here = { ...far, node: undefined };
     expect(namesOf('safe', [far])).toEqual(['mars__build']);
@@ -98,13 +98,13 @@ describe('names on the wire', () => {
     expect(namesOf('dotted', [here, far])).toEqual(['mars.build', 'mars@abcdef0123456789.build']);
   });
 
-  it('are bare only where nobody else has that name, and it cannot be read as a full one', () => {
+  it('are bare only where the name is unique, and cannot be read as a full name', () => {
     const tools = ['build', 'test', 'venus.paint'].map((key) => ({ owner: 'mars', node: undefined, key }));
     const other = { owner: 'venus', node: undefined, key: 'test' };
     expect(namesOf('bare', [...tools, other])).toEqual(['build', 'mars__test', 'mars__venus_paint', 'venus__test']);
   });
 
-  it('are made anew when the catalogue changes', () => {
+  it('are recomputed when the catalogue changes', () => {
     const { catalogue, names } = nameAll([{ owner: 'mars', node: undefined, key: 'build' }]);
     expect(names.find('tool', 'build', 'bare')?.owner).toBe('mars');
     catalogue.removeOwner('mars');

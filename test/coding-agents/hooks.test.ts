@@ -3,7 +3,7 @@ import { inCluster } from '../nodes/cluster.js';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-describe('a hook that is wrongly entered', () => {
+describe('a misconfigured hook', () => {
   it(
     'says so and stops nobody: neither a client, to which 2 is a denial, nor a commit [ON13]',
     inCluster(async (cluster) => {

@@ -7,7 +7,7 @@ import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-describe('whoever is between two nodes', () => {
+describe('an eavesdropper between two nodes', () => {
   it(
     'sees no word, name, task or folder of the agents that write to each other [ON16]',
     inCluster(async (cluster) => {

@@ -52,7 +52,7 @@ describe('tools of agents on another node', () => {
   }
 
   describe.each(['legacy', 'modern'] as const)('for a %s client', (era) => {
-    it('tell it their progress, and hear that it cancels [IT2]', async () => {
+    it('report progress, and receive its cancellation [IT2]', async () => {
       const { client } = listeners[era];
       const before = await waits(client);
       const controller = new AbortController();
@@ -68,7 +68,7 @@ describe('tools of agents on another node', () => {
       expect(await waits(client)).toEqual({ begun: before.begun + 1, cancelled: before.cancelled + 1 });
     });
 
-    it('let it hear of changed resources while it is subscribed to them', async () => {
+    it('notify it of changed resources while it is subscribed', async () => {
       const { client, heard } = listeners[era];
       const updates = () => heard.filter(([method]) => method === UPDATED);
       await client.callTool({ name: 'probe_update' });
@@ -82,7 +82,7 @@ describe('tools of agents on another node', () => {
     });
   });
 
-  it('get what comes with a call, and may return megabytes', async () => {
+  it('get the call’s metadata, and may return megabytes', async () => {
     const { client } = listeners.modern;
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const { structuredContent } = await client.callTool({ name: 'probe_meta', _meta: { traceparent } });
@@ -91,13 +91,13 @@ describe('tools of agents on another node', () => {
     expect(content).toEqual([{ type: 'text', text: 'x'.repeat(2_000_000) }]);
   });
 
-  it('hear it themselves when they tell nonsense, and the link stays [R5.4]', async () => {
+  it('get the error themselves when they report invalid progress, and the link stays [R5.4]', async () => {
     const result = await listeners.modern.client.callTool({ name: 'probe_nonsense' });
     expect(result).toMatchObject({ isError: true, _meta: { 'ecliptic/error': { code: 'INVALID_RESULT' } } });
     expect(await endpoint.front.stateOf(endpoint.home)).toBe('connected');
   });
 
-  it('do not run for a caller that has given up while their node was stopped [T-C3]', async () => {
+  it('do not run for a caller that gave up while their node was stopped [T-C3]', async () => {
     const { client } = listeners.modern;
     const { begun } = await waits(client);
     endpoint.home.signal('SIGSTOP');
@@ -107,7 +107,7 @@ describe('tools of agents on another node', () => {
     expect((await waits(client)).begun).toBe(begun);
   });
 
-  it('go with an agent that leaves, and clients are told', async () => {
+  it('disappear with an agent that leaves, and clients are notified', async () => {
     expect(await toolNames(listeners.modern.client)).toContain('leave');
     await listeners.modern.client.callTool({ name: 'leave' });
     for (const { client, heard } of Object.values(listeners)) {
@@ -116,7 +116,7 @@ describe('tools of agents on another node', () => {
     }
   });
 
-  it('go with a node that dies: calls under way fail with its name, and clients are told [MC3]', async () => {
+  it('disappear with a node that dies: open calls fail with its name, and clients are notified [MC3]', async () => {
     const { legacy, modern } = listeners;
     const { begun } = await waits(modern.client);
     const calls = [legacy, modern].map(({ client }) => client.callTool({ name: 'probe_wait' }));

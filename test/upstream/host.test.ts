@@ -70,7 +70,7 @@ async function running(client: ControlClient, count: number): Promise<void> {
 }
 
 describe('a node with MCP servers in its configuration', () => {
-  it('starts without waiting for any, and the bad ones neither hide nor delay the good ones [UP1 UP3]', async () => {
+  it('starts without waiting for any, and faulty servers neither hide nor delay the others [UP1 UP3]', async () => {
     const started = Date.now();
     const client = await up(
       {
@@ -109,7 +109,7 @@ describe('a node with MCP servers in its configuration', () => {
     expect(pids.filter(lives)).toEqual([]);
   });
 
-  it('tells nobody what a server is given in secret [UP8]', async () => {
+  it('reveals no secret of a server [UP8]', async () => {
     // biome-ignore lint/suspicious/noTemplateCurlyInString: that is how a variable is written
     const env = { TOKEN: '${SERVER_TOKEN}', PLAIN: 'as-it-is-in-the-file' };
     const telling = 'console.error(process.env.TOKEN, process.env.PLAIN); process.exit(1)';
@@ -125,7 +125,7 @@ describe('a node with MCP servers in its configuration', () => {
     client.close();
   });
 
-  it('lets its owner see and approve what a server changed, on the command line [UP5]', async () => {
+  it('lets its owner see and approve changed definitions on the command line [UP5]', async () => {
     const lists = { tools: [tool('search'), tool('change')] };
     const client = await up({ notes: server('notes', lists) });
     await running(client, 1);

@@ -66,18 +66,18 @@ async function add(answer: Answer): Promise<void> {
 }
 
 describe('a server over HTTP', () => {
-  it('that never answers is given up for a while [UP3]', async () => {
+  it('that never answers is retried with back-off [UP3]', async () => {
     await add(() => {});
     await until(() => here.status('rogue').reason?.includes('was not ready within 500 ms') === true);
   });
 
-  it('that wants another token says so [UP3]', async () => {
+  it('that rejects its token is reported so [UP3]', async () => {
     await add((_method, _id, response) => void response.writeHead(401).end());
     await until(() => here.status('rogue').state === 'backing-off');
     expect(here.status('rogue').reason).toMatch(/refuses what it is sent for a token \(401\)/);
   });
 
-  it('that sends somebody elsewhere gets nowhere: no header goes to another place [UP8]', async () => {
+  it('that redirects gets no request at the other address: no header leaks [UP8]', async () => {
     const seen: unknown[] = [];
     const elsewhere = await listen((_method, _id, response, request) => {
       seen.push(request.headers.authorization);
@@ -106,7 +106,7 @@ describe('a server over HTTP', () => {
     },
   );
 
-  it('whose answer breaks off fails at once, with an unknown outcome [UP4]', async () => {
+  it('whose answer breaks off fails the call at once, with an unknown outcome [UP4]', async () => {
     let calls = 0;
     await add(
       legacy((_method, _id, response) => {
@@ -124,7 +124,7 @@ describe('a server over HTTP', () => {
     expect(calls).toBe(1);
   });
 
-  it('that forgets its session is greeted anew, and the call is not repeated [UP4]', async () => {
+  it('that loses its session is initialised again, and the call is not repeated [UP4]', async () => {
     let calls = 0;
     await add(
       legacy((_method, id, response) => {

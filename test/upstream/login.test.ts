@@ -78,7 +78,7 @@ async function logIn(): Promise<Response> {
 }
 
 describe('an MCP server that wants a login [UP10]', () => {
-  it('waits for its user, says how to log in, and is connected when the user has come back', async () => {
+  it('waits for its user, says how to log in, and is connected when the user returns', async () => {
     const { reason } = await untilState('needs-login');
     expect(reason).toMatch(/has to log in; log in with: ecliptic tools login guarded$/);
     const { findings } = await client.call('doctor');
@@ -99,7 +99,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     expect(await look()).toMatchObject(seen);
   });
 
-  it('is told the secret of its client that is a credential at present', async () => {
+  it('gets the present value of a client secret that is a credential', async () => {
     await down();
     await up({ oauth: { clientId: 'ours', clientSecret: { credential: 'client' } } });
     await untilState('needs-login');
@@ -120,7 +120,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     expect(shown).not.toMatch(/(first|second)-client-secret/);
   });
 
-  it('takes what a browser brings once, and only for a login that was begun', async () => {
+  it('accepts a browser’s return once, and only for a login that was begun', async () => {
     await untilState('needs-login');
     const { url } = await logIn();
     const again = async (to: string, method = 'GET') => (await fetch(to, { method })).status;
@@ -130,7 +130,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     await untilState('running');
   });
 
-  it('does not believe who comes back from elsewhere', async () => {
+  it('refuses a return from another issuer', async () => {
     await untilState('needs-login');
     const outcome = client.call('tools.login', { server: 'guarded' }, async (event) => {
       const { headers } = await fetch((event as { url: string }).url, { redirect: 'manual' });
@@ -143,7 +143,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     expect(await status()).toMatchObject({ state: 'needs-login' });
   });
 
-  it('is told a new token when the old one is no longer taken, and waits again when none can be had', async () => {
+  it('gets a new token when the old one is rejected, and waits again when none can be had', async () => {
     vi.spyOn(console, 'warn').mockImplementation((text) => void told.push(String(text)));
     await untilState('needs-login');
     await logIn();
@@ -167,7 +167,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     for (const secret of server.secrets) expect(shown).not.toContain(secret);
   });
 
-  it('stays logged in over a restart, in a file of the owner’s, until that is forgotten', async () => {
+  it('stays logged in after a restart, in a file of the owner’s, until logout', async () => {
     await untilState('needs-login');
     await logIn();
     await untilState('running');
@@ -184,7 +184,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     await expect(client.call('tools.login', { server: 'nobody' })).rejects.toMatchObject({ code: 'SERVER_NOT_FOUND' });
   });
 
-  it('may want further rights for one call, and goes on with the others; asked for once, not for ever', async () => {
+  it('may demand a further scope for one call, which is asked for once, while other calls continue', async () => {
     await untilState('needs-login');
     await logIn();
     await untilState('running');
@@ -206,7 +206,7 @@ describe('an MCP server that wants a login [UP10]', () => {
     await expect(look()).rejects.toMatchObject({ code: 'PROVIDER_CREDENTIAL_DENIED' });
   });
 
-  it('on the Internet leads nowhere inside', async () => {
+  it('on the Internet cannot direct requests into the private network', async () => {
     const inside = oauthFetch(systemRuntime(), new URL('https://mcp.example/'), new Redactor());
     await expect(inside(server.origin)).rejects.toMatchObject({ code: 'FETCH_REFUSED' });
     const outside = oauthFetch(systemRuntime(), new URL(server.url), new Redactor());

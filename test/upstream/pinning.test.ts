@@ -26,7 +26,7 @@ async function change(lists: object, quarantined: number): Promise<void> {
 const rows = (state: string) => here.upstreams.pins.filter((row) => row.state === state);
 
 describe('definitions of an upstream server [UP5]', () => {
-  it('are pinned on first sight, for the owner only', () => {
+  it('are pinned on first sight, in a file of the owner’s', () => {
     expect(rows('pinned').map(({ kind, name }) => `${kind} ${name}`)).toEqual([
       'tool search',
       'tool change',
@@ -74,7 +74,7 @@ describe('definitions of an upstream server [UP5]', () => {
     expect(here.upstreams.approve({ all: true })).toEqual([]);
   });
 
-  it('are approved as they were seen, and not as they are since', async () => {
+  it('are approved as they were seen, and not in a later form', async () => {
     const version = (text: string) => ({ ...SAFE, tools: [tool('search', { description: text }), tool('change')] });
     await change(version('second'), 1);
     const [{ id: stale } = { id: '' }] = here.approvals.waiting;
@@ -90,7 +90,7 @@ describe('definitions of an upstream server [UP5]', () => {
     expect(here.tools()).toEqual(['up.change']);
   });
 
-  it('that go back to what was pinned are trusted again, and nobody is asked any more', async () => {
+  it('that return to the pinned form are trusted again, and the request is withdrawn', async () => {
     await change({ ...SAFE, tools: [tool('search', { title: 'Better' }), tool('change')] }, 1);
     expect(here.approvals.waiting).toHaveLength(1);
     here.lists('up', SAFE);
@@ -99,7 +99,7 @@ describe('definitions of an upstream server [UP5]', () => {
     expect(here.approvals.waiting).toEqual([]);
   });
 
-  it('are remembered by the next node on the folder: no second event, and the question still waits', async () => {
+  it('are remembered by the next node on the folder: no second event, and the request still waits', async () => {
     await change({ tools: [tool('search', { annotations: { readOnlyHint: true } }), tool('change')] }, 1);
     const [before] = here.approvals.waiting;
     await here.close();
@@ -117,7 +117,7 @@ describe('definitions of an upstream server [UP5]', () => {
     });
   });
 
-  it('that were denied stay away, and are not asked about again', async () => {
+  it('that were denied stay withdrawn, and are not asked about again', async () => {
     const lists = { ...SAFE, tools: [...SAFE.tools, tool('extra')] };
     await change(lists, 1);
     here.approvals.decide('deny', 'operator', here.approvals.waiting[0]!.id);
@@ -128,7 +128,7 @@ describe('definitions of an upstream server [UP5]', () => {
     expect(here.tools()).not.toContain('up.extra');
   });
 
-  it('do not depend on the order of keys, and may change their pictures and notes', async () => {
+  it('do not depend on the order of keys, and may change icons and metadata', async () => {
     const [search, changing] = SAFE.tools as [Record<string, unknown>, object];
     const reordered = Object.fromEntries(Object.entries(search).reverse());
     here.lists('up', {
@@ -140,7 +140,7 @@ describe('definitions of an upstream server [UP5]', () => {
     expect(here.tools()).toContain('up.search');
   });
 
-  it('that cannot be kept are not offered: a damaged file of pins stops the start', () => {
+  it('that cannot be stored are not offered: a damaged pins file stops the start', () => {
     const file = join(here.folder, 'pins.json');
     const whole = readFileSync(file, 'utf8');
     writeFileSync(file, whole.slice(0, -10));

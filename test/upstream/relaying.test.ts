@@ -63,7 +63,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
     });
   });
 
-  it('gets arguments and trace context, and nothing else that the caller sends along [MC10]', async () => {
+  it('gets arguments and trace context, and no other metadata of the caller [MC10]', async () => {
     const meta = { traceparent: '00-1-2-03', token: 'ecl_secret', 'my.app/session': 'private' };
     const { args, meta: got } = await here.value('up.echo', { a: [1, 'ü'] }, { meta });
     expect(args).toEqual({ a: [1, 'ü'] });
@@ -88,7 +88,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
     await until(() => here.log('up').includes('cancelled'));
   });
 
-  it('fails in its own words, by type', async () => {
+  it('reports its own error messages, by type', async () => {
     expect(await here.call('up.fail')).toMatchObject({ isError: true, content: [{ text: 'it did not work' }] });
     await expect(here.call('up.refuse')).rejects.toMatchObject({
       code: expect.stringMatching(/^(INVALID_ARGUMENTS|PROVIDER_INVALID_INPUT)$/),
@@ -96,7 +96,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
     });
   });
 
-  it('loses a call when it dies, which nobody repeats, and comes back by itself [UP4 RS5]', async () => {
+  it('loses the open call when it dies, which is not repeated, and is restarted [UP4 RS5]', async () => {
     const dying = await here.call('up.die').catch((error: EclipticError) => error);
     expect(dying).toMatchObject({
       code: expect.stringMatching(/^(AGENT_UNAVAILABLE|PROVIDER_CRASHED)$/),
@@ -111,7 +111,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
     expect(here.log('up').filter((line) => line === 'die')).toHaveLength(1);
   });
 
-  it('changes its lists while it runs, and says when a resource has changed', async () => {
+  it('may change its lists while it runs, and notifies of changed resources', async () => {
     const updates: string[] = [];
     here.node.mcp.onResourceUpdate((owner, uri) => updates.push(`${owner} ${uri}`));
     const fewer = LISTS.tools.filter(({ name }) => name !== 'fail');
@@ -185,7 +185,7 @@ describe('an upstream server', () => {
     expect(env).not.toContain('OWN_TOKEN');
   });
 
-  it('over HTTP is sent the headers of its configuration', async () => {
+  it('over HTTP is sent the configured headers', async () => {
     const { url } = await here.listen('up', LISTS);
     here.add('up', { kind: 'http', url, headers: { 'x-key': 'upstream-key' } });
     await here.running('up');
@@ -194,7 +194,7 @@ describe('an upstream server', () => {
     expect(JSON.stringify(headers)).not.toContain('inbound');
   });
 
-  it('over HTTP that goes away is asked again until it is back; meanwhile calls fail at once [UP4]', async () => {
+  it('over HTTP that disappears is retried until it is back; meanwhile calls fail at once [UP4]', async () => {
     const { url, process: first } = await here.listen('up', LISTS);
     here.add('up', { kind: 'http', url, headers: {} });
     await here.running('up');
@@ -214,7 +214,7 @@ describe('an upstream server', () => {
     await here.call('up.echo');
   });
 
-  it('must answer what its tool says of itself', async () => {
+  it('must return results that fit its tool’s output schema', async () => {
     const outputSchema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
     const unreadable = { type: 'object', $ref: '#/nowhere' };
     const tools = [
@@ -232,7 +232,7 @@ describe('an upstream server', () => {
     expect(await here.call('up.steps')).toMatchObject({ content: [{ text: 'done' }] });
   });
 
-  it('shares an agent with another, which keeps what it offers already', async () => {
+  it('may share an agent with another, which keeps the offers that it has', async () => {
     here.addStdio('one', { tools: [tool('same'), tool('mine')] }, 'stdio', { agent: 'shared' });
     await here.running('one');
     here.addStdio('two', { tools: [tool('same'), tool('yours')] }, 'stdio', { agent: 'shared' });

@@ -99,7 +99,7 @@ async function ours(folder: string): Promise<number[]> {
 }
 
 describe.each(Object.entries(ROGUES))('a server that %s [UP3]', (_, { code, state, says }) => {
-  it('touches nobody else, and is named with its state', async () => {
+  it('does not affect others, and is listed with its state', async () => {
     here.addProgram('rogue', code, { restart: { startMs: 1_000 } });
     here.addStdio('good', GOOD);
     await here.running('good');
@@ -120,7 +120,7 @@ describe.each(Object.entries(ROGUES))('a server that %s [UP3]', (_, { code, stat
 });
 
 describe('a server', () => {
-  it('that dies mid-call gives a typed error at once', async () => {
+  it('that dies during a call gives a typed error at once', async () => {
     here.addProgram('rogue', `${PRELUDE} call = () => process.kill(process.pid, 'SIGKILL')`);
     await here.running('rogue');
     const started = Date.now();
@@ -131,7 +131,7 @@ describe('a server', () => {
     expect(Date.now() - started).toBeLessThan(2_000);
   });
 
-  it('that closes its output is started again', async () => {
+  it('that closes its output is restarted', async () => {
     here.addProgram(
       'rogue',
       `${PRELUDE} let n = 0; call = (id) => (n++ ? require('fs').closeSync(1) : answer(id, { content: [] }))`,
@@ -148,7 +148,7 @@ describe('a server', () => {
     expect([...codes].filter((code) => !/^PROVIDER_(CRASHED|UNAVAILABLE)$/.test(code))).toEqual(['fine']);
   });
 
-  it('may have a limited number of calls under way, so that it does not use up everybody’s', async () => {
+  it('may have a limited number of open calls, so that others are not starved', async () => {
     here.addProgram('rogue', PRELUDE);
     await here.running('rogue');
     const calls = Array.from({ length: 101 }, () => here.call('rogue.work', {}, { timeoutMs: 500 }));
@@ -180,7 +180,7 @@ describe('a server', () => {
     );
   });
 
-  it('and whatever it started are gone when it is stopped', async () => {
+  it('and its descendants are gone when it is stopped', async () => {
     const inner = `require('child_process').spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { detached: true, stdio: 'ignore' })`;
     here.addProgram(
       'parent',

@@ -48,7 +48,7 @@ const name = fc.oneof(
 const globs = fc.array(name, { minLength: 1, maxLength: 2 }).map((names) => names.join('/'));
 
 describe('two globs', () => {
-  it('conflict exactly when some path is meant by both [ON13.1]', () => {
+  it('conflict exactly when both match some path [ON13.1]', () => {
     fc.assert(
       fc.property(globs, globs, (one, other) => {
         const [mine, theirs] = [meaning(one), meaning(other)];
@@ -95,7 +95,7 @@ describe('two globs', () => {
     expect(() => normalGlob(choices(stars(100, 'a')))).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENTS' }));
   });
 
-  it('take a file’s name as it is where it is one', () => {
+  it('match a literal file name exactly', () => {
     expect(overlaps(normalGlob('app/[id]/page.tsx'), literalGlob('app/[id]/page.tsx'))).toBe(true);
     expect(overlaps(normalGlob('a/b'), literalGlob('a/*'))).toBe(false);
   });
@@ -107,7 +107,7 @@ describe('two globs', () => {
     },
   );
 
-  it('cost little, however they are written', () => {
+  it('are cheap to compare, however they are written', () => {
     const hard = `${'*a'.repeat(100)}/**/${'**/*/'.repeat(20)}x`;
     expect(overlaps(normalGlob(hard), normalGlob(`${'*b'.repeat(100)}*/**`))).toBe(true);
   });

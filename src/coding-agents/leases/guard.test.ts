@@ -11,7 +11,7 @@ const PATCH = [
   '*** End Patch',
 ];
 
-describe('a hook’s words', () => {
+describe('a hook’s input', () => {
   it.each([
     [
       'Claude Code’s edit',
@@ -85,7 +85,7 @@ describe('a guard’s answer', () => {
     });
   });
 
-  it('allows without a word that could approve anything', () => {
+  it('allows without output that could approve anything', () => {
     for (const client of GUARDED_CLIENTS) {
       const { stdout, stderr, code } = allow(client);
       expect([stderr, code]).toEqual(['', 0]);

@@ -36,7 +36,7 @@ const NAMES = ['a', 'b', 'c', 'd'];
 const pair = fc.tuple(fc.constantFrom(...NAMES), fc.constantFrom(...NAMES)).filter(([one, other]) => one !== other);
 
 describe('the keeper of a repository', () => {
-  it('is one device, whoever asks first, and whoever knows whom in a world that hangs together', async () => {
+  it('is one device, whichever asks first, in every connected set of devices', async () => {
     const property = fc.asyncProperty(
       fc.array(pair, { maxLength: 6 }),
       fc.array(pair, { maxLength: 3 }),
@@ -58,7 +58,7 @@ describe('the keeper of a repository', () => {
     await fc.assert(property, { numRuns: process.env.ECLIPTIC_SOAK ? 5_000 : 300 });
   });
 
-  it('cannot be found out while one who may be it cannot be asked', async () => {
+  it('is undecided while a candidate cannot be asked', async () => {
     const world = new World(['a', 'b']);
     world.meet('a', 'b');
     world.cut.add('a,b');
@@ -68,7 +68,7 @@ describe('the keeper of a repository', () => {
     expect(new Set(found).size).toBe(1);
   });
 
-  it('stays it when others come, and another takes its place when it is no device any more', async () => {
+  it('stays when other devices join, and is replaced when it is no longer a device', async () => {
     const world = new World(NAMES);
     expect(await world.keepings.get('c')!.find('r')).toBe('c');
     for (const name of ['a', 'b', 'd']) {

@@ -27,8 +27,8 @@ function operationOf({ kind, holder: who, globs: some, all, ttlMs }: Action, n: 
   return { kind: 'take', holder: who, wanted: some.map((glob, at) => ({ id: `${n}.${at}`, glob })), ttlMs, why: '' };
 }
 
-describe('the machine that settles leases', () => {
-  it('keeps what two hold apart, gives all or nothing, and only growing tokens, whatever is asked', () => {
+describe('the lease machine', () => {
+  it('never grants overlapping leases to two holders, grants all or nothing, and gives only growing tokens', () => {
     fc.assert(
       fc.property(fc.array(action, { maxLength: 30 }), (actions) => {
         let state = NOTHING;
@@ -64,14 +64,14 @@ describe('the machine that settles leases', () => {
     );
   });
 
-  it('refuses more than one holder needs', () => {
+  it('refuses too many leases of one holder', () => {
     const wanted = Array.from({ length: MAX_LEASES_PER_HOLDER + 1 }, (_, at) => ({ id: `${at}`, glob: `f${at}` }));
     const take: Operation = { kind: 'take', holder: 'alice@1', wanted, ttlMs: 1, why: '' };
     const circumstances = { now: 0, isGone: () => false, settles: true };
     expect(() => step(NOTHING, take, circumstances)).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
   });
 
-  it('gives no token where nothing is settled', () => {
+  it('gives no token on a device that is not the keeper', () => {
     const take: Operation = { kind: 'take', holder: 'a@1', wanted: [{ id: '1', glob: 'x' }], ttlMs: 5, why: '' };
     const { state, outcome } = step(NOTHING, take, { now: 0, isGone: () => false, settles: false });
     expect([state.token, outcome.leases[0]?.token]).toEqual([0, 0]);

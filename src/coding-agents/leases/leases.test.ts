@@ -49,7 +49,7 @@ const keeperOf = ({ codingAgents }: Place, places: readonly Place[]) => {
 };
 
 describe('a lease', () => {
-  it('is all of what was asked for, or nothing, and says who holds the rest', async () => {
+  it('is granted for all paths or none, and a refusal names the holders', async () => {
     const { nodes, places } = await mesh(['desk']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const bob = await Client.join(nodes, places[0]!.codingAgents, 'bob');
@@ -70,7 +70,7 @@ describe('a lease', () => {
     });
   });
 
-  it('is shown to its holder as the holder’s own when it checks a path [T-A17]', async () => {
+  it('is shown as the holder’s own when the holder checks a path [T-A17]', async () => {
     const { nodes, places } = await mesh(['desk']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src/a/**'] });
@@ -78,7 +78,7 @@ describe('a lease', () => {
     expect(checked).toMatch(/^src\/a\/b\.ts: yours, src\/a until \S+ \(advisory\)\ndocs: free \(advisory\)$/);
   });
 
-  it('has a holder who is told when it ends soon, and when it has lapsed, here or away [ON13.2]', async () => {
+  it('warns its holder before it ends, and tells it when it has ended, present or away [ON13.2]', async () => {
     const { nodes, places } = await mesh(['desk']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const away = await Client.join(nodes, places[0]!.codingAgents, 'away');
@@ -102,7 +102,7 @@ describe('a lease', () => {
     expect(holders(places)).toEqual([]);
   });
 
-  it('of one whose process is gone goes to whoever wants it, and both are told [ON13.3]', async () => {
+  it('of an agent whose process is gone can be taken by others, and both are told [ON13.3]', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const bob = await Client.join(nodes, places[1]!.codingAgents, 'bob');
@@ -120,7 +120,7 @@ describe('a lease', () => {
     expect(holders(places).map(({ glob }) => glob)).toEqual(['src/x']);
   });
 
-  it('comes back to a holder whose process was gone and whom nobody followed', async () => {
+  it('returns to a holder whose process was gone, if no other agent took it', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
@@ -134,7 +134,7 @@ describe('a lease', () => {
     expect(bodiesIn(await again.inbox())).toEqual([]);
   });
 
-  it('is taken back by the owner, and its holder is told', async () => {
+  it('can be revoked by the owner, and its holder is told', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     await alice.call('mesh_lease', { action: 'take', paths: ['src'] });
@@ -152,7 +152,7 @@ describe('a lease', () => {
     });
   });
 
-  it('is guarded only while the guards of all who work there have spoken', async () => {
+  it('is guarded only while the guards of all agents there have called', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
     const alice = await Client.join(nodes, places[0]!.codingAgents, 'alice');
     const label = async () =>
@@ -172,7 +172,7 @@ describe('a lease', () => {
     expect(await label()).toBe('advisory');
   });
 
-  it('is kept by the store: a node that comes back forgets nothing, and tokens go on growing [ON13.4]', async () => {
+  it('survives a restart of the node, and tokens keep growing [ON13.4]', async () => {
     const nodes = new Nodes();
     const store = new MemoryStore();
     const folder = temporaryFolder();
@@ -203,8 +203,8 @@ describe('a lease', () => {
   });
 });
 
-describe('devices that lose sight of each other', () => {
-  it('grant what nobody settles as unconfirmed; later it is confirmed or refused, and its holder is told', async () => {
+describe('devices that lose their connection', () => {
+  it('grant leases without the keeper as unconfirmed, which are confirmed or refused later', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop'], { faults: {} });
     const clients = [
       await Client.join(nodes, places[0]!.codingAgents, 'zero'),
@@ -230,7 +230,7 @@ describe('devices that lose sight of each other', () => {
     expect(holders(places)).toHaveLength(4);
   });
 
-  it('lose what they hold to others after ten seconds, and not before their own holders know [ON13.5]', async () => {
+  it('lose their leases to others after ten seconds, and not before their own holders know [ON13.5]', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop', 'tower'], { faults: {} });
     const clients = [];
     for (const [at, { codingAgents }] of places.entries())
@@ -256,7 +256,7 @@ describe('devices that lose sight of each other', () => {
     expectExclusive(places);
   });
 
-  it('and one of which is taken off the mesh settle what it had settled among themselves, with higher tokens', async () => {
+  it('choose a new keeper when the old one is removed from the mesh, and give higher tokens', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop', 'tower', 'phone']);
     // What the root signed cannot be taken off: a repository is wanted that another device keeps.
     let clients: Client[] = [];
@@ -290,7 +290,7 @@ describe('devices that lose sight of each other', () => {
     expect(new Set(left.map(({ codingAgents }) => codingAgents.leases.keeperOf(repository))).size).toBe(1);
   });
 
-  it('do not wait for the word of nodes that take no part, nor share with those of another owner', async () => {
+  it('do not wait for nodes without leases, and share none with another owner', async () => {
     const { nodes, places } = await mesh(['desk', 'laptop']);
     const plain = await nodes.settled(nodes.start({ network: { name: 'plain' } }));
     await nodes.join(plain, places[0]!.node, OWN);
@@ -309,7 +309,7 @@ describe('devices that lose sight of each other', () => {
     expect(await clients[0]!.call('mesh_lease', { action: 'take', paths: ['more'] })).toContain('advisory');
   });
 
-  it('and that settled the same repository before they met agree on one of them', async () => {
+  it('agree on one keeper when both had become keepers before they met', async () => {
     const nodes = new Nodes();
     const places = [];
     for (const name of ['desk', 'laptop'])

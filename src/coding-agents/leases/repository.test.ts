@@ -19,7 +19,7 @@ async function identity(nodeKey: string) {
   return gitIdentity(runtime, children, nodeKey);
 }
 
-describe('where a repository comes from', () => {
+describe('the normal form of a remote', () => {
   it.each([
     'git@example.com:team/it.git',
     'https://example.com/team/it',
@@ -30,14 +30,14 @@ describe('where a repository comes from', () => {
     expect(normalRemote(url)).toBe('example.com/team/it');
   });
 
-  it('stays what it is where it is a folder', () => {
+  it('leaves a local folder unchanged', () => {
     expect(normalRemote('/srv/it.git')).toBe('/srv/it');
     expect(normalRemote('C:\\work\\it')).toBe('c:\\work\\it');
   });
 });
 
 describe('a repository', () => {
-  it('is the same in every checkout, folder and worktree, on every node, and tells no address [ON13.7]', async () => {
+  it('has the same id in every checkout, folder and worktree, on every node, and reveals no address [ON13.7]', async () => {
     const folder = realpathSync(temporaryFolder());
     const [one, two, tree] = [join(folder, 'one'), join(folder, 'two'), join(folder, 'tree')];
     mkdirSync(one);
@@ -60,7 +60,7 @@ describe('a repository', () => {
     expect((await (await identity('node-2'))(two)).id).not.toBe(first.id);
   });
 
-  it('is a folder of one node where there is no git', async () => {
+  it('without git is one folder of one node', async () => {
     const folder = realpathSync(temporaryFolder());
     const [here, there] = [await identity('node-1'), await identity('node-2')];
     const found = await here(folder);

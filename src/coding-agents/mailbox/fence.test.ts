@@ -36,7 +36,7 @@ const CORPUS = [
 ];
 
 describe('a fence', () => {
-  it('is not left by any words of the corpus, which stay words [ON15]', () => {
+  it('contains every text of the corpus, which stays plain text [ON15]', () => {
     for (const words of CORPUS) {
       const text = fenced(ABOUT, words, 'feedfacecafe');
       const lines = text.split('\n');
@@ -52,7 +52,7 @@ describe('a fence', () => {
     }
   });
 
-  it('is never left by any text, whatever it is [ON15]', () => {
+  it('contains every generated text [ON15]', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (words) => {
         const lines = fenced(ABOUT, words, 'feedfacecafe').split('\n');
@@ -63,14 +63,14 @@ describe('a fence', () => {
     );
   });
 
-  it('leaves ordinary words, code and other languages as they are', () => {
+  it('leaves ordinary words, code and other languages unchanged', () => {
     const words = 'if (a < b) { return <div>ok</div>; }\n\tπ ≈ 3.14 — 你好 👩‍💻?';
     expect(harmless(words).replace('\ufffd', '\u200d')).toBe(words);
   });
 });
 
 describe('one line', () => {
-  it('is one line of bounded length, however it was written', () => {
+  it('has bounded length and no line breaks, whatever the input', () => {
     expect(oneLine('a\nb\r\n\tc', 10)).toBe('a b c');
     expect(oneLine('x'.repeat(200), 20)).toHaveLength(20);
   });

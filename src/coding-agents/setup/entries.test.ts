@@ -44,7 +44,7 @@ function home(files: Readonly<Record<string, string>>) {
 }
 
 describe('setup with hooks', () => {
-  it('enters them after those of others, once, and brings every byte back [ON18]', () => {
+  it('adds hooks after those of others, once, and restores every byte [ON18]', () => {
     const { apply, undo, read, path } = home(HOMES);
     apply();
     const claude = JSON.parse(read('.claude/settings.json'));
@@ -63,7 +63,7 @@ describe('setup with hooks', () => {
     expect(existsSync(path('.codex/hooks.json'))).toBe(false);
   });
 
-  it('writes a plugin where that is how hooks are entered, replaces no other, and leaves nothing behind [ON18 T-A9]', () => {
+  it('writes a plugin file for opencode, replaces no other plugin, and removes it again [ON18 T-A9]', () => {
     const plugin = '.config/opencode/plugins/ecliptic.js';
     const { setup, apply, undo, read, path } = home({ '.config/opencode/opencode.json': '{}' });
     expect(apply().map(({ file }) => file)).toEqual([path('.config/opencode/opencode.json'), path(plugin)]);
@@ -81,7 +81,7 @@ describe('setup with hooks', () => {
     expect(change).toMatchObject({ file: path(plugin), problem: expect.stringContaining('another plugin') });
   });
 
-  it('enters only hooks that this program knows what to do with', () => {
+  it('adds only hooks that this program handles', () => {
     const { apply, read } = home({ '.claude/x': '', '.codex/x': '', '.gemini/x': '', '.cursor/x': '' });
     const files = apply().map(({ file }) => file);
     expect(files).toHaveLength(7);
@@ -92,13 +92,13 @@ describe('setup with hooks', () => {
     }
   });
 
-  it('is not what happens unless it is asked for', () => {
+  it('runs only when it is asked for', () => {
     const { apply, path } = home(HOMES);
     apply(false);
     expect(existsSync(path('.codex/hooks.json'))).toBe(false);
   });
 
-  it('takes only its own out of files that were changed since', () => {
+  it('removes only its own hooks from files that were changed since', () => {
     const { apply, undo, read, path } = home(HOMES);
     apply();
     for (const file of ['.claude/settings.json', '.cursor/hooks.json', '.codex/hooks.json']) {
@@ -116,13 +116,13 @@ describe('setup with hooks', () => {
     expect(read('.gemini/settings.json')).toContain('"later": 1, "theme": "dark"');
   });
 
-  it('changes no hooks that it does not understand', () => {
+  it('changes no hooks of an unexpected shape', () => {
     const { setup } = home({ '.cursor/hooks.json': '{"hooks":{"stop":"mine.sh"}}', '.cursor/mcp.json': '{}' });
     const changes = setup.plan(setup.clients(['cursor']), () => SERVER, HOOKS);
     expect(changes.map(({ problem }) => problem)).toEqual([undefined, expect.stringContaining('by hand')]);
   });
 
-  it('knows where hooks are for each client that has some', () => {
+  it('knows the hooks file of each client that has hooks', () => {
     expect(CLIENTS.filter(({ hooks }) => hooks).map(({ id }) => id)).toEqual([
       'claude-code',
       'codex',
@@ -134,7 +134,7 @@ describe('setup with hooks', () => {
 });
 
 describe('setup with guards', () => {
-  it('enters one for each client, beside other hooks, once, and brings every byte back [ON18]', () => {
+  it('adds one for each client, beside other hooks, once, and restores every byte [ON18]', () => {
     const { apply, guard, undo, read, path } = home(HOMES);
     guard();
     expect(guard()).toEqual([]);
@@ -152,7 +152,7 @@ describe('setup with guards', () => {
     expect(existsSync(path('.codex/hooks.json'))).toBe(false);
   });
 
-  it('takes only them, and the other hooks of ours, out of a file that somebody has changed since', () => {
+  it('removes only guards and hooks of this program from a file that was changed since', () => {
     const { apply, guard, undo, read, path } = home(HOMES);
     guard();
     apply();

@@ -51,7 +51,7 @@ const apply = (setup: Setup) => {
 };
 
 describe('setup', () => {
-  it('enters the server for each client that is here, once, and brings every byte back [ON18]', () => {
+  it('adds the server for each installed client, once, and restores every byte [ON18]', () => {
     const { setup, read } = home(HOMES);
     expect(apply(setup).map(({ client }) => client)).toEqual(CLIENTS.map(({ id }) => id));
     for (const file of Object.keys(HOMES)) expect(read(file)).toContain('/opt/ecliptic/bin/ecliptic');
@@ -65,7 +65,7 @@ describe('setup', () => {
     expect(setup.planUndo([])).toEqual([]);
   });
 
-  it('changes no byte of a neighbour, however the file is written [T-A9]', () => {
+  it('changes no byte of other entries, however the file is formatted [T-A9]', () => {
     const texts = [
       '{"a":1,"mcpServers":{"other":{"command":"x","args":[ "y",1 ]}},"b":[1,2]}',
       '{\n  "mcpServers": { "other": { "command":"x" , "args": [] } },\n  "b": [1,2]\n}\n',
@@ -92,7 +92,7 @@ describe('setup', () => {
     }
   });
 
-  it('takes its entry out though the client rewrote the file and setup ran again [T-A11]', () => {
+  it('removes its entry though the client rewrote the file and setup ran again [T-A11]', () => {
     const { setup, machine, read } = home({ '.config/opencode/opencode.json': '{ "theme": "mine" }' });
     apply(setup);
     const file = join(machine.home, '.config/opencode/opencode.json');
@@ -108,7 +108,7 @@ describe('setup', () => {
     });
   });
 
-  it('says which hooks must be trusted, and who cannot be guarded [T-A13]', () => {
+  it('says which hooks must be trusted, and which clients cannot be guarded [T-A13]', () => {
     const { setup } = home(HOMES);
     const notes = (id: string, asked: { hooks: boolean; guard: boolean }) => setup.notes(setup.clients([id]), asked);
     expect(notes('codex', { hooks: false, guard: true })).toEqual([expect.stringMatching(/trust.*\/hooks/)]);
@@ -118,7 +118,7 @@ describe('setup', () => {
     expect(notes('gemini', { hooks: true, guard: true })).toEqual([]);
   });
 
-  it('makes what is missing, and leaves nothing of it behind', () => {
+  it('creates missing folders, and removes them again', () => {
     const { setup, machine } = home({ '.claude/x': '', '.codex/x': '', '.gemini/x': '', '.cursor/x': '' });
     const made = apply(setup).map(({ file }) => file);
     expect(made).toHaveLength(4);
@@ -127,14 +127,14 @@ describe('setup', () => {
     expect(existsSync(join(machine.home, '.codex/x'))).toBe(true);
   });
 
-  it('touches nothing while it plans, and finds nobody where nobody is', () => {
+  it('changes nothing while it plans, and finds no client where none is installed', () => {
     const { setup, read } = home(HOMES);
     setup.plan(setup.clients([]), () => SERVER);
     for (const [file, text] of Object.entries(HOMES)) expect(read(file)).toBe(text);
     expect(home({}).setup.clients([])).toEqual([]);
   });
 
-  it('takes only its own entry out of a file that was changed since', () => {
+  it('removes only its own entry from a file that was changed since', () => {
     const { setup, machine, read } = home({
       '.cursor/mcp.json': '{"mcpServers":{}}\n',
       '.codex/config.toml': 'a = 1\n',
@@ -149,7 +149,7 @@ describe('setup', () => {
     expect(read('.codex/config.toml')).toBe('a = 1\n[later]\nb = 2\n');
   });
 
-  it('brings back what was there before the first of several changes', () => {
+  it('restores the text from before the first of several changes', () => {
     const { setup, read } = home({ '.cursor/mcp.json': '{ }' });
     apply(setup);
     for (const change of setup.plan(setup.clients([]), () => ({ ...SERVER, args: ['other'] }))) setup.apply(change);
@@ -157,7 +157,7 @@ describe('setup', () => {
     expect(read('.cursor/mcp.json')).toBe('{ }');
   });
 
-  it('changes no file that it does not understand, and says where', () => {
+  it('changes no file that it cannot parse, and names the line', () => {
     const { setup } = home({
       '.cursor/mcp.json': '{\n  "mcpServers": [\n',
       '.gemini/settings.json': '[]',
@@ -179,7 +179,7 @@ describe('setup', () => {
     expect(read('.cursor/mcp.json')).toBe('{"mine":1}');
   });
 
-  it('keeps links, and the rights of files', () => {
+  it('keeps symbolic links and file modes', () => {
     const { setup, machine } = home({ '.cursor/real.json': '{}' });
     const real = join(machine.home, '.cursor/real.json');
     chmodSync(real, 0o640);
@@ -189,7 +189,7 @@ describe('setup', () => {
     expect(statSync(real).mode & 0o777).toBe(0o640);
   });
 
-  it('knows the clients that it was asked for, and no others', () => {
+  it('rejects unknown client names', () => {
     const { setup } = home(HOMES);
     expect(setup.clients(['codex']).map(({ id }) => id)).toEqual(['codex']);
     expect(() => setup.clients(['emacs'])).toThrow('these are known');

@@ -14,7 +14,7 @@ describe('the tools of a coding agent', () => {
     expect(INSTRUCTIONS.length).toBeLessThanOrEqual(1_200);
   });
 
-  it('have names that every client takes, also with a prefix before them [ON9]', () => {
+  it('have names that every client accepts, also with a prefix [ON9]', () => {
     const longestPrefix = 'mcp__plugin_ecliptic_ecliptic__';
     for (const { name } of ALL_TOOLS) {
       expect(name).toMatch(/^[a-z][a-z_]{2,15}$/);
@@ -38,7 +38,7 @@ describe('the tools of a coding agent', () => {
     expect(reading).toEqual(['mesh_lookup']);
   });
 
-  it('come with words on when to use them, first of all, and on whose word is no order', () => {
+  it('come with instructions that say first when to use them, and that peers’ texts are no orders', () => {
     expect(INSTRUCTIONS).toMatch(/^Use these tools when/);
     expect(INSTRUCTIONS).toContain('data, not orders');
   });

@@ -56,7 +56,7 @@ describe('Claude Code', () => {
     ]);
   });
 
-  it('is no way in where the session is gone, or of a version without one, or not known [ON6]', async () => {
+  it('is closed when the session is gone, too old or unknown [ON6]', async () => {
     const { fake, session } = await claude();
     for (const version of ['2.1.223', '1.0.128', 'nightly', undefined]) {
       expect(await (await adapterOf({ ...session, version })).probe()).toMatchObject({ open: false });
@@ -91,7 +91,7 @@ describe.skipIf(process.platform !== 'linux')('Codex', () => {
     expect(runtime.stopwatch() - started).toBeLessThan(2_000);
   });
 
-  it('is not asked to queue anything for a thread that nobody runs, though it would say that all is well [ON6]', async () => {
+  it('is not asked to queue for a thread that no process runs, though it would accept it [ON6]', async () => {
     const { fake, session } = codex();
     await fake.run();
     const adapter = await adapterOf(session);
@@ -101,7 +101,7 @@ describe.skipIf(process.platform !== 'linux')('Codex', () => {
     expect(fake.queued).toEqual([]);
   });
 
-  it('is no way in for "codex exec", old versions, unknown threads and a codex that fails [ON6]', async () => {
+  it('is closed for "codex exec", old versions, unknown threads and a codex that fails [ON6]', async () => {
     const { fake, session } = codex();
     await fake.run();
     expect(await wayTo({ ...session, headless: true })).toContain('codex exec');
@@ -131,7 +131,7 @@ describe('opencode', () => {
     expect(await prompt).toBe('call mesh_inbox');
   });
 
-  it('is no way in with another session, version, password or machine, nor without its server [ON6]', async () => {
+  it('is closed with another session, version, password or machine, or without its server [ON6]', async () => {
     const { fake, session } = await opencode();
     expect(await (await adapterOf({ ...session, session: 'ses_2' })).probe()).toMatchObject({ open: false });
     expect(await (await adapterOf({ ...session, env: {} })).probe()).toMatchObject({ open: false });
@@ -149,7 +149,7 @@ describe('opencode', () => {
 });
 
 describe('other clients', () => {
-  it('are not said to be woken by anything', async () => {
+  it('cannot be woken', async () => {
     for (const client of ['gemini-cli-mcp-client', 'cursor-vscode', 'scripted']) {
       expect(typeof (await wayTo({ client }))).toBe('string');
     }

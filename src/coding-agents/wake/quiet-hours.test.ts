@@ -11,7 +11,7 @@ describe('quiet hours', () => {
     expect(quietFor('12:00-13:00', at(12, 59))).toBe(60_000);
   });
 
-  it('are over when they are over, and where there are none', () => {
+  it('are over at their end, and where none are set', () => {
     expect(quietFor('22:00-07:00', at(7))).toBe(0);
     expect(quietFor('22:00-07:00', at(21, 59))).toBe(0);
     expect(quietFor('07:00-07:00', at(7))).toBe(0);

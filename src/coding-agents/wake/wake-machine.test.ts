@@ -23,19 +23,19 @@ const arrived = (id: string): WakeEvent => ({ type: 'arrived', id });
 const read = (id: string): WakeEvent => ({ type: 'read', id });
 const late = (id: string): WakeEvent => ({ type: 'late', id });
 
-describe('waking', () => {
-  it('is done for what is worth a turn, once there is a way in [ON6]', () => {
+describe('the wake machine', () => {
+  it('wakes for mail that is worth a turn, once there is an adapter [ON6]', () => {
     expect(run([arrived('a')]).surfaced).toEqual([]);
     expect(run([open, arrived('a')]).surfaced).toEqual(['a']);
   });
 
-  it('has one pointer outstanding, and the next when that was read', () => {
+  it('has one pointer outstanding, and submits the next when that was read', () => {
     const events = [open, arrived('a'), arrived('b'), arrived('c')];
     expect(run(events).surfaced).toEqual(['a']);
     expect(run([...events, read('b'), read('a')]).surfaced).toEqual(['a', 'c']);
   });
 
-  it('goes on once the message was shown, or the turn has ended without a look at it [T-A10]', () => {
+  it('continues once the message was shown, or the turn ended without a look at it [T-A10]', () => {
     const shown = (id: string): WakeEvent => ({ type: 'shown', id });
     const turn = (...unread: string[]): WakeEvent => ({ type: 'turn', unread });
     expect(run([open, arrived('a'), shown('a'), arrived('b'), shown('b'), arrived('c')]).surfaced).toEqual([
@@ -55,7 +55,7 @@ describe('waking', () => {
     expect(run([...ignored, read('a')]).says).toBe('wakes');
   });
 
-  it('is claimed only after a self-test that came back as read [ON6]', () => {
+  it('claims wakes only after a self-test was read [ON6]', () => {
     expect(run([open]).says).toBe('polls');
     expect(run([open, arrived('a'), read('a')]).says).toBe('polls');
     expect(run([open, { type: 'test', id: 'n' }]).says).toBe('polls');
@@ -63,7 +63,7 @@ describe('waking', () => {
     expect(run([open, { type: 'test', id: 'n' }, late('n'), read('n')]).says).toBe('polls');
   });
 
-  it('is claimed no longer when a pointer is refused, or not followed in time, or the way in closes [ON6]', () => {
+  it('stops claiming wakes when a pointer is refused or not followed in time, or the adapter closes [ON6]', () => {
     const proven = [open, { type: 'test', id: 'n' } as const, read('n'), arrived('a')];
     expect(run([...proven, late('a')]).says).toBe('polls');
     expect(run([...proven, { type: 'refused', id: 'a' }]).says).toBe('polls');
@@ -71,13 +71,13 @@ describe('waking', () => {
     expect(run([...proven, late('a'), arrived('b')]).surfaced).toEqual(['n', 'a']);
   });
 
-  it('is believed again when what was missed is read after all', () => {
+  it('claims wakes again when the missed message is read after all', () => {
     const proven = [open, { type: 'test', id: 'n' } as const, read('n'), arrived('a'), late('a')];
     expect(run([...proven, read('a')]).says).toBe('wakes');
     expect(run([open, arrived('a'), late('a'), read('a'), arrived('b')]).surfaced).toEqual(['a', 'b']);
   });
 
-  it('keeps to its budget and to quiet hours, and goes on after them', () => {
+  it('keeps its hourly limit and quiet hours, and continues after them', () => {
     const many = ['a', 'b', 'c', 'd'].flatMap((id) => [arrived(id), read(id)]);
     const spent = run([open, ...many.slice(0, -1)]);
     expect(spent.surfaced).toEqual(['a', 'b', 'c']);
@@ -91,7 +91,7 @@ describe('waking', () => {
     expect(run(proven, 5_000).says).toBe('polls');
   });
 
-  it('prolongs a turn once for what needs something, and never again before that was read', () => {
+  it('prolongs a turn once for a message, and not again before it was read', () => {
     const turn: WakeEvent = { type: 'turn', unread: ['a'] };
     const first = run([turn]);
     expect(first.effects).toContainEqual({ type: 'continue', id: 'a' });
@@ -102,7 +102,7 @@ describe('waking', () => {
     expect(run([{ type: 'turn', unread: [] }]).says).toBe('next_turn');
   });
 
-  it('never claims more than was shown, nor points twice at once, whatever happens', () => {
+  it('never claims more than was proven, nor has two pointers outstanding, for any sequence of events', () => {
     const id = fc.constantFrom('a', 'b', 'c', 'd');
     const event: fc.Arbitrary<WakeEvent> = fc.oneof(
       fc.record({ type: fc.constant('path' as const), open: fc.boolean() }),

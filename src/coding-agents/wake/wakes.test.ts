@@ -53,7 +53,7 @@ async function scene(init: WakeInit = {}) {
 }
 
 describe('an idle agent', () => {
-  it('is pointed at mail that needs it within two seconds, and told nothing of what it says [ON6]', async () => {
+  it('is pointed at mail that needs it within two seconds, without the text of the mail [ON6]', async () => {
     const { nodes, node, agent, ask } = await scene();
     const id = await ask('the secret is fortytwo');
     await nodes.until(() => agent.bodies.length > 0, 2_000);
@@ -70,7 +70,7 @@ describe('an idle agent', () => {
     expect(await stateOf(nodes, node, id)).toBe('done');
   });
 
-  it('is left alone for mail that needs nothing [ON6]', async () => {
+  it('is not woken for mail that needs nothing [ON6]', async () => {
     const { nodes, alice, agent } = await scene();
     await alice.send('bob', 'just so you know');
     await nodes.runtime.advance(600_000);
@@ -115,7 +115,7 @@ describe('an idle agent', () => {
     }
   });
 
-  it('goes on at the end of its turn for such an answer or offer [T-A10]', async () => {
+  it('prolongs its turn for such an answer or offer [T-A10]', async () => {
     const { nodes, wakes, alice, bob, agent } = await scene();
     agent.open = false;
     await nodes.runtime.advance(60_000);
@@ -138,7 +138,7 @@ describe('an idle agent', () => {
     expect(await nodes.settled(wakes.heardHook(hook))).toContain('alice offers you a task');
   });
 
-  it('is left alone by an answer to what was no question, and by one that another agent makes up', async () => {
+  it('is not woken by an answer without a question, nor by one that another agent forges', async () => {
     const { nodes, codingAgents, alice, bob, agent } = await scene();
     const [note] = idsIn(await bob.send('alice', 'I am done'));
     await alice.inbox();
@@ -151,7 +151,7 @@ describe('an idle agent', () => {
     expect(agent.pointers).toEqual([]);
   });
 
-  it('is not woken while it waits for mail by itself', async () => {
+  it('is not woken while it waits in mesh_inbox', async () => {
     const { nodes, bob, agent, ask } = await scene();
     const waiting = bob.begin('mesh_inbox', { wait_s: 20 });
     await ask('here you are');
@@ -160,7 +160,7 @@ describe('an idle agent', () => {
     expect(agent.pointers).toEqual([]);
   });
 
-  it('is woken for what came before there was a way in', async () => {
+  it('is woken for mail from before the adapter was found', async () => {
     const { nodes, wakes, agent, ask } = await scene();
     wakes.use('bob', 'not yet');
     await ask('early');
@@ -171,7 +171,7 @@ describe('an idle agent', () => {
     expect(agent.bodies).toEqual(['early']);
   });
 
-  it('is woken for what was held, once its sender is let in', async () => {
+  it('is woken for held mail once its sender is let in', async () => {
     const { nodes, bob, agent, ask } = await scene();
     agent.way = 'drops';
     await ask('one');
@@ -182,8 +182,8 @@ describe('an idle agent', () => {
   });
 });
 
-describe('what is said of an agent', () => {
-  it('is that it wakes when a test came back as read, and only then [ON6]', async () => {
+describe('the mail status on a card', () => {
+  it('is wakes only after a wake test was read [ON6]', async () => {
     const { nodes, wakes, alice, agent, says, ask } = await scene();
     await ask('read, but no test');
     await nodes.until(() => agent.bodies.length > 0);
@@ -196,7 +196,7 @@ describe('what is said of an agent', () => {
     expect(await alice.send('bob', 'by the way')).toContain('they see it when they look');
   });
 
-  it('is not that it wakes when its client takes pointers and drops them [ON5] [ON6]', async () => {
+  it('is not wakes when the client accepts pointers and drops them [ON5] [ON6]', async () => {
     const { nodes, node, wakes, alice, agent, says, ask } = await scene();
     agent.way = 'drops';
     const [row] = await nodes.settled(wakes.test([], 5_000));
@@ -214,7 +214,7 @@ describe('what is said of an agent', () => {
     expect(await stateOf(nodes, node, id)).toBe('arrived');
   });
 
-  it('is taken back when a pointer is not followed by read, or refused, or the way in is gone [ON6]', async () => {
+  it('falls back when a pointer is refused or not followed, or the adapter closes [ON6]', async () => {
     for (const fails of ['drops', 'refuses', 'closes'] as const) {
       const { nodes, wakes, agent, says, ask } = await scene({ readWithinS: 60 });
       await nodes.settled(wakes.test(['bob']));
@@ -229,7 +229,7 @@ describe('what is said of an agent', () => {
     }
   });
 
-  it('is forgotten with its session', async () => {
+  it('is forgotten with the session', async () => {
     const { nodes, codingAgents, wakes, alice, bob, agent } = await scene();
     await nodes.settled(wakes.test(['bob']));
     wakes.detach(bob.member);
@@ -242,7 +242,7 @@ describe('what is said of an agent', () => {
     expect(wakes.rows).toEqual([]);
   });
 
-  it('is tested by itself where that is wanted', async () => {
+  it('is tested automatically where the configuration says so', async () => {
     const { nodes, says } = await scene({ selfTest: true });
     await nodes.runtime.advance(5_000);
     expect(await says()).toBe('wakes');
@@ -261,7 +261,7 @@ describe('the end of a turn', () => {
     ...more,
   });
 
-  it('brings mail that needs the agent, once, and says next_turn [ON6]', async () => {
+  it('delivers mail that needs the agent, once, and sets next_turn [ON6]', async () => {
     const { nodes, wakes, agent, says, ask } = await scene();
     wakes.use('bob', 'no way in');
     expect(await nodes.settled(wakes.heardHook(stop()))).toBeUndefined();
@@ -278,7 +278,7 @@ describe('the end of a turn', () => {
     expect(await says()).toBe('polls');
   });
 
-  it('belongs to the one agent that it can mean, by session, by process, by folder', async () => {
+  it('is attributed to one agent by session, by process, or by folder', async () => {
     const { nodes, codingAgents, wakes, ask } = await scene();
     wakes.use('bob', 'no way in');
     const carol = await Client.join(nodes, codingAgents, 'carol');
@@ -297,7 +297,7 @@ describe('the end of a turn', () => {
 });
 
 describe('hooks', () => {
-  it('answer in the words of each client [ON6]', () => {
+  it('answer in each client’s own format [ON6]', () => {
     const answers = ['claude-code', 'codex', 'gemini', 'cursor'].map((client) => hookAnswer(client, 'mail'));
     expect(answers).toEqual([
       { decision: 'block', reason: 'mail' },
@@ -309,7 +309,7 @@ describe('hooks', () => {
     expect(hookAnswer('someone', 'mail')).toEqual({});
   });
 
-  it('are read as each client writes them', () => {
+  it('are read in each client’s own format', () => {
     expect(readHookCall('claude-code', 'Stop', { session_id: 's', cwd: '/w', stop_hook_active: true })).toMatchObject({
       moment: 'turn-ends',
       session: 's',
