@@ -40,31 +40,30 @@ export type { EclipticNode } from './node.js';
 export interface NodeInit {
   /** Clock, timers, ids and randomness. Default: the machine's. */
   runtime?: Runtime;
-  /** This node's key, where it has no identity to prove it with. Default: a fresh id. */
+  /** This node's key, if it has no network. Default: a fresh id. */
   nodeKey?: string;
-  /** Lets the node belong to a mesh with others. Nothing is announced or called before it invites or joins. */
+  /** Lets the node join a mesh. Nothing is announced or dialled before it invites or joins. */
   network?: NodeNetworkInit;
   tiers?: TierRoutingConfig;
   sandbox?: SandboxRoutingConfig;
   /** Which tiers may read and write which shared documents, by their names. Default: all. */
   state?: StateRules;
-  /** The way to other nodes, where there is no network. */
+  /** Carries messages to other nodes, if there is no network. */
   carrier?: Carrier;
-  /** Where durable messages are kept. Without one they are refused. */
+  /** Stores durable messages. Without one they are refused. */
   store?: Store;
   limits?: A2ARouterInit & {
     channels?: ChannelManagerInit;
     events?: A2AObservabilityInit;
     threads?: ThreadTableInit;
-    /** Health, and work that waits while all are down. */
     providers?: ProviderRegistryInit;
-    /** What is kept of the past, in the store. */
+    /** How much history the store keeps. */
     retention?: UpkeepLimits & MailInit;
   };
 }
 
 export interface NodeNetworkInit extends Omit<NetworkInit, 'software'> {
-  /** Where the node's key and membership are kept. Without one they end with the process. */
+  /** Stores the node's key and membership. Without one they end with the process. */
   folder?: string;
 }
 

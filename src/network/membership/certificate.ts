@@ -75,7 +75,7 @@ export function checkChain(chain: Chain, { mesh, node, now, wall = now, removals
   const own = chain[0]!;
   if (own.node !== node) throw refusedMember(node, 'the certificate is another node’s');
   if (new Set(chain.map((certificate) => certificate.node)).size < chain.length) {
-    throw refusedMember(node, 'a node stands above itself');
+    throw refusedMember(node, 'a node appears twice in the chain');
   }
   const lapse = whyLapsed(chain, now, removals);
   if (lapse) throw refusedMember(node, lapse);
@@ -100,7 +100,7 @@ function checkIssuer(parent: Certificate, child: Certificate, node: string): voi
   if (!parent.grant.invite) throw refusedMember(node, 'its issuer may not invite');
   if (!isWithin(child.grant, parent.grant)) throw refusedMember(node, 'its grant goes beyond its issuer’s');
   if (child.issuedAt < parent.issuedAt || child.issuedAt > parent.expiresAt) {
-    throw refusedMember(node, 'its issuer was no member at the time');
+    throw refusedMember(node, 'its issuer was not a member at the time');
   }
 }
 

@@ -51,9 +51,13 @@ export class Identity {
     } catch (error) {
       throw new EclipticError('DATA_FOLDER', `cannot use ${file}: ${describeError(error)}`, { file }, error);
     }
-    throw new EclipticError('DATA_FOLDER', `${file} does not hold a key; restore it, or remove it to start anew`, {
-      file,
-    });
+    throw new EclipticError(
+      'DATA_FOLDER',
+      `${file} does not hold a key; restore it, or remove it to get a new identity`,
+      {
+        file,
+      },
+    );
   }
 
   /** The seed, for the file that stores a mesh's root. */

@@ -28,7 +28,7 @@ export function encodeInvite({ secret, bootstrap, addresses }: Invite): string {
 
 export function decodeInvite(code: string): Invite {
   const text = code.trim().toLowerCase().replaceAll('-', '');
-  if (!text.startsWith(PREFIX)) throw malformed('it does not begin like one');
+  if (!text.startsWith(PREFIX)) throw malformed('it has a wrong prefix');
   const bytes = fromBase32(text.slice(PREFIX.length));
   if (bytes.length < SECRET_BYTES + CHECK_BYTES) throw malformed('it is too short');
   const body = bytes.subarray(0, bytes.length - CHECK_BYTES);

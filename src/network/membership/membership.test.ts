@@ -994,7 +994,7 @@ describe('the membership file', () => {
       const store = new MembershipFile(folder);
       expect(refusal(() => new Membership({ runtime: new SimulatedRuntime(), identity, store }))).toMatchObject({
         code: 'DATA_FOLDER',
-        message: expect.stringMatching(/not what was signed/),
+        message: expect.stringMatching(/mesh.json is damaged/),
       });
     }
   });

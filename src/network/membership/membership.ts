@@ -142,14 +142,19 @@ export class Membership {
     const state = this.#record.required;
     const limit = state.chain[0]!.grant;
     if (!GrantSchema.safeParse(grant).success || !(ttlMs > 0 && ttlMs < YEAR_MS)) {
-      throw new EclipticError('INVALID_CONFIG', 'an invite has tiers, named sandboxes and a time of up to a year');
+      throw new EclipticError(
+        'INVALID_CONFIG',
+        'an invite needs tiers, named sandboxes if any, and a time of up to a year',
+      );
     }
     if (!limit.invite) throw new EclipticError('NOT_GRANTED', 'this node’s certificate does not let it invite');
     if (state.chain.length >= LONGEST_CHAIN) {
-      throw new EclipticError('NOT_GRANTED', 'this node is too far from the one that founded the mesh to invite');
+      throw new EclipticError('NOT_GRANTED', 'this node is too far from the mesh’s founder to invite');
     }
     if (!isWithin(grant, limit)) {
-      throw new EclipticError('NOT_GRANTED', 'nobody can hand on more tiers or sandboxes than it has', { limit });
+      throw new EclipticError('NOT_GRANTED', 'an invite cannot grant more tiers or sandboxes than this node has', {
+        limit,
+      });
     }
     const secret = this.#runtime.bytes(SECRET_BYTES);
     const now = this.#runtime.now();
@@ -275,7 +280,7 @@ export class Membership {
       throw new EclipticError('NOT_GRANTED', 'this node’s certificate does not let it remove others');
     }
     if (node === this.#identity.key) {
-      throw new EclipticError('NOT_GRANTED', 'this is the node itself; take it out with: ecliptic leave');
+      throw new EclipticError('NOT_GRANTED', 'this is the node itself; use: ecliptic leave');
     }
     if (issuer === state.mesh) {
       throw new EclipticError('NOT_GRANTED', 'this is the node that founded the mesh; only it can leave', { node });
@@ -304,7 +309,11 @@ export class Membership {
     if (taken === 'new' || taken === 'known') return taken === 'new';
     const node = nodeOf(removal);
     const forged = taken === false;
-    throw new EclipticError('MEMBERSHIP_REFUSED', `the removal of ${node} is not a member’s word`, { node, forged });
+    throw new EclipticError(
+      'MEMBERSHIP_REFUSED',
+      `the removal of ${node} is not signed by a member that may remove it`,
+      { node, forged },
+    );
   }
 
   /** A fresh certificate for a member that this node invited, once the present one is past half its life. */
@@ -322,7 +331,7 @@ export class Membership {
     const [present, fresh] = [state.chain[0]!, parsed.data?.[0]];
     const same = fresh?.issuer === present.issuer && JSON.stringify(fresh.grant) === JSON.stringify(present.grant);
     if (!parsed.success || !same || from !== present.issuer || fresh.expiresAt <= present.expiresAt) {
-      throw refusedMember(from, 'what it says is no renewal of this node’s certificate');
+      throw refusedMember(from, 'its certificate does not renew this node’s');
     }
     const { mesh } = state;
     checkChain(parsed.data, { mesh, node: this.#identity.key, ...this.#times, removals: this.#removals });
@@ -387,8 +396,7 @@ function assertOwn(chain: Chain, mesh: string, node: string): void {
   try {
     checkChain(chain, { mesh, node, now: chain[0]!.issuedAt, removals: new RemovalList() });
   } catch (error) {
-    const reason =
-      'the certificate in mesh.json is not what was signed; restore the file, or leave the mesh and join again';
+    const reason = 'the certificate in mesh.json is damaged; restore the file, or leave the mesh and join again';
     throw new EclipticError('DATA_FOLDER', reason, {}, error);
   }
 }

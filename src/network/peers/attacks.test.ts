@@ -1612,7 +1612,7 @@ describe('malformed frames after a genuine greeting', () => {
     const link = await member.vouchFor().meet(siege.victim);
     siege.mark();
     link.give(['r', removal]);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /is not a member’s word/);
+    await siege.expectRefused('MEMBERSHIP_REFUSED', /is not signed by a member that may remove it/);
     expect(link.closed).toBe(false);
   });
 });
@@ -1809,7 +1809,7 @@ describe('a removal', () => {
     it.each(lies)('%s is refused', async (_, lie) => {
       siege.mark();
       link.give(['r', lie(siege, member, limited)]);
-      await siege.expectRefused('MEMBERSHIP_REFUSED', /is not a member’s word/);
+      await siege.expectRefused('MEMBERSHIP_REFUSED', /is not signed by a member that may remove it/);
       // Not passed on either.
       expect(connected(siege.bystander)).toBe(1);
       expect(link.closed).toBe(false);
@@ -1839,7 +1839,7 @@ describe('a removal', () => {
     const link = await (await siege.rogue({ tiers: [3] })).meet(siege.victim);
     siege.mark();
     link.give(['r', removal]);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /is not a member’s word/);
+    await siege.expectRefused('MEMBERSHIP_REFUSED', /is not signed by a member that may remove it/);
   });
 
   it('dated back by one that was removed is refused, whoever passes it on [T-F10]', async () => {
@@ -1852,7 +1852,7 @@ describe('a removal', () => {
     const link = await (await siege.rogue({ tiers: [3] })).meet(siege.victim);
     siege.mark();
     link.give(['r', remove(siege, removed, { at: before })]);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /is not a member’s word/);
+    await siege.expectRefused('MEMBERSHIP_REFUSED', /is not signed by a member that may remove it/);
     expect(siege.victim.network.peers.get(siege.bystander.key)?.status).toBe('connected');
   });
 
@@ -2025,7 +2025,7 @@ describe('a renewal', () => {
     siege.mark();
     const before = siege.victim.network.diagnose()[0];
     link.give(['n', chain(siege, member)]);
-    await siege.expectRefused('MEMBERSHIP_REFUSED', /no renewal/);
+    await siege.expectRefused('MEMBERSHIP_REFUSED', /does not renew/);
     expect(siege.victim.network.diagnose()[0]).toEqual(before);
     await siege.nodes.settled(siege.victim.network.invite());
   });

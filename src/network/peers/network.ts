@@ -193,11 +193,11 @@ export class Network implements CardDiscovery {
     if (membership.joined)
       throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first');
     this.peers.forgive();
-    if (this.links.joining) throw new EclipticError('MESH_EXISTS', 'this node is about to join a mesh');
+    if (this.links.joining) throw new EclipticError('MESH_EXISTS', 'this node is joining a mesh already');
     try {
       await new Promise<void>((resolve, reject) => {
         const late = runtime.setTimer(() => {
-          reject(new EclipticError('PEER_UNREACHABLE', this.#whyNobodyAnswered(), { waitedMs: JOIN_MS }));
+          reject(new EclipticError('PEER_UNREACHABLE', this.#whyUnanswered(), { waitedMs: JOIN_MS }));
         }, JOIN_MS);
         const settle = (act: () => void) => {
           late.cancel();
@@ -298,9 +298,9 @@ export class Network implements CardDiscovery {
     return findings({ ...this.#components, peers: this.peers, discoveries, doubled, software });
   }
 
-  #whyNobodyAnswered(): string {
+  #whyUnanswered(): string {
     const details = this.#discoveries.map((discovery) => discovery.status().detail);
-    return ['nobody who made this code answered; is the inviting node up?', ...details].join(' · ');
+    return ['the inviting node did not answer; is it running?', ...details].join(' · ');
   }
 
   async #getInTouch(bootstrap: readonly string[], points?: readonly Rendezvous[]): Promise<void> {
@@ -332,7 +332,7 @@ export class Network implements CardDiscovery {
       const ownersOwn = () => [...given(), ...membership.given, ...(this.#websocket?.addresses ?? [])];
       const wanted = () => ({ given: given(), learnt: learnt(), inside: kindsOf(ownersOwn()) });
       const onFailure = (from: string, reason: string) => {
-        this.peers.report(undefined, 'MEMBERSHIP_REFUSED', `a caller from ${from} is no node: ${reason}`);
+        this.peers.report(undefined, 'MEMBERSHIP_REFUSED', `a caller from ${from} is not a node: ${reason}`);
       };
       this.#websocket = new WebsocketDiscovery({ runtime, keyPair, wanted, isLinked, onFailure, listen });
       this.#discoveries.push(this.#websocket);

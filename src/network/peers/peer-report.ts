@@ -65,7 +65,7 @@ interface Diagnosed extends ExchangeComponents {
 /** The findings of `doctor` about this node's membership, its discoveries and its peers. */
 export function findings(about: Diagnosed): Finding[] {
   const { membership, peers, discoveries, doubled } = about;
-  if (!membership.joined) return [{ level: 'ok', text: 'in no mesh: nothing is announced, nobody can call' }];
+  if (!membership.joined) return [{ level: 'ok', text: 'in no mesh: nothing is announced, and no node can connect' }];
   const found = ownFindings(about);
   for (const { kind, working, detail } of discoveries) {
     found.push({ level: working ? 'ok' : 'problem', text: `${kind}: ${detail}` });
@@ -110,7 +110,10 @@ function peerFindings(row: PeerRow, { peers, software }: Diagnosed): Finding[] {
   if (row.clockSkewMs !== null && Math.abs(row.clockSkewMs) > SKEW_MS) {
     const direction = row.clockSkewMs > 0 ? 'ahead' : 'behind';
     const seconds = Math.round(Math.abs(row.clockSkewMs) / 1_000);
-    found.push({ level: 'warning', text: `${who}: its clock is ${seconds} s ${direction}; times to live suffer` });
+    found.push({
+      level: 'warning',
+      text: `${who}: its clock is ${seconds} s ${direction}; messages may expire too early or too late`,
+    });
   }
   if (row.software !== null && row.software !== software) {
     found.push({ level: 'warning', text: `${who}: runs ${row.software}, this node ${software}` });
