@@ -13,18 +13,13 @@ const list = verb({
   examples: ['', '--tier 2', '--capability backend.api --json'],
   async run({ call, values: { capability, sandbox, tier }, output }) {
     const rows = await call('agents', { capability, sandbox, tier: tier === undefined ? undefined : Number(tier) });
-    output.table(
-      rows,
-      ['AGENT', 'TIER', 'SANDBOX', 'STATE', 'CAPABILITIES'],
-      rows.map((row) => [
-        row.node === null ? row.id : `${row.id}@${row.node.slice(0, 12)}`,
-        `L${row.tier}`,
-        row.sandbox ?? '-',
-        row.failure === null ? row.state : `failed: ${row.failure.split('\n')[0]}`,
-        row.capabilities.join(', ') || '-',
-      ]),
-      'no agents match',
-    );
+    output.rows(rows, 'no agents match', (row) => ({
+      AGENT: row.node === null ? row.id : `${row.id}@${row.node.slice(0, 12)}`,
+      TIER: `L${row.tier}`,
+      SANDBOX: row.sandbox,
+      STATE: row.failure === null ? row.state : `failed: ${row.failure.split('\n')[0]}`,
+      CAPABILITIES: row.capabilities.join(', ') || '-',
+    }));
     const unstaffed = rows.filter(({ state }) => state === 'unstaffed');
     if (!output.json && unstaffed.length > 0) output.line(staffingHint(unstaffed));
   },

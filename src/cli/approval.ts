@@ -7,18 +7,13 @@ const list = verb({
   examples: ['', '--all --json'],
   async run({ call, values: { all }, output }) {
     const items = await call('approvals', { all });
-    output.table(
-      items,
-      ['ID', 'SINCE', 'UNTIL', 'QUESTION', 'DECISION'],
-      items.map(({ id, createdAt, expiresAt, summary, decision }) => [
-        id,
-        timeOfDay(createdAt),
-        expiresAt === undefined ? '-' : timeOfDay(expiresAt),
-        summary,
-        decision ? `${decision.verdict} by ${decision.by}` : '-',
-      ]),
-      'no approval requests',
-    );
+    output.rows(items, 'no approval requests', ({ id, createdAt, expiresAt, summary, decision }) => ({
+      ID: id,
+      SINCE: timeOfDay(createdAt),
+      UNTIL: expiresAt === undefined ? '-' : timeOfDay(expiresAt),
+      QUESTION: summary,
+      DECISION: decision ? `${decision.verdict} by ${decision.by}` : '-',
+    }));
   },
 });
 

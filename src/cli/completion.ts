@@ -54,7 +54,7 @@ function optionsOf({ verb: { options } }: Path) {
 
 function bash({ first, verbs, paths }: Commands): string {
   const names = first.map(([word]) => word).join(' ');
-  return `# ecliptic completion for bash; load it with: source <(ecliptic completion bash)
+  return `# ecliptic completion
 _ecliptic() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]}
   local first=\${COMP_WORDS[1]} second=\${COMP_WORDS[2]} verbs= options= path=
@@ -97,44 +97,9 @@ function bashChoices(path: Path): string[] {
   });
 }
 
-function zsh({ first, verbs, paths }: Commands): string {
-  const described = (rows: readonly (readonly [string, string])[]) =>
-    rows.map(([word, help]) => quoted(`${word.replaceAll(':', '\\:')}:${help}`)).join(' ');
-  return `#compdef ecliptic
-# ecliptic completion for zsh; load it with: source <(ecliptic completion zsh)
-_ecliptic() {
-  local -a entries verbs
-  local first=$words[2] path=$words[2]
-  if (( CURRENT == 2 )) || { [[ $first == help ]] && (( CURRENT == 3 )) }; then
-    entries=(${described(first)})
-    _describe command entries
-    return
-  fi
-  case $first in
-${verbs.map(([word, all]) => `    ${word}) verbs=(${described(all)}) ;;`).join('\n')}
-  esac
-  if (( CURRENT == 3 )) && [[ $words[CURRENT] != -* ]] && (( $#verbs )); then
-    _describe verb verbs
-    return
-  fi
-  [[ -n "\${verbs[(r)$words[3]:*]}" ]] && path="$first $words[3]"
-  case $path in
-${paths.map((path) => `    ${quoted(path.words.join(' '))}) _arguments ${zshOptions(path)} '*: :_files' ;;`).join('\n')}
-    *) _files ;;
-  esac
-}
-if [[ $funcstack[1] == _ecliptic ]]; then _ecliptic "$@"; else compdef _ecliptic ecliptic; fi`;
-}
-
-function zshOptions(path: Path): string {
-  return optionsOf(path)
-    .map(([name, { value, help, choices, multiple }]) => {
-      const text = help.replace(/[[\]:]/g, (sign) => `\\${sign}`);
-      const action = choices ? `(${choices.join(' ')})` : '_files';
-      const taken = value === undefined ? '' : `:${value.replaceAll(':', ' ')}:${action}`;
-      return quoted(`${multiple ? '*' : ''}--${name}[${text}]${taken}`);
-    })
-    .join(' ');
+/** Bash's script in zsh's bash mode. */
+function zsh(commands: Commands): string {
+  return `autoload -U +X compinit bashcompinit && compinit && bashcompinit\n${bash(commands)}`;
 }
 
 function fish({ first, verbs, paths }: Commands): string {
@@ -162,7 +127,7 @@ function fish({ first, verbs, paths }: Commands): string {
   ].join('\n');
 }
 
-/** As one word of bash or zsh. */
+/** As one word of bash. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -173,6 +138,6 @@ function fishQuoted(text: string): string {
 
 export const verbs = {
   bash: shell('bash', '>> ~/.bashrc', bash),
-  zsh: shell('zsh', '> ~/.zfunc/_ecliptic', zsh),
+  zsh: shell('zsh', '>> ~/.zshrc', zsh),
   fish: shell('fish', '> ~/.config/fish/completions/ecliptic.fish', fish),
 };

@@ -15,20 +15,16 @@ const list = verb({
   examples: ['', 'github --json'],
   async run({ call, values, words: [provider], output }) {
     const rows = await call('credentials.list', { provider, workspace: values.workspace });
-    output.table(
-      rows,
-      ['PROVIDER', 'NAME', 'WORKSPACE', 'STATE', 'REVISION', 'CHANGED', 'FAULT'],
-      rows.map((row) => [
-        row.provider ?? '?',
-        row.name ?? '?',
-        row.workspace ?? '?',
-        row.state,
-        String(row.revision ?? '-'),
-        row.changedAt === null ? '-' : new Date(row.changedAt).toISOString(),
-        row.fault ?? '',
-      ]),
-      'no credentials; store one with: ecliptic credential set PROVIDER NAME',
-    );
+    const none = 'no credentials; store one with: ecliptic credential set PROVIDER NAME';
+    output.rows(rows, none, (row) => ({
+      PROVIDER: row.provider ?? '?',
+      NAME: row.name ?? '?',
+      WORKSPACE: row.workspace ?? '?',
+      STATE: row.state,
+      REVISION: row.revision,
+      CHANGED: row.changedAt === null ? '-' : new Date(row.changedAt).toISOString(),
+      FAULT: row.fault ?? '',
+    }));
   },
 });
 

@@ -10,14 +10,14 @@ const list = verb({
   examples: ['', '--json'],
   async run({ call, output }) {
     const rows = await call('states');
-    output.table(
-      rows,
-      ['NAME', 'AGENT', 'HOLDS', 'SEGMENTS', 'BYTES', 'MEMBERS'],
-      rows.map(({ name, agent, holds, segments, bytes, members }) => {
-        return [name, agent, holds.join(', '), String(segments), String(bytes), members.map(shortAddress).join(', ')];
-      }),
-      'no document is open',
-    );
+    output.rows(rows, 'no document is open', ({ name, agent, holds, segments, bytes, members }) => ({
+      NAME: name,
+      AGENT: agent,
+      HOLDS: holds.join(', '),
+      SEGMENTS: segments,
+      BYTES: bytes,
+      MEMBERS: members.map(shortAddress).join(', '),
+    }));
   },
 });
 
@@ -67,12 +67,11 @@ const history = verb({
   examples: ['plan'],
   async run({ call, values, words: [name], output }) {
     const rows = await call('stateHistory', { name, as: values.as });
-    output.table(
-      rows,
-      ['TIME', 'AUTHOR', 'CHANGE'],
-      rows.map((row) => [when(row), shortAddress(row.author), row.changes.join('; ') || `${row.bytes} bytes`]),
-      'no changes yet',
-    );
+    output.rows(rows, 'no changes yet', (row) => ({
+      TIME: when(row),
+      AUTHOR: shortAddress(row.author),
+      CHANGE: row.changes.join('; ') || `${row.bytes} bytes`,
+    }));
   },
 });
 

@@ -1,17 +1,15 @@
 import type { LaneRow } from '../providers/host/lanes.js';
 import { verb } from './command.js';
+import type { Cells } from './output.js';
 
 const list = verb({
   summary: 'list the lanes that providers run in',
   examples: ['', '--json'],
   async run({ call, output }) {
     const rows = await call('lanes');
-    output.table(
-      rows,
-      ['LANE', 'PROVIDER', 'STATE', 'PROCESS', 'MEMORY', 'AT WORK', 'CRASHES', 'REMARK'],
-      rows.flatMap(cells),
-      'no lanes; add an agent with a "command" or "acp", or an MCP server with a "command", to ecliptic.json',
-    );
+    const none =
+      'no lanes; add an agent with a "command" or "acp", or an MCP server with a "command", to ecliptic.json';
+    output.rows(rows.flatMap(laneCells), none, (cells) => cells, rows);
   },
 });
 
@@ -35,19 +33,20 @@ const open = verb({
   },
 });
 
-function cells({ lane, folder, providers, closed }: LaneRow): string[][] {
-  if (closed) return [[lane, '-', 'closed', '-', '-', '-', '-', `open it with: ecliptic lane open ${lane}`]];
-  if (providers.length === 0) return [[lane, '-', '-', '-', '-', '-', '-', folder]];
-  return providers.map(({ provider, state, pid, memoryBytes, inFlight, crashes, reason }) => [
-    lane,
-    provider,
-    state,
-    pid === null ? '-' : String(pid),
-    memoryBytes === null ? '-' : `${Math.round(memoryBytes / 1_048_576)} MB`,
-    String(inFlight),
-    String(crashes),
-    reason ?? folder,
-  ]);
+function laneCells({ lane, folder, providers, closed }: LaneRow): Cells[] {
+  const empty = { PROVIDER: '-', STATE: '-', PROCESS: '-', MEMORY: '-', 'AT WORK': '-', CRASHES: '-', REMARK: folder };
+  if (closed) return [{ LANE: lane, ...empty, STATE: 'closed', REMARK: `open it with: ecliptic lane open ${lane}` }];
+  if (providers.length === 0) return [{ LANE: lane, ...empty }];
+  return providers.map(({ provider, state, pid, memoryBytes, inFlight, crashes, reason }) => ({
+    LANE: lane,
+    PROVIDER: provider,
+    STATE: state,
+    PROCESS: pid,
+    MEMORY: memoryBytes === null ? '-' : `${Math.round(memoryBytes / 1_048_576)} MB`,
+    'AT WORK': inFlight,
+    CRASHES: crashes,
+    REMARK: reason ?? folder,
+  }));
 }
 
 export const verbs = { list, close, open };

@@ -41,19 +41,14 @@ const search = verb({
       if (page.length === 0) break;
       rows = [...page, ...rows];
     }
-    output.table(
-      rows,
-      ['TIME', 'FROM', 'TO', 'TYPE', 'DECISION', 'ID'],
-      rows.map((row) => [
-        timeText(row.at, 'milliseconds'),
-        row.sender,
-        row.recipient,
-        row.type,
-        row.code ?? 'delivered',
-        row.envelopeId,
-      ]),
-      'no decisions match',
-    );
+    output.rows(rows, 'no decisions match', (row) => ({
+      TIME: timeText(row.at, 'milliseconds'),
+      FROM: row.sender,
+      TO: row.recipient,
+      TYPE: row.type,
+      DECISION: row.code ?? 'delivered',
+      ID: row.envelopeId,
+    }));
   },
 });
 

@@ -3,7 +3,7 @@ import type { MailRow } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
 import { duration, flag, list, required, text, verb } from './command.js';
 import { readPayload } from './input.js';
-import { type Output, shortAddress, timeText, usage } from './output.js';
+import { type Cells, type Output, shortAddress, timeText, usage } from './output.js';
 
 const sender = required(text('AGENT', 'the sender: an agent of this node'));
 const JSON_HELP = [['JSON', 'the payload; - reads it from standard input']] as const;
@@ -154,20 +154,15 @@ async function allMail(next: (after: number) => Promise<MailRow[]>): Promise<Mai
 }
 
 function mailTable(output: Output, rows: readonly MailRow[], none: string): void {
-  output.table(
-    rows,
-    ['ID', 'FROM', 'TO', 'TYPE', 'STATE', 'SINCE', 'PAYLOAD'],
-    rows.map((row) => [
-      row.id,
-      shortAddress(row.from),
-      shortAddress(row.to),
-      row.type,
-      row.state,
-      timeText(row.at, 'seconds'),
-      cutText(JSON.stringify(row.payload), 60),
-    ]),
-    none,
-  );
+  output.rows(rows, none, (row) => ({
+    ID: row.id,
+    FROM: shortAddress(row.from),
+    TO: shortAddress(row.to),
+    TYPE: row.type,
+    STATE: row.state,
+    SINCE: timeText(row.at, 'seconds'),
+    PAYLOAD: cutText(JSON.stringify(row.payload), 60),
+  }));
 }
 
 const receipt = verb({
@@ -193,24 +188,24 @@ const thread = verb({
     const envelopes = await client.call('thread', { id });
     const events = await client.call('thread.events', { id });
     const all = [...envelopes, ...events].sort((a, b) => a.timestamp - b.timestamp);
-    output.table(
-      all,
-      ['TIME', 'FROM', 'TO', 'TYPE', 'PAYLOAD'],
-      all.map((one) => [timeText(one.timestamp, 'time'), ...columns(one)]),
-      'no messages are known of that thread',
-    );
+    output.rows(all, 'no messages are known of that thread', (one) => ({
+      TIME: timeText(one.timestamp, 'time'),
+      ...threadCells(one),
+    }));
   },
 });
 
-function columns(one: A2AEnvelope | A2ALogEvent): string[] {
-  if ('payload' in one) return [one.sender, one.recipient, one.type, shortText(JSON.stringify(one.payload))];
+function threadCells(one: A2AEnvelope | A2ALogEvent): Cells {
+  if ('payload' in one) {
+    return { FROM: one.sender, TO: one.recipient, TYPE: one.type, PAYLOAD: shortText(JSON.stringify(one.payload)) };
+  }
   const { sender: from = '', provider = '', topic = '', code, reason, duration: ms, details } = one as A2ALogEvent;
   const parts = [
     ...(code === undefined ? [] : [`${code}: ${reason ?? ''}`]),
     ...(ms === undefined ? [] : [`${Math.round(ms)} ms`]),
     ...(details ? [JSON.stringify(details)] : []),
   ];
-  return [from, provider, topic, shortText(parts.join(' '))];
+  return { FROM: from, TO: provider, TYPE: topic, PAYLOAD: shortText(parts.join(' ')) };
 }
 
 function shortText(long: string): string {

@@ -88,15 +88,14 @@ async function testWakes({
 }: Invocation<string[], { readonly within?: number }>): Promise<void> {
   const names = words.length > 0 ? words : undefined;
   const rows = await call('wake.test', { names, withinMs: values.within });
-  output.table(
-    rows,
-    ['AGENT', 'CLIENT', 'WAY', 'TEST', 'SEES MAIL', 'WHY'],
-    rows.map(({ name, client, version, way, test, seesMail }) => {
-      const tested = way === null ? '-' : test.passed ? `passed in ${(test.tookMs / 1_000).toFixed(1)} s` : 'failed';
-      return [name, `${client} ${version ?? ''}`.trim(), way ?? '-', tested, seesMail, test.reason];
-    }),
-    'No coding agent is connected.',
-  );
+  output.rows(rows, 'No coding agent is connected.', ({ name, client, version, way, test, seesMail }) => ({
+    AGENT: name,
+    CLIENT: `${client} ${version ?? ''}`.trim(),
+    WAY: way,
+    TEST: way === null ? '-' : test.passed ? `passed in ${(test.tookMs / 1_000).toFixed(1)} s` : 'failed',
+    'SEES MAIL': seesMail,
+    WHY: test.reason,
+  }));
   if (!output.json && rows.some(({ test }) => test.passed)) {
     output.line('The result holds for these sessions. To test each new one: onramp.wake.selfTest in ecliptic.json');
   }

@@ -4,20 +4,23 @@ type Hint = string | ((error: EclipticError) => string | undefined);
 
 const HINTS: Partial<Record<ErrorCode, Hint>> = {
   NO_NODE: ({ details }) => `Start one with: ecliptic up${details.given ? ` --data ${details.folder}` : ''}`,
-  AGENT_NOT_FOUND: 'See who is there with: ecliptic agents',
-  CAPABILITY_NOT_FOUND: 'See who offers what with: ecliptic agents',
+  AGENT_NOT_FOUND: 'List the agents with: ecliptic agents',
+  CAPABILITY_NOT_FOUND: 'List agents and capabilities with: ecliptic agents',
   AGENT_UNAVAILABLE: 'A message that can wait for its recipient is sent with: ecliptic send --durable',
   DELIVERY_FAILED: 'A message that can wait for its recipient is sent with: ecliptic send --durable',
-  ESCALATION_REQUIRED: 'Say why with: --justification TEXT',
+  ESCALATION_REQUIRED: 'Give a reason with: --justification TEXT',
   TASK_NOT_FOUND:
     'See A2A tasks with: ecliptic tasks --kind a2a; a proposal with: thread ID, a swarm with: swarm show ID',
   NODE_EXISTS: 'Stop it with: ecliptic down — or use another folder: --data DIR',
 };
 
+/** The cells of a table's row by heading; null and undefined are shown as a dash. */
+export type Cells = Readonly<Record<string, string | number | null | undefined>>;
+
 /** Writes for people, or as JSON for programs. */
 export class Output {
   readonly json: boolean;
-  /** What the command ends with when it printed its answer; 1 where the answer is bad news. */
+  /** 1 after an answer that is bad news. */
   exitCode: 0 | 1 = 0;
   readonly #color: boolean;
 
@@ -35,26 +38,23 @@ export class Output {
     this.line(this.json ? JSON.stringify(value) : printable(human()));
   }
 
-  /** A list: as JSON on one line, or as rows under headings, as wide as they need to be. */
-  table(value: unknown, headings: readonly string[], rows: readonly (readonly string[])[], none: string): void {
-    if (this.json || rows.length === 0) {
-      this.value(value, () => none);
-      return;
-    }
-    const cells = rows.map((row) => row.map(oneLine));
-    const widths = headings.map((heading, column) =>
-      Math.max(heading.length, ...cells.map((row) => row[column]!.length)),
-    );
-    const format = (row: readonly string[]) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column]!))
+  /** A list: as JSON on one line, or as a table with a column for each cell. `value` replaces the rows in JSON. */
+  rows<T>(rows: readonly T[], none: string, cellsOf: (row: T) => Cells, value: unknown = rows): void {
+    if (this.json || rows.length === 0) return this.value(value, () => none);
+    const records = rows.map(cellsOf);
+    const headings = Object.keys(records[0]!);
+    const lines = records.map((record) => headings.map((heading) => oneLine(String(record[heading] ?? '-'))));
+    const widths = headings.map((heading, at) => Math.max(heading.length, ...lines.map((line) => line[at]!.length)));
+    const padded = (line: readonly string[]) =>
+      line
+        .map((cell, at) => cell.padEnd(widths[at]!))
         .join('  ')
         .trimEnd();
-    this.line(this.#bold(format(headings)));
-    for (const row of cells) this.line(format(row));
+    this.line(this.#bold(padded(headings)));
+    for (const line of lines) this.line(padded(line));
   }
 
-  /** Says what went wrong and what to do; returns the exit code: 2 for wrong usage, else 1. */
+  /** Prints the error and a hint; returns the exit code: 2 for wrong usage, else 1. */
   failure(thrown: unknown): 1 | 2 {
     const error = toEclipticError(thrown, 'HANDLER_FAILED');
     const found = HINTS[error.code];
@@ -79,7 +79,7 @@ export function printable(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
 }
 
-/** The same on one line, so that nobody's text looks like a line of ours. */
+/** The same on one line, so that foreign text cannot imitate lines of the program. */
 export function oneLine(text: string): string {
   return printable(text.replace(/\s*[\r\n\t\u2028\u2029]+\s*/g, ' '));
 }

@@ -10,19 +10,14 @@ const list = verb({
   examples: ['', '--json'],
   async run({ call, output }) {
     const rows = await call('peers');
-    output.table(
-      rows,
-      ['NODE', 'NAME', 'STATE', 'LINK', 'AGENTS', 'TIERS'],
-      rows.map((row) => [
-        row.node.slice(0, 12),
-        row.name || '-',
-        row.reason === null ? row.state : `${row.state}: ${row.reason}`,
-        row.link ?? '-',
-        String(row.agents),
-        row.tiers.map((tier) => `L${tier}`).join(' ') || '-',
-      ]),
-      'no other nodes; let one in with: ecliptic invite',
-    );
+    output.rows(rows, 'no other nodes; let one in with: ecliptic invite', (row) => ({
+      NODE: row.node.slice(0, 12),
+      NAME: row.name || '-',
+      STATE: row.reason === null ? row.state : `${row.state}: ${row.reason}`,
+      LINK: row.link,
+      AGENTS: row.agents,
+      TIERS: row.tiers.map((tier) => `L${tier}`).join(' ') || '-',
+    }));
   },
 });
 

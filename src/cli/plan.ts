@@ -34,18 +34,13 @@ const list = verb({
   examples: ['', '--limit 5 --json'],
   async run({ call, values: { limit }, output }) {
     const rows = await call('runs', { limit });
-    output.table(
-      rows,
-      ['ID', 'PLAN', 'STATUS', 'AGENT', 'UPDATED'],
-      rows.map(({ id, name, status, agent, updatedAt }) => [
-        id,
-        name,
-        status,
-        agent,
-        new Date(updatedAt).toISOString(),
-      ]),
-      'no plan was run yet',
-    );
+    output.rows(rows, 'no plan was run yet', ({ id, name, status, agent, updatedAt }) => ({
+      ID: id,
+      PLAN: name,
+      STATUS: status,
+      AGENT: agent,
+      UPDATED: new Date(updatedAt).toISOString(),
+    }));
   },
 });
 

@@ -7,16 +7,11 @@ const list = verb({
   examples: ['', '--json'],
   async run({ call, values: { as }, output }) {
     const rows = await call('prompts', { as });
-    output.table(
-      rows,
-      ['PROMPT', 'ARGUMENTS', 'DESCRIPTION'],
-      rows.map((row) => [
-        row.name,
-        row.arguments?.map(({ name, required }) => (required ? name : `[${name}]`)).join(' ') || '-',
-        row.description?.split('\n')[0] ?? '',
-      ]),
-      'no agent offers a prompt',
-    );
+    output.rows(rows, 'no agent offers a prompt', (row) => ({
+      PROMPT: row.name,
+      ARGUMENTS: row.arguments?.map(({ name, required }) => (required ? name : `[${name}]`)).join(' ') || '-',
+      DESCRIPTION: row.description?.split('\n')[0] ?? '',
+    }));
   },
 });
 

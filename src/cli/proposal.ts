@@ -61,19 +61,15 @@ const list = verb({
   examples: ['', '--pending --json'],
   async run({ call, values: { agent, pending }, output }) {
     const rows = await call('proposals', { agent, pending });
-    output.table(
-      rows,
-      ['ID', 'FROM', 'TO', 'STATUS', 'WORK', 'TASK'],
-      rows.map(({ agent: own, side, peer, work, proposal }) => [
-        proposal.proposalId,
-        side === 'sent' ? own : peer,
-        side === 'sent' ? peer : own,
+    output.rows(rows, 'no proposals', ({ agent: own, side, peer, work, proposal }) => ({
+      ID: proposal.proposalId,
+      FROM: side === 'sent' ? own : peer,
+      TO: side === 'sent' ? peer : own,
+      STATUS:
         proposal.rejectionReason === undefined ? proposal.status : `${proposal.status}: ${proposal.rejectionReason}`,
-        work === 'none' ? '-' : work,
-        cutText(proposal.taskDescription, 60),
-      ]),
-      'no proposals',
-    );
+      WORK: work === 'none' ? '-' : work,
+      TASK: cutText(proposal.taskDescription, 60),
+    }));
   },
 });
 

@@ -6,21 +6,17 @@ const list = verb({
   examples: ['', '--json'],
   async run({ call, output }) {
     const rows = await call('providers');
-    output.table(
-      rows,
-      ['PROVIDER', 'TYPE', 'HEALTH', 'PHASE', 'WORK', 'DONE', 'FAILED', 'REMARK'],
-      rows.map((row) => [
-        row.id,
-        row.type,
-        row.state,
-        row.phase,
-        `${row.inFlight}/${row.concurrencyLimit}`,
-        String(row.completed),
-        String(row.failed),
-        row.message?.split('\n')[0] ?? '',
-      ]),
-      'no providers; give an agent "a2a", "acp" or "command" in ecliptic.json',
-    );
+    const none = 'no providers; give an agent "a2a", "acp" or "command" in ecliptic.json';
+    output.rows(rows, none, (row) => ({
+      PROVIDER: row.id,
+      TYPE: row.type,
+      HEALTH: row.state,
+      PHASE: row.phase,
+      WORK: `${row.inFlight}/${row.concurrencyLimit}`,
+      DONE: row.completed,
+      FAILED: row.failed,
+      REMARK: row.message?.split('\n')[0] ?? '',
+    }));
   },
 });
 

@@ -6,12 +6,12 @@ const list = verb({
   examples: ['', '--json'],
   async run({ call, values: { as }, output }) {
     const rows = await call('resources', { as });
-    output.table(
-      rows,
-      ['URI', 'NAME', 'TYPE', 'AGENT'],
-      rows.map((row) => [row.uri ?? row.uriTemplate ?? '', row.name, row.mimeType ?? '-', row.agent]),
-      'no agent offers a resource',
-    );
+    output.rows(rows, 'no agent offers a resource', (row) => ({
+      URI: row.uri ?? row.uriTemplate ?? '',
+      NAME: row.name,
+      TYPE: row.mimeType,
+      AGENT: row.agent,
+    }));
   },
 });
 

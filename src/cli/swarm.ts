@@ -50,19 +50,14 @@ const list = verb({
   examples: ['', '--json'],
   async run({ call, output }) {
     const rows = await call('swarms');
-    output.table(
-      rows,
-      ['ID', 'STATUS', 'DONE', 'AT WORK', 'ARBITER', 'TASK'],
-      rows.map(({ id, status, confirmed, counts, participants, arbiter, epoch, task }) => [
-        id,
-        confirmed ? status : `${status} (unconfirmed)`,
-        `${counts.completed}/${counts.pending + counts.running + counts.completed + counts.failed}`,
-        String(participants.length),
-        `${arbiter.split('@')[0]} (epoch ${epoch})`,
-        cutText(task, 60),
-      ]),
-      'no swarms',
-    );
+    output.rows(rows, 'no swarms', ({ id, status, confirmed, counts, participants, arbiter, epoch, task }) => ({
+      ID: id,
+      STATUS: confirmed ? status : `${status} (unconfirmed)`,
+      DONE: `${counts.completed}/${counts.pending + counts.running + counts.completed + counts.failed}`,
+      'AT WORK': participants.length,
+      ARBITER: `${arbiter.split('@')[0]} (epoch ${epoch})`,
+      TASK: cutText(task, 60),
+    }));
   },
 });
 

@@ -16,20 +16,15 @@ const list = verb({
   examples: ['', '--state working', '--kind swarm', '--caller alice --json'],
   async run({ call, values: { kind, state, caller, limit }, output }) {
     const rows = await call('tasks', { kind, state, caller, limit });
-    output.table(
-      rows,
-      ['ID', 'KIND', 'STATE', 'CALLER', 'AGENT', 'UPDATED', 'TASK'],
-      rows.map((row) => [
-        row.id,
-        row.kind,
-        stateText(row.state),
-        row.caller,
-        row.agent,
-        row.updatedAt ?? '-',
-        cutText(row.text, 40),
-      ]),
-      'no tasks',
-    );
+    output.rows(rows, 'no tasks', (row) => ({
+      ID: row.id,
+      KIND: row.kind,
+      STATE: stateText(row.state),
+      CALLER: row.caller,
+      AGENT: row.agent,
+      UPDATED: row.updatedAt,
+      TASK: cutText(row.text, 40),
+    }));
   },
 });
 

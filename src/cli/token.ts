@@ -20,18 +20,13 @@ const list = verb({
   summary: 'list the tokens of HTTP callers',
   async run({ call, output }) {
     const rows = await call('token.list');
-    output.table(
-      rows,
-      ['ID', 'NAME', 'SANDBOX', 'SCOPES', 'CREATED'],
-      rows.map(({ id, name, sandbox, scopes, createdAt }) => [
-        id,
-        name,
-        sandbox ?? '-',
-        scopes?.join(',') ?? 'all',
-        new Date(createdAt).toISOString(),
-      ]),
-      'no tokens; make one with: ecliptic token create NAME',
-    );
+    output.rows(rows, 'no tokens; make one with: ecliptic token create NAME', (row) => ({
+      ID: row.id,
+      NAME: row.name,
+      SANDBOX: row.sandbox,
+      SCOPES: row.scopes?.join(',') ?? 'all',
+      CREATED: new Date(row.createdAt).toISOString(),
+    }));
   },
 });
 

@@ -12,12 +12,10 @@ const list = verb({
   examples: ['', '--as mars --json'],
   async run({ call: ask, values: { as }, output }) {
     const rows = await ask('tools', { as });
-    output.table(
-      rows,
-      ['TOOL', 'DESCRIPTION'],
-      rows.map(({ name, title, description }) => [name, title ?? description?.split('\n')[0] ?? '']),
-      'no agent offers a tool; see `agent.tool()` in the README',
-    );
+    output.rows(rows, 'no agent offers a tool; see `agent.tool()` in the README', (row) => ({
+      TOOL: row.name,
+      DESCRIPTION: row.title ?? row.description?.split('\n')[0] ?? '',
+    }));
   },
 });
 
@@ -69,21 +67,16 @@ const servers = verb({
   summary: 'list the MCP servers of the configuration, and their states',
   async run({ call: ask, output }) {
     const rows = await ask('tools.servers');
-    output.table(
-      rows,
-      ['SERVER', 'AGENT', 'STATE', 'TOOLS', 'RESOURCES', 'PROMPTS', 'QUARANTINED', 'REMARK'],
-      rows.map(({ name, agent, state, offered, quarantined, reason, problems }) => [
-        name,
-        agent,
-        state,
-        String(offered.tool),
-        String(offered.resource + offered.template),
-        String(offered.prompt),
-        String(quarantined),
-        [...(reason === null ? [] : [reason]), ...problems].join('; '),
-      ]),
-      'no MCP servers; add "mcpServers" to ecliptic.json',
-    );
+    output.rows(rows, 'no MCP servers; add "mcpServers" to ecliptic.json', (row) => ({
+      SERVER: row.name,
+      AGENT: row.agent,
+      STATE: row.state,
+      TOOLS: row.offered.tool,
+      RESOURCES: row.offered.resource + row.offered.template,
+      PROMPTS: row.offered.prompt,
+      QUARANTINED: row.quarantined,
+      REMARK: [row.reason ?? [], row.problems].flat().join('; '),
+    }));
   },
 });
 
@@ -113,12 +106,13 @@ const pins = verb({
   summary: 'list the pinned definitions of MCP servers, and the changes that wait for approval',
   async run({ call: ask, output }) {
     const rows = await ask('tools.pins');
-    output.table(
-      rows,
-      ['SERVER', 'KIND', 'NAME', 'STATE', 'ID'],
-      rows.map(({ server, kind, name, state, id }) => [server, kind, name, state, id ?? '-']),
-      'no definitions are pinned: no MCP server has connected yet',
-    );
+    output.rows(rows, 'no definitions are pinned: no MCP server has connected yet', (row) => ({
+      SERVER: row.server,
+      KIND: row.kind,
+      NAME: row.name,
+      STATE: row.state,
+      ID: row.id,
+    }));
     if (output.json) return;
     for (const { server, name, summary, diff } of rows.filter(({ state }) => state === 'quarantined')) {
       const lines = [

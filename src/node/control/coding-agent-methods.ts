@@ -77,9 +77,7 @@ export function codingAgentMethods({
       calls.get(number)?.abort();
       member.box.unshow(number);
     },
-    overview() {
-      return overview(codingAgents, node.registry);
-    },
+    overview: () => overview(codingAgents, node.registry),
     async tell({ to, text, replyTo }) {
       try {
         return await codingAgents.tell(to, text, replyTo);
@@ -92,21 +90,11 @@ export function codingAgentMethods({
     'owner.shown'({ ids = [] }) {
       codingAgents.showOwner(ids);
     },
-    'owner.done'({ ids = [] }) {
-      return codingAgents.closeForOwner(ids);
-    },
-    held() {
-      return codingAgents.held();
-    },
-    async 'held.letIn'({ id }) {
-      return codingAgents.letIn(await heldId(id));
-    },
-    async 'held.turnAway'({ id }) {
-      return codingAgents.turnAway(await heldId(id));
-    },
-    async leases() {
-      return (await codingAgents.leases.list()).map(leaseLine);
-    },
+    'owner.done': ({ ids = [] }) => codingAgents.closeForOwner(ids),
+    held: () => codingAgents.held(),
+    'held.letIn': async ({ id }) => codingAgents.letIn(await heldId(id)),
+    'held.turnAway': async ({ id }) => codingAgents.turnAway(await heldId(id)),
+    leases: async () => (await codingAgents.leases.list()).map(leaseLine),
     async 'leases.release'({ id: given }) {
       const { leases } = codingAgents;
       const known = (await leases.list()).map(({ id }) => id);
@@ -122,11 +110,7 @@ export function codingAgentMethods({
       if (!call) return { pointer: null };
       return { pointer: (await wakes.heardHook({ ...call, env: passedOn(env), ancestors })) ?? null };
     },
-    wake() {
-      return wakes.rows;
-    },
-    'wake.test'({ names = [], withinMs }) {
-      return wakes.test(names, withinMs);
-    },
+    wake: () => wakes.rows,
+    'wake.test': ({ names = [], withinMs }) => wakes.test(names, withinMs),
   } satisfies Partial<Handlers>;
 }

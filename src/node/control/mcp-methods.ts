@@ -31,34 +31,24 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
   const named = (entry: Entry) => ({ ...shown(entry), name: entry.fullName });
   const sessions = new Map<string, SocketTransport>();
   return {
-    tools({ as }) {
-      return mcp.list('tool', principal(as)).map(named);
-    },
+    tools: ({ as }) => mcp.list('tool', principal(as)).map(named),
     resources({ as }) {
       const viewer = principal(as);
       const fixed = mcp.list('resource', viewer).map((entry) => ({ ...shown(entry), uri: mcp.uriOf(entry) }));
       return [...fixed, ...mcp.list('template', viewer).map(shown)];
     },
-    prompts({ as }) {
-      return mcp.list('prompt', principal(as)).map(named);
-    },
+    prompts: ({ as }) => mcp.list('prompt', principal(as)).map(named),
     async call({ tool: given, arguments: args, ...call }, context) {
       const tool = fullToolName(given, (address) => inFull(address, node));
       return completed(await mcp.callTool(tool, args, terms(call, context)), tool);
     },
-    async read({ uri, ...call }, context) {
-      return completed(await mcp.readResource(uri, terms(call, context)), uri);
-    },
+    read: async ({ uri, ...call }, context) => completed(await mcp.readResource(uri, terms(call, context)), uri),
     async prompt({ name: given, arguments: args, ...call }, context) {
       const name = fullToolName(given, (address) => inFull(address, node));
       return completed(await mcp.getPrompt(name, args, terms(call, context)), name);
     },
-    invocations({ limit }) {
-      return mcp.invocations.recent(limit);
-    },
-    'tools.servers'() {
-      return upstreams.statuses;
-    },
+    invocations: ({ limit }) => mcp.invocations.recent(limit),
+    'tools.servers': () => upstreams.statuses,
     async 'tools.login'({ server }, { emit }) {
       const { url, done } = await upstreams.login(server);
       emit({ url });
@@ -69,9 +59,7 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
       upstreams.logout(server);
       return { server };
     },
-    'tools.pins'() {
-      return upstreams.pins;
-    },
+    'tools.pins': () => upstreams.pins,
     'tools.approve'({ all, subject: given }) {
       if (!all && !given) throw wrongParameter('subject', 'must be a non-empty string');
       const waiting = upstreams.pins.flatMap(({ id }) => id ?? []);
@@ -102,12 +90,8 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
       // A token in the name of an agent has that agent's sandbox, also while the agent is away.
       return gateway.tokens.create(name, sandbox ?? registry.ownEntry(name)?.sandboxId, scopes?.split(','));
     },
-    'token.list'() {
-      return gateway.tokens.list;
-    },
-    'token.rotate'() {
-      return { token: gateway.rotateOwners() };
-    },
+    'token.list': () => gateway.tokens.list,
+    'token.rotate': () => ({ token: gateway.rotateOwners() }),
     'token.revoke'({ token }) {
       const rows = gateway.tokens.list;
       const isName = rows.some(({ name }) => name === token);

@@ -26,12 +26,9 @@ export function messageMethods({ node, failures }: ControlContext) {
         .filter((card) => sandbox === undefined || card.sandboxId === sandbox)
         .map((card) => agentRow(card, { node, failures }));
     },
-    card({ id }) {
-      return registry.requireById(inFull(id, node));
-    },
-    policy({ from, to, type = 'request', justification }) {
-      return router.explain(inFull(from, node), inFull(to, node), type, justification);
-    },
+    card: ({ id }) => registry.requireById(inFull(id, node)),
+    policy: ({ from, to, type = 'request', justification }) =>
+      router.explain(inFull(from, node), inFull(to, node), type, justification),
     async tail({ type, agent, messages = false }, { emit, signal }) {
       if (type !== undefined) requireEventType(type);
       const stop = observability.subscribeWithPayload((event, payload) => {
@@ -43,27 +40,15 @@ export function messageMethods({ node, failures }: ControlContext) {
       await aborted(signal);
       stop();
     },
-    metrics() {
-      return observability.getMetrics();
-    },
-    'metrics.text'() {
-      return node.metricsText();
-    },
-    send({ as, to, capability, payload, ...options }) {
-      return node.agentById(as).send(recipient({ to, capability }), payload, options);
-    },
-    request({ as, to, capability, payload, timeoutMs }, { signal }) {
-      return node.agentById(as).request(recipient({ to, capability }), payload, { timeoutMs, signal });
-    },
-    broadcast({ as, payload }) {
-      return node.agentById(as).broadcast(payload);
-    },
-    thread({ id }) {
-      return conversation(id, node);
-    },
-    'thread.events'({ id }) {
-      return node.providerEvents.of(id);
-    },
+    metrics: () => observability.getMetrics(),
+    'metrics.text': () => node.metricsText(),
+    send: ({ as, to, capability, payload, ...options }) =>
+      node.agentById(as).send(recipient({ to, capability }), payload, options),
+    request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>
+      node.agentById(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
+    broadcast: ({ as, payload }) => node.agentById(as).broadcast(payload),
+    thread: ({ id }) => conversation(id, node),
+    'thread.events': ({ id }) => node.providerEvents.of(id),
   } satisfies Partial<Handlers>;
 }
 

@@ -10,19 +10,14 @@ export function networkMethods({ node, gateway, upstreams, agentFindings }: Cont
     throw new EclipticError('NO_MESH', 'this node was started without a network');
   };
   return {
-    invite({ tiers, sandboxes, ...options }) {
-      return network().invite({ tiers: tiers && [...tiers], sandboxes: sandboxes && [...sandboxes], ...options });
-    },
-    join({ code }, { signal }) {
-      return network().join(code, signal);
-    },
+    invite: ({ tiers, sandboxes, ...options }) =>
+      network().invite({ tiers: tiers && [...tiers], sandboxes: sandboxes && [...sandboxes], ...options }),
+    join: ({ code }, { signal }) => network().join(code, signal),
     leave(_params, { emit }) {
       if (network().joined) emit({ leaving: true });
       return network().leave();
     },
-    peers() {
-      return network().list();
-    },
+    peers: () => network().list(),
     'peers.remove'({ node: key }) {
       network().remove(key);
     },

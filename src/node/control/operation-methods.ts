@@ -15,16 +15,12 @@ export function operationMethods({
     return { provider, workspace: workspace ?? DEFAULT_WORKSPACE, name: name ?? DEFAULT_CREDENTIAL };
   };
   return {
-    approvals({ all }) {
-      return all ? approvals.items : approvals.waiting;
-    },
+    approvals: ({ all }) => (all ? approvals.items : approvals.waiting),
     'approvals.decide'({ verdict, ids = [] }) {
       const known = approvals.items.map(({ id }) => id);
       return approvals.decide(verdict, 'operator', ...ids.map((id) => completeId(id, known)));
     },
-    lanes() {
-      return lanes.rows;
-    },
+    lanes: () => lanes.rows,
     async 'lanes.close'({ lane }) {
       await Promise.all([lanes.close(lane), providers.closeLane(lane)]);
       return { lane };
@@ -33,12 +29,8 @@ export function operationMethods({
       await lanes.reopen(lane);
       return { lane };
     },
-    providers() {
-      return providers.list();
-    },
-    'provider.show'({ id }) {
-      return view(id);
-    },
+    providers: () => providers.list(),
+    'provider.show': ({ id }) => view(id),
     async 'provider.restart'({ id }) {
       await providers.restart(id);
       return view(id);
@@ -47,17 +39,9 @@ export function operationMethods({
       await providers.drain(id);
       return view(id);
     },
-    'credentials.set'({ value, ...which }) {
-      return credentials.set(place(which), value);
-    },
-    'credentials.rotate'({ value, graceMs, ...which }) {
-      return credentials.rotate(place(which), value, graceMs);
-    },
-    'credentials.revoke'(which) {
-      return credentials.revoke(place(which));
-    },
-    'credentials.list'({ provider, workspace }) {
-      return credentials.list(provider, workspace);
-    },
+    'credentials.set': ({ value, ...which }) => credentials.set(place(which), value),
+    'credentials.rotate': ({ value, graceMs, ...which }) => credentials.rotate(place(which), value, graceMs),
+    'credentials.revoke': (which) => credentials.revoke(place(which)),
+    'credentials.list': ({ provider, workspace }) => credentials.list(provider, workspace),
   } satisfies Partial<Handlers>;
 }

@@ -22,9 +22,8 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
     throw storeRequired();
   };
   return {
-    async outbox({ after = 0 }) {
-      return fitting(await mail().outbox(after, PAGE), sizeOf).map((row) => mailRow(row, 'stored', row.storedAt));
-    },
+    outbox: async ({ after = 0 }) =>
+      fitting(await mail().outbox(after, PAGE), sizeOf).map((row) => mailRow(row, 'stored', row.storedAt)),
     async inbox({ as, after = 0, waitMs }, { signal }) {
       if (as === OWNER) node.operator();
       else node.agentById(as);
@@ -63,9 +62,7 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
       if (found.length === 0) throw new EclipticError('USAGE', `the journal knows no message or thread "${id}"`);
       return replay(found);
     },
-    'audit.verify'() {
-      return records().audit.check();
-    },
+    'audit.verify': () => records().audit.check(),
   } satisfies Partial<Handlers>;
 }
 

@@ -22,9 +22,7 @@ export function swarmMethods({ node }: Pick<ControlContext, 'node'>) {
     throw new EclipticError('SWARM_NOT_FOUND', `no agent of this node takes part in a swarm ${id}`, { swarmId: id });
   };
   return {
-    swarms() {
-      return fitting(swarms.sessions.map(rowOf).sort((a, b) => b.createdAt - a.createdAt));
-    },
+    swarms: () => fitting(swarms.sessions.map(rowOf).sort((a, b) => b.createdAt - a.createdAt)),
     swarm({ id: given }) {
       const id = inFullId(given);
       const session = find(id).getSwarm(id);

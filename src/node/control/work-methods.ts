@@ -50,9 +50,7 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       const rows = [...tasks.map(taskRow), ...other].sort((a, b) => lastChange(b) - lastChange(a));
       return fitting(rows.slice(0, limit));
     },
-    async task({ id }) {
-      return detailOf(await gateway.tasks.get(await taskId(id)));
-    },
+    task: async ({ id }) => detailOf(await gateway.tasks.get(await taskId(id))),
     async 'task.follow'({ id }, { emit, drained, signal }) {
       const { tasks } = gateway;
       const record = await tasks.get(await taskId(id));
@@ -67,30 +65,14 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       }
       signal.removeEventListener('abort', leave);
     },
-    async 'task.cancel'({ id }) {
-      return gateway.tasks.cancel(await taskId(id));
-    },
-    'node.card'() {
-      return gateway.card;
-    },
-    runs({ limit = DEFAULT_ROWS }) {
-      return loop.list(limit);
-    },
-    async run({ id }) {
-      return loop.view(await runId(id));
-    },
-    'run.start'(init) {
-      return loop.start(init);
-    },
-    async 'run.check'(plan) {
-      return { tasks: await loop.check(plan) };
-    },
-    async 'run.follow'({ id }, { emit, signal }) {
-      return loop.follow(await runId(id), emit, signal);
-    },
-    async 'run.stop'({ id }) {
-      return loop.stop(await runId(id));
-    },
+    'task.cancel': async ({ id }) => gateway.tasks.cancel(await taskId(id)),
+    'node.card': () => gateway.card,
+    runs: ({ limit = DEFAULT_ROWS }) => loop.list(limit),
+    run: async ({ id }) => loop.view(await runId(id)),
+    'run.start': (init) => loop.start(init),
+    'run.check': async (plan) => ({ tasks: await loop.check(plan) }),
+    'run.follow': async ({ id }, { emit, signal }) => loop.follow(await runId(id), emit, signal),
+    'run.stop': async ({ id }) => loop.stop(await runId(id)),
   } satisfies Partial<Handlers>;
 }
 
