@@ -40,7 +40,10 @@ export class Output {
 
   /** A list: as JSON on one line, or as a table with a column for each cell. `value` replaces the rows in JSON. */
   rows<T>(rows: readonly T[], none: string, cellsOf: (row: T) => Cells, value: unknown = rows): void {
-    if (this.json || rows.length === 0) return this.value(value, () => none);
+    if (this.json || rows.length === 0) {
+      this.value(value, () => none);
+      return;
+    }
     const records = rows.map(cellsOf);
     const headings = Object.keys(records[0]!);
     const lines = records.map((record) => headings.map((heading) => oneLine(String(record[heading] ?? '-'))));
