@@ -4,7 +4,6 @@ import { canonicalJson } from '../network/membership/statement.js';
 import { EclipticError } from '../runtime/errors.js';
 import { authorOf, MAX_STREAMS, type Segment, unreadable } from './segment.js';
 
-/** Bytes of all segments of one document. */
 const MAX_DOCUMENT_BYTES = 64 * 1_048_576;
 /** Above this part of a limit, only nodes with less than an equal part of it may add more. */
 const OPEN_TO_ALL = 0.75;

@@ -12,7 +12,6 @@ const place = z.int().nonnegative();
 /** The list of the updates that are not a `CRDTUpdate`. */
 const VALUES = 'updates';
 
-/** One change of a map, a list or a text. */
 const UpdateSchema = z.union([
   z.strictObject({ map: name, set: z.record(z.string(), z.unknown()) }),
   z.strictObject({ map: name, delete: z.array(z.string()) }),

@@ -1,7 +1,6 @@
 import type { Party } from '../mesh/policy.js';
 import type { CRDTSyncMessage, VectorClock } from './sync-message.js';
 
-/** A value in a shared document. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 /** Values by key. Of two concurrent writes to one key, every replica keeps the same one. */
@@ -42,7 +41,6 @@ export interface Member {
 }
 
 export interface DocumentChange {
-  /** The address of the agent that made the change. */
   readonly by: string;
   readonly local: boolean;
 }
@@ -61,7 +59,6 @@ export interface SharedDocument {
   readonly name: string;
   /** The address of the replica's agent, `id@node`. */
   readonly address: string;
-  /** The thread of its messages. */
   readonly thread: string;
   /** Resolves when stored content is loaded; until then the document is empty, and changes are merged with it later. */
   readonly ready: Promise<void>;
@@ -75,7 +72,6 @@ export interface SharedDocument {
   /** Calls `handler` with every applied update, own and others'. */
   onUpdate(handler: (message: CRDTSyncMessage) => void): () => void;
   readonly vector: VectorClock;
-  /** The other live replicas by address. */
   readonly members: ReadonlyMap<string, Member>;
   onMember(handler: (address: string, member: Member | undefined) => void): () => void;
   /** Do these members have all segments of this replica, by the vectors that they last reported? */

@@ -27,16 +27,12 @@ export interface DocumentsComponents {
   nodeKey: string;
   signer: Signer;
   network: Network | undefined;
-  /** Stores durable replicas. */
   store: Store | undefined;
 }
 
-/** Characters of a document's name. */
 const MAX_NAME = 80;
-/** Open replicas of one node. */
 const MAX_OPEN = 10_000;
 
-/** An open replica of an agent of this node. */
 interface Open extends Replicated {
   readonly document: LiveDocument;
   /** The document as policy sees it. */
@@ -123,7 +119,6 @@ export class Documents implements SharedThreads {
     return document;
   }
 
-  /** The open replicas of this node. */
   get list(): (Replicated & { readonly document: LiveDocument })[] {
     return [...this.#open.values()].flatMap((here) => [...here.values()]);
   }
@@ -138,7 +133,6 @@ export class Documents implements SharedThreads {
     return true;
   }
 
-  /** Closes every document of an agent that leaves. */
   leave(agentId: string): void {
     for (const { document } of this.list.filter((open) => open.agentId === agentId)) {
       const closed = document.close();

@@ -41,7 +41,6 @@ export function claimedPoint({ claim, against }: Proof): number {
   return Math.min(claim.first, against[0]!.first);
 }
 
-/** The approximate size of a proof in memory. */
 export function weightOf({ against, updates }: Proof): number {
   let bytes = 512 * (1 + against.length);
   for (const update of updates) bytes += update.length;

@@ -15,7 +15,6 @@ export interface LiveDocumentComponents {
   runtime: Runtime;
   link: SyncLink;
   agentId: string;
-  /** The store of a durable replica. */
   records: SegmentRecords | undefined;
   /** Throws if the agent may not write. */
   assertMayWrite: () => void;
@@ -40,7 +39,6 @@ export class LiveDocument implements SharedDocument, ViewOf {
   readonly #updateWatchers: Callbacks<[message: CRDTSyncMessage]>;
   #flushDue = false;
   #weight = 0;
-  /** The number of nested `transact` calls. */
   #depth = 0;
   #closing: Promise<void> | undefined;
 

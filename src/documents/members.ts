@@ -6,7 +6,6 @@ import type { Member } from './document.js';
 import type { Replica } from './replica.js';
 import type { SyncMessage, VectorClock } from './sync-message.js';
 
-/** Another live replica of a document. */
 export class LiveMember {
   readonly address: string;
   vector: Record<string, number> = {};
@@ -21,7 +20,6 @@ export class LiveMember {
   /** When it may be asked again, after it sent invalid segments. */
   askAfter = 0;
   mistakes = 0;
-  /** Failed sends in a row. */
   failures = 0;
   retry: Timer | undefined;
   /** Does it have other segments than this replica under the same numbers, or lack a proof? */
@@ -39,7 +37,6 @@ export class LiveMember {
   }
 }
 
-/** The other live replicas of one document. */
 export class Members {
   readonly #members = new Map<string, LiveMember>();
   readonly #watchers: Callbacks<[address: string, member: Member | undefined]>;
@@ -94,7 +91,6 @@ export interface SegmentSenderComponents {
   post: (to: string, message: SyncMessage) => RoutingResult | Promise<RoutingResult>;
   /** Reports this replica's vector to a member that has nothing in flight, or could not be reached. */
   report: (member: LiveMember) => void;
-  /** A message was delivered, or failed. */
   onSettled: () => void;
 }
 

@@ -7,7 +7,6 @@ import * as Y from 'yjs';
 export class OwnChanges {
   readonly #doc: Y.Doc;
   #deleted: ReturnType<typeof Y.createDeleteSet>[];
-  /** The end of the last update. */
   #clock: number;
 
   /** `earlier` are the collected changes of another copy of the same document. */

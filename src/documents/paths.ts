@@ -5,7 +5,6 @@ import type { Json, SharedDocument } from './document.js';
 
 /** The map of the values that are addressed by a single name. */
 const NOTES = 'notes';
-/** Names that an error lists. */
 const MAX_NAMES = 20;
 
 /** The value at a path of names and indexes separated by dots; names may contain dots. */
@@ -47,7 +46,6 @@ export function writeAt(document: SharedDocument, path: string, value: unknown):
   } else throw new EclipticError('USAGE', `"${path}" is a text: give a JSON string`);
 }
 
-/** Removes a key of a map, or a note. */
 export function removeAt(document: SharedDocument, path: string): void {
   const dot = path.indexOf('.');
   document.map(dot < 0 ? NOTES : path.slice(0, dot)).delete(path.slice(dot + 1));
@@ -60,7 +58,6 @@ function hasText(document: SharedDocument, name: string): boolean {
 
 /** The prefix of a root's name: its kind, so that a map and a list may share a name. */
 const KIND = /^\w:/;
-/** Characters of a value that are shown. */
 const VALUE_CHARS = 60;
 
 /**

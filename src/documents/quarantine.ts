@@ -20,7 +20,6 @@ export interface QuarantineComponents {
   onBad: (error: EclipticError, source: string, author?: string) => void;
 }
 
-/** The result of comparing a claim with the segments here. */
 type Found = 'unknown' | 'known' | 'merged' | 'contradicts';
 
 const FALSE_PROOF = 'false proof';

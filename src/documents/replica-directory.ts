@@ -20,7 +20,6 @@ export interface ReplicaDirectoryComponents {
   onBegan: () => void;
 }
 
-/** Replicas that another node may announce. */
 const MAX_ANNOUNCED = 10_000;
 
 const ThreadSchema = z.string().max(LIMITS.idChars).startsWith('state:');
@@ -72,7 +71,6 @@ export class ReplicaDirectory implements PeerProtocol {
     }
   }
 
-  /** Withdraws a replica that was closed. */
   withdraw(replica: Replicated): void {
     const key = keyOf(replica.thread, replica.agentId);
     for (const [node, { announced }] of this.#peers) {

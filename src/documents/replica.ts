@@ -9,7 +9,6 @@ import type { VectorClock } from './sync-message.js';
 /** This many latest segments of an author are merged, unless they depend on segments of others in between. */
 export const MERGE_COUNT = 64;
 
-/** The result of `apply`. */
 export interface Taken {
   /** The segment and those that waited for it; empty if it is known or early. */
   readonly applied: readonly Segment[];
@@ -37,13 +36,11 @@ export class Replica {
   #doc: Y.Doc;
   #own: OwnChanges;
   readonly #streams = new Map<string, AuthorStream>();
-  /** The stream of each Yjs client. */
   readonly #clients = new Map<number, string>();
   #log: Segment[] = [];
   readonly #shares = new AuthorShares();
   readonly #early = new EarlySegments();
   #ownNumber = 0;
-  /** Own segments that are not stored yet. */
   readonly #uncommitted = new Set<Segment>();
   /** The segments of other streams that own segments have named in `after`. */
   readonly #named = new Map<string, number>();
@@ -235,7 +232,6 @@ export class Replica {
     return this.#causes.get(stream);
   }
 
-  /** The digest of each stream. */
   get sums(): Record<string, string> {
     const sums: Record<string, string> = {};
     for (const [name, stream] of this.#streams) if (stream.number > 0) sums[name] = stream.sum;
@@ -257,7 +253,6 @@ export class Replica {
     return from > known ? [] : this.#rebuild(fresh());
   }
 
-  /** Replaces segments by the one that covers them. */
   swap(run: readonly Segment[], one: Segment): void {
     const gone = new Set(run);
     const place = this.#log.indexOf(run[0]!);

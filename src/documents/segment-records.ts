@@ -37,7 +37,6 @@ export class SegmentRecords {
     return this.#writer.write({ writes, written: () => {} });
   }
 
-  /** Replaces several segments by one, in one transaction. */
   replace(thread: string, agent: string, run: readonly Segment[], one: Segment): Promise<void> {
     const { stream } = one;
     const number = run.map((segment) => segment.number);

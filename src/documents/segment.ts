@@ -18,7 +18,6 @@ export const streamName = z
   .max(LIMITS.nameChars)
   .regex(/^[^@/\s]+@[^@/\s]+\/[0-9a-z]{1,32}$/);
 
-/** A segment on the wire and in the store. */
 const WireSchema = z.strictObject({
   stream: streamName,
   first: count,
@@ -98,7 +97,6 @@ export class Segment implements SegmentInit {
     return authorOf(this.stream);
   }
 
-  /** The number of turns that it covers. */
   get turns(): number {
     return this.number - this.first + 1;
   }

@@ -6,7 +6,6 @@ import { ClaimSchema, MAX_STREAMS, streamName, unreadable } from './segment.js';
 /** How many segments of each author stream a replica has. */
 export type VectorClock = Readonly<Record<string, number>>;
 
-/** Segments in one message. */
 export const MAX_SEGMENTS = 512;
 
 const VectorSchema = z
@@ -16,7 +15,6 @@ const VectorSchema = z
 const segments = z.array(z.unknown()).max(MAX_SEGMENTS);
 
 const BodySchema = z.discriminatedUnion('kind', [
-  /** New segments. */
   z.strictObject({ kind: z.literal('update'), segments }),
   /** The sender's report: its presence, a digest of each stream, and the first refused number of quarantined streams. */
   z.strictObject({
@@ -27,7 +25,6 @@ const BodySchema = z.discriminatedUnion('kind', [
   }),
   /** The sender asks for the segments that it lacks. */
   z.strictObject({ kind: z.literal('want') }),
-  /** An answer to `want`. */
   z.strictObject({ kind: z.literal('part'), segments, more: z.boolean() }),
   /** The signature of the segment that results from merging these segments of one stream. */
   z.strictObject({

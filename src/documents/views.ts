@@ -4,7 +4,6 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Json, SharedList, SharedMap, SharedText } from './document.js';
 import { isKey, isName } from './inspect-update.js';
 
-/** The document of a view. */
 export interface ViewOf {
   /** The current Yjs document, which may be replaced. */
   readonly doc: Y.Doc;
@@ -12,7 +11,6 @@ export interface ViewOf {
   change(weight: number, change: () => void): void;
 }
 
-/** The weight of a change besides its value. */
 const OVERHEAD = 64;
 
 export class MapView implements SharedMap {

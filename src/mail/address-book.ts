@@ -6,7 +6,6 @@ import type { Store, Write } from '../store/store.js';
 
 /** Addresses of one node: the next one replaces the oldest. */
 const MAX_PER_NODE = 10_000;
-/** Addresses of this node's own agents. */
 const MAX_OWN = 100_000;
 
 /** Every agent that this node has ever known, so that mail can be addressed to absent ones. */
@@ -56,7 +55,6 @@ export class AddressBook {
     return this.#byNode.has(node);
   }
 
-  /** Drops the agents of a node from memory. */
   forget(node: string): void {
     for (const address of this.#byNode.get(node) ?? []) this.#entries.delete(address);
     this.#byNode.delete(node);
@@ -95,7 +93,6 @@ export class AddressBook {
     return this.#cards.get(id);
   }
 
-  /** The only known address with this prefix. */
   complete(prefix: string): string | undefined {
     const found = [...this.#entries.keys()].filter((address) => address.startsWith(prefix));
     return found.length === 1 ? found[0] : undefined;

@@ -36,7 +36,6 @@ const WRITE_BYTES = 4 * 1_048_576;
 const KEPT_REFUSALS = 500;
 const MAX_REFUSALS = 1_000;
 
-/** The arriving mail of one node. */
 class Source {
   readonly waiting: { readonly item: MailItem; readonly bytes: number }[] = [];
   bytes = 0;
@@ -80,7 +79,6 @@ export class Arrivals {
     this.#sources.delete(node);
   }
 
-  /** The conversation with that node is over. */
   ended(node: string): void {
     const source = this.#sources.get(node);
     if (source && !source.busy && source.refused.length === 0) this.#sources.delete(node);
@@ -195,7 +193,6 @@ export class Arrivals {
     source.stopped = true;
   }
 
-  /** Deletes the oldest acknowledged receipts of refused messages. */
   async #forgetRefusals(node: string, source: Source): Promise<void> {
     const { store, receipts } = this.#components;
     const excess = source.refused.length - KEPT_REFUSALS;
@@ -251,12 +248,10 @@ export class Arrivals {
   }
 }
 
-/** The cursor that stores the last message taken from another store. */
 function cursorOf(node: string, store: string): string {
   return `${cursorsOf(node)}${store}`;
 }
 
-/** The prefix of the cursors of one node's mail. */
 export function cursorsOf(node: string): string {
   return `in ${node} `;
 }

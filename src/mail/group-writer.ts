@@ -11,7 +11,6 @@ export interface Prepared {
 /** Changes, and characters of their texts, in one call of the store: more would block the event loop and other callers. */
 const MAX_WRITES = 1_000;
 const MAX_CHARS = 8 * 1_048_576;
-/** Sequence numbers that one write reserves. */
 const BLOCK = 10_000;
 
 /**

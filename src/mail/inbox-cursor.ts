@@ -19,7 +19,6 @@ export class InboxCursor {
   readonly #incoming: IncomingMail;
   readonly #agent: string;
   readonly #onClose: () => void;
-  /** Called with each message that arrives. */
   readonly onArrival: (message: InboxMessage) => void;
   /** Shown messages that have not ended, by number. */
   readonly #shown = new Map<number, InboxMessage>();
@@ -32,7 +31,6 @@ export class InboxCursor {
     this.#onClose = onClose;
   }
 
-  /** Reads the next messages above a number, in the order of their arrival. */
   page(above: number): Promise<InboxMessage[]> {
     return this.#incoming.load(this.#agent, above);
   }
@@ -50,7 +48,6 @@ export class InboxCursor {
     return redelivered;
   }
 
-  /** The agent has shown that it saw the message. */
   read(message: InboxMessage): void {
     this.#incoming.note(message, 'read', this.#runtime.now());
   }

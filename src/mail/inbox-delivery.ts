@@ -29,7 +29,6 @@ export interface DeliveryInit {
   readonly commit: (effects: Effects) => Promise<void>;
 }
 
-/** One delivery of a durable message to its agent. */
 export class Delivery {
   /** May the agent have seen this message before? It always has the same id. */
   readonly redelivered: boolean;
@@ -182,7 +181,6 @@ export class InboxDelivery {
     for (const message of reader?.unhandled.splice(0) ?? []) this.#queue(reader!, message);
   }
 
-  /** A message was stored. */
   arrived(message: InboxMessage): void {
     const inbox = this.#readers.get(message.envelope.recipient)?.inbox;
     if (inbox && !inbox.offer(message)) inbox.resume();
@@ -225,7 +223,6 @@ export class InboxDelivery {
     void this.#run(reader, sender, fresh);
   }
 
-  /** Delivers the messages of one sender, one after the other. */
   async #run(reader: Reader, sender: string, lane: Fifo<InboxMessage>): Promise<void> {
     this.#running++;
     for (let message = lane.peek(); message && reader.open && !this.#stopping; message = lane.peek()) {

@@ -15,7 +15,6 @@ import { type MailContext, receiptOf } from './receipts.js';
 export interface Effects {
   /** Values that the agent keeps, by name. `undefined` deletes one. */
   keep?: Readonly<Record<string, unknown>>;
-  /** Durable messages that the agent sends. */
   send?: readonly { to: string; payload: unknown; thread?: string }[];
 }
 
@@ -23,7 +22,6 @@ export interface IncomingMailComponents extends MailContext {
   outbound: ReceiptOutbound;
   effects: (agent: string, effects: Effects) => Prepared;
   answer: (answer: ValidEnvelope) => Prepared;
-  /** Called when a message is on disk. */
   onArrival: (message: InboxMessage) => void;
 }
 
@@ -48,7 +46,6 @@ export class InboxMessage {
   readonly envelope: ValidEnvelope;
   readonly expiresAt: number | null;
   receipt: Receipt;
-  /** May an agent have seen it? */
   seen: boolean;
   /** Is its end decided, though perhaps not on disk yet? */
   ending = false;
@@ -148,7 +145,6 @@ export class IncomingMail {
     }
   }
 
-  /** Reads the next messages of an agent above a number. */
   async load(agent: string, above: number): Promise<InboxMessage[]> {
     const { store } = this.#components;
     const query = { from: 'inbox', where: { recipient: agent }, above: { number: above }, orderBy: 'number' } as const;
@@ -169,7 +165,6 @@ export class IncomingMail {
     return seen;
   }
 
-  /** The agent no longer works on it. */
   release(message: InboxMessage): void {
     if (!message.ending) this.#inWork.delete(message.number);
   }

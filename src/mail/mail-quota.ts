@@ -1,14 +1,12 @@
 import { splitAddress } from '../mesh/address.js';
 import type { Store, Tables } from '../store/store.js';
 
-/** Messages, and the bytes of their envelopes. */
 export interface Amount {
   readonly messages: number;
   readonly bytes: number;
 }
 
 export interface MailQuotaLimits {
-  /** Of all owners together. */
   readonly all: Amount;
   /** Of another node. */
   readonly node: Amount;
@@ -16,7 +14,6 @@ export interface MailQuotaLimits {
   readonly agent: Amount;
 }
 
-/** The messages of one owner. */
 class Holding {
   messages = 0;
   bytes = 0;
@@ -37,7 +34,6 @@ export const MAIL_LIMITS: MailQuotaLimits = {
   node: { messages: 40_000, bytes: 256 * MIB },
   agent: { messages: 20_000, bytes: 128 * MIB },
 };
-/** Bytes of a row beyond its envelope. */
 const ROW_BYTES = 512;
 /** Rows, and about how many bytes, that are read at once. */
 const PAGE = 500;

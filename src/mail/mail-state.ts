@@ -12,14 +12,12 @@ export interface MailState {
   book: AddressBook;
   permits: Permits;
   cursors: Map<string, number>;
-  /** The last receipt update that each node has acknowledged. */
   acknowledged: Map<string, number>;
   epoch: StoreEpoch;
   outgoing: { last: number; waiting: Amount };
   incoming: { next: number; waiting: Amount };
 }
 
-/** The cursor that stores the time. */
 export const CLOCK_CURSOR = 'clock';
 
 export async function loadState(

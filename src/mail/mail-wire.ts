@@ -42,7 +42,6 @@ export interface Progress {
 
 /** An item is filled up to this many characters, unless a single message or update is longer. */
 const ITEM_CHARS = 65_536;
-/** Messages or updates in one item. */
 const MAX_ENTRIES = 1_000;
 const MAX_ID_CHARS = 128;
 

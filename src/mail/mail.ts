@@ -39,7 +39,6 @@ export interface MailComponents {
 }
 
 export interface MailInit {
-  /** Finished receipts that are kept. */
   receipts?: ReceiptLimits;
 }
 
@@ -48,7 +47,6 @@ const DEFAULT_TTL_MS = 7 * 86_400_000;
 const DEFAULT_RECEIPTS: ReceiptLimits = { maxAgeMs: 30 * 86_400_000, maxRows: 1_000_000 };
 /** From this version on, nodes report how much of each other's mail they have. */
 const PROGRESS_PROTOCOL = 2;
-/** Stores of one node whose progress is reported to it. */
 const MAX_PROGRESS = 8;
 const SWEEP_MS = 1_000;
 /** The time is stored, and old receipts are deleted, once in this many sweeps. */
@@ -162,7 +160,6 @@ export class Mail implements Postbox, PeerProtocol {
     }
   }
 
-  /** Delivers nothing more to agents; resolves when no handler is running. */
   drain(): Promise<void> {
     return this.#delivery.drain();
   }
@@ -235,7 +232,6 @@ export class Mail implements Postbox, PeerProtocol {
     return () => this.#deadlines.detach(agent);
   }
 
-  /** The value that an agent keeps under a name. */
   async kept(agent: string, key: string): Promise<unknown> {
     const [row] = await this.#components.store.read({ from: 'agentState', where: { agent, key } });
     return row && JSON.parse(row.value);
@@ -274,7 +270,6 @@ export class Mail implements Postbox, PeerProtocol {
 
   // From other nodes
 
-  /** A conversation with that node has begun. */
   began(node: string): void {
     this.#inbound.begin(node);
     this.#outbound.begin(node);
@@ -284,7 +279,6 @@ export class Mail implements Postbox, PeerProtocol {
       this.#reportProgress(node, store, upTo);
   }
 
-  /** The conversation with that node has ended. */
   ended(node: string): void {
     this.#outgoing.end(node);
     this.#outbound.end(node);
@@ -320,7 +314,6 @@ export class Mail implements Postbox, PeerProtocol {
     else this.#compare(node, readProgress(rest));
   }
 
-  /** Findings about this store and those of other nodes. */
   diagnose(): Finding[] {
     return this.#restorations.diagnose();
   }
@@ -403,7 +396,6 @@ export class Mail implements Postbox, PeerProtocol {
     if (slow) await this.#context.receipts.retain(this.#limits);
   }
 
-  /** Stores the time from which the next process continues. */
   #clockWrite(): Write {
     return { put: 'cursors', row: { name: CLOCK_CURSOR, value: Math.floor(this.#components.clock.now()) } };
   }

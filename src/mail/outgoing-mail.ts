@@ -27,7 +27,6 @@ const WINDOW = 4_096;
 const WINDOW_CHARS = 4 * 1_048_576;
 const PAGE = 500;
 
-/** A message that was sent and not acknowledged. */
 export interface InFlight {
   readonly number: number;
   readonly storedAt: number;
@@ -43,7 +42,6 @@ class SendWindow {
   stalled = false;
   readonly #node: string;
   readonly #components: OutgoingMailComponents;
-  /** The messages to be sent at the end of this turn. */
   #batch: OutboxRow[] = [];
   #chars = 0;
   #sent = 0;
@@ -179,18 +177,15 @@ export class OutgoingMail {
     return reason;
   }
 
-  /** The conversation with that node has ended. */
   end(node: string): void {
     this.#windows.get(node)?.close();
     this.#windows.delete(node);
   }
 
-  /** A message that was sent in this conversation and not acknowledged. */
   inFlight(node: string, id: string): InFlight | undefined {
     return this.#windows.get(node)?.inFlight.get(id);
   }
 
-  /** These messages were deleted from the outbox. */
   removed(node: string, ids: readonly string[]): void {
     for (const id of ids) this.#quota.remove(id);
     this.#windows.get(node)?.acknowledged(ids);
@@ -222,7 +217,6 @@ export class OutgoingMail {
     }
   }
 
-  /** Ends every message to a node that is no longer a member. */
   async forget(node: string): Promise<void> {
     this.end(node);
     const { store, runtime } = this.#components;

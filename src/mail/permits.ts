@@ -7,7 +7,6 @@ const MAX_PER_OWNER = 50_000;
 
 /** The permits to answer durable messages. Like the messages, they survive restarts of both sides. */
 export class Permits {
-  /** By owner and key, oldest first. */
   readonly #known = new Map<string, Map<string, PermitRow>>();
 
   static async open(store: Store): Promise<Permits> {

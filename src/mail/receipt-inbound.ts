@@ -14,7 +14,6 @@ export interface ReceiptInboundComponents extends MailContext {
 
 /** Receipts of unfinished messages that are kept in memory, so that they need not be read again. */
 const MAX_OPEN = 20_000;
-/** Updates of one node that wait to be written. */
 const MAX_WAITING = 20_000;
 
 /** The updates that one node sent in one conversation. */
@@ -22,11 +21,9 @@ interface PeerUpdates {
   /** Updates up to this number are on disk. */
   upTo: number;
   waiting: ReceiptUpdates[];
-  /** Updates in `waiting`. */
   count: number;
 }
 
-/** The state of a message on this node. */
 interface Known {
   readonly side: Side;
   readonly receipt: Receipt;
@@ -45,7 +42,6 @@ export class ReceiptInbound {
     this.#components = components;
   }
 
-  /** A conversation with that node has begun. */
   begin(node: string): PeerUpdates {
     const peer: PeerUpdates = { upTo: 0, waiting: [], count: 0 };
     this.#peers.set(node, peer);

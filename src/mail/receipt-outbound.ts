@@ -9,7 +9,6 @@ export interface ReceiptOutboundComponents {
   store: Store;
   /** Sends an item to a node; throws when that is not possible now. */
   say: (node: string, text: string) => void;
-  /** The last update that each node has acknowledged, by its key. */
   acknowledged: ReadonlyMap<string, number>;
 }
 
@@ -26,7 +25,6 @@ interface ReceiptUpdate {
   readonly number: number;
 }
 
-/** The updates for one node in one conversation. */
 class PeerFeed {
   readonly queue = new Map<string, ReceiptUpdate>();
   readonly backoff: ResendBackoff;
@@ -142,7 +140,6 @@ export class ReceiptOutbound {
     this.#unstored.delete(node);
   }
 
-  /** Sends an update that is on disk. */
   add(node: string, id: string, steps: string, number: number): void {
     this.#feeds.get(node)?.add(updateOf(id, steps, number));
   }
@@ -186,7 +183,6 @@ function updateOf(id: string, steps: string, number: number): ReceiptUpdate {
   return { id, text: `[${JSON.stringify(id)},${steps}]`, number };
 }
 
-/** The cursor that stores the last update that a node has acknowledged. */
 export function ackCursor(node: string): string {
   return `heard ${node}`;
 }

@@ -61,7 +61,6 @@ export function stepOf(state: ReceiptState, at: number, reason: string | null = 
   return { state, at, reason: reason && wellFormed(cutText(reason, MAX_REASON_CHARS)) };
 }
 
-/** A receipt as text, for the store and for the other node. */
 export function writeSteps(receipt: Receipt): string {
   const parts = receipt.map(({ state, at, reason }) => {
     return reason === null ? `["${state}",${at},null]` : `["${state}",${at},${JSON.stringify(reason)}]`;

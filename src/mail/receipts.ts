@@ -27,7 +27,6 @@ export interface ReceiptsComponents extends Pick<MailContext, 'runtime' | 'clock
   numbers: SequenceAllocator;
 }
 
-/** Which end of a message is on this node. */
 export type Side = 'sent' | 'received' | 'local';
 
 /** How many finished receipts are kept; unlimited where not given. */
@@ -71,17 +70,14 @@ export class Receipts {
     return { write, number, written: () => number > 0 && this.#components.outbound.add(node, id, steps, number) };
   }
 
-  /** Stores a receipt that the other end has updated. */
   updated(id: string, node: string, side: Side, receipt: Receipt, news: number | null): Write {
     return this.#put(id, node, side, writeSteps(receipt), news);
   }
 
-  /** Has that node acknowledged the update with this number? */
   isAcknowledged(node: string, number: number): boolean {
     return this.#components.outbound.isAcknowledged(node, number);
   }
 
-  /** The settled receipts of these messages with that node. */
   async find(node: string, ids: readonly string[]): Promise<ReceiptRow[]> {
     return this.#components.store.read({ from: 'receipts', where: { id: ids, node } });
   }
@@ -219,7 +215,6 @@ export function receiptOf({ steps }: Pick<ReceiptRow | InboxRow, 'steps'>): Rece
   return readSteps(JSON.parse(steps)) ?? [];
 }
 
-/** The receipt of a message in the outbox. */
 export function storedReceipt({ storedAt }: Pick<OutboxRow, 'storedAt'>): Receipt {
   return [stepOf('stored', storedAt)];
 }

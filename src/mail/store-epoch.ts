@@ -4,7 +4,6 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Store, Write } from '../store/store.js';
 
 export interface StoreEpochInit {
-  /** The highest message number that this store has given out. */
   last: number;
   /** Distinguishes this data folder from copies of it. */
   place?: string | undefined;
@@ -67,7 +66,6 @@ export class StoreEpoch {
     return epoch;
   }
 
-  /** The name of the store in this epoch. */
   get name(): string {
     return this.#epoch === 0 ? String(this.#lineage) : `${this.#lineage}.${this.#epoch}.${this.#base}`;
   }

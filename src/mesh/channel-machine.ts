@@ -10,7 +10,6 @@ export interface ChannelState {
   readonly status: ChannelStatus;
   /** Envelopes accepted and not yet settled. The first may be in flight. */
   readonly queued: number;
-  /** Failed attempts at the first envelope. */
   readonly failures: number;
   readonly first: 'waiting' | 'in-flight' | 'backing-off';
 }

@@ -10,7 +10,6 @@ import type { AgentRegistry } from './registry.js';
 import { RemoteChannels } from './remote-channels.js';
 import type { A2ARouter } from './router.js';
 
-/** Decides whether an agent accepts a channel. */
 export type ChannelAcceptor = (channel: A2AChannel) => boolean | Promise<boolean>;
 
 export interface ChannelManagerComponents {
@@ -19,7 +18,6 @@ export interface ChannelManagerComponents {
   runtime?: Runtime;
   factory?: EnvelopeFactory;
   observability?: A2AObservability;
-  /** Connects channels to other nodes. */
   carrier?: ChannelCarrier;
 }
 

@@ -5,12 +5,10 @@ import { weighJson } from './json-value.js';
 import { LIMITS } from './limits.js';
 import type { A2AEnvelope } from './schemas.js';
 
-/** The JSON text of an envelope, including its schema version. */
 export function serializeEnvelope(envelope: A2AEnvelope): string {
   return JSON.stringify(checkEnvelope(envelope));
 }
 
-/** The inverse of `serializeEnvelope`. */
 export function deserializeEnvelope(text: string): ValidEnvelope {
   return checkEnvelope(parseJson(text));
 }
@@ -70,14 +68,12 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The payload of an `error` envelope. */
 export interface WireError {
   readonly code: ErrorCode;
   readonly message: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** Larger details are not sent. */
 const MAX_DETAIL_BYTES = 65_536;
 
 /** An error for its recipient: with its code if it is of the catalogue, otherwise `HANDLER_FAILED`; never its stack. */

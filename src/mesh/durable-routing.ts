@@ -26,7 +26,6 @@ export interface DurableRoutingComponents {
 export interface StoredAdmission {
   readonly envelope: ValidEnvelope;
   readonly target: Party;
-  /** To be called once it is stored. */
   readonly report: () => void;
 }
 
@@ -41,7 +40,6 @@ export class DurableRouting {
     this.#components = components;
   }
 
-  /** Stores a durable message of a local agent. */
   send(given: ValidEnvelope, source: RegistryEntry, started: number): RoutingResult | Promise<RoutingResult> {
     const { reporter, checks, postbox } = this.#components;
     const { recipient } = given;

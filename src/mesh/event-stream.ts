@@ -1,7 +1,6 @@
 import { callGuarded } from '../runtime/callbacks.js';
 
 export interface EventStreamInit<R, E> {
-  /** The number of remembered records. */
   capacity: number;
   /** Expands a compact record into its events. Called only for listeners and for `recent`. */
   expand: (record: R) => readonly E[];
@@ -48,7 +47,6 @@ export class EventStream<R, E> {
     return this.#unfiltered > 0;
   }
 
-  /** The latest events, oldest first. */
   recent(limit = Number.POSITIVE_INFINITY): E[] {
     const events: E[][] = [];
     let count = 0;

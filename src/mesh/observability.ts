@@ -90,7 +90,6 @@ export class A2AObservability {
     return this.#counters.snapshot();
   }
 
-  /** The durations of measured sends and of tool invocations. */
   getHistograms(): Histograms {
     return this.#counters.histograms();
   }

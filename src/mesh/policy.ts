@@ -148,7 +148,6 @@ function refuse(code: Refusal['code'], reason: string): Refusal {
   return { allowed: false, code, reason };
 }
 
-/** The rules in force. */
 export class Policy {
   readonly #nodeKey: string | undefined;
   #tiers = parseConfig(TierRoutingConfigSchema, { rules: DEFAULT_TIER_RULES }, 'tier rules');

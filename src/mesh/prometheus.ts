@@ -1,6 +1,5 @@
 import type { A2AMetrics, HistogramSnapshot, Histograms } from './observability.js';
 
-/** Present values. */
 export interface Gauges {
   /** Waiting messages and work, by queue. */
   readonly queues: Readonly<Record<string, number>>;
@@ -10,7 +9,6 @@ export interface Gauges {
   readonly memory: Readonly<Record<string, number>>;
 }
 
-/** The metrics in Prometheus' text format. */
 export function toPrometheus(metrics: A2AMetrics, histograms?: Histograms, gauges?: Gauges): string {
   const lines: string[] = [];
   const family = (name: string, type: 'counter' | 'gauge', help: string, samples: Iterable<[string, number]>) => {

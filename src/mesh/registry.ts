@@ -45,7 +45,6 @@ export class AgentRegistry {
     this.#cardWatchers = new Callbacks('registry.onCard', failed);
   }
 
-  /** Grows with every change of a card. */
   get version(): number {
     return this.#version;
   }
@@ -121,14 +120,12 @@ export class AgentRegistry {
     return this.#cardWatchers.add(watcher);
   }
 
-  /** @internal The number of known cards of that node. */
   countOf(node: string): number {
     let count = 0;
     for (const entry of this.#byAddress.values()) if (entry.node === node) count++;
     return count;
   }
 
-  /** Unregisters all agents of another node, except those in `keep`. */
   forgetNode(node: string, keep: ReadonlySet<string> = new Set()): void {
     for (const entry of [...this.#byAddress.values()]) {
       if (entry.node === node && !keep.has(entry.card.id)) this.unregister(entry.address);
@@ -228,7 +225,6 @@ export class AgentRegistry {
     });
   }
 
-  /** @internal The entry stored under exactly this address. */
   entry(address: string): RegistryEntry | undefined {
     return this.#byAddress.get(address);
   }

@@ -104,7 +104,6 @@ export class RemoteChannels {
     if (refusal !== undefined && end && end.channel.status !== 'closed') end.channel.report({ type: 'closed' });
   }
 
-  /** Handles another node's answer to a request. */
   answered(node: string, channelId: string, refusal: string | undefined): void {
     this.#ends.get(keyOf(node, channelId))?.answered?.(refusal);
   }
@@ -128,13 +127,11 @@ export class RemoteChannels {
     onDelivered();
   }
 
-  /** The other node has closed its end. */
   closed(node: string, channelId: string): void {
     const end = this.#ends.get(keyOf(node, channelId));
     if (end && end.channel.status !== 'closed') end.channel.report({ type: 'closed' });
   }
 
-  /** A node is silent, is back, or is lost. */
   peerChanged(node: string, change: 'interrupted' | 'resumed' | 'lost'): void {
     for (const { node: other, channel } of [...this.#ends.values()]) {
       if (other !== node) continue;

@@ -3,7 +3,6 @@ import { splitAddress } from './address.js';
 /** The part of a reply permit that its share needs. */
 interface SharedPermit {
   readonly state: 'asked' | 'noticed' | 'settled';
-  /** The number of agents that may reply. */
   readonly weight: number;
   settle(): void;
   letGo(): false;
@@ -101,7 +100,6 @@ export class Share {
   }
 }
 
-/** The shares of all owners that have opened conversations. */
 export class ReplyShares {
   readonly #limit: number;
   readonly #all = new Share();
@@ -113,7 +111,6 @@ export class ReplyShares {
     this.#limit = limit;
   }
 
-  /** Conversations that wait for an answer. */
   get asked(): number {
     return this.#all.asked;
   }

@@ -95,7 +95,6 @@ export class A2ARouter {
     this.#broadcaster = new Broadcaster({ registry, policy, checks, carrier, reporter, dispatcher });
   }
 
-  /** Routes a message of a local agent. */
   send(envelope: A2AEnvelope): Promise<RoutingResult> {
     try {
       const result = this.route(checkEnvelope(envelope));
@@ -132,7 +131,6 @@ export class A2ARouter {
     return this.#toOne(envelope, source, target, started, expects);
   }
 
-  /** @internal The entry stored under exactly this address. */
   exactly(address: string): RegistryEntry | undefined {
     return this.#registry.entry(address);
   }

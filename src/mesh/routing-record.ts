@@ -6,7 +6,6 @@ import type { A2ALogEvent, AgentTier, BroadcastCounts } from './schemas.js';
 /** A measured latency, which several sends may report. */
 export interface LatencySample {
   readonly ms: number;
-  /** The id of the measured envelope. */
   readonly of: string;
 }
 
@@ -35,12 +34,10 @@ export class RoutingRecord {
     return ValidEnvelope.weightOf(this.envelope) === 0 ? undefined : this.envelope.payload;
   }
 
-  /** Is its sender on this node? */
   get sent(): boolean {
     return this.source.node === undefined;
   }
 
-  /** Is its recipient on this node? */
   get received(): boolean {
     return this.target.node === undefined;
   }
@@ -70,7 +67,6 @@ export class RoutingRecord {
   }
 }
 
-/** The compact record of a broadcast. */
 export class BroadcastRecord {
   readonly envelope: ValidEnvelope;
   readonly sourceTier: AgentTier;

@@ -79,7 +79,6 @@ export class RoutingReporter {
     return { delivered: false, ...about, error: code, reason, candidates, outcome };
   }
 
-  /** One event about one envelope and one recipient. */
   about(
     type: Extract<A2ALogEvent['type'], 'security' | 'delivery-failure' | 'error'>,
     envelope: ValidEnvelope,

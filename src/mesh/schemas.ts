@@ -10,7 +10,6 @@ import { LIMITS } from './limits.js';
 
 /** An agent id starts with a letter or digit, and never contains `@`, `*` or `.`, which have meanings. */
 const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
-/** `id`, or `id@node`. */
 export const AGENT_ADDRESS = /^[A-Za-z0-9][A-Za-z0-9_-]*(@[A-Za-z0-9_-]+)?$/;
 
 const id = z.string().min(1).max(LIMITS.idChars);
@@ -54,7 +53,6 @@ export const AgentStatusSchema = z.object({
   /** The kinds of work that it has a worker for. Default: every kind. */
   takes: z.array(WorkKindSchema).optional(),
   reason: text.optional(),
-  /** The configuration that would staff it. */
   fix: text.optional(),
 });
 
@@ -179,7 +177,6 @@ export const RoutingResultSchema = z.object({
   targetAgentId: z.string(),
   /** The time from `send` to the recipient’s mailbox. One in 32 local sends is measured; the others repeat its value. */
   latencyMs: z.number().nonnegative(),
-  /** The error code, when not delivered. */
   error: z.string().optional(),
   reason: z.string().optional(),
   /** The addresses that an ambiguous id may mean. */
@@ -242,7 +239,6 @@ export const A2ALogEventSchema = z.object({
   code: z.string().optional(),
   reason: z.string().optional(),
   broadcast: BroadcastCountsSchema.optional(),
-  /** W3C trace context of the envelope. */
   traceparent: z.string().optional(),
   timestamp: z.number(),
 });

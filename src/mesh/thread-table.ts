@@ -91,7 +91,6 @@ export class ThreadTable {
     this.#old = this.#generation();
   }
 
-  /** Conversations that wait for an answer. */
   get waiting(): number {
     return this.#shares.asked;
   }
@@ -157,7 +156,6 @@ export class ThreadTable {
     this.find(id)?.abandon(opener);
   }
 
-  /** Ends the waits of the agents of a removed node. */
   forgetNode(node: string): void {
     for (const generation of [this.#old, this.#young]) {
       for (const thread of generation.threads) thread.abandonAll(`@${node}`);
@@ -172,7 +170,6 @@ export class ThreadTable {
     if (this.#young.bytes >= bytes / 2) this.#rotateIfDue();
   }
 
-  /** Moves a thread to the young generation. */
   #keepYoung(known: Thread | undefined, id: string): Thread {
     if (known?.keptIn === this.#young) return known;
     this.#rotateIfDue();

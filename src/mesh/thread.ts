@@ -2,7 +2,6 @@ import { ValidEnvelope } from './envelope.js';
 import type { Share } from './reply-shares.js';
 import type { A2AMessageType } from './schemas.js';
 
-/** The types that can be replies. */
 export const REPLIES: ReadonlySet<A2AMessageType> = new Set<A2AMessageType>([
   'response',
   'task-accept',
@@ -30,7 +29,6 @@ export class Permit {
   readonly opener: string;
   /** The responder, or `*` for the recipients of a broadcast. */
   readonly name: string;
-  /** The next permit of the same thread. */
   readonly next: Permit | undefined;
   private audience: Audience | undefined;
   openedAt: number;
@@ -49,7 +47,6 @@ export class Permit {
     this.kept = false;
   }
 
-  /** The number of agents that may reply. */
   get weight(): number {
     return this.audience?.reached.size ?? 1;
   }
@@ -101,7 +98,6 @@ export class Permit {
   }
 }
 
-/** The recipients of one opener's broadcasts in a thread. */
 interface Audience {
   readonly reached: Set<string>;
   readonly unanswered: Set<string>;
@@ -117,7 +113,6 @@ const UNINDEXED_PERMITS = 16;
 /** Fixed cost of an envelope beyond its payload, for memory bounds. */
 const ENVELOPE_OVERHEAD = 256;
 
-/** A remembered envelope and the one before it. */
 interface Remembered {
   readonly envelope: ValidEnvelope;
   earlier: Remembered | undefined;
@@ -128,7 +123,6 @@ export class Thread {
   readonly id: string;
   /** The agent of this node that began it and waits for the answer. */
   waiter: Waiter | undefined;
-  /** When the latest envelope was remembered. */
   touchedAt: number;
   /** @internal The generation of the table that keeps it. */
   keptIn: object | undefined;
@@ -184,7 +178,6 @@ export class Thread {
     return this.permit !== undefined;
   }
 
-  /** Ends every wait of the opener. */
   abandon(opener: string): void {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener === opener) permit.settle();
   }
@@ -194,7 +187,6 @@ export class Thread {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener.endsWith(ending)) permit.settle();
   }
 
-  /** Settles permits opened before `limit`. */
   expire(limit: number): void {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.openedAt < limit) permit.settle();
   }
@@ -204,12 +196,10 @@ export class Thread {
     return false;
   }
 
-  /** The approximate memory of the remembered messages. */
   get bytes(): number {
     return this.size;
   }
 
-  /** The remembered envelopes, earliest first. */
   envelopes(): ValidEnvelope[] {
     const found: ValidEnvelope[] = [];
     for (let at = this.latest; at; at = at.earlier) found.push(at.envelope);
@@ -265,7 +255,6 @@ export class Thread {
     return undefined;
   }
 
-  /** The permit of exactly that name. */
   #granted(opener: string, name: string): Permit | undefined {
     if (this.index) return this.index.get(keyOf(opener, name));
     let passed = 0;

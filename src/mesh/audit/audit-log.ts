@@ -43,7 +43,6 @@ export class AuditLog {
   readonly #store: Store;
   readonly #writer: RecordWriter<A2ALogEvent>;
   readonly #stopListening: () => void;
-  /** The last stored row. */
   #last: Link;
 
   private constructor(runtime: Runtime, store: Store, observability: A2AObservability, last: Link) {
@@ -69,7 +68,6 @@ export class AuditLog {
     await this.#writer.flush();
   }
 
-  /** Verifies the whole chain. */
   async verify(): Promise<AuditReport> {
     await this.#writer.flush();
     const store = this.#store;

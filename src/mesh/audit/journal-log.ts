@@ -19,7 +19,6 @@ const PartySchema = z.object({
   sandboxId: z.string().optional(),
 });
 
-/** The question to policy about one message. */
 const QuestionSchema = z.object({
   source: PartySchema,
   target: PartySchema,
@@ -112,7 +111,6 @@ export class JournalLog implements Journal {
     return this.#asked.text;
   }
 
-  /** The latest matching decisions, oldest first. */
   async search({ thread, agent, since = 0, before, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
     await this.#writer.flush();
     const bounds = { above: { at: since - 1 }, ...(before !== undefined && { below: { seq: before } }) };
@@ -142,7 +140,6 @@ export class JournalLog implements Journal {
     }
   }
 
-  /** Everything, in order. */
   async *export(): AsyncGenerator<JournalRow> {
     await this.#writer.flush();
     for (let seq = 0; ; ) {

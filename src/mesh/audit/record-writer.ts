@@ -1,7 +1,6 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Store, Write } from '../../store/store.js';
 
-/** How long a record waits for others. */
 const DELAY_MS = 20;
 const BATCH = 500;
 /** Failures in a row after which the rest of a batch is given up. */
@@ -15,7 +14,6 @@ export interface Batch {
 }
 
 export interface RecordWriterInit<Rec> {
-  /** The name of the log, for messages. */
   name: string;
   /** The changes that store these records. Called just before they are written. */
   prepare: (records: readonly Rec[]) => Batch;
@@ -84,7 +82,6 @@ export class RecordWriter<Rec> {
     this.#runtime.logger.error({ err: failure, lost }, `${this.#init.name}: records could not be written`);
   }
 
-  /** Resolves with the error, if any. */
   async #attempt(records: readonly Rec[]): Promise<unknown> {
     try {
       const { writes, written } = this.#init.prepare(records);

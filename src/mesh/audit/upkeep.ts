@@ -5,7 +5,6 @@ import type { Store } from '../../store/store.js';
 export interface UpkeepLimits {
   readonly journal?: RetentionLimits;
   readonly audit?: RetentionLimits;
-  /** Ended tasks of outside callers. */
   readonly tasks?: TaskLimits;
 }
 
