@@ -111,7 +111,7 @@ describe('a shared document', () => {
     });
   });
 
-  it('makes one segment of what is changed in one turn', async () => {
+  it('makes one segment of the changes of one turn', async () => {
     const { runtime, one, other } = await pair();
     for (let i = 0; i < 100; i++) one.map('m').set(`key ${i}`, i);
     one.transact(() => one.list('l').push(1, 2));
@@ -121,7 +121,7 @@ describe('a shared document', () => {
     expect(other.list('l').toJSON()).toEqual([1, 2]);
   });
 
-  it('splits what is too much for one segment, and refuses a value that is too large for any', async () => {
+  it('splits changes that are too large for one segment, and refuses a value that is too large for any', async () => {
     const { runtime, one, other } = await pair();
     for (let i = 0; i < 40; i++) one.map('m').set(`key ${i}`, 'x'.repeat(10_000));
     await runtime.advance(100);
@@ -136,7 +136,7 @@ describe('a shared document', () => {
     ).toThrowError(large);
   });
 
-  it('holds JSON, and belongs to nobody who gave or got a value', async () => {
+  it('holds JSON, and is not changed through values that were written or read', async () => {
     const { runtime, one, other } = await pair();
     const value = { list: [1, { deep: null }] };
     one.map('m').set('a', value);
@@ -158,7 +158,7 @@ describe('a shared document', () => {
     expect(one.toJSON()).toEqual({ m: { a: { list: [1, { deep: null }] } } });
   });
 
-  it('tells who changed it, and who has everything', async () => {
+  it('reports the author of a change, and the members that have all changes', async () => {
     const { runtime, node, one, other } = await pair();
     const changes: unknown[] = [];
     one.onChange((change) => changes.push(change));
@@ -227,7 +227,7 @@ describe('a shared document', () => {
     );
   });
 
-  it('catches up at once, though the others spoke before what was kept of it was read', async () => {
+  it('catches up at once, although the others reported before its stored segments were loaded', async () => {
     const store = new MemoryStore();
     const { node, runtime } = await start({ store });
     const one = node.agent({ id: 'mars' }).state('plan');
@@ -365,7 +365,7 @@ describe('what members say', () => {
 });
 
 describe('a channel of updates', () => {
-  it('takes any JSON value, which every member then has, and refuses what is not JSON [R9.1 T-C15]', async () => {
+  it('takes any JSON value, which every member then has, and refuses any other [R9.1 T-C15]', async () => {
     const { node, runtime } = await start();
     const [one, other] = ['ann', 'bob'].map((id) => node.agent({ id }).state('plan'));
     const channel = new CRDTSyncChannel(one!);

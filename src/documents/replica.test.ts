@@ -80,7 +80,7 @@ describe('segments', () => {
     );
   });
 
-  it('wait for what they build on; and of too many that wait, the rest is left out, to be asked for', () => {
+  it('wait for segments they depend on; beyond the limit they are dropped, to be asked for again', () => {
     const author = replica('ada');
     const segments = Array.from({ length: 1_500 }, (_, i) => change(author, () => map(author).set('k', i)));
     const reader = replica('bob');
@@ -100,7 +100,7 @@ describe('segments', () => {
     const lost = change(before, () => map(before).set('lost', 1));
     const reader = replica('bob');
     for (const segment of [kept, lost]) reader.apply(segment);
-    // It comes back with what was on disk, under another session, and so under another client.
+    // It is opened again with its stored segments, under another session and so under another client.
     const after = replica('ada', 'second');
     expect(after.load([kept], () => expect.unreachable())).toEqual([]);
     const anew = change(after, () => map(after).set('anew', 2));
@@ -111,7 +111,7 @@ describe('segments', () => {
     expect(states(reader)).toEqual(states(after));
   });
 
-  it('of one author, with nobody else’s between them, become one: others merge theirs to the same, and latecomers get it', () => {
+  it('of one author, with no dependency between them, are merged: others merge theirs to the same, and latecomers get it', () => {
     const author = replica('ada');
     const reader = replica('bob');
     const behind = replica('cyd');
@@ -181,7 +181,7 @@ describe('a bad update', () => {
     'nested without end': (client) => written(client, (doc) => doc.getArray('l:l').push([nested(2_000)])),
     'under a name that is none': (client) => written(client, (doc) => doc.getMap('x').set('a', 1)),
     'with a list’s item in a map': (client) => written(client, (doc) => doc.getArray('m:map').push([1])),
-    'that deletes what nobody wrote': (client) => deletion(client, 1e12),
+    'that deletes unwritten changes': (client) => deletion(client, 1e12),
     'that deletes what another wrote, unseen': () => deletion(clientOf(THREAD, 'bob@node/1'), 0),
     'whose numbers are too large': (client) => garbage(client, 2 ** 52),
     'whose clock begins in the distance': (client) => garbage(client, 1, 2 ** 50),
@@ -205,7 +205,7 @@ describe('a bad update', () => {
     },
   );
 
-  it('that somebody damaged, and that its author even signed, never leaves a document that cannot go on', () => {
+  it('that is damaged, even with a valid signature, never leaves an unusable document', () => {
     const runtime = new SimulatedRuntime({ seed: 7 });
     const author = replica('ada');
     const genuine: Segment[] = [];

@@ -326,7 +326,7 @@ export class Replica {
       first === stream.number + 1 ? stream.clock : first === 1 ? 0 : (stream.ends.get(first - 1) ?? stream.clock);
     const seen = (client: number) => fresh.get(client) ?? stream.seen.get(client) ?? 0;
     const clock = inspectUpdate(update, { client: stream.client, from, seen });
-    if (clock < stream.clock) throw unreadable('it ends before what is known of its author');
+    if (clock < stream.clock) throw unreadable('it ends before the known changes of its author');
     this.#change(update, stream.client, clock, segment);
     this.#shares.addStream(segment.stream);
     this.#streams.set(segment.stream, stream);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { GroupWriter } from '../mail/group-writer.js';
 import { type EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { GroupWriter } from '../store/group-writer.js';
 import type { Store, Write } from '../store/store.js';
 import type { StateSegmentRow } from '../store/tables.js';
 import { type Proof, ProofSchema } from './equivocation.js';
@@ -66,7 +66,7 @@ export class SegmentRecords {
     for (const row of rows) {
       const { stream, first, number, after, bytes, signature } = row;
       try {
-        if (digestOf(row) !== row.digest) throw unreadable('it is not what was written');
+        if (digestOf(row) !== row.digest) throw unreadable('its digest is wrong');
         if (number === PROOF) {
           proofs.push(ProofSchema.parse(JSON.parse(Buffer.from(bytes, 'base64').toString())));
           continue;

@@ -11,7 +11,7 @@ import type { SyncMessage } from './sync-message.js';
 const THREAD = 'state:open:plan';
 const OTHER = 'other@node';
 
-/** One replica, what it says, and when what it says arrives. */
+/** One replica, its messages, and the times of their arrival. */
 function lone(runtime = new SimulatedRuntime()) {
   const identity = Identity.create(runtime);
   const replica = new Replica(THREAD, `ada@${identity.key}/1`);
@@ -94,7 +94,7 @@ describe('a replica and a member', () => {
     sync.close();
   });
 
-  it('gets what it lacks in parts, each when it asks', async () => {
+  it('gets missing segments in parts, one for each request', async () => {
     const { sync, said, replica, write } = lone();
     sync.add(OTHER);
     sync.start();
@@ -116,7 +116,7 @@ describe('a replica and a member', () => {
     sync.close();
   });
 
-  it('that gives what is no good is reported, and asked less and less often', async () => {
+  it('that sends invalid segments is reported, and asked less and less often', async () => {
     const { runtime, sync, said, faults, arrive, replica } = lone();
     sync.add(OTHER);
     sync.start();

@@ -3,8 +3,8 @@ import type { StoredAdmission } from '../mesh/durable-routing.js';
 import { ValidEnvelope } from '../mesh/envelope.js';
 
 import type { EclipticError } from '../runtime/errors.js';
+import type { Prepared } from '../store/group-writer.js';
 import type { Write } from '../store/store.js';
-import type { Prepared } from './group-writer.js';
 import type { IncomingMail } from './incoming-mail.js';
 import type { MailItem, SentMessage } from './mail-wire.js';
 import type { Permits } from './permits.js';

@@ -37,8 +37,10 @@ export class Delivery {
   readonly #commit: DeliveryInit['commit'];
   /** The commit that is under way or has succeeded. */
   #made: Promise<void> | undefined;
-  #failure: unknown;
-  #answer: ValidEnvelope | undefined;
+  /** The error of the latest commit that failed. */
+  failure: unknown;
+  /** The envelope that goes back to the sender when the message ends. */
+  answer: ValidEnvelope | undefined;
   #replied = false;
   #left = false;
 
@@ -48,18 +50,8 @@ export class Delivery {
     this.#commit = commit;
   }
 
-  /** The envelope that goes back to the sender when the message ends. */
-  get answer(): ValidEnvelope | undefined {
-    return this.#answer;
-  }
-
   get replied(): boolean {
-    return this.#replied || this.#answer?.type === 'response';
-  }
-
-  /** The error of the latest commit that failed. */
-  get failure(): unknown {
-    return this.#failure;
+    return this.#replied || this.answer?.type === 'response';
   }
 
   /** Is a commit under way, or has one succeeded? */
@@ -79,7 +71,7 @@ export class Delivery {
   /** Sends this answer with the end of the message; false if the message has ended, and the answer must go alone. */
   answerWith(answer: ValidEnvelope): boolean {
     if (this.#made) return false;
-    this.#answer = answer;
+    this.answer = answer;
     return true;
   }
 
@@ -104,7 +96,7 @@ export class Delivery {
     }
     const made = this.#commit(effects).catch((error: unknown) => {
       this.#made = undefined;
-      this.#failure = error;
+      this.failure = error;
       throw error;
     });
     this.#made = made;

@@ -30,7 +30,7 @@ describe('the quota of durable mail', () => {
     expect([quota.hasRoom('b@x'), quota.hasRoom('local')]).toEqual([false, true]);
   });
 
-  it('leaves an equal part to every owner when all is taken [T-F3]', () => {
+  it('leaves an equal part to every owner when it is full [T-F3]', () => {
     const quota = new MailQuota({ messages: 0, bytes: 0 }, LIMITS);
     quota.complete();
     fill(quota, 'greedy', 100);
@@ -39,7 +39,7 @@ describe('the quota of durable mail', () => {
     expect([quota.hasRoom('modest'), quota.hasRoom('a@x')]).toEqual([false, true]);
   });
 
-  it('counts what an earlier process left by its senders, but for messages that ended meanwhile', () => {
+  it('counts the messages of earlier processes by sender, except those that ended meanwhile', () => {
     const quota = new MailQuota({ messages: 100, bytes: 100 }, LIMITS);
     expect(quota.hasRoom('modest')).toBe(false);
     quota.remove('old 7');

@@ -114,7 +114,8 @@ export class MailQuota {
   }
 }
 
-function ownerOf(sender: string): string {
+/** The owner of an agent's messages: the agent itself, or the other node that it belongs to. */
+export function ownerOf(sender: string): string {
   const { node } = splitAddress(sender);
   return node === undefined ? sender : `@${node}`;
 }

@@ -78,7 +78,7 @@ describe('a durable message', () => {
     expect(await world.rows(a, 'inbox')).toEqual([]);
   });
 
-  it('waits for a node that is away, across restarts of both, and then has the same story on both sides [DM2 RC2]', async () => {
+  it('waits for an absent node, across restarts of both, and then has the same receipt on both sides [DM2 RC2]', async () => {
     world.crash(b);
     const ids = [];
     for (let n = 0; n < 100; n++) ids.push(await sendDurably(n));
@@ -127,7 +127,7 @@ describe('a durable message', () => {
     expect(heard).toEqual(['hello']);
   });
 
-  it('to an address that nobody ever had is refused, and nothing is kept', async () => {
+  it('to an unknown address is refused, and nothing is stored', async () => {
     const nobody = `${'0'.repeat(64)}`;
     for (const to of ['nobody', `bob@${nobody}`, `nobody@${b.node.key}`, `nobody@${a.node.key}`]) {
       expect(await codeOf(ann.send(to, 1, { durable: true })), to).toBe('AGENT_NOT_FOUND');
@@ -141,7 +141,7 @@ describe('a durable message', () => {
     expect(await world.rows(a, 'receipts')).toEqual([]);
   });
 
-  it('finds whoever offers a capability', async () => {
+  it('to a capability goes to an agent that offers it', async () => {
     bob.update({ capabilities: ['build'] });
     await world.until(() => a.node.registry.findByCapability('build').length === 1);
     const { targetAgentId } = await world.settled(ann.send({ capability: 'build' }, 1, { durable: true }));
@@ -171,7 +171,7 @@ describe('a durable message', () => {
     await world.until(() => heard.length === 1);
   });
 
-  it('carries a payload of the largest size, and anything that JSON can say', async () => {
+  it('carries a payload of the largest size, and any JSON value', async () => {
     const large = 'x'.repeat(1_048_576 - 2);
     const odd = { text: 'half \ud83d of a pair', '': [null, 0.1, -0, 1e308, '\u0000\u2028"\\'], deep: { deeper: {} } };
     await sendDurably(large);
@@ -183,7 +183,7 @@ describe('a durable message', () => {
     expect(await codeOf(ann.send(at('bob', b), `${large}x`, { durable: true }))).toBe('PAYLOAD_TOO_LARGE');
   });
 
-  it('after the outbox is full is refused, and again taken when there is room [DM6]', async () => {
+  it('is refused when the outbox is full, and accepted when there is room again [DM6]', async () => {
     const { key } = b.node;
     await fillOutbox('c', 99_999);
     world.crash(b);
@@ -200,7 +200,7 @@ describe('a durable message', () => {
     expect(heard).toEqual(['here', 'the last', 'another']);
   });
 
-  it('counts once in the outbox, however often its end is heard of', async () => {
+  it('counts once in the outbox, however often its end is reported', async () => {
     const { key } = b.node;
     await fillOutbox('c', 99_998);
     await world.connected();
@@ -237,7 +237,7 @@ describe('a durable message', () => {
     await atRest();
   });
 
-  it('goes out, however many before it expired on their way', async () => {
+  it('is sent, however many messages before it expired on their way', async () => {
     const refusing = refuseMail(b);
     const options = { durable: true, ttlMs: 2_000 };
     const sends = Array.from({ length: 1_000 }, () => ann.send(at('bob', b), 'too late', options));
@@ -250,7 +250,7 @@ describe('a durable message', () => {
     expect(heard).toEqual(['in time']);
   });
 
-  it('that arrives after both sides began anew is not taken for an old one', async () => {
+  it('that arrives after both sides restarted is not dropped as a duplicate', async () => {
     for (let round = 0; round < 4; round++) {
       for (let n = 0; n < round; n++) await sendDurably(`${round}.${n}`);
       await world.until(() => heard.length === (round * (round + 1)) / 2);
@@ -264,7 +264,7 @@ describe('a durable message', () => {
     expect(heard).toEqual(['1.0', '2.0', '2.1', '3.0', '3.1', '3.2', 'last']);
   });
 
-  it('of a node whose store began anew is taken, although its numbers were used before', async () => {
+  it('of a node with a new store is taken, although its numbers were used before', async () => {
     for (const n of [1, 2, 3]) await sendDurably(n);
     await world.until(() => heard.length === 3);
     await atRest();
@@ -381,7 +381,7 @@ describe('policy', () => {
     expect(heard).toEqual([]);
   });
 
-  it('does not stop a durable answer to a durable question, also after both sides began anew [DM7]', async () => {
+  it('allows a durable answer to a durable question, also after both sides restarted [DM7]', async () => {
     // L3 may ask L1; L1 may not open a conversation with L3.
     let carl = b.node.agent({ id: 'carl', tier: 1 });
     let low = a.node.agent({ id: 'low', tier: 3 });
@@ -483,7 +483,7 @@ describe('a handler', () => {
     world.crash(b);
     await revive('b', note);
     await world.until(() => seen.length === 4);
-    // The last one was not handed over before, but nobody can know that.
+    // The last one was not delivered before, but the node cannot know that.
     expect(seen).toEqual(['quick false', 'slow false', 'slow true', 'waits true']);
     await sendDurably('new');
     await world.until(() => seen.includes('new false'));
@@ -586,7 +586,7 @@ describe('a commit', () => {
     for (const id of ids) expect((await a.node.mail!.receipt(id)).state).toBe('done');
   });
 
-  it('forgets what is undefined, and keeps agents apart', async () => {
+  it('deletes values that are undefined, and keeps agents apart', async () => {
     const eve = b.node.agent({ id: 'eve', tier: 0 });
     for (const agent of [bob, eve]) {
       agent.onNotification((message) => message.commit({ keep: message.payload as Record<string, unknown> }));
@@ -671,7 +671,7 @@ describe('a commit', () => {
     expect(await bob.kept('n')).toBe(1);
   });
 
-  it('that sends to nobody changes nothing, and the message comes again', async () => {
+  it('that sends to an unknown agent changes nothing, and the message is redelivered', async () => {
     const codes: unknown[] = [];
     bob.onNotification(async (message) => {
       const send = codes.length < 2 ? [{ to: 'nobody', payload: 1 }] : [];
@@ -851,7 +851,7 @@ describe('a store that fails', () => {
     expect(uncaught).toEqual([]);
   });
 
-  it('while a handler’s message ends does not leave its story open', async () => {
+  it('while a handler’s message ends does not leave its receipt unfinished', async () => {
     failOnce(b, 'inbox', 'delete');
     const id = await sendDurably(1);
     await world.until(() => heard.length === 1);
@@ -861,7 +861,7 @@ describe('a store that fails', () => {
     expect(await world.rows(b, 'inbox')).toEqual([]);
   });
 
-  it('while a handler’s message ends lets it come again after a restart, and says so', async () => {
+  it('while a handler’s message ends causes a redelivery after a restart, marked as such', async () => {
     const seen: unknown[] = [];
     const note = (agent: Agent) =>
       agent.onNotification((message) => void seen.push([message.payload, message.redelivered]));
@@ -981,7 +981,7 @@ describe('a time to live', () => {
 });
 
 describe('a durable request', () => {
-  it('is answered durably, by whoever is there first', async () => {
+  it('is answered durably, also if the recipient appears later', async () => {
     ann.onMessage(({ type, payload, thread }) => void heard.push([type, payload, thread]));
     bob.onRequest(({ payload }) => (payload as number) * 2);
     const options = { durable: true, type: 'request', thread: 'sum' } as const;
@@ -1076,7 +1076,7 @@ describe('a message that must be read in time', () => {
     ]);
   });
 
-  it('tells nobody when it was', async () => {
+  it('is not reported when it was read', async () => {
     const notices: unknown[] = [];
     ann.onUnread((notice) => void notices.push(notice));
     await sendDurably(1, { readWithinMs: 5_000 });
@@ -1138,7 +1138,7 @@ describe('a node that is stopped in good order', () => {
     expect(done).toEqual([1]);
   });
 
-  it('keeps what was sent at the last moment', async () => {
+  it('stores messages that were sent at the last moment', async () => {
     const last = ann.send(at('bob', b), 'at the last moment', { durable: true });
     const stopping = world.stop(a);
     const { stored, messageId } = await world.settled(last);
@@ -1208,7 +1208,7 @@ describe('both sides of a receipt', () => {
     await expectSameStory(id, ['stored', 'arrived', 'surfaced', 'read', 'done']);
   });
 
-  it('are told, however much there is to tell', async () => {
+  it('are updated, however many updates there are', async () => {
     world.crash(b);
     const store = new MemoryStore(world.stations[1]!.disk);
     const steps = JSON.stringify([['undeliverable', world.runtime.now(), '€'.repeat(4_096)]]);
@@ -1412,7 +1412,7 @@ describe('a hostile peer', () => {
     await over(a, id);
   });
 
-  it('that says nothing in the right form is listened to in vain', async () => {
+  it('that sends malformed items has no effect', async () => {
     link.give(['s', 'store', 0, []], ['t', 0, 0, []], ['t', 0, 7, [['unknown', [['done', 1, 'x']]]]], ['u', 7]);
     link.give(news(['unknown', []]), news(['unknown', [['done', 1, '\udfff']]]), ['u', 0]);
     link.give(['s', 'store', 5, [[6, 1, null, packed('too early')]]]);
@@ -1422,7 +1422,7 @@ describe('a hostile peer', () => {
     expect(a.events.filter(({ type }) => type === 'security')).toEqual([]);
   });
 
-  it('cannot change what became of a message to another node [DM12]', async () => {
+  it('cannot change the receipt of a message to another node [DM12]', async () => {
     world.crash(b);
     const id = await sendDurably(1);
     link.give(news([id, [['arrived', 1, null]]]), news([id, [['done', 2, 'says the rogue']]]), ['u', 1]);
@@ -1436,7 +1436,7 @@ describe('a hostile peer', () => {
     await expectSameStory(id, ['stored', 'arrived', 'read', 'done']);
   });
 
-  it('cannot change what became of a message between two agents of the node', async () => {
+  it('cannot change the receipt of a message between two agents of the node', async () => {
     const amy = a.node.agent({ id: 'amy', tier: 0 });
     amy.leave();
     const { messageId } = await world.settled(ann.send('amy', 1, { durable: true }));
@@ -1446,7 +1446,7 @@ describe('a hostile peer', () => {
     expect(await world.rows(a, 'inbox')).toHaveLength(1);
   });
 
-  it('cannot make the node forget what it has yet to tell', async () => {
+  it('cannot make the node drop unacknowledged receipt updates', async () => {
     const { messageId } = await world.settled(bob.send(at('ann', a), 1, { durable: true }));
     await world.until(() => heard.includes(1));
     world.crash(b);
@@ -1480,7 +1480,7 @@ describe('a hostile peer', () => {
     await expectSameStory(remote!, ['stored', 'arrived', 'read', 'done']);
   });
 
-  it('cannot put its own story in the place of another’s by using its id', async () => {
+  it('cannot replace the receipt of another message by using its id', async () => {
     world.crash(b);
     const id = await sendDurably(1);
     link.give(mail(1, id, { recipient: 'nobody', storedAt: 1 }));
@@ -1488,7 +1488,7 @@ describe('a hostile peer', () => {
     expect(await statesOf(a, id)).toEqual(['stored']);
   });
 
-  it('cannot keep news from coming in by using its id', async () => {
+  it('cannot block receipt updates by using the id of a message', async () => {
     world.crash(b);
     const id = await sendDurably(1);
     link.give(mail(1, id, { payload: 'evil', storedAt: world.runtime.now() + 1_000 }));
@@ -1534,7 +1534,7 @@ interface MailChanges {
   storedAt?: number;
 }
 
-/** Adds up what it is sent, once each; its sender keeps what it hears back. Returns what is wrong in the end. */
+/** An agent adds up the numbers that it is sent, once each; its sender keeps the answers. Returns the faults. */
 async function ledger(side: 'a' | 'b', call: number, fate: Fate): Promise<string[]> {
   const own = new World();
   try {
@@ -1721,7 +1721,7 @@ function failOnce(life: Life, table: string, kind: 'insert' | 'delete' = 'insert
   };
 }
 
-/** Lets node a begin anew with that many messages for a node that never comes. */
+/** Restarts node a with that many messages for a node that never comes. */
 async function fillOutbox(node: string, count: number): Promise<void> {
   world.crash(a);
   const store = new MemoryStore(world.stations[0]!.disk);
@@ -1736,7 +1736,7 @@ async function fillOutbox(node: string, count: number): Promise<void> {
   await revive('a');
 }
 
-/** Runs something and returns the rejections that nobody caught meanwhile. */
+/** Runs a task and returns the unhandled rejections meanwhile. */
 async function withoutUncaught(run: () => Promise<void>): Promise<unknown[]> {
   const listeners = process.listeners('unhandledRejection');
   const uncaught: unknown[] = [];

@@ -12,10 +12,10 @@ import { guarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
+import { GroupWriter, type Prepared, SequenceAllocator, together } from '../store/group-writer.js';
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
-import { GroupWriter, PeerLocks, type Prepared, SequenceAllocator, together } from './group-writer.js';
 import { InboxCursor } from './inbox-cursor.js';
 import { InboxDelivery, type MailHandler } from './inbox-delivery.js';
 import { type Effects, type InboxMessage, IncomingMail } from './incoming-mail.js';
@@ -25,7 +25,14 @@ import { OutgoingMail, type OutgoingMailComponents } from './outgoing-mail.js';
 import { isFinal, presentState, type Receipt, story } from './receipt.js';
 import { ReceiptInbound } from './receipt-inbound.js';
 import { ackCursor, ReceiptOutbound } from './receipt-outbound.js';
-import { type MailContext, ReadDeadlines, type ReceiptLimits, Receipts, type UnreadHandler } from './receipts.js';
+import {
+  type MailContext,
+  PeerLocks,
+  ReadDeadlines,
+  type ReceiptLimits,
+  Receipts,
+  type UnreadHandler,
+} from './receipts.js';
 import { Restorations } from './store-epoch.js';
 
 export interface MailComponents {

@@ -1,6 +1,7 @@
 import { splitAddress } from '../mesh/address.js';
 import type { Store, Write } from '../store/store.js';
 import type { PermitRow } from '../store/tables.js';
+import { ownerOf } from './mail-quota.js';
 
 /** Permits of one owner, which is an agent of this node or another node. The next one replaces the oldest. */
 const MAX_PER_OWNER = 50_000;
@@ -66,11 +67,6 @@ export class Permits {
     owned.set(key, row);
     return owned;
   }
-}
-
-function ownerOf(opener: string): string {
-  const { node } = splitAddress(opener);
-  return node === undefined ? opener : `@${node}`;
 }
 
 function keyOf(thread: string, opener: string, responder: string): string {

@@ -14,7 +14,7 @@ import {
 
 const ENDS = RECEIPT_STATES.filter(isFinal);
 
-/** Every state is reached at one moment, for one reason, whoever tells of it. */
+/** Every state is reached at one time, for one reason, whichever side reports it. */
 const facts = fc.uniqueArray(fc.constantFrom(...RECEIPT_STATES), { maxLength: RECEIPT_STATES.length }).chain((states) =>
   fc.tuple(
     ...states.map((state) =>
@@ -52,7 +52,7 @@ function step(state: ReceiptState, at = 1, reason: string | null = null): Receip
 }
 
 describe('a receipt', () => {
-  it('is the same on both sides, in whatever order and however often they hear of it [RC1]', () => {
+  it('is the same on both sides, in whatever order and however often updates arrive [RC1]', () => {
     fc.assert(
       fc.property(heardTwice, ({ here, there }) => {
         expect(fold(here)).toEqual(fold(there));
@@ -63,7 +63,7 @@ describe('a receipt', () => {
     );
   });
 
-  it('holds each state once, in the order of the story', () => {
+  it('has each state once, in order', () => {
     fc.assert(
       fc.property(heardTwice, ({ steps, here }) => {
         const ranks = fold(here).map(({ state }) => RECEIPT_STATES.indexOf(state));
@@ -73,7 +73,7 @@ describe('a receipt', () => {
     );
   });
 
-  it('is left alone by what it knows, and never changed in place', () => {
+  it('is unchanged by known states, and never changed in place', () => {
     fc.assert(
       fc.property(heardTwice, ({ steps, here }) => {
         const receipt = Object.freeze(fold(here));
@@ -85,7 +85,7 @@ describe('a receipt', () => {
     );
   });
 
-  it('shows one end at most, and once there is one, an end for good', () => {
+  it('shows at most one final state, and never loses it', () => {
     fc.assert(
       fc.property(heardTwice, ({ here }) => {
         let receipt: Receipt = [];
@@ -102,7 +102,7 @@ describe('a receipt', () => {
     );
   });
 
-  it('shows the whole way and its end', () => {
+  it('shows all states up to its end', () => {
     const receipt = fold([
       step('done', 9),
       step('read', 8),
@@ -128,7 +128,7 @@ describe('a receipt', () => {
     },
   );
 
-  it('that was done counts as done, whatever ran out meanwhile', () => {
+  it('that is done counts as done, even if it expired meanwhile', () => {
     for (const lost of ['expired', 'undeliverable', 'refused'] as const) {
       expect(presentState(fold([step(lost), step('done')]))).toBe('done');
       expect(presentState(fold([step('replied'), step(lost)]))).toBe('replied');
@@ -143,7 +143,7 @@ describe('a receipt', () => {
     expect(fold([...way, sender, recipient])).toEqual(fold([...way, recipient, sender]));
   });
 
-  it('knows its states from everything else', () => {
+  it('tells its states from other values', () => {
     for (const state of RECEIPT_STATES) expect(isReceiptState(state)).toBe(true);
     fc.assert(
       fc.property(fc.anything(), (value) => {

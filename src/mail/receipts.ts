@@ -3,9 +3,9 @@ import { callGuarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
+import type { GroupWriter, SequenceAllocator } from '../store/group-writer.js';
 import { beginningWith, type Store, type Write } from '../store/store.js';
 import type { InboxRow, OutboxRow, ReceiptRow, WatchRow } from '../store/tables.js';
-import type { GroupWriter, PeerLocks, SequenceAllocator } from './group-writer.js';
 import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, stepOf, writeSteps } from './receipt.js';
 import type { ReceiptOutbound } from './receipt-outbound.js';
 
@@ -19,6 +19,25 @@ export interface MailContext {
   /** Serializes the changes of the messages with one node. */
   locks: PeerLocks;
   receipts: Receipts;
+}
+
+/** Runs the tasks that concern one node's mail one after the other. */
+export class PeerLocks {
+  readonly #runtime: Runtime;
+  readonly #tails = new Map<string, Promise<void>>();
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  /** Resolves when the task has ended. A failure is logged. */
+  run(node: string, task: () => Promise<void>): Promise<void> {
+    const tail = (this.#tails.get(node) ?? Promise.resolve()).then(task).catch((error: unknown) => {
+      this.#runtime.logger.error({ node, err: error }, 'mail: receipts of a node could not be updated');
+    });
+    this.#tails.set(node, tail);
+    return tail;
+  }
 }
 
 export interface ReceiptsComponents extends Pick<MailContext, 'runtime' | 'clock' | 'store'> {

@@ -40,7 +40,7 @@ async function run(texts: readonly string[], arrive = true): Promise<Life> {
 const codes = ({ events }: Life) => events.filter(({ type }) => type === 'security').map(({ code }) => code);
 
 describe('a sender that was put back from a copy', () => {
-  it('loses no mail, and both sides say what happened [T-F5]', async () => {
+  it('loses no mail, and both sides report the restoration [T-F5]', async () => {
     await run(['one']);
     const copy = sender.disk;
     await run(['two', 'three']);
@@ -108,7 +108,7 @@ describe('a data folder that runs twice', () => {
 });
 
 describe('the epoch of a store', () => {
-  it('changes when the data folder is another one than before, and names what is older [T-F5]', async () => {
+  it('changes with the data folder, and names the base of older messages [T-F5]', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'ecliptic-epoch-'));
     try {
       const [file, copy] = [join(folder, 'node.key'), join(folder, 'copy.key')];
@@ -129,7 +129,7 @@ describe('the epoch of a store', () => {
     }
   });
 
-  it('changes on other nodes’ word once in ten minutes at most [T-F5]', async () => {
+  it('changes at the report of other nodes at most once in ten minutes [T-F5]', async () => {
     const runtime = new SimulatedRuntime();
     const epoch = await StoreEpoch.open(runtime, new MemoryStore(), { last: 0 });
     expect(await epoch.renew(1, 'said')).toBe(true);

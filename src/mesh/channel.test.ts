@@ -59,7 +59,7 @@ describe('opening a channel', () => {
     expect(channels.getChannel('another')).toBeUndefined();
   });
 
-  it('says on the event stream what became of both ends [R3.1 R3.2 R3.3]', async () => {
+  it('emits the status of both ends [R3.1 R3.2 R3.3]', async () => {
     const { events, near } = await openPair();
     await near.close();
     const statuses = (sender: string) =>
@@ -458,7 +458,7 @@ describe('sending on an open channel', () => {
     expect(await Promise.all(sends)).toEqual([{}, {}, {}]);
   });
 
-  it('refuses as QUEUE_FULL what its queue cannot hold, and loses none of what it took', async () => {
+  it('refuses envelopes beyond its queue with QUEUE_FULL, and loses none that it accepted', async () => {
     const { near, far, runtime, say } = await openPair({ listen: false, limits: { queueCapacity: 2 } });
     const sends = [1, 2, 3].map((n) => outcome(near.send(say('alice', 'bob', n))));
     expect(await sends[2]).toMatchObject({ code: 'QUEUE_FULL' });
@@ -479,7 +479,7 @@ describe('sending on an open channel', () => {
     expect([...heardFar, ...heardNear]).toEqual([]);
   });
 
-  it('refuses what is not an envelope', async () => {
+  it('refuses values that are not envelopes', async () => {
     const { near, heardFar, say } = await openPair();
     const real = say('alice', 'bob', 1);
     expect(await outcome(near.send({ ...real, payload: () => {} }))).toMatchObject({ code: 'INVALID_ENVELOPE' });
@@ -534,7 +534,7 @@ describe('receiving on a channel', () => {
 });
 
 describe('a channel whose transport went away', () => {
-  it('keeps what it was given and resumes in order, the interrupted message first', async () => {
+  it('keeps its queue and resumes in order, the interrupted message first', async () => {
     const received: unknown[] = [];
     let connected = true;
     const { channel, say, runtime } = bareChannel({
@@ -986,7 +986,7 @@ function mesh(limits: ChannelManagerInit = {}) {
   return { runtime, policy, registry, observability, threads, router, channels, events, say };
 }
 
-/** Both ends of an open channel, and what is heard on each. */
+/** Both ends of an open channel, and the envelopes that each receives. */
 async function openPair(init: { ends?: [string, string]; listen?: boolean; limits?: ChannelManagerInit } = {}) {
   const [opener, acceptor] = init.ends ?? ['alice', 'bob'];
   const parts = mesh(init.limits);

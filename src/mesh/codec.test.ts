@@ -42,7 +42,7 @@ describe('writing an envelope as JSON and reading it back', () => {
     );
   });
 
-  it('gives the same text again for what it read [R2.3 R13.3]', () => {
+  it('serializes a deserialized envelope to the same text [R2.3 R13.3]', () => {
     fc.assert(
       fc.property(arbA2AEnvelope(), (envelope) => {
         const text = serializeEnvelope(envelope);
@@ -168,7 +168,7 @@ describe('text that is no envelope', () => {
   );
 
   it.each([[undefined], [null], [7], [{}], [Buffer.from(textOf({}))]])(
-    'refuses what is not text: %j [R13.2]',
+    'refuses a value that is not text: %j [R13.2]',
     (value) => {
       expect(refusal(() => deserializeEnvelope(value as unknown as string)).code).toBe('INVALID_ENVELOPE');
     },

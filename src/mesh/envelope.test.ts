@@ -114,7 +114,7 @@ describe('making an envelope', () => {
     expect(new Set(ids).size).toBe(3);
   });
 
-  it('lets nobody choose the id, version or time of a new envelope [R2.2]', () => {
+  it('does not let callers choose the id, version or time of a new envelope [R2.2]', () => {
     const envelope = newFactory().create(init({ id: 'mine', schemaVersion: 9, timestamp: 5 }));
     expect(envelope.id).not.toBe('mine');
     expect(envelope.schemaVersion).toBe(1);
@@ -182,7 +182,7 @@ describe('message types', () => {
   });
 });
 
-describe('refusing what is no envelope', () => {
+describe('refusing values that are not envelopes', () => {
   it('names every fault of a draft, not only the first [R2.1]', () => {
     const broken = init({
       sender: 'not an address',
@@ -413,7 +413,7 @@ describe('payloads', () => {
 });
 
 describe('proof of validity', () => {
-  it('gives back a valid envelope as it is, and checks a copy anew [R2.1]', () => {
+  it('returns a valid envelope as it is, and checks a copy again [R2.1]', () => {
     const envelope = newFactory().create(init());
     expect(checkEnvelope(envelope)).toBe(envelope);
     const copy = { ...envelope };

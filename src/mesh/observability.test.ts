@@ -99,7 +99,7 @@ const arbSend: fc.Arbitrary<Send> = fc.record({
   thread: fc.constantFrom(undefined, 't', 'u'),
 });
 
-/** Two nodes with every kind of agent; what is sent here may be delivered, refused, withheld or fail. */
+/** Two nodes with every kind of agent: a message may be delivered, refused, withheld or fail. */
 async function startBusy(): Promise<{ here: Mesh; there: Mesh; perform: (send: Send) => Promise<RoutingResult> }> {
   const { here, there } = await startPair();
   here.join('sun', { tier: 0 });
@@ -255,7 +255,7 @@ describe('the metrics', () => {
     expect(here.node.observability.getMetrics().averageRoutingLatencyMs).toBeCloseTo(40 / 3);
   });
 
-  it('count by type what came from another node, and a message within the node once [R12.4 T-C9]', async () => {
+  it('count messages from another node by type, and a message within the node once [R12.4 T-C9]', async () => {
     const { here, there } = await startPair();
     here.join('asker');
     here.join('near');
@@ -651,7 +651,7 @@ describe('an event stream', () => {
     expect(events.recent()).toEqual([]);
   });
 
-  it('makes events only when somebody looks [R12.1]', () => {
+  it('makes events only for listeners and readers [R12.1]', () => {
     let made = 0;
     const events = new EventStream<number, number>({
       capacity: 4,
@@ -684,7 +684,7 @@ describe('an event stream', () => {
     expect(heard).toEqual(['a1', 'b1', 'a2', 'b2', 'a3', 'b3']);
   });
 
-  it('goes on when a listener throws, and logs what it threw [R12.1]', () => {
+  it('continues when a listener throws, and logs the error [R12.1]', () => {
     const logged: unknown[] = [];
     const events = stream(2, { ...silentLogger, error: ({ err }) => logged.push(err) });
     const thrown = new Error('no');

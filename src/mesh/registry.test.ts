@@ -359,7 +359,7 @@ describe('unregistering', () => {
     expect(registry.getById('mars@node1')).toBeUndefined();
   });
 
-  it('says whether there was anything to remove, and touches nobody else [R1.3]', () => {
+  it('reports whether there was an agent to remove, and leaves all others [R1.3]', () => {
     const registry = new AgentRegistry({ nodeKey: HOME });
     registry.register(card());
     registry.mergeRemote(card(), 'node1');

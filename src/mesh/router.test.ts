@@ -376,7 +376,7 @@ describe('a broadcast', () => {
     expect(here.node.observability.getMetrics().errorCount).toBe(2);
   });
 
-  it('in a mesh of one is delivered to nobody [R4.2]', async () => {
+  it('in a mesh of one agent has no recipient [R4.2]', async () => {
     const mesh = await startMesh();
     mesh.join('alone');
     const result = await mesh.send('alone', '*');
@@ -431,7 +431,7 @@ describe('a message to a capability', () => {
     expect(results.map((result) => result.targetAgentId)).toEqual(['first', 'first', 'painter']);
   });
 
-  it('is refused with the capability when nobody offers it [E.CAPABILITY_NOT_FOUND R4.3]', async () => {
+  it('is refused with the capability when no agent offers it [E.CAPABILITY_NOT_FOUND R4.3]', async () => {
     const mesh = await startMesh();
     mesh.join('asker', { capabilities: ['sum'] });
     for (const wanted of ['sum', 'paint']) {
@@ -511,7 +511,7 @@ describe('a message to a capability', () => {
     );
   });
 
-  it('says that a store is needed, not that nobody offers it, when it is durable [R4.3]', async () => {
+  it('asks for a store, and does not deny the capability, when it is durable [R4.3]', async () => {
     const mesh = await startMesh();
     mesh.join('asker');
     mesh.join('adder', { capabilities: ['sum'] });
@@ -519,7 +519,7 @@ describe('a message to a capability', () => {
     expect(result.error).toBe('STORE_REQUIRED');
   });
 
-  it('says that it expired, not that nobody offers it, when its time has run out [R4.3]', async () => {
+  it('is refused as expired, not as an unknown capability, when its time has run out [R4.3]', async () => {
     const mesh = await startMesh();
     mesh.join('asker');
     mesh.join('adder', { capabilities: ['sum'] });
@@ -936,7 +936,7 @@ describe('a handler that fails', () => {
     expect(mesh.node.observability.getMetrics().errorCount).toBe(reasons.length * 2);
   });
 
-  it('harms nobody by throwing what cannot be put into words [R4.1]', async () => {
+  it('does no harm by throwing a value that cannot be converted to text [R4.1]', async () => {
     const mesh = await startMesh();
     mesh.join('asker');
     mesh.join('thrower', {

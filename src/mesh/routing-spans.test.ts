@@ -50,7 +50,7 @@ describe('OpenTelemetry', () => {
     expect([span?.spanContext().traceId, span?.parentSpanContext?.spanId]).toEqual([traceId, '00f067aa0ba902b7']);
   });
 
-  it('costs nothing without one: nobody listens', async () => {
+  it('costs nothing without one: there is no listener', async () => {
     await talk();
     expect(exporter.getFinishedSpans()).toEqual([]);
   });

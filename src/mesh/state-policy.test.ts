@@ -9,7 +9,7 @@ function party(address: string, tier: AgentTier, sandboxId?: string, node?: stri
 const open = party('plan', 3);
 const inLab = party('plan', 3, 'lab');
 
-describe('who may read and write a shared document', () => {
+describe('access to a shared document', () => {
   it('is everyone of every tier, unless its rules say otherwise', () => {
     const policy = new Policy();
     for (const tier of [0, 1, 2, 3] as const) {

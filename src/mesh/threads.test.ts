@@ -82,7 +82,7 @@ describe('a conversation thread', () => {
     expect(types).toEqual(['request', 'stream-start', 'stream-data', 'stream-end']);
   });
 
-  it('is empty when nobody has begun it [R2.4]', async () => {
+  it('is empty before its first message [R2.4]', async () => {
     const mesh = await startTalk();
     await mesh.send('asker', 'expert');
     expect(mesh.node.threads.get('t')).toEqual([]);
@@ -96,7 +96,7 @@ describe('a conversation thread', () => {
     expect(mesh.node.threads.get('t')).toEqual([]);
   });
 
-  it('holds what came from another node, under the names this node uses [R2.4 R4.4]', async () => {
+  it('has messages from another node, with the addresses that this node uses [R2.4 R4.4]', async () => {
     const { here, there } = await startPair();
     here.join('asker', { tier: 3 });
     there.join('expert', { tier: 1 });
@@ -178,7 +178,7 @@ describe('the right to reply', () => {
     expect(mesh.node.threads.waiting).toBe(0);
   });
 
-  it('is not taken by whoever speaks first under a guessed thread id [R4.5]', async () => {
+  it('is not granted to the first sender under a guessed thread id [R4.5]', async () => {
     const mesh = await startTalk();
     await ask(mesh, 't');
     mesh.join('chief', { tier: 0 });
@@ -250,7 +250,7 @@ describe('conversations that wait for an answer', () => {
     expect(outcome(await answer(mesh, 'two'))).toBe('delivered');
   });
 
-  it('wait their full time anew when they are opened anew [R2.4]', async () => {
+  it('wait their full time again when they are opened again [R2.4]', async () => {
     const mesh = await startTalk({ waiting: 1, waitMs: 10_000 });
     await ask(mesh, 'one');
     await answer(mesh, 'one');
@@ -293,7 +293,7 @@ describe('conversations that wait for an answer', () => {
     expect(mesh.node.threads.waiting).toBe(0);
   });
 
-  it('are none after a broadcast that reached nobody [R2.4]', async () => {
+  it('are none after a broadcast without recipients [R2.4]', async () => {
     const mesh = await startMesh();
     mesh.join('alone');
     await mesh.send('alone', '*', { thread: 't' });
@@ -507,7 +507,7 @@ describe('forgetting messages', () => {
     );
   });
 
-  it('forgets what was said, not who may still answer [R2.4 R4.5]', async () => {
+  it('forgets messages, not permits to reply [R2.4 R4.5]', async () => {
     const mesh = await startTalk({ threads: 8, maxAgeMs: 1_000 });
     await ask(mesh, 't');
     await flood(mesh, 50);
@@ -547,7 +547,7 @@ describe('forgetting messages', () => {
     envelopesPerThread: fc.integer({ min: 1, max: 6 }),
   });
 
-  it('never refuses an honest reply to what was not answered yet, nor lets a forged one pass [R2.4 R4.5]', async () => {
+  it('never refuses an honest reply to an open question, nor admits a forged one [R2.4 R4.5]', async () => {
     await fc.assert(
       fc.asyncProperty(arbLimits, fc.array(arbStep, { maxLength: 40 }), async (limits, steps) => {
         const mesh = await startTalk(limits);

@@ -415,7 +415,7 @@ describe('audit verify', () => {
     await a.start();
     const { code, stdout, stderr } = await a.run('audit', 'verify');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(stderr).toMatch(/^AUDIT_BROKEN: the audit log is broken: row 2 is not what was written/);
+    expect(stderr).toMatch(/^AUDIT_BROKEN: the audit log is broken: row 2 has a wrong digest/);
     const { stderr: json } = await a.run('audit', 'verify', '--json');
     expect(JSON.parse(json).error).toMatchObject({ code: 'AUDIT_BROKEN', details: { rows: 1 } });
   });

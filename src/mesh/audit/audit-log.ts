@@ -79,7 +79,7 @@ export class AuditLog {
       for (const row of page) {
         if (row.seq !== before.seq + 1) return { rows, fault: `rows ${before.seq + 1} to ${row.seq - 1} are missing` };
         if (row.digest !== digestOf(before.digest, row.seq, row.at, row.event)) {
-          return { rows, fault: `row ${row.seq} is not what was written, or follows one that is not` };
+          return { rows, fault: `row ${row.seq} has a wrong digest: it or the row before was changed` };
         }
         before = row;
         rows++;

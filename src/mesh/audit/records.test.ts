@@ -76,7 +76,7 @@ describe('a writer of records', () => {
     expect(runtime.pending).toBe(0);
   });
 
-  it('takes what is added while it writes', async () => {
+  it('writes records that are added during a write', async () => {
     let release = () => {};
     const slow = new Promise<void>((resolve) => {
       release = resolve;
@@ -158,7 +158,7 @@ describe('the audit log', () => {
     await expect(audit.check()).resolves.toEqual({ rows: 2_505, fault: null });
   });
 
-  it('keeps what policy refused, what crossed tiers, what was tried and who came and went, and nothing else [RE1]', async () => {
+  it('has refusals of policy, messages across tiers, security events and peer changes, and nothing else [RE1]', async () => {
     const kept: Partial<A2ALogEvent>[] = [
       { type: 'security', code: 'SENDER_REFUSED' },
       { type: 'tier-audit', sourceTier: 0, targetTier: 3 },
@@ -182,7 +182,7 @@ describe('the audit log', () => {
     await reopen();
     happen(10);
     await runtime.advance(100);
-    // A crash loses what was not written yet, and nothing else.
+    // A crash loses unwritten records only.
     happen(10);
     await reopen();
     expect(await audit.verify()).toEqual({ rows: 20, fault: null });
@@ -198,23 +198,31 @@ describe('the audit log', () => {
   });
 
   const edits: [string, (rows: AuditRow[]) => Write[], RegExp][] = [
-    ['an event', ([, , row]) => [put({ ...row!, event: row!.event.replace('refused', 'allowed') })], /^row 3 is not/],
-    ['a time', ([, , row]) => [put({ ...row!, at: row!.at + 1 })], /^row 3 is not/],
+    [
+      'an event',
+      ([, , row]) => [put({ ...row!, event: row!.event.replace('refused', 'allowed') })],
+      /^row 3 has a wrong digest/,
+    ],
+    ['a time', ([, , row]) => [put({ ...row!, at: row!.at + 1 })], /^row 3 has a wrong digest/],
     [
       'a digest',
       ([, , row]) => [put({ ...row!, digest: row!.digest.replace(/^./, (c) => (c === '0' ? '1' : '0')) })],
-      /^row 3 is not/,
+      /^row 3 has a wrong digest/,
     ],
-    ['the first row', ([row]) => [put({ ...row!, event: '{}' })], /^row 1 is not/],
-    ['the last row', (rows) => [put({ ...rows.at(-1)!, event: '{}' })], /^row 10 is not/],
-    ['two rows, swapped', ([, , a, b]) => [put({ ...a!, seq: b!.seq }), put({ ...b!, seq: a!.seq })], /^row 3 is not/],
+    ['the first row', ([row]) => [put({ ...row!, event: '{}' })], /^row 1 has a wrong digest/],
+    ['the last row', (rows) => [put({ ...rows.at(-1)!, event: '{}' })], /^row 10 has a wrong digest/],
+    [
+      'two rows, swapped',
+      ([, , a, b]) => [put({ ...a!, seq: b!.seq }), put({ ...b!, seq: a!.seq })],
+      /^row 3 has a wrong digest/,
+    ],
     [
       'the contents of two rows, swapped',
       ([, , a, b]) => [
         put({ ...a!, event: b!.event, at: b!.at, digest: b!.digest }),
         put({ ...b!, event: a!.event, at: a!.at, digest: a!.digest }),
       ],
-      /^row 3 is not/,
+      /^row 3 has a wrong digest/,
     ],
     ['a row that is gone', () => [remove(4)], /^rows 4 to 4 are missing$/],
     ['several rows that are gone', () => [remove(4), remove(5), remove(6)], /^rows 4 to 6 are missing$/],
@@ -228,9 +236,9 @@ describe('the audit log', () => {
     [
       'a row gone and the others moved up',
       (rows) => [remove(10), ...rows.slice(3).map((row) => put({ ...row, seq: row.seq - 1 }))],
-      /^row 3 is not/,
+      /^row 3 has a wrong digest/,
     ],
-    ['a row that was added', ([row]) => [put({ ...row!, seq: 11 })], /^row 11 is not/],
+    ['a row that was added', ([row]) => [put({ ...row!, seq: 11 })], /^row 11 has a wrong digest/],
   ];
 
   it.each(edits)('shows %s [RE2]', async (_what, edit, fault) => {
@@ -251,7 +259,7 @@ describe('the audit log', () => {
     for (const seq of [1, 999, 1_000, 1_001, 2_000, 2_001, 2_300]) {
       const [row] = await store.read({ from: 'audit', where: { seq } });
       await store.write([put({ ...row!, event: '{}' })]);
-      expect((await audit.verify()).fault, `row ${seq}`).toMatch(new RegExp(`^row ${seq} is not`));
+      expect((await audit.verify()).fault, `row ${seq}`).toMatch(new RegExp(`^row ${seq} has a wrong digest`));
       await store.write([put(row!)]);
     }
     expect(await audit.verify()).toEqual({ rows: 2_300, fault: null });
@@ -379,7 +387,7 @@ describe('the journal', () => {
     expect(after.at(-1)!.seq).toBe(2_101);
   });
 
-  it('finds what was decided about a message, or in a thread', async () => {
+  it('finds the decisions about a message, or in a thread', async () => {
     await attempt('sun', 'io', 'delivered', { thread: 'one' });
     await attempt('io', 'sun', 'delivered', { thread: 'one' });
     await attempt('sun', 'io', 'delivered', { thread: 'two' });
@@ -477,7 +485,7 @@ describe('the journal', () => {
 
     it.each<[string, unknown]>([
       ['a decision that is null', { envelope: ENVELOPE, decision: 'null', code: null }],
-      ['a decision about nobody', { envelope: ENVELOPE, decision: '{}', code: null }],
+      ['a decision without parties', { envelope: ENVELOPE, decision: '{}', code: null }],
       [
         'a decision about a source that is a number',
         { envelope: ENVELOPE, decision: '{"source":1,"target":2}', code: null },
@@ -503,7 +511,7 @@ describe('the journal', () => {
   }
 });
 
-describe('what is kept of the past', () => {
+describe('the retention of old records', () => {
   const limits = (retention: NonNullable<NodeInit['limits']>['retention']) => ({ limits: { retention } });
 
   async function sent(node: EclipticNode, count: number): Promise<void> {

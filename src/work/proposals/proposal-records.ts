@@ -1,5 +1,5 @@
-import { GroupWriter } from '../../mail/group-writer.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { GroupWriter } from '../../store/group-writer.js';
 import type { Store } from '../../store/store.js';
 import type { ProposalRow } from '../../store/tables.js';
 

@@ -1,5 +1,5 @@
-import { GroupWriter } from '../../mail/group-writer.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { GroupWriter } from '../../store/group-writer.js';
 import type { Store, Write } from '../../store/store.js';
 import type { SwarmRow } from '../../store/tables.js';
 import type { SwarmMemory } from './swarm-machine.js';

@@ -1,5 +1,5 @@
 import type { Runtime } from '../runtime/runtime.js';
-import type { Store, Write } from '../store/store.js';
+import type { Store, Write } from './store.js';
 
 /** Changes of the store, with the callbacks for success and failure. */
 export interface Prepared {
@@ -188,24 +188,5 @@ export class SequenceAllocator {
 
   #reservation(value: number): Write {
     return { put: 'cursors', row: { name: this.#name, value } };
-  }
-}
-
-/** Runs the tasks that concern one node's mail one after the other. */
-export class PeerLocks {
-  readonly #runtime: Runtime;
-  readonly #tails = new Map<string, Promise<void>>();
-
-  constructor(runtime: Runtime) {
-    this.#runtime = runtime;
-  }
-
-  /** Resolves when the task has ended. A failure is logged. */
-  run(node: string, task: () => Promise<void>): Promise<void> {
-    const tail = (this.#tails.get(node) ?? Promise.resolve()).then(task).catch((error: unknown) => {
-      this.#runtime.logger.error({ node, err: error }, 'mail: receipts of a node could not be updated');
-    });
-    this.#tails.set(node, tail);
-    return tail;
   }
 }
