@@ -46,7 +46,7 @@ export interface CardAgent extends CardSubject {
   readonly id: string;
   /** Tool names, plain or `owner.tool`; undefined for the default set. */
   readonly mcpToolPermissions?: readonly string[] | null;
-  readonly persona?: CardPersona;
+  readonly persona?: CardPersona | null;
   readonly skillBundles?: readonly CardBundle[];
 }
 

@@ -24,6 +24,7 @@ import {
 } from '../protocol/card.js';
 import { CardSigner } from '../protocol/card-signature.js';
 import { VERSION_HEADER } from '../protocol/headers.js';
+import { compact } from '../protocol/reading.js';
 import type { A2AAgentCard } from '../protocol/simple.js';
 import type { OfferedCapability } from '../protocol/skills.js';
 import type { AgentCard } from '../protocol/types.js';
@@ -55,10 +56,7 @@ export interface PublishedCard {
   readonly mergedEtag: string;
 }
 
-export type AgentFacts = Partial<Omit<CardAgent, 'id' | 'persona'>> & {
-  readonly id: string;
-  readonly persona?: CardPersona | null;
-};
+type AgentFacts = Partial<CardAgent> & Pick<CardAgent, 'id'>;
 
 export const NODE: CardSubject = {
   name: 'Ecliptic',
@@ -125,22 +123,12 @@ export class Cards {
     const { registry, profiles } = this.#components;
     const entry = registry.ownEntry(id);
     if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
+    const { mcpToolPermissions, skillBundles, persona } = profiles.of(id) ?? {};
     const { name, description } = entry.card;
-    const profile = profiles.of(id);
-    const persona = facts.persona === undefined ? profile?.persona : facts.persona;
-    const { mcpToolPermissions = profile?.mcpToolPermissions, skillBundles = profile?.skillBundles } = facts;
+    const known = compact<Partial<CardAgent>>(facts);
+    const agent = { name, description, mcpToolPermissions, skillBundles, persona, ...known, id };
     const viewer = entry.sandboxId === undefined ? ANYONE : entry;
-    return buildCardOfAgent(
-      {
-        id,
-        name: facts.name ?? name,
-        description: facts.description ?? description,
-        mcpToolPermissions,
-        skillBundles,
-        ...(persona && { persona }),
-      },
-      this.#surroundings(baseUrl, viewer, id),
-    );
+    return buildCardOfAgent(agent, this.#surroundings(baseUrl, viewer, id));
   }
 
   #node(baseUrl: string, viewer: Party): AgentCard {
@@ -253,13 +241,7 @@ export function serveCards(cards: Cards): () => void {
 }
 
 /** An agent in its owner's database. Missing fields are taken from the node. */
-export interface CardAgentRow {
-  readonly id: string;
-  readonly name?: string;
-  readonly description?: string;
-  /** Null for the agent's own tools. */
-  readonly mcpToolPermissions?: readonly string[] | null;
-}
+export type CardAgentRow = Omit<AgentFacts, 'persona' | 'skillBundles'>;
 
 export interface CardDatabase {
   getPersona(agentId: string): CardPersona | null | undefined;
@@ -288,10 +270,10 @@ export function buildAgentCardForAgent(
     ...agent,
     ...(db && { persona: db.getPersona(agent.id) ?? null, skillBundles: db.getAgentBundles(agent.id) }),
   };
-  const { id, name = id.toUpperCase(), description = '', persona, ...others } = facts;
-  const alone = { ...others, id, name, description, ...(persona && { persona }) };
+  const { id } = agent;
+  const alone = { name: id.toUpperCase(), description: '', ...compact<Partial<CardAgent>>(facts), id };
   const card = served?.describe(facts, baseUrl) ?? buildCardOfAgent(alone, surroundingsAt(baseUrl, id));
-  return toSimpleCard(card, `${baseUrl}/api/agents/${agent.id}`, protocols(baseUrl));
+  return toSimpleCard(card, `${baseUrl}/api/agents/${id}`, protocols(baseUrl));
 }
 
 function protocols(baseUrl: string): A2AAgentCard['supportedProtocols'] {
