@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { lastAgentText, projectState, projectTask, textOf } from './simple.js';
-import { endsStream, settlesSend, TASK_STATES } from './task-rules.js';
+import { endsStream, settlesSend } from './task-rules.js';
 import type { Message, Task } from './types.js';
+import { TASK_STATES } from './types.js';
 
 const user: Message = { messageId: 'u', role: 'ROLE_USER', parts: [{ text: 'question' }] };
 const agent: Message = { messageId: 'a', role: 'ROLE_AGENT', parts: [{ text: 'one' }, { data: { two: 2 } }] };

@@ -2,8 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { messagesOf, projectState, textOf } from './simple.js';
 import { createTask, stepTask, type TaskEvent, type TaskInput, type TaskModel, type TaskStep } from './task-machine.js';
-import { isTerminal, TASK_STATES } from './task-rules.js';
+import { isTerminal } from './task-rules.js';
 import type { Artifact, Message, StreamResponse, Task, TaskState } from './types.js';
+import { TASK_STATES } from './types.js';
 
 const RUNS = process.env.ECLIPTIC_SOAK === '1' ? 5_000 : 200;
 const LIMITS = { historyMessages: 5, artifacts: 3, artifactParts: 8 };

@@ -2,20 +2,7 @@ import { canonicalJson } from '../../network/membership/statement.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import { refuse } from './reading.js';
-import type { Message, SendMessageRequest, Task, TaskState } from './types.js';
-
-/** The index is the number in the protocol's enum. */
-export const TASK_STATES: readonly TaskState[] = [
-  'TASK_STATE_UNSPECIFIED',
-  'TASK_STATE_SUBMITTED',
-  'TASK_STATE_WORKING',
-  'TASK_STATE_COMPLETED',
-  'TASK_STATE_FAILED',
-  'TASK_STATE_CANCELED',
-  'TASK_STATE_INPUT_REQUIRED',
-  'TASK_STATE_REJECTED',
-  'TASK_STATE_AUTH_REQUIRED',
-];
+import { type Message, type SendMessageRequest, TASK_STATES, type Task, type TaskState } from './types.js';
 
 /** ProtoJSON readers accept an enum by number too. */
 export function stateOf(value: unknown): unknown {
@@ -28,24 +15,19 @@ export function isTaskState(value: unknown): value is TaskState {
   return typeof value === 'string' && known.has(value);
 }
 
-export type TerminalState =
-  | 'TASK_STATE_COMPLETED'
-  | 'TASK_STATE_FAILED'
-  | 'TASK_STATE_CANCELED'
-  | 'TASK_STATE_REJECTED';
+const TERMINAL_STATES = [
+  'TASK_STATE_COMPLETED',
+  'TASK_STATE_FAILED',
+  'TASK_STATE_CANCELED',
+  'TASK_STATE_REJECTED',
+] as const;
+const terminal: ReadonlySet<string> = new Set(TERMINAL_STATES);
 
+export type TerminalState = (typeof TERMINAL_STATES)[number];
 export type InterruptedState = 'TASK_STATE_INPUT_REQUIRED' | 'TASK_STATE_AUTH_REQUIRED';
 
 export function isTerminal(state: TaskState): state is TerminalState {
-  switch (state) {
-    case 'TASK_STATE_COMPLETED':
-    case 'TASK_STATE_FAILED':
-    case 'TASK_STATE_CANCELED':
-    case 'TASK_STATE_REJECTED':
-      return true;
-    default:
-      return false;
-  }
+  return terminal.has(state);
 }
 
 /** The task waits for input or authorization. */

@@ -4,8 +4,9 @@ import type { TaskRow } from '../../store/tables.js';
 import { textOf } from '../protocol/simple.js';
 import { compareTasks, matchesFilter } from '../protocol/task-list.js';
 import type { TaskEvent, TaskModel } from '../protocol/task-machine.js';
-import { isTerminal, type SendFacts, TASK_STATES } from '../protocol/task-rules.js';
+import { isTerminal, type SendFacts } from '../protocol/task-rules.js';
 import type { ListTasksRequest, TaskPushNotificationConfig } from '../protocol/types.js';
+import { TASK_STATES } from '../protocol/types.js';
 import type { Session } from './process-manager.js';
 import type { Profiles } from './profiles.js';
 

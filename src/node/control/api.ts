@@ -1,7 +1,7 @@
 import type { CallToolResult, GetPromptResult, JSONRPCMessage, ReadResourceResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { TASK_STATES } from '../../a2a/protocol/task-rules.js';
 import type { StreamResponse, Task, TaskState } from '../../a2a/protocol/types.js';
+import { TASK_STATES } from '../../a2a/protocol/types.js';
 import type { ServedCard } from '../../a2a/v03/card.js';
 import type { HeldRow } from '../../coding-agents/coding-agents.js';
 import type { Denial } from '../../coding-agents/leases/guard.js';
