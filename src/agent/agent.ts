@@ -19,14 +19,15 @@ import type { OutputOf, Schema } from '../mcp/schema.js';
 import type { McpService } from '../mcp/service.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { A2AObservability } from '../mesh/observability.js';
+import type { EclipticError } from '../runtime/errors.js';
 import type { Negotiation, ProposalHandler, ProposalInit } from '../work/proposals/proposal.js';
 import type { ProposalRecords } from '../work/proposals/proposal-records.js';
 import type { ProposalSide } from '../work/proposals/proposal-side.js';
-import { isOfProposal, PROPOSAL_TYPES } from '../work/proposals/proposal-wire.js';
+import { isOfProposal } from '../work/proposals/proposal-wire.js';
 import type { TaskNegotiator } from '../work/proposals/task-negotiator.js';
 import type { SwarmCoordinator } from '../work/swarm/swarm-coordinator.js';
 import type { Swarms } from '../work/swarm/swarms.js';
-import { AgentCore, type AgentCoreComponents, AgentFeatures, type RequestHandler } from './agent-core.js';
+import { AgentCore, type AgentCoreComponents, type RequestHandler } from './agent-core.js';
 import type { AgentInit } from './agent-init.js';
 import { AgentProposals } from './agent-proposals.js';
 import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';
@@ -53,35 +54,11 @@ export interface AgentComponents extends AgentCoreComponents {
   swarms: Swarms;
 }
 
-/** A live agent: what its author writes against. Made by `node.agent()`. */
+/**
+ * A live agent: what its author writes against. Made by `node.agent()`. It adds the features to the core: one more is its
+ * typed methods here, a line in `takeFeature` if it has messages, and a line in `endFeatures`.
+ */
 export class Agent extends AgentCore {
-  static readonly #features = new AgentFeatures<Agent>()
-    .handle({
-      types: ['request', 'notification'],
-      take: (agent, envelope) => agent.#takeTask(envelope),
-      end: (agent, error) => agent.#tasks?.end(error),
-    })
-    .handle({
-      types: PROPOSAL_TYPES,
-      take: (agent, envelope) => agent.#takeProposal(envelope),
-      end: (agent, error) => agent.#proposals?.negotiator.end(error),
-    })
-    .handle({
-      types: ['stream-data'],
-      take: (agent, envelope) => agent.#components.swarms.take(agent.id, envelope),
-      end: (agent) => agent.#components.swarms.leave(agent.id),
-    })
-    .handle({
-      types: ['stream-data'],
-      take: (agent, envelope) => agent.#components.documents.take(agent.id, envelope),
-      end: (agent) => agent.#components.documents.leave(agent.id),
-    })
-    .handle({
-      types: [],
-      take: () => false,
-      end: (agent) => agent.#components.mcp.catalogue.removeOwner(agent.id),
-    });
-
   readonly #components: AgentComponents;
   #tasks: AgentTasks | undefined;
   /** Made with the first proposal: most agents never have one. */
@@ -90,7 +67,7 @@ export class Agent extends AgentCore {
 
   /** @internal */
   constructor(components: AgentComponents, init: AgentInit, onLeave: (agent: { readonly id: string }) => void) {
-    super(components, Agent.#features, init, onLeave);
+    super(components, init, onLeave);
     this.#components = components;
     if (components.proposals?.has(this.id)) this.#negotiating();
     if (components.swarms.has(this.id)) this.#swarming();
@@ -217,6 +194,34 @@ export class Agent extends AgentCore {
   /** This agent's swarms by their ids: those it formed, and those it takes part in. */
   get swarms(): SwarmCoordinator {
     return this.#swarming().coordinator;
+  }
+
+  /** @internal */
+  protected takeFeature(envelope: ValidEnvelope): boolean | Promise<void> {
+    switch (envelope.type) {
+      case 'request':
+        return this.#takeTask(envelope);
+      case 'notification':
+        return this.#takeProposal(envelope) || this.#takeTask(envelope);
+      case 'stream-data':
+        return (
+          this.#takeProposal(envelope) ||
+          this.#components.swarms.take(this.id, envelope) ||
+          this.#components.documents.take(this.id, envelope)
+        );
+      default:
+        return this.#takeProposal(envelope);
+    }
+  }
+
+  /** @internal */
+  protected endFeatures(error: EclipticError): void {
+    const { swarms, documents, mcp } = this.#components;
+    this.#tasks?.end(error);
+    this.#proposals?.negotiator.end(error);
+    swarms.leave(this.id);
+    documents.leave(this.id);
+    mcp.catalogue.removeOwner(this.id);
   }
 
   get #seal(): RequestState {

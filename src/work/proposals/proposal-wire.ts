@@ -1,7 +1,7 @@
 import type { WireError } from '../../mesh/codec.js';
 import type { ValidEnvelope } from '../../mesh/envelope.js';
 import { LIMITS } from '../../mesh/limits.js';
-import { type A2AMessageType, A2AMessageTypeSchema, PROPOSAL_LIMITS } from '../../mesh/schemas.js';
+import { type A2AMessageType, PROPOSAL_LIMITS } from '../../mesh/schemas.js';
 import { isErrorCode } from '../../runtime/errors.js';
 import type { Offer } from './machine.js';
 import type { Complexity } from './proposal.js';
@@ -48,9 +48,6 @@ export interface Fault {
 }
 
 const ANSWERS: ReadonlySet<string> = new Set<A2AMessageType>(['task-proposal', 'task-accept', 'task-reject']);
-
-/** A message of any other type but `request` may belong to a proposal too, which its payload then names. */
-export const PROPOSAL_TYPES = A2AMessageTypeSchema.options.filter((type) => type !== 'request');
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -108,7 +105,7 @@ export function readReject(payload: unknown): RejectPayload | Fault | undefined 
   return { proposalId, rejectionReason, ...(alternativeSuggestion !== undefined && { alternativeSuggestion }) };
 }
 
-/** May a message of one of `PROPOSAL_TYPES` belong to a proposal? */
+/** May a message, other than a request, belong to a proposal? */
 export function isOfProposal({ type, payload }: ValidEnvelope): boolean {
   return ANSWERS.has(type) || proposalIn(payload) !== undefined;
 }
