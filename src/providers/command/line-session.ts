@@ -1,3 +1,4 @@
+import { Deferred } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
@@ -8,7 +9,7 @@ import type { WorkHandle } from '../host/pending-work.js';
 import type { ProcessSession } from '../host/watched-process.js';
 
 /** Lines outside the protocol, such as a banner, are skipped up to this number. */
-const MAX_RUBBISH = 1_000;
+const MAX_SKIPPED = 1_000;
 
 interface Pending {
   readonly resolve: (value: unknown) => void;
@@ -20,27 +21,23 @@ type Health = Extract<ProgramLine, { type: 'health' }>;
 
 /** A session with one program over the line protocol. */
 export class LineSession implements ProcessSession {
-  readonly broken: Promise<EclipticError>;
+  readonly #broken = new Deferred<EclipticError>();
   readonly #name: string;
   readonly #child: Child;
   readonly #allowance: Allowance;
   readonly #work = new Map<number, Pending>();
   readonly #checks = new Map<number, (health: Health) => void>();
   #ready: Ready | undefined;
-  #onReady: ((line: Extract<ProgramLine, { type: 'ready' }>) => void) | undefined;
-  #break!: (reason: EclipticError) => void;
+  readonly #greeted = new Deferred<Extract<ProgramLine, { type: 'ready' }>>();
   #heard: () => void = () => {};
-  #unsaid = '';
-  #rubbish = 0;
+  #unwritten = '';
+  #skipped = 0;
   #last = 0;
 
   private constructor(runtime: Runtime, name: string, child: Child) {
     this.#name = name;
     this.#child = child;
     this.#allowance = new Allowance(runtime);
-    this.broken = new Promise((resolve) => {
-      this.#break = resolve;
-    });
     void child.inputClosed.then(() => this.#closed('it takes no more input'));
     void this.#read();
   }
@@ -48,11 +45,8 @@ export class LineSession implements ProcessSession {
   /** Sends `hello`, and resolves when the program has sent `ready`. */
   static async open(runtime: Runtime, child: Child, hello: Omit<Hello, 'protocol'>): Promise<LineSession> {
     const session = new LineSession(runtime, hello.agent, child);
-    const ready = new Promise<Extract<ProgramLine, { type: 'ready' }>>((resolve) => {
-      session.#onReady = resolve;
-    });
     session.#write({ type: 'hello', protocol: LINE_PROTOCOL, ...hello });
-    const answer = await Promise.race([ready, session.broken]);
+    const answer = await Promise.race([session.#greeted.promise, session.broken]);
     if (answer instanceof EclipticError) throw answer;
     if (answer.protocol !== LINE_PROTOCOL) {
       const message = `${hello.agent} speaks version ${JSON.stringify(answer.protocol)} of the line protocol, not ${LINE_PROTOCOL}`;
@@ -60,6 +54,10 @@ export class LineSession implements ProcessSession {
     }
     session.#ready = answer.ready;
     return session;
+  }
+
+  get broken(): Promise<EclipticError> {
+    return this.#broken.promise;
   }
 
   get ready(): Ready {
@@ -95,13 +93,13 @@ export class LineSession implements ProcessSession {
 
   /** Messages of one turn of the event loop are written together. */
   #write(message: object): void {
-    if (this.#unsaid === '') process.nextTick(() => this.#flush());
-    this.#unsaid += `${JSON.stringify(message)}\n`;
+    if (this.#unwritten === '') process.nextTick(() => this.#flush());
+    this.#unwritten += `${JSON.stringify(message)}\n`;
   }
 
   #flush(): void {
-    const lines = this.#unsaid;
-    this.#unsaid = '';
+    const lines = this.#unwritten;
+    this.#unwritten = '';
     // A program that is gone or does not read is detected by its exit or its silence.
     this.#child.write(lines).catch(() => {});
   }
@@ -116,19 +114,21 @@ export class LineSession implements ProcessSession {
       });
       await this.#closed('it closed its output');
     } catch (error) {
-      this.#break(error instanceof EclipticError && error.code === 'PROVIDER_CRASHED' ? error : this.#fault(error));
+      this.#broken.resolve(
+        error instanceof EclipticError && error.code === 'PROVIDER_CRASHED' ? error : this.#fault(error),
+      );
     }
   }
 
   async #closed(what: string): Promise<void> {
-    if (await this.#child.runsOn()) this.#break(this.#fault(what));
+    if (await this.#child.runsOn()) this.#broken.resolve(this.#fault(what));
   }
 
   #take(line: ProgramLine): void {
     this.#heard();
     switch (line.type) {
       case 'ready':
-        this.#onReady?.(line);
+        this.#greeted.resolve(line);
         return;
       case 'health': {
         const answer = this.#checks.get(line.id);
@@ -149,8 +149,8 @@ export class LineSession implements ProcessSession {
   }
 
   #skip(line: string): void {
-    if (line.trim() !== '' && ++this.#rubbish > MAX_RUBBISH) {
-      throw this.#fault(`it wrote more than ${MAX_RUBBISH} lines that are not of the line protocol`);
+    if (line.trim() !== '' && ++this.#skipped > MAX_SKIPPED) {
+      throw this.#fault(`it wrote more than ${MAX_SKIPPED} lines that are not of the line protocol`);
     }
   }
 

@@ -1,4 +1,4 @@
-import { wait } from '../../runtime/async.js';
+import { within } from '../../runtime/async.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
@@ -67,10 +67,8 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
   readonly #init: HostInit<Session>;
   readonly #supervisor: Supervisor<WatchedProcess<Session>>;
   readonly #deadlines: DeadlineQueue;
-  readonly #runs = new Set<PendingWork<unknown>>();
-  readonly #onCrash: (crash: ProviderCrash) => void;
-  readonly #onReady: () => void;
-  readonly #runEvents: PendingWorkEvents;
+  readonly #pending = new Set<PendingWork<unknown>>();
+  readonly #workEvents: PendingWorkEvents;
   readonly #idle: (() => void)[] = [];
   #crashes = 0;
   #settle: ((failure?: EclipticError) => void) | undefined;
@@ -81,13 +79,11 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     this.limits = { ...HOST_LIMITS, ...init.limits };
     this.#components = components;
     this.#init = init;
-    this.#onCrash = init.onCrash ?? (() => {});
-    this.#onReady = init.onReady ?? (() => {});
     this.#deadlines = new DeadlineQueue(components.runtime);
-    this.#runEvents = {
+    this.#workEvents = {
       now: () => components.runtime.now(),
       rearm: (run, ms) => this.#deadlines.add(run, ms),
-      onGivenUp: (landed) => void this.#landing(landed),
+      onGivenUp: (stopped) => void this.#killUnlessStopped(stopped),
     };
     this.#supervisor = new Supervisor(components.runtime, {
       name: init.provider,
@@ -106,7 +102,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
       state: state.kind,
       pid: subject?.pid ?? null,
       memoryBytes: (subject && this.#components.memory.bytesOf(subject.pid)) ?? null,
-      inFlight: this.#runs.size,
+      inFlight: this.#pending.size,
       crashes: this.#crashes,
       reason: 'reason' in state ? state.reason.message : null,
     };
@@ -162,19 +158,19 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     let run: PendingWork<T>;
     try {
       const { session } = this;
-      run = new PendingWork((activity) => begin(session, activity), terms, this.#runEvents);
+      run = new PendingWork((activity) => begin(session, activity), terms, this.#workEvents);
     } catch (error) {
       return Promise.reject(error);
     }
-    this.#runs.add(run as PendingWork<unknown>);
+    this.#pending.add(run as PendingWork<unknown>);
     this.#deadlines.add(run, timeoutMs);
     const abort = signal && (() => run.giveUp(signal.reason));
     if (abort) signal.addEventListener('abort', abort);
     const over = () => {
-      this.#runs.delete(run as PendingWork<unknown>);
+      this.#pending.delete(run as PendingWork<unknown>);
       this.#deadlines.remove(run);
       if (abort) signal.removeEventListener('abort', abort);
-      if (this.#runs.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+      if (this.#pending.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
     };
     run.settled.then(over, over);
     return run.settled;
@@ -182,7 +178,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
 
   /** Resolves when no work is in flight. */
   async drained(): Promise<void> {
-    while (this.#runs.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    while (this.#pending.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   /** Ends the process and its work; resolves when nothing of it is left. */
@@ -217,7 +213,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     this.#init.onState?.(state);
     if (state.kind === 'running') {
       if (this.#settle) this.#ready();
-      else this.#onReady();
+      else this.#init.onReady?.();
     }
     if (state.kind !== 'backing-off' && state.kind !== 'failed') return;
     this.#crashes++;
@@ -227,7 +223,7 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     }
     const error = crashed(this.provider, state.reason);
     this.#fail(error);
-    this.#onCrash({ error, looping: state.kind === 'failed' });
+    this.#init.onCrash?.({ error, looping: state.kind === 'failed' });
   }
 
   /** Settles the pending `start`. */
@@ -238,18 +234,18 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
   }
 
   #fail(error: EclipticError): void {
-    for (const run of this.#runs) run.fail(error);
-    this.#runs.clear();
+    for (const run of this.#pending) run.fail(error);
+    this.#pending.clear();
   }
 
   /** Kills a process that does not stop cancelled work in time. */
-  async #landing(landed: Promise<unknown>): Promise<void> {
+  async #killUnlessStopped(stopped: Promise<unknown>): Promise<void> {
     const { cancelMs } = this.limits;
-    const hosted = this.#supervisor.subject;
-    const late = wait(this.#components.runtime, cancelMs).then(() => 'late' as const);
-    if ((await Promise.race([landed, late])) !== 'late') return;
-    const message = `${this.provider} did not stop its work within ${cancelMs} ms`;
-    hosted?.kill(new EclipticError('PROVIDER_CRASHED', message, { reason: 'stuck', cancelMs }));
+    const running = this.#supervisor.subject;
+    await within(this.#components.runtime, stopped, cancelMs, () => {
+      const message = `${this.provider} did not stop its work within ${cancelMs} ms`;
+      running?.kill(new EclipticError('PROVIDER_CRASHED', message, { reason: 'stuck', cancelMs }));
+    });
   }
 }
 

@@ -23,13 +23,13 @@ export interface Activity {
 export interface PendingWorkEvents {
   readonly now: () => number;
   readonly rearm: (run: Deadline, ms: number) => void;
-  readonly onGivenUp: (landed: Promise<unknown>) => void;
+  readonly onGivenUp: (stopped: Promise<unknown>) => void;
 }
 
 /** One piece of work in flight. It settles once, with the program's answer or the first failure. */
 export class PendingWork<T> extends Deadline implements Activity {
   readonly settled: Promise<T>;
-  readonly #flight: WorkHandle<T>;
+  readonly #handle: WorkHandle<T>;
   readonly #events: PendingWorkEvents;
   readonly #timeoutMs: number;
   #activeAt: number;
@@ -42,11 +42,11 @@ export class PendingWork<T> extends Deadline implements Activity {
     this.#timeoutMs = timeoutMs;
     this.#events = events;
     this.#activeAt = events.now();
-    const flight = begin(this);
-    this.#flight = flight;
+    const handle = begin(this);
+    this.#handle = handle;
     this.settled = new Promise<T>((resolve, reject) => {
       this.#reject = reject;
-      flight.done.then(
+      handle.done.then(
         (value) => {
           this.#over = true;
           resolve(value);
@@ -60,8 +60,8 @@ export class PendingWork<T> extends Deadline implements Activity {
   giveUp(error: unknown): void {
     if (this.#over) return;
     this.fail(error);
-    this.#flight.cancel();
-    this.#events.onGivenUp(this.#flight.done.catch(() => {}));
+    this.#handle.cancel();
+    this.#events.onGivenUp(this.#handle.done.catch(() => {}));
   }
 
   /** Fails the work without telling the program, which is gone. */

@@ -1,3 +1,4 @@
+import { Deferred } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
@@ -33,7 +34,7 @@ export class WatchedProcess<Session extends ProcessSession> implements Running {
   readonly #limits: HostLimits;
   readonly #stopWatching: () => void;
   #verdict: EclipticError | undefined;
-  #condemned!: () => void;
+  readonly #killed = new Deferred<void>();
   #heartbeat: Timer | undefined;
   #over = false;
 
@@ -44,10 +45,7 @@ export class WatchedProcess<Session extends ProcessSession> implements Running {
     this.#components = components;
     this.#limits = limits;
     this.#stopWatching = watchMemory(provider, child, components, limits, (reason) => this.kill(reason));
-    const condemned = new Promise<void>((resolve) => {
-      this.#condemned = resolve;
-    });
-    this.exited = Promise.race([child.exited.then(() => this.#end()), condemned]);
+    this.exited = Promise.race([child.exited.then(() => this.#end()), this.#killed.promise]);
     void session.broken.then((reason) => this.kill(reason));
     this.#beat();
   }
@@ -68,7 +66,7 @@ export class WatchedProcess<Session extends ProcessSession> implements Running {
     this.session.end?.(reason);
     void this.#child.stop({ graceMs: 0 });
     // The process counts as exited from now on, however long its end takes.
-    this.#condemned();
+    this.#killed.resolve();
   }
 
   async stop(): Promise<void> {

@@ -82,30 +82,15 @@ export class FailoverRouter {
     const { type: providerType, workspaceId, capabilities, wholeType } = effect;
     const details = { workspaceId, capabilities, wholeType };
     const what = wholeType ? `providers of type ${providerType}` : `providers for ${capabilities.join(', ')}`;
-    switch (effect.effect) {
-      case 'failover': {
-        const { from, to } = effect;
-        const reason = `work goes to ${to} instead of ${from} from now on`;
-        this.#events.emit('provider.failover.activated', {
-          provider: to,
-          providerType,
-          reason,
-          details: { ...details, from, to },
-        });
-        return;
-      }
-      case 'unavailable': {
-        const reason = `all ${what} are down; work for them waits. See: ecliptic providers`;
-        this.#events.emit('provider.capability.unavailable', {
-          providerType,
-          code: 'PROVIDER_UNAVAILABLE',
-          reason,
-          details,
-        });
-        return;
-      }
-      case 'available':
-        this.#events.emit('provider.capability.available', { providerType, details });
-    }
+    if (effect.effect === 'failover') {
+      const { from, to } = effect;
+      const reason = `work goes to ${to} instead of ${from} from now on`;
+      const about = { provider: to, providerType, reason, details: { ...details, from, to } };
+      this.#events.emit('provider.failover.activated', about);
+    } else if (effect.effect === 'unavailable') {
+      const reason = `all ${what} are down; work for them waits. See: ecliptic providers`;
+      const about = { providerType, code: 'PROVIDER_UNAVAILABLE', reason, details };
+      this.#events.emit('provider.capability.unavailable', about);
+    } else this.#events.emit('provider.capability.available', { providerType, details });
   }
 }

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import type { WorkerHealth } from '../../agent/staffing.js';
+import { within } from '../../runtime/async.js';
+import { Backoff } from '../../runtime/backoff.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import {
@@ -23,8 +25,8 @@ interface RegisteredProviderEvents {
 }
 
 /** Back-off of a program after a rate limit. */
-const BACK_OFF_MS = 5_000;
-const MAX_BACK_OFF_MS = 300_000;
+const FIRST_BACKOFF_MS = 5_000;
+const MAX_BACKOFF_MS = 300_000;
 /** Provider types whose rate limit holds for all of their work. */
 const LIMITED_AS_A_WHOLE: ReadonlySet<string> = new Set(['acp', 'command']);
 
@@ -46,8 +48,8 @@ export class RegisteredProvider {
   #inFlight = 0;
   #completed = 0;
   #failed = 0;
-  #backOff: Timer | undefined;
-  #rateLimits = 0;
+  #backingOff: Timer | undefined;
+  readonly #backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
 
   constructor(
     runtime: Runtime,
@@ -123,7 +125,7 @@ export class RegisteredProvider {
 
   /** Reserves a place for one piece of work; false where none is free. `execute` uses it. */
   reserve(): boolean {
-    if (this.#backOff || this.#inFlight >= this.registration.concurrencyLimit) return false;
+    if (this.#backingOff || this.#inFlight >= this.registration.concurrencyLimit) return false;
     this.#inFlight++;
     return true;
   }
@@ -135,7 +137,7 @@ export class RegisteredProvider {
       if (this.#phase !== 'ready' && this.#phase !== 'draining') throw this.#unavailable(`it is ${this.#phase}`);
       const output = await this.adapter.execute(input, correlationId, terms);
       this.#completed++;
-      this.#rateLimits = 0;
+      this.#backoff.reset();
       return output;
     } catch (error) {
       this.#failed++;
@@ -158,17 +160,17 @@ export class RegisteredProvider {
   /** Ends the provider permanently. */
   terminate(): Promise<void> {
     this.#over = true;
-    this.#backOff?.cancel();
+    this.#backingOff?.cancel();
     return this.#end();
   }
 
   /** Takes no work for as long as the provider asks, else with back-off. */
   #wait({ retryAfterMs }: Readonly<Record<string, unknown>>): void {
-    if (this.#backOff) return;
-    const usual = BACK_OFF_MS * 2 ** Math.min(this.#rateLimits++, 10);
-    const ms = Math.min(typeof retryAfterMs === 'number' ? retryAfterMs : usual, MAX_BACK_OFF_MS);
-    this.#backOff = this.#runtime.setTimer(() => {
-      this.#backOff = undefined;
+    if (this.#backingOff) return;
+    const usual = this.#backoff.next();
+    const ms = typeof retryAfterMs === 'number' ? Math.min(retryAfterMs, MAX_BACKOFF_MS) : usual;
+    this.#backingOff = this.#runtime.setTimer(() => {
+      this.#backingOff = undefined;
       this.#events.onRoom();
     }, ms);
   }
@@ -194,12 +196,9 @@ export class RegisteredProvider {
   }
 
   #inTime(work: Promise<void>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#runtime.setTimer(() => {
-        const message = `provider "${this.id}" was not ready within ${INIT_MS} ms`;
-        reject(new NormalizedProviderError('PROVIDER_INIT_FAILED', message, this.registration.type));
-      }, INIT_MS);
-      work.finally(() => timer.cancel()).then(resolve, reject);
+    return within(this.#runtime, work, INIT_MS, () => {
+      const message = `provider "${this.id}" was not ready within ${INIT_MS} ms`;
+      throw new NormalizedProviderError('PROVIDER_INIT_FAILED', message, this.registration.type);
     });
   }
 
@@ -295,12 +294,16 @@ export const WORSE: Readonly<Record<WorkerHealth['state'], number>> = {
   unavailable: 3,
 };
 
-export function workerHealthOf({ id, phase, state, message }: ProviderRow, impediment?: string): WorkerHealth {
+export function workerHealthOf(row: ProviderRow, impediment?: string): WorkerHealth {
+  const { id, phase, state } = row;
   if (impediment !== undefined) return { state: 'unavailable', reason: impediment, blocked: true };
   if (phase === 'starting') return { state: 'starting', reason: `provider "${id}" is being started` };
   if (state === 'healthy' && phase === 'ready') return { state: 'ready' };
-  const reason = `provider "${id}" is ${phase === 'ready' ? state : phase}${message === null ? '' : `: ${message}`}`;
-  return { state: state === 'degraded' ? 'degraded' : 'unavailable', reason };
+  return { state: state === 'degraded' ? 'degraded' : 'unavailable', reason: describeState(row) };
+}
+
+export function describeState({ id, phase, state, message }: ProviderRow): string {
+  return `provider "${id}" is ${phase === 'ready' ? state : phase}${message === null ? '' : `: ${message}`}`;
 }
 
 const NAME = /^[\w][\w./-]*$/;

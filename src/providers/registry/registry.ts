@@ -15,6 +15,7 @@ import type { HealthPolicy } from '../health/health-machine.js';
 import { DEFAULT_WORKSPACE, FailoverRouter } from './failover.js';
 import {
   checkRegistration,
+  describeState,
   type ProviderRow,
   RegisteredProvider,
   rowOf,
@@ -181,11 +182,8 @@ export class ProviderRegistry {
     let chosen: RegisteredProvider | undefined;
     try {
       chosen = this.#take(work, correlationId) ?? (await this.#later(work, correlationId, terms));
-      const output = await chosen.execute(
-        input,
-        correlationId,
-        guardedTerms(terms, chosen.id, this.#events.callbackFailed),
-      );
+      const guarded = guardedTerms(terms, chosen.id, this.#events.callbackFailed);
+      const output = await chosen.execute(input, correlationId, guarded);
       this.#report(chosen, correlationId, terms, began);
       return output as TOutput;
     } catch (error) {
@@ -245,14 +243,9 @@ export class ProviderRegistry {
     try {
       await begin();
     } catch (error) {
-      const { id, registration } = provider;
-      const { code, message } = error as NormalizedProviderError;
-      this.#events.emit('provider.init.failed', {
-        provider: id,
-        providerType: registration.type,
-        code,
-        reason: message,
-      });
+      const { code, message: reason } = error as NormalizedProviderError;
+      const about = { provider: provider.id, providerType: provider.registration.type };
+      this.#events.emit('provider.init.failed', { ...about, code, reason });
       throw error;
     }
   }
@@ -278,11 +271,8 @@ export class ProviderRegistry {
     if (id === null && !this.failover.isServed(type, capabilities, workspaceId)) {
       const needs = capabilities.length > 0 ? ` with ${capabilities.join(', ')}` : '';
       const message = `there is no provider of type ${type}${needs}`;
-      const details = { required: capabilities };
-      throw new NormalizedProviderError('PROVIDER_NO_CAPABLE_ENDPOINT', message, 'internal', {
-        correlationId,
-        details,
-      });
+      const about = { correlationId, details: { required: capabilities } };
+      throw new NormalizedProviderError('PROVIDER_NO_CAPABLE_ENDPOINT', message, 'internal', about);
     }
     return undefined;
   }
@@ -296,17 +286,13 @@ export class ProviderRegistry {
     if (wait) return this.#waiting.wait(work, correlationId, signal, () => select() !== null);
     const busy = select();
     if (busy !== null) throw this.#full(busy, correlationId);
-    const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
+    const able = this.#able(work);
     // A running check may be about to bring a provider back.
     await Promise.all(able.map(({ id }) => this.health.checkUnderWay(id)));
     const provider = this.#take(work, correlationId);
     if (provider) return provider;
-    const why = able
-      .map((one) => this.#row(one))
-      .map(({ id, phase, state, message }) => {
-        return `provider "${id}" is ${phase === 'ready' ? state : phase}${message === null ? '' : `: ${message}`}`;
-      });
-    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', why.join('; '), 'internal', { correlationId });
+    const why = able.map((one) => describeState(this.#row(one))).join('; ');
+    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', why, 'internal', { correlationId });
   }
 
   #full(id: string, correlationId: string): NormalizedProviderError {
@@ -365,10 +351,17 @@ export class ProviderRegistry {
     };
   }
 
+  #able({ type, workspaceId, capabilities }: WorkRoute): RegisteredProvider[] {
+    return [...this.#providers.values()].filter(({ registration }) => {
+      const own: readonly string[] = registration.capabilities;
+      const isSameGroup = registration.type === type && registration.workspaceId === workspaceId;
+      return isSameGroup && capabilities.every((one) => own.includes(one));
+    });
+  }
+
   /** Why no provider takes that work until an owner acts. */
   #impediment(work: WorkRoute): NormalizedProviderError | undefined {
-    const able = [...this.#providers.values()].filter(({ registration }) => fits(registration, work));
-    const impediments = able.map((one) => this.#impedimentOf(one));
+    const impediments = this.#able(work).map((one) => this.#impedimentOf(one));
     const [first, ...others] = impediments;
     if (!first || others.some((one) => one === undefined)) return undefined;
     if (others.length === 0) return first;
@@ -390,8 +383,7 @@ export class ProviderRegistry {
 
   #changed(id: string): void {
     const provider = this.#providers.get(id);
-    if (!provider) return;
-    if (this.#watchers.size > 0) this.#watchers.call(this.#row(provider));
+    if (provider && this.#watchers.size > 0) this.#watchers.call(this.#row(provider));
   }
 
   #row(provider: RegisteredProvider): ProviderRow {
@@ -405,9 +397,4 @@ export class ProviderRegistry {
     const message = `there is no provider "${id}"`;
     throw new NormalizedProviderError('PROVIDER_NOT_FOUND', message, 'internal', { details: { providerId: id } });
   }
-}
-
-function fits({ type, workspaceId, capabilities }: RegisteredProvider['registration'], work: WorkRoute): boolean {
-  const own: readonly string[] = capabilities;
-  return type === work.type && workspaceId === work.workspaceId && work.capabilities.every((one) => own.includes(one));
 }

@@ -93,34 +93,27 @@ export class Approvals {
   }
 
   /** As `ask`, with the whole decision. */
-  settle(request: ApprovalRequest, signal?: AbortSignal): Promise<Approval> {
+  async settle(request: ApprovalRequest, signal?: AbortSignal): Promise<Approval> {
+    const cancelled = () => new EclipticError('CANCELLED', `"${request.summary}" was withdrawn`);
+    if (signal?.aborted) throw cancelled();
+    const asked = this.request(request)[0]!;
+    if (asked.decision) return asked;
     return new Promise((resolve, reject) => {
-      let id: string | undefined;
       const finish = () => {
         stop();
         signal?.removeEventListener('abort', withdraw);
       };
       const stop = this.onDecision((approval) => {
-        if (approval.id !== id) return;
+        if (approval.id !== asked.id) return;
         finish();
         resolve(approval);
       });
       const withdraw = () => {
         finish();
-        if (id !== undefined) this.withdraw(id);
-        reject(new EclipticError('CANCELLED', `nobody waits for the answer to "${request.summary}" any more`));
+        this.withdraw(asked.id);
+        reject(cancelled());
       };
-      if (signal?.aborted) return withdraw();
-      try {
-        const [asked] = this.request(request);
-        id = asked!.id;
-        if (!asked!.decision) return signal?.addEventListener('abort', withdraw);
-        finish();
-        resolve(asked!);
-      } catch (error) {
-        finish();
-        reject(error);
-      }
+      signal?.addEventListener('abort', withdraw);
     });
   }
 
