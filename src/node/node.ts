@@ -121,7 +121,7 @@ export class EclipticNode {
     if (components.proposals?.has('operator')) this.operator();
   }
 
-  /** @internal Gets in touch with the other nodes of the mesh, if it belongs to one. `createNode` does this. */
+  /** @internal Starts the parts: the node connects to the other members of its mesh. `createNode` does this. */
   start(): Promise<void> {
     return this.#components.parts.start();
   }

@@ -76,7 +76,7 @@ describe('two nodes on a private DHT', () => {
 });
 
 describe('a node on a private DHT', () => {
-  it('meets nobody at another topic', async () => {
+  it('does not find nodes on another topic', async () => {
     const [topic, another] = [runtime.bytes(32), runtime.bytes(32)];
     const [one, other, lone, partner] = await Promise.all([
       seek({ topic, role: 'member' }),

@@ -171,7 +171,7 @@ describe.each<[LinkKind, () => Promise<Workbench>]>([
     await bench.until(() => ears.every(({ closes }) => closes.length > 0));
   });
 
-  it('takes frames for nobody after the close, and does not mind', async () => {
+  it('ignores frames that are sent after the close', async () => {
     const { caller, called, bench } = await open();
     const ears = [new Ear(caller), new Ear(called)];
     called.close();
@@ -182,7 +182,7 @@ describe.each<[LinkKind, () => Promise<Workbench>]>([
     expect(ears.flatMap(({ texts }) => texts)).toEqual([]);
   });
 
-  it('lets what was sent arrive before it closes', async () => {
+  it('lets sent frames arrive before it closes', async () => {
     const { caller, called, bench } = await open();
     const [callerEar, ear] = [new Ear(caller), new Ear(called)];
     const sent = frames(Array.from({ length: 50 }, () => 20_000));
@@ -205,7 +205,7 @@ describe.each<[LinkKind, () => Promise<Workbench>]>([
     expect(ears.map(({ closes }) => closes.length)).toEqual([1, 1]);
   });
 
-  it('hands what came to a listener that is added after the close, and then tells it', async () => {
+  it('hands waiting frames to a listener that is added after the close, and then tells it', async () => {
     const { caller, called, bench } = await open();
     const callerEar = new Ear(caller);
     for (const text of ['one', 'two']) caller.send(Buffer.from(text));

@@ -62,7 +62,7 @@ describe('a memory network', () => {
     expect(called.numbers.length).toBe(100);
   });
 
-  it('does from now on what its faults were changed to', async () => {
+  it('applies changed faults from then on', async () => {
     const { caller, called, runtime, network } = open();
     network.faults = { ...network.faults, loss: 1 };
     sendNumbers(caller, 10);
@@ -110,7 +110,7 @@ describe('a sender on a memory network', () => {
 });
 
 describe('a cut in a memory network', () => {
-  it('lets nothing through either way, and tells nobody', async () => {
+  it('lets nothing through either way, and closes no link', async () => {
     const { caller, called, runtime, network } = open();
     network.cut('called', 'caller');
     sendNumbers(caller, 10);
@@ -120,7 +120,7 @@ describe('a cut in a memory network', () => {
     expect([caller.closes, called.closes]).toEqual([[], []]);
   });
 
-  it('stops what was under way when it came', async () => {
+  it('stops frames that were under way', async () => {
     const { caller, called, runtime, network } = open({ latencyMs: [10, 10] });
     sendNumbers(caller, 1);
     await runtime.advance(5);
@@ -193,7 +193,7 @@ describe('a crash in a memory network', () => {
     expect([d.toB.closes, d.fromB.closes]).toEqual([[], []]);
   });
 
-  it('leaves the others in the dark when it is silent, and what they send vanishes', async () => {
+  it('is not reported to the others when it is silent, and their frames vanish', async () => {
     const { runtime, network, a, b, c } = triangle();
     network.crash('a', true);
     expect([a.toB.closes.length, a.toC.closes.length]).toEqual([1, 1]);

@@ -90,7 +90,7 @@ describe('a websocket listener', () => {
     });
   });
 
-  it('can be closed while somebody is connected who says nothing', async () => {
+  it('can be closed while a silent caller is connected', async () => {
     const host = await listen();
     const silent = await raw(host.port);
     const closed = host.listener.close().then(() => 'closed');
@@ -336,7 +336,7 @@ describe('an established websocket link', () => {
     await eventually(() => expect(sender.closes).toEqual([{ reason: 'this end closed it', tampered: false }]));
   });
 
-  it('lets nobody in between see a key, a frame or the bytes that proofs are bound to [ON16]', async () => {
+  it('lets no node in between see a key, a frame or the bytes that proofs are bound to [ON16]', async () => {
     const { proxy, sender, receiver } = await through('caller');
     const handshake = Buffer.from(sender.link.handshake);
     expect(handshake.equals(receiver.link.handshake)).toBe(true);

@@ -117,7 +117,7 @@ describe('a signed card', () => {
     expect(checkSignedCard([backwards, signature], NODE.key, FULL).id).toBe('mars');
   });
 
-  it('is taken, and nobody can change it afterwards', () => {
+  it('is taken, and cannot be changed afterwards', () => {
     const taken = checkSignedCard(sent(signCard(NODE, card())), NODE.key, FULL);
     expect(Object.isFrozen(taken)).toBe(true);
     expect(Object.isFrozen(taken.capabilities[0])).toBe(true);
@@ -223,7 +223,7 @@ describe('a signed card', () => {
     for (const signature of signatures) expect(reasonOf([said, signature])).toMatch(/signature/);
   });
 
-  it('is refused for an address of another node, whoever signed it', () => {
+  it('is refused for an address of another node, whichever node signed it', () => {
     const others = sent(signCard(OTHER, card()));
     expect(reasonOf(others)).toContain(OTHER.key);
     expect(reasonOf(signedAnyway(others[0]))).toContain(OTHER.key);

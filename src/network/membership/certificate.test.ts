@@ -359,7 +359,7 @@ describe('a chain of certificates', () => {
     }
   });
 
-  it('is refused with somebody else in its issuer’s place', () => {
+  it('is refused with another node in its issuer’s place', () => {
     const { chains } = lineOf(3);
     const { chains: others } = lineOf(3, { 1: { node: STRANGER.key } });
     expect(reasonOf(() => check([chains[2]![0]!, ...others[1]!]))).toMatch(/issuer is missing/);

@@ -74,7 +74,7 @@ function substitutions(code: string, at: number): string[] {
 }
 
 describe('an invite code', () => {
-  it('says to its reader what its writer put in', () => {
+  it('decodes to what was encoded', () => {
     fc.assert(
       fc.property(arbSecret(), arbPlaces(), arbPlaces(), (secret, bootstrap, addresses) => {
         const read = decodeInvite(encodeInvite({ secret, bootstrap, addresses }));
@@ -181,7 +181,7 @@ describe('an invite code', () => {
     );
   });
 
-  it('is refused if what it says of places ends in the middle of one, though its checksum holds', () => {
+  it('is refused if its list of addresses is cut off, though its checksum holds', () => {
     const whole = encodeInvite({ secret: Buffer.alloc(SECRET_BYTES, 1), bootstrap: [], addresses: [] });
     // Its body is a secret of which the last bytes are read as a place when it is a little longer.
     const longer = encodeInvite({
@@ -335,7 +335,7 @@ describe('an invite', () => {
     expect(guest.membership.joined).toBe(true);
   });
 
-  it('is still known as used after the host has started anew', () => {
+  it('is still known as used after the host has restarted', () => {
     const runtime = new SimulatedRuntime();
     const identity = Identity.create(runtime);
     const store = new MembershipMemory();
@@ -368,7 +368,7 @@ describe('an invite', () => {
     expect(host.membership.openInvites()).toEqual([]);
   });
 
-  it('that expired long ago is refused as one that nobody knows', async () => {
+  it('that expired long ago is refused as unknown', async () => {
     const { runtime, host, guest, secret } = invitation(FULL, HOUR);
     await runtime.advance(48 * HOUR);
     host.membership.invite(FULL, HOUR);
@@ -397,7 +397,7 @@ describe('an invite', () => {
     expect(welcome.chain[0]!.grant).toEqual({ tiers: [3], invite: false });
   });
 
-  it('that nobody made is refused', () => {
+  it('that was never made is refused', () => {
     const { host, guest } = invitation();
     const made = Buffer.alloc(SECRET_BYTES, 9);
     expect(codeOf(() => show(host, guest, made))).toBe('INVALID_INVITE');
@@ -456,7 +456,7 @@ describe('an invite', () => {
     }
   });
 
-  it('binds what it gives to the node at the other end of the link', () => {
+  it('binds the certificate it gives to the node at the other end of the link', () => {
     const { runtime, host, guest, secret } = invitation();
     const { welcome } = show(host, guest, secret);
     const thief = newcomer(runtime);
@@ -530,7 +530,7 @@ describe('an invite', () => {
     expect(new Set(secrets).size).toBe(100);
   });
 
-  it('cannot be made by a member at the end of the longest chain, whose guest nobody could admit', () => {
+  it('cannot be made by a member at the end of the longest chain, whose guest would be refused everywhere', () => {
     const runtime = new SimulatedRuntime();
     let last = newcomer(runtime);
     last.membership.create('1', []);

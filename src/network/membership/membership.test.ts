@@ -199,7 +199,7 @@ describe('founding a mesh', () => {
 });
 
 describe('joining a mesh', () => {
-  it('is refused by what was given to another node, or says another mesh', () => {
+  it('is refused with a welcome for another node, or of another mesh', () => {
     const runtime = new SimulatedRuntime();
     const [host, guest, other] = [founder(runtime), newcomer(runtime), newcomer(runtime)];
     const welcome = welcomeFor(host, guest);
@@ -386,7 +386,7 @@ describe('a link between two members', () => {
 });
 
 describe('removing a member', () => {
-  it('shuts it out at once, everywhere the removal reaches, and for good', () => {
+  it('shuts it out at once and permanently, everywhere the removal reaches', () => {
     const runtime = new SimulatedRuntime();
     const [alice, bob, carol] = line(3, runtime) as [Member, Member, Member];
     const removal = RemovalSchema.parse(sent(alice.membership.remove(carol.membership.chain)));
@@ -401,7 +401,7 @@ describe('removing a member', () => {
     }
   });
 
-  it('is told to the removed node as well, which then removes nobody any more', async () => {
+  it('is told to the removed node as well, which then cannot remove others', async () => {
     const runtime = new SimulatedRuntime();
     const [alice, bob, carol] = line(3, runtime) as [Member, Member, Member];
     const removal = alice.membership.remove(bob.membership.chain);
@@ -427,7 +427,7 @@ describe('removing a member', () => {
     }
   });
 
-  it('by one that may not, by a stranger or by nobody, or of the founder, is refused and forgotten', () => {
+  it('by a member that may not, by a stranger or unsigned, or of the founder, is refused and forgotten', () => {
     const runtime = new SimulatedRuntime();
     const [alice, bob, carol] = line(3, runtime) as [Member, Member, Member];
     const reader = admitted(alice, newcomer(runtime), READER);
@@ -454,7 +454,7 @@ describe('removing a member', () => {
     expect(alice.membership.takeRemoval(genuine)).toBe(true);
   });
 
-  it('keeps those whom it had let in and who were met, also over a restart, and makes the others void', async () => {
+  it('keeps the nodes that it had invited and that were met, also over a restart, and makes the others void', async () => {
     const runtime = new SimulatedRuntime();
     const [alice, bob, carol, dave] = line(4, runtime) as [Member, Member, Member, Member];
     const erin = admitted(bob, newcomer(runtime));
@@ -591,7 +591,7 @@ describe('renewal', () => {
     expect(bob.membership.chain[0]).toMatchObject({ name: 'guest', grant, node: bob.identity.key, since });
   });
 
-  it('is given by nobody but the issuer', async () => {
+  it('is given by the issuer only', async () => {
     const runtime = new SimulatedRuntime();
     const [alice, bob, carol] = line(3, runtime) as [Member, Member, Member];
     await runtime.advance(YEAR * 0.75);

@@ -494,7 +494,7 @@ describe('a proof of membership', () => {
     expectOnlyRefusal(siege, replay, 'MEMBERSHIP_REFUSED');
   });
 
-  it('that a member gave to somebody in the middle does not let that one in', async () => {
+  it('that a member gave to a man in the middle does not let that one in', async () => {
     const siege = await Siege.begin();
     const thief = siege.stranger();
     // The bystander calls the thief, who passes on what it hears.
@@ -541,7 +541,7 @@ describe('an invite', () => {
     return { siege, code, secret: decodeInvite(code).secret };
   }
 
-  it('that was used by another lets nobody else in', async () => {
+  it('that was used by another node lets no second one in', async () => {
     const { siege, code } = await invited();
     const first = await siege.stranger().useInvite(siege.victim, code);
     expect(first.frames.map(([kind]) => kind)).toEqual(['welcome']);
@@ -552,7 +552,7 @@ describe('an invite', () => {
     expectOnlyRefusal(siege, second, 'INVALID_INVITE');
   });
 
-  it('that has expired lets nobody in', async () => {
+  it('that has expired lets no node in', async () => {
     const { siege, code } = await invited(1_000);
     await siege.pass(1_000);
     const link = await siege.stranger().useInvite(siege.victim, code);
@@ -583,7 +583,7 @@ describe('an invite', () => {
     expectOnlyRefusal(siege, again, 'INVALID_INVITE');
   });
 
-  it('that was revoked lets nobody in', async () => {
+  it('that was revoked lets no node in', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'ecliptic-revoked-'));
     try {
       const nodes = new Nodes();
@@ -602,7 +602,7 @@ describe('an invite', () => {
     }
   });
 
-  it('that nobody made lets nobody in, however it was guessed [T-G4]', async () => {
+  it('that was never made lets no node in, however it was guessed [T-G4]', async () => {
     const { siege } = await invited();
     const secret = siege.nodes.runtime.bytes(16);
     const link = await siege.stranger().useInvite(siege.victim, encodeInvite({ secret, bootstrap: [], addresses: [] }));
@@ -619,7 +619,7 @@ describe('an invite', () => {
     ['of another secret', (_, link, siege) => proveInvite(siege.nodes.runtime.bytes(16), 'guest', link.handshake)],
   ];
 
-  it.each(proofs)('whose proof is %s lets nobody in, and can still be used', async (_, proof) => {
+  it.each(proofs)('whose proof is %s lets no node in, and can still be used', async (_, proof) => {
     const { siege, code, secret } = await invited();
     const link = siege.stranger().call(siege.victim);
     link.say(['join', joinBody(inviteId(secret), proof(secret, link, siege) as string)]);
@@ -669,7 +669,7 @@ describe('an invite', () => {
     expect(nodes.events(host, 'security')).toMatchObject([{ code: 'INVALID_INVITE' }]);
   });
 
-  it('whose maker is reached twice at once is used once, and accuses nobody', async () => {
+  it('whose maker is reached twice at once is used once, and reports no node', async () => {
     const { siege, code } = await invited();
     const { nodes, victim } = siege;
     const newcomer = await nodes.start();
@@ -686,7 +686,7 @@ describe('an invite', () => {
     await nodes.until(() => connected(newcomer) === 2 && connected(victim) === 2);
   });
 
-  it('brings no removals that nobody signed: whoever answers it cannot shut others out', async () => {
+  it('brings no unsigned removals: the node that answers it cannot shut others out', async () => {
     const nodes = new Nodes();
     const victim = await nodes.start();
     const root = new Rogue(nodes);
@@ -717,7 +717,7 @@ describe('an invite', () => {
     await siege.expectServing();
   });
 
-  it('gives a certificate for nobody but the node that used it', async () => {
+  it('gives a certificate to the node that used it only', async () => {
     const { siege, code } = await invited();
     const guest = siege.stranger();
     (await guest.useInvite(siege.victim, code)).close();
@@ -861,7 +861,7 @@ describe('a caller that does not greet as it should', () => {
       'an incompatibility',
       (link: RogueLink) => link.say(['incompatible', { software: 'x', protocol: { min: 9, max: 9 } }]),
     ],
-  ])('but, once it is in, says %s is shown out', async (_, say) => {
+  ])('but, once it is in, says %s is disconnected', async (_, say) => {
     const link = await (await shared.rogue()).meet(shared.victim);
     shared.mark();
     say(link);
@@ -1124,7 +1124,7 @@ describe('a card from another node', () => {
     await siege.expectServing();
   });
 
-  it('that is gone takes nobody else’s along', async () => {
+  it('that is gone takes no other node’s along', async () => {
     const siege = await Siege.begin();
     const rogue = await siege.rogue();
     const link = await rogue.meet(siege.victim);
@@ -1224,7 +1224,7 @@ describe('the numbers of a conversation', () => {
     expect(link.closed).toBe(true);
   });
 
-  it('make a frame that is repeated before it is settled count once, and nobody’s crime', async () => {
+  it('make a frame that is repeated before it is settled count once, without a violation', async () => {
     const { siege, link } = await talking();
     for (let count = 0; count < 5; count++) {
       link.data({ first: 2, items: [message('mole', 'sun', { payload: 'first' })] });
@@ -1234,7 +1234,7 @@ describe('the numbers of a conversation', () => {
     await siege.expectUnharmed();
   });
 
-  it('go on over the next link: what was taken is not taken again', async () => {
+  it('go on over the next link: each item is taken once', async () => {
     const { siege, rogue, link } = await talking();
     link.close();
     await siege.pass();
@@ -1664,7 +1664,7 @@ describe('anything at all after a genuine greeting', () => {
       const link = await member.vouchFor().meet(siege.victim);
       say(link, value);
       await siege.pass(0);
-      // Whoever is shown out has earned it, once; whoever is not has not.
+      // Whoever is disconnected has earned it, once; whoever is not has not.
       if (link.closed && link.frames.at(-1)?.[0] !== 'bye') expect(siege.security().length).toBeGreaterThan(before);
       link.say(['bye', 'leaving']);
     });
@@ -1816,7 +1816,7 @@ describe('a removal', () => {
     });
   });
 
-  it('of the founder is refused by other members too, who stay in touch with it', async () => {
+  it('of the founder is refused by other members too, which stay connected to it', async () => {
     const siege = await Siege.begin();
     const { bystander, victim } = siege;
     const rogue = await siege.rogue();
@@ -1842,7 +1842,7 @@ describe('a removal', () => {
     await siege.expectRefused('MEMBERSHIP_REFUSED', /is not signed by a member that may remove it/);
   });
 
-  it('dated back by one that was removed is refused, whoever passes it on [T-F10]', async () => {
+  it('dated back by a removed node is refused, whichever node passes it on [T-F10]', async () => {
     const siege = await Siege.begin();
     const removed = await siege.rogue();
     await removed.meet(siege.victim);
@@ -1856,7 +1856,7 @@ describe('a removal', () => {
     expect(siege.victim.network.peers.get(siege.bystander.key)?.status).toBe('connected');
   });
 
-  it('by an accomplice lets nobody in that the removed node vouched for since [T-F10]', async () => {
+  it('by an accomplice lets no node in that the removed node vouched for since [T-F10]', async () => {
     const siege = await Siege.begin();
     const removed = await siege.rogue();
     const accomplice = await siege.rogue();
@@ -1873,7 +1873,7 @@ describe('a removal', () => {
     await siege.expectRefused('MEMBERSHIP_REFUSED', /issuer was removed/);
   });
 
-  it('that is known accuses nobody who repeats it, also after its signer was removed', async () => {
+  it('that is known is no offence of a node that repeats it, also after its signer was removed', async () => {
     const nodes = new Nodes();
     const [founder, deputy, other] = await nodes.startMesh(3);
     const removed = await Rogue.join(nodes, founder!);
@@ -1968,7 +1968,7 @@ describe('a removal', () => {
     await siege.expectServing();
   });
 
-  it('by a member that may is believed, whoever passes it on', async () => {
+  it('by a member that may is believed, whichever node passes it on', async () => {
     const siege = await Siege.begin();
     const member = await siege.rogue();
     const link = await (await siege.rogue({ tiers: [3] })).meet(siege.victim);
@@ -2082,7 +2082,7 @@ describe('a channel from another node', () => {
     await siege.expectRefused('SENDER_REFUSED');
   });
 
-  it('carries what its own agent says, however its node is named or not', async () => {
+  it('carries its own agent’s messages, with or without the node in the address', async () => {
     const { siege, rogue, link } = await open();
     link.give(onChannel('channel-1', 'mole', 'sun', { payload: 1 }));
     link.give(onChannel('channel-1', `mole@${rogue.key}`, 'sun', { payload: 2 }));
@@ -2405,7 +2405,7 @@ describe('a member', () => {
     expect(siege.security()).toEqual([]);
   });
 
-  it('that breaks the rules over one link is shown out of all, and what is in flight to it fails', async () => {
+  it('that breaks the rules over one link is disconnected from all, and messages in flight to it fail', async () => {
     const siege = await Siege.begin();
     siege.sun.onChannel(() => true);
     const rogue = await decisive(siege);

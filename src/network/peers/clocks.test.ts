@@ -21,7 +21,7 @@ const stateAt = (life: Life, { station }: Life) =>
   life.node.network.list().find(({ node }) => node === station.key)?.state;
 
 describe('a wrong clock', () => {
-  it('two years ahead for a moment cuts nobody off [T-F7]', async () => {
+  it('two years ahead for a moment cuts no member off [T-F7]', async () => {
     a.runtime.aheadMs = 730 * DAY;
     await world.runtime.advance(1_500);
     a.runtime.aheadMs = 0;

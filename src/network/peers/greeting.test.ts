@@ -107,7 +107,7 @@ async function startAcquainted(): Promise<{ nodes: Nodes; victim: NetworkedNode;
 }
 
 describe('protocol versions', () => {
-  it('that have nothing in common make both sides say so, with an explanation, and accuse nobody', async () => {
+  it('that have nothing in common make both sides say so, with an explanation and without a security event', async () => {
     const releases = await TwoReleases.start();
     await releases.join();
     releases.ahead = 4;
@@ -224,7 +224,7 @@ describe('protocol versions', () => {
 });
 
 describe('the order of a greeting', () => {
-  it('lets the caller speak first: who is called says nothing', async () => {
+  it('lets the caller speak first: the called node sends nothing', async () => {
     const { nodes, victim, member } = await startPair();
     const link = member.call(victim);
     await nodes.runtime.advance(4_000);
@@ -298,7 +298,7 @@ describe('the order of a greeting', () => {
     expect(link.frames.map(([kind]) => kind)).toEqual(['welcome']);
   });
 
-  it('accuses nobody when a link ends in the middle of it', async () => {
+  it('reports no node when a link ends in the middle of it', async () => {
     const { nodes, victim, member } = await startPair();
     const calling = member.call(victim);
     await nodes.runtime.advance(100);
@@ -312,7 +312,7 @@ describe('the order of a greeting', () => {
     expect(connected(victim)).toBe(1);
   });
 
-  it('accuses nobody who is called and does not answer in time', async () => {
+  it('does not report a called node that does not answer in time', async () => {
     const { nodes, victim, member } = await startPair();
     const link = member.letCall(victim);
     await nodes.runtime.advance(6_000);
@@ -320,7 +320,7 @@ describe('the order of a greeting', () => {
     expect(nodes.events(victim, 'security')).toEqual([]);
   });
 
-  it('takes a refusal as an answer: the reason is kept, nobody is accused, and it does not call again at once', async () => {
+  it('takes a refusal as an answer: the reason is kept, no node is reported, and it does not call again at once', async () => {
     const { nodes, victim, member } = await startPair();
     const link = member.letCall(victim);
     link.say(['refused', { code: 'MEMBERSHIP_REFUSED', reason: 'not today' }]);
@@ -340,7 +340,7 @@ describe('the order of a greeting', () => {
 describe('the session that a hello names', () => {
   const sessionOf = ({ frames }: RogueLink) => (frames[0]![1] as { session: string }).session;
 
-  it('stays the same for as long as the conversation, whoever calls', async () => {
+  it('stays the same for as long as the conversation, whichever side calls', async () => {
     const { nodes, victim, member } = await startPair();
     const links: RogueLink[] = [await member.meet(victim)];
     links[0]!.close();

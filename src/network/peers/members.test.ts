@@ -17,7 +17,7 @@ afterEach(() => world.end());
 const rowOf = (life: Life, { station }: Life) => life.node.network.list().find(({ node }) => node === station.key);
 
 describe('a member that is switched off', () => {
-  it('is listed with its name and tiers after a restart of one’s own node [T-F1 T-G1]', async () => {
+  it('is listed with its name and tiers after a restart of this node [T-F1 T-G1]', async () => {
     await world.stop(device);
     await world.stop(owner);
     owner = await world.start(owner.station);
@@ -29,7 +29,7 @@ describe('a member that is switched off', () => {
     });
   });
 
-  it('can be removed after a restart of one’s own node, and stays removed everywhere [T-F1]', async () => {
+  it('can be removed after a restart of this node, and stays removed everywhere [T-F1]', async () => {
     await world.stop(device);
     await world.stop(owner);
     owner = await world.start(owner.station);

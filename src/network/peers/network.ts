@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { CardDiscovery, Presence } from '../../mesh/ports.js';
 import type { AgentTier } from '../../mesh/schemas.js';
-import { within } from '../../runtime/async.js';
+import { Deferred, within } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Timer } from '../../runtime/runtime.js';
 import { kindsOf } from '../../system/fetch/dial-guard.js';
@@ -67,7 +67,7 @@ const SETTLED_MS = 3_000;
 export const MIN_KEY_PREFIX = 4;
 
 /**
- * This node among others: creates, joins and leaves a mesh, invites and removes nodes, and keeps in touch with them.
+ * This node among others: creates, joins and leaves a mesh, invites and removes nodes, and stays connected to them.
  * Protocols between nodes are added with `handle`.
  */
 export class Network implements CardDiscovery {
@@ -117,21 +117,21 @@ export class Network implements CardDiscovery {
     return this.peers;
   }
 
-  /** Gets in touch with the other members, if this node is one. */
+  /** Connects to the other members, if this node is one. */
   async start(): Promise<void> {
     const { membership } = this.#components;
     this.cards.start();
     this.peers.start();
     if (!membership.joined) return;
     this.#members.expectAll();
-    await this.#getInTouch(membership.bootstrap);
+    await this.#connect(membership.bootstrap);
   }
 
   async stop(): Promise<void> {
     this.cards.stop();
     this.links.close();
     this.peers.stop();
-    await this.#loseTouch();
+    await this.#disconnect();
   }
 
   get joined(): boolean {
@@ -149,7 +149,7 @@ export class Network implements CardDiscovery {
       invite: options.mayInvite ?? everything,
     };
     this.peers.forgive();
-    await this.#found();
+    await this.#ensureMesh();
     const secret = membership.invite(grant, ttlMs);
     this.#meetMembers();
     const addresses = this.#websocket?.addresses ?? [];
@@ -173,12 +173,12 @@ export class Network implements CardDiscovery {
   }
 
   /** Creates a mesh, unless this node is in one, or cannot be reached. */
-  async #found(): Promise<void> {
+  async #ensureMesh(): Promise<void> {
     const { membership } = this.#components;
-    if (membership.joined) return this.#getInTouch(membership.bootstrap);
+    if (membership.joined) return this.#connect(membership.bootstrap);
     membership.create(this.#name, this.#init.bootstrap ?? []);
     try {
-      await this.#getInTouch(membership.bootstrap);
+      await this.#connect(membership.bootstrap);
     } catch (error) {
       membership.leave();
       throw error;
@@ -194,29 +194,18 @@ export class Network implements CardDiscovery {
       throw new EclipticError('MESH_EXISTS', 'this node belongs to a mesh already; leave it first');
     this.peers.forgive();
     if (this.links.joining) throw new EclipticError('MESH_EXISTS', 'this node is joining a mesh already');
+    const joined = new Deferred<void>();
+    const refused = (error: unknown) => joined.reject(error);
+    signal?.addEventListener('abort', () => refused(new EclipticError('CANCELLED', 'the caller went away')));
+    this.#inviteAddresses = addresses;
+    this.links.joining = { secret, addresses, joined: () => joined.resolve(), refused };
+    this.#connect(bootstrap, [{ topic: inviteTopic(secret), role: 'guest' }]).catch(refused);
     try {
-      await new Promise<void>((resolve, reject) => {
-        const late = runtime.setTimer(() => {
-          reject(new EclipticError('PEER_UNREACHABLE', this.#whyUnanswered(), { waitedMs: JOIN_MS }));
-        }, JOIN_MS);
-        const settle = (act: () => void) => {
-          late.cancel();
-          act();
-        };
-        signal?.addEventListener('abort', () =>
-          settle(() => reject(new EclipticError('CANCELLED', 'the caller went away'))),
-        );
-        this.#inviteAddresses = addresses;
-        this.links.joining = {
-          secret,
-          addresses,
-          joined: () => settle(resolve),
-          refused: (error) => settle(() => reject(error)),
-        };
-        this.#getInTouch(bootstrap, [{ topic: inviteTopic(secret), role: 'guest' }]).catch(reject);
+      await within(runtime, joined.promise, JOIN_MS, () => {
+        throw new EclipticError('PEER_UNREACHABLE', this.#whyUnanswered(), { waitedMs: JOIN_MS });
       });
     } catch (error) {
-      await this.#loseTouch();
+      await this.#disconnect();
       throw error;
     } finally {
       this.links.joining = undefined;
@@ -233,7 +222,7 @@ export class Network implements CardDiscovery {
     this.links.close();
     this.peers.leaveAll('leaving');
     membership.leave();
-    await this.#loseTouch();
+    await this.#disconnect();
   }
 
   /** Removes a node from the mesh, wherever it is and whichever member invited it; the others stay. */
@@ -248,11 +237,8 @@ export class Network implements CardDiscovery {
   /** Is that node a device of the same owner? Exactly those may have agents of every tier, as this node may. */
   isOwnDevice(node: string): boolean {
     const { membership } = this.#components;
-    const grants = [
-      membership.joined ? membership.grant : undefined,
-      this.peers.all.find((peer) => peer.node === node)?.grant,
-    ];
-    return grants.every((grant) => grant?.tiers.includes(0));
+    if (!membership.joined || !membership.grant.tiers.includes(0)) return false;
+    return this.peers.get(node)?.grant?.tiers.includes(0) === true;
   }
 
   hasRemoved(node: string): boolean {
@@ -303,13 +289,13 @@ export class Network implements CardDiscovery {
     return ['the inviting node did not answer; is it running?', ...details].join(' · ');
   }
 
-  async #getInTouch(bootstrap: readonly string[], points?: readonly Rendezvous[]): Promise<void> {
+  async #connect(bootstrap: readonly string[], points?: readonly Rendezvous[]): Promise<void> {
     if (!this.#open) {
       this.#open = true;
       try {
         await this.#startDiscoveries(this.#init.bootstrap ?? bootstrap);
       } catch (error) {
-        await this.#loseTouch();
+        await this.#disconnect();
         throw error;
       }
     }
@@ -344,7 +330,7 @@ export class Network implements CardDiscovery {
     for (const started of this.#discoveries) await started.start((link) => this.links.take(link));
   }
 
-  async #loseTouch(): Promise<void> {
+  async #disconnect(): Promise<void> {
     this.#expiry?.cancel();
     const discoveries = this.#discoveries;
     this.#discoveries = [];

@@ -25,7 +25,7 @@ describe('cards', () => {
     await nodes.until(() => here.registry.getById('mars') === undefined);
   });
 
-  it('of other nodes go when discovery is disabled, and nobody is linked any more [R1.7]', async () => {
+  it('of other nodes go when discovery is disabled, and no node is linked any more [R1.7]', async () => {
     const { nodes, here, there } = await pair();
     there.agent({ id: 'mars' });
     await nodes.until(() => here.registry.getById('mars') !== undefined);
@@ -81,7 +81,7 @@ describe('cards', () => {
   });
 });
 
-describe('what is in flight', () => {
+describe('a message in flight', () => {
   it('when the network is cut arrives after it heals, in order and once', async () => {
     const { nodes, here, there } = await pair();
     const got: unknown[] = [];

@@ -239,7 +239,7 @@ describe('an outgoing stream', () => {
     expect(settled).toBe(0);
   });
 
-  it('refuses a late acknowledgement of what was never sent also after everything is to be sent again', () => {
+  it('refuses a late acknowledgement of items that were never sent, also after a rewind', () => {
     const out = new OutgoingStream(ROOMY);
     out.push('a');
     out.take();
@@ -352,7 +352,7 @@ describe('an outgoing stream', () => {
     expect(out.ready).toBe(true);
   });
 
-  it('sends again what was sent and not acknowledged, under the same numbers, within the same window', () => {
+  it('sends unacknowledged items again, under the same numbers, within the same window', () => {
     const out = new OutgoingStream(ROOMY);
     for (let count = 1; count <= WINDOW_ITEMS + 1; count++) out.push(`${count}`);
     while (out.ready) out.take();
@@ -395,7 +395,7 @@ describe('an outgoing stream', () => {
 });
 
 describe('an incoming stream', () => {
-  it('knows what it has taken, and sees a gap', () => {
+  it('counts the items it has taken, and detects a gap', () => {
     const stream = new IncomingStream();
     expect(stream.known(1)).toBe(0);
     expect(stream.known(2)).toBeUndefined();
