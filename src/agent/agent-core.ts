@@ -179,6 +179,10 @@ export abstract class AgentCore {
   }
 
   /** @internal The health of the program, remote agent or tool server that does this agent's work. */
+  get workerHealth(): WorkerHealth {
+    return this.staffing.health;
+  }
+
   set workerHealth(health: WorkerHealth) {
     this.staffing.health = health;
   }

@@ -51,6 +51,13 @@ export class Conversations implements Requester {
     this.#sender = sender;
   }
 
+  whySilent(to: Recipient): string | undefined {
+    if (typeof to !== 'string') return undefined;
+    const status = this.#components.registry.entry(to)?.card.status;
+    if (!status || status.state === 'ready') return undefined;
+    return `${to} is ${status.state}${status.reason === undefined ? '' : `: ${status.reason}`}`;
+  }
+
   request(to: Recipient, payload: unknown, options: RequestOptions): Promise<unknown> {
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
     if (signal?.aborted) return Promise.reject(cancelled());

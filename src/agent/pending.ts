@@ -9,6 +9,8 @@ import { EclipticError } from '../runtime/errors.js';
 /** Whose request it is. */
 export interface Requester {
   readonly agentId: string;
+  /** Why the recipient gives no answer, as far as its card says. */
+  whySilent(to: Recipient): string | undefined;
   /** Called once, before the request's promise settles. */
   settled(request: PendingRequest): void;
 }
@@ -86,7 +88,9 @@ export class PendingRequest extends Deadline implements Waiter {
   }
 
   override expire(): void {
-    this.fail(new EclipticError('REQUEST_TIMEOUT', `no answer within ${this.timeoutMs} ms`, { thread: this.thread }));
+    const why = this.requester.whySilent(this.to);
+    const message = `no answer within ${this.timeoutMs} ms${why === undefined ? '' : `; ${why}`}`;
+    this.fail(new EclipticError('REQUEST_TIMEOUT', message, { thread: this.thread }));
   }
 
   #close(): void {

@@ -63,6 +63,10 @@ export class Staffing {
     if (this.#tools !== before) this.#changed();
   }
 
+  get health(): WorkerHealth {
+    return this.#health;
+  }
+
   set health(health: WorkerHealth) {
     this.#health = health;
     this.#changed();
@@ -82,7 +86,9 @@ export class Staffing {
   /** As the agent's card says it; undefined where it takes every kind of work. */
   get status(): AgentStatus | undefined {
     const { state, reason, blocked } = this.#health;
-    const takes = blocked ? [] : KINDS.filter((kind) => this.#takes.has(kind));
+    // A request or task may wait for its worker to come back; a proposal asks for an answer now.
+    const cannot = (kind: WorkKind) => blocked || (kind === 'proposal' && state === 'unavailable');
+    const takes = KINDS.filter((kind) => this.#takes.has(kind) && !cannot(kind));
     const limits = takes.length === KINDS.length ? {} : { takes };
     if (state !== 'ready') return { state, ...limits, ...(reason !== undefined && { reason }) };
     if (takes.length > 0) return takes.length === KINDS.length ? undefined : { state, takes };

@@ -1,4 +1,5 @@
 import type { ProviderView } from '../node/control/rows.js';
+import type { ProviderRow } from '../providers/registry/registered-provider.js';
 import { verb } from './command.js';
 
 const list = verb({
@@ -15,10 +16,16 @@ const list = verb({
       WORK: `${row.inFlight}/${row.concurrencyLimit}`,
       DONE: row.completed,
       FAILED: row.failed,
-      REMARK: row.message?.split('\n')[0] ?? '',
+      REMARK: remarkOn(row),
     }));
   },
 });
+
+/** A healthy provider with a message has failed checks, which do not count until there are three in a row. */
+function remarkOn({ state, failureCount, message }: ProviderRow): string {
+  const remark = message?.split('\n')[0] ?? '';
+  return state === 'healthy' && failureCount > 0 ? `the last ${failureCount} of 3 checks failed: ${remark}` : remark;
+}
 
 function about(method: 'provider.show' | 'provider.restart' | 'provider.drain', summary: string, done: string) {
   return verb({

@@ -85,7 +85,7 @@ describe('an agent whose program', () => {
     const { agent, provider, problem, health } = await shown(host);
     expect({ state: agent.state, provider: provider.state, health }).toEqual({
       state: 'unavailable',
-      provider: 'degraded',
+      provider: 'unavailable',
       health: 'degraded',
     });
     for (const reason of [agent.reason, provider.message, problem, ...(await refusals(host))]) {

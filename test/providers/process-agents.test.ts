@@ -56,7 +56,14 @@ describe('an agent that is a program', () => {
     expect(await others).toBe('fine');
     expect(await sun.request('one', { do: 'pid' })).toBe(rows[0]!.providers[0]!.pid);
     expect(rows[1]!.providers.filter(({ pid }) => lives(pid!))).toEqual([]);
+    const closed = { state: 'unavailable', reason: expect.stringContaining('ecliptic lane open two') };
+    expect(running!.host.node.registry.requireById('two').status).toMatchObject(closed);
+    await expect(sun.request('three', { value: 3 })).rejects.toMatchObject({
+      code: 'PROVIDER_UNAVAILABLE',
+      message: expect.stringContaining('lane "two" is closed'),
+    });
     await control.call('lanes.open', { lane: 'two' });
+    expect(running!.host.node.registry.requireById('two').status?.state ?? 'ready').toBe('ready');
     expect(pids).not.toContain(await sun.request('two', { do: 'pid' }));
     expect(await sun.request('three', { value: 3 })).toBe(3);
   });

@@ -131,6 +131,27 @@ describe('an agent with remote agents behind its name', () => {
     expect(moon.tasks).toEqual([]);
   });
 
+  it('is reached by localhost as well as by the address of this machine [T-C16]', async () => {
+    const mars = await remote('mars');
+    const url = mars.url.replace('127.0.0.1', 'localhost');
+    const { sun } = await startHost({ fleet: { a2a: [reached(mars, { url })] } });
+    expect(await sun.request('fleet', 'dig')).toBe('mars did dig');
+  });
+
+  it('that cannot be reached says why: a proposal is refused at once, a request when its time is over [T-E7]', async () => {
+    const { sun, control } = await startHost({ gone: { a2a: ['http://127.0.0.1:9'] } });
+    await until(async () => (await rows(control))[0]?.phase === 'failed');
+    const asked = sun.request('gone', 'dig', { timeoutMs: 300 });
+    await expect(asked).rejects.toMatchObject({
+      code: 'REQUEST_TIMEOUT',
+      message: expect.stringMatching(/^no answer within 300 ms; gone is unavailable: .*ECONNREFUSED/),
+    });
+    const { result } = sun.propose({ to: 'gone', taskDescription: 'dig' });
+    await expect(result).rejects.toMatchObject({
+      message: expect.stringMatching(/gone has no worker for a proposal: .*ECONNREFUSED/),
+    });
+  });
+
   it('lets work wait for remote agents that come later', async () => {
     const mars = await remote('mars', { open: true });
     const { port, url } = mars;

@@ -166,6 +166,12 @@ describe('a URL of this machine that the caller’s own code names', () => {
     const { success, error } = await invokeRemoteAgent(server.origin, 'hello', { runtime });
     expect({ success, error }).not.toMatchObject({ error: expect.stringMatching(/private|loopback|not public/i) });
     expect(server.requests.length).toBeGreaterThan(2);
+    const agent = { ...CARD, url: `${server.origin}/a2a` };
+    const named = await serving(agent);
+    const { error: refusal } = await invokeRemoteAgent(named.origin.replace('127.0.0.1', 'localhost'), 'hello', {
+      runtime,
+    });
+    expect(refusal ?? '').not.toMatch(/may not be fetched/);
     const inside = await serving(CARD);
     const leading = await servers.http((_, response) => {
       response.writeHead(302, { location: inside.origin }).end();

@@ -1,7 +1,7 @@
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
-import { type AllowPrivate, parseTarget } from '../../system/fetch/target.js';
+import { type AllowPrivate, isLoopback, parseTarget, placesOf } from '../../system/fetch/target.js';
 import { toSimpleCard } from '../protocol/card.js';
 import type { DelegationChain } from '../protocol/delegation.js';
 import { ExternalServiceError } from '../protocol/errors.js';
@@ -103,12 +103,10 @@ export async function invokeRemoteAgent(
   }
 }
 
-/** The host and port of a loopback URL. */
+/** A URL on this machine is allowed, because the program itself names it. */
 function ownMachine(url: string): AllowPrivate {
   try {
-    const { host, port } = parseTarget(url);
-    const isOwn = host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host);
-    return isOwn ? [`${host.includes(':') ? `[${host}]` : host}:${port}`] : false;
+    return isLoopback(parseTarget(url).host) ? placesOf(url) : false;
   } catch {
     return false;
   }

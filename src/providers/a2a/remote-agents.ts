@@ -5,7 +5,7 @@ import type { AgentCard } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
-import type { AllowPrivate } from '../../system/fetch/target.js';
+import { type AllowPrivate, placesOf } from '../../system/fetch/target.js';
 import {
   type CredentialSource,
   plainSecrets,
@@ -90,12 +90,7 @@ export function serveRemoteAgents(
 /** A private address in the configuration is intended. */
 function allowed({ allowPrivate = [] }: RemoteAgentsComponents, settings: RemoteAgentsSettings): AllowPrivate {
   const written = [...settings.endpoints.map(({ endpoint }) => endpoint.url), ...settings.catalogues];
-  return [...allowPrivate, ...written.map(placeOf)];
-}
-
-function placeOf(url: string): string {
-  const { hostname, port, protocol } = new URL(url);
-  return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
+  return [...allowPrivate, ...written.flatMap(placesOf)];
 }
 
 /** Only configured endpoints get credentials, each its own; discovered endpoints get none. */
@@ -115,7 +110,9 @@ function sourcesOf(
   agentId: string,
   { catalogues, mesh }: RemoteAgentsSettings,
 ): EndpointSource[] {
-  const lists = catalogues.map((url) => catalogueAt(runtime, url, { allowPrivate: [...allowPrivate, placeOf(url)] }));
+  const lists = catalogues.map((url) =>
+    catalogueAt(runtime, url, { allowPrivate: [...allowPrivate, ...placesOf(url)] }),
+  );
   return mesh === undefined ? lists : [...lists, remoteCards(registry, agentId, mesh)];
 }
 

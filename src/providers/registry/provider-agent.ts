@@ -3,8 +3,10 @@ import type { Part } from '../../a2a/protocol/types.js';
 import type { Agent } from '../../agent/agent.js';
 import { type AgentTask, plainPayload } from '../../agent/agent-tasks.js';
 import type { Message } from '../../agent/message.js';
+import type { WorkerHealth } from '../../agent/staffing.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import type { ProviderUpdate } from '../adapter/adapter.js';
+import type { ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
+import { NormalizedProviderError } from '../adapter/errors.js';
 import type { ExecuteRoute, ProviderRegistry } from './registry.js';
 
 /** A task or request for an agent whose work a provider does. */
@@ -42,14 +44,21 @@ export function agentCapability(agentId: string): string {
 
 /** Publishes the health of providers on the cards of their agents. */
 export function reportHealth(providers: ProviderRegistry, find: (agentId: string) => Agent | undefined): void {
-  providers.onChange(({ capabilities }) => {
+  providers.onChange(({ id, capabilities, laneId }) => {
     for (const capability of capabilities) {
       if (!capability.startsWith(AGENT)) continue;
       const agent = find(capability.slice(AGENT.length));
-      const health = providers.healthOf(capability);
-      if (agent && health) agent.workerHealth = health;
+      if (agent) agent.workerHealth = providers.healthOf(capability) ?? ended(id, laneId);
     }
   });
+}
+
+function ended(provider: string, lane: string | null): WorkerHealth {
+  const reason =
+    lane === null
+      ? `provider "${provider}" was ended`
+      : `lane "${lane}" is closed. To open it: ecliptic lane open ${lane}`;
+  return { state: 'unavailable', reason, blocked: true };
 }
 
 /** Lets a provider do an agent's tasks and requests. The thread is the correlation id. */
@@ -61,6 +70,14 @@ export function serveThroughProvider(
   const { route, input, answer, laneId } = init;
   agent.workerHealth = { state: 'starting', reason: 'its provider has not been started yet' };
   const common = { caller: agent.id, ...(laneId !== undefined && { laneId }) };
+  const execute = (asked: AskedOfProvider, thread: string | undefined, terms: ExecuteTerms) => {
+    const { blocked, reason = 'it was ended' } = agent.workerHealth;
+    // The lane of its provider is closed: there is nothing that could give a reason any more.
+    if (blocked && !providers.healthOf(agentCapability(agent.id))) {
+      throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', reason, 'internal');
+    }
+    return providers.execute(route, input(asked), thread ?? runtime.id(), terms);
+  };
   agent.onTask(async (task: AgentTask) => {
     const chain = readDelegation(task.metadata, undefined);
     const told = new TaskTold(task);
@@ -78,14 +95,14 @@ export function serveThroughProvider(
       payload: plainPayload(task),
       conversation: `${task.from} ${task.contextId}`,
     };
-    const output = answer(await providers.execute(route, input(asked), task.thread ?? runtime.id(), terms));
+    const output = answer(await execute(asked, task.thread, terms));
     // Text that was streamed is not repeated.
     return told.artifact !== undefined && typeof output === 'string' ? undefined : output;
   });
   agent.onRequest(async ({ payload, thread, from: conversation }: Message) => {
     const said = typeof payload === 'string' ? { text: payload, context: {} } : askedIn(payload);
     const asked = { ...said, payload, conversation };
-    return answer(await providers.execute(route, input(asked), thread ?? runtime.id(), common));
+    return answer(await execute(asked, thread, common));
   });
 }
 

@@ -35,6 +35,12 @@ export interface ProviderRegistryInit {
 }
 
 const MAX_PROVIDERS = 1_000;
+/** Failures of work that say something of the provider's health. */
+const CHECKED_AT_ONCE: ReadonlySet<string> = new Set([
+  'PROVIDER_CREDENTIAL_MISSING',
+  'PROVIDER_UNAVAILABLE',
+  'PROVIDER_CREDENTIAL_DENIED',
+]);
 
 export interface ExecuteRoute {
   readonly type: string;
@@ -97,10 +103,12 @@ export class ProviderRegistry {
   /** Work in flight fails with `PROVIDER_TERMINATED`. */
   async unregister(id: string): Promise<void> {
     const provider = this.#require(id);
+    const row = this.#row(provider);
     this.#providers.delete(id);
     this.#lanes.delete(id);
     this.health.unregister(id);
     this.failover.remove(id);
+    if (this.#watchers.size > 0) this.#watchers.call({ ...row, phase: 'terminated', state: 'unavailable' });
     await provider.terminate();
     this.#events.emit('provider.unregistered', { provider: id, providerType: provider.registration.type });
   }
@@ -188,8 +196,8 @@ export class ProviderRegistry {
       return output as TOutput;
     } catch (error) {
       const failure = normalizeError(error, 'internal', correlationId);
-      // A missing login shows at the first work; the check takes the provider out of routing.
-      if (chosen && failure.code === 'PROVIDER_CREDENTIAL_MISSING') this.health.checkNow(chosen.id);
+      // A missing login or a dead endpoint shows at the first work; the check takes the provider out of routing.
+      if (chosen && CHECKED_AT_ONCE.has(failure.code)) this.health.checkNow(chosen.id);
       this.#report(chosen, correlationId, terms, began, failure, type);
       throw failure;
     } finally {
@@ -388,7 +396,9 @@ export class ProviderRegistry {
 
   #row(provider: RegisteredProvider): ProviderRow {
     const { id } = provider;
-    return rowOf(provider, this.#lanes.get(id), this.health.getAllStatuses().get(id));
+    const row = rowOf(provider, this.#lanes.get(id), this.health.getAllStatuses().get(id));
+    // An agent's card says so, too: the provider takes no work until its owner acts.
+    return row.state === 'degraded' && this.#impedimentOf(provider) ? { ...row, state: 'unavailable' } : row;
   }
 
   #require(id: string): RegisteredProvider {

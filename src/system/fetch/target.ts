@@ -121,6 +121,18 @@ function parseEndpoint(entry: string): Endpoint {
   throw new EclipticError('INVALID_CONFIG', message, { faults: [entry] });
 }
 
+/** The `host:port` of a URL; of a URL on this machine, with every name of the machine, since a card may use another one. */
+export function placesOf(url: string): string[] {
+  const { host, port } = parseTarget(url);
+  if (isLoopback(host)) return ['localhost', '127.0.0.1', '[::1]'].map((name) => `${name}:${port}`);
+  return [`${host.includes(':') ? `[${host}]` : host}:${port}`];
+}
+
+/** Does a host of a URL, without brackets, mean this machine? */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
 /** All addresses of a name. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
