@@ -54,7 +54,7 @@ import {
   type ChosenInterface,
   chooseInterface,
   HttpTransport,
-  type InterfaceWish,
+  type InterfacePreference,
   isSend,
   JsonRpcTransport,
   SimpleTransport,
@@ -77,7 +77,7 @@ export interface A2AClientComponents {
   cards?: CardSource;
 }
 
-export interface A2AClientInit extends Reach, InterfaceWish {
+export interface A2AClientInit extends Reach, InterfacePreference {
   /** The base URL of an agent, or the URL of its card. */
   url: string;
   credentials?: CredentialsOf;
@@ -313,14 +313,14 @@ export class A2AClient {
     });
   }
 
-  #follower(limits: CallLimits, asker: FollowerInit['asker']): TaskFollower {
+  #follower(limits: CallLimits, role: FollowerInit['role']): TaskFollower {
     return new TaskFollower({
       transport: this.#transport,
       terms: { limits },
       streams: this.#streams,
       resumes: this.#declares(EXTENSION_URIS.resume),
-      asker,
-      stubborn: this.chosen.binding === 'simple',
+      role,
+      pollsUntilTimeout: this.chosen.binding === 'simple',
     });
   }
 

@@ -27,7 +27,7 @@ export interface CardOptions extends Reach {
   readonly credentials?: Credentials;
 }
 
-interface Kept {
+interface CachedCard {
   readonly fetched: FetchedCard;
   readonly etag: string | undefined;
   readonly at: number;
@@ -37,7 +37,7 @@ interface Kept {
 export class CardSource {
   readonly #runtime: Runtime;
   /** Oldest fetch first. */
-  readonly #kept = new Map<string, Kept>();
+  readonly #cache = new Map<string, CachedCard>();
   readonly #flights = new Map<string, Promise<FetchedCard>>();
 
   constructor(runtime: Runtime) {
@@ -45,7 +45,7 @@ export class CardSource {
   }
 
   get size(): number {
-    return this.#kept.size;
+    return this.#cache.size;
   }
 
   /** `url` is the base URL of an agent, or the URL of its card. */
@@ -53,7 +53,7 @@ export class CardSource {
     const place = cardUrl(url);
     // Callers with different credentials or network limits share no cache entry.
     const key = JSON.stringify([place, credentialsKey(options.credentials ?? {}), options.allowPrivate ?? false]);
-    const kept = this.#kept.get(key);
+    const kept = this.#cache.get(key);
     if (kept && this.#isFresh(kept)) return Promise.resolve(kept.fetched);
     let flight = this.#flights.get(key);
     if (!flight) {
@@ -64,16 +64,16 @@ export class CardSource {
     return flight;
   }
 
-  #isFresh({ at }: Kept): boolean {
+  #isFresh({ at }: CachedCard): boolean {
     return this.#runtime.now() - at < FRESH_MS;
   }
 
   /** A stale card is kept only while it is revalidated. */
   #prune(but: string): void {
-    for (const [key, kept] of this.#kept) if (key !== but && !this.#isFresh(kept)) this.#kept.delete(key);
+    for (const [key, kept] of this.#cache) if (key !== but && !this.#isFresh(kept)) this.#cache.delete(key);
   }
 
-  async #load(key: string, url: string, options: CardOptions, stale: Kept | undefined): Promise<FetchedCard> {
+  async #load(key: string, url: string, options: CardOptions, stale: CachedCard | undefined): Promise<FetchedCard> {
     const { credentials = {}, allowPrivate, ca, resolve } = options;
     const answer = await guardedFetch(this.#runtime, url, {
       headers: {
@@ -102,12 +102,12 @@ export class CardSource {
     return fetched;
   }
 
-  #keep(key: string, kept: Kept): void {
-    this.#kept.delete(key);
-    this.#kept.set(key, kept);
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= MAX_CARDS) break;
-      this.#kept.delete(oldest);
+  #keep(key: string, kept: CachedCard): void {
+    this.#cache.delete(key);
+    this.#cache.set(key, kept);
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cache.size <= MAX_CARDS) break;
+      this.#cache.delete(oldest);
     }
   }
 }

@@ -31,8 +31,8 @@ function follow(after: (ms: number) => Promise<unknown>, streams: boolean, timeo
     terms: { limits },
     streams,
     resumes: true,
-    asker: 'new',
-    stubborn: false,
+    role: 'new',
+    pollsUntilTimeout: false,
   });
   const states: string[] = [];
   const outcome = (async () => {

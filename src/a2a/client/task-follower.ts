@@ -123,9 +123,9 @@ export interface FollowerInit {
    * The role of the caller. Following stops when the task waits for input, unless another caller may give it
    * (`observer`).
    */
-  readonly asker: 'new' | 'answering' | 'observer';
+  readonly role: 'new' | 'answering' | 'observer';
   /** Poll until the time limit, even if polls fail. */
-  readonly stubborn: boolean;
+  readonly pollsUntilTimeout: boolean;
 }
 
 /**
@@ -169,7 +169,7 @@ export class TaskFollower {
           } else if (told) continue;
           told = true;
           yield event;
-          if (this.over || (this.#isTurnOver && !(isFirst && this.#init.asker === 'answering'))) return;
+          if (this.over || (this.#isTurnOver && !(isFirst && this.#init.role === 'answering'))) return;
         }
         if (this.#taskId === undefined) {
           throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent ended its stream without saying anything');
@@ -205,7 +205,7 @@ export class TaskFollower {
   }
 
   async *#poll(): AsyncGenerator<StreamedEvent> {
-    const { transport, terms, stubborn } = this.#init;
+    const { transport, terms, pollsUntilTimeout } = this.#init;
     for (let unanswered = 0; ; await terms.limits.pause(POLL_MS)) {
       try {
         const task = takeTask(await transport.call('GetTask', { id: this.#taskId }, terms));
@@ -214,7 +214,7 @@ export class TaskFollower {
         if (this.#waitsForCaller) return;
       } catch (error) {
         if (terms.limits.reason) throw terms.limits.reason;
-        if (stubborn) continue;
+        if (pollsUntilTimeout) continue;
         if (!(isBroken(error) || isBusy(error))) throw error;
         if (++unanswered > MAX_UNANSWERED) throw this.#giveUp(error);
       }
@@ -230,7 +230,7 @@ export class TaskFollower {
   }
 
   get #isTurnOver(): boolean {
-    return this.#init.asker !== 'observer' && this.#waitsForCaller;
+    return this.#init.role !== 'observer' && this.#waitsForCaller;
   }
 
   /** Authorization may be given elsewhere, and the task goes on; input comes only from the caller. */

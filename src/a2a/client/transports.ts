@@ -51,7 +51,7 @@ export type ChosenInterface =
     }
   | { readonly binding: 'simple' };
 
-export interface InterfaceWish {
+export interface InterfacePreference {
   /** Use this binding or fail. */
   readonly binding?: ClientBinding;
   readonly version?: ProtocolVersion;
@@ -61,7 +61,7 @@ export interface InterfaceWish {
  * The best interface of a card: the newest version, then the card's order. An agent that declares no version of the
  * protocol has the simple routes.
  */
-export function chooseInterface(card: AgentCard, { binding, version }: InterfaceWish = {}): ChosenInterface {
+export function chooseInterface(card: AgentCard, { binding, version }: InterfacePreference = {}): ChosenInterface {
   const offered = card.supportedInterfaces.flatMap((one) => {
     const spoken = PROTOCOL_VERSIONS.find((known) => known === wireVersion(one.protocolVersion));
     const { protocolBinding, url, tenant } = one;

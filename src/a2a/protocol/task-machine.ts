@@ -86,7 +86,7 @@ export type TaskStep =
   | { readonly outcome: 'ignored'; readonly model: TaskModel }
   | { readonly outcome: 'refused'; readonly model: TaskModel; readonly code: ErrorCode; readonly reason: string };
 
-export interface TaskBirth {
+export interface NewTask {
   readonly id: string;
   readonly contextId: string;
   readonly message: Message;
@@ -97,7 +97,7 @@ export interface TaskBirth {
 /** Repetitions arrive soon after the original. */
 const REMEMBERED_KEYS = 256;
 
-export function createTask({ id, contextId, message, at, metadata }: TaskBirth): {
+export function createTask({ id, contextId, message, at, metadata }: NewTask): {
   readonly model: TaskModel;
   readonly events: readonly TaskEvent[];
 } {

@@ -28,12 +28,12 @@ import { SimpleRoutes } from './simple-routes.js';
 import type { TaskTimeLimits } from './task-execution.js';
 import type { A2ATaskDeps } from './task-handler.js';
 import type { TaskRecords } from './task-records.js';
-import { OperatorTasks, TaskService, type Wanted } from './task-service.js';
+import { type AgentRequest, OperatorTasks, TaskService } from './task-service.js';
 
 type ChoiceComponents = Pick<A2AServerComponents, 'registry' | 'mcp' | 'profiles'>;
 
 /** The agent that a task names, one with its skill, or the first with a project that takes tasks. */
-function chooseAgent(components: ChoiceComponents, { agent, skill }: Wanted): string {
+function chooseAgent(components: ChoiceComponents, { agent, skill }: AgentRequest): string {
   const { profiles, registry } = components;
   if (agent !== undefined) return staffed(registry.candidate(agent));
   if (skill !== undefined) return agentWithSkill(components, skill);

@@ -1,5 +1,6 @@
 import type { JSONWebKeySet } from 'jose';
 import { SELF_DESCRIPTION } from '../../agent/staffing.js';
+import { ANONYMOUS } from '../../http/auth/caller-auth.js';
 import type { Scope } from '../../http/auth/tokens.js';
 import { type Exchange, type Route, sendJson } from '../../http/server/http-server.js';
 import type { McpService } from '../../mcp/service.js';
@@ -43,9 +44,6 @@ export interface CardsComponents {
   grpcAddress: () => string | undefined;
   offer: A2AOffer;
 }
-
-/** The viewer of public cards, which leave out sandboxed agents. */
-const ANYONE: Party = { address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined };
 
 export interface PublishedCard {
   /** Pure 1.0: strict readers refuse unknown fields. */
@@ -101,7 +99,7 @@ export class Cards {
   }
 
   ofNode(baseUrl: string): PublishedCard {
-    return this.#published(`node ${baseUrl}`, () => this.#node(baseUrl, ANYONE));
+    return this.#published(`node ${baseUrl}`, () => this.#node(baseUrl, ANONYMOUS));
   }
 
   ofAgent(id: string, baseUrl: string): PublishedCard {
@@ -127,7 +125,7 @@ export class Cards {
     const { name, description } = entry.card;
     const known = compact<Partial<CardAgent>>(facts);
     const agent = { name, description, mcpToolPermissions, skillBundles, persona, ...known, id };
-    const viewer = entry.sandboxId === undefined ? ANYONE : entry;
+    const viewer = entry.sandboxId === undefined ? ANONYMOUS : entry;
     return buildCardOfAgent(agent, this.#surroundings(baseUrl, viewer, id));
   }
 
@@ -161,8 +159,9 @@ export class Cards {
     });
   }
 
+  /** Public cards leave out sandboxed agents. */
   #isOpen(owner: string, viewer: Party): boolean {
-    return viewer !== ANYONE || this.#components.registry.entry(owner)?.sandboxId === undefined;
+    return viewer !== ANONYMOUS || this.#components.registry.entry(owner)?.sandboxId === undefined;
   }
 
   #published(key: string, build: () => AgentCard): PublishedCard {

@@ -43,7 +43,7 @@ export class JsonRpcBinding implements Route {
       requireJsonBody(request.headers);
       body = parseJson((await readBody(request)).toString());
       const call = readJsonRpcRequest(body);
-      if (call.id === undefined) this.#hear(exchange, call);
+      if (call.id === undefined) this.#notify(exchange, call);
       else await this.#answer(exchange, call, call.id);
     } catch (error) {
       if (response.headersSent) {
@@ -70,7 +70,7 @@ export class JsonRpcBinding implements Route {
   }
 
   /** A notification is performed and never answered, not even with an error. */
-  #hear(exchange: Exchange, call: JsonRpcRequest): void {
+  #notify(exchange: Exchange, call: JsonRpcRequest): void {
     const { logger } = this.#components.runtime;
     this.#perform(exchange, call).then(
       ({ outcome }) => void ('stream' in outcome && outcome.stream.events.return?.()),

@@ -21,7 +21,7 @@ import type { AgentCard, SendMessageRequest, TaskPushNotificationConfig } from '
 import type { EventStream } from './event-stream.js';
 import { type A2AOffer, requireInputModes, requireOutputModes, requirePush, requireStreaming } from './offer.js';
 import type { PushSender } from './push-sender.js';
-import type { Sent } from './task-execution.js';
+import type { SendResult } from './task-execution.js';
 import type { TaskRecords } from './task-records.js';
 import type { TaskService } from './task-service.js';
 
@@ -127,7 +127,7 @@ export class Operations {
     return { taskId: sent.stored.id, events: await this.#components.tasks.follow(sent) };
   }
 
-  async #give(request: SendMessageRequest, terms: RequestTerms): Promise<Sent> {
+  async #give(request: SendMessageRequest, terms: RequestTerms): Promise<SendResult> {
     const { tasks, pushes, offer } = this.#components;
     const { principal, key, chain } = terms;
     const { configuration, tenant } = request;

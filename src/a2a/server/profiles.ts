@@ -27,7 +27,7 @@ export interface Profiles {
 
 export const DEFAULT_PROJECT = 'default';
 
-export const NOTHING_KNOWN = {
+export const EMPTY_PROFILE = {
   defaultProjectId: null,
   mcpToolPermissions: null,
   persona: null,
@@ -73,7 +73,7 @@ export class SharedProject implements Profiles {
 
   #profile(agent: string): AgentProfile {
     const own = Object.hasOwn(this.#about, agent) ? this.#about[agent] : undefined;
-    return { ...NOTHING_KNOWN, agent, defaultProjectId: DEFAULT_PROJECT, createdAt: 0, ...own };
+    return { ...EMPTY_PROFILE, agent, defaultProjectId: DEFAULT_PROJECT, createdAt: 0, ...own };
   }
 }
 
@@ -136,7 +136,7 @@ export class StoreProfiles implements Profiles {
   }
 
   async set(changes: Partial<AgentProfile> & Pick<AgentProfile, 'agent'>): Promise<AgentProfile> {
-    const known = this.of(changes.agent) ?? { ...NOTHING_KNOWN, agent: changes.agent, createdAt: this.#runtime.now() };
+    const known = this.of(changes.agent) ?? { ...EMPTY_PROFILE, agent: changes.agent, createdAt: this.#runtime.now() };
     const profile = { ...known, ...changes };
     await this.#store.write([{ put: 'profiles', row: toRow(profile) }]);
     const others = this.#all.filter((other) => other.agent !== profile.agent);

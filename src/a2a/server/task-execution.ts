@@ -40,7 +40,7 @@ export interface TaskTerms {
   readonly timeoutMs?: number;
 }
 
-export interface TaskBeginning extends TaskTerms {
+export interface TaskStart extends TaskTerms {
   /** Create a task even if the agent answers at once. */
   readonly eager: boolean;
   /** Runs after the task is stored and before its agent begins. */
@@ -48,14 +48,14 @@ export interface TaskBeginning extends TaskTerms {
 }
 
 /** The result of a send: a task, with its state after it took the message, or the agent's answer alone. */
-export type Sent = { readonly stored: StoredTask; readonly since?: TaskEvent } | { readonly message: Message };
+export type SendResult = { readonly stored: StoredTask; readonly since?: TaskEvent } | { readonly message: Message };
 
 const IDLE_MS = 5 * 60_000;
 const QUESTION_MS = 24 * 60 * 60_000;
 /** An agent that is silent for this long gets a task, which shows that it works. A faster answer needs neither. */
 const SILENT_MS = 50;
 /** Messages that may wait for the agent's next turn. */
-const MAX_UNHEARD = 100;
+const MAX_PENDING = 100;
 
 /** One task and the call of the agent that works on it. */
 export class TaskExecution extends Deadline {
@@ -78,10 +78,10 @@ export class TaskExecution extends Deadline {
   /** The task comes from an earlier run of the node. */
   #restarted = false;
   /** Messages that no handler has taken yet, oldest first. */
-  readonly #unheard: Message[] = [];
+  readonly #pending: Message[] = [];
   /** What the first message led to. */
   #made: 'not yet' | 'message' | 'task' = 'not yet';
-  #tell: ((sent: Sent | Promise<Sent>) => void) | undefined;
+  #tell: ((sent: SendResult | Promise<SendResult>) => void) | undefined;
 
   constructor(
     components: TaskExecutionComponents,
@@ -100,7 +100,7 @@ export class TaskExecution extends Deadline {
   }
 
   /** Calls the agent. Throws for a message that fits no envelope. */
-  begin({ eager, prepare, ...terms }: TaskBeginning): Promise<Sent> {
+  begin({ eager, prepare, ...terms }: TaskStart): Promise<SendResult> {
     this.#setLimits(terms);
     const opening = this.#opening(this.#firstMessage, { skill: terms.skill });
     requireRoom(opening);
@@ -112,7 +112,7 @@ export class TaskExecution extends Deadline {
     });
   }
 
-  async #beginEagerly(opening: TaskOpening, prepare: TaskBeginning['prepare']): Promise<Sent> {
+  async #beginEagerly(opening: TaskOpening, prepare: TaskStart['prepare']): Promise<SendResult> {
     this.#make();
     await this.stored.saved();
     await this.#prepare(prepare);
@@ -154,7 +154,7 @@ export class TaskExecution extends Deadline {
     const { runtime } = this.#components;
     this.#limit(this.#idleMs, runtime.now());
     this.#start({ ...this.#opening(this.#firstMessage, { skill: asked?.skill, resumed: true }), answers });
-    this.#unheard.push(...others);
+    this.#pending.push(...others);
     for (const message of others) void this.#call!.say(message).catch(() => {});
   }
 
@@ -168,15 +168,15 @@ export class TaskExecution extends Deadline {
   }
 
   /** Takes a further message of the caller. A repeated message is not delivered twice. */
-  async say(message: Message): Promise<Sent> {
+  async say(message: Message): Promise<SendResult> {
     const { stored } = this;
     const { runtime } = this.#components;
     const opening = this.#opening(message, {});
     requireRoom(opening);
     const key = message.messageId;
     const answers = isInterrupted(stored.state);
-    if (!answers && this.#unheard.length >= MAX_UNHEARD) {
-      throw new EclipticError('QUEUE_FULL', `${MAX_UNHEARD} messages wait for the agent already`, {
+    if (!answers && this.#pending.length >= MAX_PENDING) {
+      throw new EclipticError('QUEUE_FULL', `${MAX_PENDING} messages wait for the agent already`, {
         taskId: stored.id,
       });
     }
@@ -185,7 +185,7 @@ export class TaskExecution extends Deadline {
     if (known) requireSameMessage(known, message);
     const kept = this.take({ type: 'user-message', at: runtime.now(), message, key });
     // Queued before the write, so that an agent that ends its turn meanwhile gets another one.
-    if (!answers && !again) this.#unheard.push(message);
+    if (!answers && !again) this.#pending.push(message);
     await kept;
     const { model } = stored.record;
     const since: TaskEvent = { sequence: model.sequence, event: { task: model.task } };
@@ -196,7 +196,7 @@ export class TaskExecution extends Deadline {
       else if (this.#restarted && !this.#call) this.#startAgain();
       // An agent that ended its turn with a question gets the answer as a new turn.
       else this.#start(opening);
-    } else if (this.#unheard.includes(message)) await this.#call?.say(message);
+    } else if (this.#pending.includes(message)) await this.#call?.say(message);
     return { stored, since };
   }
 
@@ -238,7 +238,7 @@ export class TaskExecution extends Deadline {
     this.#call?.stop();
   }
 
-  async #prepare(prepare: TaskBeginning['prepare']): Promise<void> {
+  async #prepare(prepare: TaskStart['prepare']): Promise<void> {
     try {
       await prepare?.(this.stored.id);
     } catch (error) {
@@ -307,13 +307,13 @@ export class TaskExecution extends Deadline {
   }
 
   #took(messageId: string): void {
-    const index = this.#unheard.findIndex((message) => message.messageId === messageId);
-    if (index >= 0) this.#unheard.splice(index, 1);
+    const index = this.#pending.findIndex((message) => message.messageId === messageId);
+    if (index >= 0) this.#pending.splice(index, 1);
   }
 
   /** The agent ended its turn, and messages of the caller are waiting. */
   #nextTurn(): void {
-    const message = this.#unheard.shift()!;
+    const message = this.#pending.shift()!;
     if (!this.#fixed) this.#since = this.#components.runtime.now();
     this.#start(this.#opening(message, {}));
   }
@@ -326,7 +326,7 @@ export class TaskExecution extends Deadline {
       this.#made = 'message';
       this.#limit(this.#idleMs, runtime.now());
       this.#tell?.({ message });
-    } else if (this.#unheard.length > 0) this.#hear({ type: 'agent-message', at: runtime.now(), message });
+    } else if (this.#pending.length > 0) this.#hear({ type: 'agent-message', at: runtime.now(), message });
     else this.#hear({ type: 'status', at: runtime.now(), state: 'TASK_STATE_COMPLETED', message });
   }
 
@@ -334,7 +334,7 @@ export class TaskExecution extends Deadline {
     if (this.#made === 'message') return;
     if (this.#made === 'not yet') this.#make();
     const { stored } = this;
-    if (input.type === 'exit' && input.code === 0 && this.#unheard.length > 0 && !isInterrupted(stored.state)) {
+    if (input.type === 'exit' && input.code === 0 && this.#pending.length > 0 && !isInterrupted(stored.state)) {
       if (!stored.over) this.#nextTurn();
       return;
     }

@@ -55,7 +55,7 @@ export interface TaskRecords {
 const CAPACITY = 1_000;
 const PRUNED_AT_ONCE = 100;
 
-interface Kept {
+interface StoredEntry {
   record: TaskRecord;
   readonly events: TaskEvent[];
   readonly pushes: Map<string, PushConfig>;
@@ -63,7 +63,7 @@ interface Kept {
 
 /** Tasks of a node without a store. A task that has not ended is never pruned. */
 export class MemoryTaskRecords implements TaskRecords {
-  readonly #tasks = new Map<string, Kept>();
+  readonly #tasks = new Map<string, StoredEntry>();
   /** In the order of their ends. */
   readonly #ended = new Set<string>();
 

@@ -25,14 +25,14 @@ import type {
   TaskState,
 } from '../protocol/types.js';
 import { StoredTask, Subscription } from './stored-task.js';
-import { type Sent, TaskExecution, type TaskExecutionComponents } from './task-execution.js';
+import { type SendResult, TaskExecution, type TaskExecutionComponents } from './task-execution.js';
 import type { TaskRecord, TaskRecords } from './task-records.js';
 
 /** At least this many sends are remembered, and at most twice as many; retries come soon. */
 export const REMEMBERED_SENDS = 5_000;
 
 export interface OpenSend {
-  readonly sent: Promise<Sent>;
+  readonly sent: Promise<SendResult>;
   readonly message: Message;
   readonly facts: SendFacts;
 }
@@ -80,14 +80,14 @@ export class SendKeys {
 
 export interface TaskServiceComponents extends TaskExecutionComponents {
   nodeKey: string | undefined;
-  chooseAgent: (wanted: Wanted) => string;
+  chooseAgent: (wanted: AgentRequest) => string;
   /** Called for every new task, and awaited for one that resumes after a restart. */
   onTask: (stored: StoredTask, resumed: boolean) => void | Promise<void>;
   /** Tasks under way, and the bytes of the messages that opened them, shared among callers. */
   underWay?: Amount;
 }
 
-export interface Wanted {
+export interface AgentRequest {
   readonly agent: string | undefined;
   readonly skill: string | undefined;
 }
@@ -150,7 +150,7 @@ export class TaskService {
   }
 
   /** Throws synchronously if the request is refused. */
-  send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<Sent> {
+  send(owner: string, request: SendMessageRequest, terms: SendTerms = {}): Promise<SendResult> {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     const { message } = request;
     if (message.taskId !== undefined) return this.#goOn(owner, message);
@@ -170,7 +170,13 @@ export class TaskService {
   }
 
   /** A repeated send, which led to the task `id`. */
-  async #again(owner: string, request: SendMessageRequest, terms: SendTerms, key: string, id: string): Promise<Sent> {
+  async #again(
+    owner: string,
+    request: SendMessageRequest,
+    terms: SendTerms,
+    key: string,
+    id: string,
+  ): Promise<SendResult> {
     const execution = this.#running.get(id);
     const record = execution?.stored.record ?? (await this.#components.records.load(id));
     if (!record) {
@@ -219,7 +225,7 @@ export class TaskService {
   }
 
   /** The task as it took the message, and then its events. */
-  follow({ stored, since }: Extract<Sent, { stored: StoredTask }>): Promise<Subscription> {
+  follow({ stored, since }: Extract<SendResult, { stored: StoredTask }>): Promise<Subscription> {
     return this.#follow(stored.id, stored, since ?? 0);
   }
 
@@ -232,7 +238,7 @@ export class TaskService {
     return subscription;
   }
 
-  async #goOn(owner: string, message: Message): Promise<Sent> {
+  async #goOn(owner: string, message: Message): Promise<SendResult> {
     const id = message.taskId!;
     const { model } = await this.get(owner, id);
     requireContinuable(message, model.task);
@@ -258,7 +264,7 @@ export class TaskService {
     terms: SendTerms,
     asked: SendFacts,
     sendKey?: string,
-  ): Promise<Sent> {
+  ): Promise<SendResult> {
     if (!this.#shares.hasRoom(owner)) {
       throw new EclipticError('QUEUE_FULL', 'this caller has its share of the tasks that may be under way');
     }
@@ -342,7 +348,7 @@ export interface OperatorTasksComponents {
   records: TaskRecords;
 }
 
-export interface TaskWish {
+export interface TaskFilter {
   readonly state?: TaskState;
   readonly caller?: string;
   readonly limit: number;
@@ -356,7 +362,7 @@ export class OperatorTasks {
     this.#components = components;
   }
 
-  async list({ state, caller, limit }: TaskWish): Promise<TaskRecord[]> {
+  async list({ state, caller, limit }: TaskFilter): Promise<TaskRecord[]> {
     const found = await this.#components.records.list(caller, { ...(state && { status: state }) });
     return found.slice(0, limit);
   }

@@ -8,6 +8,14 @@ import type { Scope, Tokens } from './tokens.js';
 /** The owner of the node, on this machine or with the owner's token. */
 export const OPERATOR: Party = Object.freeze({ address: 'operator', node: undefined, tier: 0, sandboxId: undefined });
 
+/** The reader of public routes and cards. */
+export const ANONYMOUS: Party = Object.freeze({
+  address: 'anonymous',
+  node: undefined,
+  tier: 3,
+  sandboxId: undefined,
+});
+
 /** A caller without a token, if the node is open. Guests cannot be told apart. */
 export const GUEST: Party = Object.freeze({ address: 'guest', node: undefined, tier: 3, sandboxId: undefined });
 
@@ -20,14 +28,14 @@ export interface PrincipalsComponents {
 }
 
 /** An authenticated caller. The owner on this machine and guests have no token. */
-export interface Known {
+export interface AuthenticatedCaller {
   readonly principal: Party;
   readonly token?: string;
   /** Undefined for all. */
   readonly scopes?: readonly Scope[];
 }
 
-const A_GUEST: Known = { principal: GUEST };
+const GUEST_CALLER: AuthenticatedCaller = { principal: GUEST };
 
 /** Authenticates callers by their `Authorization` header. */
 export class Principals {
@@ -38,9 +46,9 @@ export class Principals {
   }
 
   /** Undefined for an unknown token. */
-  find(authorization: string | undefined): Known | undefined | Promise<Known> {
+  find(authorization: string | undefined): AuthenticatedCaller | undefined | Promise<AuthenticatedCaller> {
     const { tokens, registry, open, jwt } = this.#components;
-    if (authorization === undefined) return open ? A_GUEST : undefined;
+    if (authorization === undefined) return open ? GUEST_CALLER : undefined;
     const [, secret] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
     if (secret === undefined) return undefined;
     if (jwt && TokenVerifier.isOne(secret)) return this.#bearerOf(jwt, secret);
@@ -53,7 +61,7 @@ export class Principals {
     return { principal: { address: name, node: undefined, tier: 3, sandboxId }, token: id, scopes };
   }
 
-  async #bearerOf(jwt: TokenVerifier, secret: string): Promise<Known> {
+  async #bearerOf(jwt: TokenVerifier, secret: string): Promise<AuthenticatedCaller> {
     const { name, scopes } = await jwt.verify(secret);
     return { principal: { address: name, node: undefined, tier: 3, sandboxId: undefined }, scopes };
   }
@@ -122,7 +130,10 @@ export class CallerAuth {
     this.#limiter = new RateLimiter(runtime, requestsPerMinute);
   }
 
-  admit(authorization: string | undefined, scope: Scope | undefined): Known | Promise<Known> {
+  admit(
+    authorization: string | undefined,
+    scope: Scope | undefined,
+  ): AuthenticatedCaller | Promise<AuthenticatedCaller> {
     const found = this.#principals.find(authorization);
     return found instanceof Promise ? found.then((known) => this.#check(known, scope)) : this.#check(found, scope);
   }
@@ -142,7 +153,7 @@ export class CallerAuth {
     for (const end of [...(this.#open.get(token) ?? [])]) end();
   }
 
-  #check(known: Known | undefined, scope: Scope | undefined): Known {
+  #check(known: AuthenticatedCaller | undefined, scope: Scope | undefined): AuthenticatedCaller {
     if (!known) {
       throw new EclipticError('TOKEN_REQUIRED', 'give a bearer token: `ecliptic token create NAME` makes one');
     }

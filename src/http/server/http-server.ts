@@ -11,7 +11,7 @@ import type { Party } from '../../mesh/policy.js';
 import { EclipticError, ERRORS, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { descriptorLimit, RefusedConnections } from '../../system/process/descriptors.js';
-import type { CallerAuth } from '../auth/caller-auth.js';
+import { ANONYMOUS, type CallerAuth } from '../auth/caller-auth.js';
 import type { Scope } from '../auth/tokens.js';
 
 /** Writes all headers at once: setting them one by one costs as much as making the response. */
@@ -188,7 +188,7 @@ export class HttpServer {
     if (!this.#knowsHost(request)) {
       throw new EclipticError('HOST_REFUSED', 'the Host or Origin header names another host');
     }
-    if (route?.public) return route.serve({ ...exchange, principal: NOBODY });
+    if (route?.public) return route.serve({ ...exchange, principal: ANONYMOUS });
     const { callerAuth } = this.#components;
     const admitted = callerAuth.admit(request.headers.authorization, route?.scope);
     const { principal, token } = admitted instanceof Promise ? await admitted : admitted;
@@ -225,8 +225,6 @@ function challengeFor(
   if (code !== 'TOKEN_REQUIRED') return undefined;
   return request.headers.authorization ? `${realm}, error="invalid_token"` : realm;
 }
-
-const NOBODY: Party = Object.freeze({ address: 'anonymous', node: undefined, tier: 3, sandboxId: undefined });
 
 /** A proxy could read another of two Host headers than we do (RFC 9112, 3.2). */
 function hasTwoHosts(rawHeaders: readonly string[]): boolean {
