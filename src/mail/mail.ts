@@ -16,8 +16,7 @@ import { GroupWriter, type Prepared, SequenceAllocator, together } from '../stor
 import type { Store, Write } from '../store/store.js';
 import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
-import { InboxCursor } from './inbox-cursor.js';
-import { InboxDelivery, type MailHandler } from './inbox-delivery.js';
+import { InboxCursor, InboxDelivery, type MailHandler } from './inbox-delivery.js';
 import { type Effects, type InboxMessage, IncomingMail } from './incoming-mail.js';
 import { CLOCK_CURSOR, loadState, type MailState } from './mail-state.js';
 import { type Progress, readAcknowledgement, readMail, readProgress, readReceiptUpdates } from './mail-wire.js';

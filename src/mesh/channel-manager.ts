@@ -95,19 +95,8 @@ export class ChannelManager {
       if (status === 'closed') this.#channels.delete(id);
     });
     const refusal = await this.#acknowledge(acceptor);
-    if (refusal === undefined) {
-      if (acceptor.status === 'connecting') acceptor.report({ type: 'acknowledged' });
-      if (opener.status === 'connecting') {
-        opener.report({ type: 'acknowledged' });
-        return opener;
-      }
-    }
-    await opener.close();
-    const reason = refusal ?? 'it was closed while opening';
-    throw new EclipticError('CHANNEL_CLOSED', `the channel to ${remote} was not opened: ${reason}`, {
-      channelId: id,
-      reason,
-    });
+    if (refusal === undefined && acceptor.status === 'connecting') acceptor.report({ type: 'acknowledged' });
+    return opener.acknowledge(refusal);
   }
 
   getChannel(channelId: string): A2AChannel | undefined {

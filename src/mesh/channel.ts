@@ -122,6 +122,18 @@ export class A2AChannel {
     await this.#components.transport.close();
   }
 
+  /** @internal Opens a channel whose other side has answered. Throws `CHANNEL_CLOSED` if it was refused. */
+  async acknowledge(refusal: string | undefined): Promise<this> {
+    if (refusal === undefined && this.status === 'connecting') {
+      this.report({ type: 'acknowledged' });
+      return this;
+    }
+    await this.close();
+    const reason = refusal ?? 'it was closed while opening';
+    const text = `the channel to ${this.remoteAgentId} was not opened: ${reason}`;
+    throw new EclipticError('CHANNEL_CLOSED', text, { channelId: this.id, reason });
+  }
+
   /** @internal Reports an event of the transport. `cause` is the failure that closed it. */
   report(
     event: Extract<ChannelEvent, { type: 'acknowledged' | 'disconnected' | 'reconnected' | 'closed' }>,

@@ -62,16 +62,7 @@ export class RemoteChannels {
       carrier.open(node, { channelId, from: local, to }).catch((error) => end.answered?.(describeError(error)));
     });
     end.answered = undefined;
-    if (refusal === undefined && end.channel.status === 'connecting') {
-      end.channel.report({ type: 'acknowledged' });
-      return end.channel;
-    }
-    await end.channel.close();
-    const reason = refusal ?? 'it was closed while opening';
-    throw new EclipticError('CHANNEL_CLOSED', `the channel to ${address} was not opened: ${reason}`, {
-      channelId,
-      reason,
-    });
+    return end.channel.acknowledge(refusal);
   }
 
   /** Handles another node's request for a channel. Throws if it names an agent that is not its own. */

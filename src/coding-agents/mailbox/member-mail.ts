@@ -1,5 +1,5 @@
 import { CatchUp } from '../../mail/catch-up.js';
-import type { FetchedEnd, InboxCursor } from '../../mail/inbox-cursor.js';
+import type { FetchedEnd, InboxCursor } from '../../mail/inbox-delivery.js';
 import type { InboxMessage } from '../../mail/incoming-mail.js';
 import type { Mail } from '../../mail/mail.js';
 import { splitAddress } from '../../mesh/address.js';
