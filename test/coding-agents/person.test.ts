@@ -31,7 +31,9 @@ describe('the person who runs a node', () => {
       const { code, stderr } = await node.run('tell', 'alice', '1.2, please', '--reply-to', question!);
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       expect(await alice.call('mesh_inbox')).toMatch(/origin: human[\s\S]*1\.2, please/);
-      expect(await shown('inbox', '--as', 'operator')).toBe('no agent has written to you\n');
+      const none = { code: 0, stdout: 'no agent has written to you\n', stderr: '' };
+      expect(await node.run('inbox', '--as', 'operator')).toMatchObject(none);
+      expect(await node.run('inbox', '--as', 'operator', '--json')).toMatchObject({ ...none, stdout: '[]\n' });
     }),
   );
 });
