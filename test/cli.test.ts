@@ -304,6 +304,27 @@ describe('the commands of a running node', () => {
       expect(stdout).toMatch(/sun +broken +notification +\{"kept":"for hanging"\}/);
     });
 
+    it('takes shortened ids of proposals, runs, messages and threads, and says what is not kept [T-B9] [T-A3]', async () => {
+      const events: ProposalEvent[] = [];
+      await client.call('propose', { to: 'mars', description: 'short' }, (event) =>
+        events.push(event as ProposalEvent),
+      );
+      const { proposal } = events[0] as Exclude<ProposalEvent, { event: 'progress' }>;
+      const { messageId } = await client.call('send', { as: 'sun', to: 'mars', payload: 'gone', durable: true });
+      await client.call('send', { as: 'sun', to: 'mars', payload: 'first', thread: 'long-thread-name' });
+      const short = (id: string) => id.slice(0, -1);
+      const proposed = await json<A2AEnvelope[]>(['thread', short(proposal.proposalId), '--json']);
+      expect(proposed.map(({ type }) => type)).toContain('task-proposal');
+      expect((await ecliptic(['thread', 'long-thr'])).stdout).toContain('"first"');
+      const read = async () => (await client.call('receipt', { id: messageId! })).state === 'done';
+      await vi.waitFor(async () => expect(await read()).toBe(true));
+      expect((await ecliptic(['thread', short(messageId!)])).stdout).toMatch(/sun +mars +notification +not kept\n/);
+      const [envelope] = await json<A2AEnvelope[]>(['thread', messageId!, '--json']);
+      expect(envelope).not.toHaveProperty('payload');
+      const several = await ecliptic(['thread', messageId!.slice(0, 2)]);
+      expect(several).toMatchObject({ code: 1, stderr: startingWith('AMBIGUOUS_ID') });
+    });
+
     it('says so when there is none', async () => {
       expect(await ecliptic(['thread', 'unknown'])).toMatchObject({ code: 0, stdout: startingWith('no messages') });
       expect(await json(['thread', 'unknown', '--json'])).toEqual([]);

@@ -186,7 +186,7 @@ const thread = verb({
   async run({ connect, words: [id], output }) {
     const client = await connect();
     const envelopes = await client.call('thread', { id });
-    const events = await client.call('thread.events', { id });
+    const events = await client.call('thread.events', { id: envelopes[0]?.correlationId ?? id });
     const all = [...envelopes, ...events].sort((a, b) => a.timestamp - b.timestamp);
     output.rows(all, 'no messages are known of that thread', (one) => ({
       TIME: timeText(one.timestamp, 'time'),
@@ -196,8 +196,10 @@ const thread = verb({
 });
 
 function threadCells(one: A2AEnvelope | A2ALogEvent): Cells {
-  if ('payload' in one) {
-    return { FROM: one.sender, TO: one.recipient, TYPE: one.type, PAYLOAD: shortText(JSON.stringify(one.payload)) };
+  if ('schemaVersion' in one) {
+    const { sender, recipient, type, payload } = one;
+    const shown = payload === undefined ? 'not kept' : shortText(JSON.stringify(payload));
+    return { FROM: sender, TO: recipient, TYPE: type, PAYLOAD: shown };
   }
   const { sender: from = '', provider = '', topic = '', code, reason, duration: ms, details } = one as A2ALogEvent;
   const parts = [

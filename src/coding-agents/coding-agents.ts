@@ -143,9 +143,9 @@ export class CodingAgents {
     return this.#box(OWNER).open(limit);
   }
 
-  /** The text of a message to or from the owner. */
-  async ownerWords(id: string): Promise<string | undefined> {
-    return (await this.#log.find(OWNER, id))?.text;
+  /** The text of a message to or from a member or the owner. */
+  async textOf(member: string, id: string): Promise<string | undefined> {
+    return (await this.#log.find(member, id))?.text;
   }
 
   /** Records that the owner was shown these messages. */

@@ -25,6 +25,11 @@ describe('the person who runs a node', () => {
       const thread = await shown('thread', told.thread);
       expect(thread).toContain('Use the release branch.');
       expect(thread).toContain('Which one?');
+      const withoutThread = idsIn(await alice.call('mesh_send', { to: 'operator', text: 'By the way.' }))[0]!;
+      await shown('inbox', '--as', 'operator', '--done', withoutThread);
+      const ofMessage = await shown('thread', withoutThread);
+      expect(ofMessage).toContain('By the way.');
+      for (const id of [told.id, question!, told.id.slice(0, 24)]) expect(await shown('thread', id)).toBe(thread);
       const journal = await shown('export');
       expect(journal).toContain('Use the release branch.');
       expect(journal).toContain('Which one?');

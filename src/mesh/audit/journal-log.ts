@@ -164,6 +164,23 @@ export class JournalLog implements Journal {
     return this.#store.read({ from: 'journal', ...beginningWith('thread', prefix), orderBy: 'seq', limit });
   }
 
+  /** Ids of messages and threads that begin with a prefix, each with the thread that it belongs to. */
+  async idsBeginning(prefix: string, limit: number): Promise<{ readonly id: string; readonly thread: string }[]> {
+    await this.#writer.flush();
+    const found: { id: string; thread: string }[] = [];
+    for (const column of ['envelopeId', 'thread'] as const) {
+      let bounds = beginningWith(column, prefix);
+      for (let count = 0; count < limit; count++) {
+        const [row] = await this.#store.read({ from: 'journal', ...bounds, orderBy: column, limit: 1 });
+        if (!row) break;
+        const id = row[column]!;
+        found.push({ id, thread: row.thread ?? id });
+        bounds = { ...bounds, above: { [column]: id } as typeof bounds.above };
+      }
+    }
+    return found;
+  }
+
   async close(): Promise<void> {
     await this.#writer.flush();
   }

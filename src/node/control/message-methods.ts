@@ -4,14 +4,14 @@ import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema, type AgentCard }
 import { planThreads } from '../../plans/dispatcher.js';
 import { aborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { JournalRow } from '../../store/tables.js';
 import { wrongParameter } from './api.js';
-import { type ControlContext, type Handlers, inFull } from './context.js';
+import { CANDIDATES, type ControlContext, completeId, type Handlers, inFull } from './context.js';
 import { fitting } from './protocol.js';
 import type { AgentRow } from './rows.js';
 
 /** The owner's operations on agents and their messages; the owner may act as any agent of this node. */
-export function messageMethods({ node, failures }: ControlContext) {
+export function messageMethods(context: ControlContext) {
+  const { node, failures } = context;
   const { registry, router, observability } = node;
   const recipient = ({ to, capability }: { to?: string; capability?: string }): Recipient => {
     if (capability !== undefined) return { capability };
@@ -47,7 +47,7 @@ export function messageMethods({ node, failures }: ControlContext) {
     request: ({ as, to, capability, payload, timeoutMs }, { signal }) =>
       node.agentById(as).request(recipient({ to, capability }), payload, { timeoutMs, signal }),
     broadcast: ({ as, payload }) => node.agentById(as).broadcast(payload),
-    thread: ({ id }) => conversation(id, node),
+    thread: ({ id }) => conversation(id, context),
     'thread.events': ({ id }) => node.providerEvents.of(id),
   } satisfies Partial<Handlers>;
 }
@@ -91,12 +91,21 @@ function isPartOfMessage({ type, code, envelopeId }: A2ALogEvent): boolean {
 /** The longest conversation that is shown. */
 const MAX_MESSAGES = 1_000;
 
-/** A conversation by its own id, or by the id of a proposal, a run or a message in it. */
-async function conversation(id: string, node: ControlContext['node']): Promise<readonly A2AEnvelope[]> {
-  const proposed = (wanted: (proposal: { proposalId: string; correlationId: string }) => boolean) =>
-    node.agents.flatMap(({ proposalSides }) =>
-      proposalSides.filter(({ proposal }) => wanted(proposal)).map(({ proposal }) => proposal.correlationId),
-    );
+/** A conversation by its own id, or by the id of a proposal, a run or a message in it; the id may be shortened. */
+async function conversation(given: string, context: ControlContext): Promise<readonly A2AEnvelope[]> {
+  let found = await messagesAbout(given, context);
+  if (found.length === 0) {
+    const id = await completed(given, context);
+    if (id !== given) found = await messagesAbout(id, context);
+  }
+  return fitting(await Promise.all(found.map((envelope) => withPayload(envelope, context))));
+}
+
+async function messagesAbout(id: string, { node }: ControlContext): Promise<readonly A2AEnvelope[]> {
+  const proposed = (wanted: (proposal: Thread) => boolean) =>
+    threadsOfProposals(node)
+      .filter(wanted)
+      .map(({ correlationId }) => correlationId);
   const remembered = async (threads: Iterable<string>) =>
     (await Promise.all([...new Set(threads)].map((thread) => node.thread(thread)))).flat();
   const journal = node.records?.journal;
@@ -108,14 +117,44 @@ async function conversation(id: string, node: ControlContext['node']): Promise<r
   const ofRun = await remembered(proposed(({ correlationId }) => correlationId.startsWith(prefix)));
   if (ofRun.length > 0 || !journal) return ofRun;
   const [found] = await journal.about(id);
+  const whole = found?.thread ? await node.thread(found.thread) : [];
+  if (whole.some((envelope) => envelope.id === id)) return whole;
   const thread = found?.thread ?? id;
   const rows = found && found.thread === null ? [found] : await journal.search({ thread, limit: MAX_MESSAGES });
   const all = rows.length > 0 ? rows : await journal.beginningWith(prefix, MAX_MESSAGES);
-  return fitting(await Promise.all(all.map((row) => envelopeOf(row, node))));
+  return all.map(({ envelope, at }) => ({ ...unpackEnvelope(JSON.parse(envelope)), timestamp: at }));
 }
 
-/** The journal has no bodies of durable messages; those are in the store of mail. */
-async function envelopeOf({ envelopeId, envelope, at }: JournalRow, { mail }: ControlContext['node']) {
-  const kept = await mail?.waiting(envelopeId);
-  return { ...unpackEnvelope(JSON.parse(kept ?? envelope)), timestamp: at } as A2AEnvelope;
+type Thread = { readonly proposalId: string; readonly correlationId: string };
+
+function threadsOfProposals({ agents }: ControlContext['node']): Thread[] {
+  return agents.flatMap(({ proposalSides }) => proposalSides.map(({ proposal }) => proposal));
+}
+
+/** The id that a shortened id stands for. Ids of one conversation are not ambiguous. */
+async function completed(given: string, { node, loop }: ControlContext): Promise<string> {
+  const [journalled = [], runs] = await Promise.all([
+    node.records?.journal.idsBeginning(given, CANDIDATES),
+    loop.idsBeginning(given, CANDIDATES),
+  ]);
+  const known = [
+    ...threadsOfProposals(node).map(({ proposalId: id, correlationId: thread }) => ({ id, thread })),
+    ...journalled,
+    ...runs.map((id) => ({ id, thread: id })),
+  ].filter(({ id }) => id.startsWith(given));
+  const byThread = new Map(known.map(({ id, thread }) => [thread, id]));
+  return completeId(given, byThread.values());
+}
+
+/** The journal has no payloads of durable messages: they are in the store of mail, or among the messages of coding agents. */
+async function withPayload(envelope: A2AEnvelope, { node, codingAgents }: ControlContext): Promise<A2AEnvelope> {
+  const { id, sender, recipient, payload, metadata } = envelope;
+  if (payload !== null || !metadata?.durable) return envelope;
+  const waiting = await node.mail?.waiting(id);
+  if (waiting !== undefined) return { ...envelope, payload: unpackEnvelope(JSON.parse(waiting)).payload };
+  for (const member of [sender, recipient]) {
+    const text = await codingAgents.textOf(member, id);
+    if (text !== undefined) return { ...envelope, payload: { text } };
+  }
+  return { ...envelope, payload: undefined };
 }

@@ -47,7 +47,7 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
         if (signal.aborted) return;
         // The journal has no payloads, except of messages from and to the owner.
         const isOwners = row.sender === OWNER || row.recipient === OWNER;
-        const text = isOwners ? await codingAgents.ownerWords(row.envelopeId) : undefined;
+        const text = isOwners ? await codingAgents.textOf(OWNER, row.envelopeId) : undefined;
         emit(text === undefined ? row : { ...row, text });
         await drained();
       }
