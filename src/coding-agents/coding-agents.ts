@@ -40,7 +40,7 @@ export interface CodingAgentsInit extends LoopLimits {
   identify?: Identify;
 }
 
-/** What a process says of itself when it joins. */
+/** The self-description of a joining process. */
 export interface AttachInit {
   /** The name it asks for. Default: one derived from its client and checkout. */
   readonly as?: string | undefined;

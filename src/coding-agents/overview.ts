@@ -4,7 +4,7 @@ import { oneLine } from './mailbox/fence.js';
 import { seesMailOf } from './mailbox/member.js';
 
 /** A mailbox of this node, or an agent of another node. */
-interface AgentLine {
+export interface AgentLine {
   readonly name: string;
   readonly state: 'here' | 'away' | 'remote';
   readonly seesMail: string;
@@ -15,34 +15,18 @@ interface AgentLine {
 }
 
 /** The data of `ecliptic watch`. */
-export interface Overview {
-  readonly agents: readonly AgentLine[];
-  readonly tasks: readonly TaskLine[];
-  readonly leases: readonly {
-    readonly name: string;
-    readonly glob: string;
-    readonly repositoryName: string;
-    readonly label: string;
-  }[];
-  readonly held: readonly { readonly id: string; readonly from: string; readonly to: string }[];
-  /** Messages of agents to the owner. */
-  readonly forYou: readonly {
-    readonly id: string;
-    readonly from: string;
-    readonly needs: string;
-    readonly text: string;
-  }[];
-}
+export type Overview = Awaited<ReturnType<typeof overview>>;
 
 const MOST_UNREAD = 1_000;
 const SUMMARY_CHARS = 60;
 const MOST_FOR_YOU = 50;
 const TEXT_CHARS = 200;
 
-export async function overview(codingAgents: CodingAgents, registry: AgentRegistry): Promise<Overview> {
-  const present = new Map(codingAgents.present.map((member) => [member.name, member]));
+export async function overview(codingAgents: CodingAgents, registry: AgentRegistry) {
+  const { names, leases, present } = codingAgents;
+  const here = new Map(present.map((member) => [member.name, member]));
   const members = [...codingAgents.mailboxes].map(async ([name, box]): Promise<AgentLine> => {
-    const member = present.get(name);
+    const member = here.get(name);
     const unread = (await box.unread(MOST_UNREAD)).length;
     const about = { unread, open: box.unclosed.length, summary: member ? member.agent.card.description : '' };
     return { name, state: member ? 'here' : 'away', seesMail: member?.seesMail ?? 'offline', ...about };
@@ -52,25 +36,25 @@ export async function overview(codingAgents: CodingAgents, registry: AgentRegist
     const about = { unread: 0, open: 0, summary: oneLine(description, SUMMARY_CHARS) };
     return { name: `${id}@${node!.slice(0, 8)}`, state: 'remote', seesMail: seesMailOf(card), ...about };
   });
-  const given = codingAgents.present.flatMap(({ name, tasks: own, names }): TaskLine[] =>
-    [...own.given].map(([id, { negotiation, outcome }]) => ({
-      id,
-      from: name,
-      to: negotiation.to === undefined ? '?' : names.display(negotiation.to),
-      state: outcome?.state ?? negotiation.proposal.status,
-      title: oneLine(negotiation.proposal.taskDescription, SUMMARY_CHARS),
-    })),
+  const given = present.flatMap(({ name: from, tasks }): TaskLine[] =>
+    [...tasks.given].map(([id, { negotiation, outcome }]) => {
+      const to = negotiation.to === undefined ? '?' : names.display(negotiation.to);
+      const { status, taskDescription } = negotiation.proposal;
+      return { id, from, to, state: outcome?.state ?? status, title: oneLine(taskDescription, SUMMARY_CHARS) };
+    }),
   );
   const known = new Set(given.map(({ id }) => id));
-  const tasks = [...given, ...(await codingAgents.storedTasks()).filter(({ id }) => !known.has(id))];
-  const held = (await codingAgents.held()).map(({ id, from, to }) => ({ id, from, to }));
-  const leases = (await codingAgents.leases.list()).map(({ holder, glob, repository, label }) => {
-    const repositoryName = codingAgents.leases.nameOf(repository);
-    return { name: codingAgents.names.display(holder), glob, repositoryName, label };
-  });
-  const forYou = (await codingAgents.forOwner(MOST_FOR_YOU)).map(({ held: mail, from, letter }) => {
-    const text = oneLine(letter.text, TEXT_CHARS);
-    return { id: mail.envelope.id, from: codingAgents.names.display(from), needs: letter.needs, text };
-  });
-  return { agents: [...(await Promise.all(members)), ...remote], tasks, leases, held, forYou };
+  return {
+    agents: [...(await Promise.all(members)), ...remote],
+    tasks: [...given, ...(await codingAgents.storedTasks()).filter(({ id }) => !known.has(id))],
+    leases: (await leases.list()).map(({ holder, glob, repository, label }) => {
+      return { name: names.display(holder), glob, repositoryName: leases.nameOf(repository), label };
+    }),
+    held: (await codingAgents.held()).map(({ id, from, to }) => ({ id, from, to })),
+    /** Messages of agents to the owner. */
+    forYou: (await codingAgents.forOwner(MOST_FOR_YOU)).map(({ held, from, letter }) => {
+      const text = oneLine(letter.text, TEXT_CHARS);
+      return { id: held.envelope.id, from: names.display(from), needs: letter.needs, text };
+    }),
+  };
 }

@@ -45,7 +45,7 @@ export interface CallTerms {
   withdrawWith?(withdraw: () => Outcome): void;
 }
 
-/** What a caller passes; all but its identity is optional. */
+/** The caller's part of the terms; all but its identity is optional. */
 export type CallOptions = Pick<CallTerms, 'caller'> & Partial<CallTerms> & { readonly timeoutMs?: number };
 
 export const ProgressSchema = z.strictObject({

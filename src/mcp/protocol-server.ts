@@ -14,8 +14,8 @@ import type {
 import type { Party } from '../mesh/policy.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import { type CallOptions, isWanted } from './call.js';
-import type { Entry } from './catalogue.js';
-import type { PromptDefinition, ResourceDefinition, TemplateDefinition, ToolDefinition } from './definitions.js';
+import type { DefinitionOf, Entry } from './catalogue.js';
+import type { Kind, ToolDefinition } from './definitions.js';
 import { callFailure, errorCode, failureData, protocolCode } from './failure.js';
 import { contradiction, HEADER_MISMATCH, mismatchMessage } from './param-headers.js';
 import { withWordsSeen } from './result-text.js';
@@ -80,26 +80,30 @@ export function createProtocolServer(sdk: Sdk, init: ProtocolServerInit): Server
     }
   };
 
-  server.setRequestHandler('tools/list', ({ params }) =>
-    guarded(() => {
-      const tools = service.list('tool', principal).map((entry) => shownTool(service, entry, style));
-      return pageOf(tools, 'tools', params?.cursor);
-    }),
+  const list =
+    <K extends Kind, N extends string, T>(kind: K, name: N, shown: (entry: Entry<DefinitionOf<K>>) => T) =>
+    ({ params }: { params?: { cursor?: string | undefined } | undefined }) =>
+      guarded(() => pageOf(service.list(kind, principal).map(shown), name, params?.cursor));
+  const named = (entry: Entry<DefinitionOf<'tool' | 'prompt'>>) => ({
+    ...plain(entry),
+    name: service.names.nameOf(entry, style),
+  });
+
+  server.setRequestHandler(
+    'tools/list',
+    list('tool', 'tools', (entry) => named(entry) as Tool),
   );
-  server.setRequestHandler('resources/list', ({ params }) =>
-    guarded(() => {
-      const resources = service.list('resource', principal).map((entry) => shownResource(service, entry));
-      return pageOf(resources, 'resources', params?.cursor);
-    }),
+  server.setRequestHandler(
+    'prompts/list',
+    list('prompt', 'prompts', (entry) => named(entry) as Prompt),
   );
-  server.setRequestHandler('resources/templates/list', ({ params }) =>
-    guarded(() => pageOf(service.list('template', principal).map(shownTemplate), 'resourceTemplates', params?.cursor)),
+  server.setRequestHandler(
+    'resources/list',
+    list('resource', 'resources', (entry) => ({ ...plain(entry), uri: service.uriOf(entry) }) as Resource),
   );
-  server.setRequestHandler('prompts/list', ({ params }) =>
-    guarded(() => {
-      const prompts = service.list('prompt', principal).map((entry) => shownPrompt(service, entry, style));
-      return pageOf(prompts, 'prompts', params?.cursor);
-    }),
+  server.setRequestHandler(
+    'resources/templates/list',
+    list('template', 'resourceTemplates', (entry) => plain(entry) as ResourceTemplateType),
   );
   server.setRequestHandler('tools/call', ({ params }, ctx) =>
     guarded(async () => {
@@ -218,7 +222,7 @@ function callOptions(
 const PAGE_SIZE = 1_000;
 
 /** One page of a list, and the cursor of the next page. */
-export function pageOf<K extends string, T>(
+function pageOf<K extends string, T>(
   items: readonly T[],
   key: K,
   cursor: string | undefined,
@@ -232,22 +236,7 @@ export function pageOf<K extends string, T>(
   return { [key]: items.slice(start, end), ...more } as { [P in K]: T[] } & { nextCursor?: string };
 }
 
-export function shownTool(service: McpService, entry: Entry<ToolDefinition>, style: NameStyle): Tool {
-  return { ...plain(entry), name: service.names.nameOf(entry, style) } as Tool;
-}
-
-export function shownPrompt(service: McpService, entry: Entry<PromptDefinition>, style: NameStyle): Prompt {
-  return { ...plain(entry), name: service.names.nameOf(entry, style) } as Prompt;
-}
-
-export function shownResource(service: McpService, entry: Entry<ResourceDefinition>): Resource {
-  return { ...plain(entry), uri: service.uriOf(entry) } as Resource;
-}
-
-export function shownTemplate(entry: Entry<TemplateDefinition>): ResourceTemplateType {
-  return plain(entry) as ResourceTemplateType;
-}
-
+/** A definition as MCP lists show it, with its owner. */
 function plain({ definition, owner, fullName }: Entry): object {
   const { kind: _, _meta, ...rest } = definition;
   const own = definition.kind === 'tool' || definition.kind === 'prompt' ? { 'ecliptic/name': fullName } : {};

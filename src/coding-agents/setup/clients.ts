@@ -27,7 +27,7 @@ export interface Client extends Place {
   readonly hooks?: Place;
   /** The hook that asks before a file is written. */
   readonly guard?: Place;
-  /** What the user must do before hooks run. */
+  /** Tells the user how to make the client trust hooks. */
   readonly hookTrust?: string;
 }
 

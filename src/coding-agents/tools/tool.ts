@@ -2,10 +2,7 @@ import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Member } from '../mailbox/member.js';
 
-/**
- * What a model reads. It is text alone: where a result also has structured data, several clients show their model
- * nothing else.
- */
+/** The text for the model. There is no structured data, because several clients would show their model nothing else. */
 export interface Answer {
   readonly text: string;
   /** Set where the tool of another agent failed. */

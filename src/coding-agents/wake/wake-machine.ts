@@ -77,7 +77,7 @@ export const ASLEEP: WakeState = {
   wokenAt: [],
 };
 
-/** What the card says: never more than was proven, and `wakes` only outside quiet hours. */
+/** The status on the card: never more than was proven, and `wakes` only outside quiet hours. */
 export function seesMailBy({ path, turns }: WakeState, { quietMs }: Pick<WakeTime, 'quietMs'>): SeesMail {
   return path === 'proven' && quietMs === 0 ? 'wakes' : turns === 'works' ? 'next_turn' : 'polls';
 }

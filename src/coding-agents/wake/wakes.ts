@@ -8,7 +8,7 @@ import type { HookCall } from './hook-contracts.js';
 import { MemberWaking, type WakeRow, type WakeTest } from './member-waking.js';
 import { type WakeInit, type WakeSettings, wakeSettings } from './wake-machine.js';
 
-/** A call of a client's hook, with what its process knows. */
+/** A call of a client's hook, with the environment and ancestors of its process. */
 export interface HeardHook extends HookCall {
   readonly env: Readonly<Record<string, string>>;
   readonly ancestors: readonly number[];

@@ -3,12 +3,12 @@ import { untilAborted } from '../../runtime/async.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
-import type { Children, Program } from '../../system/process/children.js';
+import type { Program } from '../../system/process/children.js';
 import { Allowance, readLines } from '../../system/process/lines.js';
-import { type CredentialOwner, resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
+import { resolveSettings, type SecretSettings } from '../../system/secrets/credential-source.js';
 import type { Redactor } from '../../system/secrets/secret.js';
 import { type ClientSdk, clientFor, explainer, HANDSHAKE_MS, isLost, loadClientSdk, MODERN } from './client-sdk.js';
-import { Connection } from './connection.js';
+import { Connection, type ServerContext } from './connection.js';
 
 export interface ChildEndpoint {
   readonly kind: 'stdio';
@@ -18,45 +18,21 @@ export interface ChildEndpoint {
   readonly cwd?: string;
 }
 
-export interface GreetComponents {
-  runtime: Runtime;
-  redactor: Redactor;
-}
-
-export interface ConnectChildComponents extends GreetComponents {
-  children: Children;
-  /** The owner of the credentials that the environment refers to. */
-  owner: CredentialOwner;
-}
-
 /** The program to start, with the present values of its settings. */
-export async function programOf(
-  { redactor, owner }: Pick<ConnectChildComponents, 'redactor' | 'owner'>,
-  server: string,
-  { command, args, env, cwd }: ChildEndpoint,
-): Promise<Program> {
+export async function programOf({ server, redactor, owner }: ServerContext, endpoint: ChildEndpoint): Promise<Program> {
   await loadClientSdk();
-  const program = { command, args, env: await resolveSettings(owner, env), name: server, redact: redactor.clean };
-  return cwd === undefined ? program : { ...program, cwd };
+  const { kind: _, ...program } = endpoint;
+  return { ...program, env: await resolveSettings(owner, endpoint.env), name: server, redact: redactor.clean };
 }
 
-export async function connectChild(
-  components: ConnectChildComponents,
-  server: string,
-  endpoint: ChildEndpoint,
-  signal: AbortSignal,
-): Promise<Connection> {
-  const child = await components.children.start(await programOf(components, server, endpoint));
-  return greetChild(components, server, child, signal);
+export async function connectChild(context: ServerContext, endpoint: ChildEndpoint, signal: AbortSignal) {
+  const child = await context.children.start(await programOf(context, endpoint));
+  return greetChild(context, child, signal);
 }
 
 /** Initialises MCP with a started program, and stops the program on failure. */
-export async function greetChild(
-  { runtime, redactor }: GreetComponents,
-  server: string,
-  child: Child,
-  signal: AbortSignal,
-): Promise<Connection> {
+export async function greetChild(context: ServerContext, child: Child, signal: AbortSignal): Promise<Connection> {
+  const { server, runtime, redactor } = context;
   const sdk = await loadClientSdk();
   const pipe = new ChildPipe(runtime, child);
   const explain = explainer(sdk, server, redactor);

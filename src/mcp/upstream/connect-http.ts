@@ -4,16 +4,9 @@ import { untilAborted } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { Allowance } from '../../system/process/lines.js';
-import {
-  type CredentialOwner,
-  parted,
-  resolveHeaders,
-  type SecretSettings,
-} from '../../system/secrets/credential-source.js';
-import type { Redactor } from '../../system/secrets/secret.js';
+import { parted, resolveHeaders, type SecretSettings } from '../../system/secrets/credential-source.js';
 import { clientFor, explainer, HANDSHAKE_MS, LOST_CODE, loadClientSdk, TOO_LARGE_CODE } from './client-sdk.js';
-import { Connection } from './connection.js';
-import type { Login } from './login.js';
+import { Connection, type ServerContext } from './connection.js';
 import type { OAuthSettings } from './login-attempt.js';
 
 export interface HttpEndpoint {
@@ -23,19 +16,9 @@ export interface HttpEndpoint {
   readonly oauth?: OAuthSettings | undefined;
 }
 
-export interface ConnectHttpComponents {
-  runtime: Runtime;
-  redactor: Redactor;
-  /** The owner of the credentials that the headers refer to. */
-  owner: CredentialOwner;
-  /** Set where the server may require a login. */
-  login?: Login | undefined;
-}
-
 /** Connects to a server over HTTP. The server gets the configured headers, and nothing of the caller's. */
 export async function connectHttp(
-  { runtime, redactor, owner, login }: ConnectHttpComponents,
-  server: string,
+  { server, runtime, redactor, owner, login }: ServerContext,
   { kind, url, headers }: HttpEndpoint,
   signal: AbortSignal,
 ): Promise<Connection> {

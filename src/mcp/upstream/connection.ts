@@ -1,14 +1,30 @@
 import type { Client } from '@modelcontextprotocol/client';
 import { EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
 import type { Child } from '../../system/process/child.js';
-import type { Program } from '../../system/process/children.js';
+import type { Children, Program } from '../../system/process/children.js';
 import type { RestartPolicy, SupervisedState } from '../../system/process/supervision.js';
 import type { Running } from '../../system/process/supervisor.js';
+import type { CredentialOwner } from '../../system/secrets/credential-source.js';
+import type { Redactor } from '../../system/secrets/secret.js';
 import type { CallTerms } from '../call.js';
 import { type ClientSdk, isLost } from './client-sdk.js';
 import type { Dialogue } from './dialogue.js';
+import type { Login } from './login.js';
 
-export interface ConnectionInit {
+/** One configured server, for those who connect to it. */
+export interface ServerContext {
+  readonly server: string;
+  readonly runtime: Runtime;
+  readonly children: Children;
+  readonly redactor: Redactor;
+  /** The owner of the credentials that the server's settings refer to. */
+  readonly owner: CredentialOwner;
+  /** Set where the server may require a login. */
+  readonly login: Login | undefined;
+}
+
+interface ConnectionInit {
   readonly sdk: ClientSdk;
   readonly server: string;
   readonly client: Client;

@@ -26,7 +26,7 @@ export interface LoginInit {
   readonly redirectUrl: () => string;
 }
 
-/** What the server demanded when it refused a request. */
+/** The demands of a server that refused a request. */
 interface Challenge {
   readonly scope?: string | undefined;
   readonly resourceMetadataUrl?: URL | undefined;

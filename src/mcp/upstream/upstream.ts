@@ -215,19 +215,24 @@ export class Upstream {
       isFinal: (reason: EclipticError) => needsLogin(reason) || needsCredential(reason),
       onState: (state: SupervisedState) => this.#tell({ type: 'state', state }),
     };
-    const { runtime } = this.#components;
-    const components = { ...this.#components, redactor: this.#redactor, owner: this.#owner(), login: this.#login };
+    const { runtime, children } = this.#components;
+    const context = {
+      server: name,
+      runtime,
+      children,
+      redactor: this.#redactor,
+      owner: this.#owner(),
+      login: this.#login,
+    };
     if (endpoint.kind === 'stdio' && keep) {
       return keep({
         ...common,
-        program: () => programOf(components, name, endpoint),
-        connect: async (child, signal) => this.#greeted(await greetChild(components, name, child, signal), signal),
+        program: () => programOf(context, endpoint),
+        connect: async (child, signal) => this.#greeted(await greetChild(context, child, signal), signal),
       });
     }
     const connect = (signal: AbortSignal) =>
-      endpoint.kind === 'stdio'
-        ? connectChild(components, name, endpoint, signal)
-        : connectHttp(components, name, endpoint, signal);
+      endpoint.kind === 'stdio' ? connectChild(context, endpoint, signal) : connectHttp(context, endpoint, signal);
     return new Supervisor(runtime, {
       ...common,
       name: `MCP server "${name}"`,
