@@ -42,7 +42,7 @@ afterEach(async () => {
   expect(accidents.splice(0)).toEqual([]);
 });
 
-describe('who comes in', () => {
+describe('a caller', () => {
   it.each([
     ['a Host of somebody else', { host: 'evil.example' }],
     ['a Host that begins like this one', { host: '127.0.0.1.evil.example' }],

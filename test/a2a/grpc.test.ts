@@ -214,7 +214,7 @@ describe('A2A over gRPC', () => {
     expect(status[(await ended).code]).toBe('UNAUTHENTICATED');
   });
 
-  it('is served on loopback, or with TLS, and where nobody else is', async () => {
+  it('is served on loopback or with TLS, and refuses a port in use', async () => {
     const node = await createNode();
     const port = Number(served.gateway.grpcAddress!.split(':')[1]);
     try {

@@ -49,7 +49,7 @@ describe('a caller with a JSON Web Token', () => {
     expect(() => served.token('jwt-alice-0123456789abcdef')).toThrow(expect.objectContaining({ code: 'USAGE' }));
   });
 
-  it('may do what its scopes say, as the bearer of a token may', async () => {
+  it('is limited to its scopes, like the bearer of a token', async () => {
     const tools = as({ scope: 'tools' });
     const refused = await ask('SendMessage', said('hello'), tools);
     expect([refused.status, refused.challenge]).toEqual([

@@ -71,7 +71,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     ]);
   });
 
-  it('stream what happens as it happens [A2A-1.9.5]', async () => {
+  it('stream events as they happen [A2A-1.9.5]', async () => {
     const events = await collect((await to('writer')).stream({ message: 'a poem' }));
     expect(events[0]).toHaveProperty('task');
     const chunks = events.flatMap((event) =>
@@ -147,7 +147,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     await client.cancelTask(taskId);
   });
 
-  it('have a card for those who are known', async () => {
+  it('have an extended card for authenticated callers', async () => {
     expect(await (await connect(served.url, { binding, version })).extendedCard()).toMatchObject({ name: 'Ecliptic' });
   });
 
@@ -170,7 +170,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     await expect(events.next().then(() => events.next())).rejects.toMatchObject({ code: 'CANCELLED' });
   });
 
-  it('leave a task alone that somebody stops reading', async () => {
+  it('leave a task running when its reader stops', async () => {
     const message = `${way} unread`;
     for await (const _ of (await to('slow')).stream({ message })) break;
     const held = await served.begun(message);

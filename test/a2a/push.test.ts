@@ -88,7 +88,7 @@ describe('a webhook', () => {
     expect(new Set(calls.slice(0, 3).map(({ headers }) => headers['ecliptic-event-id'])).size).toBe(1);
   });
 
-  it('that is deleted hears no more, and one that is refused for good is not called again', async () => {
+  it('that is deleted gets no more events, and an event that it answers with 404 is not sent again', async () => {
     const { node, calls, url } = await webhook(404);
     const id = await node.hold('deleted');
     const made = await node.result<{ id: string }>('CreateTaskPushNotificationConfig', { taskId: id, url });
@@ -140,7 +140,7 @@ describe('a webhook', () => {
     for (const error of errors) expect(error).toEqual(errors[0]);
   });
 
-  it('is told after a restart of what was pending when the node stopped [T-D8]', async () => {
+  it('receives after a restart the events that were pending at the stop [T-D8]', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'ecliptic-push-'));
     const down = await webhook(503);
     await down.node.stop();

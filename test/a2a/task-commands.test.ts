@@ -45,7 +45,7 @@ afterAll(async () => {
 });
 
 describe('card', () => {
-  it('shows the card of this node, of an agent, and of a remote agent with what its signature is worth', async () => {
+  it('shows the card of this node, of an agent, and of a remote agent with the verdict on its signature', async () => {
     expect(JSON.parse((await run(['card'])).stdout)).toMatchObject({ name: 'Ecliptic' });
     expect(JSON.parse((await run(['card', 'talker', '--json'])).stdout)).toMatchObject({ id: 'talker' });
     const shown = await run(['card', url]);
@@ -82,7 +82,7 @@ describe('invoke', () => {
     expect(events.at(-1)).toMatchObject({ statusUpdate: { status: { state: 'TASK_STATE_COMPLETED' } } });
   });
 
-  it('says how a task failed, and what it waits for', async () => {
+  it('says why a task failed, and which answer it waits for', async () => {
     expect(await invoke('fail')).toMatchObject({ code: 1, stderr: expect.stringMatching(/REMOTE_FAILED: .*failed/) });
     const asked = await invoke('ask');
     expect(asked).toMatchObject({ code: 1, stderr: expect.stringContaining('which one?') });

@@ -98,7 +98,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     },
   );
 
-  it('a version that nobody speaks is refused', async () => {
+  it('an unknown version is refused', async () => {
     const { reason } = await ask(binding, 'SendMessage', said('hi'), { 'A2A-Version': '2.0' });
     expect(reason).toBe('VERSION_NOT_SUPPORTED');
   });
@@ -190,7 +190,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     );
   });
 
-  it('what is canceled is canceled again without fault; what is done is not cancelable [A2A-1.9.16]', async () => {
+  it('a canceled task can be canceled again; a completed one cannot be canceled [A2A-1.9.16]', async () => {
     const text = `${binding} cancel twice`;
     const { id } = await send({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } });
     for (let i = 0; i < 2; i++) {
@@ -260,7 +260,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect((await send(said('this one', { taskId }))).status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  it('what is not JSON, not an object, or too deep is answered in the right form', async () => {
+  it('a body that is not JSON, not an object, or too deep is refused in the form of its binding', async () => {
     const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
     const deep = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`;
     const params = `{"message":{"messageId":"deep","role":"ROLE_USER","parts":[{"data":${deep}}]}}`;
@@ -410,7 +410,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
 });
 
 describe('JSON-RPC', () => {
-  it('has -32600 for what is no request, and answers to its id [A2A-2.5.6]', async () => {
+  it('answers -32600 to an invalid request, with its id [A2A-2.5.6]', async () => {
     const wrong = [{ id: 5 }, { jsonrpc: '1.0', id: 5, method: 'GetTask' }, { jsonrpc: '2.0', id: 5, method: 7 }];
     for (const body of wrong) {
       const answer = await (await served.post('/a2a/rpc', body)).json();
@@ -422,7 +422,7 @@ describe('JSON-RPC', () => {
 });
 
 describe('a JSON-RPC notification', () => {
-  it('is performed and gets no answer, be it right or wrong [T-D13]', async () => {
+  it('is performed and gets no answer, valid or not [T-D13]', async () => {
     const notify = async (method: string, params: object) => {
       const answer = await served.post('/a2a/rpc', { jsonrpc: '2.0', method, params });
       return [answer.status, await answer.text()];
@@ -593,7 +593,7 @@ describe('a stream', () => {
     expect((await collect(eventsOf(again))).map(kindOf)).toEqual(['completed']);
   });
 
-  it('that nobody reads any more leaves the task and the other readers alone', async () => {
+  it('that its reader leaves does not affect the task or other readers', async () => {
     const id = await served.hold('left');
     const stays = eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`));
     await stays.next();
@@ -660,7 +660,7 @@ describe('a task of an agent that says nothing', () => {
 });
 
 describe('the card', () => {
-  it('is public, cached, and tagged by what it says', async () => {
+  it('is public, cacheable, and has an ETag of its content', async () => {
     const answer = await fetch(`${served.url}/.well-known/agent-card.json`);
     const text = await answer.text();
     expect([answer.status, answer.headers.get('cache-control')]).toEqual([200, 'public, max-age=300']);

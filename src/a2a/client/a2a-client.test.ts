@@ -137,7 +137,7 @@ describe('a stream', () => {
     expect(await collect(early.client.stream({ message: 'x' }))).toEqual([{ statusUpdate }]);
   });
 
-  it('that breaks goes on by subscription, and by asking where there is none', async () => {
+  it('that breaks is resumed by subscription, or by polling', async () => {
     for (const [known, last] of [
       [true, 'SubscribeToTask'],
       [false, 'GetTask'],
@@ -157,7 +157,7 @@ describe('a stream', () => {
     }
   });
 
-  it('says where it was to an agent that goes on from there, and to no other', async () => {
+  it('sends Last-Event-ID only to agents that support it', async () => {
     for (const extensions of [[EXTENSION_URIS.resume], []]) {
       const ids: unknown[] = [];
       const { client } = await agent(({ method, request, event, response }) => {
@@ -257,7 +257,7 @@ describe('a send', () => {
   });
 });
 
-describe('what a caller proves itself with', () => {
+describe('credentials', () => {
   it('goes to where the card is, and to no other place that the card names', async () => {
     const credentials = { bearer: 'secret', headers: { 'x-api-key': 'key' } };
     const near = await servers.http((_, response) => response.writeHead(401).end());
@@ -302,7 +302,7 @@ describe('the card cache', () => {
     expect(cards.size).toBe(1);
   });
 
-  it('does not give up for all when one who asked does', async () => {
+  it('goes on for the other callers when one gives up', async () => {
     const cards = new CardSource(runtime);
     const server = await servers.http((_, response) => {
       setTimeout(() => response.end('{"name":"n","version":"1"}'), 50);

@@ -132,7 +132,7 @@ describe('fetchAgentCard', () => {
     await expect(fetchAgentCard(server.origin, allowed())).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
   });
 
-  it('does not wait for ever', async () => {
+  it('gives up on a silent server', async () => {
     const server = await servers.http(() => {});
     await expect(fetchAgentCard(server.origin, allowed())).rejects.toMatchObject({ code: 'FETCH_TIMEOUT' });
   });
@@ -185,7 +185,7 @@ describe('a URL of this machine that the caller’s own code names', () => {
 });
 
 describe('discoverAgent', () => {
-  it('gives the card, or null whatever goes wrong [GF.discoverAgent GE4]', async () => {
+  it('gives the card, or null after any failure [GF.discoverAgent GE4]', async () => {
     const server = await serving(CARD);
     expect(await discoverAgent(server.origin, allowed())).toEqual(CARD);
     const broken = await servers.http((_, response) => response.writeHead(500).end());
@@ -274,10 +274,10 @@ describe('invokeRemoteAgent', () => {
     expect(await invokeRemoteAgent(silent.origin, 'x', allowed())).toMatchObject({ error: 'Task failed' });
   });
 
-  it('stops when its caller does', async () => {
+  it('ends when its caller aborts', async () => {
     const server = await simple(['working'], []);
     const controller = new AbortController();
-    setTimeout(() => controller.abort(), 50);
+    setTimeout(() => controller.abort(), 300);
     const result = await invokeRemoteAgent(server.origin, 'x', { ...allowed(), signal: controller.signal });
     expect(result).toMatchObject({ success: false, taskId: 'task-1', error: 'the caller cancelled the call' });
   });
@@ -287,9 +287,9 @@ describe('invokeRemoteAgent', () => {
     ['no id', '{"state":"working"}'],
     ['no such state', '{"id":"t","state":"dancing"}'],
     ['no messages', '{"id":"t","state":"completed","messages":7}'],
-    ['nobody’s message', '{"id":"t","state":"completed","messages":[{"role":"x","parts":[]}]}'],
+    ['a message of no known role', '{"id":"t","state":"completed","messages":[{"role":"x","parts":[]}]}'],
     ['no JSON', 'yes'],
-  ])('takes no answer that is %s', async (_, body) => {
+  ])('refuses an answer with %s', async (_, body) => {
     const server = await servers.http((request, response) => {
       if (request.method === 'POST') response.end(body);
       else response.writeHead(404).end();

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fromProto, toProto } from './service-definition.js';
 
 describe('JSON and protobuf', () => {
-  it('hold the same data and metadata, whatever they are', () => {
+  it('hold the same data and metadata, for any JSON', () => {
     const json = fc.jsonValue({ maxDepth: 4 }).map((value) => JSON.parse(JSON.stringify(value)) as unknown);
     const fields = fc.dictionary(
       fc.string().filter((key) => key !== '__proto__'),

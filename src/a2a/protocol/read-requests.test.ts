@@ -225,7 +225,7 @@ describe('an answer', () => {
   });
 });
 
-describe('whatever JSON arrives', () => {
+describe('any JSON', () => {
   it('is read, or refused with a code and a place', () => {
     const readers = [
       readSendMessageRequest,

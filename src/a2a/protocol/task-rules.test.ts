@@ -52,7 +52,7 @@ describe('a task', () => {
   });
 });
 
-describe('what a card does not promise', () => {
+describe('a capability that the card does not declare', () => {
   const plain = takeAgentCard({ name: 'x', version: '1' });
   const able = takeAgentCard({
     name: 'x',

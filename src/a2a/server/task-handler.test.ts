@@ -113,7 +113,7 @@ describe('a task that is sent', () => {
     }
   });
 
-  it('goes forward only, ends once, and says nothing afterwards, whatever comes [GI1 GI2]', async () => {
+  it('goes forward only, ends once, and never changes after its end [GI1 GI2]', async () => {
     const event = fc.oneof(
       fc.string({ minLength: 1 }).map(said),
       fc.constantFrom<ProcessEvent>(
@@ -164,7 +164,7 @@ describe('a task that is sent', () => {
 });
 
 describe('a node that is served', () => {
-  it('works on such tasks with its agents, in sessions that it keeps [GF.handleTaskSend GI13]', async () => {
+  it('gives tasks of handleTaskSend to its agents, in stored sessions [GF.handleTaskSend GI13]', async () => {
     const store = new MemoryStore();
     const node = await createNode({ store });
     node.agent({ id: 'mars' }).onTask((task) => `built ${task.text}`);
@@ -202,7 +202,7 @@ describe('a node that is served', () => {
     }
   });
 
-  it('has a card without skills where this process serves none [T-D9]', () => {
+  it('has a card without skills if this process serves no node [T-D9]', () => {
     expect(buildAgentCard('http://example.test')).toMatchObject({
       name: 'Ecliptic',
       version: expect.any(String),
@@ -237,7 +237,7 @@ describe('the card of an agent', () => {
     },
   );
 
-  it('shows what the agent’s own row and the database say of it [T-D9 GI14]', async () => {
+  it('shows the agent’s row and the database’s persona and bundles [T-D9 GI14]', async () => {
     const node = await createNode();
     for (const id of ['mars', 'venus', 'earth']) node.agent({ id }).tool(`do_${id}`, {}, () => null);
     await node.serve({ port: 0, about: { mars: { mcpToolPermissions: ['do_earth'] } } });

@@ -100,7 +100,7 @@ describe('a 0.3 request', () => {
     }
   });
 
-  it('comes back from what our own client makes of it', () => {
+  it('survives the way through our own client', () => {
     const request: SendMessageRequest = {
       message: { ...message, contextId: 'c', metadata: { a: 1 } },
       configuration: {
@@ -155,7 +155,7 @@ describe('a 0.3 answer', () => {
     }
   });
 
-  it('comes back from what our own server makes of it', () => {
+  it('survives the way through our own server', () => {
     const config = { taskId: 't', id: 'p', url: 'https://hook.example' };
     const round = (method: (typeof METHODS)[number], result: unknown) =>
       v03JsonRpc.fromResult(method, plain(v03JsonRpc.toResult(method, result)));
@@ -233,7 +233,7 @@ describe('a card', () => {
     expect(read.capabilities).toEqual(card.capabilities);
   });
 
-  it('without 0.3 interfaces is none for 0.3', () => {
+  it('without 0.3 interfaces is refused in 0.3', () => {
     const modern = { ...card, supportedInterfaces: card.supportedInterfaces.slice(0, 1) };
     expect(() => toV03Card(modern)).toThrow(expect.objectContaining({ code: 'VERSION_NOT_SUPPORTED' }));
     expect(toMergedCard(modern)).toBe(modern);

@@ -22,7 +22,7 @@ const seconds = () => Math.floor(runtime.now() / 1_000);
 const refusal = { code: 'TOKEN_REQUIRED' };
 
 describe('a JSON Web Token', () => {
-  it.each(['RS256', 'ES256', 'EdDSA'] as const)('signed with %s tells who calls, and for what', async (alg) => {
+  it.each(['RS256', 'ES256', 'EdDSA'] as const)('signed with %s gives the caller’s name and scopes', async (alg) => {
     issuer.rotate(alg, 'its');
     const { name, scopes } = await verifier.verify(issuer.token({ sub: 'auth0|Ann Example', scope: 'openid tasks' }));
     expect(name).toMatch(/^jwt-auth0-Ann-Example-[0-9a-f]{16}$/);
@@ -99,12 +99,12 @@ describe('a JSON Web Token', () => {
 });
 
 describe('the keys of an issuer', () => {
-  it('are asked for once for all who wait, and used on', async () => {
+  it('are fetched once for all waiting callers, and reused', async () => {
     await Promise.all(Array.from({ length: 20 }, () => verifier.verify(issuer.token())));
     expect(issuer.asked).toBe(1);
   });
 
-  it('are asked for again for one that is not known, and not at everybody’s wish', async () => {
+  it('are fetched again for an unknown key id, at a limited rate', async () => {
     await verifier.verify(issuer.token());
     issuer.rotate('EdDSA', 'k2');
     await expect(verifier.verify(issuer.token())).rejects.toMatchObject(refusal);
@@ -116,7 +116,7 @@ describe('the keys of an issuer', () => {
     expect(issuer.asked).toBe(3);
   });
 
-  it('are used on while they cannot be had, but not for ever', async () => {
+  it('are used while the issuer is down, for at most a day', async () => {
     await verifier.verify(issuer.token());
     for (const trouble of [
       { status: 500, body: '' },
@@ -134,7 +134,7 @@ describe('the keys of an issuer', () => {
     await expect(verifier.verify(issuer.token())).resolves.toBeDefined();
   });
 
-  it('that were withdrawn are not taken any more', async () => {
+  it('that were withdrawn are refused', async () => {
     const old = issuer.token({ exp: seconds() + 3_600 });
     await verifier.verify(old);
     issuer.rotate('ES256', 'k2');
