@@ -592,7 +592,7 @@ afterEach(async () => {
 });
 
 describe('the error catalogue', () => {
-  it('has the codes of the specification, each met where it says [E.AGENT_NOT_FOUND E.CAPABILITY_NOT_FOUND E.TIER_VIOLATION E.SANDBOX_VIOLATION E.ESCALATION_REQUIRED E.CHANNEL_CLOSED E.DELIVERY_FAILED E.INVALID_CARD E.SCHEMA_VERSION_MISMATCH E.PROPOSAL_TIMEOUT]', async () => {
+  it('has the codes of the specification, each used in its place [E.AGENT_NOT_FOUND E.CAPABILITY_NOT_FOUND E.TIER_VIOLATION E.SANDBOX_VIOLATION E.ESCALATION_REQUIRED E.CHANNEL_CLOSED E.DELIVERY_FAILED E.INVALID_CARD E.SCHEMA_VERSION_MISMATCH E.PROPOSAL_TIMEOUT]', async () => {
     expect(await Promise.all(specified.map((code) => codeOf(Promise.resolve().then(triggers[code]))))).toEqual(
       specified,
     );
@@ -626,7 +626,7 @@ describe('the error catalogue', () => {
     }
   });
 
-  it('calls no error retryable that only a change of the call can mend, and every one that waiting mends', () => {
+  it('marks an error as retryable exactly where waiting can help', () => {
     const never = [400, 403, 409, 410, 413, 426, 499, 501];
     const always = [429, 504];
     for (const [code, { retryable, http }] of Object.entries(ERRORS)) {
@@ -635,7 +635,7 @@ describe('the error catalogue', () => {
     }
   });
 
-  it('tells its own codes from other names', () => {
+  it('tells its codes from other names', () => {
     expect(codes.every(isErrorCode)).toBe(true);
     for (const other of ['agent_not_found', 'toString', '__proto__', '', 7, null, undefined]) {
       expect(isErrorCode(other)).toBe(false);
@@ -680,7 +680,7 @@ describe('docs/errors.md', () => {
     );
   });
 
-  it('says of each what to do', () => {
+  it('says for each code how to react', () => {
     for (const row of rows) {
       expect(row).toHaveLength(6);
       expect(row[5]).toMatch(/^[A-Z].{10,}\.$/);

@@ -518,7 +518,7 @@ describe('the system runtime', () => {
     return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
   }
 
-  it('tells the time of the machine, anew on each turn of the event loop [R2.2]', async () => {
+  it('reads the system clock again on each turn of the event loop [R2.2]', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 1_000 });
     const runtime = systemRuntime();
     expect(runtime.now()).toBe(1_000);
@@ -625,7 +625,7 @@ describe('the system runtime', () => {
     expect(order).toEqual(['now', 'promised', 'deferred']);
   });
 
-  it('logs where it is told to', () => {
+  it('logs to the given logger', () => {
     const lines: string[] = [];
     const write = (level: string) => (fields: Record<string, unknown>, message: string) => {
       lines.push(`${level} ${message} ${JSON.stringify(fields)}`);

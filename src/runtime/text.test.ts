@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { cutText, endOfText, isWellFormed } from './text.js';
 
 describe('a text that is cut', () => {
-  it('stays Unicode, and loses at most one unit more than it must [T-D1]', () => {
+  it('stays well-formed Unicode, and loses at most one unit more than necessary [T-D1]', () => {
     const texts = fc.string({ unit: fc.constantFrom('a', '😀', 'é', '𝒳'), maxLength: 12 });
     fc.assert(
       fc.property(texts, fc.integer({ min: 1, max: 12 }), (text, max) => {

@@ -78,7 +78,7 @@ beforeAll(() => {
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 describe('a damaged store', () => {
-  it('opens as it was when nothing is damaged', () => {
+  it('opens unchanged without damage', () => {
     for (const [name, { folder, content }] of Object.entries(images)) {
       expect([name, outcome(copyOf(folder), {})]).toEqual([name, content]);
     }
@@ -91,7 +91,7 @@ describe('a damaged store', () => {
     expect(detected).toBeGreaterThan(CASES / 3);
   });
 
-  it('is found out later where it is too large to be checked at once, and never ends the process [ST2]', {
+  it('is detected later where the store is too large to be checked at once, and never ends the process [ST2]', {
     timeout: TIMEOUT,
   }, async () => {
     await tryDamages(CASES / 4, ['store.db', 'store.db-wal', 'store.wal'], { checkBytes: 0 });
@@ -122,7 +122,7 @@ describe('a damaged store', () => {
     expect(() => SqliteEngine.open(other)).toThrow(/store\.db is damaged: it is not a database/);
   });
 
-  it('is left as it is when it is refused', () => {
+  it('is not changed when it is refused', () => {
     const folder = copyOf(images.killed!.folder);
     flip(join(folder, 'store.db-wal'), 32 + 24 + 5000);
     const bytes = () =>
@@ -132,7 +132,7 @@ describe('a damaged store', () => {
     expect(bytes().every((text, index) => text === before[index])).toBe(true);
   });
 
-  it('names the tables that are damaged when it is asked for its integrity', () => {
+  it('names the damaged tables in the integrity check', () => {
     const folder = copyOf(images.appended!.folder);
     const place = readFileSync(join(folder, 'store.db')).indexOf('card of address 7');
     flip(join(folder, 'store.db'), place);
@@ -152,7 +152,7 @@ describe('a damaged store', () => {
     engine.close();
   });
 
-  it('finds nothing wrong with a whole one', () => {
+  it('reports no damage for an intact store', () => {
     const engine = SqliteEngine.open(copyOf(images.restarted!.folder), { checkBytes: 0 });
     while (engine.checkSome());
     expect(engine.run([{ kind: 'integrity' }])).toEqual([{ value: [] }]);

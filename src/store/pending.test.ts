@@ -14,8 +14,8 @@ const root = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'e
 
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-describe('what waits to be written to its table', () => {
-  it('is the same as if it did not, before and after a kill, whatever is written', () => {
+describe('a pending change', () => {
+  it('reads the same as a written one, before and after a kill', () => {
     for (let seed = 1; seed <= 12; seed++) {
       const random = new SimulatedRuntime({ seed });
       const below = (limit: number) => Math.floor(random.random() * limit);
@@ -36,7 +36,7 @@ describe('what waits to be written to its table', () => {
     }
   });
 
-  it('never reaches the table when it is gone by then', () => {
+  it('never reaches the table when its row is deleted before', () => {
     const { engine } = open();
     engine.run([write({ insert: 'audit', row: { seq: 0, at: 1, event: 'short-lived', digest: 'd' } })]);
     engine.run([write({ delete: 'audit', where: { seq: 1 } })]);
@@ -47,7 +47,7 @@ describe('what waits to be written to its table', () => {
     engine.close();
   });
 
-  it('is refused with everything else when it can no longer be written', () => {
+  it('is refused when pending changes can no longer be written', () => {
     const { engine } = open({ maxPages: 60, pendingChanges: 4 });
     const text = 'x'.repeat(2_000);
     const failed = Array.from({ length: 200 }, (_, index) => {

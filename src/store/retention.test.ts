@@ -6,7 +6,7 @@ import type { Store, Write } from './store.js';
 import type { AuditRow } from './tables.js';
 
 describe('retention', () => {
-  it('cuts by age, count and size, whichever asks for most', () => {
+  it('cuts by age, count and size, whichever limit is tightest', () => {
     const oldest = [1, 2, 3, 4].map((at) => ({ at, bytes: 10 }));
     const cut = (limits: RetentionLimits) => rowsToCut(limits, 10, { rows: 6, bytes: 60 }, oldest);
     expect(cut({})).toBe(0);
@@ -17,14 +17,14 @@ describe('retention', () => {
     expect(cut({ maxAgeMs: 8, maxRows: 4, maxBytes: 50 })).toBe(2);
   });
 
-  it('stops at the first row that may stay, and leaves the newest', () => {
+  it('stops at the first row within the limits, and keeps the newest', () => {
     const at = (...times: number[]) => times.map((time) => ({ at: time, bytes: 1 }));
     expect(rowsToCut({ maxAgeMs: 5 }, 10, { rows: 3, bytes: 3 }, at(1, 9, 1))).toBe(1);
     expect(rowsToCut({ maxAgeMs: 0 }, 10, { rows: 3, bytes: 3 }, at(1, 1, 1))).toBe(2);
     expect(rowsToCut({ maxRows: 0, maxBytes: 0 }, 10, { rows: 1, bytes: 9 }, at(1))).toBe(0);
   });
 
-  it('remembers what the audit’s first row hangs on, in the same write', () => {
+  it('stores the start of the audit chain in the same write', () => {
     const rows = [auditRow(4), auditRow(5)];
     expect(cutBehind('audit', rows)).toEqual([
       { put: 'meta', row: { name: 'audit.start', value: '{"seq":5,"digest":"digest 5"}' } },
@@ -95,7 +95,7 @@ describe('retention', () => {
     expect(Math.max(...steps)).toBeLessThanOrEqual(4);
   });
 
-  it('does not take a beginning of the chain for granted that it cannot read', async () => {
+  it('refuses an unreadable start of the chain', async () => {
     const store = new MemoryStore();
     await store.write([{ put: 'meta', row: { name: 'audit.start', value: '{"seq":' } }]);
     await expect(auditStart(store)).rejects.toMatchObject({ code: 'STORE_DAMAGED' });

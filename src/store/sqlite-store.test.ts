@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 describe('a process that is about to exit', () => {
-  it('ends the threads of all its stores, busy or opening, and everything they were asked is on disk [T-G6]', async () => {
+  it('ends the threads of all its stores, busy or opening, with all their writes on disk [T-G6]', async () => {
     const [folder, other] = [temporaryFolder(), temporaryFolder()];
     const store = await open(folder);
     const writes = Array.from({ length: 200 }, (_, index) => count(store, `row ${index}`, index));
@@ -41,8 +41,8 @@ describe('a process that is about to exit', () => {
   });
 });
 
-describe('the files', () => {
-  it('are for their owner only, also when they were not before', async () => {
+describe('the files of a store', () => {
+  it('are readable by their owner only, also when they were not before', async () => {
     const folder = temporaryFolder();
     const store = await open(folder);
     await count(store, 'a', 1);
@@ -53,7 +53,7 @@ describe('the files', () => {
     expect(modes(folder)).toEqual(['store.db', 'store.lock', 'store.mark'].map(isPrivate));
   });
 
-  it('keep everything over a close and an opening', async () => {
+  it('keep everything when the store is closed and opened', async () => {
     const folder = temporaryFolder();
     for (let round = 1; round <= 3; round++) {
       const store = await open(folder);
@@ -66,7 +66,7 @@ describe('the files', () => {
     }
   });
 
-  it('of a later release are refused and stay as they are, wherever the version is written [ST4]', () => {
+  it('of a later release are refused and stay unchanged, wherever the version is written [ST4]', () => {
     for (const isInLog of [false, true]) {
       const folder = filled(1);
       const later = new Connection(join(folder, 'store.db'), 0);
@@ -85,7 +85,7 @@ describe('the files', () => {
     }
   });
 
-  it('of earlier releases are brought forward step by step [ST4]', () => {
+  it('of earlier releases are migrated step by step [ST4]', () => {
     const steps = [['ALTER one'], ['ALTER two', 'UPDATE two']];
     expect(migration(1, steps)).toEqual(['ALTER one', 'ALTER two', 'UPDATE two', 'PRAGMA user_version = 3']);
     expect(migration(2, steps)).toEqual(['ALTER two', 'UPDATE two', 'PRAGMA user_version = 3']);
@@ -94,7 +94,7 @@ describe('the files', () => {
     expect(migration(0, steps).join()).not.toMatch(/ALTER/);
   });
 
-  it('cannot be opened where there is no folder', async () => {
+  it('cannot be opened without a folder', async () => {
     await expect(SqliteStore.open(join(temporaryFolder(), 'missing'))).rejects.toMatchObject({ code: 'STORE_FAILED' });
   });
 
@@ -108,7 +108,7 @@ describe('the files', () => {
 });
 
 describe('a large store', () => {
-  it('is checked on while it works, and gives nothing more when damage is found', async () => {
+  it('is checked while it is in use, and gives no more data when damage is found', async () => {
     const folder = filled(3_000);
     const path = join(folder, 'store.db');
     const bytes = readFileSync(path);
@@ -124,7 +124,7 @@ describe('a large store', () => {
 });
 
 describe('a second process', () => {
-  it('is told that the store is taken [ST6]', async () => {
+  it('is refused while the store is in use [ST6]', async () => {
     const folder = temporaryFolder();
     const store = await open(folder);
     const lines = linesOf(child(folder, `store.close().then(() => console.log('opened'))`));
@@ -134,7 +134,7 @@ describe('a second process', () => {
     await expect(open(folder)).resolves.toBeDefined();
   });
 
-  it('that writes and is killed has lost nothing that it acknowledged [ST3]', { timeout: 60_000 }, async () => {
+  it('loses no acknowledged write when it is killed [ST3]', { timeout: 60_000 }, async () => {
     const folder = temporaryFolder();
     for (let round = 0; round < 3; round++) {
       const process = child(
@@ -163,7 +163,7 @@ describe('a second process', () => {
     }
   });
 
-  it('ends by itself when it has nothing more to do, but not before its writes are kept', async () => {
+  it('exits when it has nothing to do, but not before its writes are stored', async () => {
     const folder = temporaryFolder();
     const process = child(
       folder,
@@ -185,7 +185,7 @@ describe('a second process', () => {
 });
 
 describe('many calls at once', () => {
-  it('are kept in few transactions', async () => {
+  it('share few transactions', async () => {
     const store = await open(temporaryFolder());
     await Promise.all(Array.from({ length: 2_000 }, (_, index) => count(store, `n${index}`, index)));
     const { writes, transactions } = await store.counters();
@@ -210,7 +210,7 @@ describe('many calls at once', () => {
     expect(await store.count({ from: 'cursors' })).toBe(1);
   });
 
-  it('move the log into the database from time to time', async () => {
+  it('run checkpoints from time to time', async () => {
     const store = await open(temporaryFolder(), { checkpointFrames: 20 });
     for (let index = 0; index < 30; index++) await count(store, `n${index}`, index);
     expect((await store.counters()).checkpoints).toBeGreaterThan(0);
@@ -220,7 +220,7 @@ describe('many calls at once', () => {
 });
 
 describe('a full disk', () => {
-  it('fails what has no room, keeps what has, and works again when there is room [ST6]', async () => {
+  it('fails writes without room, keeps the others, and works again when there is room [ST6]', async () => {
     const store = await open(temporaryFolder(), { maxPages: 120 });
     const outcomes = await Promise.allSettled(
       Array.from({ length: 40 }, (_, index) =>
@@ -251,7 +251,7 @@ describe('a full disk', () => {
 });
 
 describe('a thread that dies', () => {
-  it('fails everything that waits and everything after, and still lets the store be closed', async () => {
+  it('fails all pending and later calls, and the store can still be closed', async () => {
     const folder = temporaryFolder();
     const store = await SqliteStore.open(folder);
     await count(store, 'kept', 1);

@@ -38,7 +38,7 @@ describe.each(kinds)('a store %s', (_, open) => {
 
   afterAll(() => store.close());
 
-  it('gives back what it was given, value for value', async () => {
+  it('returns every value as it was written', async () => {
     const text = 'ü€😀\u{10ffff} \u0000 \n "quoted" \\ \u0001 \uffff';
     const row = journalRow({ seq: 7, at: 1_700_000_000_000.125, envelope: text, code: null, thread: '' });
     await store.write([{ put: 'journal', row }]);
@@ -59,7 +59,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect((await store.read({ from: 'addresses' }))[0]!.card).toBe(envelope);
   });
 
-  it('puts over a row of the same key, and inserts only where there is none', async () => {
+  it('replaces a row with the same key on put, and refuses it on insert', async () => {
     await store.write([{ insert: 'cursors', row: { name: 'a', value: 1 } }]);
     await store.write([{ put: 'cursors', row: { name: 'a', value: 2 } }]);
     await expect(store.write([{ insert: 'cursors', row: { name: 'a', value: 3 } }])).rejects.toMatchObject({
@@ -84,7 +84,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect(await store.figures('journal')).toEqual({ rows: 0, bytes: 0 });
   });
 
-  it('lets a call that fails fail alone, and answers in order', async () => {
+  it('isolates a failing call, and answers in order', async () => {
     const settled: string[] = [];
     const insert = (name: string) =>
       store.write([{ insert: 'cursors', row: { name, value: 1 } }]).then(
@@ -96,7 +96,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect((await store.read({ from: 'cursors' })).map((row) => row.name)).toEqual(['a', 'b', 'c']);
   });
 
-  it('lets a read see every write that was called for before it, and none that came after', async () => {
+  it('lets a read see every earlier write, and no later one', async () => {
     const reads: Promise<number>[] = [];
     for (let value = 1; value <= 50; value++) {
       void store.write([{ put: 'cursors', row: { name: 'x', value } }]);
@@ -115,7 +115,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect(rows.every((row, index) => index === 0 || row.seq === rows[index - 1]!.seq + 1)).toBe(true);
   });
 
-  it('numbers a log’s rows, and never gives a number twice', async () => {
+  it('numbers the rows of a log, and never reuses a number', async () => {
     const seqs = async () => (await store.read({ from: 'audit' })).map((row) => row.seq);
     const add = (seq: number) => store.write([{ insert: 'audit', row: { seq, at: 1, event: 'e', digest: 'd' } }]);
     await add(0);
@@ -131,7 +131,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect(await seqs()).toEqual([first! + 101]);
   });
 
-  it('knows how much a log holds', async () => {
+  it('knows the rows and bytes of a log', async () => {
     await store.write([{ insert: 'audit', row: { seq: 0, at: 1, event: 'ü', digest: 'abc' } }]);
     await store.write([{ insert: 'audit', row: { seq: 0, at: 1, event: '', digest: 'abc' } }]);
     const [row] = await store.read({ from: 'audit' });
@@ -167,7 +167,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect(await store.count({ from: 'addresses', where: { node: [null, 'n2'] }, above: { seenAt: 1 } })).toBe(2);
   });
 
-  it('orders by a column and then by key, from either end, and stops at the limit', async () => {
+  it('orders by a column and then by key, in both directions, up to the limit', async () => {
     const values: [string, number][] = [
       ['\uffff', 2],
       ['😀', 1],
@@ -185,7 +185,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect(await names({ orderBy: 'name', limit: 0 })).toEqual([]);
   });
 
-  it('updates and deletes what matches, and nothing else', async () => {
+  it('updates and deletes matching rows only', async () => {
     await store.write(['a', 'b', 'c'].map((name) => ({ insert: 'addresses', row: addressRow(name) })));
     await store.write([{ update: 'addresses', where: { address: ['a', 'c'] }, set: { seenAt: 3, node: 'n' } }]);
     await store.write([{ update: 'addresses', where: { address: 'x' }, set: { seenAt: 9 } }]);
@@ -196,7 +196,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     ]);
   });
 
-  it('refuses what it could not give back as it was, before anything is changed', async () => {
+  it('refuses values that it could not return unchanged, before anything is written', async () => {
     const good = { name: 'a', value: 1 };
     const wrong: unknown[] = [
       { put: 'nothing', row: good },
@@ -226,7 +226,7 @@ describe.each(kinds)('a store %s', (_, open) => {
     expect(await store.count({ from: 'cursors' })).toBe(0);
   });
 
-  it('finishes what was asked before it closes, and refuses everything after', async () => {
+  it('finishes earlier calls before it closes, and refuses later ones', async () => {
     const other = await open();
     const before = Array.from({ length: 100 }, (_, value) =>
       other.write([{ insert: 'cursors', row: { name: String(value), value } }]),
@@ -248,7 +248,7 @@ describe.each(kinds)('a store %s', (_, open) => {
 });
 
 describe('a store in memory', () => {
-  it('needs no time to pass, and starts anew from what was acknowledged before a crash', async () => {
+  it('needs no clock, and restarts from the writes acknowledged before a crash', async () => {
     const runtime = new SimulatedRuntime();
     const store = new MemoryStore();
     let acknowledged = 0;
@@ -266,7 +266,7 @@ describe('a store in memory', () => {
     expect(runtime.now()).toBe(new SimulatedRuntime().now());
   });
 
-  it('keeps numbers and rows in its snapshot, apart from the store it was taken of', async () => {
+  it('keeps numbers and rows in its snapshot, independent of the store', async () => {
     const store = new MemoryStore();
     await store.write([{ insert: 'audit', row: { seq: 0, at: 1, event: 'e', digest: 'd' } }]);
     await store.write([{ delete: 'audit', where: {} }]);
@@ -278,7 +278,7 @@ describe('a store in memory', () => {
     expect(await after.count({ from: 'meta' })).toBe(0);
   });
 
-  it('fails when it is told to', async () => {
+  it('fails on request', async () => {
     const store = new MemoryStore();
     store.failWith('the disk is full');
     await expect(store.write([])).rejects.toMatchObject({ code: 'STORE_FAILED', message: 'the disk is full' });

@@ -18,7 +18,7 @@ const kinds: [name: string, open: () => Promise<Store>][] = [
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe.each(kinds)('a store %s', (_, open) => {
-  it('does what a plain model does, whatever is asked, also many calls at once [ST7]', async () => {
+  it('behaves like a plain model for random calls, also many at once [ST7]', async () => {
     const store = await open();
     await store.write([{ insert: 'audit', row: { seq: 0, at: 1, event: '', digest: '' } }]);
     const [numbered] = await store.read({ from: 'audit' });

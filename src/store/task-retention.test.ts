@@ -3,7 +3,7 @@ import { MemoryStore } from './memory-store.js';
 import { retainTasks } from './retention.js';
 import type { Write } from './store.js';
 
-it('lets ended tasks go when they are too old or too many, and never one under way', async () => {
+it('deletes ended tasks that are too old or too many, and never an active one', async () => {
   const store = new MemoryStore();
   const task = (id: string, state: string, statusAt: number): Write[] => [
     {

@@ -183,7 +183,7 @@ describe('credentials of a server over HTTP', () => {
     nowhere('the-right-one');
   });
 
-  it('are told apart from those of other servers, and asked for by name [FR-025-006]', async () => {
+  it('are kept apart from those of other servers, and resolved by name [FR-025-006]', async () => {
     server.take('the-right-one');
     await up({ ...web(), other: web().web });
     await change('set', 'the-right-one');
@@ -197,7 +197,7 @@ describe('credentials of a server over HTTP', () => {
     nowhere('the-right-one', 'a-wrong-one');
   });
 
-  it('that no header may hold are refused before anybody complains about them aloud', async () => {
+  it('with characters that no header may have are refused without showing them', async () => {
     await up(web());
     await change('set', 'a value\nwith lines');
     await until(() => said.some((line) => line.includes('INVALID_CONFIG') || line.includes('that no header may have')));
@@ -233,8 +233,8 @@ describe('credentials of a server that is a child', () => {
   });
 });
 
-describe('what agents want to do by themselves', () => {
-  it('is decided by the rules of the configuration, told on the stream and audited [FR-025-012]', async () => {
+describe('actions of agents', () => {
+  it('are decided by the configured rules, emitted and audited [FR-025-012]', async () => {
     const policy = [
       { agent: 'mars', action: 'fs.read', decision: 'allow' },
       { action: 'fs.write', decision: 'ask' },
@@ -322,7 +322,7 @@ describe('the commands', () => {
     120_000,
   );
 
-  it('leave nothing of a value in the report of a node that crashes', async () => {
+  it('leave no value in the report of a crashed node', async () => {
     server.take('value-in-a-crash');
     const file = join(folder, 'ecliptic.json');
     const credentials = { keychain: false };
@@ -363,7 +363,7 @@ describe('several processes at one folder', () => {
     return child;
   }
 
-  it('lose nothing that any of them writes', async () => {
+  it('lose no write', async () => {
     const count = SOAK ? 300 : 40;
     await open().set(shared, 'first');
     const writers = ['one', 'two'].map((name) => writer(name, count));
@@ -394,7 +394,7 @@ describe('several processes at one folder', () => {
     for (const [path] of contents(join(folder, 'credentials'))) expect(statSync(path).mode & 0o777).toBe(0o600);
   }, 120_000);
 
-  it('that are killed while they write leave the old value or the new one', async () => {
+  it('leave the old value or the new one when they are killed while writing', async () => {
     await open().set(shared, 'first');
     for (let run = 0; run < (SOAK ? 30 : 3); run++) {
       const child = writer(`run${run}`, 100_000);

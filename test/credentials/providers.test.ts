@@ -82,7 +82,7 @@ describe('credentials of remote A2A agents', () => {
 
   afterEach(() => remote.stop());
 
-  it('are asked for with each request: a new one is used at once, and work under way goes on [SC-025-005 FR-025-002 T020.4a T020.4b]', async () => {
+  it('are resolved for each request: a new one is used at once, and work in flight continues [SC-025-005 FR-025-002 T020.4a T020.4b]', async () => {
     const headers = { authorization: { credential: 'token', scheme: 'Bearer' } };
     await start({ fleet: { a2a: [{ url: gateway.url, headers }] } });
     const tokens: string[] = [];
@@ -119,7 +119,7 @@ describe('credentials of remote A2A agents', () => {
 });
 
 describe('credentials of agents that are programs', () => {
-  it('are in their environment; what ends is taken from them, and a rotation interrupts no work [FR-025-002 FR-025-006 SC-025-005 T-E18]', async () => {
+  it('are in their environment; a revocation restarts the program, and a rotation interrupts no work [FR-025-002 FR-025-006 SC-025-005 T-E18]', async () => {
     const env = { KEY: { credential: 'token' } };
     await start({
       worker: { command: { command: process.execPath, args: [PROGRAM], env } },

@@ -80,7 +80,7 @@ adapterContract('A2ARouterAdapter', async () => {
 });
 
 describe('A2ARouterAdapter', () => {
-  it('delegates to a real agent with the correlation id, and tells the bus [T016.1 T016.2 T016.3 T016.4 T016.5 T016.6 T016.8b T016.8c T016.V1 T020.2a T020.2c FR-025-005]', async () => {
+  it('delegates to a real agent with the correlation id, and emits events [T016.1 T016.2 T016.3 T016.4 T016.5 T016.6 T016.8b T016.8c T016.V1 T020.2a T020.2c FR-025-005]', async () => {
     const mars = await remote('mars');
     const { adapter, events } = make([mars]);
     await adapter.init(config([mars.endpoint(1)]));
@@ -123,7 +123,7 @@ describe('A2ARouterAdapter', () => {
     await expectError(adapter.init(config(endpoints as A2AEndpoint[])), 'PROVIDER_INIT_FAILED');
   });
 
-  it('asks every endpoint first, and keeps them by priority, then id [T016.7b T016.7c]', async () => {
+  it('probes every endpoint first, and sorts them by priority, then id [T016.7b T016.7c]', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
     const gone = await remote('gone');
     const endpoints = [moon.endpoint(2), gone.endpoint(1), { ...mars.endpoint(2), id: 'a-mars' }];
@@ -140,7 +140,7 @@ describe('A2ARouterAdapter', () => {
     expect(await adapter.execute(delegation('x'), 'c')).toMatchObject({ endpointId: 'a-mars' });
   });
 
-  it('does not become ready while nobody answers', async () => {
+  it('does not become ready while no endpoint answers', async () => {
     const gone = await remote('gone');
     const at = gone.endpoint(1);
     await remotes.pop()!.stop();
@@ -148,7 +148,7 @@ describe('A2ARouterAdapter', () => {
     await expectError(adapter.init(config([at])), 'PROVIDER_INIT_FAILED');
   });
 
-  it('does not take one that does not let it in for healthy', async () => {
+  it('does not count an endpoint that denies access as healthy', async () => {
     const mars = await remote('mars');
     const { adapter } = make([], { credentials: () => ({ bearer: 'wrong' }) });
     await expectError(adapter.init(config([mars.endpoint(1)])), 'PROVIDER_INIT_FAILED');
@@ -168,7 +168,7 @@ describe('A2ARouterAdapter', () => {
     await expectError(adapter.execute(delegation('x', 'swim'), 'c'), 'PROVIDER_NO_CAPABLE_ENDPOINT');
   });
 
-  it('moves the next call, never one in flight, and comes back [T016.10 T016.V3 T018.4 T018.V4]', async () => {
+  it('moves the next call, never one in flight, and returns to the first endpoint [T016.10 T016.V3 T018.4 T018.V4]', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
     const { adapter } = make([mars, moon]);
     await adapter.init(config([mars.endpoint(1), moon.endpoint(2)]));
@@ -188,7 +188,7 @@ describe('A2ARouterAdapter', () => {
     expect((await adapter.execute(delegation('x'), 'c-3')).endpointId).toBe('mars');
   }, 40_000);
 
-  it('goes to the next with a call that did not arrive, once, and says that it does from now on [T-E9]', async () => {
+  it('sends a call that did not arrive to the next endpoint, once, and emits the failover [T-E9]', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
     const { adapter, events } = make([mars, moon]);
     await adapter.init(config([mars.endpoint(1), moon.endpoint(2)]));
@@ -212,7 +212,7 @@ describe('A2ARouterAdapter', () => {
     await mars.start();
   });
 
-  it('stays with the first where failover is off', async () => {
+  it('stays with the first endpoint without failover', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
     const { adapter } = make([mars, moon]);
     await adapter.init(config([mars.endpoint(1), moon.endpoint(2)], { failoverEnabled: false }));
@@ -222,7 +222,7 @@ describe('A2ARouterAdapter', () => {
     expect(moon.tasks).toHaveLength(0);
   });
 
-  it('cancels what is in flight when it ends, there too, and forgets its endpoints [T016.9a T016.9b]', async () => {
+  it('cancels work in flight when it is terminated, at the remote agent too, and drops its endpoints [T016.9a T016.9b]', async () => {
     const mars = await remote('mars');
     const { adapter } = make([mars]);
     await adapter.init(config([mars.endpoint(1)]));
@@ -236,14 +236,14 @@ describe('A2ARouterAdapter', () => {
     expect(adapter.endpoints).toEqual([]);
   });
 
-  it('takes no longer than it may', async () => {
+  it('ends a delegation at its time limit', async () => {
     const mars = await remote('mars');
     const { adapter } = make([mars]);
     await adapter.init(config([mars.endpoint(1)], { timeoutMs: 300 }));
     await expectError(adapter.execute(delegation('wait'), 'c-1'), 'PROVIDER_TIMEOUT', 'c-1');
   });
 
-  it('passes on what the agent tells and asks before it is done', async () => {
+  it('passes on updates and questions of the agent', async () => {
     const mars = await remote('mars');
     const { adapter } = make([mars]);
     await adapter.init(config([mars.endpoint(1)]));
@@ -259,7 +259,7 @@ describe('A2ARouterAdapter', () => {
     await expectError(adapter.execute(delegation('reject'), 'c-4'), 'PROVIDER_EXECUTE_FAILED', 'c-4');
   });
 
-  it('hands nothing on in a circle', async () => {
+  it('delegates nothing in a circle', async () => {
     const mars = await remote('mars');
     const { adapter } = make([mars], { self: 'fleet@here' });
     await adapter.init(config([mars.endpoint(1)]));
@@ -269,7 +269,7 @@ describe('A2ARouterAdapter', () => {
     await expectError(looping, 'PROVIDER_POLICY_DENIED', 'c-2');
   });
 
-  it('uses a new credential for the next call, and breaks none off [T020.4a T020.4b SC-025-005]', async () => {
+  it('uses a new credential for the next call, and interrupts none [T020.4a T020.4b SC-025-005]', async () => {
     const mars = await remote('mars');
     let bearer = mars.credentials.bearer!;
     const { adapter } = make([], { credentials: () => ({ bearer }) });

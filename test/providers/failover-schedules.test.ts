@@ -19,7 +19,7 @@ const step = fc.record({
 });
 
 describe('failover, in random schedules', () => {
-  it('happens within one interval of the transition, goes back to the primary, and never asks one that is down [SC-025-003 T020.3a T020.3b FR-025-010]', async () => {
+  it('happens within one interval of the transition, returns to the primary, and never selects a provider that is down [SC-025-003 T020.3a T020.3b FR-025-010]', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer(), fc.array(step, { minLength: 10, maxLength: 60 }), async (seed, steps) => {
         const runtime = new SimulatedRuntime({ seed });
@@ -78,7 +78,7 @@ describe('failover, in random schedules', () => {
     );
   }, 600_000);
 
-  it('takes one check, where a provider mends, to bring the work back', async () => {
+  it('needs one successful check to bring the work back', async () => {
     const runtime = new SimulatedRuntime();
     const registry = new ProviderRegistry({ runtime, events: new ProviderEvents(runtime, new A2AObservability()) });
     const adapter = new ScriptedAdapter(runtime);

@@ -66,7 +66,7 @@ describe('an agent of another node', () => {
     return { nodes, adapter, ask, aborted, there: there! };
   }
 
-  it('is given a task as any agent gives one, with whatever it says in between', async () => {
+  it('gets a task like any agent, and its updates are passed on', async () => {
     const { ask } = await setUp();
     const updates: ProviderUpdate[] = [];
     const onUpdate = (update: ProviderUpdate) => void updates.push(update);
@@ -78,7 +78,7 @@ describe('an agent of another node', () => {
     expect((await ask('data')).result).toMatchObject({ metadata: { correlationId: 'c' } });
   });
 
-  it('fails, waits for access, takes too long and is cancelled as any provider', async () => {
+  it('fails, asks for access, times out and is cancelled like any provider', async () => {
     const { nodes, adapter, ask, aborted } = await setUp();
     await expectError(ask('nonsense'), 'PROVIDER_EXECUTE_FAILED', 'c');
     await expectError(ask('access'), 'PROVIDER_CREDENTIAL_MISSING', 'c');
@@ -97,7 +97,7 @@ describe('an agent of another node', () => {
     await cancelled;
   });
 
-  it('gets nothing while its node is away', async () => {
+  it('gets no work while its node is unreachable', async () => {
     const { nodes, adapter, ask, there } = await setUp();
     await nodes.settled(there.stop());
     expect((await nodes.settled(adapter.health())).state).toBe('degraded');
@@ -135,7 +135,7 @@ describe('a catalogue', () => {
     await expect(source(signal)).rejects.toMatchObject({ code: 'INVALID_AGENT_RESPONSE' });
   });
 
-  it('that is not there is refused, and what it told before stays', async () => {
+  it('that cannot be read is reported, and its earlier entries stay', async () => {
     let there = true;
     const servers = new ForeignServers();
     cleanups.push(() => servers.close());

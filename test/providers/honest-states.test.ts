@@ -58,7 +58,7 @@ async function refusals({ sun, host }: ProcessHost): Promise<string[]> {
 }
 
 describe('an agent whose program', () => {
-  it('still starts is shown as starting, and work for it waits until it is up [T-E5 T-B5]', async () => {
+  it('is starting is shown as such, and its work waits until it is ready [T-E5 T-B5]', async () => {
     const host = await start({ worker: { acp: acpAgent('slow', '5200') } });
     expect(await shown(host)).toMatchObject({
       agent: { state: 'starting' },
@@ -77,7 +77,7 @@ describe('an agent whose program', () => {
     });
   });
 
-  it('wants a login at the prompt is unavailable, says so everywhere, and refuses work at once [T-E6 T-E7 T-B5]', async () => {
+  it('requires a login at the prompt is unavailable, says so everywhere, and refuses work at once [T-E6 T-E7 T-B5]', async () => {
     const host = await start({ worker: { acp: acpAgent('prompt-login') } });
     await host.ready('worker');
     await expect(host.sun.request('worker', 'hello')).rejects.toMatchObject({ code: 'PROVIDER_CREDENTIAL_MISSING' });
@@ -93,7 +93,7 @@ describe('an agent whose program', () => {
     }
   });
 
-  it('is not there, or was drained, refuses work at once with the reason [T-E7 T-B5]', async () => {
+  it('is missing or was drained refuses work at once with the reason [T-E7 T-B5]', async () => {
     const host = await start({ worker: { acp: { command: 'no-such-agent' } } });
     await until(() => host.host.node.registry.requireById('worker').status?.state === 'unavailable');
     const { agent, provider, problem, health } = await shown(host);
@@ -110,7 +110,7 @@ describe('an agent whose program', () => {
     }
   });
 
-  it('ends with an uncaught error is reported with that error [T-E12]', async () => {
+  it('exits with an uncaught error is reported with that error [T-E12]', async () => {
     const script = 'throw new TypeError("the key is missing")';
     const host = await start({ worker: { command: { command: process.execPath, args: ['-e', script] } } });
     await until(() => host.host.node.providers.list()[0]?.message !== null);

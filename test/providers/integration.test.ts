@@ -35,7 +35,7 @@ async function cli({ folder }: ProcessHost, ...words: string[]): Promise<string>
 }
 
 describe('providers, end to end', () => {
-  it('an ACP agent and an MCP server register, pass health and execute, and leave their tracks [SC-025-001 T020.1 T020.6a T020.6b T020.7 T020.V1 T020.V2]', async () => {
+  it('an ACP agent and an MCP server register, pass health checks, execute, and emit events [SC-025-001 T020.1 T020.6a T020.6b T020.7 T020.V1 T020.V2]', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'ecliptic-lists-'));
     cleanups.push(() => rmSync(folder, { recursive: true, force: true }));
     const lists = join(folder, 'lists.json');
@@ -69,7 +69,7 @@ describe('providers, end to end', () => {
     expect(await cli(host, 'provider', 'restart', 'mcp/files')).toContain('mcp/files was restarted; it is healthy');
   });
 
-  it('work goes to the next process when the first is killed, and back when it has returned [SC-025-003 T020.3a T020.3b]', async () => {
+  it('work goes to the next process when the first is killed, and back when it has recovered [SC-025-003 T020.3a T020.3b]', async () => {
     const host = await start({ first: { command: program() }, second: { command: program() } });
     await host.ready('first', 'second');
     const { providers } = host.host.node;
@@ -91,7 +91,7 @@ describe('providers, end to end', () => {
     ]);
   });
 
-  it('every error has its code and its flag [SC-025-004 T020.5a T020.5b T020.5c]', async () => {
+  it('every error has its code and its retryable flag [SC-025-004 T020.5a T020.5b T020.5c]', async () => {
     for (const [code, trigger] of Object.entries(providerTriggers(cleanups))) {
       const error = await trigger().catch((thrown) => thrown);
       expect(error).toMatchObject({ code, retryable: ERRORS[code as keyof typeof ERRORS].retryable });
@@ -100,7 +100,7 @@ describe('providers, end to end', () => {
 });
 
 describe('agents of other nodes', () => {
-  it('are found by what they can, used behind one name, and left when they are gone [T016.10]', async () => {
+  it('are found by capability, used behind one name, and dropped when they are gone [T016.10]', async () => {
     const nodes = new Nodes();
     const { runtime } = nodes;
     const [here, there] = await nodes.startMesh(2);
@@ -140,7 +140,7 @@ describe('agents of other nodes', () => {
     expect(providers.get('fleet-dig').state).not.toBe('healthy');
   });
 
-  it('do not disturb agents that are asked over the web', async () => {
+  it('do not disturb agents that are reached over HTTP', async () => {
     const mars = await RemoteAgent.start('mars', { open: true });
     cleanups.push(() => mars.stop());
     const host = await start({ fleet: { a2a: { endpoints: [mars.url], mesh: ['dig'] } } });

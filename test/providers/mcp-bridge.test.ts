@@ -87,7 +87,7 @@ describe('MCPBridgeAdapter', () => {
     expect(adapter.describe()).toMatchObject({ state: 'running', tools: expect.arrayContaining(['echo']) });
   });
 
-  it('says what was wrong with a call by its structure', async () => {
+  it('reports a failed call by its structure', async () => {
     const { adapter } = await started();
     const call = (toolName: string, more = {}) => adapter.execute({ toolName, arguments: {}, ...more }, 'c');
     await expectError(call('nothing'), 'PROVIDER_TOOL_NOT_FOUND', 'c');
@@ -96,7 +96,7 @@ describe('MCPBridgeAdapter', () => {
     await expectError(call('die'), 'PROVIDER_CRASHED', 'c');
   });
 
-  it('tells at once that its server is gone, and when it is back', async () => {
+  it('reports at once that its server is gone, and that it is back', async () => {
     const { adapter, topics } = await started();
     const crashes: ProviderCrash[] = [];
     adapter.onCrash((crash) => crashes.push(crash));
@@ -111,7 +111,7 @@ describe('MCPBridgeAdapter', () => {
     ]);
   });
 
-  it('tells of tools that come and go', async () => {
+  it('emits added and removed tools', async () => {
     const { adapter, upstreaming, topics } = await started();
     upstreaming.lists('files', { tools: TOOLS.slice(1) });
     await expectError(adapter.execute({ toolName: 'die', arguments: {} }, 'c'), 'PROVIDER_CRASHED', 'c');
@@ -120,7 +120,7 @@ describe('MCPBridgeAdapter', () => {
     expect(refreshed!.details).toEqual({ added: [], removed: ['echo'], unchanged: TOOLS.length - 1 });
   });
 
-  it('may stand for a server that is not there yet', async () => {
+  it('can be registered before its server is available', async () => {
     const upstreaming = await Upstreaming.start({ direct: true });
     upstreamings.push(upstreaming);
     upstreaming.addProgram('broken', 'process.exit(1)');

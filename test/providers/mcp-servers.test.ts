@@ -71,7 +71,7 @@ const topicsOf = async (thread: string) =>
   (await running!.control.call('thread.events', { id: thread })).map(({ topic }) => topic);
 
 describe('the program of an MCP server', () => {
-  it('runs in a lane, and ends with it and everything that it started, and nobody else does [FR-025-008]', async () => {
+  it('runs in a lane, ends with it and with everything that it started, and affects no other [FR-025-008]', async () => {
     const { control, sun } = await start(
       { files: server(), notes: server({ lane: 'shared' }) },
       { worker: { command: program(), lane: 'shared' } },
@@ -110,7 +110,7 @@ describe('the program of an MCP server', () => {
     expect((await lanes())[1]!.providers.map(({ provider }) => provider).sort()).toEqual(['mcp/notes', 'worker']);
   });
 
-  it('is not started again by a new credential once its lane was closed', async () => {
+  it('is not restarted by a new credential after its lane was closed', async () => {
     const env = { TOKEN: { credential: 'token' } };
     running = await ProcessHost.start({}, { mcpServers: { files: server({ env }) }, credentials: { keychain: false } });
     const { credentials } = running.host;
@@ -125,7 +125,7 @@ describe('the program of an MCP server', () => {
     expect(await state()).toBe('idle');
   });
 
-  it('that takes up too much memory is ended, says so, and comes back [FR-025-007]', async () => {
+  it('is killed when it exceeds its memory limit, reported, and restarted [FR-025-007]', async () => {
     await start({ files: server({ limits: { memoryMb: 256 } }), notes: server() });
     const [before, neighbour] = [await act('files.act', 'pid'), await act('notes.act', 'pid')];
     await expect(act('files.act', 'grow', { thread: 'growing' })).rejects.toMatchObject({
@@ -147,14 +147,14 @@ describe('the program of an MCP server', () => {
     expect(await topicsOf('growing')).toEqual(['provider.mcp.tool.failed', 'provider.execute.failed']);
   });
 
-  it('may grow too large before it is ready, and is ended then too', async () => {
+  it('is killed when it exceeds its memory limit while starting', async () => {
     const hoarding = 'const hoard = []; setInterval(() => hoard.push(Buffer.alloc(16 * 1048576, 1)), 5)';
     const limits = { memoryMb: 256 };
     running = await ProcessHost.start({}, { mcpServers: { files: { ...server({ limits }), args: ['-e', hoarding] } } });
     await until(() => running!.host.node.providers.list()[0]?.message?.includes('256 are allowed') === true);
   });
 
-  it('may take its time to start, and is tried for ever', async () => {
+  it('may start slowly, and is tried without limit', async () => {
     const late = `setTimeout(() => { ${SERVER} }, 6_000)`;
     const exits = 'process.exit(1)';
     running = await ProcessHost.start(
@@ -174,7 +174,7 @@ describe('the program of an MCP server', () => {
 });
 
 describe('a call of a tool of an MCP server', () => {
-  it('goes through the registry, and is found by its conversation’s id [SC-025-001 FR-025-004]', async () => {
+  it('goes through the registry, and is found by its correlation id [SC-025-001 FR-025-004]', async () => {
     const { control, folder, host, events } = await start({ files: server() });
     await act('files.act', 'pid', { thread: 'conversation-1' });
     expect(await control.call('thread.events', { id: 'conversation-1' })).toMatchObject([
@@ -197,7 +197,7 @@ describe('a call of a tool of an MCP server', () => {
     expect([completed, failed]).toEqual([2, 0]);
   });
 
-  it('is counted once, also where a provider is asked by name', async () => {
+  it('is counted once, also where a provider is called by name', async () => {
     const { host } = await start({ files: server() });
     const route = { type: 'mcp', capabilities: ['server:files'] };
     const { providers } = host.node;
@@ -208,7 +208,7 @@ describe('a call of a tool of an MCP server', () => {
     expect(providers.get('mcp/files').completed).toBe(1);
   });
 
-  it('that says itself that it failed has failed, and says to its caller what it said [T-E11]', async () => {
+  it('that reports its own failure counts as failed, and its caller gets its message [T-E11]', async () => {
     const { host, sun } = await start({ files: server() });
     const result = await sun.mcp.call('files.act', { do: 'fail' }, { thread: 'failing' });
     const error = { code: 'PROVIDER_EXECUTE_FAILED', retryable: true, message: 'it did not work' };
@@ -224,7 +224,7 @@ describe('a call of a tool of an MCP server', () => {
     expect(host.node.providers.get('mcp/files')).toMatchObject({ completed: 0, failed: 1, state: 'healthy' });
   });
 
-  it('has arguments that fit the tool’s schema, or is refused before the server sees it, on every path [T-E10 T-E11]', async () => {
+  it('has arguments that match the tool’s schema, or is refused before it reaches the server, on every path [T-E10 T-E11]', async () => {
     const { host, sun, control } = await start({ files: server() });
     const refused = { code: 'PROVIDER_INVALID_INPUT', details: { faults: [expect.stringContaining('do')] } };
     await expect(sun.mcp.call('files.act', { do: 3 })).rejects.toMatchObject(refused);
@@ -291,7 +291,7 @@ describe('a call of a tool of an MCP server', () => {
     expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
   });
 
-  it('that is cancelled leaves the word that it was, and nothing under way', async () => {
+  it('that is cancelled is reported as such, and leaves nothing in flight', async () => {
     const { host, sun } = await start({ files: server() });
     const controller = new AbortController();
     const call = sun.mcp.call('files.act', { do: 'hang' }, { signal: controller.signal, thread: 'given-up' });
@@ -308,7 +308,7 @@ describe('a call of a tool of an MCP server', () => {
     );
   });
 
-  it('fails at once while its server is away, with the reason, and works as soon as it is back', async () => {
+  it('fails at once with the reason while its server is away, and works as soon as it is back', async () => {
     const { host } = await start({ files: server() });
     const { providers } = host.node;
     await expect(act('files.act', 'exit')).rejects.toMatchObject({ details: { outcome: 'unknown' } });
@@ -325,7 +325,7 @@ describe('a call of a tool of an MCP server', () => {
     expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
   });
 
-  it('is refused while its owner lets it finish, or it has too much to do', async () => {
+  it('is refused while the server is drained or at its limit', async () => {
     const { control, host } = await start({ files: server() });
     const many = Array.from({ length: 100 }, () =>
       running!.sun.mcp.call('files.act', { do: 'hang' }, { timeoutMs: 500 }).catch(({ code }) => code),
@@ -345,7 +345,7 @@ describe('a call of a tool of an MCP server', () => {
     expect(await act('files.act', 'pid')).toMatch(/^\d+$/);
   });
 
-  it('is told apart from calls of another server whose name is much like its own', async () => {
+  it('is told apart from calls of a server with a similar name', async () => {
     running = await ProcessHost.start(
       {},
       { mcpServers: { 'my notes': { ...server(), agent: 'one' }, 'my-notes': server() } },

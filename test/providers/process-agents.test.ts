@@ -25,7 +25,7 @@ async function start(agents: Config['agents'], more: Partial<Config> = {}): Prom
 import { BIN } from '../source-files.js';
 
 describe('an agent that is a program', () => {
-  it('answers requests, and says what goes wrong', async () => {
+  it('answers requests, and reports failures', async () => {
     const { sun } = await start({ worker: { command: program() } });
     expect(await sun.request('worker', { do: 'sum', upTo: 10 })).toBe(55);
     await expect(sun.request('worker', { do: 'fail', code: 'not-found', message: 'where?' })).rejects.toMatchObject({
@@ -35,7 +35,7 @@ describe('an agent that is a program', () => {
     await expect(sun.request('worker', { do: 'kill' })).rejects.toMatchObject({ code: 'PROVIDER_CRASHED' });
   });
 
-  it('is in a lane of its own, which can be closed without the others noticing, and opened again [FR-025-008 T-E15]', async () => {
+  it('has its own lane, which can be closed without affecting others, and reopened [FR-025-008 T-E15]', async () => {
     const { sun, control } = await start({
       one: { command: program() },
       two: { command: program() },
@@ -68,7 +68,7 @@ describe('an agent that is a program', () => {
     expect(await sun.request('three', { value: 3 })).toBe(3);
   });
 
-  it('shows that it could not be started, and takes nobody along', async () => {
+  it('is shown as failed when it cannot be started, without affecting others', async () => {
     const { host, sun } = await ProcessHost.start({
       broken: { command: program('die') },
       well: { command: program() },
@@ -85,7 +85,7 @@ describe('an agent that is a program', () => {
 });
 
 describe('an agent over the Agent Client Protocol, as a member of the mesh', () => {
-  it('answers requests with prompts, under the conversation’s id [FR-025-003]', async () => {
+  it('answers requests with prompts, under the thread’s id [FR-025-003]', async () => {
     const { sun, events, control } = await start({ mars: { acp: acpAgent() } });
     expect(await sun.request('mars', 'do:say hello sun')).toBe('hello sun ');
     const done = events.find(({ topic }) => topic === 'provider.execute.completed');
@@ -98,7 +98,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     ]);
   });
 
-  it('works on tasks, with its text as it comes', async () => {
+  it('works on tasks, and streams its text', async () => {
     const { host } = await start({ mars: { acp: acpAgent() } });
     const { url, tokens } = host.gateway;
     const response = await fetch(`${url}/a2a/rpc`, {
@@ -119,7 +119,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(told).toMatch(/"text":"one "[\s\S]*"text":"two "[\s\S]*TASK_STATE_COMPLETED/);
   });
 
-  it('gets the files of a task, as a program does, and answers a proposal with one text [T-E2 T-E8]', async () => {
+  it('gets the files of a task, and answers a proposal with one text [T-E2 T-E8]', async () => {
     const { host, sun } = await start({
       mars: { acp: acpAgent(), capabilities: ['say'] },
       worker: { command: program('mirror') },
@@ -149,7 +149,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(await proposal.result).toBe('all is well ');
   });
 
-  it('is woken by its mail, and has read it when it is done with it', async () => {
+  it('is woken by its mail, which counts as read when the prompt is done', async () => {
     const { sun, lane } = await start({ mars: { acp: acpAgent() } }).then((one) => ({
       sun: one.sun,
       lane: one.lane('mars'),
@@ -162,7 +162,7 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(readFileSync(join(lane, 'durable.txt'), 'utf8')).toBe('durable');
   });
 
-  it('is handed the mesh’s tools, in its own name', async () => {
+  it('gets the mesh’s tools under its own name', async () => {
     const { sun, host } = await start({ mars: { acp: acpAgent() }, venus: {} });
     const callers: string[] = [];
     host.node.agentById('venus').tool('greet', {}, (_, call) => {
@@ -175,14 +175,14 @@ describe('an agent over the Agent Client Protocol, as a member of the mesh', () 
     expect(callers).toEqual(['mars']);
   });
 
-  it('that cannot use MCP over HTTP is handed a program to start', async () => {
+  it('gets a program to start where it cannot use MCP over HTTP', async () => {
     const { sun, host } = await start({ mars: { acp: acpAgent('good', 'no-http') }, venus: {} });
     host.node.agentById('venus').tool('greet', {}, () => 'hello from venus');
     expect(await sun.request('mars', 'do:servers')).toBe('stdio');
     expect(await sun.request('mars', 'do:call venus__greet {}')).toContain('hello from venus');
   });
 
-  it('asks the operator, who answers from the terminal [FR-025-012 T-E17]', async () => {
+  it('asks the operator, and gets the answer from the terminal [FR-025-012 T-E17]', async () => {
     const { sun, folder, control } = await start({ mars: { acp: acpAgent() } });
     const ecliptic = async (...words: string[]) => {
       const args = [BIN, ...words, '--data', join(folder, 'data')];

@@ -44,7 +44,7 @@ function reached({ url, credentials, name }: RemoteAgent, more = {}) {
 }
 
 describe('an agent with remote agents behind its name', () => {
-  it('answers requests and tasks through the first that is there, and the next when it is not [T-E9]', async () => {
+  it('answers requests and tasks through the first available remote agent [T-E9]', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
     const { sun, host, events } = await startHost({ fleet: { a2a: [reached(mars), reached(moon)] } });
     expect(await sun.request('fleet', 'dig')).toBe('mars did dig');
@@ -71,7 +71,7 @@ describe('an agent with remote agents behind its name', () => {
     ]);
   });
 
-  it('leaves its tracks in the conversation [T020.6b]', async () => {
+  it('emits events under the thread’s id [T020.6b]', async () => {
     const mars = await remote('mars');
     const { sun, events, control } = await startHost({ fleet: { a2a: [reached(mars)] } });
     await sun.request('fleet', 'dig');
@@ -88,7 +88,7 @@ describe('an agent with remote agents behind its name', () => {
     expect(mars.tasks[0]!.metadata).toMatchObject({ correlationId: good!.correlationId });
   });
 
-  it('is shown, drained and started again by its owner', async () => {
+  it('is shown, drained and restarted by its owner', async () => {
     const mars = await remote('mars');
     const { sun, control } = await startHost({ fleet: { a2a: { endpoints: [reached(mars)], concurrency: 3 } } });
     await sun.request('fleet', 'dig');
@@ -105,7 +105,7 @@ describe('an agent with remote agents behind its name', () => {
     await expect(control.call('provider.show', { id: 'x' })).rejects.toMatchObject({ code: 'PROVIDER_NOT_FOUND' });
   });
 
-  it('finds agents in a catalogue, and shows them none of its secrets [T016.10 T016.V3]', async () => {
+  it('finds agents in a catalogue, and sends them none of its secrets [T016.10 T016.V3]', async () => {
     const [mars, moon] = [await remote('mars'), await remote('moon')];
     const servers = new ForeignServers();
     cleanups.push(() => servers.close());
@@ -152,7 +152,7 @@ describe('an agent with remote agents behind its name', () => {
     });
   });
 
-  it('lets work wait for remote agents that come later', async () => {
+  it('queues work until its remote agents are available', async () => {
     const mars = await remote('mars', { open: true });
     const { port, url } = mars;
     await mars.stop();

@@ -75,7 +75,7 @@ const outcome = (work: Promise<unknown>) =>
   );
 
 describe('an agent over the Agent Client Protocol', () => {
-  it('is greeted, is healthy, and answers a prompt as it comes [FR-025-003 T-G3]', async () => {
+  it('initialises, is healthy, and streams the answer to a prompt [FR-025-003 T-G3]', async () => {
     const adapter = await started();
     expect(adapter.description).toMatchObject({ name: 'test-agent', version: '1.2.3', protocol: 1, mcpOverHttp: true });
     expect(await adapter.health()).toMatchObject({ state: 'healthy' });
@@ -94,7 +94,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(children.size).toBe(0);
   });
 
-  it('keeps conversations apart, and prompts of one in order', async () => {
+  it('keeps conversations apart, and the prompts of each in order', async () => {
     const adapter = await started();
     await Promise.all(['one', 'two', 'three'].map((word) => say(adapter, `do:remember ${word}`, 'a')));
     await say(adapter, 'do:remember other', 'b');
@@ -102,14 +102,14 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(await say(adapter, 'do:recall', 'b')).toBe('other');
   });
 
-  it('lets the session that was idle longest go when there are too many', async () => {
+  it('closes the session that was idle longest when there are too many', async () => {
     const adapter = await started();
     for (let n = 0; n <= 8; n++) await say(adapter, `do:remember ${n}`, `c${n}`);
     expect(await say(adapter, 'do:recall', 'c8')).toBe('8');
     expect(await say(adapter, 'do:recall', 'c0')).toBe('');
   });
 
-  it('lets a conversation wait while every session is busy [T-E1]', async () => {
+  it('makes a conversation wait while every session is busy [T-E1]', async () => {
     const adapter = await started('good', { limits: { memoryMb: 512 } });
     const abort = new AbortController();
     const { signal } = abort;
@@ -123,7 +123,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(await third).toBe('2 of 3');
   });
 
-  it('survives task after task, each in a conversation of its own, with sessions that take memory [T-E1]', async () => {
+  it('completes many tasks, each in its own conversation, although sessions use memory [T-E1]', async () => {
     const args = ['--expose-gc', AGENT, 'heavy'];
     const adapter = await started('heavy', { args, limits: { memoryMb: 512 } });
     const pid = await say(adapter, 'do:pid', 'first');
@@ -135,7 +135,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(lanes.rows[0]!.providers[0]).toMatchObject({ crashes: 0 });
   });
 
-  it('opens no session for its health check but the one that the next conversation gets [T-E1]', async () => {
+  it('opens one session for health checks, and gives it to the next conversation [T-E1]', async () => {
     const adapter = await started();
     for (let n = 0; n < 3; n++) await adapter.health();
     expect(await say(adapter, 'do:sessions', 'a')).toBe('1 of 1');
@@ -143,7 +143,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(await say(adapter, 'do:sessions', 'b')).toBe('2 of 2');
   });
 
-  it('goes on with a prompt when one that waits behind it is cancelled [T-E3]', async () => {
+  it('continues a prompt when a waiting one is cancelled [T-E3]', async () => {
     const adapter = await started('good', { limits: { cancelMs: 100 } });
     const updates: string[] = [];
     const working = adapter.execute({ prompt: 'do:say begin\ndo:rest 600\ndo:say end' }, 'c', {
@@ -158,7 +158,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(lanes.rows[0]!.providers[0]).toMatchObject({ crashes: 0 });
   });
 
-  it('takes files as far as the agent says, and says so where it takes none [T-E8]', async () => {
+  it('sends files that the agent accepts, and refuses others [T-E8]', async () => {
     const adapter = await started('good', { args: [AGENT, 'good', 'plain'] });
     const raw = (text: string) => Buffer.from(text).toString('base64');
     const files = [
@@ -180,7 +180,7 @@ describe('an agent over the Agent Client Protocol', () => {
     });
   });
 
-  it('begins sessions in the configured mode, and withholds files where that is configured [T-A12 T-E16]', async () => {
+  it('begins sessions in the configured mode, and offers no file access where that is configured [T-A12 T-E16]', async () => {
     const adapter = await started('modes', { mode: 'read-only', fs: false });
     expect(await say(adapter, 'do:mode')).toBe('read-only read-only');
     expect(JSON.parse(await say(adapter, 'do:capabilities'))).toMatchObject({
@@ -191,7 +191,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(error.message).toBe('mars has no mode "careful"; it has: agent, read-only');
   });
 
-  it('has a deadline for its silence, not for its work or for the operator’s answer [T-G3]', async () => {
+  it('limits the silence of the agent, not its work or the wait for the operator [T-G3]', async () => {
     const adapter = await started('good', { limits: { executeMs: 500 } });
     await adapter.execute({ prompt: 'do:work 1200' }, 'c');
     const asking = say(adapter, 'do:ask Edit a.txt');
@@ -206,13 +206,13 @@ describe('an agent over the Agent Client Protocol', () => {
     });
   });
 
-  it('tells the agent which conversation of the mesh a prompt belongs to [T-E17]', async () => {
+  it('sends the correlation id with each prompt [T-E17]', async () => {
     const adapter = await started();
     const { text } = await adapter.execute({ prompt: 'do:meta' }, 'thread-7');
     expect(JSON.parse(text)).toEqual({ 'ecliptic/correlationId': 'thread-7' });
   });
 
-  it('cancels a turn, and goes on in the same session [FR-025-003]', async () => {
+  it('cancels a turn, and continues in the same session [FR-025-003]', async () => {
     const adapter = await started();
     await say(adapter, 'do:remember before');
     const abort = new AbortController();
@@ -224,7 +224,7 @@ describe('an agent over the Agent Client Protocol', () => {
     expect(await say(adapter, 'do:recall')).toBe('before');
   });
 
-  it('takes an agent that wants a login as one that wants a login', async () => {
+  it('reports an agent that requires a login as such', async () => {
     const adapter = await started('login');
     const health = await adapter.health();
     expect(health).toMatchObject({ state: 'degraded' });
@@ -249,7 +249,7 @@ describe('an agent over the Agent Client Protocol', () => {
     });
   });
 
-  it('logs in where the configuration says how', async () => {
+  it('logs in with the configured method', async () => {
     const adapter = await started('login', { auth: 'key' });
     expect(await adapter.health()).toMatchObject({ state: 'healthy' });
     expect(await say(adapter, 'do:say hi')).toBe('hi ');
@@ -295,13 +295,13 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await work).toBe(answer);
     });
 
-    it('and nobody decides in time: no [FR-025-012]', async () => {
+    it('and is refused without a decision in time [FR-025-012]', async () => {
       const adapter = make([], 50);
       await adapter.init(config());
       expect(await say(adapter, 'do:ask Edit a.txt')).toBe('no');
     });
 
-    it('and a rule decides, with no more than it says [FR-025-012]', async () => {
+    it('and is granted exactly what a rule allows [FR-025-012]', async () => {
       const allowed = await started('good', {}, [{ action: 'permission.edit', match: 'Edit *', decision: 'allow' }]);
       expect(await say(allowed, 'do:ask Edit a.txt')).toBe('once');
       await allowed.terminate();
@@ -309,7 +309,7 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await say(denied, 'do:ask Edit a.txt')).toBe('no');
     });
 
-    it('and takes the question back when it is gone', async () => {
+    it('and the question is withdrawn when the agent exits', async () => {
       const adapter = await started();
       const work = outcome(adapter.execute({ prompt: 'do:ask Edit a.txt' }, 'c'));
       await until(() => approvals.waiting.length > 0);
@@ -318,7 +318,7 @@ describe('an agent over the Agent Client Protocol', () => {
       await until(() => approvals.waiting.length === 0);
     });
 
-    it('and takes the question back when its turn is cancelled', async () => {
+    it('and the question is withdrawn when its turn is cancelled', async () => {
       const adapter = await started();
       const abort = new AbortController();
       const work = adapter.execute({ prompt: 'do:ask Edit a.txt' }, 'c', { signal: abort.signal });
@@ -338,7 +338,7 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await say(adapter, `do:read ${home}/none.txt`)).toBe('refused -32002');
     });
 
-    it('gets nowhere else, by no path and no link', async () => {
+    it('reaches nothing outside, by no path and no link', async () => {
       const outside = join(folder, 'outside');
       mkdirSync(outside);
       writeFileSync(join(outside, 'secret.txt'), 'secret');
@@ -373,7 +373,7 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await say(adapter, `do:write ${join(home, 'fine', 'b.txt')} b`)).toBe('written');
     });
 
-    it('runs commands that are allowed, and no others', async () => {
+    it('runs allowed commands, and no others', async () => {
       const adapter = await started('good', {}, [
         { action: 'terminal.run', match: 'sh -c echo hi; *', decision: 'allow' },
       ]);
@@ -385,7 +385,7 @@ describe('an agent over the Agent Client Protocol', () => {
       expect(await work).toBe('refused -32602');
     });
 
-    it('leaves no command running behind [NFR-025-004]', async () => {
+    it('leaves no command running [NFR-025-004]', async () => {
       const adapter = await started('good', {}, [{ action: 'terminal.run', decision: 'allow' }]);
       const pid = Number(await say(adapter, 'do:background echo $$; exec sleep 1000'));
       expect(lives(pid)).toBe(true);

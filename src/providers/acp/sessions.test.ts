@@ -37,7 +37,7 @@ function gate() {
 const roomy = () => ({ usedBytes: undefined, limitBytes: 4_096 * MB });
 
 describe('the sessions of an agent process', () => {
-  it('are one per conversation, and the least recently used idle one makes room', async () => {
+  it('are one per conversation; the least recently used idle one is closed to make room', async () => {
     const { log, use } = make(() => ({ usedBytes: undefined, limitBytes: 512 * MB }));
     expect([await use('a'), await use('b'), await use('a'), await use('c')]).toEqual(['s1', 's2', 's1', 's3']);
     expect(log).toEqual(['+s1', '+s2', '-s2', '+s3']);
@@ -56,7 +56,7 @@ describe('the sessions of an agent process', () => {
     expect(pool.size).toBe(5);
   });
 
-  it('are given in order to prompts that wait for one [T-E1]', async () => {
+  it('are given to waiting prompts in order [T-E1]', async () => {
     const { use, pool } = make(() => ({ usedBytes: undefined, limitBytes: 512 * MB }));
     const [one, two, three] = [gate(), gate(), gate()];
     const first = use('a', one.until);
@@ -72,7 +72,7 @@ describe('the sessions of an agent process', () => {
     expect(pool.size).toBe(2);
   });
 
-  it('are not waited for by a prompt that was cancelled, also while its session opens [T-E3]', async () => {
+  it('are not awaited by a cancelled prompt, even while its session opens [T-E3]', async () => {
     const opening = gate();
     const { use } = make(
       () => ({ usedBytes: undefined, limitBytes: 256 * MB }),
@@ -99,7 +99,7 @@ describe('the sessions of an agent process', () => {
     expect(await Promise.all(all)).toHaveLength(101);
   });
 
-  it('that cannot be opened fail their prompts, and are tried again with the next', async () => {
+  it('fail their prompts when they cannot be opened, and are tried again with the next prompt', async () => {
     let failing = true;
     const { pool, use } = make(roomy, async () => {
       if (failing) throw new EclipticError('LOGIN_REQUIRED', 'log in');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './terminals.js';
 
-describe('a command, where it is asked about', () => {
+describe('the approval subject of a command', () => {
   it.each([
     [{ command: 'npm test' }, 'npm test'],
     [{ command: 'npm', args: ['run', 'a-b'] }, 'npm run a-b'],

@@ -70,12 +70,12 @@ describe('normalizeError', () => {
     expect(normalizeError(new EclipticError(code, 'x', details), 'a2a').code).toBe(expected);
   });
 
-  it('knows -32000 as ACP means it from ACP alone', () => {
+  it('reads -32000 as a missing login for ACP only', () => {
     expect(normalizeError({ code: -32000 }, 'acp').code).toBe('PROVIDER_CREDENTIAL_MISSING');
     expect(normalizeError({ code: -32000 }, 'mcp').code).toBe('PROVIDER_EXECUTE_FAILED');
   });
 
-  it('never gives PROVIDER_UNKNOWN, whatever it is given [SC-025-004 T020.5b]', () => {
+  it('never returns PROVIDER_UNKNOWN for any input [SC-025-004 T020.5b]', () => {
     const thing = fc.oneof(
       fc.anything(),
       fc.record(
@@ -96,7 +96,7 @@ describe('normalizeError', () => {
     );
   });
 
-  it('keeps what is normalised already, and adds the conversation where it is not known', () => {
+  it('keeps a normalised error, and adds a missing correlation id', () => {
     const error = new NormalizedProviderError('PROVIDER_TIMEOUT', 'late', 'acp', { details: { ms: 5 } });
     expect(normalizeError(error, 'mcp')).toBe(error);
     const known = normalizeError(error, 'mcp', 'c-1');
@@ -105,7 +105,7 @@ describe('normalizeError', () => {
     expect(known.toJSON().details).toEqual({ ms: 5, providerSource: 'acp', correlationId: 'c-1' });
   });
 
-  it('ends without an end to the causes', () => {
+  it('follows a circular chain of causes to a limit', () => {
     const error = new Error('x');
     error.cause = error;
     expect(normalizeError(error, 'acp').code).toBe('PROVIDER_EXECUTE_FAILED');
@@ -126,7 +126,7 @@ describe('the retryable flag', () => {
 });
 
 describe('normalizeAbort', () => {
-  it('says why work was broken off', () => {
+  it('gives the reason for which work was aborted', () => {
     const abort = (reason?: unknown) => normalizeAbort(AbortSignal.abort(reason), 'acp', 'c').code;
     expect(abort()).toBe('PROVIDER_CANCELLED');
     expect(abort('enough')).toBe('PROVIDER_CANCELLED');

@@ -74,7 +74,7 @@ const outcome = (work: Promise<unknown>) =>
   );
 
 describe('a command provider', () => {
-  it('starts its program, is healthy, works and ends [FR-025-001]', async () => {
+  it('starts its program, is healthy, does work and ends [FR-025-001]', async () => {
     const adapter = await started('banner');
     expect(await adapter.health()).toMatchObject({ state: 'healthy', failureCount: 0 });
     expect(await adapter.execute({ do: 'sum', upTo: 100 }, 'c1')).toBe(5_050);
@@ -87,7 +87,7 @@ describe('a command provider', () => {
     expect((await outcome(adapter.execute({}, 'c3'))).code).toBe('PROVIDER_UNAVAILABLE');
   });
 
-  it('knows the folder of its lane, and nothing of this node’s environment', async () => {
+  it('passes the folder of its lane, and nothing of this node’s environment', async () => {
     process.env.ECLIPTIC_TEST_SECRET = 'hidden';
     const adapter = await started('good', { env: { GIVEN: 'yes', KEY: { credential: 'password' } } });
     expect(await adapter.execute({ do: 'env', name: 'ECLIPTIC_LANE_FOLDER' }, 'c')).toBe(join(folder, 'lanes', 'one'));
@@ -96,7 +96,7 @@ describe('a command provider', () => {
     expect(await adapter.execute({ do: 'env', name: 'ECLIPTIC_TEST_SECRET' }, 'c')).toBeNull();
   });
 
-  it('passes on what its program says of its own health', async () => {
+  it('reports the health that its program reports', async () => {
     const adapter = await started('ill');
     expect(await adapter.health()).toMatchObject({ state: 'degraded', message: 'it has a cold' });
   });
@@ -144,7 +144,7 @@ describe('a command provider', () => {
     expect(await adapter.execute({ value: 'again' }, 'c')).toBe('again');
   });
 
-  it('is given up when it crashes too often, until it is started again', async () => {
+  it('gives up after too many crashes, until it is restarted', async () => {
     const adapter = await started();
     for (let crash = 0; crash < 5; crash++) {
       await until(() => lanes.rows[0]!.providers[0]!.state === 'running');
@@ -156,7 +156,7 @@ describe('a command provider', () => {
     expect((await adapter.health()).state).toBe('healthy');
   });
 
-  it('ends work at its time limit, and goes on with the next', async () => {
+  it('ends work at its time limit, and continues with the next', async () => {
     const adapter = await started('good', { limits: { executeMs: 500 } });
     const error = await outcome(adapter.execute({ do: 'after', ms: 60_000 }, 'c'));
     expect(error).toMatchObject({ code: 'PROVIDER_TIMEOUT', retryable: true });
@@ -164,7 +164,7 @@ describe('a command provider', () => {
     expect(crashes).toEqual([]);
   });
 
-  it('starts a program anew that does not stop when it is told to', async () => {
+  it('restarts a program that does not stop cancelled work', async () => {
     const adapter = await started('good', { limits: { executeMs: 50, cancelMs: 50 } });
     const before = lanes.rows[0]!.providers[0]!.pid;
     expect((await outcome(adapter.execute({ do: 'deaf' }, 'c'))).code).toBe('PROVIDER_TIMEOUT');
@@ -174,7 +174,7 @@ describe('a command provider', () => {
     expect(lanes.rows[0]!.providers[0]!.pid).not.toBe(before);
   });
 
-  it('cancels work that nobody wants any more [FR-025-003]', async () => {
+  it('cancels work when its signal aborts [FR-025-003]', async () => {
     const adapter = await started();
     const abort = new AbortController();
     const work = adapter.execute({ do: 'after', ms: 60_000 }, 'c', { signal: abort.signal });
@@ -183,7 +183,7 @@ describe('a command provider', () => {
     expect((await outcome(adapter.execute({}, 'c', { signal: abort.signal }))).code).toBe('PROVIDER_CANCELLED');
   });
 
-  it('ends what is in flight when it is terminated', async () => {
+  it('fails work in flight when it is terminated', async () => {
     const adapter = await started();
     const work = outcome(adapter.execute({ do: 'hang' }, 'c'));
     await adapter.terminate();
@@ -191,19 +191,19 @@ describe('a command provider', () => {
     await adapter.terminate();
   });
 
-  it('ends a program that hangs', async () => {
+  it('kills a program that hangs', async () => {
     const adapter = await started('good', { limits: { heartbeatMs: 50, silenceMs: 150 } });
     const error = await outcome(adapter.execute({ do: 'stop' }, 'c'));
     expect(error).toMatchObject({ code: 'PROVIDER_TIMEOUT', details: { reason: 'silence' } });
   });
 
-  it('leaves a program in peace that cannot answer while it works', async () => {
+  it('spares a program that cannot answer while it works', async () => {
     const adapter = await started('busy', { limits: { heartbeatMs: 20, silenceMs: 50 } });
     expect(await adapter.execute({ do: 'after', ms: 300, value: 'late' }, 'c')).toBe('late');
     expect(crashes).toEqual([]);
   });
 
-  it('ends a program that takes too much memory [FR-025-007]', async () => {
+  it('kills a program that exceeds its memory limit [FR-025-007]', async () => {
     const adapter = await started('good', { limits: { memoryMb: 200 } });
     const error = await outcome(adapter.execute({ do: 'grow' }, 'c'));
     expect(error).toMatchObject({ code: 'PROVIDER_CRASHED', details: { reason: 'memory', memoryMb: 200 } });
@@ -215,7 +215,7 @@ describe('a command provider', () => {
     expect(error).toMatchObject({ code: 'PROVIDER_CRASHED', details: { reason: 'protocol' } });
   });
 
-  it('takes along everything that its program started [NFR-025-004]', async () => {
+  it('ends everything that its program started [NFR-025-004]', async () => {
     const adapter = await started();
     let family: number[] = [];
     const onUpdate = ({ data }: { data?: unknown }) => {
@@ -228,7 +228,7 @@ describe('a command provider', () => {
     expect(family.filter(lives)).toEqual([]);
   });
 
-  it('ends with its lane, and others do not [FR-025-008]', async () => {
+  it('ends with its lane, and other providers do not [FR-025-008]', async () => {
     const adapter = await started();
     const other = make('two');
     await other.init(config());

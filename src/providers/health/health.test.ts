@@ -26,7 +26,7 @@ function setUp(policy = {}) {
 }
 
 describe('HealthCoordinator', () => {
-  it('checks at once, then at the interval, each provider at its own [T017.1 T017.2a T017.3a T017.V1 FR-025-009 NFR-025-002]', async () => {
+  it('checks each provider at once, then at its own interval [T017.1 T017.2a T017.3a T017.V1 FR-025-009 NFR-025-002]', async () => {
     const { runtime, health, add } = setUp();
     const [slow, quick] = [add('slow'), add('quick', 5_000)];
     await runtime.advance(0);
@@ -59,7 +59,7 @@ describe('HealthCoordinator', () => {
     expect(state('p')).toBe('degraded');
   });
 
-  it('wants as many successes as it is told to', async () => {
+  it('requires the configured number of successes', async () => {
     const { runtime, add, state } = setUp({ recoveryThreshold: 3 });
     const adapter = add('p');
     await runtime.advance(0);
@@ -74,7 +74,7 @@ describe('HealthCoordinator', () => {
     expect(seen).toEqual([...Array(5).fill('degraded'), 'healthy']);
   });
 
-  it('tells of transitions only, with the provider, its type and both states [T017.3c T017.V2]', async () => {
+  it('emits transitions only, with the provider, its type and both states [T017.3c T017.V2]', async () => {
     const { runtime, add, events, health } = setUp();
     const heard: unknown[] = [];
     health.onTransition((id, transition) =>
@@ -105,7 +105,7 @@ describe('HealthCoordinator', () => {
     ]);
   });
 
-  it('asks one that does not answer no second time, and counts its silence', async () => {
+  it('starts no second check while one is unanswered, and counts that as a failure', async () => {
     const { runtime, add, state } = setUp();
     const adapter = add('p', 5_000);
     await runtime.advance(0);
@@ -119,7 +119,7 @@ describe('HealthCoordinator', () => {
     expect([adapter.checks, state('p')]).toEqual([3, 'healthy']);
   });
 
-  it('counts a crash at once, and a check from before it for nothing', async () => {
+  it('counts a crash at once, and ignores a check that began before it', async () => {
     const { runtime, add, state } = setUp();
     const adapter = add('p');
     adapter.well = 'silent';
@@ -135,7 +135,7 @@ describe('HealthCoordinator', () => {
     expect(state('p')).toBe('healthy');
   });
 
-  it('calls a crash loop unavailable, however it is known [T019.3c]', async () => {
+  it('calls a crash loop unavailable, reported or observed [T019.3c]', async () => {
     const { runtime, add, state } = setUp();
     const [told, seen] = [add('told'), add('seen')];
     await runtime.advance(0);
@@ -151,7 +151,7 @@ describe('HealthCoordinator', () => {
     }
   });
 
-  it('gives the status of one, of all, and who is healthy of a type [T017.2b T017.2c T017.2d T017.2e T017.V3]', async () => {
+  it('gives the status of one provider, of all, and the healthy ones of a type [T017.2b T017.2c T017.2d T017.2e T017.V3]', async () => {
     const { runtime, health, add } = setUp();
     const b = add('b');
     add('a');

@@ -22,14 +22,14 @@ const member = (provider: string, stopped: string[]): LaneMember => ({
 });
 
 describe('lanes', () => {
-  it('have a folder of their own that nobody else reads', () => {
+  it('have a folder that only the owner can read', () => {
     const lane = lanes.open('build');
     expect(lanes.open('build')).toBe(lane);
     expect(statSync(lane.folder).mode & 0o777).toBe(0o700);
     expect(lanes.rows).toEqual([{ lane: 'build', folder: lane.folder, providers: [], closed: false }]);
   });
 
-  it('end what is in them, and nothing else [FR-025-008]', async () => {
+  it('end their own providers, and no others [FR-025-008]', async () => {
     const stopped: string[] = [];
     const [one, two] = [lanes.open('one'), lanes.open('two')];
     one.bind(member('a', stopped));
@@ -47,7 +47,7 @@ describe('lanes', () => {
     expect(stopped).toEqual(['a', 'c']);
   });
 
-  it('start again what ran in them when they are opened again, and only then [T-E15]', async () => {
+  it('start their providers again when they are reopened, and only then [T-E15]', async () => {
     const begun: string[] = [];
     lanes.open('one');
     lanes.onReopen('one', async () => void begun.push('a'));
@@ -64,7 +64,7 @@ describe('lanes', () => {
     expect(() => lanes.open(id)).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG' }));
   });
 
-  it('are refused where there is no folder for them, and where there are too many', async () => {
+  it('are refused without a usable folder, and beyond their number', async () => {
     writeFileSync(join(folder, 'file'), '');
     const nowhere = new Lanes(join(folder, 'file'));
     expect(() => nowhere.open('one')).toThrow(expect.objectContaining({ code: 'DATA_FOLDER' }));

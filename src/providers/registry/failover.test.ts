@@ -34,7 +34,7 @@ const added = (...candidates: Candidate[]) =>
 const becomes = (id: string, state: ProviderState): RoutingEvent => ({ type: 'changed', id, state });
 
 describe('the failover machine', () => {
-  it('chooses by priority, then id, among the healthy ones of the type and workspace that can [T018.1a T018.1b]', () => {
+  it('chooses by priority, then id, among healthy, capable providers of the type and workspace [T018.1a T018.1b]', () => {
     const { table } = run(
       ...added(
         candidate('c', { capabilities: ['dig', 'fly'] }),
@@ -53,7 +53,7 @@ describe('the failover machine', () => {
     expect([isServed(table, 'a2a', ['dig'], 'w'), isServed(table, 'a2a', ['swim'], 'w')]).toEqual([true, false]);
   });
 
-  it('goes to the next when the first is degraded, back when it recovers, and says so [T018.1c T018.2b T018.V1 T018.V2]', () => {
+  it('moves to the next provider when the first is degraded, back when it recovers, and emits both [T018.1c T018.2b T018.V1 T018.V2]', () => {
     const start = added(candidate('a', { capabilities: ['x'] }), candidate('b', { priority: 2, capabilities: ['x'] }));
     const { table, effects } = run(...start, becomes('a', 'degraded'));
     expect(select(table, 'a2a', ['x'], 'w')).toBe('b');
@@ -65,7 +65,7 @@ describe('the failover machine', () => {
     expect(back.effects.at(-1)).toMatchObject({ effect: 'failover', from: 'b', to: 'a' });
   });
 
-  it('has nobody when all are down, and alarms once [T018.1d T017.5a]', () => {
+  it('selects none when all are down, and alerts once [T018.1d T017.5a]', () => {
     const { table, effects } = run(
       ...added(candidate('a', { capabilities: ['x'] }), candidate('b', { priority: 2 })),
       becomes('a', 'degraded'),
@@ -85,7 +85,7 @@ describe('the failover machine', () => {
     ]);
   });
 
-  it('is not alarmed by one that is only starting, and gives nothing to one that is held', () => {
+  it('raises no alert for a starting provider, and gives no work to a held one', () => {
     const { table, effects } = run(...added(candidate('a', { phase: 'starting' })));
     expect([select(table, 'a2a', [], 'w'), effects]).toEqual([null, []]);
     expect(stepRouting(table, { type: 'changed', id: 'a', phase: 'ready' }).effects).toEqual([]);
@@ -96,7 +96,7 @@ describe('the failover machine', () => {
     expect(stepRouting(table, { type: 'removed', id: 'nobody' }).next).toBe(table);
   });
 
-  it('never chooses one that is not healthy, and tells of every change of the choice [T017.4a]', () => {
+  it('never selects an unhealthy provider, and emits every change of the selection [T017.4a]', () => {
     const step = fc.record({ who: fc.integer({ min: 0, max: 4 }), state: fc.constantFrom(...STATES) });
     const priorities = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 5 });
     fc.assert(

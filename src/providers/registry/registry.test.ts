@@ -40,7 +40,7 @@ function registration(id: string, more: Partial<ProviderRegistration> = {}): Pro
 }
 
 describe('ProviderRegistry', () => {
-  it('takes providers in, lists them, and lets them go, with an event each [FR-025-001 FR-025-002]', async () => {
+  it('registers, lists and unregisters providers, with an event each [FR-025-001 FR-025-002]', async () => {
     const { registry, add, seen } = setUp();
     const adapter = await add('a');
     await add('b', { type: 'mcp', workspaceId: 'v', healthCheckIntervalMs: 5_000, priority: 3, capabilities: ['x'] });
@@ -75,7 +75,7 @@ describe('ProviderRegistry', () => {
     expect(registry.list()).toEqual([]);
   });
 
-  it('gives a provider 5 s to become ready, keeps one that fails, and tries it again [NFR-025-001]', async () => {
+  it('gives a provider 5 s to start, keeps one that fails, and tries it again [NFR-025-001]', async () => {
     const { runtime, registry, seen } = setUp();
     const adapter = new ScriptedAdapter(runtime);
     adapter.ready = 'never';
@@ -99,7 +99,7 @@ describe('ProviderRegistry', () => {
     expect(registry.get('a')).toMatchObject({ phase: 'ready', state: 'healthy' });
   });
 
-  it('ends one that was let go while it became ready', async () => {
+  it('terminates a provider that was unregistered while it started', async () => {
     const { runtime, registry } = setUp();
     const adapter = new ScriptedAdapter(runtime);
     let ready = () => {};
@@ -112,7 +112,7 @@ describe('ProviderRegistry', () => {
     expect(adapter.terminations).toBe(2);
   });
 
-  it('gives work to the provider that the router selects, and tells what came of it [T018.2a T018.3a T020.6b]', async () => {
+  it('gives work to the selected provider, and emits the outcome [T018.2a T018.3a T020.6b]', async () => {
     const { runtime, registry, add, events, seen } = setUp();
     const [first, second] = [await add('first'), await add('second', { priority: 1 })];
     expect(await registry.execute(ROUTE, 'x', 'c-1', { caller: 'sun', laneId: 'l' })).toBe('x');
@@ -148,7 +148,7 @@ describe('ProviderRegistry', () => {
     expect(changes).toBe(0);
   });
 
-  it('does not retry what was in flight when its provider crashed [T018.4 T018.V4]', async () => {
+  it('does not retry work in flight when its provider crashed [T018.4 T018.V4]', async () => {
     const { registry, add } = setUp();
     const [first, second] = [await add('first'), await add('second', { priority: 1 })];
     first.holds = true;
@@ -160,7 +160,7 @@ describe('ProviderRegistry', () => {
     expect(registry.get('first')).toMatchObject({ failed: 1, inFlight: 0 });
   });
 
-  it('bounds what one provider works on at a time', async () => {
+  it('limits the work of one provider at a time', async () => {
     const { registry, add } = setUp();
     const adapter = await add('a');
     adapter.holds = true;
@@ -175,7 +175,7 @@ describe('ProviderRegistry', () => {
     expect(await registry.execute(ROUTE, 3, 'c-4')).toBe(3);
   });
 
-  it('lets work beyond that wait in order, however long, and refuses more than may wait [T-E17]', async () => {
+  it('queues further work in order without a time limit, and refuses work beyond the queue limit [T-E17]', async () => {
     const { runtime, registry, add } = setUp({ waiting: { queueLimit: 2, queueMs: 1_000 } });
     const adapter = await add('a', { concurrencyLimit: 1 });
     adapter.holds = true;
@@ -191,7 +191,7 @@ describe('ProviderRegistry', () => {
     expect(adapter.came).toEqual(['c-1', 'c-2', 'c-3']);
   });
 
-  it('gives a program that is rate limited no more work for a while, longer each time [T-G3]', async () => {
+  it('gives a rate-limited program no work for a while, longer each time [T-G3]', async () => {
     const { runtime, registry, add } = setUp();
     const adapter = await add('a');
     adapter.holds = true;
@@ -222,7 +222,7 @@ describe('ProviderRegistry', () => {
     expect(await soon).toBe(5);
   });
 
-  it('queues work while all are down, alerts, and drains it in order, within the limits of who is back [T017.5b T017.V4]', async () => {
+  it('queues work while all are down, alerts, and drains the queue in order within the limits of the recovered provider [T017.5b T017.V4]', async () => {
     const { runtime, registry, add, topics } = setUp({ waiting: { queueLimit: 5 } });
     const adapter = await add('a');
     adapter.crash();
@@ -248,7 +248,7 @@ describe('ProviderRegistry', () => {
     expect(topics()).toContain('provider.capability.available');
   });
 
-  it('lets waiting work go when its caller leaves, when it takes too long, and at the end', async () => {
+  it('fails waiting work when its caller cancels, when it waits too long, and when the registry closes', async () => {
     const { runtime, registry, add } = setUp({ waiting: { queueMs: 10_000 } });
     (await add('a')).crash();
     const caller = new AbortController();
@@ -269,7 +269,7 @@ describe('ProviderRegistry', () => {
     await expectError(registry.register(registration('b'), new ScriptedAdapter(runtime)), 'PROVIDER_TERMINATED');
   });
 
-  it('refuses at once what no provider can do', async () => {
+  it('refuses at once work that no provider can do', async () => {
     const { registry, add, events } = setUp();
     await add('a', { capabilities: ['dig'] });
     const route = { ...ROUTE, capabilities: ['fly'] };
@@ -300,7 +300,7 @@ describe('ProviderRegistry', () => {
     expect([adapter.inits, adapter.terminations]).toEqual([2, 1]);
   });
 
-  it('says so when a provider does not come back from a restart', async () => {
+  it('reports a provider that fails to restart', async () => {
     const { runtime, registry, add, topics } = setUp();
     const adapter = await add('a');
     adapter.ready = 'no';
@@ -312,7 +312,7 @@ describe('ProviderRegistry', () => {
     expect(registry.get('a')).toMatchObject({ phase: 'ready', state: 'healthy' });
   });
 
-  it('waits for nothing but what the provider does: the clock stands still meanwhile [NFR-025-003]', async () => {
+  it('adds no delay of its own to a call [NFR-025-003]', async () => {
     const { runtime, registry, add } = setUp();
     await add('a');
     const [began, timers] = [runtime.now(), runtime.pending];
@@ -320,7 +320,7 @@ describe('ProviderRegistry', () => {
     expect([runtime.now(), runtime.pending]).toEqual([began, timers]);
   });
 
-  it('starts a provider again once at a time, and not after its end', async () => {
+  it('runs restarts one at a time, and none after termination', async () => {
     const { runtime, registry, add } = setUp();
     const adapter = await add('a');
     let running = 0;
@@ -343,7 +343,7 @@ describe('ProviderRegistry', () => {
     expect([running, most]).toEqual([0, 1]);
   });
 
-  it('ends the providers of a lane, and nobody else’s [FR-025-008]', async () => {
+  it('ends the providers of a lane, and no others [FR-025-008]', async () => {
     const { registry, add } = setUp();
     const inside = [await add('a', { laneId: 'one' }), await add('b')];
     const outside = await add('c', { laneId: 'two' });

@@ -30,8 +30,8 @@ function gate(init: ActionGateInit = ASK, queue = approvals): ActionGate {
   return new ActionGate({ approvals: queue, report: (...ruling) => reported.push(ruling) }, init);
 }
 
-describe('the gate before what agents do by themselves [FR-025-012]', () => {
-  it('denies everything without rules, and says so', async () => {
+describe('the action gate [FR-025-012]', () => {
+  it('denies everything without rules, and reports it', async () => {
     expect(await gate({}).check(WRITE, { correlationId: 'c1' })).toMatchObject({ allowed: false, by: 'no-rule' });
     expect(reported).toMatchObject([[WRITE, { allowed: false }, 'c1']]);
     expect(approvals.items).toEqual([]);
@@ -42,7 +42,7 @@ describe('the gate before what agents do by themselves [FR-025-012]', () => {
     });
   });
 
-  it('follows rules without asking anybody', async () => {
+  it('follows rules without asking the operator', async () => {
     const rules = [
       { action: 'fs.read', decision: 'allow' as const },
       { action: 'fs.write', match: 'src/*', decision: 'deny' as const },
@@ -52,7 +52,7 @@ describe('the gate before what agents do by themselves [FR-025-012]', () => {
     expect(approvals.items).toEqual([]);
   });
 
-  it('asks the operator, once or for good', async () => {
+  it('asks the operator, who allows once or always', async () => {
     const first = gate().check(WRITE, { summary: 'may it?', details: { bytes: 3 } });
     const [question] = approvals.waiting;
     expect(question).toMatchObject({ kind: 'action', summary: 'may it?', details: { bytes: 3, ...WRITE } });
@@ -79,7 +79,7 @@ describe('the gate before what agents do by themselves [FR-025-012]', () => {
     expect(await strict.check(WRITE)).toMatchObject({ allowed: false, by: 'rule' });
   });
 
-  it('takes what was allowed for good to be what the operator saw, however an agent words it', async () => {
+  it('limits allow-always to the details that the operator saw', async () => {
     const run = { ...WRITE, action: 'fs.run', subject: 'Run the tests' };
     const first = gate().check(run, { details: { input: { command: 'npm test' } } });
     approvals.decide('allow-always', 'operator', approvals.waiting[0]!.id);
@@ -90,7 +90,7 @@ describe('the gate before what agents do by themselves [FR-025-012]', () => {
     expect(approvals.waiting).toHaveLength(2);
   });
 
-  it('takes a no, and silence for one', async () => {
+  it('denies on a no, and without an answer', async () => {
     const refused = gate().check(WRITE);
     approvals.decide('deny', 'operator', approvals.waiting[0]!.id);
     expect(await refused).toMatchObject({ allowed: false, by: 'operator' });
@@ -110,7 +110,7 @@ describe('the gate before what agents do by themselves [FR-025-012]', () => {
     later.close();
   });
 
-  it('takes a question back that nobody waits for', async () => {
+  it('withdraws a question when its signal aborts', async () => {
     const abort = new AbortController();
     const asked = gate().check(WRITE, { signal: abort.signal });
     abort.abort();
@@ -118,7 +118,7 @@ describe('the gate before what agents do by themselves [FR-025-012]', () => {
     expect(approvals.items).toEqual([]);
   });
 
-  it('lets no agent flood the operator, nor one keep another from asking', async () => {
+  it('limits the open questions of each agent', async () => {
     for (let n = 0; n < 100; n++) void gate().check({ ...WRITE, subject: `src/${n}.ts` });
     expect(await gate().check(WRITE)).toMatchObject({ allowed: false, by: 'too-many' });
     void gate().check({ ...WRITE, agent: 'venus' });

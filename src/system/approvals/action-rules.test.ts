@@ -25,8 +25,8 @@ const action = fc.record({
   subject: fc.constantFrom('src/a.ts', 'b.ts', '../c', 'src/../../d.ts'),
 });
 
-describe('rules about what agents may do by themselves [FR-025-012]', () => {
-  it('deny what none of them is about', () => {
+describe('action rules [FR-025-012]', () => {
+  it('deny an action that none matches', () => {
     expect(decideAction([], WRITE)).toEqual({ decision: 'deny', rule: undefined });
     expect(decide([{ action: 'fs.read', decision: 'allow' }])).toBe('deny');
     expect(decide([{ agent: 'venus', action: '*', decision: 'allow' }])).toBe('deny');
@@ -35,7 +35,7 @@ describe('rules about what agents may do by themselves [FR-025-012]', () => {
     expect(decide([{ action: 'fs.write', match: 'test/*', decision: 'allow' }])).toBe('deny');
   });
 
-  it('are taken in order, but a denial that fits wins wherever it stands', () => {
+  it('are applied in order, but a matching denial always wins', () => {
     const ask: ActionRule = { action: 'fs.*', decision: 'ask' };
     const allow: ActionRule = { action: 'fs.write', match: 'src/*', decision: 'allow' };
     const deny: ActionRule = { agent: 'mars', action: '*', match: '*a.ts', decision: 'deny' };
@@ -44,14 +44,14 @@ describe('rules about what agents may do by themselves [FR-025-012]', () => {
     expect(decideAction([allow, ask, deny], WRITE)).toEqual({ decision: 'deny', rule: 2 });
   });
 
-  it('let nothing out of where it seems to be', () => {
+  it('do not let a path with `..` match a pattern', () => {
     const allow: ActionRule = { action: 'fs.write', match: 'src/*', decision: 'allow' };
     for (const subject of ['src/../../etc/passwd', 'src/..', 'src\\..\\x'])
       expect(decide([allow], { subject })).toBe('deny');
     expect(decide([allow], { subject: 'src/..a' })).toBe('allow');
   });
 
-  it('understand stars', () => {
+  it('treat `*` as any characters', () => {
     const fits = (match: string, subject: string) =>
       decide([{ action: '*', match, decision: 'ask' }], { subject }) === 'ask';
     expect(['a*c', 'a*', '*c', '*', 'a*b*c', 'abc', 'a**c', '*b*'].every((match) => fits(match, 'abc'))).toBe(true);
@@ -60,7 +60,7 @@ describe('rules about what agents may do by themselves [FR-025-012]', () => {
     expect(fits(`${'a*'.repeat(500)}b`, 'a'.repeat(100_000))).toBe(false);
   });
 
-  it('allow only what a rule allows, and never what one denies, whatever the rules', () => {
+  it('allow only actions that a rule allows, and none that a rule denies', () => {
     fc.assert(
       fc.property(fc.array(rule), action, (rules, wanted) => {
         const { decision, rule: place } = decideAction(rules, wanted);

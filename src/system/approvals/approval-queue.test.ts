@@ -23,20 +23,20 @@ const decided = (id: string, verdict: 'allow-once' | 'allow-always' | 'deny', at
   at,
 });
 
-describe('the queue of approvals [UP9]', () => {
-  it('keeps what was asked until it is decided, once', () => {
+describe('the approval queue [UP9]', () => {
+  it('keeps a question until it is decided, once', () => {
     const queue = queueAfter(requested(item('a')), decided('a', 'deny'), decided('a', 'allow-once', 2));
     expect(queue.items).toEqual([item('a', { decision: { verdict: 'deny', by: 'operator', at: 1 } })]);
   });
 
-  it('answers by itself what was allowed for good, and nothing else', () => {
+  it('decides a question that is always allowed, and no other', () => {
     const before = queueAfter(requested(item('a')), decided('a', 'allow-always'));
     const { decided: found } = advance(before, requested(item('b'), item('c', { subject: 'other.txt' })));
     expect(found).toEqual([item('b', { decision: { verdict: 'allow-always', by: 'standing', at: 0 } })]);
     expect(queueAfter(requested(item('a')), decided('a', 'allow-once')).standing).toEqual([]);
   });
 
-  it('denies what nobody decided in time', () => {
+  it('denies a question without a decision in time', () => {
     const queue = queueAfter(requested(item('a', { expiresAt: 10 }), item('b', { expiresAt: 20 }), item('c')));
     expect(nextDue(queue)).toBe(10);
     expect(advance(queue, { type: 'due', at: 9 }).next).toBe(queue);
@@ -45,7 +45,7 @@ describe('the queue of approvals [UP9]', () => {
     expect(nextDue(next)).toBe(20);
   });
 
-  it('forgets what was taken back, but no decision', () => {
+  it('forgets withdrawn questions, but no decision', () => {
     const queue = queueAfter(requested(item('a'), item('b')), decided('a', 'deny'), {
       type: 'withdrawn',
       ids: ['a', 'b'],

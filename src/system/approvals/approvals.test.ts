@@ -23,7 +23,7 @@ afterEach(() => {
 });
 
 describe('approvals [UP9]', () => {
-  it('answer whoever asked with the operator’s word', async () => {
+  it('give the operator’s decision to the asker', async () => {
     const answer = approvals.ask({ ...QUESTION, details: { bytes: 12 } });
     const [asked] = approvals.waiting;
     expect(asked).toMatchObject({ ...QUESTION, details: { bytes: 12 }, createdAt: runtime.now() });
@@ -32,7 +32,7 @@ describe('approvals [UP9]', () => {
     expect(approvals.waiting).toEqual([]);
   });
 
-  it('are a denial when nobody answers in time', async () => {
+  it('are denied without an answer in time', async () => {
     const answer = approvals.ask({ ...QUESTION, timeoutMs: 5_000 });
     await runtime.advance(4_999);
     expect(approvals.waiting).toHaveLength(1);
@@ -41,7 +41,7 @@ describe('approvals [UP9]', () => {
     expect(approvals.items[0]!.decision).toMatchObject({ by: 'timeout' });
   });
 
-  it('need no second question about what was allowed for good, also after a restart', async () => {
+  it('ask no second time after allow-always, also after a restart', async () => {
     const first = approvals.ask(QUESTION);
     approvals.decide('allow-always', 'operator', approvals.waiting[0]!.id);
     expect(await first).toBe('allow-always');
@@ -50,7 +50,7 @@ describe('approvals [UP9]', () => {
     expect(await Promise.race([later.ask({ ...QUESTION, subject: 'other' }), 'it waits'])).toBe('it waits');
   });
 
-  it('wait across a restart, and run out while nobody is there', async () => {
+  it('survive a restart, and expire while the node is down', async () => {
     approvals.request(QUESTION, { ...QUESTION, subject: 'soon', timeoutMs: 1_000 });
     approvals.close();
     await runtime.advance(2_000);
@@ -60,7 +60,7 @@ describe('approvals [UP9]', () => {
     later.close();
   });
 
-  it('are taken back when whoever asked has gone', async () => {
+  it('are withdrawn when the asker cancels', async () => {
     const abort = new AbortController();
     const answer = approvals.ask(QUESTION, abort.signal);
     abort.abort();
@@ -69,7 +69,7 @@ describe('approvals [UP9]', () => {
     await expect(approvals.ask(QUESTION, abort.signal)).rejects.toMatchObject({ code: 'CANCELLED' });
   });
 
-  it('are decided all or none, and only while they wait', () => {
+  it('are decided all or none, and only while they are open', () => {
     const [one] = approvals.request(QUESTION);
     expect(() => approvals.decide('deny', 'operator', one!.id, 'unknown')).toThrow(
       expect.objectContaining({ code: 'APPROVAL_NOT_FOUND' }),
@@ -79,7 +79,7 @@ describe('approvals [UP9]', () => {
     expect(() => approvals.decide('allow-once', 'operator', one!.id)).toThrow();
   });
 
-  it('are for the owner’s eyes, and a damaged file is not taken for an empty one', () => {
+  it('are readable by the owner only, and a damaged file is refused', () => {
     approvals.request(QUESTION);
     const file = join(folder, 'approvals.json');
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -87,7 +87,7 @@ describe('approvals [UP9]', () => {
     expect(() => new Approvals(runtime, { folder })).toThrow(expect.objectContaining({ code: 'DATA_FOLDER' }));
   });
 
-  it('that cannot be put on disk are not asked', () => {
+  it('are refused when they cannot be stored', () => {
     rmSync(folder, { recursive: true });
     expect(() => approvals.request(QUESTION)).toThrow(expect.objectContaining({ code: 'DATA_FOLDER' }));
     expect(approvals.items).toEqual([]);
@@ -99,7 +99,7 @@ describe('approvals [UP9]', () => {
     expect(() => memory.request(QUESTION)).toThrow(expect.objectContaining({ code: 'QUEUE_FULL' }));
   });
 
-  it('are not allowed for good without end', () => {
+  it('have a limit of allow-always decisions', () => {
     const memory = new Approvals(runtime);
     const ask = (count: number, from = 0) =>
       memory.request(...Array.from({ length: count }, (_, n) => ({ ...QUESTION, subject: `subject ${from + n}` })));

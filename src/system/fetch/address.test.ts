@@ -140,7 +140,7 @@ describe('an address', () => {
     expect(addressKind(parseIpAddress(text)!)).toBeUndefined();
   });
 
-  it('of IPv4 is public exactly if no registry has it [SF1]', () => {
+  it('of IPv4 is public exactly where no registry lists it [SF1]', () => {
     fc.assert(
       fc.property(ipv4, (value) => {
         const text = dotted(value);
@@ -150,7 +150,7 @@ describe('an address', () => {
     );
   });
 
-  it('of IPv6 is never public if a registry has it [SF1]', () => {
+  it('of IPv6 is never public where a registry lists it [SF1]', () => {
     const start = fc.constantFrom(
       0,
       0x64,
@@ -177,7 +177,7 @@ describe('an address', () => {
     );
   });
 
-  it('is judged by the IPv4 address inside it, whatever the packing [SF1]', () => {
+  it('is judged by the IPv4 address embedded in it [SF1]', () => {
     fc.assert(
       fc.property(ipv4, fc.array(group, { minLength: 4, maxLength: 4 }), (value, [a, b, c, d]) => {
         const inner = addressKind(parseIpAddress(dotted(value))!);

@@ -16,7 +16,7 @@ describe('an address that another node named', () => {
     await expect(dialable(address, NONE)).rejects.toMatchObject({ code: 'PEER_UNREACHABLE' });
   });
 
-  it('is dialled where it is public, at the addresses that were checked [T-F8]', async () => {
+  it('is dialled where it is public, at the checked addresses [T-F8]', async () => {
     expect(await dialable('ws://93.184.215.14:7000', NONE)).toEqual(['93.184.215.14']);
     const resolve = async () => ['93.184.215.14', '93.184.215.15'];
     expect(await dialable('ws://node.example.com:7000', NONE, resolve)).toEqual(['93.184.215.14', '93.184.215.15']);
@@ -25,7 +25,7 @@ describe('an address that another node named', () => {
     });
   });
 
-  it('is dialled inside a network that the owner’s own addresses show to be in use, and in no other [T-F8]', async () => {
+  it('is dialled in a private network that the owner’s addresses show to be in use, and in no other [T-F8]', async () => {
     expect(await dialable('ws://10.0.0.5:7000', LAN)).toEqual(['10.0.0.5']);
     await expect(dialable('ws://127.0.0.1:22', LAN)).rejects.toMatchObject({ code: 'PEER_UNREACHABLE' });
     await expect(dialable('ws://168.63.129.16:80', LAN)).rejects.toMatchObject({ code: 'PEER_UNREACHABLE' });

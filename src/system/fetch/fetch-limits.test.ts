@@ -25,7 +25,7 @@ describe('the size of an answer', () => {
     await closed(server.sockets);
   });
 
-  it('is counted when no length is told, and a body without end is cut off [SF4]', async () => {
+  it('is counted without a length header, and an endless body is cut off [SF4]', async () => {
     for (const head of [CHUNKED, `${HEAD}\r\n`]) {
       const server = await servers.raw(saying(head, () => `3e8\r\n${'x'.repeat(1_000)}\r\n`));
       await expect(fetchFrom(server.place, { maxBytes: 50_000 })).rejects.toMatchObject({
@@ -42,7 +42,7 @@ describe('the size of an answer', () => {
     await expect(fetchFrom(server.place, { maxBytes: 999 })).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
   });
 
-  it('is limited for its headers: many, long, without end, as trailers or between chunks [SF4]', async () => {
+  it('is limited for its headers: many, long, endless, as trailers or between chunks [SF4]', async () => {
     const endless: [string, string][] = [
       [HEAD, 'a: b\r\n'.repeat(100)],
       [`${HEAD}a: `, 'x'.repeat(1_000)],
@@ -63,7 +63,7 @@ describe('the size of an answer', () => {
 });
 
 describe('the time of a fetch', () => {
-  it('is limited in all, however steadily it drips [SF4]', async () => {
+  it('is limited as a whole, however steadily data arrives [SF4]', async () => {
     const drips: [string, string][] = [
       [`${HEAD}content-length: 1000000\r\n\r\n`, 'x'],
       [CHUNKED, '1\r\nx\r\n'],
@@ -101,7 +101,7 @@ describe('the time of a fetch', () => {
     await closed(server.sockets);
   });
 
-  it('ends when nobody answers, accepts or resolves', async () => {
+  it('ends without an answer, a connection or an address', async () => {
     const server = await servers.raw((socket) => void socket.resume());
     const end = { code: 'FETCH_TIMEOUT', details: { limit: 'timeoutMs' } };
     await expect(fetchFrom(server.place, { timeoutMs: 100 })).rejects.toMatchObject(end);
@@ -132,7 +132,7 @@ describe('cancelling', () => {
     }
   });
 
-  it('before it begins means that nobody is asked', async () => {
+  it('before the fetch begins sends nothing', async () => {
     let asked = 0;
     const resolve = async () => [String(asked++)];
     await expect(
@@ -161,7 +161,7 @@ describe('cancelling', () => {
 });
 
 describe('a stream', () => {
-  it('is read no faster than it is taken', async () => {
+  it('is read with back-pressure', async () => {
     let written = 0;
     const server = await servers.http((_, response) => {
       const fill = () => {
@@ -186,7 +186,7 @@ describe('a stream', () => {
     await closed(server.sockets);
   });
 
-  it('outlives the time for its head, as long as something comes', async () => {
+  it('may last longer than the limit for its head while data arrives', async () => {
     const server = await servers.raw(saying(CHUNKED, () => '7\r\n: beat\n\r\n', 30));
     const answer = await stream(server.place, { timeoutMs: 100, idleMs: 1_000 });
     let chunks = 0;
@@ -194,7 +194,7 @@ describe('a stream', () => {
     await closed(server.sockets);
   });
 
-  it('ends on silence, on its whole time, taken or not, and on its size [SF4]', async () => {
+  it('ends on silence, on its time limit, read or not, and on its size [SF4]', async () => {
     const silent = await servers.raw(saying(`${CHUNKED}1\r\nx\r\n`));
     await expect(drain(await stream(silent.place, { idleMs: 100 }))).rejects.toMatchObject({
       code: 'FETCH_TIMEOUT',
@@ -224,7 +224,7 @@ describe('a stream', () => {
     expect(chunks).toBe(3);
   });
 
-  it('is cancelled in the middle, also while nobody reads', async () => {
+  it('is cancelled in the middle, also while it is not read', async () => {
     const server = await servers.raw(saying(CHUNKED, () => '1\r\nx\r\n', 20));
     const controller = new AbortController();
     const answer = await stream(server.place, { signal: controller.signal });
@@ -233,7 +233,7 @@ describe('a stream', () => {
     await expect(drain(answer)).rejects.toMatchObject({ code: 'CANCELLED' });
   });
 
-  it('that breaks off is a failure to its reader, and to nobody else', async () => {
+  it('that is cut off fails for its reader only', async () => {
     const server = await servers.raw((socket) => {
       socket.once('data', () => {
         socket.write(`${CHUNKED}1\r\nx\r\n`);

@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 describe('a guarded fetch', () => {
-  it('sends method, headers and body, and gives status, headers, body and the place', async () => {
+  it('sends method, headers and body, and gives status, headers, body and URL', async () => {
     const server = await servers.http(async (request, response) => {
       response.writeHead(201, { 'x-two': ['a', 'b'] });
       response.end(`${request.method} ${request.url} ${await text(request)}`);
@@ -42,7 +42,7 @@ describe('a guarded fetch', () => {
     });
   });
 
-  it('gives answers of any status as answers', async () => {
+  it('returns answers of any status', async () => {
     const server = await servers.http((request, response) => response.writeHead(Number(request.url!.slice(1))).end());
     for (const status of [204, 300, 304, 404, 500]) {
       const answer = await guardedFetch(runtime, `${server.origin}/${status}`, { allowPrivate: [server.place] });
@@ -57,7 +57,7 @@ describe('a guarded fetch', () => {
     ).rejects.toMatchObject({ code: 'FETCH_REFUSED', details: { reason: 'header' } });
   });
 
-  it('says whether the request may have arrived when the other side is not there or breaks off', async () => {
+  it('reports whether the request may have arrived when the connection fails', async () => {
     const gone = await servers.http(() => {});
     await servers.close();
     await expect(guardedFetch(runtime, `${gone.origin}/secret`, { allowPrivate: [gone.place] })).rejects.toMatchObject({
@@ -101,7 +101,7 @@ describe('a guarded fetch', () => {
 });
 
 describe('the address', () => {
-  it('is asked for once, and the connection goes there, with the name in Host [SF2]', async () => {
+  it('is resolved once, and the connection goes there, with the name in Host [SF2]', async () => {
     const good = await servers.http((_, response) => response.end('good'));
     const inside = await servers.http((_, response) => response.end('inside'), { host: '127.0.0.2', port: good.port });
     let asked = 0;
@@ -116,7 +116,7 @@ describe('the address', () => {
     expect(inside.sockets).toHaveLength(0);
   });
 
-  it('is asked for and checked again on the next hop and the next fetch, whatever it was before [SF2 SF3]', async () => {
+  it('is resolved and checked again for the next hop and the next fetch [SF2 SF3]', async () => {
     const server = await servers.http((_, response) => response.writeHead(302, { location: '/again' }).end());
     const inside = await servers.http((_, response) => response.end(), { host: '127.0.0.2', port: server.port });
     const answers = ['127.0.0.1', '127.0.0.2'];
@@ -129,7 +129,7 @@ describe('the address', () => {
     expect(inside.sockets).toHaveLength(0);
   });
 
-  it('is the next of its name if the first does not answer', async () => {
+  it('is the next of its name where the first does not answer', async () => {
     const server = await servers.http((_, response) => response.end('second'), { host: '127.0.0.2' });
     const answer = await guardedFetch(runtime, `http://two.test:${server.port}/`, {
       resolve: async () => ['127.0.0.1', '127.0.0.2'],
@@ -138,7 +138,7 @@ describe('the address', () => {
     expect(String(answer.body)).toBe('second');
   });
 
-  it('does not change whose certificate is asked for', async () => {
+  it('does not change which certificate is required', async () => {
     const tls = selfSigned('agent.test');
     const server = await servers.http((_, response) => response.end('safe'), { tls });
     const options = { resolve: async () => ['127.0.0.1'], allowPrivate: [server.place], ca: tls.cert };
@@ -175,7 +175,7 @@ describe('a redirect', () => {
     'http://0/',
   ];
 
-  it('to a private address is refused, however it is spelled [SF3 SF5]', async () => {
+  it('to a private address is refused in any spelling [SF3 SF5]', async () => {
     let location = '';
     const server = await servers.http((_, response) => response.writeHead(302, { location }).end());
     const inside = await servers.http((_, response) => response.end('inside'), {
@@ -267,7 +267,7 @@ describe('a redirect', () => {
     expect(request.headers['content-type'] !== undefined).toBe(last === 'b');
   });
 
-  it('takes credentials to the same origin only [SF3]', async () => {
+  it('sends credentials to the same origin only [SF3]', async () => {
     const other = await servers.http((_, response) => response.end());
     const server = await redirecting((request) => (request.url === '/' ? '/here' : `${other.origin}/there`));
     await guardedFetch(runtime, server.origin, {
@@ -307,7 +307,7 @@ describe('connections that are kept', () => {
     expect(server.sockets).toHaveLength(1);
   });
 
-  it('are no way around the check [SF2 SF5]', async () => {
+  it('do not bypass the check [SF2 SF5]', async () => {
     const server = await servers.http((_, response) => response.end('x'));
     const connections = pool();
     const url = `http://rebind.test:${server.port}/`;
@@ -321,7 +321,7 @@ describe('connections that are kept', () => {
     expect(other.sockets).toHaveLength(1);
   });
 
-  it('may have ended meanwhile: what can be asked twice is asked on a fresh one', async () => {
+  it('may have ended meanwhile: an idempotent request is sent again on a new one', async () => {
     let answered = 0;
     const server = await servers.raw((socket) => {
       let first = true;

@@ -109,7 +109,7 @@ describe('a fetch', () => {
     expect(await refusal('http://a.test/', { method: 'GET /x HTTP/1.1\r\nHost: b' })).toBe('method');
   });
 
-  it('of a name is refused if any of its addresses is not public [SF1 SF2]', async () => {
+  it('of a name is refused where any of its addresses is not public [SF1 SF2]', async () => {
     for (const answer of [
       ['127.0.0.1'],
       ['93.184.216.34', '10.0.0.1'],
@@ -149,7 +149,7 @@ describe('a fetch', () => {
     );
   });
 
-  it('tells nothing of the URL but its origin [SF7]', async () => {
+  it('reveals nothing of the URL but its origin [SF7]', async () => {
     const secrets = ['user-secret', 'path-secret', 'query-secret', 'hash-secret'];
     for (const url of [
       'http://user-secret:user-secret@a.test/path-secret?k=query-secret#hash-secret',
@@ -166,8 +166,8 @@ describe('a fetch', () => {
   });
 });
 
-describe('the list of private places', () => {
-  it('opens what it lists and nothing beside it [SF5]', async () => {
+describe('the list of allowed private addresses', () => {
+  it('allows its entries and nothing else [SF5]', async () => {
     expect(await allowed('http://127.0.0.1:8080/', ['127.0.0.1:8080'])).toBe(true);
     expect(await allowed('http://2130706433:8080/', ['127.0.0.1:8080'])).toBe(true);
     expect(await allowed('http://[::ffff:7f00:1]:8080/', ['127.0.0.1:8080'])).toBe(true);
@@ -183,7 +183,7 @@ describe('the list of private places', () => {
     expect(await allowed('https://127.0.0.1/', ['127.0.0.1:80'])).toBe(false);
   });
 
-  it('opens a local name by its own entry or by all of its addresses [SF5]', async () => {
+  it('allows a local name by its own entry or by all of its addresses [SF5]', async () => {
     const both = ['127.0.0.1', '::1'];
     expect(await allowed('http://localhost:80/', ['localhost:80'], both)).toBe(true);
     expect(await allowed('http://localhost./', ['localhost:80'], both)).toBe(true);
@@ -194,7 +194,7 @@ describe('the list of private places', () => {
     expect(await allowed('http://evil.test/', ['localhost:80'], both)).toBe(false);
   });
 
-  it('opens no multicast, reserved or unspecified address unless its range is listed [SF5]', async () => {
+  it('allows no multicast, reserved or unspecified address unless its range is listed [SF5]', async () => {
     for (const url of ['http://0.0.0.0/', 'http://224.0.0.1/', 'http://255.255.255.255/', 'http://[::]/']) {
       expect(await allowed(url, true)).toBe(false);
       expect(await allowed(url, ['0.0.0.0/0', '::/0'])).toBe(true);

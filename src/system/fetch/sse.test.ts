@@ -11,7 +11,7 @@ describe('an event stream', () => {
     ]);
   });
 
-  it('takes CRLF, LF and CR for ends of lines, and a byte order mark for nothing', async () => {
+  it('accepts CRLF, LF and CR as line ends, and skips a byte order mark', async () => {
     expect(await read('\uFEFFdata: a\r\ndata: b\r\r\ndata: c\n\r\n')).toEqual([
       { type: 'message', data: 'a\nb', id: '' },
       { type: 'message', data: 'c', id: '' },
@@ -31,7 +31,7 @@ describe('an event stream', () => {
     expect(reader.retryMs).toBe(3_000);
   });
 
-  it('does not move the id on before the event is complete', async () => {
+  it('does not change the id before the event is complete', async () => {
     const reader = new SseReader();
     await collect(reader.read(pieces('id: 1\ndata: a\n\nid: 2\ndata: half')));
     expect(reader.lastEventId).toBe('1');
@@ -46,7 +46,7 @@ describe('an event stream', () => {
     expect((await reader.read(open()).next()).value).toEqual({ type: 'message', data: 'a', id: '' });
   });
 
-  it('is the same however it is cut [SF6]', async () => {
+  it('is the same for any division into chunks [SF6]', async () => {
     const line = fc.oneof(
       fc.constantFrom(
         '',
@@ -87,7 +87,7 @@ describe('an event stream', () => {
     );
   });
 
-  it('gives back any data that was written by the book [SF6]', async () => {
+  it('returns any data that was written as specified [SF6]', async () => {
     const text = fc.string({ unit: 'grapheme' }).map((value) => value.replaceAll('\r', ''));
     await fc.assert(
       fc.asyncProperty(fc.array(text, { maxLength: 10 }), async (all) => {

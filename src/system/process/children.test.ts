@@ -88,7 +88,7 @@ describe('a child process', () => {
     await reading;
   });
 
-  it('gets a minimal environment, what it is given, and a session of its own', async () => {
+  it('gets a minimal environment, its additions, and its own session', async () => {
     vi.stubEnv('ECLIPTIC_TOKEN', 'secret');
     const child = await startNode('console.log(JSON.stringify(process.env)); process.stdin.resume()', {
       env: { API_KEY: 'given', ECLIPTIC_CHILD: 'forged' },
@@ -101,7 +101,7 @@ describe('a child process', () => {
     expect(await findProcesses(runtime, { groups: [child.pid] })).toEqual([child.pid]);
   });
 
-  it('tells how it ended', async () => {
+  it('reports how it ended', async () => {
     const failing = await startNode('console.error("first"); console.error("no such table"); process.exitCode = 3');
     expect(await failing.exited).toEqual({ kind: 'code', code: 3 });
     expect(failing.stderr).toEqual(['first', 'no such table']);
@@ -135,7 +135,7 @@ describe('a child process', () => {
     await vi.waitFor(() => expect(openFiles()).toBeLessThanOrEqual(files + 1));
   });
 
-  it('does not wait for its stderr to be read, however much it writes, and is quoted in short', async () => {
+  it('never blocks on stderr, and its last lines are quoted', async () => {
     const logged: unknown[] = [];
     const log = (fields: Record<string, unknown>) => void logged.push(fields);
     const logger: Logger = { debug: log, info: log, warn: log, error: log };
@@ -159,7 +159,7 @@ describe('a child process', () => {
     expect(logged).toContainEqual({ child: 'noisy', line: 'x'.repeat(1_024) });
   });
 
-  it('that floods its output waits for its reader, and is cut off at a line that never ends', async () => {
+  it('waits for its reader when it floods its output, and is cut off at an endless line', async () => {
     const child = await startNode(`const write = () => { while (process.stdout.write('x'.repeat(65536))); };
       process.stdout.on('drain', write); write();`);
     await new Promise((resolve) => setTimeout(resolve, 200));
@@ -169,7 +169,7 @@ describe('a child process', () => {
     expect(lives(child.pid)).toBe(false);
   });
 
-  it('that does not read makes whoever writes wait, and then refuses', async () => {
+  it('that does not read makes writers wait, then refuses', async () => {
     const child = await startNode('setInterval(() => {}, 1000)');
     const first = child.write('x'.repeat(20_000_000)).catch((error) => error);
     await expect(child.write('y')).rejects.toMatchObject({ code: 'QUEUE_FULL' });
@@ -177,7 +177,7 @@ describe('a child process', () => {
     expect(await first).toMatchObject({ code: 'PROCESS_ENDED' });
   });
 
-  it('has its last lines read after it ended', async () => {
+  it('has its last lines read after its exit', async () => {
     const child = await startNode('process.stdout.write("x\\n".repeat(20000)); process.exitCode = 1');
     let lines = 0;
     await Promise.all([readLines(child.stdout, () => void lines++), child.exited.then(() => child.stop())]);
@@ -186,7 +186,7 @@ describe('a child process', () => {
 });
 
 describe('stopping a child', () => {
-  it('lets one go that ends with its input, or on SIGTERM', async () => {
+  it('lets a child exit at the end of its input, or on SIGTERM', async () => {
     const polite = await startNode('process.stdin.on("end", () => process.exit(7)).resume(); console.log(1)');
     await firstLine(polite);
     expect(await polite.stop()).toEqual({ kind: 'code', code: 7 });
@@ -197,7 +197,7 @@ describe('stopping a child', () => {
     expect(await deaf.stop()).toEqual({ kind: 'code', code: 8 });
   });
 
-  it('kills one that heeds nothing when the grace is over', async () => {
+  it('kills a child that ignores both after the grace period', async () => {
     const child = await startNode(`${STUBBORN} console.log(1)`);
     await firstLine(child);
     const files = openFiles();
@@ -209,7 +209,7 @@ describe('stopping a child', () => {
     await vi.waitFor(() => expect(openFiles()).toBe(files - 3));
   });
 
-  it('may be asked for again, and then also be hurried', async () => {
+  it('may be requested again with a shorter grace period', async () => {
     const child = await startNode(`${STUBBORN} console.log(1)`);
     await firstLine(child);
     const stops = [child.stop({ graceMs: 60_000 }), child.stop({ graceMs: 60_000 }), child.stop({ graceMs: 50 })];
@@ -218,7 +218,7 @@ describe('stopping a child', () => {
     expect(lives(child.pid)).toBe(false);
   });
 
-  it('wakes one that was stopped, and kills it if that does not help', async () => {
+  it('continues a stopped child, and kills it if that does not help', async () => {
     for (const code of ['setInterval(() => {}, 1000);', STUBBORN]) {
       const child = await startNode(`${code} console.log(1)`);
       await firstLine(child);
@@ -241,7 +241,7 @@ describe('stopping a child', () => {
     },
   );
 
-  it('happens by itself to what a child leaves behind when it crashes', async () => {
+  it('also ends the descendants of a child that crashed', async () => {
     for (const detached of [false, true]) {
       const child = await startNode(family(STUBBORN, detached, ''));
       const [leader, inner]: [number, number] = await firstLine(child);
@@ -252,7 +252,7 @@ describe('stopping a child', () => {
     }
   });
 
-  it('gives grandchildren the same grace, when their parent is gone before them', async () => {
+  it('gives grandchildren the same grace period when their parent exits first', async () => {
     const flag = join(folder, 'flushed');
     const flushing = `process.on('SIGTERM', () => setTimeout(() => {
       require('fs').writeFileSync(${JSON.stringify(flag)}, ''); process.exit(); }, 200)); setInterval(() => {}, 1000);`;
@@ -274,7 +274,7 @@ describe('stopping a child', () => {
 });
 
 describe('the children of a node', () => {
-  it('start and stop again and again, and leave no process, file, handle or record', { timeout: 600_000 }, async () => {
+  it('start and stop many times, and leave no process, file, handle or record', { timeout: 600_000 }, async () => {
     const cycle = async (round: number) => {
       const child = await startNode(
         round % 5 === 0
@@ -309,20 +309,20 @@ describe('the children of a node', () => {
     await expect(startNode('')).rejects.toMatchObject({ code: 'NODE_STOPPED' });
   });
 
-  it('include one that is being started as they are closed', async () => {
+  it('include a child that is starting when they are closed', async () => {
     const starting = startNode(STUBBORN);
     await children.close({ graceMs: 0 });
     expect(lives((await starting).pid)).toBe(false);
   });
 
-  it('make nothing on disk and no guard until there is one', async () => {
+  it('create no folder and no guard before the first child', async () => {
     const files = openFiles();
     await children.close();
     expect(readdirSync(folder)).toEqual([]);
     expect(openFiles()).toBe(files);
   });
 
-  it('keep the system’s account of each on record while it runs', async () => {
+  it('have a record each while they run', async () => {
     const child = await startNode('process.stdin.resume()');
     const [session] = readdirSync(join(folder, 'children'));
     const record = readFileSync(join(folder, 'children', session!, String(child.pid)), 'utf8');
@@ -377,7 +377,7 @@ describe('a node that is killed', () => {
     return Number(guard);
   }
 
-  it('takes its children and grandchildren with it', { timeout: 60_000 }, async () => {
+  it('ends its children and grandchildren', { timeout: 60_000 }, async () => {
     const data = join(folder, 'other');
     // Nothing tells whose child it is but its group.
     const { node, guard, pids } = await startFamilies(data, family(STUBBORN, false, LEAVING, 'env: {}'));
@@ -387,7 +387,7 @@ describe('a node that is killed', () => {
     expect(readdirSync(data)).toEqual([]);
   });
 
-  it('has its guard replaced when that is killed before', { timeout: 60_000 }, async () => {
+  it('replaces a guard that was killed before', { timeout: 60_000 }, async () => {
     const { node, guard, pids } = await startFamilies(join(folder, 'other'));
     process.kill(guard, 'SIGKILL');
     await vi.waitFor(() => expect(guardOf(node.pid!, guard)).toBeGreaterThan(0), { timeout: 20_000 });
@@ -395,7 +395,7 @@ describe('a node that is killed', () => {
     await vi.waitFor(() => expect(pids.filter(lives)).toEqual([]), { timeout: 20_000, interval: 20 });
   });
 
-  it('leaves it to the next one when its guard was killed with it', { timeout: 60_000 }, async () => {
+  it('leaves the cleanup to the next node when its guard was killed too', { timeout: 60_000 }, async () => {
     const data = join(folder, 'other');
     const { node, guard, pids } = await startFamilies(data);
     // A number on record that is another process's by now.
@@ -412,7 +412,7 @@ describe('a node that is killed', () => {
     await next.close();
   });
 
-  it('takes them with it at whatever moment it is killed', { timeout: 600_000 }, async () => {
+  it('ends its children at whatever moment it is killed', { timeout: 600_000 }, async () => {
     const data = join(folder, 'other');
     const url = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
     const busy = `

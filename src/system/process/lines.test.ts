@@ -47,7 +47,7 @@ describe('reading lines', () => {
     }
   });
 
-  it('reads nothing more while a line is at work', async () => {
+  it('reads nothing more while a line is handled', async () => {
     const stream = new PassThrough({ highWaterMark: 1_000 });
     let release = () => {};
     const taken: string[] = [];
@@ -74,7 +74,7 @@ describe('reading lines', () => {
     await reading;
   });
 
-  it('hands on what goes wrong while a line is at work', async () => {
+  it('passes on an error of the handler', async () => {
     const stream = Readable.from([Buffer.from('one\n')], { objectMode: false });
     const failing = readLines(stream, () => {
       throw new Error('no');

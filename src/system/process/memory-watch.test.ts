@@ -36,7 +36,7 @@ describe.runIf(existsSync('/proc/self/stat'))('the memory of a group', () => {
     stop();
   });
 
-  it('is known while it is watched, and nobody is told while it is small', async () => {
+  it('is known while it is watched, and not reported below the limit', async () => {
     const watch = new MemoryWatch(runtime, 10);
     const told: number[] = [];
     const pid = group('sleep 60; true');

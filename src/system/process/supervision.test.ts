@@ -34,7 +34,7 @@ const histories = fc
   });
 
 describe('supervision', () => {
-  it('never has two at once, a timer too many or one too few, whatever happens', () => {
+  it('never has two at once, nor a timer too many or too few', () => {
     fc.assert(
       fc.property(histories, (events) => {
         let now = IDLE;
@@ -68,7 +68,7 @@ describe('supervision', () => {
     );
   });
 
-  it('ends idle whatever was before, once it is told to stop and has', () => {
+  it('ends idle from any state once it has stopped', () => {
     fc.assert(
       fc.property(histories, (events) => {
         expect(follow([...events, { type: 'stop' }, { type: 'stopped' }]).state).toEqual({ kind: 'idle' });
@@ -76,7 +76,7 @@ describe('supervision', () => {
     );
   });
 
-  it('doubles the delay with each crash up to a limit, and takes up to half of it off at random', () => {
+  it('doubles the delay with each crash up to a limit, with random jitter', () => {
     let now = follow([start]);
     const delays: number[] = [];
     for (let at = 0; delays.length < 10; at += policy.withinMs) {
@@ -90,19 +90,19 @@ describe('supervision', () => {
     expect(follow([start, crashed(0, 0)]).state).toMatchObject({ kind: 'backing-off', delayMs: 125 });
   });
 
-  it('begins with the first delay again after it ran well', () => {
+  it('begins with the first delay again after a long run', () => {
     const running = follow([start, crashed(0), due, crashed(10), due, { type: 'started', at: 1_000 }]);
     expect(follow([crashed(1_000 + policy.wellMs - 1)], running).state).toMatchObject({ delayMs: 1_000 });
     expect(follow([crashed(1_000 + policy.wellMs)], running).state).toMatchObject({ delayMs: 250 });
   });
 
-  it('gives up at once after what no new start would change', () => {
+  it('gives up at once after a final error', () => {
     const final = follow([start, { type: 'crashed', at: 0, reason, jitter: 1, final: true }]);
     expect(final.state).toEqual({ kind: 'failed', reason });
     expect(follow([{ type: 'restart' }], final).state).toEqual({ kind: 'starting' });
   });
 
-  it('gives up after too many crashes in too short a time, until it is told to start or restart', () => {
+  it('gives up after too many crashes in a short time, until start or restart is called', () => {
     const failed = follow([start, crashed(0), due, crashed(1), due, crashed(2), due, crashed(policy.withinMs - 1)]);
     expect(failed.state).toEqual({ kind: 'failed', reason });
     expect(follow([due, crashed(70_000), { type: 'started', at: 70_000 }], failed)).toEqual(failed);
@@ -113,7 +113,7 @@ describe('supervision', () => {
     expect(slower.state.kind).toBe('backing-off');
   });
 
-  it('does what was last asked of it while it stops', () => {
+  it('follows the last request while it stops', () => {
     const stopping = follow([start, { type: 'stop' }]);
     expect(follow([start, { type: 'stopped' }], stopping).state.kind).toBe('starting');
     expect(follow([{ type: 'restart' }, { type: 'stop' }, { type: 'stopped' }], stopping).state.kind).toBe('idle');

@@ -57,7 +57,7 @@ function setUp(init: { restart?: Partial<RestartPolicy>; stopMs?: number; seed?:
 }
 
 describe('a supervisor', () => {
-  it('starts what it is given, and stops it', async () => {
+  it('starts and stops its subject', async () => {
     const { supervisor, runtime, states, fakes } = setUp();
     expect(supervisor.subject).toBeUndefined();
     supervisor.start();
@@ -73,7 +73,7 @@ describe('a supervisor', () => {
     expect(runtime.pending).toBe(0);
   });
 
-  it('starts again what crashed, when its remains are gone and the delay is over', async () => {
+  it('restarts after a crash, when the old subject is gone and the delay is over', async () => {
     const { supervisor, runtime, states, fakes } = setUp({ stopMs: 5_000 });
     supervisor.start();
     await runtime.advance(0);
@@ -88,7 +88,7 @@ describe('a supervisor', () => {
     expect(states).toEqual(['starting', 'running', 'backing-off', 'starting', 'running']);
   });
 
-  it('gives up what crashes again and again, and starts it when told to', async () => {
+  it('gives up after repeated crashes, and starts again on request', async () => {
     const { supervisor, runtime, startWith } = setUp();
     let starts = 0;
     startWith(() => {
@@ -105,7 +105,7 @@ describe('a supervisor', () => {
     expect(supervisor.state.kind).toBe('running');
   });
 
-  it('waits different times in different runs', async () => {
+  it('uses different delays in different runs', async () => {
     const delays = new Set<number>();
     for (let seed = 1; seed <= 10; seed++) {
       const { supervisor, runtime, startWith } = setUp({ seed });
@@ -117,7 +117,7 @@ describe('a supervisor', () => {
     expect(delays.size).toBe(10);
   });
 
-  it('starts at once when told to restart while it waits', async () => {
+  it('restarts at once on request while it backs off', async () => {
     const { supervisor, runtime, fakes } = setUp();
     supervisor.start();
     await runtime.advance(0);
@@ -129,7 +129,7 @@ describe('a supervisor', () => {
     expect(runtime.pending).toBe(0);
   });
 
-  it('replaces what runs when told to restart', async () => {
+  it('replaces the running subject on restart', async () => {
     const { supervisor, runtime, states, fakes } = setUp({ stopMs: 100 });
     supervisor.start();
     await runtime.advance(0);
@@ -141,7 +141,7 @@ describe('a supervisor', () => {
     expect(states).toEqual(['starting', 'running', 'stopping', 'starting', 'running']);
   });
 
-  it('tells a start that is no longer wanted, and waits for its end', async () => {
+  it('aborts a start that is no longer wanted, and waits for its end', async () => {
     const { supervisor, runtime, states, startWith } = setUp();
     startWith((signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))));
     supervisor.start();
@@ -151,7 +151,7 @@ describe('a supervisor', () => {
     expect(runtime.pending).toBe(0);
   });
 
-  it('ends what comes up after nobody wants it any more', async () => {
+  it('stops a subject that starts after the stop', async () => {
     const { supervisor, runtime, fakes, startWith } = setUp();
     startWith(() => new Promise((resolve) => runtime.setTimer(() => resolve(new Fake(runtime, 10)), 1_000)));
     supervisor.start();
@@ -163,7 +163,7 @@ describe('a supervisor', () => {
     expect(supervisor.state.kind).toBe('idle');
   });
 
-  it('takes a start that takes too long for a crash, even if it comes up after all', async () => {
+  it('counts a slow start as a crash, even if it succeeds later', async () => {
     for (const heeds of [true, false]) {
       const { supervisor, runtime, startWith } = setUp({ restart: { startMs: 100, maxCrashes: 1 } });
       startWith(
@@ -179,7 +179,7 @@ describe('a supervisor', () => {
     }
   });
 
-  it('waits for the remains of what crashed when it is stopped', async () => {
+  it('waits for the end of a crashed subject when it is stopped', async () => {
     const { supervisor, runtime, fakes } = setUp({ stopMs: 1_000 });
     supervisor.start();
     await runtime.advance(0);
@@ -195,7 +195,7 @@ describe('a supervisor', () => {
     expect(stopped).toBe(true);
   });
 
-  it('goes on when a listener to its state fails', async () => {
+  it('continues when a state listener fails', async () => {
     const runtime = new SimulatedRuntime();
     const supervisor = new Supervisor(runtime, {
       name: 'fake',

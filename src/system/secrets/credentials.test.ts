@@ -72,7 +72,7 @@ function edit(file: string, change: (stored: Record<string, unknown>) => object)
 }
 
 describe('credentials', () => {
-  it('come back as they were set, also after a restart, and only for their provider and workspace [FR-025-006]', async () => {
+  it('are returned as they were set, also after a restart, and only for their provider and workspace [FR-025-006]', async () => {
     await credentials.set(MARS, VALUE);
     await credentials.set(VENUS, 'another value');
     const later = open();
@@ -100,7 +100,7 @@ describe('credentials', () => {
     );
   });
 
-  it('are on disk for their owner only, and nowhere in the clear', async () => {
+  it('are on disk for their owner only, and encrypted', async () => {
     await credentials.set(MARS, VALUE);
     await credentials.rotate(MARS, `${VALUE}2`);
     // The key, the value, and an empty place of the one before it.
@@ -119,7 +119,7 @@ describe('credentials', () => {
     expect(statSync(join(folder, 'credentials')).mode & 0o777).toBe(0o700);
   });
 
-  it('show themselves to nobody by accident', async () => {
+  it('do not appear in text, JSON or logs', async () => {
     await credentials.set(MARS, VALUE);
     const secret = await resolve();
     const shown = [String(secret), `${secret}`, JSON.stringify({ secret }), inspect({ secret }, { showHidden: true })];
@@ -128,7 +128,7 @@ describe('credentials', () => {
     expect(shown[0]).toBe('[secret]');
   });
 
-  it('take effect on the next call when rotated, while calls under way keep theirs for the grace [SC-025-005]', async () => {
+  it('take effect on the next call when rotated, while calls in flight keep theirs for the grace period [SC-025-005]', async () => {
     await credentials.set(MARS, 'one');
     const early = await resolve();
     await credentials.rotate(MARS, 'two');
@@ -148,7 +148,7 @@ describe('credentials', () => {
     expect(await revealed()).toBe('three');
   });
 
-  it('end at once when revoked or replaced, also for calls under way', async () => {
+  it('end at once when revoked or replaced, also for calls in flight', async () => {
     await credentials.set(MARS, 'one');
     const one = await resolve();
     await credentials.rotate(MARS, 'two');
@@ -168,7 +168,7 @@ describe('credentials', () => {
     expect(() => four.reveal()).toThrow(expect.objectContaining({ code: 'CREDENTIAL_DENIED' }));
   });
 
-  it('are told of whenever they are used, changed or refused, without their values [FR-025-006]', async () => {
+  it('are reported whenever they are used, changed or refused, without their values [FR-025-006]', async () => {
     await credentials.set(MARS, VALUE);
     await resolve();
     await credentials.rotate(MARS, `${VALUE}2`);
@@ -201,7 +201,7 @@ describe('credentials', () => {
     expect(await credentials.list(undefined, 'elsewhere')).toEqual([]);
   });
 
-  it('must be something, and not too long', async () => {
+  it('must not be empty or too long', async () => {
     await expect(credentials.set(MARS, '')).rejects.toMatchObject({ code: 'USAGE' });
     await expect(credentials.set({ ...MARS, provider: 'a\nb' }, 'x')).rejects.toMatchObject({ code: 'USAGE' });
     await expect(credentials.set(MARS, 'x'.repeat(65_537))).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
@@ -216,7 +216,7 @@ describe('credentials', () => {
   });
 });
 
-describe('credentials that somebody touched', () => {
+describe('tampered credentials', () => {
   /** Nothing may be given out of it, and nothing written over it. */
   async function expectRefused(file: string): Promise<void> {
     const before = readFileSync(file, 'utf8');
@@ -281,7 +281,7 @@ describe('credentials that somebody touched', () => {
     }
   });
 
-  it('are of no use to another provider [FR-025-006]', async () => {
+  it('cannot be used by another provider [FR-025-006]', async () => {
     const [mars, venus] = [fileOf(MARS), fileOf(VENUS)];
     const [own, other] = [readFileSync(mars, 'utf8'), readFileSync(venus, 'utf8')];
     writeFileSync(mars, other);
@@ -294,7 +294,7 @@ describe('credentials that somebody touched', () => {
     expect(await revealed(VENUS)).toBe('another value');
   });
 
-  it('are not opened with another key, and not sealed with a new one', async () => {
+  it('are not decrypted with another key, nor encrypted with a new one', async () => {
     const elsewhere = mkdtempSync(join(tmpdir(), 'ecliptic-credentials-'));
     const other = new Credentials({ runtime, report: () => {} }, { folder: elsewhere });
     await other.set(MARS, 'x');
@@ -320,7 +320,7 @@ describe('credentials that somebody touched', () => {
   });
 });
 
-describe('the key to credentials', () => {
+describe('the master key', () => {
   class MemoryKeychain implements Keychain {
     readonly entries = new Map<string, string>();
     locked = false;
@@ -339,7 +339,7 @@ describe('the key to credentials', () => {
     }
   }
 
-  it('is in the keychain where there is one, and nowhere on disk', async () => {
+  it('is in the keychain where there is one, and not on disk', async () => {
     const keychain = new MemoryKeychain();
     await open(keychain).set(MARS, VALUE);
     const [key] = keychain.entries.values();
@@ -348,7 +348,7 @@ describe('the key to credentials', () => {
     await expect(resolve(MARS, open())).rejects.toMatchObject({ code: 'CREDENTIAL_UNREADABLE' });
   });
 
-  it('is asked for again when the keychain was locked', async () => {
+  it('is read again after the keychain was locked', async () => {
     const keychain = new MemoryKeychain();
     await open(keychain).set(MARS, VALUE);
     keychain.locked = true;
@@ -358,14 +358,14 @@ describe('the key to credentials', () => {
     expect(await revealed(MARS, later)).toBe(VALUE);
   });
 
-  it('is a file where the keychain takes nothing', async () => {
+  it('is a file where the keychain refuses it', async () => {
     const keychain = new MemoryKeychain();
     keychain.locked = true;
     await open(keychain).set(MARS, VALUE);
     expect(await revealed(MARS, open())).toBe(VALUE);
   });
 
-  it('is one, whoever comes first', async () => {
+  it('is the same for processes that create it at once', async () => {
     const keychain = new MemoryKeychain();
     const all = [1, 2, 3].map(() => open(keychain));
     await Promise.all(all.map((one, place) => one.set({ ...MARS, name: String(place) }, VALUE)));

@@ -72,12 +72,12 @@ describe.skipIf(process.platform === 'win32')('the system’s keychain', () => {
     expect(readFileSync(join(folder, `${program}.log`), 'utf8')).not.toContain(SECRET);
   });
 
-  it('is none without a session, or elsewhere', () => {
+  it('is absent without a session, and on other systems', () => {
     expect(keychain('linux', {})).toBeUndefined();
     expect(keychain('win32')).toBeUndefined();
   });
 
-  it('that is not there, refuses, forgets or hangs keeps nothing, and is no error', async () => {
+  it('that is missing, refuses, forgets or hangs stores nothing, and is no error', async () => {
     vi.stubEnv('PATH', join(folder, 'empty'));
     expect(await keychain('linux')!.write('one', SECRET)).toBe(false);
     vi.stubEnv('PATH', `${folder}${delimiter}/usr/bin${delimiter}/bin`);
