@@ -1,6 +1,7 @@
 import { unpackEnvelope } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import { EclipticError } from '../runtime/errors.js';
+import { isWellFormed } from '../runtime/text.js';
 import { type Receipt, readSteps } from './receipt.js';
 
 /**
@@ -101,9 +102,8 @@ function readUpdate(value: unknown): readonly [string, Receipt] {
 }
 
 function isId(value: unknown): value is string {
-  if (typeof value !== 'string' || value === '' || value.length > MAX_ID_CHARS) return false;
-  // Only well-formed text can be stored. The method is in Node 20, but not yet in the language level.
-  return (value as string & { isWellFormed(): boolean }).isWellFormed();
+  // Only well-formed text can be stored.
+  return typeof value === 'string' && value !== '' && value.length <= MAX_ID_CHARS && isWellFormed(value);
 }
 
 function isCount(value: unknown): value is number {

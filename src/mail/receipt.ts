@@ -1,4 +1,4 @@
-import { cutText } from '../runtime/text.js';
+import { cutText, wellFormed } from '../runtime/text.js';
 
 /**
  * The states of a durable message: one machine, the same on both sides. A receipt is the set of states that were reached.
@@ -100,9 +100,4 @@ function rank(state: ReceiptState): number {
 
 function precedes(a: ReceiptStep, b: ReceiptStep): boolean {
   return a.at < b.at || (a.at === b.at && (a.reason ?? '') < (b.reason ?? ''));
-}
-
-/** The method is in Node 20, but not yet in the language level. */
-function wellFormed(text: string): string {
-  return (text as string & { toWellFormed(): string }).toWellFormed();
 }

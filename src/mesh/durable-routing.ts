@@ -1,4 +1,5 @@
 import { EclipticError } from '../runtime/errors.js';
+import { isWellFormed } from '../runtime/text.js';
 import { splitAddress } from './address.js';
 import { BROADCAST, type ValidEnvelope } from './envelope.js';
 import { type Failure, failureOf, type MessageChecks } from './message-checks.js';
@@ -28,9 +29,6 @@ export interface StoredAdmission {
   readonly target: Party;
   readonly report: () => void;
 }
-
-/** Half of a character, which a store cannot keep as text. */
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Routes durable messages into the postbox. Their recipients, and senders on other nodes, may be absent. */
 export class DurableRouting {
@@ -128,7 +126,7 @@ export class DurableRouting {
   #enter(envelope: ValidEnvelope, source: Party, target: Party, direction: 'sent' | 'received'): Failure | undefined {
     const { checks, postbox, journal } = this.#components;
     const { id, correlationId, type } = envelope;
-    if (LONE_SURROGATE.test(id) || (correlationId !== undefined && LONE_SURROGATE.test(correlationId))) {
+    if (!isWellFormed(id) || (correlationId !== undefined && !isWellFormed(correlationId))) {
       const reason = 'the ids of a durable message and of its thread must be well-formed text';
       return { code: 'INVALID_ENVELOPE', reason };
     }

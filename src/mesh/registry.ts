@@ -1,6 +1,6 @@
 import { type CallbackFailed, Callbacks, warnOfCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
-import { splitAddress } from './address.js';
+import { joinAddress, splitAddress } from './address.js';
 import { Policy } from './policy.js';
 import type { CardDiscovery } from './ports.js';
 import { EntryIndex, type EntryList, RegistryEntry } from './registry-index.js';
@@ -260,7 +260,7 @@ export class AgentRegistry {
   }
 
   #store(card: AgentCard): AgentCard {
-    const address = card.node === undefined ? card.id : `${card.id}@${card.node}`;
+    const address = joinAddress(card.id, card.node);
     let entry = this.#byAddress.get(address);
     if (entry) {
       this.#unindex(entry);

@@ -1,3 +1,4 @@
+import { joinAddress } from './address.js';
 import type { Failure } from './message-checks.js';
 import type { A2AMessageType, AgentCard, WorkKind } from './schemas.js';
 
@@ -12,7 +13,7 @@ export function vacancyFor({ id, node, status }: AgentCard, kind: WorkKind | und
   if (status === undefined) return undefined;
   const { state, takes } = status;
   if (state !== 'unstaffed' && (kind === undefined || takes === undefined || takes.includes(kind))) return undefined;
-  return noWorker(node === undefined ? id : `${id}@${node}`, kind ?? 'request', status);
+  return noWorker(joinAddress(id, node), kind ?? 'request', status);
 }
 
 /** Why work for a capability does not go to that agent: it is not healthy, or takes no such work. */
@@ -20,7 +21,7 @@ export function unroutable(card: AgentCard, kind: WorkKind | undefined): Failure
   const { id, node, status } = card;
   const vacancy = vacancyFor(card, kind);
   if (vacancy || (status?.state !== 'degraded' && status?.state !== 'unavailable')) return vacancy;
-  const agent = node === undefined ? id : `${id}@${node}`;
+  const agent = joinAddress(id, node);
   return { code: 'AGENT_UNAVAILABLE', reason: `${agent} is ${status.state}: ${status.reason ?? 'no reason is known'}` };
 }
 

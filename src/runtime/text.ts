@@ -11,9 +11,15 @@ export function endOfText(text: string, max: number): string {
   return text.slice(isHighSurrogate(text.charCodeAt(start - 1)) ? start + 1 : start);
 }
 
+// Both methods are in Node 20, but not yet in the language level.
 /** Is the text free of lone surrogates, so that UTF-8 can represent it? */
 export function isWellFormed(text: string): boolean {
   return (text as string & { isWellFormed(): boolean }).isWellFormed();
+}
+
+/** The text with a replacement character for each lone surrogate. */
+export function wellFormed(text: string): string {
+  return (text as string & { toWellFormed(): string }).toWellFormed();
 }
 
 function isHighSurrogate(unit: number): boolean {

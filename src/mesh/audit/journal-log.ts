@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { wellFormed } from '../../runtime/text.js';
 import { beginningWith, type Query, type Store, type Write } from '../../store/store.js';
 import type { JournalRow } from '../../store/tables.js';
 import { splitAddress } from '../address.js';
@@ -233,9 +234,4 @@ function partyOf({ tier, sandboxId, ...given }: Question['source'], address: str
 
 function isSame(a: Question['source'], b: Party): boolean {
   return a.tier === b.tier && a.sandboxId === b.sandboxId;
-}
-
-/** The method is in Node 20, but not yet in the language level. */
-function wellFormed(text: string): string {
-  return (text as string & { toWellFormed(): string }).toWellFormed();
 }
