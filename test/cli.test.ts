@@ -747,7 +747,7 @@ describe('the commands of a running node', () => {
       for (const line of lines) expect(line).toMatchObject({ level: expect.any(Number), msg: expect.any(String) });
       const module = lines.find(({ agent }) => agent === 'broken');
       expect(JSON.stringify(module.error ?? module.err)).toContain('not today');
-      const handler = lines.find(({ agent, msg }) => agent === 'hostile' && msg === 'handler threw');
+      const handler = lines.find(({ agent, msg }) => agent === 'hostile' && msg === 'agent: handler failed');
       expect(JSON.stringify(handler.error ?? handler.err)).toContain('a fault of its own');
     });
   });

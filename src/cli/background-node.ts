@@ -11,13 +11,13 @@ import type { Runtime } from '../runtime/runtime.js';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const START_MS = 20_000;
-/** How long somebody else's node may take when this one's has given way. */
+/** How long the node of another process may take, after this one's exited because of it. */
 const OTHERS_MS = 3_000;
 const POLL_MS = 50;
 
 /**
- * A connection to the user's node; where none runs, one is started, which outlives this process. A node that its owner
- * stopped after `since` is left stopped.
+ * Connects to the user's node, and starts one if none runs; the node outlives this process. A node that its owner
+ * stopped after `since` stays stopped.
  */
 export async function connectOrStart(
   runtime: Runtime,
@@ -35,14 +35,14 @@ export async function connectOrStart(
   process.stderr.write(`ecliptic: starting a node in the background; its log is ${logOf(dataFolder)}\n`);
   const exited = start(dataFolder, env);
   let deadline = runtime.now() + START_MS;
-  let waning = false;
+  let exiting = false;
   while (runtime.now() < deadline) {
     await wait(runtime, POLL_MS);
     const client = await connect(path, runtime);
     if (client) return client;
-    // It failed, or another process was faster: then that one's node will answer in a moment.
-    if (exited() && !waning) {
-      waning = true;
+    // The start failed, or another process started its node first, which then answers soon.
+    if (exited() && !exiting) {
+      exiting = true;
       deadline = Math.min(deadline, runtime.now() + OTHERS_MS);
     }
   }
@@ -59,13 +59,13 @@ async function connect(path: string, runtime: Runtime): Promise<ControlClient | 
   }
 }
 
-/** Starts a node that nobody waits for; returns whether it has ended. */
+/** Starts a detached node; the returned function tells whether it has exited. */
 function start(dataFolder: string, env: Environment): () => boolean {
   prepareDataFolder(dataFolder);
   const output = openSync(logOf(dataFolder), 'a', 0o600);
   const child = spawn(process.execPath, [PROGRAM, 'up', '--background', '--data', dataFolder], {
     detached: true,
-    // What `up` prints for people has the owner's token in it; the log does not need it.
+    // The output of `up` contains the owner's token, which must not get into the log.
     stdio: ['ignore', 'ignore', output],
     env: { ...env },
     cwd: dataFolder,

@@ -3,10 +3,9 @@ import { type Output, oneLine } from './output.js';
 
 const UP_AND_CLEAR = (lines: number) => `\u001b[${lines}A\u001b[J`;
 
-/** The end of a terminal's output, which is drawn anew as things change. Elsewhere nothing is drawn. */
+/** Lines at the end of a terminal's output that are redrawn in place. Without a terminal nothing is drawn. */
 export class LiveArea {
   readonly #output: Output;
-  /** Is there a terminal to draw on? */
   readonly live: boolean;
   #drawn = 0;
 

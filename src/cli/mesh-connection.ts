@@ -13,11 +13,11 @@ export interface MeshConnectionInit {
   readonly connect: () => Promise<ControlClient>;
   /** The new member; or the id of the agent of this node that the process speaks for. */
   readonly about: MemberInit | string;
-  /** Messages that the client was shown and that no call has proven. */
+  /** Messages that were shown to the client without proof that it read them. */
   readonly shown: () => readonly string[];
-  /** Told the name that this process got, each time it joins. */
+  /** Called with the member's name after each join. */
   readonly onName: (name: string) => void;
-  /** The client's conversation with what agents offer, if it has one. */
+  /** Relays the tools of other agents, if the client wants them. */
   readonly relay?: Relay | undefined;
 }
 
@@ -31,7 +31,7 @@ const LONGEST_RETRY_MS = 5_000;
 /** How long a call waits for the node. */
 const PATIENCE_MS = 20_000;
 
-/** This process's place in the mesh: joined again whenever the node comes back, until it is closed. */
+/** The membership of this process; it rejoins whenever the node comes back, until it is closed. */
 export class MeshConnection implements Backend {
   readonly #runtime: Runtime;
   readonly #init: MeshConnectionInit;
@@ -66,7 +66,7 @@ export class MeshConnection implements Backend {
     this.#joined?.then(({ client }) => client.close()).catch(() => {});
   }
 
-  /** Joins, and joins again after each end, a little later each time that it fails. */
+  /** Joins, and rejoins after each disconnection, with back-off while joining fails. */
   #keepJoined(delay = Promise.resolve()): void {
     const joining = delay.then(() => this.#join());
     this.#joined = joining;
@@ -117,7 +117,7 @@ export class MeshConnection implements Backend {
     });
   }
 
-  /** Opens the conversation with what agents offer, for whoever has that name. */
+  /** Opens the MCP conversation with the tools of all agents, in that agent's name. */
   #converse(client: ControlClient, as: string, relay: Relay): void {
     const session = this.#runtime.id();
     const send = (message: RpcMessage) => {
@@ -130,7 +130,7 @@ export class MeshConnection implements Backend {
     });
   }
 
-  /** The place in the mesh, or why there is none for now. */
+  /** Waits for the membership until the deadline. */
   async #soon(): Promise<Joined> {
     const deadline = this.#runtime.now() + PATIENCE_MS;
     for (;;) {
@@ -150,12 +150,12 @@ export class MeshConnection implements Backend {
   }
 }
 
-/** Did the owner stop the node? A call then fails at once, while the connection waits for the node. */
+/** The owner stopped the node: calls fail at once, while the connection waits for a new start. */
 function isStopped(error: unknown): boolean {
   return error instanceof EclipticError && error.details.stoppedByOwner === true;
 }
 
-/** Would it be the same if it was tried again? */
+/** Would a retry fail in the same way? */
 function isHopeless(error: unknown): boolean {
   return !(error instanceof EclipticError && error.retryable);
 }

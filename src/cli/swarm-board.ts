@@ -3,15 +3,14 @@ import type { SwarmSubTask } from '../work/swarm/swarm-session.js';
 import { LiveArea } from './live-area.js';
 import { type Output, oneLine } from './output.js';
 
-/** Rows of sub-tasks that are drawn at most. */
+/** More sub-tasks are not drawn. */
 const MAX_ROWS = 20;
 
-/** How a swarm that was followed ended. */
 export type SwarmEnding = Extract<SwarmEvent, { event: 'ended' }>;
 
 /**
- * Shows a swarm as it goes: on a terminal a board that is drawn anew, with who holds what, how far they are and what
- * was tried again; elsewhere a line for each change, for programs as JSON.
+ * Shows the events of a swarm: on a terminal a board that is redrawn, with the holder, progress and attempts of each
+ * sub-task; elsewhere a line for each change, as JSON for programs.
  */
 export class SwarmBoardView {
   readonly subTasks = new Map<string, SwarmSubTask>();
@@ -44,7 +43,7 @@ export class SwarmBoardView {
     return Object.fromEntries(done.map(({ id, result }) => [id, result]));
   }
 
-  /** Takes it in; gives what is to be said of it where nothing is drawn. */
+  /** Takes an event in; returns a line to print where no board is drawn. */
   #learn(event: SwarmEvent): string | undefined {
     switch (event.event) {
       case 'swarm': {
@@ -107,7 +106,7 @@ function boardRows(row: SwarmRow, subTasks: readonly SwarmSubTask[]): string[] {
   return [headline(row), ...shown, ...(more > 0 ? [`  … and ${more} more`] : [])];
 }
 
-/** Agents by their ids: the board is for people, and keys are long. */
+/** An address with a shortened key. */
 function shortName(address: string): string {
   const at = address.indexOf('@');
   return at < 0 ? address : `${address.slice(0, at)}@${address.slice(at + 1, at + 7)}`;

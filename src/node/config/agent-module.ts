@@ -2,7 +2,6 @@ import { pathToFileURL } from 'node:url';
 import type { Agent } from '../../agent/agent.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 
-/** What a user's agent file exports. */
 interface AgentModule {
   setup?: (agent: Agent) => void | Promise<void>;
 }
@@ -25,7 +24,7 @@ export async function runAgentModule(agent: Agent, file: string): Promise<void> 
   }
 }
 
-/** Plain JavaScript goes to Node itself; TypeScript through a loader that Node 20 needs and later ones do not mind. */
+/** Node imports JavaScript; TypeScript needs a loader, because Node 20 has none. */
 async function importModule(file: string): Promise<AgentModule> {
   if (!/\.[cm]?ts$/.test(file)) return import(pathToFileURL(file).href);
   const { createJiti } = await import('jiti');

@@ -15,10 +15,10 @@ const listenAddress = z
   .string()
   .regex(/^([^\s:]+:|\[[0-9a-f:]+\]:)?\d{1,5}$/i, 'must be host:port, or a port')
   .refine(hasPort, 'has no port from 0 to 65535')
-  .describe('Where to take WebSocket links from other nodes, "host:port" or a port. Default: nowhere.');
+  .describe('Where to accept WebSocket links of other nodes, "host:port" or a port. Default: nowhere.');
 
 export const NetworkSchema = z.strictObject({
-  name: AgentCardSchema.shape.name.optional().describe('What people call this node. Default: the machine’s name.'),
+  name: AgentCardSchema.shape.name.optional().describe('The name of this node. Default: the machine’s name.'),
   listen: listenAddress.optional(),
   peers: z.array(AddressSchema).optional().describe('ws:// addresses of nodes to call.'),
   bootstrap: z
@@ -30,14 +30,14 @@ export const NetworkSchema = z.strictObject({
     )
     .optional()
     .describe('Nodes of a private DHT, "host:port". Default: the mesh’s, else the public DHT.'),
-  dht: z.boolean().optional().describe('Meet other nodes on a DHT. Default true.'),
+  dht: z.boolean().optional().describe('Find other nodes on a DHT. Default true.'),
 });
 
 const claim = z.string().min(1).max(LIMITS.nameChars).optional();
 
 const JwtSchema = z.strictObject({
-  issuer: z.string().min(1).describe('Who issues the tokens: their "iss" claim.'),
-  audience: z.string().min(1).describe('What this node is called there: one of their "aud" claim.'),
+  issuer: z.string().min(1).describe('The issuer of the tokens: their "iss" claim.'),
+  audience: z.string().min(1).describe('This node’s audience: one of their "aud" claim.'),
   jwksUrl: z.url({ protocol: /^https?$/ }).describe('Where the issuer serves its keys; https, or on this machine.'),
   scopesClaim: claim.describe('The claim with the scopes, "tasks" and "tools". Default "scope".'),
   nameClaim: claim.describe('The claim that names the caller. Default "sub".'),
@@ -52,14 +52,12 @@ export const HttpSchema = z.strictObject({
     .describe('Where HTTP is served; the next free port if taken. Default 3000.'),
   host: z.string().min(1).max(LIMITS.nameChars).optional().describe('The address to listen at. Default 127.0.0.1.'),
   hosts: z.array(z.string().min(1)).optional().describe('Further host names under which clients reach this node.'),
-  open: z.boolean().optional().describe('Let callers on this machine in without a token, as guests. Default false.'),
+  open: z.boolean().optional().describe('Accept callers on this machine without a token, as guests. Default false.'),
   names: z
     .enum(NAME_STYLES)
     .optional()
     .describe('Names of tools on the MCP wire: safe "agent__tool" (default), dotted "agent.tool", bare "tool".'),
-  requestsPerMinute: positive
-    .optional()
-    .describe('How many requests each caller but the owner may make. Default 6,000.'),
+  requestsPerMinute: positive.optional().describe('Requests of each caller except the owner. Default 6,000.'),
   allowPrivate: z
     .array(z.string().min(1))
     .optional()

@@ -6,22 +6,22 @@ import { type Config, ConfigSchema } from './schema.js';
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** The file it came from; undefined when there is none. */
+  /** Undefined without a file. */
   readonly file: string | undefined;
-  /** What relative paths in it are relative to. */
+  /** The base of relative paths. */
   readonly folder: string;
 }
 
 export type Path = readonly (string | number)[];
 
-/** Reads a configuration file; without a name, `ecliptic.json` in the working folder if it is there. */
+/** Reads a configuration file; without a name, `ecliptic.json` in the working folder if it exists. */
 export function loadConfig(name: string | undefined, cwd: string): LoadedConfig {
   const file = resolve(cwd, name ?? 'ecliptic.json');
   if (name === undefined && !existsSync(file)) return { config: {}, file: undefined, folder: cwd };
   return { config: parseConfig(readText(file), file), file, folder: dirname(file) };
 }
 
-/** Throws `INVALID_CONFIG` with faults of values in a file that was loaded, each with its place. */
+/** Throws `INVALID_CONFIG` for values of a loaded file, each with its line and column. */
 export function refuseValues(file: string, faults: readonly (readonly [path: Path, message: string])[]): never {
   const text = readText(file);
   const tree = parseTree(text, [], { allowTrailingComma: true })!;
@@ -45,7 +45,7 @@ function readText(file: string): string {
   }
 }
 
-/** Checks a configuration text; comments and trailing commas are welcome. Reports every fault with its place. */
+/** Checks a configuration text with comments and trailing commas; reports every fault with line and column. */
 export function parseConfig(text: string, file: string): Config {
   const errors: ParseError[] = [];
   const tree = parseTree(text, errors, { allowTrailingComma: true });
@@ -71,12 +71,12 @@ export function parseConfig(text: string, file: string): Config {
   throw invalid(file, [...reserved, ...faults]);
 }
 
-/** The key that a value stands under. */
+/** The key of a value. */
 function keyOf(value: Node): Node {
   return value.parent?.type === 'property' ? value.parent.children![0]! : value;
 }
 
-/** Keys that would poison a prototype instead of being one. */
+/** `__proto__` keys, which would change a prototype. */
 function reservedKeys(node: Node): Node[] {
   const own = node.type === 'property' && node.children?.[0]?.value === '__proto__' ? [node.children[0]] : [];
   return [...own, ...(node.children ?? []).flatMap(reservedKeys)];
@@ -91,7 +91,7 @@ function closest(tree: Node, path: Path): Node {
   return tree;
 }
 
-/** The value of a parsed tree, without the keys that are refused anyway. */
+/** The value of a parsed tree, without reserved keys. */
 function toValue(node: Node): unknown {
   if (node.type === 'array') return (node.children ?? []).map(toValue);
   if (node.type !== 'object') return node.value;

@@ -14,7 +14,7 @@ import { ActionRulesSchema } from '../../system/approvals/action-gate.js';
 import { CredentialRefSchema } from '../../system/secrets/credential-source.js';
 import { HttpSchema, NetworkSchema } from './edge-schema.js';
 
-/** `ecliptic.json`. The published JSON Schema is made from this. */
+/** `ecliptic.json`; the source of the published JSON Schema. */
 
 const positive = z.int().positive();
 
@@ -42,30 +42,25 @@ const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRe
 const ProcessSchema = z.strictObject({
   command: z.string().min(1).describe(`The program to start. ${variables}`),
   args: z.array(z.string()).optional(),
-  env: z
-    .record(z.string(), secretSetting)
-    .optional()
-    .describe('What it finds in its environment; little else is there.'),
+  env: z.record(z.string(), secretSetting).optional().describe('Variables of its environment; it inherits few others.'),
   cwd: z.string().min(1).optional(),
-  concurrency: z.int().min(1).max(100).optional().describe('Pieces of work at a time. Default 10.'),
-  healthMs: z.int().min(5_000).optional().describe('Between two checks of its health. Default 30,000.'),
+  concurrency: z.int().min(1).max(100).optional().describe('Work items at once. Default 10.'),
+  healthMs: z.int().min(5_000).optional().describe('Time between health checks. Default 30,000.'),
   limits: z
     .strictObject({
-      memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
-      startMs: positive.optional().describe('Until it is ready. Default 5,000, for "acp" 60,000.'),
+      memoryMb: positive.optional().describe('Memory of the program and its children. Default 2,048.'),
+      startMs: positive.optional().describe('Time until it is ready. Default 5,000, for "acp" 60,000.'),
       executeMs: positive
         .optional()
         .describe(
           'Silence about one piece of work, without waiting for approvals. Default 600,000, for "acp" 1,800,000.',
         ),
-      heartbeatMs: positive
-        .optional()
-        .describe('Between two questions whether it lives. Default 5,000, for "acp" 15,000.'),
-      silenceMs: positive.optional().describe('An answer to that takes no longer. Default 10,000, for "acp" 60,000.'),
-      cancelMs: positive.optional().describe('Until it has stopped what was cancelled. Default 5,000.'),
+      heartbeatMs: positive.optional().describe('Time between liveness checks. Default 5,000, for "acp" 15,000.'),
+      silenceMs: positive.optional().describe('Time limit of a liveness check. Default 10,000, for "acp" 60,000.'),
+      cancelMs: positive.optional().describe('Time limit to stop cancelled work. Default 5,000.'),
     })
     .optional()
-    .describe('What it may take.'),
+    .describe('Limits of the program.'),
 });
 
 const url = z.url({ protocol: /^https?$/ });
@@ -74,10 +69,10 @@ const RemoteAgentSchema = z.union(
   [
     url,
     z.strictObject({
-      url: url.describe('The base URL of a remote agent, or that of its card.'),
-      id: z.string().min(1).max(128).optional().describe('What it is called here. Default: its URL.'),
+      url: url.describe('The base URL of a remote agent, or the URL of its card.'),
+      id: z.string().min(1).max(128).optional().describe('Its name here. Default: its URL.'),
       priority: z.number().optional().describe('The smallest is the first choice. Default: its place in the list.'),
-      capabilities: z.array(z.string().min(1)).optional().describe('What it can, besides the skills on its card.'),
+      capabilities: z.array(z.string().min(1)).optional().describe('Its capabilities besides the skills on its card.'),
       headers: z.record(z.string(), secretSetting).optional().describe('Sent to it alone, such as Authorization.'),
     }),
   ],
@@ -96,10 +91,10 @@ const RemoteAgentsSchema = z.union(
         .describe('Capabilities: agents of other nodes of the mesh that have all of them are used too.'),
       timeoutMs: positive
         .optional()
-        .describe('How long one task may take in all. Default: as long as there is news of it within an hour.'),
-      failover: z.boolean().optional().describe('Go to the next while one is down. Default true.'),
-      concurrency: z.int().min(1).max(100).optional().describe('Tasks at a time. Default 10.'),
-      healthMs: z.int().min(5_000).optional().describe('Between two checks of their health. Default 30,000.'),
+        .describe('Time limit of one task. Default: none while an event arrives every hour.'),
+      failover: z.boolean().optional().describe('Use the next endpoint while one is down. Default true.'),
+      concurrency: z.int().min(1).max(100).optional().describe('Tasks at once. Default 10.'),
+      healthMs: z.int().min(5_000).optional().describe('Time between health checks. Default 30,000.'),
     }),
   ],
   { error: 'must be a list of remote agents, or an object with "endpoints", "catalogues" or "mesh"' },
@@ -114,7 +109,7 @@ const AgentConfigSchema = z
       '0 orchestrator … 3 specialist. Default: the planetary assignment, or 3.',
     ),
     capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
-    sandbox: card.sandboxId.describe('The sandbox the agent lives in.'),
+    sandbox: card.sandboxId.describe('The agent’s sandbox.'),
     project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
     toolPermissions: z
       .array(z.string().min(1))
@@ -127,7 +122,7 @@ const AgentConfigSchema = z
         traits: z.array(z.string()).optional(),
       })
       .optional()
-      .describe('What its A2A card tells of it besides its description.'),
+      .describe('More details for its A2A card.'),
     skillBundles: z
       .array(z.strictObject({ name: z.string().min(1), tools: z.array(z.string().min(1)) }))
       .optional()
@@ -149,8 +144,8 @@ const AgentConfigSchema = z
         .string()
         .min(1)
         .optional()
-        .describe('The folder that it works in and does not leave. Default: its lane’s.'),
-      auth: z.string().min(1).optional().describe('The way to log in, by its id, where it wants that.'),
+        .describe('Its working folder; it cannot reach files outside. Default: its lane’s.'),
+      auth: z.string().min(1).optional().describe('The id of the login method, if it requires a login.'),
       mode: z
         .string()
         .min(1)
@@ -206,13 +201,13 @@ const LimitsSchema = z.strictObject({
       audit: RetentionSchema.optional().describe('Default: a year, 1,000,000 rows, 1 GiB.'),
       receipts: RetentionSchema.omit({ maxBytes: true })
         .optional()
-        .describe('Of finished durable messages. Default: 30 days, 1,000,000.'),
+        .describe('Receipts of finished durable messages. Default: 30 days, 1,000,000.'),
       tasks: RetentionSchema.omit({ maxBytes: true })
         .optional()
         .describe('Tasks of A2A clients that have ended. Default: 30 days, 100,000.'),
     })
     .optional()
-    .describe('What is kept of the past; the oldest goes first.'),
+    .describe('How much history is kept; the oldest rows are deleted first.'),
   tasks: z
     .strictObject({
       idleMs: positive.optional().describe('How long an agent may work without any progress. Default 300,000.'),
@@ -230,7 +225,9 @@ const LimitsSchema = z.strictObject({
       waiting: z
         .strictObject({ queueLimit: positive.optional(), queueMs: positive.optional() })
         .optional()
-        .describe('Work for providers that are all down. Default: 100 pieces for each capability, 300,000 ms.'),
+        .describe(
+          'Work that waits while all its providers are down. Default: 100 items for each capability, 300,000 ms.',
+        ),
     })
     .optional(),
   threads: z
@@ -245,7 +242,7 @@ const LimitsSchema = z.strictObject({
     .optional(),
 });
 
-/** A server as MCP clients write it. Keys that only mean something to another client are no matter here. */
+/** A server in the format of MCP clients. Keys of other clients are ignored. */
 const McpServerSchema = z
   .looseObject({
     type: z.enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse']).optional(),
@@ -254,25 +251,22 @@ const McpServerSchema = z
     env: z
       .record(z.string(), secretSetting)
       .optional()
-      .describe('What it finds in its environment; little else is there.'),
+      .describe('Variables of its environment; it inherits few others.'),
     cwd: z.string().min(1).optional().describe('The folder to start it in, relative to this file.'),
-    url: z.string().min(1).optional().describe(`Where it is reached over HTTP. ${variables}`),
+    url: z.string().min(1).optional().describe(`Its HTTP address. ${variables}`),
     headers: z.record(z.string(), secretSetting).optional().describe('Sent with every request, such as Authorization.'),
     oauth: z
       .looseObject({
-        clientId: z.string().min(1).optional().describe('A client that is registered there already.'),
+        clientId: z.string().min(1).optional().describe('The id of a client that is registered there.'),
         clientSecret: secretSetting.optional().describe(variables),
         clientMetadataUrl: z
           .url({ protocol: /^https$/ })
           .optional()
           .describe('A public document that describes this client.'),
-        scopes: z
-          .array(z.string().min(1))
-          .optional()
-          .describe('Rights to ask for, besides those that the server wants.'),
+        scopes: z.array(z.string().min(1)).optional().describe('Scopes to request besides those of the server.'),
       })
       .optional()
-      .describe('How to log in to a server over HTTP that wants that. Default: as the server says.'),
+      .describe('How to log in to an HTTP server that requires it. Default: as the server says.'),
     disabled: z.boolean().optional(),
     timeout: z
       .number()
@@ -285,11 +279,11 @@ const McpServerSchema = z
     lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
     limits: z
       .strictObject({
-        memoryMb: positive.optional().describe('Of it and whatever it starts. Default 2,048.'),
-        startMs: positive.optional().describe('Until it is ready. Default 30,000.'),
+        memoryMb: positive.optional().describe('Memory of the program and its children. Default 2,048.'),
+        startMs: positive.optional().describe('Time until it is ready. Default 30,000.'),
       })
       .optional()
-      .describe('What its program may take.'),
+      .describe('Limits of the program.'),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'needs a "command" or a "url"');
 
@@ -297,12 +291,12 @@ const CredentialsSchema = z.strictObject({
   keychain: z
     .boolean()
     .optional()
-    .describe('Keep the key in the system’s keychain where there is one. Default true; else it is a file.'),
+    .describe('Store the key in the system’s keychain if there is one. Default true; otherwise in a file.'),
   graceMs: z
     .int()
     .nonnegative()
     .optional()
-    .describe('How long work under way may use a value after its rotation. Default 30,000.'),
+    .describe('How long work in progress may use the old value after a rotation. Default 30,000.'),
 });
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
@@ -311,36 +305,36 @@ export const ConfigSchema = z
   .strictObject({
     $schema: z.string().optional(),
     data: z.string().min(1).optional().describe('The data folder, relative to this file.'),
-    log: z.enum(LOG_LEVELS).optional().describe('What goes to the log. Default "info".'),
+    log: z.enum(LOG_LEVELS).optional().describe('Log level. Default "info".'),
     roster: z.boolean().optional().describe('Start the 21 Planetary agents. Default true.'),
     agents: z
       .record(card.id, AgentConfigSchema)
       .optional()
-      .describe('Agents of this node by id; one of a Planetary agent’s id replaces it.'),
-    tiers: TierRoutingConfigSchema.optional().describe('Which tier may open conversations with which.'),
+      .describe('Agents of this node by id; an id of a Planetary agent replaces that agent.'),
+    tiers: TierRoutingConfigSchema.optional().describe('Which tiers may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
     state: StateRulesSchema.optional().describe(
       'Which tiers may read and write which shared documents, by name. Default: all. The same on every node.',
     ),
-    network: NetworkSchema.optional().describe('How this node meets others, once it has invited one or joined.'),
-    http: HttpSchema.optional().describe('The HTTP edge: the MCP endpoint, and tasks for A2A clients.'),
+    network: NetworkSchema.optional().describe('How this node reaches others, once it has invited one or joined.'),
+    http: HttpSchema.optional().describe('The HTTP server: the MCP endpoint, and tasks for A2A clients.'),
     mcpServers: z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)
       .optional()
       .describe('MCP servers whose tools join the mesh, as in the configuration of any MCP client.'),
-    credentials: CredentialsSchema.optional().describe('How secrets of providers are kept.'),
+    credentials: CredentialsSchema.optional().describe('How secrets of providers are stored.'),
     policy: ActionRulesSchema.optional(),
     onramp: z
       .strictObject({
-        hops: positive.optional().describe('Answers to answers in a row, before a chain is stopped. Default: 8.'),
-        perPair: positive.optional().describe('Messages of one agent to another in ten minutes. Default: 200.'),
+        hops: positive.optional().describe('Consecutive automatic answers before a chain is stopped. Default: 8.'),
+        perPair: positive.optional().describe('Messages from one agent to another in ten minutes. Default: 200.'),
         wake: z
           .strictObject({
-            perHour: positive
+            perHour: positive.optional().describe('Wakes of one agent in an hour. Default: 30.'),
+            readWithinS: positive
               .optional()
-              .describe('Times in an hour that one agent is pointed at its mail. Default: 30.'),
-            readWithinS: positive.optional().describe('Seconds after which a pointer has failed. Default: 300.'),
-            testWithinS: positive.optional().describe('Seconds that a self-test takes at most. Default: 60.'),
+              .describe('Seconds after which a wake without a read has failed. Default: 300.'),
+            testWithinS: positive.optional().describe('Time limit of a self-test in seconds. Default: 60.'),
             quietHours: z
               .string()
               .regex(QUIET_HOURS, 'as in 22:00-07:00')
@@ -349,13 +343,13 @@ export const ConfigSchema = z
             selfTest: z
               .boolean()
               .optional()
-              .describe('Test each way to wake an agent when it is found, with a short turn. Default: false.'),
+              .describe('Test each new way to wake an agent with a short turn. Default: false.'),
           })
           .optional()
-          .describe('Waking idle agents for mail that needs something of them.'),
+          .describe('Waking idle agents for mail that needs an answer.'),
       })
       .optional()
-      .describe('Coding agents that come in with "ecliptic mcp".'),
+      .describe('Coding agents that connect with "ecliptic mcp".'),
     hierarchy: HierarchySchema.optional(),
     limits: LimitsSchema.optional(),
   })

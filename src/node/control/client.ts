@@ -30,7 +30,6 @@ interface Call {
 
 /** A connection to a running node's control socket. */
 export class ControlClient {
-  /** What the node says of itself. */
   readonly server: ServerHello;
   /** Resolves when the connection has ended. */
   readonly closed: Promise<void>;
@@ -45,7 +44,7 @@ export class ControlClient {
     this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
   }
 
-  /** Connects to the socket; rejects with `NO_NODE` when nobody listens there. */
+  /** Connects to the socket; rejects with `NO_NODE` if no process listens there. */
   static connect(path: string, runtime: Runtime = systemRuntime()): Promise<ControlClient> {
     return new Promise((resolve, reject) => {
       const socket = createConnection(path);
@@ -100,7 +99,7 @@ export class ControlClient {
 
   #take(received: unknown): void {
     if (typeof received !== 'object' || received === null) {
-      this.#end(new EclipticError('INVALID_FRAME', 'the node sent something that is no frame'));
+      this.#end(new EclipticError('INVALID_FRAME', 'the node sent an invalid frame'));
       this.#socket.destroy();
       return;
     }

@@ -1,5 +1,6 @@
 import { askGuard } from '../../coding-agents/leases/guard.js';
 import type { LeaseView } from '../../coding-agents/leases/leases.js';
+import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import type { Member } from '../../coding-agents/mailbox/member.js';
 import { overview } from '../../coding-agents/overview.js';
 import { runTool } from '../../coding-agents/tools/tools.js';
@@ -17,12 +18,15 @@ interface Session {
   readonly calls: Map<number, AbortController>;
 }
 
+/** Messages among which a shortened id is searched. */
+const MAX_OWNER_MAIL = 1_000;
+
 /** The operations of `ecliptic mcp`, of hooks and guards, and the owner's on mail between coding agents and on leases. */
 export function codingAgentMethods({
   node,
   codingAgents,
   wakes,
-}: Pick<ControlContext, 'codingAgents' | 'wakes'> & { node: Pick<ControlContext['node'], 'registry'> }) {
+}: Pick<ControlContext, 'codingAgents' | 'wakes'> & { node: Pick<ControlContext['node'], 'registry' | 'mail'> }) {
   const sessions = new Map<string, Session>();
   const sessionOf = (name: string) => {
     const session = sessions.get(name);
@@ -41,6 +45,14 @@ export function codingAgentMethods({
           given,
           rows.map(({ id }) => id),
         );
+  };
+  /** The full id of a message to the owner. */
+  const toOwner = async (given: string) => {
+    const rows = (await node.mail?.inbox(OWNER, 0, MAX_OWNER_MAIL)) ?? [];
+    return completeId(
+      given,
+      rows.map(({ id }) => id),
+    );
   };
   return {
     async 'onramp.attach'({ session, shown = [], wake, client, checkout, ...member }, { emit, signal }) {
@@ -80,7 +92,7 @@ export function codingAgentMethods({
     overview: () => overview(codingAgents, node.registry),
     async tell({ to, text, replyTo }) {
       try {
-        return await codingAgents.tell(to, text, replyTo);
+        return await codingAgents.tell(to, text, replyTo && (await toOwner(replyTo)));
       } catch (error) {
         if (!(error instanceof EclipticError) || error.code !== 'AGENT_NOT_FOUND') throw error;
         // The original text is for agents, and names a tool that a person does not have.
@@ -90,7 +102,7 @@ export function codingAgentMethods({
     'owner.shown'({ ids = [] }) {
       codingAgents.showOwner(ids);
     },
-    'owner.done': ({ ids = [] }) => codingAgents.closeForOwner(ids),
+    'owner.done': async ({ ids = [] }) => codingAgents.closeForOwner(await Promise.all(ids.map(toOwner))),
     held: () => codingAgents.held(),
     'held.letIn': async ({ id }) => codingAgents.letIn(await heldId(id)),
     'held.turnAway': async ({ id }) => codingAgents.turnAway(await heldId(id)),

@@ -6,15 +6,15 @@ import { unusable } from './data-folder.js';
 
 interface Holder {
   readonly pid: number;
-  /** When that process started, where the system tells: a later process with the same number is another. */
+  /** When that process started, if the system tells: a later process may have the same number. */
   readonly started: string | undefined;
-  /** Unlike any other holder's. */
+  /** Unique to this holder. */
   readonly token: string;
 }
 
 /**
- * One process per data folder. The lock file names its holder; a holder that is gone, even by `kill -9` or a power
- * cut, does not stand in the way.
+ * One process per data folder. The lock file names its holder; the lock of a dead holder is replaced, even after
+ * `kill -9` or a power cut.
  */
 export class NodeLock {
   readonly #path: string;
@@ -48,8 +48,8 @@ export class NodeLock {
 }
 
 /**
- * Replaces a dead holder's lock. Whoever does must first hold a claim on exactly that holder, which only one can, and
- * must then still see that holder: so nobody ever replaces a lock that another has just taken.
+ * Replaces a dead holder's lock. The process must first get the claim on exactly that holder, which only one process
+ * can, and must then still see that holder in the lock: so a lock that another process has just taken is never replaced.
  */
 function takeOver(own: string, path: string, dead: Holder | undefined, folder: string): boolean {
   const claim = `${path}.after-${dead?.token ?? 'damage'}`;
@@ -98,7 +98,7 @@ function isAlive(holder: Holder): boolean {
   return started === undefined || holder.started === undefined || started === holder.started;
 }
 
-/** A process that has ended and waits to be noticed by its parent. */
+/** The start time of a process that has ended but is not reaped yet. */
 const DEAD = 'dead';
 
 /** The kernel's start time of a process, on systems with /proc. */

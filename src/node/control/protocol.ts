@@ -7,14 +7,13 @@ import { EclipticError, type ErrorCode, isErrorCode } from '../../runtime/errors
  */
 export const PROTOCOL = { min: 1, max: 1 } as const;
 
-/** Characters of one line. A payload at its largest, escaped at its worst, still fits. */
+/** The longest line, in characters. The largest payload fits, even with every character escaped. */
 export const MAX_FRAME_CHARS = 8 * 1_048_576;
 
 interface Hello {
   readonly hello: { readonly min: number; readonly max: number };
 }
 
-/** What the server says of itself in its hello. */
 export interface ServerHello extends Hello {
   readonly node: string;
   readonly pid: number;
@@ -42,7 +41,7 @@ interface WireError {
 export function negotiate(other: unknown): number {
   const { min, max } = ((other as Hello | null)?.hello ?? {}) as { min?: unknown; max?: unknown };
   if (!Number.isInteger(min) || !Number.isInteger(max)) {
-    throw new EclipticError('INVALID_FRAME', 'the other side did not say which versions it speaks');
+    throw new EclipticError('INVALID_FRAME', 'the hello names no protocol versions');
   }
   const version = Math.min(max as number, PROTOCOL.max);
   if (version < Math.max(min as number, PROTOCOL.min)) {
@@ -78,7 +77,7 @@ export interface FramesInit {
   onFault: (fault: EclipticError) => void;
 }
 
-/** Splits what a socket receives into lines and reads each as JSON. */
+/** Reads each line of a socket as JSON. */
 export function readFrames(socket: Socket, init: FramesInit): void {
   let parts: string[] = [];
   let length = 0;
@@ -122,7 +121,7 @@ export function readFrames(socket: Socket, init: FramesInit): void {
   }
 }
 
-/** Writes one frame. False when the other side reads too slowly and the buffer is filling. */
+/** Writes one frame; false while the other side reads too slowly. */
 export function writeFrame(socket: Socket, frame: object): boolean {
   return socket.writable && socket.write(`${JSON.stringify(frame)}\n`);
 }

@@ -44,7 +44,7 @@ export interface ControlServerInit {
 /** How long the other side may take to close its end. */
 const CLOSE_MS = 500;
 
-/** Serves the owner's socket. A caller's fault ends in a typed error or that caller's disconnection, nothing more. */
+/** Serves the owner's socket. A faulty caller gets a typed error or is disconnected; other callers do not notice. */
 export class ControlServer {
   readonly #components: ControlServerComponents;
   readonly #init: Required<ControlServerInit>;
@@ -64,7 +64,7 @@ export class ControlServer {
     this.#server.maxConnections = this.#init.connections;
   }
 
-  /** Listens; only this process's user can connect from the first moment. */
+  /** Listens; the umask makes the socket private to this user from its creation. */
   listen(path: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const fail = (error: Error) => {
@@ -83,13 +83,12 @@ export class ControlServer {
     });
   }
 
-  /** Takes no more connections or calls; those under way may still finish. The socket file goes now. */
+  /** Refuses new connections and calls; calls in progress may finish. Removes the socket file. */
   refuse(): void {
     this.#refusing = true;
     if (this.#server.listening) this.#server.close();
   }
 
-  /** Ends every connection. */
   async close(): Promise<void> {
     this.refuse();
     const closed = [...this.#connections].map((socket) => new Promise((resolve) => socket.once('close', resolve)));
@@ -115,7 +114,7 @@ export class ControlServer {
       runtime.setTimer(() => socket.destroy(), CLOSE_MS);
     };
     const late = runtime.setTimer(() => {
-      disconnect(new EclipticError('INVALID_FRAME', 'no hello came in time'));
+      disconnect(new EclipticError('INVALID_FRAME', 'no hello arrived in time'));
     }, this.#init.helloMs);
     socket.on('error', () => socket.destroy());
     socket.on('close', () => {
