@@ -15,16 +15,16 @@ export interface AgentInit {
   /** Default: the planetary assignment for the id, or 3. */
   tier?: AgentTier;
   capabilities?: readonly CapabilityInit[];
-  /** The sandbox the agent lives in; it can then reach only that sandbox and what is on its allow list. */
+  /** The agent's sandbox; it can then reach only that sandbox and its allow list. */
   sandbox?: string;
-  /** What it speaks besides `a2a/1.0`. */
+  /** Protocols besides `a2a/1.0`. */
   protocols?: readonly string[];
   /**
-   * @internal Why it has no worker unless it is given handlers, and the configuration that would staff it. Without
-   * handlers such an agent takes notifications in silence and leaves its durable mail on disk.
+   * @internal Why it has no worker until it has handlers, and the configuration that would staff it. Without handlers
+   * it takes notifications silently and leaves its durable mail on disk.
    */
   vacancy?: { readonly reason: string; readonly fix?: string };
-  /** @internal Its durable mail waits until it is fetched, whatever handlers it has. */
+  /** @internal Its durable mail waits until it is fetched, even if it has handlers. */
   fetchesMail?: boolean;
 }
 

@@ -12,14 +12,14 @@ import type { AgentProposals } from './agent-proposals.js';
 import { type GivenWork, requestOf } from './given-work.js';
 
 export interface SwarmInit extends SwarmOptions {
-  /** Agents that have one of these are asked to take part. */
+  /** Agents with one of these are invited. */
   capabilities: readonly string[];
 }
 
-/** A swarm as the one who formed it follows it. */
+/** A swarm as its creator follows it. */
 export interface SwarmRun {
   readonly id: string;
-  /** As it is now; undefined until it is active. */
+  /** Undefined until it is active. */
   readonly session: SwarmSession | undefined;
   /** Resolves when it is active; rejects when it could not be formed. */
   readonly active: Promise<SwarmSession>;
@@ -28,9 +28,9 @@ export interface SwarmRun {
    * (ask `finished` again then), or why it was not formed.
    */
   readonly result: Promise<SwarmOutcome>;
-  /** What the members share, once it is active. */
+  /** The members' shared document, once it is active. */
   readonly document: SharedDocument | undefined;
-  /** Calls back with the swarm whenever it has changed. Returns the way to stop. */
+  /** Calls back with the swarm whenever it has changed. */
   onChange(handler: (session: SwarmSession) => void): () => void;
   onEscalation(handler: (escalation: SwarmEscalation) => void): () => void;
   /** Ends it, as failed for that reason. */
@@ -48,11 +48,11 @@ export interface AgentSwarmsComponents {
   ask: (to: string, payload: unknown, timeoutMs: number) => Promise<unknown>;
 }
 
-/** What a worker gets besides the description: the same for every handler. */
+/** What the worker of a sub-task gets besides its description. */
 export interface SubTaskInput {
   readonly swarm: string;
   readonly subTask: string;
-  /** What the swarm as a whole is for. */
+  /** The task of the whole swarm. */
   readonly task: string;
   readonly input?: unknown;
   /** Results of the sub-tasks that it depends on, by their ids. */
@@ -81,7 +81,7 @@ export class AgentSwarms {
     const id = options.id ?? this.#components.runtime.id();
     const active = coordinator.createSwarm(task, capabilities, { ...options, id });
     const result = active.then(() => coordinator.finished(id)).then(wholeOutcome);
-    // Whoever looks at one of them only is not to blame for the other.
+    // A caller may use only one of the two promises.
     active.catch(() => {});
     result.catch(() => {});
     return {
@@ -128,7 +128,7 @@ export class AgentSwarms {
   }
 }
 
-/** Follows what begins later; stopping before that is stopping too. */
+/** Subscribes once the swarm has begun, unless it was unsubscribed before. */
 function follow(begun: Promise<unknown>, begin: () => () => void): () => void {
   let stop: (() => void) | undefined;
   let stopped = false;

@@ -9,31 +9,31 @@ import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Message } from './message.js';
 
-/** The key under which envelopes carry what belongs to a task. */
+/** The key of a payload that belongs to a task. */
 export const TASK = 'ecliptic/task';
 
-/** A task that another asks of an agent: what its first envelope carries. */
+/** The payload of a task's first envelope. */
 export interface TaskOpening {
   readonly id: string;
   readonly contextId: string;
   readonly message: A2AMessage;
   readonly skill?: string;
-  /** Does it go on after a restart? */
+  /** Was it begun before a restart? */
   readonly resumed?: boolean;
-  /** Where it goes on: the questions that were answered before, the oldest first. */
+  /** Of a resumed task: the questions that were answered before, the oldest first. */
   readonly answers?: readonly AnsweredQuestion[];
   readonly metadata?: Metadata;
 }
 
-/** What comes to an agent that works on a task. */
+/** What the caller sends to the agent at work. */
 export type TaskNews =
-  /** With `receipt`, the sender wants to know when the handler has the message. */
+  /** With `receipt`, the agent reports when the handler has the message. */
   | { readonly id: string; readonly input: A2AMessage; readonly receipt?: boolean }
   | { readonly id: string; readonly cancel: true };
 
 type CallerMessage = Extract<TaskNews, { readonly input: A2AMessage }>;
 
-/** What an agent says while it works on a task, one after the other. */
+/** What the agent at work sends to the caller. */
 export type TaskReport =
   | { readonly report: 'accepted'; readonly resumable: boolean }
   | { readonly report: 'working'; readonly parts?: readonly Part[] }
@@ -45,17 +45,17 @@ export type TaskReport =
   | { readonly report: 'message'; readonly parts: readonly Part[] };
 
 export interface TaskOptions {
-  /** May a task that was under way when its node stopped be given to the handler again? Default false. */
+  /** May a task be given to the handler again after a restart of its node? Default false. */
   resumable?: boolean;
 }
 
 /**
- * Returns the result: text, any JSON, parts in A2A's own shape, or nothing. It becomes the task's artifact. What it
- * throws makes the task fail.
+ * Returns the result: text, any JSON, parts in A2A's own shape, or nothing. It becomes the task's artifact. An error that
+ * it throws makes the task fail.
  */
 export type TaskHandler = (task: AgentTask) => unknown;
 
-/** Messages of its caller that wait for a handler without a listener; the gateway has them all, and gives it the rest later. */
+/** Messages that wait for a handler without a listener; the A2A server has them all, and sends the rest later. */
 const MAX_UNREAD = 100;
 
 /** The agent that asks, and the conversation that it asks in. */
@@ -69,33 +69,31 @@ export function toParts(content: Content): readonly Part[] {
   return Array.isArray(content) ? content : [content as Part];
 }
 
-/** A task as the agent that works on it sees it. */
+/** A task as its worker sees it. */
 export class AgentTask {
   readonly id: string;
   readonly contextId: string;
   readonly message: A2AMessage;
   readonly skill: string | undefined;
-  /** Was it begun before, and broken off when the node stopped? */
+  /** Was it begun before, and interrupted when the node stopped? */
   readonly resumed: boolean;
   readonly metadata: Metadata;
-  /** Who asks. */
+  /** The address of the caller. */
   readonly from: string;
-  /** The conversation that it is given in. */
   readonly thread: string | undefined;
   /**
-   * On whose behalf, and by whom: what a call of another remote agent takes along, so that a task that goes in a circle
-   * or is handed on without end is refused. `invokeRemoteAgent(url, text, { ...task.delegation })`.
+   * The chain of delegation: pass it on to remote agents, so that a task that goes in a circle or is handed on without end
+   * is refused. `invokeRemoteAgent(url, text, { ...task.delegation })`.
    */
   readonly delegation: { readonly agent: string; readonly chain: DelegationChain };
   readonly #reports: Reports;
   readonly #runtime: Runtime;
-  /** Made for those who ask. */
+  /** Made when the handler asks for the signal. */
   #controller: AbortController | undefined;
   #reason: EclipticError | undefined;
-  /** Questions that wait for an answer, the first asked first. */
+  /** Questions that wait for an answer, the oldest first. */
   readonly #questions: ((message: A2AMessage) => void)[] = [];
   readonly #answers: AnsweredQuestion[];
-  /** Messages for which the handler has no listener yet. */
   readonly #unread: CallerMessage[] = [];
   #listener: ((message: A2AMessage) => void) | undefined;
   #ended = false;
@@ -122,17 +120,16 @@ export class AgentTask {
     return chain.length > 0 ? withDelegation(undefined, chain) : {};
   }
 
-  /** The text of what is asked. */
   get text(): string {
     return textOf(this.message);
   }
 
-  /** What the work was given besides its text: the `input` of a proposal, a plan's task or a swarm's sub-task. */
+  /** The `input` of a proposal, a plan's task or a swarm's sub-task. */
   get input(): unknown {
     return this.message.parts.find(({ data }) => data !== undefined)?.data;
   }
 
-  /** Of a task in a plan or a swarm, the results of the tasks that it depends on, by their ids. */
+  /** In a plan or a swarm, the results of the tasks that it depends on, by their ids. */
   get results(): Readonly<Record<string, unknown>> {
     const { input } = this;
     if (typeof input !== 'object' || input === null || !('results' in input)) return {};
@@ -140,19 +137,18 @@ export class AgentTask {
     return typeof results === 'object' && results !== null ? (results as Record<string, unknown>) : {};
   }
 
-  /** Aborted when the caller cancels, or nobody waits any longer. */
+  /** Aborted when the caller cancels or stops waiting. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     if (this.#reason) this.#controller.abort(this.#reason);
     return this.#controller.signal;
   }
 
-  /** Says how it goes on. */
   progress(content: Content): void {
     this.#report({ report: 'working', parts: toParts(content) });
   }
 
-  /** Hands over a result, or with `append` more of one. */
+  /** Sends a result, or with `append` more of one. */
   artifact(
     content: Content,
     options: { id?: string; name?: string; description?: string; append?: boolean; lastChunk?: boolean } = {},
@@ -165,7 +161,7 @@ export class AgentTask {
   }
 
   /**
-   * Calls back with each message that the caller sends while the handler works, apart from answers to its questions. A
+   * Calls back with each message that the caller sends while the handler works, except answers to its questions. A
    * message that no listener takes starts another turn of the handler when this one returns.
    */
   onMessage(listener: (message: A2AMessage) => void): void {
@@ -173,25 +169,21 @@ export class AgentTask {
     for (const news of this.#unread.splice(0)) this.#hand(news, listener);
   }
 
-  /**
-   * Asks the caller something, and waits for the answer. After a restart, a question that was answered before gets that
-   * answer again at once.
-   */
+  /** Asks the caller, and waits for the answer. After a restart, an answered question gets its answer again at once. */
   ask(content: Content): Promise<A2AMessage> {
     return this.#wait('input-required', content);
   }
 
-  /** Asks the caller to give access to something, and waits until it says that it has. */
+  /** Asks the caller for access, and waits until it confirms. */
   askAuth(content: Content): Promise<A2AMessage> {
     return this.#wait('auth-required', content);
   }
 
-  /** Answers with a message alone, without a task's result; the last thing that it says. */
+  /** Answers with a message alone, without a task's result. Call it last. */
   reply(content: Content): void {
     this.#report({ report: 'message', parts: toParts(content) });
   }
 
-  /** Does not take the task. */
   reject(reason: string): void {
     this.#report({ report: 'rejected', parts: toParts(reason) });
   }
@@ -222,7 +214,7 @@ export class AgentTask {
     this.#controller?.abort(error);
   }
 
-  /** @internal The handler is done, and says nothing more. */
+  /** @internal The handler is done. */
   end(): void {
     this.#ended = true;
   }
@@ -249,7 +241,7 @@ export class AgentTask {
   }
 }
 
-/** Reports on their way to the caller, in order: what the handler says, until it ends. */
+/** The reports of one handler on their way to the caller, in order. */
 class Reports implements AsyncIterable<unknown> {
   readonly #waiting = new Fifo<unknown>();
   #wake: (() => void) | undefined;
@@ -261,7 +253,7 @@ class Reports implements AsyncIterable<unknown> {
     this.#wake?.();
   }
 
-  /** The handler is done: with a value, which goes out as it is, or with an error. */
+  /** The handler is done. Its value is sent unchanged. */
   end(value: unknown): void {
     if (value !== undefined) this.#waiting.push(value);
     this.#over = true;
@@ -273,12 +265,11 @@ class Reports implements AsyncIterable<unknown> {
     this.#wake?.();
   }
 
-  /** Is the handler done, be it well or not? */
   get over(): boolean {
     return this.#over || this.#failure !== undefined;
   }
 
-  /** All of it, where that is one thing and nothing went wrong. */
+  /** The only item, if the handler is done and sent just one. */
   takeOnly(): unknown {
     return this.#over && this.#waiting.length === 1 ? this.#waiting.shift() : undefined;
   }
@@ -295,13 +286,11 @@ class Reports implements AsyncIterable<unknown> {
   }
 }
 
-/** Steps of a handler that are waited for before its task becomes a stream; what needs more waits for something. */
+/** Microtasks that a handler has before its task becomes a stream; one that needs more waits for something. */
 const AT_ONCE = 8;
 
-/** The tasks that one agent works on. */
 export class AgentTasks {
   readonly #runtime: Runtime;
-  /** By its full address. */
   readonly #agent: string;
   readonly #handler: TaskHandler;
   readonly resumable: boolean;
@@ -315,8 +304,8 @@ export class AgentTasks {
   }
 
   /**
-   * Begins a task, and gives what its caller gets: one thing, if the handler is done at once and has no more to say,
-   * else a stream of everything. Who stops reading cancels.
+   * Begins a task. Returns the answer to its caller: one item, if the handler is done at once with just one, else a
+   * stream of all items. A caller that stops reading cancels the task.
    */
   async run(caller: Caller, opening: TaskOpening): Promise<unknown> {
     const reports = new Reports();
@@ -346,7 +335,7 @@ export class AgentTasks {
     }
   }
 
-  /** News of a task that this agent works on, from whoever gave it the task. */
+  /** False if this agent does not work on that task of that caller. */
   take(from: string, news: TaskNews): boolean {
     const task = this.#open.get(`${from} ${news.id}`);
     task?.take(news);
@@ -359,7 +348,7 @@ export class AgentTasks {
   }
 }
 
-/** What a payload says of a task; undefined where it says nothing. */
+/** The part of a payload that belongs to a task, if there is one. */
 export function taskIn<T>(payload: unknown): T | undefined {
   if (typeof payload !== 'object' || payload === null || !(TASK in payload)) return undefined;
   return (payload as Record<typeof TASK, T>)[TASK];
@@ -370,10 +359,7 @@ export function textOf({ parts }: Pick<A2AMessage, 'parts'>): string {
   return parts.flatMap(({ text }) => (text === undefined ? [] : [text])).join('\n');
 }
 
-/**
- * The answer of an agent that only answers requests: as it is, if it is there at once, else as a stream, whose start
- * tells the caller that the work has begun.
- */
+/** The answer of a request handler to a task: unchanged if it comes at once, else a stream, whose start shows the work. */
 export async function plainAnswer(answer: Promise<unknown>): Promise<unknown> {
   let settled = false;
   const settle = () => {
@@ -390,7 +376,7 @@ async function* whenThere(answer: Promise<unknown>): AsyncGenerator<unknown> {
   else yield value ?? null;
 }
 
-/** A task for an agent that only answers requests: its text, or its data, or the message as it is. */
+/** A task for a request handler: its text, or its data, or the whole message. */
 export function plainPayload({ message }: Pick<TaskOpening, 'message'>): unknown {
   const [only, ...others] = message.parts;
   if (only && others.length === 0 && only.data !== undefined) return only.data;

@@ -39,7 +39,7 @@ export class AgentTools {
     return this.#service.list('prompt', this.#self()).map((entry) => ({ ...shown(entry), name: entry.fullName }));
   }
 
-  /** Calls `agent.tool`, here or on another node. A call that fails is never made again by itself. */
+  /** Calls `agent.tool`, here or on another node. A failed call is never repeated automatically. */
   async call(name: string, args: Record<string, unknown> = {}, options: ToolCallOptions = {}): Promise<CallToolResult> {
     return completed(await this.#service.callTool(name, args, this.#terms(options)), name);
   }

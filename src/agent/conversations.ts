@@ -3,11 +3,12 @@ import { fromWireError, toWireError } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import { assertDelivered, isPromise, type MessageSender, type Recipient } from '../mesh/message-sender.js';
 import type { AgentRegistry } from '../mesh/registry.js';
+import type { A2AMessageType } from '../mesh/schemas.js';
+import type { Thread, Waiter } from '../mesh/thread.js';
 import type { ThreadTable } from '../mesh/thread-table.js';
-import type { DeadlineQueue } from '../runtime/deadlines.js';
+import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { PendingRequest, type Requester } from './pending.js';
 import { type StreamPort, StreamReader, StreamWriter } from './streams.js';
 
 export interface RequestOptions {
@@ -26,22 +27,22 @@ export interface ConversationsComponents {
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** One end of a stream, and who is at the other: known from the start, or once the first answer came. */
+/** One end of a stream. The peer is known from the start, or once the first answer came. */
 interface OpenStream<End> {
   readonly end: End;
   peer: string | undefined;
-  /** The reader left before it knew whom to tell: the first word from the producer is answered with the end. */
+  /** The reader left before the peer was known: the producer's first message is answered with the end. */
   left: boolean;
 }
 
-/** The requests an agent waits on and the streams it reads and writes, each known by its thread. */
+/** An agent's open requests and streams, each identified by its thread. */
 export class Conversations implements Requester {
   readonly agentId: string;
   readonly #components: ConversationsComponents;
   readonly #sender: MessageSender;
-  /** The latest request that waits; the others hang on it. */
+  /** The latest of a linked list of requests that wait. */
   #pending: PendingRequest | undefined;
-  /** Made when the first stream is: most agents never have one, and there may be very many agents. */
+  /** Made with the first stream: most agents never have one, and there may be very many agents. */
   #readers: Map<string, OpenStream<StreamReader>> | undefined;
   #writers: Map<string, OpenStream<StreamWriter>> | undefined;
 
@@ -88,7 +89,7 @@ export class Conversations implements Requester {
     return reader;
   }
 
-  /** A stream that another agent opens towards this one; none if it has no thread, or one that is taken. */
+  /** A stream that another agent opens towards this one; undefined if it has no thread, or one that is taken. */
   incoming({ correlationId: thread, sender }: ValidEnvelope): StreamReader | undefined {
     if (thread === undefined || this.#readers?.has(thread)) return undefined;
     return this.#reader(thread, sender, DEFAULT_TIMEOUT_MS);
@@ -96,7 +97,7 @@ export class Conversations implements Requester {
 
   /** Sends a stream: a new one, or as the answer in a thread that the other side opened. */
   async write(to: string, source: AsyncIterable<unknown> | Iterable<unknown>, answering?: string): Promise<void> {
-    // The router refuses an agent that is not there, in the words that this agent may hear of it.
+    // The router refuses an unknown agent, with a reason that this agent may see.
     const card = this.#components.registry.getById(to);
     const peer = card ? joinAddress(card.id, card.node) : to;
     if (peer === this.agentId) throw new EclipticError('INVALID_ENVELOPE', 'an agent cannot stream to itself');
@@ -117,7 +118,7 @@ export class Conversations implements Requester {
     }
   }
 
-  /** Takes an envelope that belongs to one of these conversations; false when it belongs to none. */
+  /** Takes an envelope that belongs to a conversation; false for any other. */
   take(envelope: ValidEnvelope): boolean {
     const thread = envelope.correlationId;
     if (thread === undefined) return false;
@@ -133,7 +134,7 @@ export class Conversations implements Requester {
     return true;
   }
 
-  /** Ends everything: this agent leaves. The other ends are told. */
+  /** Ends all conversations because the agent leaves. The other ends are told. */
   end(error: EclipticError): void {
     while (this.#pending) this.#pending.fail(error);
     for (const { end } of [...(this.#readers?.values() ?? [])]) end.fail(error);
@@ -147,7 +148,7 @@ export class Conversations implements Requester {
   settled(request: PendingRequest): void {
     const { before, after } = request;
     this.#components.deadlines.remove(request);
-    // A thread is remembered for a while; who waited in it need not be.
+    // The thread table keeps the thread for a while; the request must not stay in memory as long.
     if (request.conversation) request.conversation.waiter = undefined;
     if (!request.answered) this.#components.threads.abandon(request.thread, this.agentId);
     if (before) before.after = after;
@@ -174,7 +175,7 @@ export class Conversations implements Requester {
     return true;
   }
 
-  /** Did this agent open the thread towards the sender? A stranger who guesses a thread's id answers nothing. */
+  /** Did this agent open the thread towards the sender? An agent that guesses a thread's id cannot answer in it. */
   #isAnswer(envelope: ValidEnvelope, asked?: Recipient): boolean {
     if (envelope.sender === asked) return true;
     return this.#components.threads.isReply(envelope.type, envelope.correlationId, envelope.sender, this.agentId);
@@ -236,7 +237,7 @@ function onAbort(signal: AbortSignal, cancel: () => void): () => void {
   return () => signal.removeEventListener('abort', cancel);
 }
 
-/** What a reader says back to the writer: more room, or stop. */
+/** The reader's messages to the writer: more credit, or stop. */
 function advise(writer: StreamWriter, envelope: ValidEnvelope): true {
   if (envelope.type === 'stream-data') writer.credit(envelope.payload);
   else writer.stop(new EclipticError('CANCELLED', `${envelope.sender} stopped reading`));
@@ -263,5 +264,94 @@ function feed(reader: StreamReader, envelope: ValidEnvelope): boolean {
       return true;
     default:
       return false;
+  }
+}
+
+/** The owner of a request. */
+interface Requester {
+  readonly agentId: string;
+  /** Called once, before the request's promise settles. */
+  settled(request: PendingRequest): void;
+  /** Why the recipient gives no answer, as far as its card says. */
+  whySilent(to: Recipient): string | undefined;
+}
+
+/** A request that waits for its answer. */
+class PendingRequest extends Deadline implements Waiter {
+  readonly requester: Requester;
+  readonly thread: string;
+  readonly to: Recipient;
+  readonly timeoutMs: number;
+  /** Neighbours in the agent's list of requests that wait. */
+  before: PendingRequest | undefined;
+  after: PendingRequest | undefined;
+  /** Stops listening to the caller's signal. */
+  release: (() => void) | undefined;
+  conversation: Thread | undefined;
+  open: boolean;
+  /** Has the agent that was asked answered at all? */
+  answered: boolean;
+  readonly resolve: (payload: unknown) => void;
+  readonly reject: (error: EclipticError) => void;
+
+  constructor(
+    requester: Requester,
+    thread: string,
+    to: Recipient,
+    timeoutMs: number,
+    resolve: (payload: unknown) => void,
+    reject: (error: EclipticError) => void,
+  ) {
+    super();
+    this.requester = requester;
+    this.thread = thread;
+    this.to = to;
+    this.timeoutMs = timeoutMs;
+    this.before = undefined;
+    this.after = undefined;
+    this.release = undefined;
+    this.conversation = undefined;
+    this.open = true;
+    this.answered = false;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  get agentId(): string {
+    return this.requester.agentId;
+  }
+
+  takes(type: A2AMessageType): boolean {
+    return type === 'response' || type === 'error' || type === 'stream-start';
+  }
+
+  answer(envelope: ValidEnvelope): void {
+    this.answered = true;
+    if (envelope.type === 'response') {
+      this.#close();
+      this.resolve(envelope.payload);
+    } else if (envelope.type === 'error') {
+      this.fail(fromWireError(envelope.payload, envelope.sender));
+    } else {
+      this.fail(new EclipticError('STREAM_ANSWER', `${envelope.sender} answers with a stream; use stream()`));
+    }
+  }
+
+  fail(error: EclipticError): void {
+    if (!this.open) return;
+    this.#close();
+    this.reject(error);
+  }
+
+  override expire(): void {
+    const why = this.requester.whySilent(this.to);
+    const message = `no answer within ${this.timeoutMs} ms${why === undefined ? '' : `; ${why}`}`;
+    this.fail(new EclipticError('REQUEST_TIMEOUT', message, { thread: this.thread }));
+  }
+
+  #close(): void {
+    this.open = false;
+    this.release?.();
+    this.requester.settled(this);
   }
 }

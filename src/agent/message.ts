@@ -17,19 +17,19 @@ export class Message<T = unknown> {
     this.#payload = payload;
   }
 
-  /** @internal The same message, as saying something else. */
+  /** @internal The same message with another payload. */
   withPayload<P>(payload: P): Message<P> {
     return new Message(this.envelope, this.#delivery, payload);
   }
 
-  /** May this durable message have been seen before? It has the same id then. */
+  /** May this durable message have been delivered before? Its id is the same then. */
   get redelivered(): boolean {
     return this.#delivery?.redelivered === true;
   }
 
   /**
-   * Ends a durable message and makes its effects, all in one transaction: what is kept and sent here happens exactly
-   * once, whatever crashes. Without this, the message ends when its handler returns, and may come again after a crash.
+   * Ends a durable message and performs these effects in one transaction: they happen exactly once, whatever crashes.
+   * Without this, the message ends when its handler returns, and may be delivered again after a crash.
    */
   commit(effects?: Effects): Promise<void> {
     if (this.#delivery) return this.#delivery.commit(effects);
@@ -44,7 +44,7 @@ export class Message<T = unknown> {
     return this.envelope.type;
   }
 
-  /** What the sender sent: shared by reference between agents of one process, so treat it as read-only. */
+  /** Shared by reference between agents of one process, so treat it as read-only. */
   get payload(): T {
     return this.#payload;
   }

@@ -5,22 +5,22 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { AgentInit } from './agent-init.js';
 
-/** How the program, remote agent or tool server behind an agent is. */
+/** The health of the program, remote agent or tool server behind an agent. */
 export interface WorkerHealth {
   readonly state: 'ready' | 'starting' | 'degraded' | 'unavailable';
   readonly reason?: string | undefined;
-  /** Does it take no work at all until its owner does something? */
+  /** Does it take no work until its owner acts? */
   readonly blocked?: boolean;
 }
 
 const KINDS = ['request', 'task', 'proposal'] as const satisfies readonly WorkKind[];
-/** A tool that tells of the agent and does no work. */
+/** A tool that describes the agent and does no work. */
 export const SELF_DESCRIPTION = 'describe';
 const READY: WorkerHealth = { state: 'ready' };
 
 /**
- * What work one agent has a worker for: the only place that knows. It follows from the handlers and tools that the agent
- * has and from the health of the worker behind it, and is published on the agent's card, which everything else reads.
+ * The kinds of work that one agent has a worker for. They follow from its handlers, its tools and the health of the worker
+ * behind it, and are published on the agent's card, which everything else reads.
  */
 export class Staffing {
   readonly #runtime: Runtime;
@@ -44,19 +44,18 @@ export class Staffing {
     this.#publishSoon();
   }
 
-  /** The agent has a handler for these kinds of work. */
   add(...kinds: readonly WorkKind[]): void {
     for (const kind of kinds) this.#takes.add(kind);
     this.#changed();
   }
 
-  /** The agent has a handler for messages that ask for no work. */
+  /** A handler for messages that ask for no work. */
   addListener(): void {
     this.#listens = true;
     this.#changed();
   }
 
-  /** These are among the tools that the agent offers, or, with `gone`, all that it still offers. */
+  /** Some tools that the agent offers, or, with `gone`, all that it still offers. */
   toolsChanged(names: Iterable<string>, gone: boolean): void {
     const before = this.#tools;
     this.#tools = (before && !gone) || [...names].some((name) => name !== SELF_DESCRIPTION);
@@ -72,18 +71,17 @@ export class Staffing {
     this.#changed();
   }
 
-  /** A tool server of the agent changed its health. */
   setServerHealth(server: string, health: WorkerHealth): void {
     this.#servers.set(server, health);
     this.#changed();
   }
 
-  /** Takes an agent without handlers notifications in silence? */
+  /** Does the agent take notifications silently although it has no handler? */
   get ignoresNotifications(): boolean {
     return this.#vacancy !== undefined;
   }
 
-  /** As the agent's card says it; undefined where it takes every kind of work. */
+  /** For the agent's card; undefined where the agent takes every kind of work. */
   get status(): AgentStatus | undefined {
     const { state, reason, blocked } = this.#health;
     // A request or task may wait for its worker to come back; a proposal asks for an answer now.
@@ -99,7 +97,7 @@ export class Staffing {
     return { state: 'unstaffed', takes, ...(this.#vacancy ?? { reason: 'no handler for it is attached' }) };
   }
 
-  /** What the agent answers to work that it has no worker for. */
+  /** The answer to work that the agent has no worker for. */
   refusal(kind: WorkKind): EclipticError {
     const { code, reason } = noWorker(this.#agentId, kind, this.status);
     return new EclipticError(code, reason, { agentId: this.#agentId, kind });
@@ -110,8 +108,8 @@ export class Staffing {
   }
 
   /**
-   * A first status is published once the author has attached everything that is attached in one go: mostly there is
-   * nothing to publish then. A card that says less than is true must not outlast the call that made it untrue.
+   * The first status is published after the current turn, when the author has attached all handlers: usually it is empty.
+   * A later change is published at once, since the card must not deny a handler that is attached.
    */
   #changed(): void {
     if (this.#published !== undefined) this.#publish();

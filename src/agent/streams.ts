@@ -2,18 +2,16 @@ import { Deadline, type DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 
-/** Chunks a producer may send before the consumer asks for more. */
+/** Chunks that a producer may send before the consumer grants more. */
 export const STREAM_WINDOW = 256;
-/** A reader that reads slowly still asks this often, so that the producer knows it lives. */
+/** A slow reader still grants this often, so that the producer knows that it is alive. */
 const GRANT_EVERY_MS = 5_000;
 
-/** What a stream's end needs of the agent it belongs to. */
 export interface StreamPort {
   readonly runtime: Runtime;
   readonly deadlines: DeadlineQueue;
   /** Sends one envelope of this stream to the other end; rejects when it was not delivered. */
   send(type: 'stream-start' | 'stream-data' | 'stream-end' | 'error', payload: unknown): Promise<void>;
-  /** Called once, when this end is done. */
   finished(): void;
 }
 
@@ -37,13 +35,13 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     this.#grantedAt = port.runtime.now();
   }
 
-  /** @internal The producer has begun, and may say nothing for a while. */
+  /** @internal */
   begin(): void {
     this.#begun = true;
     this.#onBegun?.();
   }
 
-  /** @internal Calls back once the producer has begun. */
+  /** @internal */
   onBegun(callback: () => void): void {
     this.#onBegun = callback;
     if (this.#begun) callback();
@@ -132,7 +130,7 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
     return waiting;
   }
 
-  /** Half a window read, or a while gone by: let the producer send as much again. */
+  /** After half a window, or some time, lets the producer send as much again. */
   #grant(): void {
     if (!this.#open) return;
     const now = this.#port.runtime.now();
@@ -153,7 +151,7 @@ export class StreamReader<T = unknown> extends Deadline implements AsyncIterable
   }
 }
 
-/** The writing end: sends what an iterable yields, never further ahead than the reader's window. */
+/** The writing end: sends the items of an iterable, never further ahead than the reader's window. */
 export class StreamWriter extends Deadline {
   readonly #port: StreamPort;
   readonly #idleMs: number;
@@ -167,7 +165,7 @@ export class StreamWriter extends Deadline {
     this.#idleMs = idleMs;
   }
 
-  /** @internal The reader has room for more. */
+  /** @internal */
   credit(payload: unknown): void {
     const credit = (payload as { credit?: unknown } | null)?.credit;
     if (typeof credit !== 'number' || !(credit > 0)) return;
@@ -185,7 +183,7 @@ export class StreamWriter extends Deadline {
     this.stop(new EclipticError('REQUEST_TIMEOUT', `the reader of the stream took nothing for ${this.#idleMs} ms`));
   }
 
-  /** Sends everything and the end. Throws what the source threw, or why the reader could not be served. */
+  /** Sends all items and the end. Throws the source's error, or why the reader cannot be reached. */
   async pump(source: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
     let started = false;
     try {
@@ -217,7 +215,7 @@ export class StreamWriter extends Deadline {
   }
 }
 
-/** That one message did not arrive says nothing of those before it. */
+/** Earlier chunks may have arrived, although this one did not. */
 function partly(error: unknown): unknown {
   if (!(error instanceof EclipticError) || error.details.outcome !== 'not-delivered') return error;
   return new EclipticError(error.code, error.message, { ...error.details, outcome: 'unknown' }, error);
