@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { Children, CommandAdapter, createNode, type EclipticNode, Lanes, MemoryWatch, systemRuntime } from 'ecliptic';
+import { createNode, type EclipticNode, systemRuntime } from 'ecliptic';
+import { Children, CommandAdapter, Lanes, MemoryWatch } from 'ecliptic/providers';
 import { compare, type Report, type Runner } from './compare.js';
 
 const SUITE = 'providers';

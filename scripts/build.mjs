@@ -10,4 +10,5 @@ const { status } = spawnSync(process.execPath, typescript, { cwd: root, stdio: '
 if (status !== 0) process.exit(status ?? 1);
 // A few large files in one folder are found and loaded sooner than hundreds of small ones.
 // Named are those that are loaded by their file: the library, the program, and what runs in a thread or process of its own.
-await bundle(['index', 'simulation', 'cli/main', 'store/sqlite-worker', 'system/process/sweep-main'], 'dist');
+const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
+await bundle([...library, 'cli/main', 'store/sqlite-worker', 'system/process/sweep-main'], 'dist');

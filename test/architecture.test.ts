@@ -24,7 +24,7 @@ const FLOORS: readonly (readonly string[])[] = [
     'http/mcp',
     'http',
   ],
-  ['node', 'index.ts', 'simulation.ts', 'cli'],
+  ['node', 'index.ts', 'mesh.ts', 'a2a.ts', 'providers.ts', 'simulation.ts', 'cli'],
 ];
 const RANKS = FLOORS.flat();
 

@@ -13,6 +13,8 @@ const SAME: Readonly<Record<string, string>> = {
   'ACPClientAdapter.onReady': 'CommandAdapter.onReady',
   'MCPBridgeAdapter.onCrash': 'CommandAdapter.onCrash',
   'MCPBridgeAdapter.onReady': 'CommandAdapter.onReady',
+  'ProcessAdapter.onCrash': 'CommandAdapter.onCrash',
+  'ProcessAdapter.onReady': 'CommandAdapter.onReady',
   'ProviderAdapter.onCrash': 'CommandAdapter.onCrash',
   'ProviderAdapter.onReady': 'CommandAdapter.onReady',
   'AgentCore.onChannel': 'Agent.onChannel',
@@ -31,6 +33,8 @@ const SAME: Readonly<Record<string, string>> = {
 
 /** Named like a callback, and none of the embedding program's. */
 const NONE: ReadonlySet<string> = new Set([
+  // Guarded by the adapter that passes it on, as `ExecuteTerms.onUpdate`.
+  'TurnTerms.onUpdate',
   // The report itself.
   'AgentRegistryComponents.onCallbackFailed',
   // What a transport tells its connection.
@@ -40,6 +44,7 @@ const NONE: ReadonlySet<string> = new Set([
   // Set by the node's own wake-up of coding agents.
   'MemberMail.onArrival',
   'MemberMail.onRead',
+  'MemberMail.onShown',
   'MemberTasks.onHeard',
   'MemberTasks.onOffer',
   // Set by the agent that a negotiator or a coordinator belongs to.

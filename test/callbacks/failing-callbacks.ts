@@ -7,18 +7,15 @@ import { TASK } from '../../src/agent/agent-tasks.js';
 import {
   A2AObservability,
   AgentRegistry,
-  Children,
-  CommandAdapter,
   CRDTSyncChannel,
   createNode,
-  Lanes,
-  type Logger,
   MemoryStore,
-  MemoryWatch,
   type ProviderAdapter,
   RalphLoop,
   systemRuntime,
 } from '../../src/index.js';
+import type { Logger } from '../../src/mesh.js';
+import { Approvals, Children, CommandAdapter, Lanes, MemoryWatch } from '../../src/providers.js';
 
 /**
  * A program that embeds Ecliptic and whose every callback fails: by throwing, or with a rejected promise, as the
@@ -242,6 +239,14 @@ const scenarios: Record<string, () => unknown> = {
     await whenCalled('CommandAdapter.onCrash', 'CommandAdapter.onReady');
     await lanes.closeAll();
     await children.close();
+  },
+
+  approvals: async () => {
+    const approvals = new Approvals(runtime);
+    approvals.onDecision(bad('Approvals.onDecision'));
+    const [question] = approvals.request({ kind: 'action', subject: 'sun', summary: 'May it?' } as never);
+    approvals.decide('deny', 'operator', question!.id);
+    approvals.close();
   },
 
   sessions: async () => {

@@ -12,14 +12,16 @@ const CALLBACK_NAME = /^(?:on[A-Z]\w*|subscribe\w*|watch\w*|follow\w*|openInbox)
 
 /**
  * Every way, by `Type.member`, in which a program that embeds Ecliptic can have its own function called: the members
- * whose name says so, of all types that `src/index.ts` exports and of the types that the visible members of those
+ * whose name says so, of all types that the package exports and of the types that the visible members of those
  * mention.
  */
 export function publicCallbacks(): string[] {
   const files = new Map(sourceFiles('src').map((file) => [file.path, file]));
-  const index = files.get('src/index.ts')!;
+  const entries = ['index', 'mesh', 'a2a', 'providers'].map((name) => files.get(`src/${name}.ts`)!);
   const seen = new Set<Declared>();
-  const open = exportedNames(index.text).map(({ name, value }) => ({ type: find(files, index, name), value }));
+  const open = entries.flatMap((entry) =>
+    exportedNames(entry.text).map(({ name, value }) => ({ type: find(files, entry, name), value })),
+  );
   const found = new Set<string>();
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { type, value } = next;

@@ -3,31 +3,33 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, expectTypeOf, it } from 'vitest';
 import {
-  type A2AConfig,
-  type A2ADelegation,
   A2AObservability,
-  type A2AResult,
   A2ARouterAdapter,
   ACPClientAdapter,
   ActionGate,
-  Approvals,
-  Children,
   FailoverRouter,
   HealthCoordinator,
-  Lanes,
   MCPBridgeAdapter,
+  type NormalizedProviderError,
+  type ProviderAdapter,
+  ProviderRegistry,
+  systemRuntime,
+} from '../../src/index.js';
+import {
+  type A2AConfig,
+  type A2ADelegation,
+  type A2AResult,
+  Approvals,
+  Children,
+  Lanes,
   type MCPServerConnection,
   type MCPToolInvocation,
   type MCPToolResult,
   MemoryWatch,
-  type NormalizedProviderError,
   normalizeError,
-  type ProviderAdapter,
   ProviderEvents,
   type ProviderHealthStatus,
-  ProviderRegistry,
-  systemRuntime,
-} from '../../src/index.js';
+} from '../../src/providers.js';
 import { acpAgent } from './process-host.js';
 import { until } from './processes.js';
 import { ScriptedAdapter } from './scripted-adapter.js';

@@ -84,7 +84,7 @@ export class Peers implements Presence {
     for (const { node } of this.conversing) protocol.began?.(node);
   }
 
-  /** Calls back with each node whose membership was taken away. */
+  /** @internal Calls back with each node whose membership was taken away. */
   onRemoved(listener: (node: string) => void): void {
     this.#removedListeners.add(listener);
   }

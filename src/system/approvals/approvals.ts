@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
+import { Callbacks, logCallback } from '../../runtime/callbacks.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { JsonFile } from '../files/private-file.js';
@@ -42,12 +43,13 @@ const MIN_PAUSE_MS = 20;
 export class Approvals {
   readonly #runtime: Runtime;
   readonly #file: JsonFile<z.infer<typeof FileSchema>> | undefined;
-  readonly #listeners = new Set<(approval: Approval) => void>();
+  readonly #listeners: Callbacks<[Approval]>;
   #queue: Queue;
   #timer: Timer | undefined;
 
   constructor(runtime: Runtime, { folder }: ApprovalsInit = {}) {
     this.#runtime = runtime;
+    this.#listeners = new Callbacks('Approvals.onDecision', logCallback(runtime.logger));
     this.#file = folder === undefined ? undefined : new JsonFile(join(folder, 'approvals.json'), FileSchema);
     const { items, standing } = this.#file?.load() ?? EMPTY;
     this.#queue = { items, standing };
@@ -66,10 +68,7 @@ export class Approvals {
 
   /** Calls back with each decision, once it is on disk. */
   onDecision(listener: (approval: Approval) => void): () => void {
-    this.#listeners.add(listener);
-    return () => {
-      this.#listeners.delete(listener);
-    };
+    return this.#listeners.add(listener);
   }
 
   /** Adds questions, all or none. Those that are always allowed come back decided. */
@@ -147,7 +146,7 @@ export class Approvals {
     this.#file?.save({ version: 1, items: [...next.items], standing: [...next.standing] });
     this.#queue = next;
     this.#setTimer();
-    for (const approval of decided) for (const listener of [...this.#listeners]) listener(approval);
+    for (const approval of decided) this.#listeners.call(approval);
     return decided;
   }
 
