@@ -93,6 +93,10 @@ describe('tasks between members', () => {
     }
     const asked = alice.call('mesh_send', { to: 'enceladus', text: 'Is it safe?', needs: 'reply' });
     await expect(asked).rejects.toMatchObject({ code: 'NO_WORKER' });
+    for (const to of ['mars', 'mars@laptop']) {
+      const said = await alice.call('mesh_send', { to, text: 'fyi' });
+      expect(said).toMatch(/(stored|arrived); they have no worker: it waits on disk until they have one\.$/);
+    }
   });
 
   it('go to any agent with the capability, and come back with a reason when declined or countered', async () => {

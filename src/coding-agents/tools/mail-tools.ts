@@ -126,6 +126,8 @@ async function waitForReply({ box, runtime }: Member, thread: string, seconds: n
 function visibility({ registry }: Member, address: string, isAwaited: boolean): string {
   const entry = registry.entry(address);
   if (!entry) return 'away: it waits on disk until they are back';
+  const { state } = entry.card.status ?? {};
+  if (state === 'unstaffed' || state === 'tools') return 'they have no worker: it waits on disk until they have one';
   const sees = seesMailOf(entry.card);
   if (sees === 'next_turn') return 'they see it at their next turn';
   // No agent is woken for mail that needs nothing and answers nothing.
