@@ -109,7 +109,7 @@ export class A2AServer {
     this.#connections = new Connections();
     this.#pushes = new PushSender({ runtime, records, connections: this.#connections }, { allowPrivate });
     this.cards = new Cards({ ...components, issuer, grpcAddress, offer });
-    this.#stopCards = serveCards(this.cards);
+    this.#stopCards = serveCards(this.cards, baseUrl);
     this.taskDeps = taskDeps(components);
     this.tasks = new TaskService({
       ...components,

@@ -229,13 +229,13 @@ function answer(exchange: Exchange, { signed, etag: ownEtag, merged, mergedEtag 
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-/** The cards of the node that this process served last. */
-let served: Cards | undefined;
+/** The cards of the node that this process served last, and where it serves them. */
+let served: { readonly cards: Cards; readonly baseUrl: () => string } | undefined;
 
-export function serveCards(cards: Cards): () => void {
-  served = cards;
+export function serveCards(cards: Cards, baseUrl: () => string): () => void {
+  served = { cards, baseUrl };
   return () => {
-    if (served === cards) served = undefined;
+    if (served?.cards === cards) served = undefined;
   };
 }
 
@@ -252,7 +252,7 @@ export interface CardDatabase {
  * none.
  */
 export function buildAgentCard(baseUrl: string = defaultUrl()): A2AAgentCard {
-  const card = served?.ofNode(baseUrl).signed ?? buildNodeCard(NODE, surroundingsAt(baseUrl));
+  const card = served?.cards.ofNode(baseUrl).signed ?? buildNodeCard(NODE, surroundingsAt(baseUrl));
   return toSimpleCard(card, baseUrl, protocols(baseUrl));
 }
 
@@ -271,7 +271,7 @@ export function buildAgentCardForAgent(
   };
   const { id } = agent;
   const alone = { name: id.toUpperCase(), description: '', ...compact<Partial<CardAgent>>(facts), id };
-  const card = served?.describe(facts, baseUrl) ?? buildCardOfAgent(alone, surroundingsAt(baseUrl, id));
+  const card = served?.cards.describe(facts, baseUrl) ?? buildCardOfAgent(alone, surroundingsAt(baseUrl, id));
   return toSimpleCard(card, `${baseUrl}/api/agents/${id}`, protocols(baseUrl));
 }
 
@@ -282,7 +282,10 @@ function protocols(baseUrl: string): A2AAgentCard['supportedProtocols'] {
   ];
 }
 
+/** The host and port that the environment names, else those of the node which this process serves. */
 function defaultUrl(): string {
-  const { PORT = '3000', BIND_HOST = '127.0.0.1' } = process.env;
-  return `http://${BIND_HOST}:${PORT}`;
+  const { PORT = '0', BIND_HOST } = process.env;
+  const { hostname, port } = new URL(served?.baseUrl() ?? 'http://127.0.0.1:3000');
+  // With port 0 the system chooses one.
+  return `http://${BIND_HOST || hostname}:${Number(PORT) === 0 ? port || '80' : PORT}`;
 }

@@ -263,13 +263,17 @@ describe('the card of an agent', () => {
     }
   });
 
-  it('is at the address that the environment names [GC.PORT GC.BIND_HOST]', async () => {
+  it('is at the address that the environment names, else where this process serves it [GC.PORT GC.BIND_HOST T-D9]', async () => {
+    vi.stubEnv('PORT', undefined).stubEnv('BIND_HOST', undefined);
+    expect(buildAgentCard().url).toBe('http://127.0.0.1:3000');
     const node = await createNode();
     node.agent({ id: 'mars' });
-    await node.serve({ port: 0 });
-    vi.stubEnv('PORT', undefined).stubEnv('BIND_HOST', undefined);
+    const { url } = await node.serve({ port: 0 });
     try {
-      expect(buildAgentCard().url).toBe('http://127.0.0.1:3000');
+      expect(buildAgentCard().url).toBe(url);
+      expect(buildAgentCardForAgent({ id: 'mars' }).url).toBe(`${url}/api/agents/mars`);
+      vi.stubEnv('PORT', '0');
+      expect(buildAgentCard().url).toBe(url);
       vi.stubEnv('PORT', '8123').stubEnv('BIND_HOST', 'node.example');
       expect(buildAgentCard().url).toBe('http://node.example:8123');
     } finally {
