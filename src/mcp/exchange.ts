@@ -62,7 +62,7 @@ const OfferedSchema = z.strictObject({
 });
 type Offered = z.infer<typeof OfferedSchema>;
 
-interface Asked {
+interface OutgoingCall {
   readonly terms: CallTerms;
   resolve(result: unknown): void;
   reject(error: EclipticError): void;
@@ -73,9 +73,9 @@ class PeerState {
   /** Agents whose offers the node was told of. */
   readonly told = new Set<string>();
   /** Open calls to the node. */
-  readonly asked = new Map<number, Asked>();
+  readonly outgoing = new Map<number, OutgoingCall>();
   /** Open calls from the node. */
-  readonly serving = new Map<number, AbortController>();
+  readonly incoming = new Map<number, AbortController>();
   /** Calls that arrived after their deadline: run if the node confirms that the caller still waits. */
   readonly late = new Map<number, () => void>();
   readonly parts = new Map<number, string[]>();
@@ -120,10 +120,10 @@ export class McpExchange implements PeerProtocol {
     const peer = this.#peers.get(node);
     if (!peer) return;
     this.#peers.delete(node);
-    for (const { reject } of peer.asked.values()) {
+    for (const { reject } of peer.outgoing.values()) {
       reject(new EclipticError('DELIVERY_FAILED', `node ${node} was lost before it answered`, { outcome: 'unknown' }));
     }
-    for (const controller of peer.serving.values()) controller.abort();
+    for (const controller of peer.incoming.values()) controller.abort();
     this.#components.service.catalogue.removeNode(node);
   }
 
@@ -144,22 +144,22 @@ export class McpExchange implements PeerProtocol {
         this.#serve(node, peer, parsed(id, first), parsed(CallSchema, second));
         break;
       case 'progress':
-        peer.asked.get(parsed(id, first))?.terms.onProgress(parsed(ProgressSchema, second));
+        peer.outgoing.get(parsed(id, first))?.terms.onProgress(parsed(ProgressSchema, second));
         break;
       case 'log':
-        peer.asked.get(parsed(id, first))?.terms.onLog(parsed(LogEntrySchema, second));
+        peer.outgoing.get(parsed(id, first))?.terms.onLog(parsed(LogEntrySchema, second));
         break;
       case 'done':
-        peer.asked.get(parsed(id, first))?.resolve(second);
+        peer.outgoing.get(parsed(id, first))?.resolve(second);
         break;
       case 'failed':
-        peer.asked.get(parsed(id, first))?.reject(fromWireError(second, node));
+        peer.outgoing.get(parsed(id, first))?.reject(fromWireError(second, node));
         break;
       case 'stop':
-        peer.serving.get(parsed(id, first))?.abort();
+        peer.incoming.get(parsed(id, first))?.abort();
         break;
       case 'wanted':
-        this.#say(node, [peer.asked.has(parsed(id, first)) ? 'go' : 'stop', first]);
+        this.#say(node, [peer.outgoing.has(parsed(id, first)) ? 'go' : 'stop', first]);
         break;
       case 'go':
         peer.late.get(parsed(id, first))?.();
@@ -262,7 +262,7 @@ export class McpExchange implements PeerProtocol {
       const callId = this.#nextId++;
       const { signal } = terms;
       const settle = () => {
-        peer.asked.delete(callId);
+        peer.outgoing.delete(callId);
         signal.removeEventListener('abort', stop);
       };
       let withdraw: () => Outcome = () => 'unknown';
@@ -277,7 +277,7 @@ export class McpExchange implements PeerProtocol {
         outcome = withdraw();
         return outcome;
       });
-      const asked: Asked = {
+      const asked: OutgoingCall = {
         terms,
         resolve: (result) => {
           settle();
@@ -289,7 +289,7 @@ export class McpExchange implements PeerProtocol {
           reject(error);
         },
       };
-      peer.asked.set(callId, asked);
+      peer.outgoing.set(callId, asked);
       signal.addEventListener('abort', stop);
       const { caller, capabilities, meta, thread } = terms;
       const call = { agent, ask, caller: caller.address, sandbox: caller.sandboxId ?? null };
@@ -304,10 +304,10 @@ export class McpExchange implements PeerProtocol {
   // Calls from other nodes
 
   #serve(node: string, peer: PeerState, callId: number, call: z.infer<typeof CallSchema>): void {
-    if (peer.serving.has(callId)) throw malformed('it makes a call twice');
+    if (peer.incoming.has(callId)) throw malformed('it makes a call twice');
     const controller = new AbortController();
     const answer = async () => {
-      if (peer.serving.size > MAX_CALLS) {
+      if (peer.incoming.size > MAX_CALLS) {
         throw new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls of node ${node} are under way already`);
       }
       const { agent, ask, capabilities, state, thread, meta } = call;
@@ -325,10 +325,10 @@ export class McpExchange implements PeerProtocol {
         onLog: (entry) => this.#note(node, ['log', callId, entry]),
       });
     };
-    peer.serving.set(callId, controller);
+    peer.incoming.set(callId, controller);
     const { signal } = controller;
     const finish = (verb: 'done' | 'failed', value: unknown) => {
-      peer.serving.delete(callId);
+      peer.incoming.delete(callId);
       peer.late.delete(callId);
       if (signal.aborted || this.#peers.get(node) !== peer) return;
       this.#send(node, [verb, callId, value]).catch((error) => this.#say(node, ['failed', callId, toWireError(error)]));
@@ -340,13 +340,13 @@ export class McpExchange implements PeerProtocol {
       );
     };
     const { deadlineAt = Number.POSITIVE_INFINITY } = call;
-    if (deadlineAt > this.#components.runtime.now() || peer.serving.size > MAX_CALLS) {
+    if (deadlineAt > this.#components.runtime.now() || peer.incoming.size > MAX_CALLS) {
       run();
       return;
     }
     // Clocks differ between nodes: only the caller's node knows whether the caller still waits.
     const drop = () => {
-      peer.serving.delete(callId);
+      peer.incoming.delete(callId);
       peer.late.delete(callId);
     };
     signal.addEventListener('abort', drop);

@@ -27,7 +27,7 @@ export interface LeaseAuthorityComponents {
 }
 
 /** How long a keeper's confirmation holds: less than the time after which it gives a silent device's leases away. */
-const WORD_MS = 8_000;
+const CONFIRMED_MS = 8_000;
 const MAX_HOPS = 3;
 const MAX_LISTED = 500;
 
@@ -42,7 +42,7 @@ export class LeaseAuthority {
   readonly #election: KeeperElection;
   readonly #kept: KeptLeases;
   /** Until when each keeper's last confirmation holds. */
-  readonly #good = new Map<string, number>();
+  readonly #confirmedUntil = new Map<string, number>();
 
   private constructor(
     components: LeaseAuthorityComponents,
@@ -106,10 +106,10 @@ export class LeaseAuthority {
   }
 
   /** Do the keeper's decisions about the repository certainly still hold? */
-  isGood(repository: string): boolean {
+  isConfirmed(repository: string): boolean {
     const keeper = this.#election.keeperOf(repository);
     const { nodeKey, runtime } = this.#components;
-    return keeper === nodeKey || (keeper !== undefined && (this.#good.get(keeper) ?? 0) > runtime.now());
+    return keeper === nodeKey || (keeper !== undefined && (this.#confirmedUntil.get(keeper) ?? 0) > runtime.now());
   }
 
   isGone(holder: string): boolean {
@@ -128,7 +128,7 @@ export class LeaseAuthority {
       const said = parsed(wire.SettledSchema, answer);
       if ('outcome' in said) {
         await this.#election.heard(repository, keeper);
-        this.#good.set(keeper, sentAt + WORD_MS);
+        this.#confirmedUntil.set(keeper, sentAt + CONFIRMED_MS);
         await this.#kept.saw(repository, Math.max(0, ...said.outcome.leases.map(({ token }) => token)));
         return said.outcome;
       }
@@ -152,7 +152,7 @@ export class LeaseAuthority {
       const gone = [...new Set(kept.map(({ holder }) => holder))].filter(isGoneHere);
       const ends = wire.EndsSchema.safeParse(await this.#ask(keeper, 'beat', { known, gone }));
       if (!ends.success) return;
-      this.#good.set(keeper, sentAt + WORD_MS);
+      this.#confirmedUntil.set(keeper, sentAt + CONFIRMED_MS);
       for (const [id, reason] of ends.data) await onEnd(id, reason);
     });
     await Promise.all(beats);

@@ -292,7 +292,7 @@ export class Leases {
   }
 
   #isConfirmed(lease: HeldLease): boolean {
-    return !this.#isUnsettled(lease) && this.#authority.isGood(lease.repository);
+    return !this.#isUnsettled(lease) && this.#authority.isConfirmed(lease.repository);
   }
 
   #isUnsettled({ id, token, repository }: HeldLease): boolean {

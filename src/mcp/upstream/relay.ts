@@ -35,7 +35,7 @@ export interface RelayedCall {
   readonly relay: () => Promise<unknown>;
 }
 
-export type CallWay = (call: RelayedCall) => Promise<unknown>;
+export type CallRoute = (call: RelayedCall) => Promise<unknown>;
 
 /** Makes the function that answers for one definition of a server. */
 export function relayFor(init: RelayInit, definition: Definition): Offer['answer'] {
@@ -186,7 +186,7 @@ export interface ServerOffersInit extends Pick<RelayInit, 'server' | 'connection
   readonly agent: string;
   readonly timeoutMs?: number | undefined;
   /** Routes calls, for example through a provider. Default: straight to the server. */
-  readonly through?: CallWay;
+  readonly route?: CallRoute;
 }
 
 /** The offers of one server in the catalogue. */
@@ -267,10 +267,10 @@ export class ServerOffers {
   }
 
   #routed(offer: Offer): Offer {
-    const { through } = this.#init;
-    if (!through) return offer;
+    const { route } = this.#init;
+    if (!route) return offer;
     const key = keyOf(offer.definition);
-    const answer = (ask: Ask, terms: CallTerms) => through({ ask, terms, key, relay: () => offer.answer(ask, terms) });
+    const answer = (ask: Ask, terms: CallTerms) => route({ ask, terms, key, relay: () => offer.answer(ask, terms) });
     return { ...offer, answer };
   }
 }

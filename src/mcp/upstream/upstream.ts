@@ -19,7 +19,7 @@ import { askAnything, type Listing, readLists } from './lists.js';
 import { Login } from './login.js';
 import type { Logins, Waiting } from './logins.js';
 import { approvalRequest, DEFINITION_APPROVAL, type Listed, type Pins, type Suspect, sortOut } from './pins.js';
-import { type CallWay, ServerOffers } from './relay.js';
+import { type CallRoute, ServerOffers } from './relay.js';
 import { Watch } from './watch.js';
 
 export type Endpoint = ChildEndpoint | HttpEndpoint;
@@ -45,9 +45,9 @@ export interface UpstreamInit {
   readonly timeoutMs?: number | undefined;
   readonly restart?: Partial<RestartPolicy>;
   /** Supervises the program. Default: a plain supervisor. */
-  readonly keep?: SuperviseProgram;
+  readonly supervise?: SuperviseProgram;
   /** Routes calls. Default: straight to the server. */
-  readonly through?: CallWay;
+  readonly route?: CallRoute;
 }
 
 /** The status of a server for people. */
@@ -94,7 +94,7 @@ export class Upstream {
     this.#init = init;
     this.#redactor = new Redactor(init.secrets ?? []);
     this.#login = this.#loginTo(init.endpoint);
-    this.#supervisor = this.#keep(init);
+    this.#supervisor = this.#supervise(init);
     this.#offers = new ServerOffers(components, { ...init, server: init.name, connection: () => this.#connection() });
   }
 
@@ -170,7 +170,7 @@ export class Upstream {
   /** Starts the program under a new supervisor, after the old one was closed. */
   async revive(): Promise<void> {
     await this.#supervisor.stop();
-    this.#supervisor = this.#keep(this.#init);
+    this.#supervisor = this.#supervise(this.#init);
     this.#supervisor.start();
   }
 
@@ -206,10 +206,10 @@ export class Upstream {
 
   /** Checks the last listing again, after new pins. */
   reconsider(): void {
-    this.#take(this.#listing);
+    this.#applyListing(this.#listing);
   }
 
-  #keep({ name, endpoint, keep, restart }: UpstreamInit): ConnectionSupervisor {
+  #supervise({ name, endpoint, supervise, restart }: UpstreamInit): ConnectionSupervisor {
     const common = {
       restart: { ...RESTART, ...restart },
       isFinal: (reason: EclipticError) => needsLogin(reason) || needsCredential(reason),
@@ -224,11 +224,11 @@ export class Upstream {
       owner: this.#owner(),
       login: this.#login,
     };
-    if (endpoint.kind === 'stdio' && keep) {
-      return keep({
+    if (endpoint.kind === 'stdio' && supervise) {
+      return supervise({
         ...common,
         program: () => programOf(context, endpoint),
-        connect: async (child, signal) => this.#greeted(await greetChild(context, child, signal), signal),
+        connect: async (child, signal) => this.#initialised(await greetChild(context, child, signal), signal),
       });
     }
     const connect = (signal: AbortSignal) =>
@@ -236,21 +236,21 @@ export class Upstream {
     return new Supervisor(runtime, {
       ...common,
       name: `MCP server "${name}"`,
-      start: async (signal) => this.#greeted(await connect(signal), signal),
+      start: async (signal) => this.#initialised(await connect(signal), signal),
     });
   }
 
   /** Reads the lists of a new connection, which is ready for calls then. */
-  async #greeted(connection: Connection, signal: AbortSignal): Promise<Connection> {
+  async #initialised(connection: Connection, signal: AbortSignal): Promise<Connection> {
     const { runtime, service } = this.#components;
     answerQuestions(connection, connection.client);
     try {
       const listing = await readLists(runtime, connection, signal);
       signal.throwIfAborted();
-      this.#take(listing);
+      this.#applyListing(listing);
       const watch = new Watch(runtime, connection, {
         refresh: async () => {
-          this.#take(await readLists(runtime, connection));
+          this.#applyListing(await readLists(runtime, connection));
           return this.#resources();
         },
         onResource: (uri) => service.resourceUpdated(this.#init.agent, uri),
@@ -288,7 +288,7 @@ export class Upstream {
     return this.#listing.listed.filter(isResource).map(({ definition }) => keyOf(definition));
   }
 
-  #take(listing: Listing): void {
+  #applyListing(listing: Listing): void {
     const { pins, runtime } = this.#components;
     this.#listing = listing;
     if (listing === NOTHING) return;

@@ -1,6 +1,6 @@
 import type { Agent } from '../../agent/agent.js';
 import { markFailure } from '../../mcp/failure.js';
-import type { CallWay } from '../../mcp/upstream/relay.js';
+import type { CallRoute } from '../../mcp/upstream/relay.js';
 import type { UpstreamInit } from '../../mcp/upstream/upstream.js';
 import type { Upstreams } from '../../mcp/upstream/upstreams.js';
 import { LIMITS } from '../../mesh/limits.js';
@@ -64,9 +64,9 @@ export class MCPServers {
     const lane = init.endpoint.kind === 'stdio' ? lanes.open(laneId ?? laneFor(id)).id : undefined;
     upstreams.add({
       ...init,
-      through: this.#way(id, server, lane),
+      route: this.#route(id, server, lane),
       ...(lane !== undefined && {
-        keep: (kept) => new MCPProcess(this.#components, { provider: id, lane: lanes.open(lane), limits }, kept),
+        supervise: (kept) => new MCPProcess(this.#components, { provider: id, lane: lanes.open(lane), limits }, kept),
       }),
     });
     this.#register(id, server, lane);
@@ -100,7 +100,7 @@ export class MCPServers {
   }
 
   /** Gives calls to the server's provider. Resolves with the server's answer. */
-  #way(id: string, server: string, laneId: string | undefined): CallWay {
+  #route(id: string, server: string, laneId: string | undefined): CallRoute {
     const { providers, runtime, upstreams, consent } = this.#components;
     const route = { type: 'mcp', capabilities: [capabilityOf(server)] };
     return async (call) => {
