@@ -140,7 +140,7 @@ export class A2AClient {
       const verdict = await limits.race(client.verdict());
       if (verdict.verified) return client;
       const why = verdict.signed ? verdict.reasons.join('; ') : 'it has no signature';
-      throw new EclipticError('CARD_REFUSED', `the card of ${fetched.card.name} is not proven: ${why}`);
+      throw new EclipticError('CARD_REFUSED', `the card of ${fetched.card.name} is not verified: ${why}`);
     });
   }
 

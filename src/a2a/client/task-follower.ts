@@ -172,7 +172,7 @@ export class TaskFollower {
           if (this.over || (this.#isTurnOver && !(isFirst && this.#init.role === 'answering'))) return;
         }
         if (this.#taskId === undefined) {
-          throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent ended its stream without saying anything');
+          throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent ended its stream without an event');
         }
         if (this.#waitsForCaller) return;
       } catch (error) {
@@ -249,7 +249,7 @@ export class TaskFollower {
           : event.artifactUpdate.taskId;
     this.#taskId ??= id;
     if (id === this.#taskId) return;
-    throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent told of another task than the one that was asked for');
+    throw new EclipticError('INVALID_AGENT_RESPONSE', 'the agent sent an event of another task');
   }
 }
 

@@ -78,7 +78,7 @@ export function chooseInterface(card: AgentCard, { binding, version }: Interface
   if (binding === 'simple' || (card.supportedInterfaces.length === 0 && binding === undefined)) {
     return { binding: 'simple' };
   }
-  throw new EclipticError('VERSION_NOT_SUPPORTED', `${card.name} offers no interface that is spoken here`, {
+  throw new EclipticError('VERSION_NOT_SUPPORTED', `${card.name} offers no interface that this client supports`, {
     offered: card.supportedInterfaces.map((one) => `${one.protocolBinding} ${one.protocolVersion}`),
     supported: PROTOCOL_VERSIONS,
   });
@@ -249,7 +249,8 @@ export class HttpTransport implements Transport {
 
 function segment(id: unknown): string {
   const text = String(id ?? '');
-  if (text === '.' || text === '..') throw new EclipticError('INVALID_PARAMS', 'that is no id', { field: 'id' });
+  if (text === '.' || text === '..')
+    throw new EclipticError('INVALID_PARAMS', 'an id must not be . or ..', { field: 'id' });
   return encodeURIComponent(text);
 }
 

@@ -189,5 +189,8 @@ export class GrpcBinding {
 /** The service is that of 1.0 only. */
 function requireVersion(said: string | undefined): void {
   if (said === undefined || said === '' || negotiateVersion(said) === '1.0') return;
-  throw new EclipticError('VERSION_NOT_SUPPORTED', 'over gRPC, 1.0 is spoken', { requested: said, supported: ['1.0'] });
+  throw new EclipticError('VERSION_NOT_SUPPORTED', 'gRPC is served in version 1.0 only', {
+    requested: said,
+    supported: ['1.0'],
+  });
 }

@@ -156,9 +156,9 @@ describe('a signed card', () => {
       return verdict.verified ? 'verified' : verdict.reasons[0];
     };
     const kid = identity.key;
-    expect(await reason(encode({ alg: 'none', kid }))).toContain('"none" is not taken');
-    expect(await reason(encode({ alg: 'HS256', kid }))).toContain('is not taken');
-    expect(await reason(encode({ alg: 'toString', kid }))).toContain('is not taken');
+    expect(await reason(encode({ alg: 'none', kid }))).toContain('"none" is not accepted');
+    expect(await reason(encode({ alg: 'HS256', kid }))).toContain('is not accepted');
+    expect(await reason(encode({ alg: 'toString', kid }))).toContain('is not accepted');
     expect(await reason(encode({ alg: 'ES256', kid }))).toContain('for ES256 is known');
     expect(await reason(encode({ alg: 'EdDSA', kid: 'other' }))).toContain('no key "other"');
     expect(await reason(encode({ alg: 'EdDSA', kid, crit: ['b64'], b64: false }))).toContain('extensions');

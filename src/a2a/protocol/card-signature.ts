@@ -100,7 +100,7 @@ async function check(
   forms: readonly string[],
   keys: JSONWebKeySet,
 ): Promise<string | undefined> {
-  if (!ALGORITHMS.includes(alg)) return `the algorithm "${alg}" is not taken`;
+  if (!ALGORITHMS.includes(alg)) return `the algorithm "${alg}" is not accepted`;
   // Base64url has several spellings of the same bytes; only the canonical one is accepted.
   if (Buffer.from(signature, 'base64url').toString('base64url') !== signature) return 'the signature is not base64url';
   const { createLocalJWKSet, errors, flattenedVerify } = await import('jose');

@@ -23,7 +23,7 @@ export function readDelegation(metadata: Metadata | undefined, header: string | 
   const inMetadata = said === undefined || said === null ? undefined : checkChain(said, 'metadata');
   const inHeader = header === undefined ? undefined : checkChain(parseHeader(header), DELEGATION_HEADER);
   if (inMetadata && inHeader && JSON.stringify(inMetadata) !== JSON.stringify(inHeader)) {
-    refuse(DELEGATION_HEADER, 'says something else than the metadata');
+    refuse(DELEGATION_HEADER, 'contradicts the metadata');
   }
   return inMetadata ?? inHeader ?? [];
 }

@@ -37,7 +37,7 @@ export class JsonRpcBinding implements Route {
 
   async serve(exchange: Exchange): Promise<void> {
     const { request, response } = exchange;
-    if (request.method !== 'POST') throw new EclipticError('METHOD_NOT_FOUND', 'JSON-RPC requests are posted');
+    if (request.method !== 'POST') throw new EclipticError('METHOD_NOT_FOUND', 'JSON-RPC requests must use POST');
     let body: unknown;
     try {
       requireJsonBody(request.headers);

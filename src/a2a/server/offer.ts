@@ -92,7 +92,7 @@ export function requireExtendedCard({ capabilities }: AgentCard, extended: Agent
 export function requireInputModes(parts: readonly Part[], accepted: readonly string[]): void {
   for (const { mediaType } of parts) {
     if (mediaType !== undefined && !accepted.some((mode) => covers(mode, mediaType))) {
-      throw new EclipticError('CONTENT_TYPE_NOT_SUPPORTED', `the agent does not take ${mediaType}`, {
+      throw new EclipticError('CONTENT_TYPE_NOT_SUPPORTED', `the agent does not accept ${mediaType}`, {
         mediaType,
         accepted,
       });

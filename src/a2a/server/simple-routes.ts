@@ -47,7 +47,7 @@ export class SimpleRoutes implements Route {
     };
     const { principal, key, chain } = terms;
     const sent = await this.#tasks.send(principal.address, request, { key, timeoutMs, ...(chain && { chain }) });
-    if ('message' in sent) throw new EclipticError('HANDLER_FAILED', 'the agent made no task');
+    if ('message' in sent) throw new EclipticError('HANDLER_FAILED', 'the agent answered without a task');
     sendJson(exchange.response, 200, simple(sent.stored.record));
   }
 }

@@ -130,7 +130,7 @@ export class StoredTask {
       };
       const stay = onGone?.(() => {
         end();
-        reject(new EclipticError('CANCELLED', 'the caller went away'));
+        reject(new EclipticError('CANCELLED', 'the caller disconnected'));
       });
       const stop = this.watch({
         happened: (_events, task) => {

@@ -176,7 +176,7 @@ export class TaskExecution extends Deadline {
     const key = message.messageId;
     const answers = isInterrupted(stored.state);
     if (!answers && this.#pending.length >= MAX_PENDING) {
-      throw new EclipticError('QUEUE_FULL', `${MAX_PENDING} messages wait for the agent already`, {
+      throw new EclipticError('QUEUE_FULL', `${MAX_PENDING} messages are waiting for the agent`, {
         taskId: stored.id,
       });
     }

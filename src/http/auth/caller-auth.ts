@@ -166,5 +166,5 @@ export class CallerAuth {
 
 export function requireScope(scope: Scope | undefined, scopes: readonly Scope[] | undefined): void {
   if (scope === undefined || !scopes || scopes.includes(scope)) return;
-  throw new EclipticError('SCOPE_REQUIRED', `the token is not one for "${scope}"`, { scope });
+  throw new EclipticError('SCOPE_REQUIRED', `the token lacks the scope "${scope}"`, { scope });
 }

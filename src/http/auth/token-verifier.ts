@@ -159,7 +159,7 @@ export class TokenVerifier {
 }
 
 function refused(what: string): EclipticError {
-  return new EclipticError('TOKEN_REQUIRED', `the token is not taken because of ${what}`);
+  return new EclipticError('TOKEN_REQUIRED', `the token is refused because of ${what}`);
 }
 
 function decode(payload: Uint8Array): Claims {

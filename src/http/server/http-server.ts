@@ -286,7 +286,7 @@ export const MAX_BODY_BYTES = 4 * 1_048_576;
 export function readBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const tooLarge = () => {
-      reject(new EclipticError('PAYLOAD_TOO_LARGE', `a request may have ${maxBytes} bytes`, { maxBytes }));
+      reject(new EclipticError('PAYLOAD_TOO_LARGE', `a request may have at most ${maxBytes} bytes`, { maxBytes }));
       request.resume();
     };
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) return tooLarge();
@@ -301,9 +301,9 @@ export function readBody(request: IncomingMessage, maxBytes = MAX_BODY_BYTES): P
       chunks.push(chunk);
     });
     request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-    request.on('error', (error) => reject(new EclipticError('CANCELLED', 'the caller went away', {}, error)));
+    request.on('error', (error) => reject(new EclipticError('CANCELLED', 'the caller disconnected', {}, error)));
     request.on('close', () => {
-      if (!request.complete) reject(new EclipticError('CANCELLED', 'the caller went away'));
+      if (!request.complete) reject(new EclipticError('CANCELLED', 'the caller disconnected'));
     });
   });
 }

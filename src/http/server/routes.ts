@@ -48,7 +48,7 @@ export function metricsRoute(text: () => Promise<string>): Route {
     path: '/metrics',
     async serve({ response, principal }: Exchange) {
       if (principal.sandboxId !== undefined) {
-        throw new EclipticError('SANDBOX_VIOLATION', 'metrics tell of agents outside your sandbox');
+        throw new EclipticError('SANDBOX_VIOLATION', 'metrics cover agents outside your sandbox');
       }
       const body = await text();
       response.writeHead(200, {
