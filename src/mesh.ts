@@ -89,6 +89,7 @@ export {
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './mesh/tier-config.js';
 export type { Finding, InviteOptions, Network, PeerRow } from './network/peers/network.js';
 export type { PeerLimits, PeerStatus } from './network/peers/peer.js';
+export type { PeerProtocol } from './network/peers/protocol.js';
 export type { TaskInput } from './plans/dispatcher.js';
 export type { HierarchyConfig } from './plans/hierarchy.js';
 export { RalphLoop, type RalphLoopComponents, type RunInit } from './plans/ralph-loop.js';

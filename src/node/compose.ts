@@ -82,11 +82,10 @@ export async function createNode(init: NodeInit = {}): Promise<EclipticNode> {
 
 /**
  * @internal Builds a node and adds its parts to the list, in the order in which they start; they stop in reverse. The
- * node can have agents at once, and is in touch with other nodes once the parts have started.
+ * node can have agents at once, and connects to other nodes when the parts start.
  */
 export async function composeNode(init: NodeInit, parts: Parts): Promise<EclipticNode> {
   const { runtime = systemRuntime(), limits = {}, store } = init;
-  const { retention } = limits;
   const { folder, ...networkInit } = init.network ?? {};
   const hold = runtime.hold();
   const deadlines = new DeadlineQueue(runtime);
@@ -120,18 +119,8 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const documents = new Documents({ ...mesh, nodeKey: key, signer: identity, network, store });
   const swarms = await Swarms.open({ ...mesh, documents, nodeKey: key }, store);
 
-  const audit = store && (await AuditLog.open(runtime, store, observability));
-  parts.add({ name: 'audit log', stop: () => audit?.close() });
-  const journal = store && new JournalLog(runtime, store);
-  parts.add({ name: 'journal', stop: () => journal?.close() });
-  const upkeep = store && new Upkeep(runtime, store, retention);
-  parts.add({ name: 'upkeep', start: () => upkeep?.start(), stop: () => upkeep?.stop() });
-  const proposals = store && (await ProposalRecords.open(runtime, store));
-  parts.add({ name: 'proposals', stop: () => proposals?.flush() });
-  const place = folder === undefined ? undefined : placeOf(join(folder, 'node.key'));
-  const mail = store && (await Mail.open({ ...mesh, clock, store }, retention, place));
-  parts.add({ name: 'mail', stop: () => mail?.stop() });
-
+  const stored = store && (await openRecords({ ...mesh, clock, store, folder, parts }, limits.retention));
+  const { mail, journal } = stored ?? {};
   const sharedThreads = {
     admits: (...asked: Parameters<Swarms['admits']>) => swarms.admits(...asked) || documents.admits(...asked),
   };
@@ -140,24 +129,14 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const channels = new ChannelManager({ ...mesh, router, carrier: network?.envelopes }, limits.channels);
   const mcp = new McpService({ ...mesh, deadlines });
   mail?.start(router, network);
-  if (network) {
-    const tools = new McpExchange({ runtime, registry, service: mcp, network });
-    parts.add({ name: 'MCP exchange', stop: () => tools.close() });
-    network.handle(mail ?? NO_MAIL);
-    network.handle(messageProtocol(router));
-    network.handle(channelProtocol(channels, network.peers));
-    network.handle(tools);
-    network.handle(documents.directory);
-    network.peers.onRemoved((node) => threads.forgetNode(node));
-  }
+  if (network) addProtocols({ ...mesh, network, parts, mail, router, channels, mcp, documents });
   const providerEvents = new ProviderEvents(runtime, observability);
   const providers = new ProviderRegistry({ runtime, events: providerEvents }, limits.providers);
-  const records = journal && audit && { journal, audit, replay: (rows: readonly unknown[]) => replay(rows, policy) };
   const node = new EclipticNode({
-    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, records, proposals },
-    ...{ mail, router, channels, mcp, documents, swarms, providers, providerEvents },
+    ...{ ...mesh, key, parts, identity, envelopes, deadlines, network, store, mail },
+    ...{ records: stored?.records, proposals: stored?.proposals },
+    ...{ router, channels, mcp, documents, swarms, providers, providerEvents },
   });
-
   parts.add(
     {
       name: 'network',
@@ -176,4 +155,57 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
     { name: 'work under way', stop: () => node.drain() },
   );
   return node;
+}
+
+interface Mesh {
+  runtime: Runtime;
+  registry: AgentRegistry;
+  policy: Policy;
+  observability: A2AObservability;
+  threads: ThreadTable;
+  factory: EnvelopeFactory;
+  parts: Parts;
+}
+
+/** Everything that a node with a store records: decisions, events, proposals and durable mail. */
+async function openRecords(
+  components: Mesh & { store: Store; clock: SteadyClock; folder: string | undefined },
+  retention: (UpkeepLimits & MailInit) | undefined,
+) {
+  const { runtime, store, observability, policy, folder, parts } = components;
+  const audit = await AuditLog.open(runtime, store, observability);
+  const journal = new JournalLog(runtime, store);
+  const upkeep = new Upkeep(runtime, store, retention);
+  parts.add({ name: 'audit log', stop: () => audit.close() });
+  parts.add({ name: 'journal', stop: () => journal.close() });
+  parts.add({ name: 'upkeep', start: () => upkeep.start(), stop: () => upkeep.stop() });
+  const proposals = await ProposalRecords.open(runtime, store);
+  parts.add({ name: 'proposals', stop: () => proposals.flush() });
+  const place = folder === undefined ? undefined : placeOf(join(folder, 'node.key'));
+  const mail = await Mail.open(components, retention, place);
+  parts.add({ name: 'mail', stop: () => mail.stop() });
+  const records = { journal, audit, replay: (rows: readonly unknown[]) => replay(rows, policy) };
+  return { mail, journal, proposals, records };
+}
+
+interface Spoken extends Mesh {
+  network: Network;
+  mail: Mail | undefined;
+  router: A2ARouter;
+  channels: ChannelManager;
+  mcp: McpService;
+  documents: Documents;
+}
+
+/** The protocols that a node speaks with others, besides cards and membership. Coding agents add theirs, leases, later. */
+function addProtocols(components: Spoken): void {
+  const { runtime, registry, threads, network, mail, router, channels, mcp, documents, parts } = components;
+  const tools = new McpExchange({ runtime, registry, service: mcp, network });
+  parts.add({ name: 'MCP exchange', stop: () => tools.close() });
+  network.handle(mail ?? NO_MAIL);
+  network.handle(messageProtocol(router));
+  network.handle(channelProtocol(channels, network.peers));
+  network.handle(tools);
+  network.handle(documents.directory);
+  network.peers.onRemoved((node) => threads.forgetNode(node));
 }

@@ -20,18 +20,15 @@ import {
   WelcomeSchema,
 } from './wire.js';
 
+type Introduction = Pick<Hello, 'software' | 'session' | 'knows' | 'instance' | 'announced'> & {
+  readonly addresses: readonly string[];
+};
+
 interface GreetingComponents {
   runtime: Runtime;
   membership: Membership;
-  /** This node's part of a `hello`. */
-  introduce: () => {
-    software: string;
-    session: string;
-    knows: string | null;
-    instance: string;
-    addresses: readonly string[];
-    announced: { at: number; signature: string };
-  };
+  /** This node's session ids, addresses and so on, for a `hello`. */
+  introduce: () => Introduction;
   /** What people call this node. */
   name: string;
   limitMs: number;
