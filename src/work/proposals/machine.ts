@@ -2,20 +2,18 @@ import type { WireError } from '../../mesh/codec.js';
 import type { Step } from '../../runtime/machine.js';
 import type { ProposalStatus, RefusedAnswer } from './proposal.js';
 
-/** What an addressee offers when it accepts. */
 export interface Offer {
   readonly estimatedCompletionMs: number;
   readonly load: number;
 }
 
-/** Work that belongs to an accepted proposal. */
 export type WorkState = 'none' | 'open' | 'done' | 'failed';
 
-/** How one side ended, or stands; `result` and `error` are those of the work. */
+/** The state of one side; `result` and `error` are those of the work. */
 export interface Standing {
   readonly status: ProposalStatus;
   readonly work: WorkState;
-  /** What the addressee offered, once it did; binding for nobody before the proposer confirms. */
+  /** The addressee's offer; not binding before the proposer confirms. */
   readonly offer: Offer | undefined;
   readonly result: unknown;
   readonly reason?: string;
@@ -24,9 +22,9 @@ export interface Standing {
 }
 
 export interface ProposerState extends Standing {
-  /** Is it one of several, of which one will be chosen? An acceptance is a bid until then. */
+  /** One of several, of which one will be chosen: an acceptance is a bid until then. */
   readonly competing: boolean;
-  /** Was it the proposer who ended it? */
+  /** The proposer ended it. */
   readonly own?: true;
 }
 
@@ -38,11 +36,11 @@ export type ProposerInput =
   | { readonly type: 'progress'; readonly value: unknown }
   | { readonly type: 'result'; readonly value: unknown }
   | { readonly type: 'failure'; readonly error: WireError }
-  /** `query`: the addressee wants to know whether it is still open. */
+  /** `query`: the addressee asks whether it is still open. */
   | { readonly type: 'deadline' | 'query' }
   | { readonly type: 'withdraw'; readonly reason: string }
   | { readonly type: 'award' }
-  /** It could not be made at all, or nothing is heard of the work any more. */
+  /** It could not be sent, or the addressee fell silent. */
   | { readonly type: 'lost'; readonly error: WireError };
 
 export type ProposerEffect =
@@ -62,7 +60,7 @@ export type AddresseeInput =
 export type AddresseeEffect =
   | { readonly type: 'accept'; readonly again: boolean }
   | { readonly type: 'reject' | 'deliver' | 'engaged' | 'over' | 'cancelled' }
-  /** The proposer believes what is not so. */
+  /** The proposer is wrong about the state of this side. */
   | { readonly type: 'deny'; readonly error: WireError };
 
 type ProposerStep = Step<ProposerState, ProposerEffect>;
@@ -91,7 +89,7 @@ const TIMEOUT: WireError = {
   details: {},
 };
 
-/** The proposer's side. The deadline runs here; what this side has decided is what both end with. */
+/** The proposer's side. The deadline runs here, and both sides end with this side's decision. */
 export function proposerStep(state: ProposerState, input: ProposerInput): ProposerStep {
   switch (input.type) {
     case 'accept':
@@ -107,7 +105,7 @@ export function proposerStep(state: ProposerState, input: ProposerInput): Propos
     case 'failure':
       return hearFailure(state, input.error);
     case 'deadline':
-      // Among bids, somebody else chooses.
+      // The contract net chooses among bids.
       if (state.status !== 'pending' || (state.competing && state.offer)) return same(state);
       return answered({ ...state, status: 'timed-out' }, TIMEOUT);
     case 'query':
@@ -132,7 +130,7 @@ function hearAcceptance(state: ProposerState, offer: Offer, again: boolean): Pro
     if (state.competing) return { state: { ...state, offer }, effects: [{ type: 'bid' }] };
     return { state: accepted(state, offer), effects: CONFIRMED };
   }
-  // The addressee may ask again for what it has not heard; it gets the same answer.
+  // A repeated acceptance gets the same answer again.
   const effects: ProposerEffect[] = again ? [] : [{ type: 'count', kind: refusedAs(state, 'accept') }];
   if (state.status === 'accepted') {
     if (state.work === 'open') effects.push({ type: 'confirm' });
@@ -141,7 +139,7 @@ function hearAcceptance(state: ProposerState, offer: Offer, again: boolean): Pro
   return { state, effects };
 }
 
-// The steps that every proposal takes make their states without copying, which costs much more.
+// The common steps build their states without a spread, which costs much more.
 
 function accepted({ competing }: ProposerState, offer: Offer): ProposerState {
   return proposer('accepted', 'open', offer, undefined, competing);
@@ -161,7 +159,7 @@ function addressee(status: ProposalStatus, work: WorkState, offer: Offer | undef
   return { status, work, offer, result };
 }
 
-/** What is wrong with an answer that comes when none is wanted any more. */
+/** Why an answer is refused that comes when none is expected any more. */
 function refusedAs(state: ProposerState, answer: 'accept' | 'reject'): RefusedAnswer {
   if (state.status === 'timed-out') return 'late';
   if (state.own) return 'crossed';
@@ -176,12 +174,12 @@ function refusal(state: ProposerState): WireError {
 
 function hearFailure(state: ProposerState, error: WireError): ProposerStep {
   if (state.work === 'open') return { state: { ...state, work: 'failed', error }, effects: FINISHED };
-  // One that cannot even answer has declined.
+  // An addressee that fails before it answers has declined.
   if (state.status === 'pending') return answered({ ...state, status: 'rejected', reason: error.code });
   return heardAgain(state);
 }
 
-/** A result that was heard is acknowledged as often as it comes; one that nobody waits for is dropped and counted. */
+/** A repeated result is acknowledged again; a result of a proposal that is over is refused and counted. */
 function heardAgain(state: ProposerState): ProposerStep {
   if (state.status === 'accepted') return { state, effects: [{ type: 'acknowledge' }] };
   return counted(state, state.status === 'timed-out' ? 'late' : 'crossed');
@@ -242,7 +240,7 @@ export function addresseeStep(state: AddresseeState, input: AddresseeInput): Add
   }
 }
 
-/** The proposer asks once more: it has not heard what was said. */
+/** The proposer sends the proposal again: it has missed the answer. */
 function repeated(state: AddresseeState): readonly AddresseeEffect[] {
   if (state.status === 'pending') return state.offer ? [{ type: 'accept', again: true }] : NOTHING;
   return state.status === 'rejected' && state.offer === undefined ? [{ type: 'reject' }] : NOTHING;
@@ -261,7 +259,7 @@ function hearConfirmation(state: AddresseeState): AddresseeStep {
 
 function hearRefusal(state: AddresseeState, error: WireError): AddresseeStep {
   if (state.status === 'pending' && state.offer && error.code === 'CANCELLED') {
-    // Only work is cancelled: the confirmation, which was not heard, came before.
+    // Only accepted work is cancelled, so a confirmation was sent before, and lost.
     return { state: { ...state, status: 'accepted', work: 'failed', error }, effects: [{ type: 'cancelled' }] };
   }
   if (state.status === 'pending') {

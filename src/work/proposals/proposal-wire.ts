@@ -6,10 +6,10 @@ import { isErrorCode } from '../../runtime/errors.js';
 import type { Offer } from './machine.js';
 import type { Complexity } from './proposal.js';
 
-/** The key under which messages that belong to a proposal, and are no answer to it, name it. */
+/** The key of a proposal's id in messages other than proposals and answers. */
 export const PROPOSAL = 'ecliptic/proposal';
 
-/** What a `task-proposal` carries. */
+/** The payload of a `task-proposal`. */
 export interface ProposalPayload {
   readonly proposalId: string;
   readonly taskDescription: string;
@@ -21,29 +21,28 @@ export interface ProposalPayload {
   readonly durable?: boolean;
 }
 
-/** What a `task-accept` carries. */
+/** The payload of a `task-accept`. */
 export interface AcceptPayload extends Offer {
   readonly proposalId: string;
   /** The accepting agent, as `id@node`. */
   readonly acceptedBy: string;
-  /** Was it said before? */
+  /** A repetition. */
   readonly again?: boolean;
 }
 
-/** What a `task-reject` carries. */
+/** The payload of a `task-reject`. */
 export interface RejectPayload {
   readonly proposalId: string;
   readonly rejectionReason: string;
   readonly alternativeSuggestion?: string;
 }
 
-/** What the proposer tells in a `notification`. */
+/** The proposer's notifications. */
 export type Notice = 'confirm' | 'received';
 
-/** A payload that claims to belong to a proposal, and does not say what it must. */
+/** An invalid payload that names a proposal. */
 export interface Fault {
   readonly fault: string;
-  /** Which proposal, as far as it says. */
   readonly proposalId: string | undefined;
 }
 
@@ -53,7 +52,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const COMPLEXITIES: ReadonlySet<unknown> = new Set<Complexity>(['simple', 'medium', 'complex']);
 
-/** Reads a proposal; undefined for a message that is none of ours. One without an id of its own has its message's. */
+/** Reads a proposal; undefined for any other message. Without a `proposalId`, the message's id counts. */
 export function readProposal({ id, correlationId, payload }: ValidEnvelope): ProposalPayload | Fault | undefined {
   const fields = fieldsOf(payload);
   if (!fields) return undefined;
@@ -66,11 +65,11 @@ export function readProposal({ id, correlationId, payload }: ValidEnvelope): Pro
     if (input === undefined && durable !== true) return terms;
     return { ...terms, ...(input !== undefined && { input }), ...(durable === true && { durable }) };
   }
-  // Anybody may send anything under this type; only what names a proposal is answered for being none.
+  // Any payload may come under this type; only one that names a proposal is answered as invalid.
   return isId(fields.proposalId) ? { fault: fault ?? 'proposalId', proposalId: fields.proposalId } : undefined;
 }
 
-/** What keeps these from being the terms of a proposal. Agrees with `TaskProposalPayloadSchema`. */
+/** Why these are no valid terms of a proposal. Agrees with `TaskProposalPayloadSchema`. */
 export function faultOfTerms(fields: { readonly [Name in keyof ProposalPayload]?: unknown }): string | undefined {
   const { taskDescription, requiredCapabilities, estimatedComplexity, deadlineMs } = fields;
   if (typeof taskDescription !== 'string' || taskDescription.length > PROPOSAL_LIMITS.descriptionChars) {
@@ -110,7 +109,7 @@ export function isOfProposal({ type, payload }: ValidEnvelope): boolean {
   return ANSWERS.has(type) || proposalIn(payload) !== undefined;
 }
 
-/** Which proposal a message of another type belongs to; undefined when to none. */
+/** The proposal that a message of another type names. */
 export function proposalIn(payload: unknown): string | undefined {
   const id = fieldsOf(payload)?.[PROPOSAL];
   return isId(id) ? id : undefined;

@@ -1,7 +1,7 @@
 export type Complexity = 'simple' | 'medium' | 'complex';
 export type ProposalStatus = 'pending' | 'accepted' | 'rejected' | 'timed-out';
 
-/** A proposal as one side sees it at present. Agents are named by their addresses, as this node knows them. */
+/** A proposal as one side sees it at present. Agents are named by their addresses on this node. */
 export interface TaskProposal {
   proposalId: string;
   taskDescription: string;
@@ -17,7 +17,6 @@ export interface TaskProposal {
   correlationId: string;
 }
 
-/** What is proposed, and to whom. */
 export interface ProposalInit {
   /** An agent's id or address. Without it, the first that has all required capabilities and may be asked. */
   to?: string;
@@ -27,7 +26,7 @@ export interface ProposalInit {
   estimatedComplexity?: Complexity;
   /** Default 30 s. */
   deadlineMs?: number;
-  /** Any JSON for whoever does the work. */
+  /** Any JSON for the worker. */
   input?: unknown;
   /** Why this goes over the recipient's rank; a proposal from L2 or L3 to L0 or L1 needs it. */
   justification?: string;
@@ -37,11 +36,10 @@ export interface ProposalInit {
   thread?: string;
 }
 
-/** What an agent says when it accepts. */
 export interface Bid {
   /** How long the work will take. Default: by the proposal's complexity. */
   estimatedCompletionMs?: number;
-  /** How much the agent has to do already. Default: the work that it has accepted and not finished. */
+  /** Default: the number of proposals that the agent has accepted and not finished. */
   load?: number;
 }
 
@@ -49,26 +47,26 @@ export interface Bid {
 export interface Negotiation {
   /** Always the current view. */
   readonly proposal: TaskProposal;
-  /** Whom it was proposed to; of several, whom it was awarded to. */
+  /** The addressee; of several, the winner. */
   readonly to: string | undefined;
   readonly durable: boolean;
   /** Resolves when the proposal is with its addressee, or, if durable, on disk; rejects when it was refused. */
   readonly sent: Promise<void>;
   /** Resolves once, when it is accepted, rejected or timed out; rejects only when it could not be made at all. */
   readonly answered: Promise<TaskProposal>;
-  /** What the work gave. Rejects typed: `PROPOSAL_REJECTED`, `PROPOSAL_TIMEOUT`, or the worker's error. */
+  /** The result of the work. Rejects with `PROPOSAL_REJECTED`, `PROPOSAL_TIMEOUT`, or the worker's error. */
   readonly result: Promise<unknown>;
-  /** Calls back with every progress that the worker tells. Returns the way to stop. */
+  /** Calls back with the worker's progress. Returns the function that unsubscribes. */
   onProgress(handler: (value: unknown) => void): () => void;
   /** Takes the proposal back; once it is accepted, makes the worker stop. */
   withdraw(reason?: string): void;
 }
 
-/** Work that was accepted, and confirmed by the proposer. */
+/** Accepted work, confirmed by the proposer. */
 export interface Engagement {
   readonly proposal: TaskProposal;
   readonly input: unknown;
-  /** Aborted when the proposer takes its proposal back, or is gone. */
+  /** Aborted when the proposer withdraws, or is gone. */
   readonly signal: AbortSignal;
   progress(value: unknown): void;
   /** Hands over the result. Resolves when it is on its way; of a durable proposal, on disk. */
@@ -82,9 +80,9 @@ export interface ReceivedProposal {
   /** The address of the proposer. */
   readonly from: string;
   readonly input: unknown;
-  /** Was it handed over before, in an earlier run of this node? */
+  /** Was it received in an earlier run of this node? */
   readonly resumed: boolean;
-  /** Aborted when it is over before this side has answered: timed out, or taken back. */
+  /** Aborted when it times out or is withdrawn before this side has answered. */
   readonly signal: AbortSignal;
   /** Resolves when the proposer has confirmed: the work is this agent's. Rejects when it was too late. */
   accept(bid?: Bid): Promise<Engagement>;
@@ -92,7 +90,7 @@ export interface ReceivedProposal {
   reject(reason: string, options?: { alternative?: string }): Promise<void>;
 }
 
-/** What an agent does with proposals to it. What it does not answer times out; what it throws rejects. */
+/** Decides about a proposal. An unanswered proposal times out; an error rejects it. */
 export type ProposalHandler = (proposal: ReceivedProposal) => unknown;
 
 /** Why an answer was refused. */

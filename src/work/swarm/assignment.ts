@@ -1,17 +1,14 @@
 import { capableOf, type SubTask, type SwarmBoard } from './swarm-board.js';
 import type { Member, SubTaskPlan, SwarmRecord } from './swarm-records.js';
 
-/** What the arbiter knows of a member that the records do not say. */
+/** What the arbiter knows of a member besides the records. */
 export interface Presence {
   readonly live: boolean;
-  /** What it does besides the swarm. */
+  /** Its work outside the swarm. */
   readonly load: number;
 }
 
-/**
- * Who gets which sub-task to begin with: one that has all its capabilities, with the fewest so far, then the least
- * load. Undefined for a sub-task that nobody can do.
- */
+/** Assigns each sub-task to the capable member with the fewest, then the least load; undefined if there is none. */
 export function assignPlan(
   plan: readonly SubTaskPlan[],
   members: readonly Member[],
@@ -31,7 +28,7 @@ export function assignPlan(
   return assigned;
 }
 
-/** Gives away what can be given away now, as lease records. Looks at each group only as far as somebody is free. */
+/** Lease records for the ready sub-tasks. Looks at each group only while a member is free. */
 export function leases(board: SwarmBoard, presence: (address: string) => Presence): SwarmRecord[] {
   const records: SwarmRecord[] = [];
   const taken = new Map<string, number>();
@@ -56,7 +53,7 @@ export function leases(board: SwarmBoard, presence: (address: string) => Presenc
   return records;
 }
 
-/** Rather one that has not failed at it, then the one that it is meant for, then the least burdened. */
+/** Prefers a member that has not failed at it, then the assigned one, then the least burdened. */
 function choose(
   board: SwarmBoard,
   { assigned, failedBy }: SubTask,
@@ -67,7 +64,7 @@ function choose(
   const untried = (member: Member) => !failedBy.has(member.address);
   const better = failedBy.size > 0 && able.some(untried) ? free.filter(untried) : free;
   const own = better.find(({ address }) => address === assigned);
-  // A participant keeps the last one that is its own: each has at least one.
+  // A participant keeps its last own sub-task: each has at least one.
   if (own && board.assignedTo(assigned) === 1) return assigned;
   const best = least(better, (member) => burden(member) / member.capacity);
   if (!best) return undefined;

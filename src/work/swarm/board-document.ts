@@ -11,19 +11,19 @@ import {
   sharedSubTask,
 } from './swarm-session.js';
 
-/** Changes are gathered for this long: a sub-task that is given away and done meanwhile is written once. */
+/** Changes are collected for this long: a sub-task that is leased and done meanwhile is written once. */
 const GATHER_MS = 25;
-/** What one change holds, by weight, before its last part: with that it is still less than a document takes at once. */
+/** The weight of one change before its last part; with that part it is still less than a document takes. */
 const CHANGE_WEIGHT = 32_768;
-/** Dependencies that the document shows of one sub-task. */
+/** Dependencies of one sub-task that the document shows. */
 const MAX_SHOWN = 100;
-/** How long after another wrote in the document the arbiter looks whether it says what was settled. */
+/** After a write of another member, the arbiter waits this long and then checks the document. */
 const REVIEW_MS = 1_000;
 
 /**
- * The swarm's shared document. The arbiter writes there what was settled, so that every member can read it; workers
- * write how far they are; and `shared` is the members' own. Two arbiters that were cut off from each other may both
- * have written; then whoever is the arbiter writes again what is settled.
+ * The swarm's shared document. The arbiter writes the settled board, so that every member can read it; workers write
+ * their progress; and `shared` is the members' own. After a partition two arbiters may both have written; then the
+ * present arbiter writes the settled board again.
  */
 export class BoardDocument {
   readonly document: SharedDocument;
@@ -50,7 +50,7 @@ export class BoardDocument {
     });
   }
 
-  /** These sub-tasks, and what is said of the swarm as a whole, may have changed. */
+  /** These sub-tasks, and the header, may have changed. */
   changed(subTasks: readonly string[]): void {
     if (!this.#machine.isArbiter || !this.#machine.board.swarm) {
       this.#wasArbiter = false;
@@ -67,7 +67,7 @@ export class BoardDocument {
     if (!this.#closed) this.document.map('progress').set(subTask, value ?? null);
   }
 
-  /** The swarm as the document shows it: for members that do not get the records themselves. */
+  /** The swarm as the document shows it: for members without a seat, who do not get the records. */
   read(id: string): SwarmSession | undefined {
     const header = this.document.map('swarm').get('header') as unknown as SharedHeader | undefined;
     if (!header) return undefined;
@@ -115,7 +115,7 @@ export class BoardDocument {
     }, GATHER_MS);
   }
 
-  /** As much as goes into one change; the rest with the next. */
+  /** Writes as much as fits in one change, and the rest with the next. */
   #write(): void {
     const { board } = this.#machine;
     const rows = this.document.map('subTasks');

@@ -4,20 +4,20 @@ import type { Runtime } from '../../runtime/runtime.js';
 import type { Bid, Engagement, Negotiation, ProposalInit, ReceivedProposal } from '../proposals/proposal.js';
 import type { Member, SwarmOpening } from './swarm-records.js';
 
-/** Seats of a swarm at most: more would not make it safer by much, and each must have every record. */
+/** More seats would hardly be safer, and each must have every record. */
 const MAX_SEATS = 9;
-/** Agents that are asked to take part in one swarm. */
+/** Agents that are invited to one swarm at most. */
 export const MAX_INVITED = 1_000;
 
 export interface Candidate {
-  /** As this node addresses it. */
+  /** Its address on this node. */
   readonly name: string;
-  /** In full. */
+  /** `id@node`. */
   readonly address: string;
   readonly capabilities: readonly string[];
 }
 
-/** Every agent but the creator that has one of the capabilities, as the creator may know them. */
+/** Agents other than the creator that have one of the capabilities, and that the creator may see. */
 export function candidates(
   registry: AgentRegistry,
   creator: string,
@@ -35,10 +35,7 @@ export function candidates(
   return [...found.values()].slice(0, MAX_INVITED);
 }
 
-/**
- * Proposes the swarm to each of them; gives those that take part, and of the others why they do not. Whoever has not
- * come in by the deadline stays out.
- */
+/** Invites each candidate by a proposal; returns the members, and the refusals of the others, at the deadline. */
 export async function recruit(
   runtime: Runtime,
   propose: (init: ProposalInit) => Negotiation,
@@ -70,15 +67,15 @@ export async function recruit(
   }, swarm.recruitMs);
   await Promise.all(answers);
   late.cancel();
-  // In the order in which they were asked, whoever answered first.
+  // In the order of the invitations, not of the answers.
   const order = new Map(invited.map(({ address }, at) => [address, at]));
   members.sort((a, b) => order.get(a.address)! - order.get(b.address)!);
   return { members, refusals };
 }
 
 /**
- * Whose word settles records: the creator's, and one member's of every other node, those with work first. Agents of one
- * node die together, so a second one of it would add nothing; and an even number would bear no more losses than one less.
+ * The voters: the creator, and one member of every other node, those with work first. Agents of one node fail together, so
+ * a second one would add nothing; and an even number tolerates no more failures than one less.
  */
 export function seatsOf(creator: string, participants: readonly string[], standby: readonly string[]): string[] {
   const seats = [creator];
@@ -95,18 +92,17 @@ function nodeOf(address: string): string {
   return address.slice(address.indexOf('@') + 1);
 }
 
-/** The key under which a proposal says that it is about a swarm. */
+/** The key of an invitation in a proposal's input. */
 const SWARM = 'ecliptic/swarm';
 
-/** What a proposal to take part in a swarm carries. */
 export interface Invitation {
   readonly id: string;
   readonly task: string;
-  /** What the swarm needs, of all who take part together. */
+  /** Of all members together. */
   readonly capabilities: readonly string[];
 }
 
-/** What whoever takes part says of itself. */
+/** What a new member reports of itself. */
 interface Entry {
   readonly load: number;
   readonly capacity: number;
@@ -116,7 +112,7 @@ function invitationTo({ id, task, capabilities }: Pick<SwarmOpening, 'id' | 'tas
   return { [SWARM]: { id, task, capabilities } };
 }
 
-/** What an input invites to; undefined where it is for other work. */
+/** The invitation in a proposal's input, if it is one. */
 export function invitationIn(input: unknown): Invitation | undefined {
   if (typeof input !== 'object' || input === null || !(SWARM in input)) return undefined;
   const { id, task, capabilities } = (input as Record<typeof SWARM, Partial<Invitation>>)[SWARM];
@@ -126,14 +122,14 @@ export function invitationIn(input: unknown): Invitation | undefined {
   return { id, task, capabilities: capabilities.filter((one): one is string => typeof one === 'string') };
 }
 
-/** Reads what a new member says of itself; who says nothing has no load and takes one sub-task at a time. */
+/** Reads a new member's report. Default: no load, and one sub-task at a time. */
 function readEntry(said: unknown): Entry {
   const { load, capacity } = (typeof said === 'object' && said !== null ? said : {}) as Partial<Entry>;
   const whole = Number.isSafeInteger(capacity) && capacity! > 0 ? Math.min(capacity!, 1_024) : 1;
   return { load: typeof load === 'number' && load >= 0 ? load : 0, capacity: whole };
 }
 
-/** A proposal to take part in a swarm, as an author's handler gets it: accepting is taking part. */
+/** An invitation as an author's handler gets it: accepting it is taking part. */
 export function asInvitation(
   proposal: ReceivedProposal,
   enter: (engagement: Engagement, from: string, bid?: Bid) => void,

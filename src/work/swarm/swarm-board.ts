@@ -1,6 +1,7 @@
 import type {
   Member,
   SubTaskPlan,
+  SwarmEnd,
   SwarmEscalation,
   SwarmOpening,
   SwarmOutcome,
@@ -8,48 +9,47 @@ import type {
   SwarmStatus,
 } from './swarm-records.js';
 
-/** A sub-task, as the records so far say. */
+/** The state of a sub-task by the records so far. */
 export interface SubTask {
   readonly plan: SubTaskPlan;
-  /** What it takes, as the name of the group of those that take the same. */
+  /** Sub-tasks of one group have the same requirements. */
   readonly group: string;
-  /** Whose it is, or was last. */
+  /** The present or latest holder. */
   assigned: string;
   status: 'pending' | 'running' | 'completed' | 'failed';
-  /** The number of the record that gave it away; 0 before the first. */
+  /** The index of the lease record; 0 before the first. */
   lease: number;
   attempts: number;
-  /** Who held it and did not finish it. */
+  /** Members that held it and did not finish it. */
   readonly failedBy: Set<string>;
-  /** Why the last attempt failed, or the sub-task as a whole. */
+  /** Why the latest attempt, or the sub-task, failed. */
   reason: string | undefined;
   result: unknown;
-  /** Dependencies without a result. */
+  /** The number of dependencies without a result. */
   missing: number;
 }
 
 /**
- * What the records say, one applied after the other: the same records always make the same board. It changes in place,
- * for a swarm may have ten thousand sub-tasks, and each record touches one.
+ * The state of a swarm: the same records always make the same board. It changes in place, because a swarm may have ten
+ * thousand sub-tasks and each record touches one.
  */
 export class SwarmBoard {
   swarm: SwarmOpening | undefined;
   readonly subTasks = new Map<string, SubTask>();
   readonly members = new Map<string, Member>();
-  /** What can be given away now, by what it takes: all of one group can be done by the same members. */
+  /** Sub-tasks that can be leased now, by group: the same members can do all of one group. */
   readonly ready = new Map<string, Set<string>>();
-  /** Who holds what now. */
+  /** Leased sub-tasks by holder. */
   readonly holding = new Map<string, Set<string>>();
   readonly escalations: SwarmEscalation[] = [];
   arbiter = '';
   begun = false;
-  end: { readonly status: 'completed' | 'failed'; readonly reason?: string } | undefined;
-  /** How many have a result, and how many never will. */
+  end: SwarmEnd | undefined;
   completed = 0;
   failed = 0;
   running = 0;
   readonly #dependents = new Map<string, string[]>();
-  /** Sub-tasks that are each member's, done ones too: who has one is a participant. */
+  /** How many sub-tasks, done ones included, are assigned to each member. */
   readonly #assigned = new Map<string, number>();
 
   get status(): SwarmStatus {
@@ -59,7 +59,7 @@ export class SwarmBoard {
     return this.subTasks.size - this.completed === (joining ? 1 : 0) ? 'completing' : 'active';
   }
 
-  /** Members that have a sub-task. The others stand by. */
+  /** Members with a sub-task; the others stand by. */
   get participants(): string[] {
     return [...this.members.keys()].filter((address) => this.assignedTo(address) > 0);
   }
@@ -76,7 +76,6 @@ export class SwarmBoard {
     return this.holding.get(address) ?? NONE;
   }
 
-  /** What the worker of a sub-task gets of others' work. */
   dependencyResults({ id, dependsOn }: SubTaskPlan): Record<string, unknown> {
     const needed = id === this.swarm!.aggregate ? [...this.subTasks.keys()].filter((other) => other !== id) : dependsOn;
     return Object.fromEntries(needed.map((other) => [other, this.subTasks.get(other)!.result]));
@@ -99,7 +98,7 @@ export class SwarmBoard {
     };
   }
 
-  /** Applies the record of that number. One that the board contradicts changes nothing. */
+  /** Applies the record with that index. A record that contradicts the board changes nothing. */
   apply(n: number, record: SwarmRecord): void {
     if (this.end) return;
     switch (record.type) {
@@ -183,7 +182,7 @@ export class SwarmBoard {
     if (--subTask.missing === 0 && subTask.status === 'pending') this.#makeReady(subTask);
   }
 
-  /** What joins the others' results needs all of them, whatever else it depends on. */
+  /** It needs the results of all other sub-tasks. */
   get #aggregate(): SubTask | undefined {
     const id = this.swarm?.aggregate;
     return id === undefined ? undefined : this.subTasks.get(id);
@@ -211,7 +210,7 @@ export class SwarmBoard {
     this.escalations.push({ swarmId: this.swarm!.id, kind, subTask: subTask.plan.id, reason });
   }
 
-  /** The sub-task, if that lease is the one that counts. */
+  /** The sub-task, if that lease is the present one. */
   #held(id: string, lease: number): SubTask | undefined {
     const subTask = this.subTasks.get(id);
     return subTask?.status === 'running' && subTask.lease === lease ? subTask : undefined;
@@ -245,7 +244,6 @@ export class SwarmBoard {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Can that member do it? */
 export function capableOf(member: Member, { requiredCapabilities, only }: SubTaskPlan): boolean {
   if (only !== undefined) return member.address === only;
   return requiredCapabilities.every((capability) => member.capabilities.includes(capability));

@@ -14,38 +14,38 @@ import { capabilitiesOf, planByCapability, planRecords, readPlan, type SwarmPlan
 import type { SubTaskPlan, SwarmEscalation, SwarmOpening, SwarmOutcome } from './swarm-records.js';
 import type { SwarmSession } from './swarm-session.js';
 
-/** What a swarm needs of an agent that takes part, or creates one. */
+/** The agent that a coordinator belongs to. */
 export interface SwarmAgent {
-  /** The agent's id on this node, and its address in full. */
+  /** The id on this node; `address` is `id@node`. */
   readonly agentId: string;
   readonly address: string;
   capabilities(): readonly string[];
-  /** What it has to do besides swarms. */
+  /** Its work outside swarms. */
   load(): number;
-  /** Does the work of a sub-task by its handler; undefined where it has none. */
+  /** Does a sub-task by the agent's handler; undefined if it has none. */
   work(work: WorkInHand): Promise<unknown> | undefined;
   propose(init: ProposalInit): Negotiation;
   ask(to: string, payload: unknown, timeoutMs: number): Promise<unknown>;
 }
 
 export interface SwarmOptions {
-  /** Sub-tasks with what each depends on and takes. Default: what the planner says, else one for each capability. */
+  /** Default: the planner's plan, else one sub-task for each capability. */
   plan?: SwarmPlan;
   /** An agent that is asked for the plan. */
   planner?: string;
-  /** An agent that is given all results at the end, and makes one of them. */
+  /** An agent that gets all results at the end, and makes one of them. */
   aggregator?: string;
-  /** How long agents have to say whether they take part. Default 5 s. */
+  /** How long agents have to answer the invitation. Default 5 s. */
   recruitMs?: number;
-  /** Whoever is silent for this long holds nothing any more. Default 10 s. */
+  /** A member that is silent for this long loses its leases. Default 10 s. */
   leaseMs?: number;
-  /** How often a sub-task is given to somebody before it counts as failed. Default 4. */
+  /** Leases of one sub-task before it counts as failed. Default 4. */
   attempts?: number;
-  /** How long a sub-task waits for somebody capable, when nobody is there. Default: three leases. */
+  /** How long a sub-task waits for a capable member. Default: three leases. */
   patienceMs?: number;
   /** How long the planner has. Default 60 s. */
   planMs?: number;
-  /** Why this goes over the rank of those who are asked. Default: the task. */
+  /** Why the invitations may go over the recipients' rank. Default: the task. */
   justification?: string;
   /** The swarm's id. Default: a fresh one. */
   id?: string;
@@ -64,9 +64,9 @@ export interface CoordinatorComponents
   assertRoom?: () => void;
 }
 
-/** How long nothing may be settled before whoever waits is told. */
+/** Without a settled record for this long, waiting callers get `SWARM_STALLED`. */
 const STALL_MS = 60_000;
-/** Swarms that are over and remembered. */
+/** Ended swarms that stay in memory. */
 const MAX_OVER = 100;
 
 /** The specification's coordinator of one agent: swarms that it created, and swarms that it takes part in. */
@@ -75,7 +75,7 @@ export class SwarmCoordinator {
   capacity = 1;
   readonly #components: CoordinatorComponents;
   readonly #participations = new Map<string, SwarmParticipation>();
-  /** Those that are being put on disk. */
+  /** Participations that are being written to disk. */
   readonly #entering = new Map<string, Promise<SwarmParticipation>>();
   readonly #callbackFailed: CallbackFailed;
   readonly #escalationHandlers: Callbacks<[escalation: SwarmEscalation]>;
@@ -88,12 +88,11 @@ export class SwarmCoordinator {
     for (const { swarmId, sponsor, seat, memory } of stored) this.#add(swarmId, sponsor, seat, memory);
   }
 
-  /** The agent's address in full. */
   get address(): string {
     return this.#components.agent.address;
   }
 
-  /** In how many it takes part that are not over. */
+  /** The number of participations in swarms that have not ended. */
   get open(): number {
     let count = this.#entering.size;
     for (const { isOver } of this.#participations.values()) if (!isOver) count++;
@@ -212,7 +211,7 @@ export class SwarmCoordinator {
     return this.#participations.get(swarmId)?.document;
   }
 
-  /** Work that was proposed and accepted: true if it is to take part in a swarm, which begins with this. */
+  /** Takes part in a swarm, if the accepted proposal was an invitation; false for any other. */
   enter(engagement: Engagement, from: string, bid: Bid = {}): boolean {
     const invitation = invitationIn(engagement.input);
     if (!invitation) return false;
@@ -224,7 +223,7 @@ export class SwarmCoordinator {
     return true;
   }
 
-  /** Closes everything here; what is kept goes on when the agent is back. */
+  /** Closes all participations; stored ones go on when the agent joins again. */
   async end(error: EclipticError): Promise<void> {
     await Promise.all([...this.#participations.values()].map((participation) => participation.close(error)));
     this.#participations.clear();
@@ -249,7 +248,7 @@ export class SwarmCoordinator {
     return [...plan, { ...last, requiredCapabilities: [], dependsOn: [], only }];
   }
 
-  /** The aggregator takes part too, whatever it can do. */
+  /** The aggregator is invited regardless of its capabilities. */
   #inviteToo(invited: ReturnType<typeof candidates>, name: string, plan: readonly SubTaskPlan[]): void {
     const { only } = plan.at(-1)!;
     if (invited.some(({ address }) => address === only)) return;
@@ -257,7 +256,7 @@ export class SwarmCoordinator {
     invited.push({ name, address: only!, capabilities: capabilities.map(({ id }) => id) });
   }
 
-  /** Begins a participation, on disk first. */
+  /** Begins a participation once it is on disk. */
   async #enter(swarmId: string, sponsor: string, seat: boolean): Promise<SwarmParticipation> {
     const known = this.#participations.get(swarmId) ?? this.#entering.get(swarmId);
     if (known) return known;
@@ -305,7 +304,7 @@ export class SwarmCoordinator {
 
   #forget(swarmId: string, error: EclipticError): void {
     const { agent, records, runtime } = this.#components;
-    const failed = (err: unknown) => runtime.logger.warn({ swarm: swarmId, err }, 'a swarm was not forgotten');
+    const failed = (err: unknown) => runtime.logger.warn({ swarm: swarmId, err }, 'swarm not deleted');
     void this.#participations.get(swarmId)?.close(error).catch(failed);
     this.#participations.delete(swarmId);
     void records?.forget(agent.agentId, swarmId).catch(failed);
@@ -317,7 +316,7 @@ export class SwarmCoordinator {
     throw new EclipticError('SUB_TASK_NOT_HELD', `${agentId} does not hold "${subTaskId}"`, { swarmId, subTaskId });
   }
 
-  /** Resolves when what this agent found is settled. */
+  /** Resolves when this agent's result is settled. */
   async #settled(swarmId: string, subTaskId: string): Promise<void> {
     const participation = this.#require(swarmId);
     await participation.reached(() => {
@@ -337,7 +336,7 @@ export class SwarmCoordinator {
   }
 }
 
-/** The sub-task that makes one of all results. */
+/** The id of the aggregator's sub-task. */
 const AGGREGATE = 'aggregate';
 
 function notFound(swarmId: string): EclipticError {

@@ -3,7 +3,6 @@ import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import type { SubTaskPlan, SwarmRecord } from './swarm-records.js';
 
-/** How large a plan may be. */
 export const PLAN_LIMITS = {
   subTasks: 20_000,
   /** Characters of one sub-task as JSON, with its input and its dependencies. */
@@ -28,12 +27,12 @@ const planSchema = z.object({
     .max(PLAN_LIMITS.subTasks),
 });
 
-/** A plan as its author writes it: what is left out is empty. */
+/** A plan as its author writes it: omitted parts are empty. */
 export type SwarmPlan = z.input<typeof planSchema> | z.input<typeof planSchema>['subTasks'];
 
 /**
- * Reads a plan, be it a user's or a planner agent's, and refuses one that cannot be carried out. A sub-task without a
- * description is described by its id and the task of the whole: its worker must be told something.
+ * Reads a plan of a user or a planner agent, and refuses one that cannot be carried out. A sub-task without a description
+ * gets its id and the task of the swarm as its description.
  */
 export function readPlan(said: unknown, task: string): SubTaskPlan[] {
   const read = planSchema.safeParse(Array.isArray(said) ? { subTasks: said } : said);
@@ -52,20 +51,19 @@ export function readPlan(said: unknown, task: string): SubTaskPlan[] {
   }));
 }
 
-/** Where nobody gave a plan: one sub-task for each capability. */
+/** The default plan: one sub-task for each capability. */
 export function planByCapability(task: string, capabilities: readonly string[]): SubTaskPlan[] {
   return capabilities.map((id) => ({ id, description: task, requiredCapabilities: [id], dependsOn: [] }));
 }
 
-/** What the parts of a plan take, all together. */
 export function capabilitiesOf(plan: readonly SubTaskPlan[]): string[] {
   return [...new Set(plan.flatMap(({ requiredCapabilities }) => requiredCapabilities))];
 }
 
-/** Characters of JSON of the sub-tasks in one record, about. */
+/** Approximate characters of JSON in one record. */
 const RECORD_CHARS = 131_072;
 
-/** The records that say the plan: a long one takes several. */
+/** A long plan takes several records. */
 export function planRecords(subTasks: readonly (SubTaskPlan & { readonly assigned: string })[]): SwarmRecord[] {
   const parts: (SubTaskPlan & { readonly assigned: string })[][] = [];
   let chars = Number.POSITIVE_INFINITY;
@@ -106,7 +104,7 @@ function assertSound(subTasks: readonly (SubTaskPlan & { input?: unknown })[]): 
   if (cycle) throw new EclipticError('INVALID_PLAN', `sub-tasks wait for each other: ${cycle.join(' → ')}`, { cycle });
 }
 
-/** A circle of sub-tasks of which each depends on the next, if there is one. Takes off what has nothing to wait for. */
+/** A cycle of dependencies, if there is one: removes sub-tasks without dependencies until none is left, or a cycle. */
 function findCycle(known: ReadonlyMap<string, SubTaskPlan>): string[] | undefined {
   const missing = new Map([...known].map(([id, { dependsOn }]) => [id, dependsOn.length]));
   const dependents = new Map<string, string[]>();

@@ -1,23 +1,22 @@
 import type { SwarmMachine } from './swarm-machine.js';
 import type { SwarmEscalation, SwarmStatus } from './swarm-records.js';
 
-/** A sub-task as the board shows it. */
 export interface SwarmSubTask {
   readonly id: string;
   readonly description: string;
-  /** Who has it, had it last, or is meant to get it. */
+  /** The present, latest or intended holder. */
   readonly assignedAgent: string;
   readonly requiredCapabilities: readonly string[];
   readonly dependsOn: readonly string[];
   readonly status: 'pending' | 'running' | 'completed' | 'failed';
-  /** How often it was given to somebody. */
+  /** How often it was leased. */
   readonly attempts: number;
-  /** Why the last attempt failed. */
+  /** Why the latest attempt failed. */
   readonly reason?: string;
   readonly result?: unknown;
-  /** Something about it is written and not settled yet. */
+  /** A record about it is written and not settled yet. */
   readonly unconfirmed?: boolean;
-  /** What its worker said last. */
+  /** The worker's latest report. */
   readonly progress?: unknown;
 }
 
@@ -25,33 +24,33 @@ export interface SwarmSubTask {
 export interface SwarmSession {
   readonly id: string;
   readonly taskDescription: string;
-  /** Those that have a sub-task. */
+  /** Members with a sub-task. */
   readonly participants: readonly string[];
-  /** Those that are ready to get one. */
+  /** Members without one. */
   readonly standby: readonly string[];
   readonly subTasks: readonly SwarmSubTask[];
   readonly status: SwarmStatus;
-  /** What the members wrote in the swarm's document, besides the board. */
+  /** The members' own map in the swarm's document. */
   readonly sharedState: Readonly<Record<string, unknown>>;
   readonly createdAt: number;
   readonly creator: string;
   readonly requiredCapabilities: readonly string[];
-  /** Who settles what happens, and the how-manieth it is. */
+  /** The present leader, and its term. */
   readonly arbiter: string;
   readonly epoch: number;
-  /** False while this member is out of touch with a majority: then more may have happened than it knows. */
+  /** False while this member is out of touch with a majority, and may be behind. */
   readonly confirmed: boolean;
-  /** Results that were dropped, because another came first. */
+  /** Results that were refused because another came first. */
   readonly lateResults: number;
-  /** Why it failed, or cannot go on at present. */
+  /** Why it failed, or is stalled. */
   readonly reason?: string;
   readonly escalations: readonly SwarmEscalation[];
 }
 
-/** What the swarm's document says of a sub-task. */
+/** A sub-task in the swarm's document. */
 export type SharedSubTask = Omit<SwarmSubTask, 'id' | 'result' | 'unconfirmed' | 'progress'>;
 
-/** What the swarm's document says of the swarm. */
+/** The swarm in the swarm's document. */
 export type SharedHeader = Omit<SwarmSession, 'id' | 'subTasks' | 'sharedState' | 'confirmed'>;
 
 export function sharedSubTask(machine: SwarmMachine, id: string): SharedSubTask {

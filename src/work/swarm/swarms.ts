@@ -23,11 +23,11 @@ export interface SwarmsComponents {
   nodeKey: string;
 }
 
-/** Parts in swarms that the agents of one node may have. */
+/** Participations of one node's agents at most. */
 const MAX_PARTICIPATIONS = 2_000;
 const THREAD = 'swarm:';
 
-/** The swarms of one node: brings what members say to each other to the right one, and opens their threads. */
+/** The swarms of one node: routes messages between members, and opens the swarms' threads to them. */
 export class Swarms implements SharedThreads {
   readonly #components: SwarmsComponents;
   readonly #coordinators = new Map<string, SwarmCoordinator>();
@@ -53,7 +53,7 @@ export class Swarms implements SharedThreads {
     return this.#left.has(agentId);
   }
 
-  /** An agent's swarms; those that it was in when its node stopped go on. */
+  /** An agent's coordinator; participations of an earlier run go on. */
   coordinator(sender: Sender, agent: Omit<SwarmAgent, 'agentId' | 'address'>): SwarmCoordinator {
     const { agentId, address } = sender;
     const known = this.#coordinators.get(agentId);
@@ -80,12 +80,11 @@ export class Swarms implements SharedThreads {
     return coordinator;
   }
 
-  /** The agents of this node that are in swarms. */
   get coordinators(): ReadonlyMap<string, SwarmCoordinator> {
     return this.#coordinators;
   }
 
-  /** Whoever of this node's agents knows that swarm best: one with a seat, if there is one. */
+  /** The agent of this node that knows the swarm best: its creator, else one with a seat. */
   find(swarmId: string): SwarmCoordinator | undefined {
     const having = [...this.#coordinators.values()].filter(({ participations }) => participations.has(swarmId));
     const creator = having.find(({ participations, address }) => participations.get(swarmId)!.sponsor === address);
@@ -93,7 +92,6 @@ export class Swarms implements SharedThreads {
     return creator ?? seated ?? having[0];
   }
 
-  /** An agent of this node that takes part. */
   memberOf(swarmId: string): string | undefined {
     return this.find(swarmId)?.address;
   }
@@ -104,7 +102,7 @@ export class Swarms implements SharedThreads {
     return [...ids].flatMap((id) => this.find(id)!.getSwarm(id) ?? []);
   }
 
-  /** Takes an envelope for an agent of this node, if it is about a swarm. */
+  /** Takes an envelope about a swarm; false for any other. */
   take(agentId: string, { correlationId, sender, payload }: ValidEnvelope): boolean {
     if (!correlationId?.startsWith(THREAD)) return false;
     const participation = this.#coordinators.get(agentId)?.participations.get(correlationId.slice(THREAD.length));
@@ -113,7 +111,7 @@ export class Swarms implements SharedThreads {
     return true;
   }
 
-  /** What was said, if it can be; what a newcomer can do is what its card says. */
+  /** The message, if it is valid. A new member's capabilities are those of its card. */
   #read(sender: string, payload: unknown): SwarmMessage | undefined {
     const message = readSwarmMessage(payload);
     if (message?.type !== 'join') return message;
@@ -121,7 +119,7 @@ export class Swarms implements SharedThreads {
     return card && { ...message, member: { ...message.member, capabilities: card.capabilities.map(({ id }) => id) } };
   }
 
-  /** Are both in that swarm, as far as this node knows? Then its thread is open between them. */
+  /** The thread of a swarm is open between its members. */
   admits(thread: string, source: Party, target: Party): boolean {
     if (!thread.startsWith(THREAD)) return false;
     const [own, other] = source.node === undefined ? [source, target] : [target, source];
@@ -130,7 +128,6 @@ export class Swarms implements SharedThreads {
     return participation.includes(this.#inFull(other.address)) || participation.sponsor === this.#inFull(other.address);
   }
 
-  /** An agent leaves. */
   leave(agentId: string): void {
     const coordinator = this.#coordinators.get(agentId);
     this.#coordinators.delete(agentId);
@@ -149,7 +146,7 @@ export class Swarms implements SharedThreads {
 
   #send(sender: Sender, swarmId: string, to: string, message: SwarmMessage): void {
     if (to === sender.address) {
-      // To itself a member speaks on the next turn, as if it were another.
+      // A message to the sender itself is delivered on the next turn, like any other.
       this.#components.runtime.defer(() => {
         const participation = this.#coordinators.get(sender.agentId)?.participations.get(swarmId);
         participation?.step({ type: 'message', from: to, message });
@@ -158,7 +155,7 @@ export class Swarms implements SharedThreads {
     }
     try {
       const routed = sender.route(this.#localName(to), 'stream-data', message, { thread: `${THREAD}${swarmId}` });
-      // What does not arrive is said again with the next beat, or its recipient counts as gone.
+      // A lost message is sent again with the next beat, or its recipient counts as gone.
       if (routed instanceof Promise) routed.catch(() => {});
     } catch {
       // The agent has left.
