@@ -17,7 +17,7 @@ import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import { VERSION } from '../runtime/package.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { CallerAuth, Principals } from './auth/caller-auth.js';
+import { CallerAuth } from './auth/caller-auth.js';
 import { type JwtInit, TokenVerifier } from './auth/token-verifier.js';
 import { type TokenRow, Tokens } from './auth/tokens.js';
 import { McpEndpoint } from './mcp/mcp-endpoint.js';
@@ -101,7 +101,6 @@ export class Gateway {
     this.tokens = new Tokens({ runtime, folder });
     this.#mcp = new McpEndpoint({ service: mcp, runtime, style: names, name: 'ecliptic', version: VERSION });
     const jwt = init.jwt && new TokenVerifier(runtime, init.jwt);
-    const principals = new Principals({ tokens: this.tokens, registry, open, jwt });
     const health: Route = {
       path: '/health',
       exact: true,
@@ -129,7 +128,10 @@ export class Gateway {
       ...metrics,
       frontPage(() => this.url),
     ];
-    this.#callerAuth = new CallerAuth({ runtime, principals }, init.requestsPerMinute ?? REQUESTS_PER_MINUTE);
+    this.#callerAuth = new CallerAuth(
+      { runtime, tokens: this.tokens, registry, jwt },
+      { open, requestsPerMinute: init.requestsPerMinute ?? REQUESTS_PER_MINUTE },
+    );
     this.#server = new HttpServer({ runtime, callerAuth: this.#callerAuth }, { port, host, hosts }, routes);
   }
 

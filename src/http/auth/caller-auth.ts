@@ -9,22 +9,13 @@ import type { Scope, Tokens } from './tokens.js';
 export const OPERATOR: Party = Object.freeze({ address: 'operator', node: undefined, tier: 0, sandboxId: undefined });
 
 /** The reader of public routes and cards. */
-export const ANONYMOUS: Party = Object.freeze({
-  address: 'anonymous',
-  node: undefined,
-  tier: 3,
-  sandboxId: undefined,
-});
+export const ANONYMOUS: Party = outsider('anonymous');
 
 /** A caller without a token, if the node is open. Guests cannot be told apart. */
-export const GUEST: Party = Object.freeze({ address: 'guest', node: undefined, tier: 3, sandboxId: undefined });
+export const GUEST: Party = outsider('guest');
 
-export interface PrincipalsComponents {
-  tokens: Tokens;
-  registry: AgentRegistry;
-  /** Callers without a token are guests. */
-  open: boolean;
-  jwt?: TokenVerifier;
+function outsider(address: string, sandboxId?: string): Party {
+  return Object.freeze({ address, node: undefined, tier: 3, sandboxId });
 }
 
 /** An authenticated caller. The owner on this machine and guests have no token. */
@@ -36,36 +27,6 @@ export interface AuthenticatedCaller {
 }
 
 const GUEST_CALLER: AuthenticatedCaller = { principal: GUEST };
-
-/** Authenticates callers by their `Authorization` header. */
-export class Principals {
-  readonly #components: PrincipalsComponents;
-
-  constructor(components: PrincipalsComponents) {
-    this.#components = components;
-  }
-
-  /** Undefined for an unknown token. */
-  find(authorization: string | undefined): AuthenticatedCaller | undefined | Promise<AuthenticatedCaller> {
-    const { tokens, registry, open, jwt } = this.#components;
-    if (authorization === undefined) return open ? GUEST_CALLER : undefined;
-    const [, secret] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
-    if (secret === undefined) return undefined;
-    if (jwt && TokenVerifier.isOne(secret)) return this.#bearerOf(jwt, secret);
-    if (tokens.isOwners(secret)) return { principal: OPERATOR, token: tokens.ownersId };
-    const token = tokens.find(secret);
-    if (!token) return undefined;
-    // A token in the name of an agent of this node is in that agent's sandbox, unless it names another.
-    const sandboxId = token.sandbox ?? registry.entry(token.name)?.sandboxId;
-    const { name, id, scopes } = token;
-    return { principal: { address: name, node: undefined, tier: 3, sandboxId }, token: id, scopes };
-  }
-
-  async #bearerOf(jwt: TokenVerifier, secret: string): Promise<AuthenticatedCaller> {
-    const { name, scopes } = await jwt.verify(secret);
-    return { principal: { address: name, node: undefined, tier: 3, sandboxId: undefined }, scopes };
-  }
-}
 
 /** The least recent caller is forgotten, and gets a full bucket next time. */
 const MAX_CALLERS = 10_000;
@@ -114,28 +75,38 @@ export class RateLimiter {
 
 export interface CallerAuthComponents {
   runtime: Runtime;
-  principals: Principals;
+  tokens: Tokens;
+  registry: AgentRegistry;
+  jwt?: TokenVerifier;
+}
+
+export interface CallerAuthInit {
+  /** Callers without a token are guests. */
+  open: boolean;
+  /** For each caller except the owner. */
+  requestsPerMinute: number;
 }
 
 /** Admits callers of every protocol: authentication, rate limit and scope. */
 export class CallerAuth {
-  readonly #principals: Principals;
+  readonly #components: CallerAuthComponents;
+  readonly #allowsGuests: boolean;
   readonly #limiter: RateLimiter;
   /** Ends of open work, by token. */
   readonly #open = new Map<string, Set<() => void>>();
 
-  /** The rate limit does not apply to the owner. */
-  constructor({ runtime, principals }: CallerAuthComponents, requestsPerMinute: number) {
-    this.#principals = principals;
-    this.#limiter = new RateLimiter(runtime, requestsPerMinute);
+  constructor(components: CallerAuthComponents, { open, requestsPerMinute }: CallerAuthInit) {
+    this.#components = components;
+    this.#allowsGuests = open;
+    this.#limiter = new RateLimiter(components.runtime, requestsPerMinute);
   }
 
   admit(
     authorization: string | undefined,
     scope: Scope | undefined,
   ): AuthenticatedCaller | Promise<AuthenticatedCaller> {
-    const found = this.#principals.find(authorization);
-    return found instanceof Promise ? found.then((known) => this.#check(known, scope)) : this.#check(found, scope);
+    const found = this.#find(authorization);
+    return found instanceof Promise ? found.then((caller) => this.#check(caller, scope)) : this.#check(found, scope);
   }
 
   /** Registers work that ends when its token is revoked. Returns a function to unregister it. */
@@ -151,6 +122,24 @@ export class CallerAuth {
   /** Ends the open work of a revoked token. */
   dismiss(token: string): void {
     for (const end of [...(this.#open.get(token) ?? [])]) end();
+  }
+
+  /** Undefined for an unknown token. */
+  #find(authorization: string | undefined): AuthenticatedCaller | undefined | Promise<AuthenticatedCaller> {
+    const { tokens, registry, jwt } = this.#components;
+    if (authorization === undefined) return this.#allowsGuests ? GUEST_CALLER : undefined;
+    const [, secret] = /^Bearer +(\S+)$/i.exec(authorization) ?? [];
+    if (secret === undefined) return undefined;
+    if (jwt && TokenVerifier.isOne(secret)) {
+      return jwt.verify(secret).then(({ name, scopes }) => ({ principal: outsider(name), scopes }));
+    }
+    if (tokens.isOwners(secret)) return { principal: OPERATOR, token: tokens.ownersId };
+    const token = tokens.find(secret);
+    if (!token) return undefined;
+    const { name, id, scopes } = token;
+    // A token in the name of an agent of this node is in that agent's sandbox, unless it names another.
+    const sandboxId = token.sandbox ?? registry.entry(name)?.sandboxId;
+    return { principal: { address: name, node: undefined, tier: 3, sandboxId }, token: id, scopes };
   }
 
   #check(known: AuthenticatedCaller | undefined, scope: Scope | undefined): AuthenticatedCaller {
