@@ -420,7 +420,7 @@ describe('a code', () => {
   it('that holds lets a node in where a command was stopped that waited for another', async () => {
     const impatient = await cluster.start('impatient', WEBSOCKET);
     const waiting = cluster.launch(['join', stray, '--data', impatient.data], impatient.home);
-    await until(() => socketsOf(impatient.pid).length > 0, 'it looks for the maker of the code');
+    await until(() => socketsOf(impatient.pid).length > 1, 'it looks for the maker of the code');
     const ended = finish(waiting);
     waiting.kill('SIGINT');
     await ended;
@@ -433,8 +433,11 @@ describe('a code', () => {
     const { code, stderr } = await patient.run('join', stray, '--json');
     expect(code).toBe(1);
     expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'PEER_UNREACHABLE' } });
-    expect(await patient.doctor()).toMatchObject({ healthy: true, findings: [{ level: 'ok' }] });
-    expect(socketsOf(patient.pid)).toEqual([]);
+    const { healthy, findings } = await patient.doctor();
+    expect(healthy).toBe(true);
+    expect(findings.filter(({ level }) => level !== 'ok')).toEqual([]);
+    // HTTP, on this machine only.
+    expect(socketsOf(patient.pid)).toEqual(['tcp']);
   });
 
   it('that is used by way of two addresses of its maker counts once', async () => {

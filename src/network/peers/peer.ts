@@ -52,6 +52,9 @@ interface PeerComponents {
 const MAX_OLDER_LINKS = 3;
 /** Processes of one node that are remembered. */
 const MAX_INSTANCES = 8;
+/** Links of a crashed process that may still be greeted after its successor's, and how late their frames may come. */
+const MAX_LATE_LINKS = 2;
+const LATE_MS = 5_000;
 
 const FAREWELLS: ReadonlyMap<unknown, string> = new Map([
   ['stopping', 'it was stopped'],
@@ -77,7 +80,7 @@ export class Peer {
   /** Its addresses under its own signature. */
   announcement: Announcement | undefined;
   /** The processes with its key that were met, the latest last. */
-  readonly #instances: string[] = [];
+  readonly #instances: { readonly id: string; readonly returns: number }[] = [];
   /** When a process came back after another had taken its place: two run with one key. */
   doubledAt: number | undefined;
   /** The latest protocol version that it speaks. */
@@ -149,7 +152,8 @@ export class Peer {
     this.software = hello.software;
     this.addresses = hello.addresses;
     this.protocol = hello.protocol.max;
-    if (hello.instance !== undefined) this.#noteInstance(hello.instance);
+    const cameBack = hello.instance !== undefined && this.#noteInstance(hello.instance);
+    const attachedAt = runtime.stopwatch();
     const { addresses, announced } = hello;
     const announcement = announced && { addresses, ...announced };
     this.announcement = announcement && isAnnouncedBy(this.node, announcement) ? announcement : undefined;
@@ -174,6 +178,7 @@ export class Peer {
         // Late frames of a conversation that is over do not count in the next one.
         if (this.#theirs !== session || this.#session !== own) return;
         this.#lastHeard = runtime.stopwatch();
+        if (cameBack && this.#lastHeard - attachedAt > LATE_MS) this.doubledAt ??= runtime.now();
         if (this.#status === 'suspected') this.#become('connected', '');
         try {
           base = this.#take(link, decodeFrame(bytes), base);
@@ -198,17 +203,20 @@ export class Peer {
     };
   }
 
-  /** A process that comes back after another took its place had not ended: two run with one key. */
-  #noteInstance(instance: string): void {
+  /**
+   * A process that comes back after another took its place had not ended: two run with one key. Links that a crashed process
+   * was opening may still be greeted afterwards, so this counts once it cannot be one of those. True if it came back.
+   */
+  #noteInstance(id: string): boolean {
     const known = this.#instances;
-    if (known.at(-1) === instance) return;
-    const at = known.indexOf(instance);
-    if (at >= 0) {
-      known.splice(at, 1);
-      this.doubledAt = this.#components.runtime.now();
-    }
-    known.push(instance);
+    const latest = known.at(-1);
+    if (latest?.id === id) return latest.returns > 0;
+    const at = known.findIndex((one) => one.id === id);
+    const returns = at < 0 ? 0 : known.splice(at, 1)[0]!.returns + 1;
+    known.push({ id, returns });
     if (known.length > MAX_INSTANCES) known.shift();
+    if (returns > MAX_LATE_LINKS) this.doubledAt ??= this.#components.runtime.now();
+    return returns > 0;
   }
 
   /** Queues an item; throws `QUEUE_FULL`. One of the two callbacks is called when its outcome is known. */
