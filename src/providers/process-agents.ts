@@ -19,7 +19,6 @@ interface ProcessAgentsComponents extends HostComponents {
   lanes: Lanes;
   gate: ActionGate;
   credentials: CredentialSource;
-  /** The mesh's MCP endpoint for an agent. */
   meshAccess: (agentId: string, description: AcpDescription) => McpServer;
 }
 

@@ -65,7 +65,6 @@ export class Changes {
 interface LogFigure {
   rows: number;
   bytes: number;
-  /** The highest number ever assigned. */
   last: number;
 }
 

@@ -15,7 +15,6 @@ const PAGES_PER_READ = 256;
 export interface Found {
   readonly mark: Mark | undefined;
   readonly scan: WalScan;
-  /** The first unchecked page; undefined when all were checked. */
   readonly unchecked: number | undefined;
 }
 

@@ -35,7 +35,6 @@ export function lacksMark(folder: string): boolean {
   return existsSync(database) && !existsSync(mark) && !existsSync(journal);
 }
 
-/** 0 where there is no such file. */
 export function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -48,7 +48,6 @@ export class Mark {
     return this.#state;
   }
 
-  /** There is a mark without a valid slot. */
   get isUnreadable(): boolean {
     return this.#state === UNREADABLE;
   }
@@ -70,7 +69,6 @@ export class Mark {
     });
   }
 
-  /** An empty mark, created atomically. */
   static create(path: string): Mark {
     const state: MarkState = { number: 0, complete: true, position: undefined };
     const draft = `${path}.new`;
@@ -170,7 +168,6 @@ class PageSums {
     for (let index = 0; index < bytes.length >> 2; index++) this.#sums[index] = bytes.readUInt32LE(index * 4);
   }
 
-  /** The highest page with a known checksum. */
   get last(): number {
     let index = this.#sums.length;
     while (index > 0 && this.#sums[index - 1] === 0) index--;

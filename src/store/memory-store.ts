@@ -18,9 +18,7 @@ type Values = readonly Value[];
 interface Table {
   readonly shape: Shape;
   readonly rows: Map<string, Values>;
-  /** The highest number assigned so far. */
   last: number;
-  /** UTF-8 bytes of all texts. */
   bytes: number;
 }
 
@@ -157,7 +155,6 @@ function replace(table: Table, key: string, values: Values | undefined, undo: ((
   undo.push(() => place(table, key, before));
 }
 
-/** Sets or deletes a row; returns the previous one. */
 function place(table: Table, key: string, values: Values | undefined): Values | undefined {
   const before = table.rows.get(key);
   if (values) table.rows.set(key, values);

@@ -35,7 +35,6 @@ export class Pending {
     this.#changes = changes;
   }
 
-  /** Number of pending changes. */
   get size(): number {
     return this.#rows.changes;
   }
@@ -49,7 +48,6 @@ export class Pending {
     return this.#rows.steps;
   }
 
-  /** The pending rows of a table. */
   of(table: TableName): Iterable<WaitingRow> {
     return this.#rows.of(table)?.values() ?? [];
   }
@@ -58,7 +56,6 @@ export class Pending {
     return (this.#rows.of(table)?.size ?? 0) > 0;
   }
 
-  /** Is there a pending row with this key? */
   holds(table: TableName, key: readonly Value[]): boolean {
     return this.#rows.of(table)?.has(rowKey(key)) ?? false;
   }
@@ -128,7 +125,6 @@ export class Pending {
     return values && { key, values, isNew: false };
   }
 
-  /** The row in the database. */
   kept(table: TableName, key: readonly Value[]): Value[] | undefined {
     return this.#changes.find(table, keyTerms(table, key));
   }
@@ -177,7 +173,6 @@ export class Pending {
   }
 }
 
-/** Can a change be pending? */
 export function canWait(change: Change): boolean {
   return 'values' in change || keysAskedFor(SHAPES[change.table], change.terms) !== undefined;
 }
@@ -213,7 +208,6 @@ class WaitingRows {
     return this.#changes;
   }
 
-  /** Number of undo steps. */
   get steps(): number {
     return this.#undo.length;
   }
@@ -234,7 +228,6 @@ class WaitingRows {
     this.#changes++;
   }
 
-  /** Removes and returns all rows. */
   take(): ReadonlyMap<TableName, ReadonlyMap<RowKey, WaitingRow>> {
     const taken = this.#tables;
     const changes = this.#changes;
@@ -247,7 +240,6 @@ class WaitingRows {
     return taken;
   }
 
-  /** Drops the undo steps. */
   keep(): void {
     this.#undo = [];
   }

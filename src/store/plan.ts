@@ -153,7 +153,6 @@ export function keysAskedFor(shape: Shape, terms: readonly Term[]): Value[][] | 
   return wanted.includes(null) ? [] : [wanted];
 }
 
-/** Applies order and limit. */
 export function arrange({ table, orderBy, descending, limit }: Selection, rows: Values[]): Values[] {
   const { key } = SHAPES[table];
   const order = orderBy === undefined ? key : [orderBy, ...key];

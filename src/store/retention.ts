@@ -101,7 +101,6 @@ export interface TaskLimits {
   readonly maxRows?: number | undefined;
 }
 
-/** Final task states. */
 const ENDED = ['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED', 'TASK_STATE_CANCELED', 'TASK_STATE_REJECTED'];
 const TASKS_PER_STEP = 200;
 

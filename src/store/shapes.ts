@@ -6,7 +6,6 @@ export interface Shape {
   readonly name: TableName;
   readonly columns: readonly string[];
   readonly types: readonly ColumnType[];
-  /** Indexes of the key's columns. */
   readonly key: readonly number[];
   /** Does the store number the rows? Then the key is the single column `key[0]`. */
   readonly numbered: boolean;
@@ -42,7 +41,6 @@ export function toRow<Row>(shape: Shape, values: readonly Value[]): Row {
   return row as Row;
 }
 
-/** UTF-8 bytes of a row's texts. */
 export function textBytes(values: readonly Value[] = []): number {
   let bytes = 0;
   for (const value of values) if (typeof value === 'string') bytes += Buffer.byteLength(value);

@@ -67,7 +67,6 @@ export class SqliteStore implements Store {
     });
   }
 
-  /** Opens or creates the store of an existing folder. */
   static async open(folder: string, options: EngineOptions = {}): Promise<SqliteStore> {
     const store = new SqliteStore(startWorker({ folder, options }));
     await new Promise<unknown>((resolve, reject) => {

@@ -119,7 +119,6 @@ export const PUT = statementPerTable((shape) => {
   return `${insertInto(shape)} ON CONFLICT (${keyColumns(shape)}) DO UPDATE SET ${replaced}`;
 });
 
-/** Unordered. */
 export const SELECT_ALL = statementPerTable(selectFrom);
 
 /** Sets some columns and the checksum of a row: indexes of other columns are not touched. */
@@ -148,7 +147,6 @@ export function selectRows(selection: Selection): Sql {
     : { text: `${text} LIMIT ?`, values: [...where.values, limit] };
 }
 
-/** Unordered. */
 export function selectMatching(table: TableName, terms: readonly Term[]): Sql {
   return withCondition('select', table, terms, selectFrom);
 }
@@ -157,7 +155,6 @@ export function countRows(table: TableName, terms: readonly Term[]): Sql {
   return withCondition('count', table, terms, () => `SELECT count(*) FROM "${table}"`);
 }
 
-/** Number of rows and bytes of text. */
 export function measureRows(table: TableName, terms: readonly Term[]): Sql {
   return withCondition('measure', table, terms, (shape) => {
     const texts = shape.columns.filter((_, place) => shape.types[place] === 'text');

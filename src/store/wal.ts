@@ -100,7 +100,6 @@ export class WalFollower {
   #position: WalPosition | undefined;
   #isUncertain = false;
 
-  /** Continues where a scan ended. */
   constructor(path: string, scan: WalScan) {
     this.#path = path;
     this.#position = scan.position;

@@ -40,7 +40,6 @@ export class Watch {
     return this.#mark !== undefined;
   }
 
-  /** Length of the log in frames. */
   get frames(): number {
     return this.#log.pages.size === 0 ? 0 : (this.#log.position?.frames ?? 0);
   }
@@ -74,7 +73,6 @@ export class Watch {
     return true;
   }
 
-  /** Checks further pages of the database; false when all are checked. Throws STORE_DAMAGED. */
   checkSome(): boolean {
     if (this.#next === undefined || !this.#mark) return false;
     const first = this.#next;

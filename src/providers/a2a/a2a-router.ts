@@ -57,9 +57,7 @@ interface Route {
   readonly endpoint: A2AEndpoint;
   readonly transport: EndpointTransport;
   readonly configured: boolean;
-  /** From the agent's card. */
   skills: readonly string[];
-  /** Why the endpoint gets no work. */
   down: string | undefined;
 }
 
@@ -72,7 +70,6 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
   #config: A2AConfig | undefined;
   /** Sorted by priority. */
   #table: readonly Route[] = [];
-  /** Id of the endpoint that gets work. */
   #chosen: string | undefined;
   /** Running rounds of probes: before all have answered, the first choice is unknown. */
   #probing = 0;
@@ -153,7 +150,6 @@ export class A2ARouterAdapter implements ProviderAdapter<A2AConfig, A2ADelegatio
     return { endpoints: this.endpoints };
   }
 
-  /** The routing table, sorted by priority. */
   get endpoints(): readonly (A2AEndpoint & { readonly down: string | null })[] {
     return this.#table.map(({ endpoint, skills, down }) => ({
       ...endpoint,

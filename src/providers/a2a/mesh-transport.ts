@@ -11,7 +11,6 @@ import { type DelegationTerms, type EndpointTransport, metadataOf, partsOf, Remo
 
 interface MeshTransportComponents {
   runtime: Runtime;
-  /** The asking agent of this node. */
   agent: Agent;
   /** The capabilities of an agent that is known and reachable; else undefined. */
   look: (address: string) => readonly string[] | undefined;

@@ -26,13 +26,11 @@ import { type AcpAnswer, Turn, type TurnTerms } from './turn.js';
 import type { Workspace } from './workspace.js';
 
 export interface AcpAgentInit {
-  /** Id of the agent on this node. */
   readonly agent: string;
   readonly workspace: Workspace;
   readonly terminals: Terminals;
   readonly gate: ActionGate;
   readonly mcpServers: (description: AcpDescription) => readonly McpServer[];
-  /** Id of the login method. */
   readonly auth?: string | undefined;
   /** Id of the mode that sessions begin in. Default: the agent's own choice. */
   readonly mode?: string | undefined;

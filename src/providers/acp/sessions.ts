@@ -173,7 +173,6 @@ export class Conversation {
     return this.#init.sessionId;
   }
 
-  /** The running turn. */
   get turn(): Turn | undefined {
     return this.#turn;
   }

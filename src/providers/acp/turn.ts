@@ -34,7 +34,6 @@ export class Turn {
     return this.#abort.signal;
   }
 
-  /** The answer so far. */
   get text(): string {
     return this.#text;
   }

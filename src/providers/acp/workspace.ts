@@ -21,7 +21,6 @@ export class Workspace {
     throw new EclipticError('PROVIDER_POLICY_DENIED', `${path} is outside ${this.folder}`, { path });
   }
 
-  /** A path relative to the folder. */
   shown(path: string): string {
     return relative(this.folder, path) || '.';
   }

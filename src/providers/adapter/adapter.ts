@@ -36,7 +36,6 @@ export interface ExecuteTerms {
 /** Part of the answer (`text`), or a report about the work: progress, a plan, a tool call, … */
 export interface ProviderUpdate {
   readonly kind: 'text' | 'progress' | 'plan' | 'tool-call' | 'artifact' | 'question';
-  /** For people. */
   readonly text: string;
   /** The same for programs, in the provider's own protocol. */
   readonly data?: unknown;

@@ -10,7 +10,6 @@ interface ProviderNews {
   readonly provider?: string | undefined;
   readonly providerType?: ProviderType | undefined;
   readonly correlationId?: string | undefined;
-  /** The agent that the work is for. */
   readonly agent?: string | undefined;
   readonly code?: string | undefined;
   readonly reason?: string | undefined;
@@ -27,7 +26,6 @@ export class ProviderEvents {
   readonly #runtime: Runtime;
   readonly #observability: A2AObservability;
   readonly callbackFailed: CallbackFailed;
-  /** Oldest first. */
   #remembered: A2ALogEvent[] = [];
 
   constructor(runtime: Runtime, observability: A2AObservability) {

@@ -168,9 +168,7 @@ const LINE_PROTOCOL = 1;
 
 interface Hello {
   readonly protocol: typeof LINE_PROTOCOL;
-  /** Id of the agent that the program implements. */
   readonly agent: string;
-  /** The folder of its lane. */
   readonly folder: string;
 }
 

@@ -112,7 +112,6 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     return this.#supervisor.state;
   }
 
-  /** The conversation with the program, while it runs. */
   get session(): Session {
     const { subject, state } = this.#supervisor;
     if (subject) return subject.session;
@@ -176,7 +175,6 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     return run.settled;
   }
 
-  /** Resolves when no work is in flight. */
   async drained(): Promise<void> {
     while (this.#pending.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
@@ -226,7 +224,6 @@ export class IsolatedProviderHost<Session extends ProcessSession> {
     this.#init.onCrash?.({ error, looping: state.kind === 'failed' });
   }
 
-  /** Settles the pending `start`. */
   #ready(failure?: EclipticError): void {
     const settle = this.#settle;
     this.#settle = undefined;

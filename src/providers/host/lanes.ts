@@ -66,7 +66,6 @@ export class Lane {
 export class Lanes {
   readonly #folder: string;
   readonly #lanes = new Map<string, Lane>();
-  /** By lane, the functions that start its providers. */
   readonly #starters = new Map<string, (() => Promise<void>)[]>();
   readonly #closed = new Set<string>();
 

@@ -58,7 +58,6 @@ export class WatchedProcess<Session extends ProcessSession> implements Running {
     return this.#verdict ?? this.session.failure?.() ?? crashed(this.#provider, this.#child.failure());
   }
 
-  /** Kills the process at once. */
   kill(reason: EclipticError): void {
     if (this.#over) return;
     this.#verdict ??= reason;

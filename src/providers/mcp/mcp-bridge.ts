@@ -3,6 +3,7 @@ import type { Offer } from '../../mcp/catalogue.js';
 import type { ToolDefinition } from '../../mcp/definitions.js';
 import type { RelayedCall } from '../../mcp/upstream/relay.js';
 import type { Upstream, UpstreamNews } from '../../mcp/upstream/upstream.js';
+import { Deferred, within } from '../../runtime/async.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { SupervisedState } from '../../system/process/supervision.js';
@@ -232,32 +233,25 @@ export class MCPBridgeAdapter
   }
 
   /** Waits until the server runs or has failed; with `keepTrying`, for a limited time. */
-  #settled(upstream: MCPServerConnection, { keepTrying = false }: MCPConfig): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const look = (state: SupervisedState) => {
-        if (state.kind === 'starting' || state.kind === 'stopping') return;
-        stop();
-        if (state.kind === 'running' || keepTrying) resolve();
-        else reject('reason' in state ? state.reason : this.#ended());
-      };
-      const timer = keepTrying ? this.#components.runtime.setTimer(() => settle(), PATIENCE_MS) : undefined;
-      const watching = upstream.watch((news) => {
-        if (news.type === 'state') look(news.state);
-      });
-      const stop = () => {
-        timer?.cancel();
-        watching();
-      };
-      const settle = () => {
-        stop();
-        resolve();
-      };
-      look(upstream.state);
+  async #settled(upstream: MCPServerConnection, { keepTrying = false }: MCPConfig): Promise<void> {
+    const settled = new Deferred<void>();
+    const look = (state: SupervisedState) => {
+      if (state.kind === 'starting' || state.kind === 'stopping') return;
+      const ended = `${this.#id} was ended while it started`;
+      if (state.kind === 'running' || keepTrying) settled.resolve();
+      else if ('reason' in state) settled.reject(state.reason);
+      else settled.reject(new NormalizedProviderError('PROVIDER_TERMINATED', ended, 'mcp'));
+    };
+    const stop = upstream.watch((news) => {
+      if (news.type === 'state') look(news.state);
     });
-  }
-
-  #ended(): NormalizedProviderError {
-    return new NormalizedProviderError('PROVIDER_TERMINATED', `${this.#id} was ended while it started`, 'mcp');
+    look(upstream.state);
+    try {
+      if (!keepTrying) await settled.promise;
+      else await within(this.#components.runtime, settled.promise, PATIENCE_MS, () => {});
+    } finally {
+      stop();
+    }
   }
 
   #hear(news: UpstreamNews): void {

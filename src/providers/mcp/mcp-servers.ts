@@ -55,7 +55,6 @@ export class MCPServers {
     });
   }
 
-  /** Connects a server in the background. */
   add({ lane: laneId, limits, ...init }: MCPServerInit): void {
     const { lanes, upstreams } = this.#components;
     const { name: server } = init;
@@ -90,7 +89,6 @@ export class MCPServers {
       );
   }
 
-  /** Derives a provider id from the server's name. */
   #idFor(server: string): string {
     const plain = `mcp/${server.replace(/[^\w./-]+/g, '-')}`.slice(0, MAX_ID_CHARS);
     let id = plain;

@@ -22,7 +22,6 @@ const QUESTION_MS = 7 * 86_400_000;
  */
 export class CredentialConsent {
   readonly #components: CredentialConsentComponents;
-  /** Subjects that are always allowed. */
   readonly #lasting = new Set<string>();
   /** Ids of approvals for one use that are used up. */
   readonly #used = new Set<string>();

@@ -1,3 +1,4 @@
+import type { Step } from '../../runtime/machine.js';
 import type { ProviderState, ProviderType } from '../adapter/adapter.js';
 
 export interface Candidate {
@@ -17,7 +18,6 @@ export type RoutingPhase = 'starting' | 'ready' | 'held';
 interface Group {
   /** By priority, in any state. */
   readonly all: readonly Candidate[];
-  /** Those that get work. */
   readonly routable: readonly Candidate[];
   /** The last choice for each capability; `''` is the type itself. */
   readonly chosen: ReadonlyMap<string, string>;
@@ -35,39 +35,32 @@ export type RoutingEvent =
   | { readonly type: 'changed'; readonly id: string; readonly state?: ProviderState; readonly phase?: RoutingPhase };
 
 interface Affected {
-  readonly type: ProviderType;
+  readonly providerType: ProviderType;
   readonly workspaceId: string;
   readonly capabilities: readonly string[];
-  /** Is the whole type affected? */
   readonly wholeType: boolean;
 }
 
 export type RoutingEffect =
-  | ({ readonly effect: 'failover'; readonly from: string; readonly to: string } & Affected)
-  | ({ readonly effect: 'unavailable' } & Affected)
-  | ({ readonly effect: 'available' } & Affected);
-
-interface RoutingStep {
-  readonly next: RoutingTable;
-  readonly effects: readonly RoutingEffect[];
-}
+  | ({ readonly type: 'failover'; readonly from: string; readonly to: string } & Affected)
+  | ({ readonly type: 'unavailable' | 'available' } & Affected);
 
 export const EMPTY_TABLE: RoutingTable = { groups: new Map() };
 
 /** The pure routing machine: the next table and its events. Called on transitions only. */
-export function stepRouting(now: RoutingTable, event: RoutingEvent): RoutingStep {
+export function stepRouting(now: RoutingTable, event: RoutingEvent): Step<RoutingTable, RoutingEffect> {
   const key = event.type === 'added' ? groupKey(event.candidate) : keyOf(now, event.id);
-  if (key === undefined) return { next: now, effects: [] };
+  if (key === undefined) return { state: now, effects: [] };
   const before = now.groups.get(key) ?? NO_GROUP;
   const all = candidatesAfter(before.all, event);
   const groups = new Map(now.groups);
   if (all.length === 0) {
     groups.delete(key);
-    return { next: { groups }, effects: [] };
+    return { state: { groups }, effects: [] };
   }
   const { group, effects } = regroup(before, all);
   groups.set(key, group);
-  return { next: { groups }, effects };
+  return { state: { groups }, effects };
 }
 
 export function select(
@@ -122,7 +115,7 @@ function regroup(before: Group, all: readonly Candidate[]): { group: Group; effe
     const move = `${last} ${now}`;
     moved.set(move, [...(moved.get(move) ?? []), capability]);
   }
-  const about = { type: all[0]!.type, workspaceId: all[0]!.workspaceId };
+  const about = { providerType: all[0]!.type, workspaceId: all[0]!.workspaceId };
   const affected = (some: readonly string[]) => ({
     ...about,
     capabilities: some.filter((one) => one !== ''),
@@ -130,10 +123,10 @@ function regroup(before: Group, all: readonly Candidate[]): { group: Group; effe
   });
   const effects: RoutingEffect[] = [...moved].map(([move, some]) => {
     const [from, to] = move.split(' ') as [string, string];
-    return { effect: 'failover', from, to, ...affected(some) };
+    return { type: 'failover', from, to, ...affected(some) };
   });
-  if (lost.length > 0) effects.push({ effect: 'unavailable', ...affected(lost) });
-  if (back.length > 0) effects.push({ effect: 'available', ...affected(back) });
+  if (lost.length > 0) effects.push({ type: 'unavailable', ...affected(lost) });
+  if (back.length > 0) effects.push({ type: 'available', ...affected(back) });
   return { group: { all, routable, chosen, missing }, effects };
 }
 

@@ -24,7 +24,7 @@ function run(...events: RoutingEvent[]): { table: RoutingTable; effects: Routing
   const table = events.reduce((now, event) => {
     const step = stepRouting(now, event);
     effects.push(...step.effects);
-    return step.next;
+    return step.state;
   }, EMPTY_TABLE);
   return { table, effects };
 }
@@ -58,11 +58,19 @@ describe('the failover machine', () => {
     const { table, effects } = run(...start, becomes('a', 'degraded'));
     expect(select(table, 'a2a', ['x'], 'w')).toBe('b');
     expect(effects).toEqual([
-      { effect: 'failover', from: 'a', to: 'b', type: 'a2a', workspaceId: 'w', capabilities: ['x'], wholeType: true },
+      {
+        type: 'failover',
+        from: 'a',
+        to: 'b',
+        providerType: 'a2a',
+        workspaceId: 'w',
+        capabilities: ['x'],
+        wholeType: true,
+      },
     ]);
     const back = run(...start, becomes('a', 'degraded'), becomes('a', 'healthy'));
     expect(select(back.table, 'a2a', [], 'w')).toBe('a');
-    expect(back.effects.at(-1)).toMatchObject({ effect: 'failover', from: 'b', to: 'a' });
+    expect(back.effects.at(-1)).toMatchObject({ type: 'failover', from: 'b', to: 'a' });
   });
 
   it('selects none when all are down, and alerts once [T018.1d T017.5a]', () => {
@@ -74,14 +82,14 @@ describe('the failover machine', () => {
     );
     expect(select(table, 'a2a', [], 'w')).toBeNull();
     expect(isServed(table, 'a2a', ['x'], 'w')).toBe(true);
-    expect(effects.map(({ effect, capabilities, wholeType }) => [effect, capabilities, wholeType])).toEqual([
+    expect(effects.map(({ type, capabilities, wholeType }) => [type, capabilities, wholeType])).toEqual([
       ['failover', [], true],
       ['unavailable', ['x'], false],
       ['unavailable', [], true],
     ]);
     expect(stepRouting(table, becomes('a', 'healthy')).effects).toMatchObject([
-      { effect: 'failover', from: 'b', to: 'a', wholeType: true },
-      { effect: 'available', capabilities: ['x'], wholeType: true },
+      { type: 'failover', from: 'b', to: 'a', wholeType: true },
+      { type: 'available', capabilities: ['x'], wholeType: true },
     ]);
   });
 
@@ -90,10 +98,10 @@ describe('the failover machine', () => {
     expect([select(table, 'a2a', [], 'w'), effects]).toEqual([null, []]);
     expect(stepRouting(table, { type: 'changed', id: 'a', phase: 'ready' }).effects).toEqual([]);
     expect(stepRouting(table, { type: 'changed', id: 'a', phase: 'held' }).effects).toMatchObject([
-      { effect: 'unavailable' },
+      { type: 'unavailable' },
     ]);
-    expect(stepRouting(table, { type: 'removed', id: 'a' }).next.groups.size).toBe(0);
-    expect(stepRouting(table, { type: 'removed', id: 'nobody' }).next).toBe(table);
+    expect(stepRouting(table, { type: 'removed', id: 'a' }).state.groups.size).toBe(0);
+    expect(stepRouting(table, { type: 'removed', id: 'nobody' }).state).toBe(table);
   });
 
   it('never selects an unhealthy provider, and emits every change of the selection [T017.4a]', () => {
@@ -109,13 +117,13 @@ describe('the failover machine', () => {
           const id = `p${who % all.length}`;
           states.set(id, state);
           const taken = stepRouting(table, becomes(id, state));
-          table = taken.next;
+          table = taken.state;
           const now = select(table, 'a2a', [], 'w');
           const best = all
             .filter((one) => states.get(one.id) === 'healthy')
             .sort((a, b) => a.priority - b.priority || (a.id < b.id ? -1 : 1))[0];
           expect(now).toBe(best?.id ?? null);
-          const moves = taken.effects.filter(({ effect }) => effect === 'failover');
+          const moves = taken.effects.filter(({ type }) => type === 'failover');
           if (now !== null && now !== last) expect(moves).toMatchObject([{ from: last, to: now }]);
           else expect(moves).toEqual([]);
           last = now ?? last;

@@ -61,7 +61,6 @@ export class FailoverRouter {
     this.#step({ type: 'changed', id, phase });
   }
 
-  /** Calls back after each change of the routing table. */
   onChange(watcher: () => void): void {
     this.#watchers.add(watcher);
   }
@@ -72,22 +71,22 @@ export class FailoverRouter {
   }
 
   #step(event: RoutingEvent): void {
-    const { next, effects } = stepRouting(this.#table, event);
-    this.#table = next;
+    const { state, effects } = stepRouting(this.#table, event);
+    this.#table = state;
     for (const effect of effects) this.#tell(effect);
     this.#watchers.call();
   }
 
   #tell(effect: RoutingEffect): void {
-    const { type: providerType, workspaceId, capabilities, wholeType } = effect;
+    const { providerType, workspaceId, capabilities, wholeType } = effect;
     const details = { workspaceId, capabilities, wholeType };
     const what = wholeType ? `providers of type ${providerType}` : `providers for ${capabilities.join(', ')}`;
-    if (effect.effect === 'failover') {
+    if (effect.type === 'failover') {
       const { from, to } = effect;
       const reason = `work goes to ${to} instead of ${from} from now on`;
       const about = { provider: to, providerType, reason, details: { ...details, from, to } };
       this.#events.emit('provider.failover.activated', about);
-    } else if (effect.effect === 'unavailable') {
+    } else if (effect.type === 'unavailable') {
       const reason = `all ${what} are down; work for them waits. See: ecliptic providers`;
       const about = { providerType, code: 'PROVIDER_UNAVAILABLE', reason, details };
       this.#events.emit('provider.capability.unavailable', about);

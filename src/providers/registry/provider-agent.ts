@@ -13,7 +13,6 @@ import type { ExecuteRoute, ProviderRegistry } from './registry.js';
 interface AskedOfProvider {
   readonly text: string;
   readonly context: Readonly<Record<string, unknown>>;
-  /** The files of a task, with content or URL. */
   readonly files?: readonly Part[];
   /** The original payload: a request's payload, or a task's text or data. */
   readonly payload: unknown;
@@ -23,9 +22,7 @@ interface AskedOfProvider {
 
 interface ProviderAgentInit {
   readonly route: ExecuteRoute;
-  /** The provider's input for a task or request. */
   readonly input: (asked: AskedOfProvider) => unknown;
-  /** The agent's answer for the provider's output. */
   readonly answer: (output: unknown) => unknown;
   readonly laneId?: string;
 }
@@ -80,12 +77,17 @@ export function serveThroughProvider(
   };
   agent.onTask(async (task: AgentTask) => {
     const chain = readDelegation(task.metadata, undefined);
-    const told = new TaskTold(task);
+    let artifact: string | undefined;
+    const onUpdate = ({ kind, text }: ProviderUpdate) => {
+      const grown = artifact === undefined ? { append: false } : { id: artifact, append: true };
+      if (kind === 'text') artifact = task.artifact(text, { ...grown, lastChunk: false });
+      else if (text !== '') task.progress(text);
+    };
     const terms = {
       ...common,
       chain,
       signal: task.signal,
-      onUpdate: (update: ProviderUpdate) => told.add(update),
+      onUpdate,
       onQuestion: async ({ text }: ProviderUpdate) => textOf((await task.ask(text)).parts),
     };
     const asked = {
@@ -97,36 +99,13 @@ export function serveThroughProvider(
     };
     const output = answer(await execute(asked, task.thread, terms));
     // Text that was streamed is not repeated.
-    return told.artifact !== undefined && typeof output === 'string' ? undefined : output;
+    return artifact !== undefined && typeof output === 'string' ? undefined : output;
   });
   agent.onRequest(async ({ payload, thread, from: conversation }: Message) => {
     const said = typeof payload === 'string' ? { text: payload, context: {} } : askedIn(payload);
     const asked = { ...said, payload, conversation };
     return answer(await execute(asked, thread, common));
   });
-}
-
-/** Reports a provider's updates on a task. */
-class TaskTold {
-  readonly #task: AgentTask;
-  #artifact: string | undefined;
-
-  constructor(task: AgentTask) {
-    this.#task = task;
-  }
-
-  /** Id of the artifact that the streamed answer grows in. */
-  get artifact(): string | undefined {
-    return this.#artifact;
-  }
-
-  add({ kind, text }: ProviderUpdate): void {
-    if (kind === 'text') {
-      const append = this.#artifact !== undefined;
-      const id = this.#artifact === undefined ? {} : { id: this.#artifact };
-      this.#artifact = this.#task.artifact(text, { ...id, append, lastChunk: false });
-    } else if (text !== '') this.#task.progress(text);
-  }
 }
 
 /** A request's `text`, with its other fields as context. */

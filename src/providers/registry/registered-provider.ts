@@ -20,7 +20,6 @@ type ProviderPhase = 'starting' | 'ready' | 'failed' | 'draining' | 'drained' | 
 
 interface RegisteredProviderEvents {
   readonly onPhase: (provider: RegisteredProvider) => void;
-  /** The provider takes work again after a rate limit. */
   readonly onRoom: () => void;
 }
 
@@ -130,7 +129,6 @@ export class RegisteredProvider {
     return true;
   }
 
-  /** Does a piece of work for which a place was reserved. */
   async execute(input: unknown, correlationId: string, terms: ExecuteTerms): Promise<unknown> {
     const { type } = this.registration;
     try {
@@ -157,7 +155,6 @@ export class RegisteredProvider {
     if (this.#phase === 'draining') this.#become('drained');
   }
 
-  /** Ends the provider permanently. */
   terminate(): Promise<void> {
     this.#over = true;
     this.#backingOff?.cancel();

@@ -155,7 +155,6 @@ export class ProviderRegistry {
     return this.health.getStatus(id);
   }
 
-  /** Calls back when a provider's phase or health changes. */
   onChange(watcher: (row: ProviderRow) => void): void {
     this.#watchers.add(watcher);
   }
@@ -169,7 +168,6 @@ export class ProviderRegistry {
     return all.sort((a, b) => WORSE[a.state] - WORSE[b.state])[0];
   }
 
-  /** Number of pieces of work that wait for a provider. */
   get waiting(): number {
     return this.#waiting.size;
   }
@@ -309,7 +307,6 @@ export class ProviderRegistry {
     return new NormalizedProviderError('PROVIDER_CONCURRENCY_EXCEEDED', message, 'internal', { correlationId });
   }
 
-  /** Gives waiting work to providers that are free. */
   #release(): void {
     if (this.#waiting.size === 0) return;
     this.#waiting.giveUp((work) => this.#impediment(work));

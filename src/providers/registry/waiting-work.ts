@@ -22,9 +22,7 @@ const LINES = 10;
 
 interface Line<Provider> {
   readonly route: WorkRoute;
-  /** Functions that begin the waiting work, first come first. */
   readonly waiting: Set<(provider: Provider) => void>;
-  /** Functions that fail the waiting work. */
   readonly fail: Set<(error: NormalizedProviderError) => void>;
 }
 
@@ -117,7 +115,6 @@ export class WaitingWork<Provider> {
     }
   }
 
-  /** Fails all waiting work. */
   close(error: NormalizedProviderError): void {
     for (const fail of [...this.#ends]) fail(error);
   }

@@ -6,7 +6,6 @@ import type { Approvals } from './approvals.js';
 
 /** An action that an agent wants to take. */
 export interface Action {
-  /** Id of the agent. */
   readonly agent: string;
   readonly provider?: string | undefined;
   /** The kind of action: `fs.read`, `fs.write`, `terminal.run`, `tool.call`, … */
@@ -86,7 +85,6 @@ function matches(pattern: string, text: string): boolean {
 
 export interface ActionGateComponents {
   approvals: Approvals;
-  /** Called with each ruling. */
   report: (action: Action, ruling: ActionRuling, correlationId: string | undefined) => void;
 }
 
@@ -112,7 +110,6 @@ export interface ActionRuling {
   readonly by: 'rule' | 'no-rule' | 'operator' | 'standing' | 'timeout' | 'too-many';
   /** The operator allowed it always. */
   readonly lasting: boolean;
-  /** For people. */
   readonly reason: string;
 }
 

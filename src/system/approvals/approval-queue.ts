@@ -16,7 +16,6 @@ export const ApprovalSchema = z.strictObject({
   kind: z.string().min(1),
   /** `allow-always` holds for this kind and subject. */
   subject: z.string().min(1),
-  /** One line for people. */
   summary: z.string(),
   details: z.record(z.string(), z.unknown()),
   createdAt: z.number(),

@@ -61,7 +61,6 @@ export class Approvals {
     return this.#queue.items;
   }
 
-  /** Open questions. */
   get waiting(): readonly Approval[] {
     return this.items.filter((item) => !isDecided(item));
   }

@@ -16,7 +16,6 @@ import { parseTarget, type Target } from './target.js';
 export interface Ask {
   readonly target: Target;
   readonly method: string;
-  /** Lower-case names. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: Buffer | undefined;
 }
@@ -92,7 +91,6 @@ export class Connections {
     return secure ? this.#secure : this.#plain;
   }
 
-  /** Closes every connection; fetches under way fail. */
   close(): void {
     this.#plain.destroy();
     this.#secure.destroy();

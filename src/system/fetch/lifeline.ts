@@ -34,13 +34,11 @@ export class Lifeline {
     this.#total = this.#timer(name, ms);
   }
 
-  /** Limits the silence of the other side from now on. */
   listen(ms: number): void {
     this.#silence?.cancel();
     this.#silence = this.#timer('idleMs', ms);
   }
 
-  /** The other side sent something. */
   heard(): void {
     this.#silence?.cancel();
     this.#silence = undefined;

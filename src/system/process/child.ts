@@ -1,6 +1,7 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { wait, within } from '../../runtime/async.js';
+import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -16,13 +17,11 @@ export interface StopOptions {
 }
 
 interface ChildInit {
-  /** For logs and errors. */
   readonly name: string;
   /** A running process that leads its own process group. */
   readonly process: ChildProcessWithoutNullStreams;
   /** Identifies its descendants. */
   readonly mark: string;
-  /** Removes secrets from a line of stderr. */
   readonly redact?: ((line: string) => string) | undefined;
   /** Called when the child and everything that it started are gone. */
   readonly onGone: () => void;
@@ -35,6 +34,7 @@ const QUIET_PART = 1 / 8;
 const LAST_WORDS_MS = 100;
 /** How long a reader may take for the rest of the output. */
 const DRAIN_MS = 500;
+const FIRST_PAUSE_MS = 2;
 const MAX_PAUSE_MS = 25;
 const MAX_UNREAD_BYTES = 16 * 1_048_576;
 
@@ -78,7 +78,6 @@ export class Child {
     });
   }
 
-  /** The last lines of stderr. */
   get stderr(): readonly string[] {
     return this.#stderr.lines;
   }
@@ -158,11 +157,11 @@ export class Child {
 
   /** Is the process group empty before that time? */
   async #emptyBy(deadline: () => number): Promise<boolean> {
-    for (let pause = 2; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+    for (let round = 0; ; round++) {
       if (!(await this.#groupLives())) return true;
       const left = deadline() - this.#runtime.stopwatch();
       if (left <= 0) return false;
-      await wait(this.#runtime, Math.min(pause, left));
+      await wait(this.#runtime, backoffMs(round, FIRST_PAUSE_MS, Math.min(MAX_PAUSE_MS, left)));
     }
   }
 
@@ -183,16 +182,11 @@ export class Child {
     timer.cancel();
   }
 
-  #lastWords(): Promise<void> {
+  async #lastWords(): Promise<void> {
     const { stderr } = this.#process;
-    return new Promise((resolve) => {
-      if (stderr.closed) return resolve();
-      const timer = this.#runtime.setTimer(resolve, LAST_WORDS_MS);
-      stderr.once('close', () => {
-        timer.cancel();
-        resolve();
-      });
-    });
+    if (stderr.closed) return;
+    const closed = new Promise<void>((resolve) => stderr.once('close', () => resolve()));
+    await within(this.#runtime, closed, LAST_WORDS_MS, () => {});
   }
 
   #drain(): Promise<void> {

@@ -59,7 +59,6 @@ export class Children {
     return new Children(runtime, init);
   }
 
-  /** Number of children that run or are ending. */
   get size(): number {
     return this.#running.size;
   }

@@ -38,7 +38,6 @@ const DEFAULT_PATH = '/usr/bin:/bin';
 
 interface FindProgram {
   readonly command: string;
-  /** The folder it is started in. */
   readonly cwd: string;
   readonly env: Environment;
 }

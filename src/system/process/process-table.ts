@@ -107,7 +107,6 @@ function listPids(): number[] {
 interface Stat {
   readonly group: number;
   readonly started: string;
-  /** Is it a kernel thread? */
   readonly isKernel: boolean;
 }
 

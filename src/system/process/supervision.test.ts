@@ -7,7 +7,7 @@ const reason = new EclipticError('PROCESS_ENDED', 'gone');
 const policy = { ...RESTART_POLICY, maxCrashes: 4 };
 
 function follow(events: readonly SupervisionEvent[], from: Supervision = IDLE): Supervision {
-  return events.reduce((now, event) => supervise(now, event, policy).next, from);
+  return events.reduce((now, event) => supervise(now, event, policy).state, from);
 }
 
 const crashed = (at: number, jitter = 1): SupervisionEvent => ({ type: 'crashed', at, reason, jitter });
@@ -48,7 +48,7 @@ describe('supervision', () => {
           if (event.type === 'crashed' && now.state.kind === 'stopping') continue;
           if (ends) alive--;
           if (event.type === 'due') timers--;
-          const { next, effects } = supervise(now, event, policy);
+          const { state: next, effects } = supervise(now, event, policy);
           for (const effect of effects) {
             if (effect.type === 'launch') alive++;
             if (effect.type === 'set-timer') timers++;

@@ -1,5 +1,6 @@
 import { backoffMs } from '../../runtime/backoff.js';
 import type { EclipticError } from '../../runtime/errors.js';
+import type { Step } from '../../runtime/machine.js';
 
 /** When to restart after a crash, and when to give up. */
 export interface RestartPolicy {
@@ -68,10 +69,7 @@ export type SupervisionEffect =
   | { readonly type: 'set-timer'; readonly ms: number }
   | { readonly type: 'cancel-timer' };
 
-interface SupervisionStep {
-  readonly next: Supervision;
-  readonly effects: readonly SupervisionEffect[];
-}
+type SupervisionStep = Step<Supervision, SupervisionEffect>;
 
 export const IDLE: Supervision = { state: { kind: 'idle' }, crashes: [], streak: 0 };
 
@@ -115,7 +113,7 @@ function crash(
   const streak = state.kind === 'running' && at - state.since >= policy.wellMs ? 0 : now.streak;
   const delayMs = backoffMs(streak, policy.firstDelayMs, policy.maxDelayMs) * (0.5 + jitter / 2);
   const next: Supervision = { state: { kind: 'backing-off', delayMs, reason }, crashes, streak: streak + 1 };
-  return { next, effects: [{ type: 'set-timer', ms: delayMs }] };
+  return { state: next, effects: [{ type: 'set-timer', ms: delayMs }] };
 }
 
 /** A start by hand forgets earlier crashes. */
@@ -132,9 +130,9 @@ function redirect(now: Supervision, state: Stopping, next: Stopping['next']): Su
 }
 
 function to(now: Supervision, state: SupervisedState, ...effects: SupervisionEffect[]): SupervisionStep {
-  return { next: { ...now, state }, effects };
+  return { state: { ...now, state }, effects };
 }
 
 function same(now: Supervision): SupervisionStep {
-  return { next: now, effects: [] };
+  return { state: now, effects: [] };
 }

@@ -14,14 +14,12 @@ import {
 export interface Running {
   /** Settles when it has ended. */
   readonly exited: Promise<unknown>;
-  /** Why it ended. */
   failure(): EclipticError;
   /** Resolves when nothing of it is left; also called after a crash. */
   stop(): Promise<unknown>;
 }
 
 interface SupervisorInit<Subject extends Running> {
-  /** For logs and errors. */
   name: string;
   /**
    * Resolves when the subject is ready for work; rejects, with nothing left behind, when it cannot be started or the signal
@@ -61,7 +59,6 @@ export class Supervisor<Subject extends Running> {
     return this.#supervision.state;
   }
 
-  /** The running subject. */
   get subject(): Subject | undefined {
     return this.state.kind === 'running' ? this.#attempt?.subject : undefined;
   }
@@ -84,7 +81,7 @@ export class Supervisor<Subject extends Running> {
 
   #handle(event: SupervisionEvent): void {
     const before = this.state;
-    const { next, effects } = supervise(this.#supervision, event, this.#policy);
+    const { state: next, effects } = supervise(this.#supervision, event, this.#policy);
     this.#supervision = next;
     for (const effect of effects) this.#perform(effect);
     if (next.state === before) return;

@@ -65,7 +65,6 @@ const StoredSchema = z.strictObject({
   provider: CredentialNameSchema,
   workspace: CredentialNameSchema,
   name: CredentialNameSchema,
-  /** Unique to this value. */
   id: z.string().min(1),
   /** The id of the value that was set last; rotations keep it. */
   lineage: z.string().min(1),

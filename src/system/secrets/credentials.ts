@@ -27,12 +27,10 @@ export interface CredentialEvent extends Place {
 interface CredentialsComponents {
   runtime: Runtime;
   keychain?: Keychain | undefined;
-  /** Called for every operation on credentials. */
   report: (event: CredentialEvent) => void;
 }
 
 interface CredentialsInit {
-  /** The data folder. */
   folder: string;
   /** How long a rotated value may still be used by those that hold it. Default 30 s. */
   graceMs?: number;
@@ -45,7 +43,6 @@ export interface CredentialRow {
   readonly state: 'set' | 'revoked' | 'unreadable';
   readonly revision: number | null;
   readonly changedAt: number | null;
-  /** Why the credential cannot be read. */
   readonly fault: string | null;
 }
 
@@ -113,7 +110,6 @@ export class Credentials implements CredentialSource {
     return this.#changed('revoked', made, true);
   }
 
-  /** All credentials, without values. */
   async list(provider?: string, workspace?: string): Promise<CredentialRow[]> {
     const found = this.#files.all();
     if (found.length === 0) return [];

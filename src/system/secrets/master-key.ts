@@ -99,7 +99,6 @@ export class MasterKey {
     if (count > 0 && !existsSync(this.#file)) throw this.#unusable(`is gone, and ${count} credentials need it`);
   }
 
-  /** Creates the file; false where it exists. */
   #claim(file: KeyFile): boolean {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });

@@ -51,7 +51,6 @@ export class Redactor {
     this.add();
   }
 
-  /** Adds short-lived secrets. */
   add(...secrets: readonly string[]): void {
     this.#passing = [...new Set([...this.#passing, ...secrets])].slice(-MAX_PASSING);
     // Longer ones first: a secret may begin with another.
