@@ -306,30 +306,29 @@ export class McpExchange implements PeerProtocol {
   #serve(node: string, peer: PeerState, callId: number, call: z.infer<typeof CallSchema>): void {
     if (peer.incoming.has(callId)) throw malformed('it makes a call twice');
     const controller = new AbortController();
+    const { signal } = controller;
+    const forget = () => {
+      peer.incoming.delete(callId);
+      peer.late.delete(callId);
+    };
     const answer = async () => {
       if (peer.incoming.size > MAX_CALLS) {
         throw new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls of node ${node} are under way already`);
       }
       const { agent, ask, capabilities, state, thread, meta } = call;
+      const { service } = this.#components;
       const caller = this.#principal(node, call);
-      const entry = this.#components.service.own(agent, ask, caller);
-      return this.#components.service.call(entry, ask as Ask, {
-        caller,
-        signal: controller.signal,
-        capabilities,
-        answers: call.answers,
-        state: state ?? undefined,
-        thread,
-        meta,
+      const entry = service.own(agent, ask, caller);
+      const terms = { caller, signal, capabilities, answers: call.answers, state: state ?? undefined, thread, meta };
+      return service.call(entry, ask as Ask, {
+        ...terms,
         onProgress: (progress) => this.#note(node, ['progress', callId, progress]),
         onLog: (entry) => this.#note(node, ['log', callId, entry]),
       });
     };
     peer.incoming.set(callId, controller);
-    const { signal } = controller;
     const finish = (verb: 'done' | 'failed', value: unknown) => {
-      peer.incoming.delete(callId);
-      peer.late.delete(callId);
+      forget();
       if (signal.aborted || this.#peers.get(node) !== peer) return;
       this.#send(node, [verb, callId, value]).catch((error) => this.#say(node, ['failed', callId, toWireError(error)]));
     };
@@ -345,28 +344,20 @@ export class McpExchange implements PeerProtocol {
       return;
     }
     // Clocks differ between nodes: only the caller's node knows whether the caller still waits.
-    const drop = () => {
-      peer.incoming.delete(callId);
-      peer.late.delete(callId);
-    };
-    signal.addEventListener('abort', drop);
+    signal.addEventListener('abort', forget);
     peer.late.set(callId, () => {
-      signal.removeEventListener('abort', drop);
+      signal.removeEventListener('abort', forget);
       peer.late.delete(callId);
       run();
     });
     this.#say(node, ['wanted', callId]);
   }
 
-  /**
-   * A known agent has the tier and sandbox of its card; another caller has the sandbox that its node names and may
-   * name.
-   */
+  /** Tier and sandbox are those of the caller's card; without a card, the sandbox that its node names and may name. */
   #principal(node: string, { caller, sandbox }: z.infer<typeof CallSchema>): Party {
-    const { registry, network } = this.#components;
-    const { peers } = network;
+    const { peers } = this.#components.network;
     const address = `${caller}@${node}`;
-    const known = registry.entry(address);
+    const known = this.#components.registry.entry(address);
     if (known) return known;
     const allowed = peers.get(node)?.grant?.sandboxes;
     if (allowed && (sandbox === null || !allowed.includes(sandbox))) {
