@@ -33,7 +33,6 @@ import type { Parts } from '../runtime/part.js';
 import type { Store } from '../store/store.js';
 import type { Swarms } from '../work/swarm/swarms.js';
 
-/** The journal of decisions and the audit log of a node with a store. */
 export interface Records {
   readonly journal: JournalLog;
   readonly audit: AuditLog;
@@ -72,9 +71,7 @@ export class EclipticNode {
   /** Agent processes, tool servers and remote agents that do work for this node's agents. */
   readonly providers: ProviderRegistry;
   readonly providerEvents: ProviderEvents;
-  /** The documents that agents of this node share. */
   readonly documents: Documents;
-  /** The swarms that agents of this node take part in. */
   readonly swarms: Swarms;
   /** Durable messages: receipts, outbox, inboxes. Only if the node has a store. */
   readonly mail: Mail | undefined;
@@ -83,7 +80,6 @@ export class EclipticNode {
   readonly #components: NodeComponents;
   #gateway: Gateway | undefined;
   readonly #agents = new Map<string, Agent>();
-  /** Names of outside callers that have an agent here. */
   readonly #callers = new Set<string>();
   #drainMs = 0;
   #stopped = false;
@@ -179,7 +175,7 @@ export class EclipticNode {
     for (const id of this.#agents.keys()) if (!this.#callers.has(id)) yield id;
   }
 
-  /** An outside caller is a member like any other, under its own name: it has a card, a tier and perhaps a sandbox. */
+  /** The agent that stands for an outside caller, under the caller's name, with a card, a tier and perhaps a sandbox. */
   #callerAgent(name: string, sandbox: string | undefined): Agent {
     const known = this.#agents.get(name);
     if (known) return known;
@@ -206,17 +202,16 @@ export class EclipticNode {
     return [...messages.values()].sort((a, b) => a.timestamp - b.timestamp);
   }
 
-  /** The owner as a member of the mesh: in whose name the owner proposes work. */
+  /** The agent that acts for the owner: proposals of the owner come from it. */
   operator(): Agent {
     return this.#callerAgent('operator', undefined);
   }
 
-  /** The HTTP edge, if the node is served. */
   get gateway(): Gateway | undefined {
     return this.#gateway;
   }
 
-  /** Brings an agent to life on this node. */
+  /** Makes an agent on this node. */
   agent(init: AgentInit): Agent {
     if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
     if (this.#agents.has(init.id)) {
@@ -231,12 +226,10 @@ export class EclipticNode {
     this.#agents.delete(agent.id);
   };
 
-  /** The node's live agents. */
   get agents(): readonly Agent[] {
     return [...this.#agents.values()];
   }
 
-  /** The live agent of that id. */
   agentById(id: string): Agent {
     const agent = this.#agents.get(id);
     if (agent) return agent;

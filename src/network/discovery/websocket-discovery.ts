@@ -40,7 +40,6 @@ interface Attempt {
   failure: string | undefined;
   failures: number;
   learnt: boolean;
-  /** The node that answered there. */
   node: string | undefined;
 }
 
@@ -60,7 +59,6 @@ export class WebsocketDiscovery implements Discovery {
   #dialing = 0;
   #listener: WebsocketListener | undefined;
   #onLink: ((link: Link) => void) | undefined;
-  /** Where this node can be called. */
   addresses: readonly string[] = [];
 
   constructor(components: WebsocketDiscoveryComponents) {

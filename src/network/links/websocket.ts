@@ -44,7 +44,6 @@ export class WebsocketListener {
   readonly #components: WebsocketListenerComponents;
   readonly #callers = new Map<Socket, Caller>();
   #http: Server | undefined;
-  /** Oldest first. */
   readonly #unproven = new Set<Caller>();
   readonly #maxUnproven = Math.max(1, Math.min(MAX_UNPROVEN, Math.floor(descriptorLimit() * UNPROVEN_PART)));
 
@@ -82,7 +81,6 @@ export class WebsocketListener {
     });
   }
 
-  /** Stops listening and ends every connection. */
   close(): Promise<void> {
     const http = this.#http;
     if (!http) return Promise.resolve();

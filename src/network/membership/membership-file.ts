@@ -14,7 +14,6 @@ const MembershipStateSchema = z.strictObject({
   version: z.literal(VERSION),
   /** The mesh's root key. */
   mesh: NodeKeySchema,
-  /** The founder's alone. */
   rootSeed: hex.length(64).optional(),
   /** Known to members only: the topic on the DHT derives from it. */
   meetingSecret: hex.length(64),
@@ -23,7 +22,6 @@ const MembershipStateSchema = z.strictObject({
   bootstrap: z.array(z.string()),
   /** `ws://` addresses of other members, by node key. */
   addresses: z.record(z.string(), z.array(z.string())),
-  /** The addresses in the code that this node joined with. */
   given: z.array(z.string()),
   invites: z.array(
     z.strictObject({
@@ -54,7 +52,6 @@ const MembershipStateSchema = z.strictObject({
 export type MembershipState = z.infer<typeof MembershipStateSchema>;
 export type KnownMember = MembershipState['members'][number];
 
-/** Stores a node's membership between runs. */
 export interface MembershipStore {
   load(): MembershipState | undefined;
   save(state: MembershipState): void;

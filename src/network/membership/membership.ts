@@ -47,14 +47,11 @@ export interface Welcome {
 
 const YEAR_MS = 365 * 86_400_000;
 const PROOF = 'link proof';
-/** Signatures that a removal keeps. */
 const MAX_KEPT = 256;
 /** Of the signatures that a removal keeps, how many may be those of removals. */
 const MAX_KEPT_REMOVALS = 64;
-/** Certificates from a node up to the root. */
 const LONGEST_CHAIN = 8;
 
-/** The founder's. */
 const FULL_GRANT: Grant = { tiers: [...EVERY_TIER], invite: true };
 
 /** This node's membership in a mesh, its proof, and its decisions about other nodes. Changes are stored before they count. */
@@ -63,7 +60,6 @@ export class Membership {
   readonly #identity: Identity;
   readonly #record: MembershipRecord;
   readonly #clock: Pick<Runtime, 'now'>;
-  /** The other members that this node knows of. */
   readonly members: KnownMembers;
   #removals = new RemovalList();
 
@@ -166,7 +162,6 @@ export class Membership {
     return secret;
   }
 
-  /** Secrets of the invites that can still be used. */
   openInvites(): Uint8Array[] {
     const now = this.#runtime.now();
     const open =

@@ -11,7 +11,6 @@ const CHUNK_CHARS = 262_144;
 const MAX_CARD_BYTES = 1_048_576;
 /** Refused cards in one conversation after which the peer counts as hostile. */
 const MAX_REFUSED = 32;
-/** Cards of one node. */
 const MAX_CARDS = 10_000;
 
 /** The state of one conversation. */

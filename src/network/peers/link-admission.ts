@@ -5,10 +5,8 @@ import type { SessionIds } from './peer.js';
 import type { ExchangeComponents } from './peers.js';
 
 interface LinkAdmissionInit {
-  /** What people call this node. */
   name: string;
   software: string;
-  /** Where this node can be called. */
   addresses: () => readonly string[];
   /** How long a new link may take until both sides know each other. Default 5 s. */
   greetingMs?: number;
@@ -37,7 +35,6 @@ export class LinkAdmission {
     this.#instance = components.runtime.id();
   }
 
-  /** Closes every link that is being greeted. */
   close(): void {
     for (const link of this.#greetings.keys()) link.close();
   }
@@ -47,7 +44,6 @@ export class LinkAdmission {
     return this.#components.peers.get(node)?.linked === true || [...this.#greetings.values()].includes(node);
   }
 
-  /** Takes a new link, from whichever side it came. */
   take(link: Link): void {
     const { runtime, membership, peers } = this.#components;
     const { remoteKey: node } = link;

@@ -27,7 +27,6 @@ export class MemberExchange implements PeerProtocol {
     this.#components = components;
   }
 
-  /** Looks for every member that the data folder names. */
   expectAll(): void {
     const { membership, identity, peers } = this.#components;
     for (const member of membership.members.all) this.#expect(member);
@@ -84,7 +83,6 @@ export class MemberExchange implements PeerProtocol {
     this.#components.peers.report(node, 'NODE_DOUBLED', reason);
   }
 
-  /** Tells a node of others, with the proof that they are members. */
   #tellOf(peer: Peer, others: readonly Peer[]): void {
     const entries = others.map(({ node, addresses, chain, announcement }) => {
       if (peer.protocol < CERTIFIED_MEMBERS) return [node, addresses];

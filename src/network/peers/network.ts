@@ -25,7 +25,6 @@ export type { Finding, PeerRow } from './peer-report.js';
 export interface NetworkInit {
   /** What people call this node. Default: the machine's name. */
   name?: string;
-  /** This release, as other nodes see it. */
   software: string;
   /** Where to take WebSocket links. Default: nowhere. */
   listen?: { host: string; port: number };
@@ -43,7 +42,6 @@ export interface NetworkInit {
 export interface InviteOptions {
   /** Tiers that the new node's agents may have. Default: all, for another device of the owner. */
   tiers?: readonly AgentTier[];
-  /** The only sandboxes that its agents may live in. */
   sandboxes?: readonly string[];
   /** May it invite others? Default: only with all tiers and no sandbox. */
   mayInvite?: boolean;
@@ -55,7 +53,6 @@ export interface Invite {
   readonly code: string;
   readonly expiresAt: number;
   readonly grant: Grant;
-  /** Why the other node may not find this one. */
   readonly warnings: readonly string[];
 }
 
@@ -82,7 +79,6 @@ export class Network implements CardDiscovery {
   readonly #name: string;
   #discoveries: Discovery[] = [];
   #websocket: WebsocketDiscovery | undefined;
-  /** Addresses of the inviter, while joining. */
   #inviteAddresses: readonly string[] = [];
   #expiry: Timer | undefined;
   #open = false;
@@ -159,7 +155,6 @@ export class Network implements CardDiscovery {
     return { code, expiresAt: runtime.now() + ttlMs, grant, warnings };
   }
 
-  /** Why the other node may not find this one. */
   async #obstacles(addresses: readonly string[]): Promise<string[]> {
     const { runtime } = this.#components;
     const settling = Promise.all(this.#discoveries.map((discovery) => discovery.settled?.()));
@@ -215,7 +210,6 @@ export class Network implements CardDiscovery {
     return { mesh: membership.mesh };
   }
 
-  /** Leaves the mesh, and tells the others. */
   async leave(): Promise<void> {
     const { membership } = this.#components;
     if (!membership.joined) throw new EclipticError('NO_MESH', 'this node belongs to no mesh');
@@ -276,7 +270,6 @@ export class Network implements CardDiscovery {
     return peerRows({ ...this.#components, peers: this.peers });
   }
 
-  /** What works, what does not, and why. */
   diagnose(): Finding[] {
     const discoveries = this.#discoveries.map((discovery) => discovery.status());
     const { doubled } = this.#members;

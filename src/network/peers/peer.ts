@@ -42,7 +42,6 @@ interface PeerComponents {
   onStatus: (peer: Peer, status: PeerStatus) => void;
   /** The conversation is over, and everything that was open in it. */
   onEnd: (peer: Peer) => void;
-  /** The node left the mesh. */
   onFarewell: (peer: Peer) => void;
   /** The peer sent what no honest peer sends, or never acknowledges. */
   onViolation: (peer: Peer, error: EclipticError) => void;
@@ -50,7 +49,6 @@ interface PeerComponents {
 
 /** Links beside the one in use that may wait for the other side to close them. */
 const MAX_OLDER_LINKS = 3;
-/** Processes of one node that are remembered. */
 const MAX_INSTANCES = 8;
 /** Links of a crashed process that may still be greeted after its successor's, and how late their frames may come. */
 const MAX_LATE_LINKS = 2;
@@ -77,17 +75,14 @@ export class Peer {
   chain: Chain | undefined;
   grant: Grant | undefined;
   addresses: readonly string[] = [];
-  /** Its addresses under its own signature. */
   announcement: Announcement | undefined;
   /** The processes with its key that were met, the latest last. */
   readonly #instances: { readonly id: string; readonly returns: number }[] = [];
   /** When a process came back after another had taken its place: two run with one key. */
   doubledAt: number | undefined;
-  /** The latest protocol version that it speaks. */
   protocol = 1;
   /** Did a member say that this is one? */
   vouchedFor = false;
-  /** Why it is not connected. */
   reason = '';
   since: number;
   roundTripMs: number | undefined;
@@ -118,7 +113,6 @@ export class Peer {
     return this.#status;
   }
 
-  /** When its last frame arrived, on the stopwatch. */
   get lastHeard(): number {
     return this.#lastHeard;
   }
@@ -263,7 +257,6 @@ export class Peer {
     this.#become(status, reason);
   }
 
-  /** Says goodbye and closes every link. */
   leave(reason: 'stopping' | 'leaving' | 'removed' | 'expired', why = 'this node ended the link'): void {
     if (this.#link) this.#sendFrame([FRAME.bye, reason]);
     this.drop('away', why);

@@ -23,7 +23,6 @@ export interface ExchangeComponents extends NetworkComponents {
 }
 
 interface PeersComponents extends NetworkComponents {
-  /** Called again and again while a node is missing. */
   onMissing: () => void;
 }
 
@@ -188,7 +187,6 @@ export class Peers implements Presence {
 
   // Membership
 
-  /** Starts every protocol in a new conversation. */
   begin(peer: Peer): void {
     try {
       this.#protocols.tell('began', peer.node);
@@ -254,7 +252,6 @@ export class Peers implements Presence {
     }
   }
 
-  /** Emits one security event about another node. */
   report(node: string | undefined, code: ErrorCode, reason: string): void {
     this.#components.runtime.logger.warn({ node, code, reason }, 'peer refused');
     this.#emit({ type: 'security', node, code, reason });

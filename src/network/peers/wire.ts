@@ -62,7 +62,6 @@ export const HelloSchema = OpeningSchema.extend({
   time: z.number(),
   chain: z.unknown(),
   proof: z.unknown(),
-  /** The sender's session id. */
   session: id,
   /** The other side's session id, if the sender remembers a conversation. */
   knows: id.nullable().optional(),
@@ -90,7 +89,6 @@ export type Hello = z.infer<typeof HelloSchema>;
 export type Refusal = readonly [seq: number, code: string, reason: string];
 
 export interface DataFrame {
-  /** The number of the first item. */
   readonly first: number;
   /** The lowest number that the sender may still send again. */
   readonly base: number;
@@ -122,7 +120,6 @@ export function encodeFrame(frame: Frame): Uint8Array {
   return Buffer.from(JSON.stringify(frame));
 }
 
-/** Reads a frame; throws `INVALID_FRAME`. */
 export function decodeFrame(bytes: Uint8Array): Frame {
   if (bytes.byteLength > MAX_FRAME_BYTES) throw malformed(`it has ${bytes.byteLength} bytes`);
   let value: unknown;
