@@ -1,7 +1,6 @@
 import type { AgentRow } from '../node/control/rows.js';
 import { vacancyOf } from '../roster/planetary-roster.js';
-import { choice, text, verb } from './command.js';
-import { REMOTE_OPTIONS, showRemoteCard } from './remote.js';
+import { choice, REMOTE_OPTIONS, text, verb } from './command.js';
 
 const list = verb({
   summary: 'list the agents',
@@ -41,7 +40,10 @@ const show = verb({
   async run(invocation) {
     const { call, words, output } = invocation;
     const [subject] = words;
-    if (subject !== undefined && /^https?:\/\//i.test(subject)) return showRemoteCard(subject, invocation);
+    if (subject !== undefined && /^https?:\/\//i.test(subject)) {
+      const { showRemoteCard } = await import('./remote.js');
+      return showRemoteCard(subject, invocation);
+    }
     const card = await (subject === undefined ? call('node.card') : call('card', { id: subject }));
     output.value(card, () => JSON.stringify(card, null, 2));
   },

@@ -95,6 +95,12 @@ export function hidden<T>(option: Option<T>): Option<T> {
   return { ...option, hidden: true };
 }
 
+/** Options of commands that call an A2A agent by its URL. */
+export const REMOTE_OPTIONS = {
+  token: text('T', 'a bearer token for the agent (or ECLIPTIC_TOKEN)'),
+  'allow-private': flag('reach private addresses too; a loopback address in the URL is always allowed'),
+};
+
 /** The words of a command as a tuple: `ID` is required, `PATH?` optional, `ID...` any number. */
 export type WordsOf<Args extends readonly string[]> = Args extends readonly [infer First, ...infer Rest]
   ? Rest extends readonly string[]

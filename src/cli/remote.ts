@@ -5,14 +5,8 @@ import type { AgentCard, StreamResponse, Task, TaskState, TaskStatus } from '../
 import { EclipticError } from '../runtime/errors.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { AllowPrivate } from '../system/fetch/target.js';
-import { flag, type Invocation, text } from './command.js';
+import type { Invocation } from './command.js';
 import { type Output, oneLine, printable } from './output.js';
-
-/** Options of commands that call an A2A agent by its URL. */
-export const REMOTE_OPTIONS = {
-  token: text('T', 'a bearer token for the agent (or ECLIPTIC_TOKEN)'),
-  'allow-private': flag('reach private addresses too; a loopback address in the URL is always allowed'),
-};
 
 interface RemoteValues {
   readonly token?: string;

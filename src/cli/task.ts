@@ -2,8 +2,8 @@ import { messagesOf, textOf } from '../a2a/protocol/simple.js';
 import type { StreamResponse } from '../a2a/protocol/types.js';
 import type { TaskDetail } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
-import { choice, duration, flag, text, verb, whole } from './command.js';
-import { progressText, REMOTE_OPTIONS, sendTask, stateText } from './remote.js';
+import { choice, duration, flag, REMOTE_OPTIONS, text, verb, whole } from './command.js';
+import { progressText, sendTask, stateText } from './remote.js';
 
 const list = verb({
   summary: 'list tasks of A2A clients, proposals between agents, and sub-tasks of swarms',

@@ -242,6 +242,7 @@ describe('log', () => {
     ]);
     const rows = await a.json<JournalRow[]>('log', '--thread', 'a-thread');
     expect(rows).toMatchObject([{ code: 'TIER_VIOLATION' }, { code: null }]);
+    expect(await a.json('log', '--thread', 'a-thr')).toEqual(rows);
     const agent = await a.json<JournalRow[]>('log', '--agent', 'low', '--since', '1h', '--limit', '1');
     expect(agent).toEqual(rows.slice(-1));
     expect(await a.json('log', '--since', new Date(Date.now() + 60_000).toISOString())).toEqual([]);
@@ -298,6 +299,7 @@ describe('export and replay', () => {
     const [row] = await a.json<JournalRow[]>('log', '--thread', 'a-thread', '--limit', '1');
     expect((await a.run('replay', row!.envelopeId)).stdout).toBe('1 decisions, 0 would differ\n');
     expect((await a.run('replay', 'a-thread')).stdout).toBe('2 decisions, 0 would differ\n');
+    expect((await a.run('replay', 'a-thr')).stdout).toBe('2 decisions, 0 would differ\n');
     await expectUsage(a.run('replay', 'nothing-like-it'), 'nothing-like-it');
     await expectUsage(a.run('replay'), 'usage: ecliptic replay FILE|ID');
   });

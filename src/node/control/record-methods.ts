@@ -10,6 +10,8 @@ import { fitting } from './protocol.js';
 import type { MailRow } from './rows.js';
 
 const PAGE = 100;
+/** Decisions among which a shortened thread id is searched. */
+const MAX_SEARCHED = 1_000;
 
 /** The owner's operations on durable mail, the journal and the audit log. Lists come in pages. */
 export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node' | 'codingAgents'>) {
@@ -20,6 +22,13 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
   const records = () => {
     if (node.records) return node.records;
     throw storeRequired();
+  };
+  const threadInFull = async (given: string) => {
+    const rows = await records().journal.beginningWith(given, MAX_SEARCHED);
+    return completeId(
+      given,
+      rows.flatMap(({ thread }) => thread ?? []),
+    );
   };
   return {
     outbox: async ({ after = 0 }) =>
@@ -39,7 +48,10 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
       return { id, ...(await mail().receipt(id)) };
     },
     async log({ limit = PAGE, ...wanted }) {
-      const rows = await records().journal.search({ ...wanted, limit: Math.min(limit, PAGE) });
+      const { journal } = records();
+      const search = (thread?: string) => journal.search({ ...wanted, thread, limit: Math.min(limit, PAGE) });
+      let rows = await search(wanted.thread);
+      if (rows.length === 0 && wanted.thread !== undefined) rows = await search(await threadInFull(wanted.thread));
       return fitting(rows.reverse(), ({ envelope }) => envelope.length).reverse();
     },
     async export(_params, { emit, drained, signal }) {
@@ -58,7 +70,8 @@ export function recordMethods({ node, codingAgents }: Pick<ControlContext, 'node
         if (!rows) throw wrongParameter('rows', 'must be given');
         return replay(rows);
       }
-      const found = await journal.about(id);
+      let found = await journal.about(id);
+      if (found.length === 0) found = await journal.about(await threadInFull(id));
       if (found.length === 0) throw new EclipticError('USAGE', `the journal knows no message or thread "${id}"`);
       return replay(found);
     },
