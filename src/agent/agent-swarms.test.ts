@@ -23,7 +23,7 @@ function worker(node: EclipticNode, id: string, capabilities: string[], done: st
 }
 
 describe('agent.swarm', () => {
-  it('tells workers of sub-tasks without a description what to do, and hands them earlier results [T-B6]', async () => {
+  it('describes sub-tasks without a description to their workers, and passes on earlier results [T-B6]', async () => {
     const node = await start();
     const told: string[] = [];
     for (const [id, capability] of [

@@ -62,7 +62,7 @@ describe('a task that an agent works on', () => {
   });
 
   it.each([new Error('no'), 'no', 0, '', false, null, undefined])(
-    'fails with what its handler threw: %j',
+    'fails with the error of its handler: %j',
     async (thrown) => {
       const given = await tasks(() => {
         throw thrown;
@@ -89,7 +89,7 @@ describe('a task that an agent works on', () => {
     expect(agent.take('sun', { id: 't', input: said('late') })).toBe(false);
   });
 
-  it('is aborted when its caller cancels, when nobody reads it any longer, and when the agent leaves', async () => {
+  it('is aborted when its caller cancels, when its caller stops reading, and when the agent leaves', async () => {
     const stops: ((agent: AgentTasks, stream: AsyncGenerator) => unknown)[] = [
       (agent) => agent.take('sun', { id: 't', cancel: true }),
       (agent) => agent.end(new EclipticError('NODE_STOPPED', 'left')),
@@ -126,7 +126,7 @@ describe('a task that an agent works on', () => {
     expect([items.length, seen!.signal.aborted]).toEqual([2, false]);
   });
 
-  it('has a signal that is aborted already for who asks late', async () => {
+  it('has a signal that is aborted already if it is asked for after the cancellation', async () => {
     let seen: AgentTask | undefined;
     const agent = tasks((task) => {
       seen = task;
@@ -138,7 +138,7 @@ describe('a task that an agent works on', () => {
   });
 });
 
-describe('what a task carries', () => {
+describe('the content of a task', () => {
   it('is text, a part, or parts', () => {
     expect(toParts('a')).toEqual([{ text: 'a' }]);
     expect(toParts({ data: 1 })).toEqual([{ data: 1 }]);

@@ -331,7 +331,7 @@ export class AgentTasks {
     } finally {
       if (this.#open.get(key) === task) this.#open.delete(key);
       if (reports.over) task.end();
-      else task.abort(new EclipticError('CANCELLED', 'nobody waits for the task any longer'));
+      else task.abort(new EclipticError('CANCELLED', 'the caller stopped waiting for the task'));
     }
   }
 

@@ -9,7 +9,7 @@ import type { Agent } from './agent.js';
 import type { Message } from './message.js';
 
 describe('bringing agents to life', () => {
-  it('registers a card with what was said and defaults for the rest [R1.1]', async () => {
+  it('registers a card with the given fields and defaults for the others [R1.1]', async () => {
     const { node, runtime } = await start();
     const agent = node.agent({ id: 'alice', capabilities: ['code.review', { id: 'code.write', name: 'Writes' }] });
     expect(agent.card).toEqual({
@@ -70,7 +70,7 @@ describe('bringing agents to life', () => {
     },
   );
 
-  it('publishes a changed card at the next revision, keeping what was not changed [R1.5]', async () => {
+  it('publishes a changed card at the next revision, and keeps the unchanged fields [R1.5]', async () => {
     const { node } = await start();
     const agent = node.agent({ id: 'alice', description: 'first', capabilities: ['old'] });
     expect(agent.update({ capabilities: ['new'] })).toMatchObject({ description: 'first', revision: 1 });
@@ -147,7 +147,7 @@ describe('sending', () => {
     expect(heard).toEqual([]);
   });
 
-  it('drops what waited past its time to live, and says so', async () => {
+  it('drops a message that waited past its time to live, and reports it', async () => {
     const { alice, bob, runtime, events } = await start(['alice', 'bob'], { limits: { concurrency: 1 } });
     const heard: unknown[] = [];
     const gate = deferred<void>();
@@ -266,7 +266,7 @@ describe('handling', () => {
 });
 
 describe('asking', () => {
-  it('resolves with what the handler returned, at once or later', async () => {
+  it('resolves with the handler’s value, at once or later', async () => {
     const { alice, bob } = await start(['alice', 'bob']);
     bob.onRequest(({ payload }) => (payload === 'later' ? Promise.resolve({ late: true }) : { echo: payload }));
     expect(await alice.request('bob', 'now')).toEqual({ echo: 'now' });
@@ -289,7 +289,7 @@ describe('asking', () => {
     expect(await alice.request('bob', 1)).toBeNull();
   });
 
-  it('shows the handler who asks and in which thread, and keeps the whole talk there [R2.4]', async () => {
+  it('shows the handler the sender and the thread, and keeps the whole conversation in that thread [R2.4]', async () => {
     const { node, alice, bob } = await start(['alice', 'bob']);
     const heard: Message[] = [];
     bob.onRequest((message) => {
@@ -312,7 +312,7 @@ describe('asking', () => {
     expect(await outcome(earth.request('alice', 'please'))).toMatchObject({ code: 'TIER_VIOLATION' });
   });
 
-  it('asks whoever offers a capability [R4.3]', async () => {
+  it('asks an agent that offers a capability [R4.3]', async () => {
     const { node, alice } = await start(['alice']);
     const reviewer = node.agent({ id: 'reviewer', capabilities: ['code.review'] });
     reviewer.onRequest(() => 'looks good');
@@ -549,7 +549,7 @@ describe('asking', () => {
     },
   );
 
-  it('takes no answer from a stranger to what it asked by capability', async () => {
+  it('takes no answer from a stranger to a request by capability', async () => {
     const { node, alice, sun, runtime } = await start(['alice', 'sun']);
     const gate = deferred<string>();
     let thread: string | undefined;
@@ -589,7 +589,7 @@ describe('leaving', () => {
     expect(heard.map(({ payload }) => payload)).toEqual([2]);
   });
 
-  it('rejects what the agent waits for, and everything it tries afterwards, as NODE_STOPPED', async () => {
+  it('rejects the agent’s open requests, and everything it tries afterwards, as NODE_STOPPED', async () => {
     const { alice, bob, runtime } = await start(['alice', 'bob']);
     bob.onRequest(() => new Promise(() => {}));
     const waiting = outcome(alice.request('bob', 1));
@@ -605,7 +605,7 @@ describe('leaving', () => {
     await runtime.advance(0);
   });
 
-  it('reports what still waited for the agent as not delivered', async () => {
+  it('reports messages that still waited for the agent as not delivered', async () => {
     const { alice, bob, events } = await start(['alice', 'bob'], { limits: { concurrency: 1 } });
     bob.onNotification(() => new Promise(() => {}));
     for (const n of [1, 2, 3]) await alice.send('bob', n);
@@ -724,7 +724,7 @@ describe('a node', () => {
     expect(unhandled).toEqual([]);
   });
 
-  it('lets what is under way finish when it stops with time to drain, and begins nothing new', async () => {
+  it('lets open work finish when it stops with time to drain, and begins nothing new', async () => {
     const { node, alice, bob, runtime } = await start(['alice', 'bob']);
     bob.onRequest(async () => {
       await pause(runtime, 1_000);
@@ -763,7 +763,7 @@ describe('a node', () => {
     expect(read).toHaveLength(1_000);
   });
 
-  it('ends what does not finish within the time to drain', async () => {
+  it('ends work that does not finish within the time to drain', async () => {
     const { node, alice, bob, runtime } = await start(['alice', 'bob']);
     bob.onRequest(() => new Promise(() => {}));
     const answer = outcome(alice.request('bob', 1));

@@ -8,7 +8,7 @@ import type { Agent } from './agent.js';
 import { STREAM_WINDOW, type StreamReader } from './streams.js';
 
 describe('an answer that is a stream', () => {
-  it('yields what the generator yields, in order, and ends', async () => {
+  it('yields the generator’s items in order, and ends', async () => {
     const { alice, bob } = await start(['alice', 'bob']);
     bob.onRequest(async function* ({ payload }) {
       yield `you said ${payload}`;
@@ -30,7 +30,7 @@ describe('an answer that is a stream', () => {
     expect(await collect(alice.stream('bob', null))).toEqual({ chunks: [0, 1, 2] });
   });
 
-  it('comes from whoever offers a capability, and by full address too', async () => {
+  it('comes from an agent that offers a capability, and by full address too', async () => {
     const { node, alice } = await start(['alice']);
     node.agent({ id: 'counter', capabilities: ['count'] }).onRequest(() => numbers(1_000));
     for (const to of [{ capability: 'count' }, 'counter', `counter@${node.key}`]) {

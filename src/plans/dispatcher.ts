@@ -55,7 +55,7 @@ export function isNodeStopping(signal: AbortSignal): boolean {
 }
 
 export function reasonOf({ reason }: AbortSignal): EclipticError {
-  return reason instanceof EclipticError ? reason : new EclipticError('CANCELLED', 'nobody waits for it any more');
+  return reason instanceof EclipticError ? reason : new EclipticError('CANCELLED', 'the result is not wanted any more');
 }
 
 /** The prefix of the threads of a run's tasks. */
@@ -85,7 +85,7 @@ export class AgentDispatcher implements Dispatcher {
     const stop = negotiation.onProgress((value) => onProgress(value, negotiation.to));
     const withdraw = () => {
       if (isNodeStopping(signal) && this.#isElsewhere(task.agent)) return;
-      negotiation.withdraw(`the task "${task.id}" is not waited for any more`);
+      negotiation.withdraw(`the result of the task "${task.id}" is not wanted any more`);
     };
     signal.addEventListener('abort', withdraw, { once: true });
     if (signal.aborted) withdraw();

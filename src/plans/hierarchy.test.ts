@@ -14,7 +14,7 @@ describe('the hierarchy’s configuration [RL6]', () => {
     expect(escalation).toEqual({ policy: 'auto', successRate: 0.5, afterTasks: 4 });
   });
 
-  it('is taken as JSON writes it, and what it leaves open stays as it was', () => {
+  it('is read from JSON, and omitted settings keep their defaults', () => {
     const text = '{ "tiers": { "2": { "retries": 0 } }, "escalation": { "policy": "threshold", "agent": "jupiter" } }';
     const { tiers, escalation } = completeHierarchy(HierarchySchema.parse(JSON.parse(text)));
     expect(tiers[2]).toEqual({ timeoutMs: 120_000, concurrency: 5, retries: 0 });

@@ -64,7 +64,7 @@ describe('a result is judged [RL3]', () => {
     expect(feedback).toMatch(/^the result does not fit its schema: .*ok/);
   });
 
-  it('by a command that gets it as JSON and says what it thinks', async () => {
+  it('by a command that gets it as JSON and prints feedback', async () => {
     const read = `let text = ''; process.stdin.on('data', (d) => text += d).on('end', () => `;
     const right = `${read} process.exit(JSON.parse(text).ok ? 0 : 1))`;
     expect(await judge(node(right), { ok: true }).judgement).toMatchObject({ verdict: 'approved' });
@@ -86,7 +86,7 @@ describe('a result is judged [RL3]', () => {
     expect(feedback!.length).toBeLessThan(10_000);
   });
 
-  it('by nobody, if the command cannot be started, is killed, or takes too long', async () => {
+  it('without a verdict, if the command cannot be started, is killed, or takes too long', async () => {
     await expect(judge({ command: ['/no/such/program'] }, 1).judgement).rejects.toMatchObject({
       code: 'PROCESS_START_FAILED',
     });
@@ -117,7 +117,7 @@ describe('a result is judged [RL3]', () => {
     expect(asked).toEqual([{ to: 'mercury', payload }]);
   });
 
-  it.each([null, 5, {}, 'maybe', { verdict: true }])('by nobody, if an agent answers %j', async (answer) => {
+  it.each([null, 5, {}, 'maybe', { verdict: true }])('without a verdict, if an agent answers %j', async (answer) => {
     await expect(judge({ agent: 'mercury' }, 1, { mercury: answer }).judgement).rejects.toMatchObject({
       code: 'INVALID_RESULT',
       message: expect.stringContaining('mercury gave no verdict'),

@@ -65,7 +65,7 @@ class Loop {
 }
 
 describe('the Ralph loop’s decisions', () => {
-  it('hand out what is ready, and the next when its dependencies are done [RL1]', () => {
+  it('hand out ready tasks, and the next when its dependencies are done [RL1]', () => {
     const loop = new Loop([task('c', { dependsOn: ['a', 'b'] }), task('a'), task('b')]);
     expect(loop.effects).toEqual([
       { type: 'dispatch', task: 'a', attempt: 1 },
@@ -78,7 +78,7 @@ describe('the Ralph loop’s decisions', () => {
     expect(loop.state.tasks.get('c')).toMatchObject({ phase: 'done', result: "c's", since: 3 });
   });
 
-  it('keep to what may be under way at once, in all and in each tier [RL6]', () => {
+  it('keep to the limits of tasks under way, in all and in each tier [RL6]', () => {
     const tasks = [task('a'), task('b'), task('c', { tier: 3 }), task('d', { tier: 3 })];
     const loop = new Loop(tasks, { concurrency: 3, tierConcurrency: { 0: 1, 1: 1, 2: 1, 3: 5 } });
     expect(loop.phases).toEqual({ a: 'running', b: 'waiting', c: 'running', d: 'running' });
@@ -107,7 +107,7 @@ describe('the Ralph loop’s decisions', () => {
     });
   });
 
-  it('pause before another attempt at what failed, longer each time', () => {
+  it('pause before another attempt at a failed task, longer each time', () => {
     const loop = new Loop([task('a', { retries: 12 })]);
     const pauses: number[] = [];
     for (let failure = 0; failure < 12; failure++) {
@@ -119,7 +119,7 @@ describe('the Ralph loop’s decisions', () => {
     expect(pauses.at(-1)).toBe(30_000);
   });
 
-  it('do not try again what was rejected, or would be refused again', () => {
+  it('do not try rejected tasks again, or tasks that would be refused again', () => {
     const loop = new Loop([task('a', { validated: true, retries: 5 }), task('b', { retries: 5 })]);
     loop.tell('finished', 'a').tell('judged', 'a', { verdict: 'rejected', feedback: 'wrong' });
     expect(loop.effects).toEqual([{ type: 'escalate', task: 'a', attempt: 1 }]);
@@ -127,14 +127,14 @@ describe('the Ralph loop’s decisions', () => {
     expect(loop.effects).toEqual([{ type: 'escalate', task: 'b', attempt: 1 }]);
   });
 
-  it('judge again what nobody could judge, without doing it again', () => {
+  it('judge an unjudged result again, without doing the task again', () => {
     const loop = new Loop([task('a', { validated: true })]);
     loop.tell('finished', 'a').tell('unjudged', 'a', { error: ERROR });
     expect(loop.phases).toEqual({ a: 'pausing' });
     expect(loop.tell('due', 'a').effects).toEqual([{ type: 'validate', task: 'a', attempt: 1 }]);
   });
 
-  describe('about what nobody managed [RL5]', () => {
+  describe('about a task that keeps failing [RL5]', () => {
     const stuck = (more: Partial<LoopSettings> = {}) =>
       new Loop(
         [task('a', { retries: 0 }), task('b', { dependsOn: ['a'] }), task('c', { dependsOn: ['b'] }), task('d')],
@@ -162,7 +162,7 @@ describe('the Ralph loop’s decisions', () => {
       expect(loop.state.tasks.get('a')).toMatchObject({ result: 42 });
     });
 
-    it('give it up when L0 says so, block what depends on it, and go on with the rest', () => {
+    it('give it up when L0 says so, block its dependents, and go on with the rest', () => {
       const loop = answer(stuck(), { action: 'fail', reason: 'not needed' });
       expect(loop.phases).toEqual({ a: 'failed', b: 'blocked', c: 'blocked', d: 'running' });
       expect(loop.state.tasks.get('c')!.reason).toEqual({ code: 'RUN_INCOMPLETE', message: '"b" did not get done' });
@@ -195,7 +195,7 @@ describe('the Ralph loop’s decisions', () => {
     });
   });
 
-  it('hand out again what was under way when the node stopped, as another attempt [RL8]', () => {
+  it('hand out tasks again that were under way when the node stopped, as another attempt [RL8]', () => {
     const loop = new Loop([task('a'), task('b', { validated: true }), task('c')], { concurrency: 2 });
     loop.tell('finished', 'b').take({ type: 'resumed', at: 9 });
     expect(loop.effects).toEqual([
@@ -217,7 +217,7 @@ describe('the Ralph loop’s decisions', () => {
     expect(loop.phases).toMatchObject({ a: 'running' });
   });
 
-  it('stop, and go on with what is not done when the plan is run again [RL7]', () => {
+  it('stop, and go on with the tasks that are not done when the plan is run again [RL7]', () => {
     const loop = new Loop([task('a'), task('b', { retries: 0 }), task('c')], {
       escalation: { policy: 'manual', successRate: 0, afterTasks: 1 },
     });
@@ -232,7 +232,7 @@ describe('the Ralph loop’s decisions', () => {
     ]);
   });
 
-  it('take over what was done before', () => {
+  it('take over results of an earlier run', () => {
     const loop = new Loop([]);
     const tasks = [task('a'), task('b', { dependsOn: ['a'] })];
     loop.events.length = 0;
@@ -365,7 +365,7 @@ describe('the Ralph loop, whatever happens', () => {
     );
   });
 
-  it('never begins again what is done, and comes to the same from its recorded events at every moment [RL7 RL8]', () => {
+  it('never repeats a done task, and is rebuilt equally from its stored events at every moment [RL7 RL8]', () => {
     fc.assert(
       fc.property(worlds, (world) => {
         const done = new Set<string>();

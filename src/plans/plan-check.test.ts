@@ -226,7 +226,7 @@ describe('the published schema of plans [RL9]', () => {
     expect(JSON.parse(readFileSync(published, 'utf8'))).toEqual(planJsonSchema());
   });
 
-  it('says that a task is done by one agent, by whoever is able, or by a swarm', () => {
+  it('says that a task is done by one agent, by a capable agent, or by a swarm', () => {
     const { properties } = planJsonSchema() as { properties: { tasks: { items: { oneOf: unknown } } } };
     expect(properties.tasks.items.oneOf).toEqual([
       { required: ['agent'] },

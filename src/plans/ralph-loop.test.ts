@@ -135,7 +135,7 @@ describe('a plan that is run', () => {
     expect(view.tasks.map(({ by }) => by)).toEqual(['mars', 'mars', 'mars']);
   });
 
-  it('tells what happens, with the progress of those who work', async () => {
+  it('reports its changes, with the workers’ progress', async () => {
     world.worker('mars', async (_, task) => {
       await world.wait(100);
       task.progress('half way');
@@ -155,7 +155,7 @@ describe('a plan that is run', () => {
     expect(late.map(({ event }) => event)).toEqual(['run', 'ended']);
   });
 
-  it('asks a validator, and tries again with what it says [RL3 RL4]', async () => {
+  it('asks a validator, and tries again with its feedback [RL3 RL4]', async () => {
     world.worker('mars', ({ attempt, feedback = [] }) => ({ attempt, heard: [...feedback] }));
     const asked: unknown[] = [];
     world.node.agent({ id: 'mercury' }).onRequest(({ payload }) => {
@@ -205,7 +205,7 @@ describe('a plan that is run', () => {
     expect(told).toBe(2);
   });
 
-  it('tries again what failed, with the reason [RL4]', async () => {
+  it('tries a failed task again, with the reason [RL4]', async () => {
     world.worker('mars', ({ attempt }) => {
       if (attempt === 1) throw new Error('out of paper');
       return 'printed';
@@ -247,7 +247,7 @@ describe('a plan that is run', () => {
     expect(view.tasks[0]).toMatchObject({ phase: 'escalated', attempt: 2 });
   });
 
-  it('is refused with what is wrong in this mesh, such as a capability that no agent has, before anything begins [RL9 T-C10]', async () => {
+  it('is refused with its faults in this mesh, such as a capability that no agent has, before anything begins [RL9 T-C10]', async () => {
     world.worker('mars');
     world.node.agent({ id: 'mercury' });
     const start = (more: Partial<RunInit> = {}) =>
@@ -275,7 +275,7 @@ describe('a plan that is run', () => {
   });
 });
 
-describe('a task that nobody manages [RL5]', () => {
+describe('a task that keeps failing [RL5]', () => {
   const PLAN = [
     { id: 'a', agent: 'mars', retries: 1 },
     { id: 'b', agent: 'mars', dependsOn: ['a'] },
@@ -289,7 +289,7 @@ describe('a task that nobody manages [RL5]', () => {
     });
   }
 
-  it('waits for the operator, where the sun does not know what to do; running it again goes on [RL7]', async () => {
+  it('waits for the operator where the sun gives no decision; running the plan again goes on [RL7]', async () => {
     failing(2);
     const view = await world.run(PLAN);
     expect(view.status).toBe('escalated');
@@ -352,7 +352,7 @@ describe('a plan that is run again [RL7]', () => {
     expect(world.begun).toHaveLength(3);
   });
 
-  it('begins anew when that is wanted', async () => {
+  it('starts over when asked to', async () => {
     world.worker('mars');
     const first = await world.run(PLAN);
     const second = await world.run(PLAN, { fresh: true });
@@ -361,7 +361,7 @@ describe('a plan that is run again [RL7]', () => {
     expect((await world.loop.list(10)).map(({ id }) => id)).toEqual([second.id, first.id]);
   });
 
-  it('does what was changed, and what depends on it', async () => {
+  it('does changed tasks, and their dependents', async () => {
     world.worker('mars');
     const first = await world.run(PLAN);
     const changed = PLAN.map((task) => (task.id === 'a' ? { ...task, description: 'Do it well.' } : task));
@@ -383,7 +383,7 @@ describe('a plan that is run again [RL7]', () => {
     expect(world.begun).toHaveLength(9);
   });
 
-  it('is the run that is under way, and cannot be changed or begun anew meanwhile', async () => {
+  it('is the active run, and cannot be changed or started over meanwhile', async () => {
     let finish = () => {};
     world.worker(
       'mars',
@@ -437,7 +437,7 @@ describe('a run whose node is gone [RL8]', () => {
     ...(n > 0 && { dependsOn: [`t${n - 1}`] }),
   }));
 
-  it('goes on when the next one starts, with what was under way as another attempt', async () => {
+  it('goes on when the next node starts, with open tasks as another attempt', async () => {
     world.worker('mars', ({ task, attempt }) => (task === 't2' && attempt === 1 ? new Promise(() => {}) : task));
     const { id } = await world.start(CHAIN);
     await world.until(() => world.begun.includes('t2.1'));
@@ -477,7 +477,7 @@ describe('a run whose node is gone [RL8]', () => {
     expect((await world.loop.list(10)).map(({ status }) => status)).toEqual(['done', 'running']);
   });
 
-  it('has on disk what was shown, at every moment', async () => {
+  it('has stored every state that it has published, at every moment', async () => {
     world.worker('mars', async ({ task }) => {
       await world.wait(100);
       return task;
@@ -498,7 +498,7 @@ describe('a run whose node is gone [RL8]', () => {
     }
   });
 
-  it('does not go on by itself when it was stopped or has ended', async () => {
+  it('does not resume when it was stopped or has ended', async () => {
     world.worker('mars', () => new Promise(() => {}));
     const { id } = await world.start(CHAIN);
     await world.settled(world.loop.stop(id));

@@ -262,7 +262,7 @@ export class RalphRun {
     return work;
   }
 
-  #cancel(task: string, reason = new EclipticError('CANCELLED', 'nobody waits for it any more')): void {
+  #cancel(task: string, reason = new EclipticError('CANCELLED', 'the result is not wanted any more')): void {
     const work = this.#work.get(task);
     this.#work.delete(task);
     work?.timer?.cancel();

@@ -122,8 +122,8 @@ export class ContractNet implements Negotiation {
     const about = { proposalId: this.#id, to: this.#sides.map(({ to }) => to) };
     this.#result.reject(
       status === 'timed-out'
-        ? new EclipticError('PROPOSAL_TIMEOUT', 'nobody took the work within the deadline', about)
-        : new EclipticError('PROPOSAL_REJECTED', `nobody took the work: ${reason}`, { ...about, reason }),
+        ? new EclipticError('PROPOSAL_TIMEOUT', 'no agent took the work within the deadline', about)
+        : new EclipticError('PROPOSAL_REJECTED', `no agent took the work: ${reason}`, { ...about, reason }),
     );
   }
 }

@@ -147,7 +147,7 @@ describe('the messages of a negotiation', () => {
 });
 
 describe('a proposal', () => {
-  it('that nobody answers is timed out at its deadline, and both sides are told once [R7.4 UT5 E.PROPOSAL_TIMEOUT]', async () => {
+  it('that is not answered times out at its deadline, and both sides are told once [R7.4 UT5 E.PROPOSAL_TIMEOUT]', async () => {
     const { runtime, node, asker, worker } = await start();
     const received = receiving(worker);
     const negotiation = asker.propose({ ...TASK, deadlineMs: 500 });
@@ -248,7 +248,7 @@ describe('a proposal', () => {
     await expect(asker.propose(odd).result).rejects.toMatchObject({ code: 'INVALID_ENVELOPE' });
   });
 
-  it('to a capability goes to who has all of them: least loaded, then earliest registered', async () => {
+  it('to capabilities goes to an agent that has all of them: least loaded, then earliest registered', async () => {
     const { node, asker, worker } = await start();
     worker.onRequest(() => 'worker');
     const both = ['build', 'test'];
@@ -261,7 +261,7 @@ describe('a proposal', () => {
     await expect(none.answered).rejects.toMatchObject({ code: 'CAPABILITY_NOT_FOUND' });
   });
 
-  it('that is malformed is answered with an error, and what is none reaches the other handlers', async () => {
+  it('that is malformed is answered with an error, and other messages reach the other handlers', async () => {
     const { asker, worker } = await start();
     const heard: unknown[] = [];
     asker.onMessage((message) => void heard.push(message.type));
@@ -329,7 +329,7 @@ describe('a proposal', () => {
 const ROUTED = { delivered: true, path: 'local', targetAgentId: 'worker', latencyMs: 0 } as const;
 
 describe('an agent without a proposal handler', () => {
-  it('takes what its capabilities allow, and its request handler does the work', async () => {
+  it('takes proposals that its capabilities allow, and its request handler does the work', async () => {
     const { asker, worker } = await start();
     worker.onRequest(({ payload, from }) => ({ from, payload }));
     expect(await asker.propose(TASK).result).toEqual({ from: 'asker', payload: 'build it' });
@@ -396,7 +396,7 @@ describe('an agent without a proposal handler', () => {
     await expect(asker.propose({ ...TASK, to: 'worker' }).answered).rejects.toMatchObject({ code: 'NO_WORKER' });
   });
 
-  it('that leaves rejects what it has not answered, and fails what it has begun', async () => {
+  it('that leaves rejects proposals it has not answered, and fails work it has begun', async () => {
     const { asker, worker, node } = await start();
     worker.onProposal((received) => {
       if (received.input === 'begin') void received.accept().catch(() => {});
@@ -475,7 +475,7 @@ describe('a proposal to everyone', () => {
     expect(node.threads.waiting).toBe(0);
   });
 
-  it('waits for bids until the deadline, and is over when nobody bids', async () => {
+  it('waits for bids until the deadline, and is over without bids', async () => {
     const { runtime, node, asker, worker } = await start();
     receiving(worker);
     node.agent({ id: 'slow', tier: 3, capabilities: ['build'] }).onRequest(() => 'slow');
@@ -538,7 +538,7 @@ describe('a durable proposal', () => {
   });
 });
 
-describe('what cannot be negotiated', () => {
+describe('a proposal that cannot be made', () => {
   it.each(['5', Number.POSITIVE_INFINITY, Number.NaN, 0, -1, {}])(
     'an acceptance that takes %s ms is refused, and a valid one still counts [T-C4]',
     async (time) => {

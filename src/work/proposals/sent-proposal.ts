@@ -11,7 +11,7 @@ import type { Negotiation, ProposalInit, TaskProposal } from './proposal.js';
 import { ProposalSide } from './proposal-side.js';
 import { faultOfTerms, PROPOSAL, type ProposalPayload } from './proposal-wire.js';
 
-/** What is proposed to one addressee. */
+/** The terms of a proposal to one addressee. */
 export interface SentTerms {
   readonly payload: ProposalPayload;
   /** The address of the addressee. */

@@ -66,7 +66,7 @@ function form(node: EclipticNode, init: SwarmInit, id = 'sun'): { sun: Agent; ru
 }
 
 describe('a swarm', () => {
-  it('gives each sub-task what it depends on, and ends with all results in order [R8.4 R8.6]', async () => {
+  it('gives each sub-task the results it depends on, and ends with all results in order [R8.4 R8.6]', async () => {
     const node = await start();
     const does: Doing[] = [];
     worker(node, 'ann', ['draw'], does);
@@ -142,7 +142,7 @@ describe('a swarm', () => {
     });
   });
 
-  it('gives what one fails at to another, and tells when nobody manages [R8.5 RS3 UT6]', async () => {
+  it('gives a failed sub-task to another member, and escalates it when all have failed [R8.5 RS3 UT6]', async () => {
     const node = await start();
     node.agent({ id: 'clumsy', capabilities: ['cut', 'hold'] }).onRequest(() => {
       throw new EclipticError('HANDLER_FAILED', 'it slipped');
@@ -169,7 +169,7 @@ describe('a swarm', () => {
     expect(told).toEqual(['active', 'active attempts-exhausted (hold): 3 attempts', 'failed']);
   });
 
-  it('reassigns what a participant held that left [R8.5]', async () => {
+  it('reassigns the sub-tasks of a participant that left [R8.5]', async () => {
     const node = await start();
     const does: Doing[] = [];
     const gone = worker(node, 'gone', ['run'], does, 60_000);
@@ -184,7 +184,7 @@ describe('a swarm', () => {
     expect(does.map(({ agent }) => agent)).toEqual(['gone', 'here']);
   });
 
-  it('is not formed where nobody takes part who could do the work, and says whose fault it is', async () => {
+  it('is not formed without a capable member, and names the refusals', async () => {
     const node = await start();
     worker(node, 'ann', ['draw']).onProposal((proposal) => proposal.reject('busy'));
     const { run } = form(node, { capabilities: ['draw'] });
@@ -217,7 +217,7 @@ describe('a swarm', () => {
     await expect(settled(bad.active)).rejects.toMatchObject({ code: 'INVALID_PLAN' });
   });
 
-  it('lets agents without a handler work by hand, and nobody for another', async () => {
+  it('lets agents without a handler complete sub-tasks by calls, and only their own', async () => {
     const node = await start();
     const hand = node.agent({ id: 'hand', capabilities: ['sew'] }).onProposal((proposal) => proposal.accept());
     const { sun, run } = form(node, {
@@ -239,7 +239,7 @@ describe('a swarm', () => {
     expect((await settled(run.result)).results).toEqual({ hem: 'hemmed', seam: 'sewn' });
   });
 
-  it('takes in who joins later', async () => {
+  it('takes in a member that joins later', async () => {
     const node = await start();
     worker(node, 'ann', ['draw'], [], 1_000);
     const { run } = form(node, {
@@ -271,7 +271,7 @@ describe('a swarm', () => {
     expect(run.session!.participants).toEqual([`ann@${node.key}`, `late@${node.key}`]);
   });
 
-  it('ends at its creator’s word, and nobody else’s', async () => {
+  it('is cancelled by its creator, and by no other agent', async () => {
     const node = await start();
     const ann = worker(node, 'ann', ['draw'], [], 60_000);
     const { run } = form(node, { capabilities: ['draw'] });

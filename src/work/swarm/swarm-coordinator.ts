@@ -121,7 +121,7 @@ export class SwarmCoordinator {
     const { members, refusals } = await recruit(runtime, (init) => agent.propose(init), invited, about);
     const assigned = assignPlan(plan, members);
     const unserved = plan.filter((subTask) => assigned.get(subTask) === undefined);
-    if (unserved.length > 0) throw nobodyFor(id, unserved, refusals);
+    if (unserved.length > 0) throw noMemberFor(id, unserved, refusals);
     const busy = new Set(assigned.values());
     const participants = members.map(({ address }) => address).filter((address) => busy.has(address));
     const standby = members.map(({ address }) => address).filter((address) => !busy.has(address));
@@ -343,11 +343,11 @@ function notFound(swarmId: string): EclipticError {
   return new EclipticError('SWARM_NOT_FOUND', `there is no swarm ${swarmId} here`, { swarmId });
 }
 
-function nobodyFor(swarmId: string, unserved: readonly SubTaskPlan[], refusals: readonly string[]): EclipticError {
+function noMemberFor(swarmId: string, unserved: readonly SubTaskPlan[], refusals: readonly string[]): EclipticError {
   const [{ id, requiredCapabilities, only }] = unserved as [SubTaskPlan, ...SubTaskPlan[]];
   const needs = only ?? requiredCapabilities.join(', ');
   const why = refusals.length > 0 ? `; ${refusals.slice(0, 3).join('; ')}` : '';
-  const text = `nobody takes part who can do "${id}" (it takes ${needs})${why}`;
+  const text = `no member of the swarm can do "${id}" (it takes ${needs})${why}`;
   const subTasks = unserved.map((subTask) => subTask.id).slice(0, 20);
   return new EclipticError('CAPABILITY_NOT_FOUND', text, { swarmId, subTasks, refusals: refusals.slice(0, 20) });
 }

@@ -310,7 +310,7 @@ describe('the members of a swarm', () => {
     expect(world.violations).toEqual([]);
   });
 
-  it('escalate what nobody left can do, with the reason [R8.5]', async () => {
+  it('escalate sub-tasks that no live member can do, with the reason [R8.5]', async () => {
     const world = new World(4);
     const members = [
       { address: 'm0', capabilities: ['a'], load: 0, capacity: 1 },
@@ -332,7 +332,7 @@ describe('the members of a swarm', () => {
     expect(reason).toContain('two');
   });
 
-  it('give what one failed at to another, and give up after so many attempts [R8.5]', async () => {
+  it('give a failed sub-task to another member, and give up after the last attempt [R8.5]', async () => {
     const world = new World(5);
     world.failing = 1;
     begin(
@@ -347,7 +347,7 @@ describe('the members of a swarm', () => {
     for (const { attempts, failedBy } of board.subTasks.values()) expect([attempts, failedBy.size]).toEqual([3, 3]);
   });
 
-  it('take in who joins later, who then does its share', async () => {
+  it('take in a member that joins later, which then does its share', async () => {
     const world = new World(6);
     const [first] = eight();
     begin(

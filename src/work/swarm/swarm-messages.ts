@@ -38,7 +38,7 @@ const RaftSchemas = [
   }),
   /** Taken: has everything up to `n`. Not taken: the logs agree at most up to `n`. */
   z.object({ type: z.literal('ack'), epoch: whole, n: whole, taken: z.boolean() }),
-  /** Raft's RequestVote; as a trial, its pre-vote, which binds nobody. */
+  /** Raft's RequestVote; as a trial, its pre-vote, which does not bind the voter. */
   z.object({ type: z.literal('ask'), epoch: whole, last: whole, lastEpoch: whole, trial: z.boolean() }),
   z.object({ type: z.literal('vote'), epoch: whole, granted: z.boolean(), trial: z.boolean() }),
 ] as const;

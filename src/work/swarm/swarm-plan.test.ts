@@ -32,7 +32,7 @@ describe('a plan', () => {
     expect(() => readPlan(plan, 'all')).toThrow(said);
   });
 
-  it('is one sub-task for each capability where nobody gives one', () => {
+  it('is one sub-task for each capability by default', () => {
     expect(
       planByCapability('all', ['x', 'y']).map(({ id, requiredCapabilities }) => [id, requiredCapabilities]),
     ).toEqual([
