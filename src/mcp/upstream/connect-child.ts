@@ -178,7 +178,7 @@ class PipeTransport implements Transport {
   async start(): Promise<void> {}
 
   async send(message: JSONRPCMessage): Promise<void> {
-    if (this.#closed) throw this.#child.failure();
+    if (this.#closed) throw await this.#child.explained();
     if ('method' in message && 'id' in message) this.#asked.add(message.id);
     // A cancelled request is no longer open; most servers do not answer it.
     else if ('method' in message && message.method === 'notifications/cancelled') {

@@ -88,7 +88,7 @@ export class Child {
    */
   async write(data: string | Uint8Array): Promise<void> {
     const { stdin } = this.#process;
-    if (!stdin.writable || stdin.destroyed) throw this.failure();
+    if (!stdin.writable || stdin.destroyed) throw await this.explained();
     if (stdin.writableLength > MAX_UNREAD_BYTES) {
       throw new EclipticError('QUEUE_FULL', `${this.#init.name} does not read what it is sent`, {
         process: this.#init.name,
@@ -101,9 +101,18 @@ export class Child {
   }
 
   /** Does the process run although one of its pipes closed? Mostly it has ended, and its exit says why. */
-  runsOn(): Promise<boolean> {
-    const ended = this.exited.then(() => false);
-    return within(this.#runtime, ended, LAST_WORDS_MS + 50, () => true);
+  async runsOn(): Promise<boolean> {
+    await within(this.#runtime, this.exited, LAST_WORDS_MS + 50, () => {});
+    await this.#readPending();
+    if (!this.#exit) return true;
+    await this.exited;
+    return false;
+  }
+
+  /** The failure after a pipe closed: the exit and the last words, which say why, are noticed later than that. */
+  async explained(): Promise<EclipticError> {
+    await this.runsOn();
+    return this.failure();
   }
 
   endInput(): void {
@@ -186,7 +195,12 @@ export class Child {
     const { stderr } = this.#process;
     if (stderr.closed) return;
     const closed = new Promise<void>((resolve) => stderr.once('close', () => resolve()));
-    await within(this.#runtime, closed, LAST_WORDS_MS, () => {});
+    await within(this.#runtime, closed, LAST_WORDS_MS, () => this.#readPending());
+  }
+
+  /** After a busy time of this process, timers fire before the output and the exit that came meanwhile are read. */
+  #readPending(): Promise<void> {
+    return new Promise((resolve) => this.#runtime.defer(resolve));
   }
 
   #drain(): Promise<void> {
@@ -196,7 +210,7 @@ export class Child {
         stdin.off('drain', settle);
         stdin.off('close', settle);
         this.#drained = undefined;
-        if (stdin.destroyed) reject(this.failure());
+        if (stdin.destroyed) void this.explained().then(reject);
         else resolve();
       };
       stdin.on('drain', settle);

@@ -1,11 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { EventEmitter } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Logger } from '../../runtime/runtime.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
-import type { Child } from './child.js';
+import { Child } from './child.js';
 import { Children } from './children.js';
 import { readLines } from './lines.js';
 import { findProcesses, processStart } from './process-table.js';
@@ -49,6 +51,14 @@ afterEach(async () => {
 
 function startNode(code: string, program: { name?: string; env?: Record<string, string> } = {}): Promise<Child> {
   return children.start({ command: process.execPath, args: ['-e', code], ...program });
+}
+
+/** A child whose pipes and exit the test controls. No process has its number. */
+function fakeChild() {
+  const pipes = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() };
+  const fake = Object.assign(new EventEmitter(), { pid: 2 ** 31 - 1, ...pipes });
+  const process = fake as unknown as ChildProcessWithoutNullStreams;
+  return { fake, child: new Child(runtime, { name: 'crashy', process, mark: 'no-such-mark', onGone: () => {} }) };
 }
 
 /** The next line that a child writes, read as JSON. */
@@ -115,6 +125,41 @@ describe('a child process', () => {
     expect(await killed.exited).toEqual({ kind: 'signal', signal: 'SIGKILL' });
     expect(killed.failure().message).toBe('weather was ended by SIGKILL');
     await expect(killed.write('x')).rejects.toMatchObject({ code: 'PROCESS_ENDED' });
+  });
+
+  it('says why it ended, also when its input closes before its exit is noticed [T-E12]', async () => {
+    const { child, fake } = fakeChild();
+    const full = child.write('x'.repeat(100_000));
+    fake.stdin.destroy();
+    const reasons = Promise.all(
+      [child.write('x'), full].map((one) =>
+        one.then(
+          () => '',
+          ({ message }) => message,
+        ),
+      ),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    fake.emit('exit', 1, null);
+    fake.stderr.end('the config file is broken\n');
+    fake.stdout.destroy();
+    const why = 'crashy ended with code 1; it said: the config file is broken';
+    expect(await reasons).toEqual([why, why]);
+    fake.emit('close');
+    await child.stop();
+  });
+
+  it('says why it ended, also when this process was too busy to read its last words in time [T-E12]', async () => {
+    const { child, fake } = fakeChild();
+    // From here on, due timers come before the next immediates, as they come before input that is ready.
+    await new Promise((resolve) => setImmediate(resolve));
+    fake.emit('exit', 1, null);
+    setImmediate(() => fake.stderr.write('the config file is broken\n'));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+    await child.exited;
+    expect(child.failure().message).toBe('crashy ended with code 1; it said: the config file is broken');
+    fake.emit('close');
+    await child.stop();
   });
 
   it.each([
