@@ -8,7 +8,7 @@ import { type Call, decodeCalls, encodeOutcomes, type Request, type Response, ty
 const MAX_GROUP = 2_048;
 const MAX_GROUP_CHARS = 16 * 1_048_576;
 
-if (!parentPort) throw storeFailed('this file is the thread of a store and is not started by itself');
+if (!parentPort) throw storeFailed('this file is the thread of a store and cannot be started directly');
 const port = parentPort;
 
 /** Requests that share a transaction. */

@@ -70,7 +70,7 @@ export function checkConfig(config: A2AConfig): A2AConfig {
 }
 
 export function checkDelegation(input: A2ADelegation): A2ADelegation {
-  return check(DelegationSchema, input, 'PROVIDER_INVALID_INPUT', 'that is no delegation');
+  return check(DelegationSchema, input, 'PROVIDER_INVALID_INPUT', 'the delegation is invalid');
 }
 
 export function isEndpoint(value: unknown): value is A2AEndpoint {

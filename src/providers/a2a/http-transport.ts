@@ -170,7 +170,7 @@ async function delegateOver(
     if (!question) return answer.result();
     if (!onQuestion || taskId === undefined) {
       if (taskId !== undefined) await client.cancelTask(taskId, { timeoutMs: PROBE_MS }).catch(() => {});
-      const message = `the remote agent asks: ${question.text}; nobody is there to answer`;
+      const message = `the remote agent asks: ${question.text}; its caller answers no questions`;
       throw new NormalizedProviderError('PROVIDER_INVALID_INPUT', message, 'a2a', { correlationId });
     }
     outgoing = { message: await onQuestion(question), taskId, metadata };

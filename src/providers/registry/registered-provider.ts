@@ -110,7 +110,7 @@ export class RegisteredProvider {
   restart(): Promise<void> {
     return this.#inTurn(async () => {
       if (!this.#over) await this.#end();
-      if (this.#over) throw this.#unavailable('it was ended for good');
+      if (this.#over) throw this.#unavailable('it was terminated');
       await this.init();
     });
   }

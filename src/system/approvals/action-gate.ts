@@ -188,11 +188,11 @@ function fingerprint(details: CheckOptions['details']): string[] {
 }
 
 function rulingOf({ verdict, by }: NonNullable<Approval['decision']>): ActionRuling {
-  if (by === 'timeout') return denied('timeout', 'nobody decided in time');
+  if (by === 'timeout') return denied('timeout', 'no decision came in time');
   if (verdict === 'deny') return denied('operator', `${by} denied it`);
   const lasting = verdict === 'allow-always';
-  if (by === 'standing') return { allowed: true, by, lasting, reason: 'it was allowed for good' };
-  return { allowed: true, by: 'operator', lasting, reason: `${by} allowed it${lasting ? ' for good' : ''}` };
+  if (by === 'standing') return { allowed: true, by, lasting, reason: 'it is always allowed' };
+  return { allowed: true, by: 'operator', lasting, reason: `${by} allowed it${lasting ? ' always' : ''}` };
 }
 
 function denied(by: ActionRuling['by'], reason: string): ActionRuling {

@@ -124,7 +124,7 @@ export class Approvals {
       throw new EclipticError('APPROVAL_NOT_FOUND', message, { id: unknown });
     }
     if (verdict === 'allow-always' && this.#queue.standing.length + ids.length > MAX_STANDING) {
-      const message = `${this.#queue.standing.length} things are allowed for good already; allow it once, or write a rule`;
+      const message = `${this.#queue.standing.length} actions are always allowed already; allow it once, or write a rule`;
       throw new EclipticError('QUEUE_FULL', message, { limit: MAX_STANDING });
     }
     return this.#handle({ type: 'decided', ids, verdict, by, at: this.#runtime.now() });

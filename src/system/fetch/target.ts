@@ -44,7 +44,7 @@ export function parseTarget(input: string | URL, base?: Target, ports?: readonly
   const host = url.hostname.replace(/^\[|\]$|\.$/g, '');
   const isAddress = isIP(host) !== 0;
   if (!isAddress && (host.length > 253 || host.split('.').some((label) => label === '' || label.length > 63))) {
-    throw refused('name', 'the URL’s host is no name', { origin });
+    throw refused('name', 'the host of the URL is not a valid name', { origin });
   }
   const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port);
   if (port === 0 || (ports && !ports.includes(port))) {
@@ -56,7 +56,7 @@ export function parseTarget(input: string | URL, base?: Target, ports?: readonly
 function parse(input: string, base: URL | undefined): URL {
   // The parser's error would contain the whole URL.
   const url = input.length <= MAX_URL_LENGTH && URL.canParse(input, base?.href) ? new URL(input, base) : undefined;
-  if (!url || url.href.length > MAX_URL_LENGTH) throw refused('url', 'that is no URL that can be fetched');
+  if (!url || url.href.length > MAX_URL_LENGTH) throw refused('url', 'the URL is invalid');
   return url;
 }
 

@@ -203,7 +203,7 @@ export class CredentialFiles {
 }
 
 export function unreadable(file: string, what: string, cause?: unknown): EclipticError {
-  const message = `${file} ${what}. Put back a copy, or move it away and set the credential anew`;
+  const message = `${file} ${what}. Put back a copy, or move it away and set the credential again`;
   return new EclipticError('CREDENTIAL_UNREADABLE', message, { file }, cause);
 }
 

@@ -159,7 +159,7 @@ export class Credentials implements CredentialSource {
   #open(key: NamedKey, { file, stored }: Revision): string {
     if (stored.key !== key.id) throw unreadable(file, `was sealed with another key (${stored.key}, not ${key.id})`);
     const text = unseal(key.key, stored, about(stored), stored.sealed);
-    if (text === undefined) throw unreadable(file, 'was changed by somebody else, or is damaged');
+    if (text === undefined) throw unreadable(file, 'was tampered with, or is damaged');
     return text;
   }
 

@@ -109,7 +109,7 @@ export class MasterKey {
   }
 
   #unusable(what: string): EclipticError {
-    const message = `${this.#file} ${what}. Put back a copy, or move ${this.#folder} away and set the credentials anew`;
+    const message = `${this.#file} ${what}. Put back a copy, or move ${this.#folder} away and set the credentials again`;
     return new EclipticError('CREDENTIAL_UNREADABLE', message, { file: this.#file });
   }
 }
