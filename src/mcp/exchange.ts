@@ -313,15 +313,20 @@ export class McpExchange implements PeerProtocol {
     };
     const answer = async () => {
       if (peer.incoming.size > MAX_CALLS) {
-        throw new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls of node ${node} are under way already`);
+        throw new EclipticError('QUEUE_FULL', `${MAX_CALLS} calls of node ${node} are in progress already`);
       }
       const { agent, ask, capabilities, state, thread, meta } = call;
       const { service } = this.#components;
       const caller = this.#principal(node, call);
       const entry = service.own(agent, ask, caller);
-      const terms = { caller, signal, capabilities, answers: call.answers, state: state ?? undefined, thread, meta };
       return service.call(entry, ask as Ask, {
-        ...terms,
+        caller,
+        signal,
+        capabilities,
+        answers: call.answers,
+        state: state ?? undefined,
+        thread,
+        meta,
         onProgress: (progress) => this.#note(node, ['progress', callId, progress]),
         onLog: (entry) => this.#note(node, ['log', callId, entry]),
       });
@@ -367,8 +372,6 @@ export class McpExchange implements PeerProtocol {
     }
     return { address, node, tier: 3, sandboxId: sandbox ?? undefined };
   }
-
-  // Sending
 
   /** Best effort: if this does not arrive, the conversation has ended. */
   #say(node: string, item: readonly unknown[]): void {

@@ -22,7 +22,7 @@ const MEANING: Readonly<Record<LeaseLabel, string>> = {
   guarded: 'guarded: every agent’s edits there are checked; shell commands are not',
   advisory: 'advisory: not every agent’s edits are checked',
   unconfirmed:
-    'unconfirmed: the device that settles it cannot be reached; another may hold it too, and you will be told',
+    'unconfirmed: the device that decides about it cannot be reached; another agent may hold it too, and you will be told',
 };
 
 export const leaseTool: MeshTool = async (member, given) => {
@@ -33,19 +33,14 @@ export const leaseTool: MeshTool = async (member, given) => {
   if (!globs && action === 'take') throw invalid('give paths; nothing was taken');
   const holder = member.leases.address(member.name);
   const ttlMs = Math.max(LEAST_TTL_S, ttl_s) * 1_000;
-  const operation: Operation =
-    action === 'take' || action === 'check'
-      ? {
-          kind: action,
-          holder,
-          wanted: globs!.map((glob) => ({ id: member.runtime.id(), glob })),
-          ttlMs,
-          why: oneLine(why, 200),
-        }
-      : action === 'renew'
-        ? { kind: 'renew', holder, ttlMs, ...(globs && { globs }) }
-        : { kind: 'release', holder, ...(globs && { globs }) };
-  const { outcome, confirmed } = await member.leases.operate(repository.id, operation);
+  const wanted = globs?.map((glob) => ({ id: member.runtime.id(), glob })) ?? [];
+  const operations = {
+    take: { kind: 'take', holder, wanted, ttlMs, why: oneLine(why, 200) },
+    check: { kind: 'check', holder, wanted, ttlMs, why: '' },
+    renew: { kind: 'renew', holder, ttlMs, globs },
+    release: { kind: 'release', holder, globs },
+  } satisfies Record<typeof action, Operation>;
+  const { outcome, confirmed } = await member.leases.operate(repository.id, operations[action]);
   const { leases, conflicts, reclaimed } = outcome;
   const label = member.leases.label(repository.id, confirmed);
   if (conflicts.length > 0) {
@@ -56,10 +51,8 @@ export const leaseTool: MeshTool = async (member, given) => {
   }
   if (action === 'check') return { text: checked(member, repository, globs!, label) };
   if (leases.length === 0) {
-    const mine = ownLeases(member, repository);
-    return {
-      text: `You hold no lease on that. You hold: ${mine.map(({ glob }) => glob).join(', ') || 'nothing'}.`,
-    };
+    const mine = ownLeases(member, repository).map(({ glob }) => glob);
+    return { text: `You hold no lease on that. You hold: ${mine.join(', ') || 'nothing'}.` };
   }
   const named = leases.map(({ glob }) => glob).join(', ');
   if (action === 'release') return { text: `Released: ${named}.` };
