@@ -18,7 +18,7 @@ import type { SandboxRoutingConfig, StateRules, TierRoutingConfig } from '../mes
 import { ThreadTable, type ThreadTableInit } from '../mesh/thread-table.js';
 import { Identity } from '../network/membership/identity.js';
 import { Membership } from '../network/membership/membership.js';
-import { MembershipFile, MembershipMemory } from '../network/membership/membership-file.js';
+import { MembershipFile } from '../network/membership/membership-file.js';
 import { channelProtocol, messageProtocol } from '../network/peers/envelope-exchange.js';
 import { Network, type NetworkInit } from '../network/peers/network.js';
 import { ProviderEvents } from '../providers/adapter/events.js';
@@ -109,7 +109,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   const mesh = { runtime, registry, policy, observability, threads, factory: envelopes };
 
   const clock = new SteadyClock(runtime);
-  const membershipStore = folder === undefined ? new MembershipMemory() : new MembershipFile(folder);
+  const membershipStore = folder === undefined ? undefined : new MembershipFile(folder);
   const network =
     proven &&
     new Network(

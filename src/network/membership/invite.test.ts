@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { MembershipMemory } from '../../../test/network/membership-memory.js';
 import { EclipticError, type ErrorCode } from '../../runtime/errors.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import type { Grant } from './certificate.js';
@@ -14,7 +15,6 @@ import {
   SECRET_BYTES,
 } from './invite.js';
 import { type Handshake, Membership } from './membership.js';
-import { MembershipMemory } from './membership-file.js';
 
 const RUNS = { numRuns: 150 };
 const HOUR = 3_600_000;

@@ -109,31 +109,14 @@ function unusable(file: string, reason: string, cause?: unknown): EclipticError 
   return new EclipticError('DATA_FOLDER', `cannot use ${file}: ${reason}`, { file }, cause);
 }
 
-/** Keeps the membership for this process only. */
-export class MembershipMemory implements MembershipStore {
-  #state: MembershipState | undefined;
-
-  load(): MembershipState | undefined {
-    return this.#state;
-  }
-
-  save(state: MembershipState): void {
-    this.#state = structuredClone(state);
-  }
-
-  clear(): void {
-    this.#state = undefined;
-  }
-}
-
-/** The stored membership and its copy in memory. */
+/** The membership in memory, and in the store if there is one. */
 export class MembershipRecord {
-  readonly #store: MembershipStore;
+  readonly #store: MembershipStore | undefined;
   #state: MembershipState | undefined;
 
-  constructor(store: MembershipStore) {
+  constructor(store: MembershipStore | undefined) {
     this.#store = store;
-    this.#state = store.load();
+    this.#state = store?.load();
   }
 
   get state(): MembershipState | undefined {
@@ -146,12 +129,12 @@ export class MembershipRecord {
   }
 
   save(state: MembershipState): void {
-    this.#store.save(state);
+    this.#store?.save(state);
     this.#state = state;
   }
 
   clear(): void {
-    this.#store.clear();
+    this.#store?.clear();
     this.#state = undefined;
   }
 }

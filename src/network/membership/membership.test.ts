@@ -13,13 +13,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { MembershipMemory } from '../../../test/network/membership-memory.js';
 import { EclipticError, type ErrorCode } from '../../runtime/errors.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { type Certificate, type Chain, type Grant, issueCertificate, NodeKeySchema } from './certificate.js';
 import { Identity, isNodeKey, isSignedBy, NODE_KEY } from './identity.js';
 import { inviteId, proveInvite } from './invite.js';
 import { type Handshake, Membership, type Welcome } from './membership.js';
-import { MembershipFile, MembershipMemory, type MembershipState, type MembershipStore } from './membership-file.js';
+import { MembershipFile, type MembershipState, type MembershipStore } from './membership-file.js';
 import { type Removal, RemovalSchema, signRemoval } from './removal.js';
 
 const HOUR = 3_600_000;

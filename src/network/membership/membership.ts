@@ -25,7 +25,8 @@ import { nodeOf, type Removal, RemovalList, signRemoval } from './removal.js';
 interface MembershipComponents {
   runtime: Runtime;
   identity: Identity;
-  store: MembershipStore;
+  /** Without one, the membership ends with the process. */
+  store?: MembershipStore;
   /** Decides when certificates end. Default: the runtime's clock. */
   clock?: Pick<Runtime, 'now'>;
 }
