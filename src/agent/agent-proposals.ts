@@ -68,7 +68,7 @@ export class AgentProposals {
       return make();
     } catch (error) {
       const { runtime, sender } = this.#components;
-      return new FailedNegotiation(runtime.id(), sender.agentId, init, toEclipticError(error, 'HANDLER_FAILED'));
+      return failedNegotiation(runtime.id(), sender.agentId, init, toEclipticError(error, 'HANDLER_FAILED'));
     }
   }
 
@@ -111,48 +111,21 @@ function decline(task: ReceivedTask, reason: string): void {
 }
 
 /** A proposal that could not be made: its promises reject with the reason. */
-class FailedNegotiation implements Negotiation {
-  readonly proposal: TaskProposal;
-  readonly to = undefined;
-  readonly durable = false;
-  readonly #error: EclipticError;
-
-  constructor(proposalId: string, proposerAgentId: string, init: ProposalInit, error: EclipticError) {
-    this.#error = error;
-    this.proposal = {
-      proposalId,
-      taskDescription: init.taskDescription,
-      requiredCapabilities: [...(init.requiredCapabilities ?? [])],
-      estimatedComplexity: init.estimatedComplexity ?? 'medium',
-      deadlineMs: init.deadlineMs ?? 0,
-      proposerAgentId,
-      status: 'rejected',
-      rejectionReason: error.code,
-      correlationId: init.thread ?? proposalId,
-    };
-  }
-
-  get sent(): Promise<never> {
-    return this.#rejected();
-  }
-
-  get answered(): Promise<never> {
-    return this.#rejected();
-  }
-
-  get result(): Promise<never> {
-    return this.#rejected();
-  }
-
-  onProgress(): () => void {
-    return () => {};
-  }
-
-  withdraw(): void {}
-
-  #rejected(): Promise<never> {
-    const rejected = Promise.reject(this.#error);
-    rejected.catch(() => {});
-    return rejected;
-  }
+function failedNegotiation(id: string, proposer: string, init: ProposalInit, error: EclipticError): Negotiation {
+  const rejected = Promise.reject<never>(error);
+  rejected.catch(() => {});
+  const proposal: TaskProposal = {
+    proposalId: id,
+    taskDescription: init.taskDescription,
+    requiredCapabilities: [...(init.requiredCapabilities ?? [])],
+    estimatedComplexity: init.estimatedComplexity ?? 'medium',
+    deadlineMs: init.deadlineMs ?? 0,
+    proposerAgentId: proposer,
+    status: 'rejected',
+    rejectionReason: error.code,
+    correlationId: init.thread ?? id,
+  };
+  const nothing = () => {};
+  const promises = { sent: rejected, answered: rejected, result: rejected };
+  return { proposal, to: undefined, durable: false, ...promises, onProgress: () => nothing, withdraw: nothing };
 }
