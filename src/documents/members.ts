@@ -45,10 +45,6 @@ export class Members {
     this.#watchers = new Callbacks('onMember of a document', failed);
   }
 
-  get size(): number {
-    return this.#members.size;
-  }
-
   get(address: string): LiveMember | undefined {
     return this.#members.get(address);
   }
