@@ -115,12 +115,10 @@ export class CodingAgents {
     return codingAgents;
   }
 
-  /** The members whose process is connected. */
   get present(): readonly Member[] {
     return [...this.#members.values()];
   }
 
-  /** All mailboxes of coding agents, by name. */
   get mailboxes(): ReadonlyMap<string, MemberMail> {
     return new Map([...this.#boxes].filter(([name]) => name !== OWNER));
   }
@@ -138,7 +136,6 @@ export class CodingAgents {
     return [...lines.values()];
   }
 
-  /** Open messages to the owner, oldest first. */
   forOwner(limit: number): Promise<OpenLetter[]> {
     return this.#box(OWNER).open(limit);
   }
@@ -236,7 +233,6 @@ export class CodingAgents {
     return { id, ...shown };
   }
 
-  /** Messages held until the owner decides. */
   async held(): Promise<HeldRow[]> {
     const rows = [...this.#boxes].map(async ([to, box]) =>
       (await box.heldBack()).map(({ open, reason }) => {
@@ -295,7 +291,6 @@ export class CodingAgents {
     return box;
   }
 
-  /** The wanted name, or the first numbered one that is free. */
   #freeName(wanted: string): string {
     const { registry } = this.#components;
     for (let n = 1; n <= MAX_NAMESAKES; n++) {

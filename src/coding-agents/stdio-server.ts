@@ -4,7 +4,6 @@ import { cutText } from '../runtime/text.js';
 import type { Id, Relay, RpcMessage } from './relay.js';
 import type { Answer } from './tools/tool.js';
 
-/** Runs the mesh tools. */
 export interface Backend {
   call(tool: string, args: unknown, call: BackendCall): Promise<Answer>;
   /** Reports that the client called a tool of another agent, which also proves that it received earlier answers. */
@@ -296,7 +295,6 @@ export class StdioServer {
   }
 }
 
-/** With a relay. */
 const EVERYTHING = {
   tools: { listChanged: true },
   resources: { listChanged: true, subscribe: true },

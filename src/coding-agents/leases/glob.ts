@@ -94,7 +94,6 @@ function refused(glob: string, why: string): EclipticError {
   return new EclipticError('INVALID_ARGUMENTS', `${JSON.stringify(glob)}: ${why}; nothing was done`);
 }
 
-/** The brace expansions of a glob. */
 function alternatives(glob: string): string[] {
   const whole = [...expand(glob)];
   if (whole.length > MAX_ALTERNATIVES) throw refused(glob, `its braces stand for more than ${MAX_ALTERNATIVES} globs`);

@@ -53,7 +53,6 @@ export class KeptLeases {
     return gone.has(holder) || this.#components.runtime.now() - at > SILENT_MS;
   }
 
-  /** Records a sign of life of a device. */
   heard(node: string, gone?: ReadonlySet<string>): void {
     const known = gone ?? this.#heard.get(node)?.gone ?? new Set();
     this.#heard.set(node, { at: this.#components.runtime.now(), gone: known });
@@ -101,7 +100,6 @@ export class KeptLeases {
     });
   }
 
-  /** The highest token given or seen here. */
   highest(repository: string): number {
     return this.#states.get(repository)?.token ?? 0;
   }

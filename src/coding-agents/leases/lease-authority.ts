@@ -16,13 +16,11 @@ export interface LeaseAuthorityComponents {
   network: Network | undefined;
   nodeKey: string;
   participants: Participants;
-  /** Is the process of this node's member gone? */
   isGoneHere: (holder: string) => boolean;
   /** A lease of this node's member ended before its time. */
   onEnd: (id: string, reason: string) => Promise<void>;
   /** The repository has another keeper now, so its leases must be confirmed again. */
   onMove: (repository: string) => void;
-  /** Another device of this owner is connected. */
   onMet: () => void;
 }
 

@@ -3,7 +3,6 @@ import { EclipticError } from '../../runtime/errors.js';
 import { overlaps, weightOf } from './glob.js';
 import { type Lease, MAX_LEASES_PER_REPOSITORY, type Operation, type Outcome, type Take } from './lease-wire.js';
 
-/** The leases of one repository. */
 export interface LeaseState {
   /** The highest token given so far. */
   readonly token: number;
@@ -12,7 +11,6 @@ export interface LeaseState {
 
 export interface Circumstances {
   readonly now: number;
-  /** Is the holder's process gone? */
   readonly isGone: (holder: string) => boolean;
   /** May this device give tokens? */
   readonly settles: boolean;

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { isNormalGlob } from './glob.js';
 
-/** Globs in one request. */
 export const MAX_GLOBS = 50;
 export const MAX_LEASES_PER_REPOSITORY = 2_000;
 
@@ -48,7 +47,6 @@ const OperationSchema = z.union([
   /** Without globs: all leases of the holder. */
   z.object({ kind: z.literal('renew'), holder: address, globs, ttlMs }).readonly(),
   z.object({ kind: z.literal('release'), holder: address, globs }).readonly(),
-  /** By the owner. */
   z.object({ kind: z.literal('revoke'), id }).readonly(),
 ]);
 export type Operation = z.infer<typeof OperationSchema>;

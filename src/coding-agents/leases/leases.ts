@@ -337,7 +337,6 @@ export class Leases {
   }
 }
 
-/** The holder's name, without its node. */
 export function nameIn(holder: string): string {
   return holder.slice(0, holder.lastIndexOf('@'));
 }

@@ -101,7 +101,6 @@ export class Participants {
   }
 }
 
-/** Is one folder inside the other? */
 function isWithin(one: string, other: string): boolean {
   return `${one}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${one}/`);
 }

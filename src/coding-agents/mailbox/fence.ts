@@ -19,7 +19,6 @@ const WRAPPERS =
   /<(?=\/?(?:system|assistant|user|human|tool|function|invoke|instructions?|context|reminder|command|channel|message|important|admin|developer|antml|mesh)(?![a-z]))/giu;
 /** Words that some models read as the beginning of a turn. */
 const TURNS = /^(\s*)(system|assistant|user|human|developer|tool)(\s*:)/gimu;
-/** Special tokens of several models. */
 const TOKENS = /<\|/g;
 
 /** A peer's text in a fence that it cannot forge, below a header that only this node can have written. */

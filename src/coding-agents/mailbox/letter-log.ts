@@ -49,7 +49,6 @@ export class LetterLog {
       .slice(0, limit);
   }
 
-  /** Deletes letters older than `LETTERS_KEPT_MS`. */
   async retain(): Promise<void> {
     for (;;) {
       const below = { at: this.#runtime.now() - LETTERS_KEPT_MS };

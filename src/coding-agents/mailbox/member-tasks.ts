@@ -4,14 +4,12 @@ import type { Engagement, Negotiation, ReceivedProposal } from '../../work/propo
 import { oneLine } from './fence.js';
 import { Waiters } from './member-mail.js';
 
-/** A task that was offered to the member. */
 export interface OfferedTask {
   readonly proposal: ReceivedProposal;
   engagement: Engagement | undefined;
   ended: 'done' | 'failed' | 'declined' | 'countered' | 'withdrawn' | undefined;
 }
 
-/** A task that the member offered. */
 export interface GivenTask {
   readonly negotiation: Negotiation;
   outcome: { readonly state: 'done' | 'failed'; readonly text: string } | undefined;
@@ -57,7 +55,6 @@ export class MemberTasks {
     return this.#follow(negotiation);
   }
 
-  /** An open task that was offered to this member. */
   taken(id: string): OfferedTask {
     const task = this.#offered.get(id);
     if (task?.ended !== undefined)

@@ -130,7 +130,6 @@ export class Member {
     return Buffer.from(this.runtime.bytes(MARK_BYTES)).toString('hex');
   }
 
-  /** Sets the summary that other agents see. */
   describe(summary: string): void {
     this.agent.update({ description: oneLine(summary, 120) });
   }

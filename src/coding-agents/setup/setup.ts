@@ -17,7 +17,6 @@ import { JsonFile } from '../../system/files/private-file.js';
 import { CLIENTS, type Client, type Machine } from './clients.js';
 import type { ServerCommand } from './entries.js';
 
-/** A change of one file. */
 export interface Change {
   readonly client: string;
   readonly title: string;
@@ -25,7 +24,6 @@ export interface Change {
   /** Undefined where the file does not exist, or is deleted. */
   readonly before: string | undefined;
   readonly after: string | undefined;
-  /** Why the change cannot be made. */
   readonly problem?: string;
 }
 
@@ -53,7 +51,6 @@ export class Setup {
     this.#journal = new JsonFile(join(dataFolder, JOURNAL), DoneSchema);
   }
 
-  /** The named coding agents, or all that are installed. */
   clients(named: readonly string[]): Client[] {
     const unknown = named.find((id) => !CLIENTS.some((client) => client.id === id));
     if (unknown !== undefined) {
@@ -91,7 +88,6 @@ export class Setup {
     });
   }
 
-  /** Notes for the user about the requested hooks and guards. */
   notes(clients: readonly Client[], asked: { readonly hooks: boolean; readonly guard: boolean }): string[] {
     return clients.flatMap(({ title, hooks, guard, hookTrust }) => [
       ...(asked.hooks && !hooks
