@@ -12,7 +12,6 @@ import {
   type WritingCall,
 } from '../coding-agents/leases/guard.js';
 import { ancestors, passedOn } from '../coding-agents/wake/client-session.js';
-import { hookAnswer, isHook } from '../coding-agents/wake/hook-contracts.js';
 import { within } from '../runtime/async.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Invocation } from './command.js';
@@ -86,6 +85,8 @@ export async function answerHook({
   env,
   call,
 }: Invocation<unknown, { readonly client: string; readonly event: string }>): Promise<void> {
+  // Loaded here, because the guard, which runs at every edit, does not need it.
+  const { hookAnswer, isHook } = await import('../coding-agents/wake/hook-contracts.js');
   if (!isHook(client, event)) throw usage(`${client} has no hook ${event}; see: ecliptic hook --help`);
   const ask = async (): Promise<object> => {
     const payload = JSON.parse(await input()) as unknown;

@@ -1,12 +1,13 @@
 import type { SignatureVerdict } from '../a2a/client/card-source.js';
 import { isLoopbackHost, LOOPBACK_RANGES } from '../a2a/client/credentials.js';
 import { textOf } from '../a2a/protocol/simple.js';
-import type { AgentCard, StreamResponse, Task, TaskState, TaskStatus } from '../a2a/protocol/types.js';
+import type { AgentCard, StreamResponse, Task } from '../a2a/protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { AllowPrivate } from '../system/fetch/target.js';
 import type { Invocation } from './command.js';
 import { type Output, oneLine, printable } from './output.js';
+import { progressText, stateText } from './task-text.js';
 
 interface RemoteValues {
   readonly token?: string;
@@ -144,23 +145,4 @@ function judge(task: Task | undefined, output: Output, finalText: (task: Task) =
 
 async function* whole(sent: Promise<StreamResponse>): AsyncGenerator<StreamResponse> {
   yield await sent;
-}
-
-/** `input required` for `TASK_STATE_INPUT_REQUIRED`. */
-export function stateText(state: TaskState): string {
-  return state
-    .replace(/^TASK_STATE_/, '')
-    .replaceAll('_', ' ')
-    .toLowerCase();
-}
-
-/** The status in an event; undefined for an artifact. */
-export function progressText(event: StreamResponse): string | undefined {
-  if ('statusUpdate' in event) return statusText(event.statusUpdate.status);
-  return 'task' in event ? statusText(event.task.status) : undefined;
-}
-
-function statusText({ state, message }: TaskStatus): string {
-  const said = message === undefined ? '' : textOf(message.parts);
-  return said === '' ? stateText(state) : `${stateText(state)}: ${said}`;
 }

@@ -3,7 +3,7 @@ import type { StreamResponse } from '../a2a/protocol/types.js';
 import type { TaskDetail } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
 import { choice, duration, flag, REMOTE_OPTIONS, text, verb, whole } from './command.js';
-import { progressText, sendTask, stateText } from './remote.js';
+import { progressText, stateText } from './task-text.js';
 
 const list = verb({
   summary: 'list tasks of A2A clients, proposals between agents, and sub-tasks of swarms',
@@ -84,7 +84,9 @@ const send = verb({
     'https://agent.example.com "Summarize this"',
     'http://127.0.0.1:3000 "Build it" --skill mars.build --token ecl_…',
   ],
-  run: sendTask,
+  async run(invocation) {
+    await (await import('./remote.js')).sendTask(invocation);
+  },
 });
 
 export const verbs = { list, show, cancel, send };

@@ -39,20 +39,12 @@ export function codingAgentMethods({
   };
   const heldId = async (given: string) => {
     const rows = await codingAgents.held();
-    return rows.some(({ from }) => from === given)
-      ? given
-      : completeId(
-          given,
-          rows.map(({ id }) => id),
-        );
+    return rows.some(({ from }) => from === given) ? given : completeId(given, rows);
   };
   /** The full id of a message to the owner. */
   const toOwner = async (given: string) => {
     const rows = (await node.mail?.inbox(OWNER, 0, MAX_OWNER_MAIL)) ?? [];
-    return completeId(
-      given,
-      rows.map(({ id }) => id),
-    );
+    return completeId(given, rows);
   };
   return {
     async 'onramp.attach'({ session, shown = [], wake, client, checkout, ...member }, { emit, signal }) {
@@ -109,8 +101,7 @@ export function codingAgentMethods({
     leases: async () => (await codingAgents.leases.list()).map(leaseLine),
     async 'leases.release'({ id: given }) {
       const { leases } = codingAgents;
-      const known = (await leases.list()).map(({ id }) => id);
-      return leaseLine(await leases.revoke(completeId(given, known)));
+      return leaseLine(await leases.revoke(completeId(given, await leases.list())));
     },
     async 'guard.ask'({ paths = [], ancestors = [], proves = false, ...about }) {
       const { leases, names } = codingAgents;

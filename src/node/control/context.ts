@@ -105,8 +105,9 @@ const NAMED = 10;
 export const CANDIDATES = NAMED + 1;
 
 /** The full id of a shortened one; unchanged if no candidate begins with it, `AMBIGUOUS_ID` if several do. */
-export function completeId(given: string, known: Iterable<string>): string {
-  const candidates = [...new Set(known)].filter((id) => id.startsWith(given)).sort();
+export function completeId(given: string, known: Iterable<string | { readonly id: string }>): string {
+  const ids = [...known].map((one) => (typeof one === 'string' ? one : one.id));
+  const candidates = [...new Set(ids)].filter((id) => id.startsWith(given)).sort();
   if (candidates.length === 0 || candidates.includes(given)) return given;
   if (candidates.length === 1) return candidates[0]!;
   const more = candidates.length > NAMED ? ', …' : '';

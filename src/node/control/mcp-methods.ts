@@ -95,14 +95,7 @@ export function mcpMethods({ node, gateway, upstreams }: Pick<ControlContext, 'n
     'token.revoke'({ token }) {
       const rows = gateway.tokens.list;
       const isName = rows.some(({ name }) => name === token);
-      return gateway.revoke(
-        isName
-          ? token
-          : completeId(
-              token,
-              rows.map(({ id }) => id),
-            ),
-      );
+      return gateway.revoke(isName ? token : completeId(token, rows));
     },
   } satisfies Partial<Handlers>;
 }

@@ -17,8 +17,7 @@ export function operationMethods({
   return {
     approvals: ({ all }) => (all ? approvals.items : approvals.waiting),
     'approvals.decide'({ verdict, ids = [] }) {
-      const known = approvals.items.map(({ id }) => id);
-      return approvals.decide(verdict, 'operator', ...ids.map((id) => completeId(id, known)));
+      return approvals.decide(verdict, 'operator', ...ids.map((id) => completeId(id, approvals.items)));
     },
     lanes: () => lanes.rows,
     async 'lanes.close'({ lane }) {

@@ -11,11 +11,7 @@ import type { CallContext } from './server.js';
 /** The owner's operations on swarms that agents of this node take part in. */
 export function swarmMethods({ node }: Pick<ControlContext, 'node'>) {
   const { swarms } = node;
-  const inFullId = (given: string) =>
-    completeId(
-      given,
-      swarms.sessions.map(({ id }) => id),
-    );
+  const inFullId = (given: string) => completeId(given, swarms.sessions);
   const find = (id: string): SwarmCoordinator => {
     const found = swarms.find(id);
     if (found) return found;
