@@ -28,20 +28,26 @@ describe('the examples', () => {
     expect(readme).toContain(`\`\`\`yaml\n${readFileSync(join(ROOT, 'examples', 'plan.yaml'), 'utf8')}\`\`\``);
   });
 
-  it('include the README’s configuration, which has no fault', () => {
-    const blocks = [...readFileSync(join(ROOT, 'README.md'), 'utf8').matchAll(/```jsonc\n([\s\S]*?)```/g)];
-    const whole = blocks.map(([, text]) => text!).find((text) => text.startsWith('{'))!;
+  it('include the README’s configuration, which is valid', () => {
+    const blocks = configurations('README.md');
+    const whole = blocks.find((text) => text.startsWith('{'))!;
     expect(Object.keys(parseConfig(whole, 'README.md').agents ?? {})).toEqual(['reviewer']);
-    for (const [, text] of blocks) {
-      if (text!.startsWith('{')) continue;
-      // Part of a file: a key of its own, or agents.
-      const part = text!.startsWith('"policy"') ? text! : `"agents": {${text}}`;
-      parseConfig(`{${part}}`, 'README.md');
-    }
+    for (const agents of blocks.filter((text) => text !== whole)) parseConfig(`{"agents": {${agents}}}`, 'README.md');
   });
 
-  it('print what the README says', async () => {
+  it('in docs/configuration.md are valid', () => {
+    const blocks = configurations('docs/configuration.md');
+    expect(blocks).toHaveLength(5);
+    for (const block of blocks) parseConfig(`{${block}}`, 'docs/configuration.md');
+  });
+
+  it('print the output that the README shows', async () => {
     const { stdout } = await run(process.execPath, [tsx, 'examples/first-conversation.ts'], { cwd: ROOT });
     expect(stdout).toBe("{ built: { page: 'login' } }\n");
   });
 });
+
+function configurations(file: string): string[] {
+  const text = readFileSync(join(ROOT, file), 'utf8');
+  return [...text.matchAll(/```jsonc\n([\s\S]*?)```/g)].map(([, block]) => block!);
+}

@@ -27,7 +27,7 @@ describe('the README’s terminal session', () => {
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it('goes as it is written, in an empty folder, from a fresh install', async () => {
+  it('gives the output that is shown, in an empty folder, from a fresh install', async () => {
     const [first, second] = sessions(await readFile(join(ROOT, 'README.md'), 'utf8'));
     const preparing = first!.slice(0, -1);
     const upStep = first!.at(-1)!;
@@ -60,7 +60,7 @@ function sessions(readme: string): Step[][] {
   );
 }
 
-/** What is shown, with … standing for anything. */
+/** Matches the output that is shown; … stands for any text. */
 function pattern(shown: string): RegExp {
   const escaped = shown.split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(`^${escaped.join('[\\s\\S]*?')}$`);
