@@ -441,6 +441,22 @@ describe('the commands of a running node', () => {
     });
   });
 
+  describe('cancel', () => {
+    it('withdraws a proposal that tasks lists [T-B9]', async () => {
+      const proposing = client.call('propose', { to: 'hanging', description: 'wait' }).catch((error) => error.code);
+      const open = () => client.call('tasks', { kind: 'proposal', state: 'TASK_STATE_WORKING' });
+      await vi.waitFor(async () => expect(await open()).toHaveLength(1));
+      const { id } = (await open())[0]!;
+      expect(await ecliptic(['cancel', id.slice(0, -2)])).toMatchObject({
+        code: 0,
+        stdout: `The task ${id} is canceled.\n`,
+      });
+      expect(await proposing).toMatch(/^[A-Z_]+$/);
+      const again = await ecliptic(['cancel', id]);
+      expect(again).toMatchObject({ code: 1, stderr: startingWith('TASK_NOT_CANCELABLE') });
+    });
+  });
+
   describe('tail', () => {
     it.each([[[]], [['--json']]])('follows events with %j until Ctrl-C, which is no failure', async (flags) => {
       const tail = await startTail(flags);
@@ -477,6 +493,20 @@ describe('the commands of a running node', () => {
           /^USAGE: there are no events of type "bogus"; there are message-sent, .*security/,
         ),
       });
+    });
+
+    it('refuses an agent that does not exist, and takes one that is only a mailbox [T-B9]', async () => {
+      expect(await ecliptic(['tail', '--agent', 'bogus'])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^AGENT_NOT_FOUND: .*bogus/),
+      });
+      const other = await ControlClient.connect(node.ready.control);
+      const seen: unknown[] = [];
+      const following = ['mars', 'operator'].map((agent) => other.call('tail', { agent }, (event) => seen.push(event)));
+      await client.call('send', { as: 'sun', to: 'mars', payload: 1 });
+      await vi.waitFor(() => expect(seen).not.toEqual([]));
+      other.close();
+      for (const one of following) await expect(one).rejects.not.toMatchObject({ code: 'AGENT_NOT_FOUND' });
     });
 
     it('passes on every event of a kind', async () => {
@@ -758,6 +788,16 @@ describe('the commands of a running node', () => {
     expect(stdout.trimEnd().split('\n')).toHaveLength(1);
     return JSON.parse(stdout);
   }
+});
+
+describe('the port of up', () => {
+  it.each(['abc', '-1', '65536', '1.5', ''])('is not "%s", and the error says what it takes [T-B9]', async (port) => {
+    const refused = await run(['up', `--port=${port}`]);
+    expect(refused).toMatchObject({
+      code: 2,
+      stderr: startingWith(`USAGE: --port takes a number from 0 to 65535, not "${port}"\n`),
+    });
+  });
 });
 
 describe('wrong usage', () => {

@@ -1,5 +1,6 @@
 import type { Verdict } from '../system/approvals/approval-queue.js';
 import { flag, verb } from './command.js';
+import { timeText } from './output.js';
 
 const list = verb({
   summary: 'list approval requests of agents',
@@ -9,8 +10,8 @@ const list = verb({
     const items = await call('approvals', { all });
     output.rows(items, 'no approval requests', ({ id, createdAt, expiresAt, summary, decision }) => ({
       ID: id,
-      SINCE: timeOfDay(createdAt),
-      UNTIL: expiresAt === undefined ? '-' : timeOfDay(expiresAt),
+      SINCE: timeText(createdAt, 'seconds'),
+      UNTIL: expiresAt === undefined ? '-' : timeText(expiresAt, 'seconds'),
       QUESTION: summary,
       DECISION: decision ? `${decision.verdict} by ${decision.by}` : '-',
     }));
@@ -27,10 +28,6 @@ function decide(verdict: Verdict, summary: string, done: string) {
       output.value(decided, () => decided.map((item) => `${item.summary}: ${done}`).join('\n'));
     },
   });
-}
-
-function timeOfDay(ms: number): string {
-  return new Date(ms).toISOString().slice(11, 19);
 }
 
 export const verbs = {

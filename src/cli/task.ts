@@ -61,12 +61,13 @@ function eventText(event: TaskDetail | StreamResponse): string {
 }
 
 const cancel = verb({
-  summary: 'cancel a task of any A2A client',
+  summary: 'cancel a task of any A2A client, or withdraw a proposal',
   args: ['ID'],
   examples: ['01JD…'],
   async run({ call, words: [id], output }) {
     const task = await call('task.cancel', { id });
-    output.value(task, () => `The task ${task.id} is ${stateText(task.status.state)}.`);
+    const state = 'status' in task ? task.status.state : task.state;
+    output.value(task, () => `The task ${task.id} is ${stateText(state)}.`);
   },
 });
 

@@ -82,14 +82,21 @@ function networkConfig({ values }: UpInvocation, fromFile: NetworkConfig | undef
   throw usage(`--${String(issue?.path[0] ?? 'network').replace(/s$/, '')}: ${issue?.message}`);
 }
 
+function isPort(text: string): boolean {
+  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535;
+}
+
 /** The HTTP settings: the command line overrides the environment, which overrides the file. */
 function httpConfig({ values, env }: UpInvocation, fromFile: HttpConfig | undefined): HttpConfig {
   // A background node inherits the environment of a coding agent, whose PORT is meant for the program under development.
   const port = values.port ?? (values.background ? undefined : env.PORT || undefined);
+  if (port !== undefined && !isPort(port)) {
+    throw usage(`${values.port === undefined ? 'PORT' : '--port'} takes a number from 0 to 65535, not "${port}"`);
+  }
   const parsed = HttpSchema.safeParse({
     ...fromFile,
     ...(values.background && fromFile?.port === undefined && { port: 0 }),
-    ...(port !== undefined && { port: port === '' ? Number.NaN : Number(port) }),
+    ...(port !== undefined && { port: Number(port) }),
     ...(env.BIND_HOST && { host: env.BIND_HOST }),
     ...(values.open && { open: true }),
   });

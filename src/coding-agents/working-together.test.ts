@@ -127,6 +127,15 @@ describe('tasks between members', () => {
 });
 
 describe('notes that members share', () => {
+  it('are not created by a set that is refused', async () => {
+    const { alice } = await pair();
+    for (const key of ['draft', 'draft.']) {
+      const refused = alice.call('mesh_state', { action: 'set', key, value: 1 });
+      await expect(refused).rejects.toMatchObject({ code: 'INVALID_ARGUMENTS' });
+    }
+    expect(await alice.call('mesh_state', { action: 'list' })).toContain('no documents');
+  });
+
   it('have the same content on all nodes', async () => {
     const { nodes, alice, bob } = await pair();
     await alice.call('mesh_state', { action: 'set', key: 'plan.step', value: 2 });

@@ -136,6 +136,13 @@ describe('a durable message', () => {
     expect(await world.rows(a, 'receipts')).toEqual([]);
   });
 
+  it('is listed without naming a page', async () => {
+    await world.settled(world.stop(b));
+    const id = await sendDurably(1);
+    expect(await world.settled(a.node.mail!.outbox())).toMatchObject([{ id }]);
+    expect(await world.settled(a.node.mail!.inbox('ann'))).toEqual([]);
+  });
+
   it('cannot be a broadcast', async () => {
     expect(await codeOf(ann.send('*', 1, { durable: true }))).toBe('INVALID_ENVELOPE');
     expect(await world.rows(a, 'receipts')).toEqual([]);

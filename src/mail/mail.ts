@@ -55,6 +55,8 @@ const DEFAULT_RECEIPTS: ReceiptLimits = { maxAgeMs: 30 * 86_400_000, maxRows: 1_
 const PROGRESS_PROTOCOL = 2;
 const MAX_PROGRESS = 8;
 const SWEEP_MS = 1_000;
+/** Rows of the inbox or outbox in one answer. */
+const PAGE = 100;
 /** The time is stored, and old receipts are deleted, once in this many sweeps. */
 const SLOW_SWEEPS = 60;
 
@@ -265,11 +267,11 @@ export class Mail implements Postbox, PeerProtocol {
     return (incoming ?? outgoing)?.envelope;
   }
 
-  outbox(above: number, limit: number): Promise<OutboxRow[]> {
+  outbox(above = 0, limit = PAGE): Promise<OutboxRow[]> {
     return this.#components.store.read({ from: 'outbox', above: { number: above }, orderBy: 'number', limit });
   }
 
-  inbox(agent: string, above: number, limit: number): Promise<InboxRow[]> {
+  inbox(agent: string, above = 0, limit = PAGE): Promise<InboxRow[]> {
     const query = { from: 'inbox', where: { recipient: agent }, above: { number: above }, orderBy: 'number' } as const;
     return this.#components.store.read({ ...query, limit });
   }

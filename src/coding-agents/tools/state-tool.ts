@@ -22,12 +22,15 @@ export const stateTool: MeshTool = async (member, args) => {
   if (action === 'list' && key === undefined) return list(member);
   if (key === undefined) throw invalid('give a key: document.name; nothing was done');
   const dot = key.indexOf('.');
+  const path = dot < 0 ? undefined : key.slice(dot + 1);
+  const isRead = action === 'get' || action === 'list';
+  // Checked first: opening a document creates it.
+  if (!isRead && !path)
+    throw invalid(`name something in it: ${dot < 0 ? key : key.slice(0, dot)}.name; nothing was done`);
   const document = member.agent.state(dot < 0 ? key : key.slice(0, dot));
   await document.ready;
   await document.caughtUp(CATCH_UP_MS);
-  const path = dot < 0 ? undefined : key.slice(dot + 1);
-  if (action === 'get' || action === 'list') return show(document, path, since);
-  if (path === undefined) throw invalid(`name something in it: ${key}.name`);
+  if (isRead || !path) return show(document, path, since);
   if (action === 'set') writeAt(document, path, value ?? null);
   else if (action === 'add') document.list(path).push(value ?? null);
   else remove(document, path, value);

@@ -162,7 +162,7 @@ export const API = {
   }).gives<TaskRow[]>(),
   task: takes(id).gives<TaskDetail>(),
   'task.follow': takes(id).gives<void, TaskDetail | StreamResponse>(),
-  'task.cancel': takes(id).gives<Task>(),
+  'task.cancel': takes(id).gives<Task | TaskRow>(),
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),

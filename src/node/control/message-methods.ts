@@ -1,3 +1,4 @@
+import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import { unpackEnvelope } from '../../mesh/codec.js';
 import type { Recipient } from '../../mesh/message-sender.js';
 import { type A2AEnvelope, type A2ALogEvent, A2ALogEventSchema, type AgentCard } from '../../mesh/schemas.js';
@@ -11,7 +12,7 @@ import type { AgentRow } from './rows.js';
 
 /** The owner's operations on agents and their messages; the owner may act as any agent of this node. */
 export function messageMethods(context: ControlContext) {
-  const { node, failures } = context;
+  const { node, failures, codingAgents } = context;
   const { registry, router, observability } = node;
   const recipient = ({ to, capability }: { to?: string; capability?: string }): Recipient => {
     if (capability !== undefined) return { capability };
@@ -29,8 +30,10 @@ export function messageMethods(context: ControlContext) {
     card: ({ id }) => registry.requireById(inFull(id, node)),
     policy: ({ from, to, type = 'request', justification }) =>
       router.explain(inFull(from, node), inFull(to, node), type, justification),
-    async tail({ type, agent, messages = false }, { emit, signal }) {
+    async tail({ type, agent: wanted, messages = false }, { emit, signal }) {
+      const agent = wanted === undefined ? undefined : inFull(wanted, node);
       if (type !== undefined) requireEventType(type);
+      if (agent !== undefined && agent !== OWNER && !codingAgents.mailboxes.has(agent)) registry.requireById(agent);
       const stop = observability.subscribeWithPayload((event, payload) => {
         if (type !== undefined && event.type !== type && event.topic !== type) return;
         if (agent !== undefined && event.sender !== agent && event.recipient !== agent) return;

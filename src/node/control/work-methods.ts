@@ -2,6 +2,7 @@ import { messagesOf, textOf } from '../../a2a/protocol/simple.js';
 import type { TaskState } from '../../a2a/protocol/types.js';
 import type { TaskRecord } from '../../a2a/server/task-records.js';
 import type { Agent } from '../../agent/agent.js';
+import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import { timeOfUlid } from '../../runtime/ulid.js';
 import type { Negotiation, TaskProposal } from '../../work/proposals/proposal.js';
@@ -65,7 +66,13 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       }
       signal.removeEventListener('abort', leave);
     },
-    'task.cancel': async ({ id }) => gateway.tasks.cancel(await taskId(id)),
+    async 'task.cancel'({ id: given }) {
+      const proposals = proposalRows(node.agents);
+      const known = [...(await gateway.tasks.idsBeginning(given, CANDIDATES)), ...proposals.map(({ id }) => id)];
+      const id = completeId(given, known);
+      const proposal = proposals.find((row) => row.id === id);
+      return proposal ? withdraw(proposal, node.agents) : gateway.tasks.cancel(id);
+    },
     'node.card': () => gateway.card,
     runs: ({ limit = DEFAULT_ROWS }) => loop.list(limit),
     run: async ({ id }) => loop.view(await runId(id)),
@@ -149,6 +156,18 @@ function proposalRows(agents: readonly Agent[]): TaskRow[] {
       updatedAt: null,
     };
   });
+}
+
+function withdraw(proposal: TaskRow, agents: readonly Agent[]): TaskRow {
+  const { id, state, caller } = proposal;
+  const negotiation = agents.flatMap((agent) => agent.negotiations).find((one) => one.proposal.proposalId === id);
+  const isOpen = state === 'TASK_STATE_SUBMITTED' || state === 'TASK_STATE_WORKING';
+  if (!isOpen) throw new EclipticError('TASK_NOT_CANCELABLE', `the work on proposal "${id}" is over`, { id });
+  if (!negotiation) {
+    throw new EclipticError('TASK_NOT_CANCELABLE', `proposal "${id}" can be withdrawn by ${caller} only`, { id });
+  }
+  negotiation.withdraw('canceled by the operator');
+  return { ...proposal, state: 'TASK_STATE_CANCELED' };
 }
 
 function stateOfProposal({ proposal: { status }, state: { work } }: AgentSide): TaskState {
