@@ -1,4 +1,5 @@
-import { cpSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import type { MailRow } from '../../src/node/control/rows.js';
 import { inCluster, type ProcessNode, until, untilConnected } from './cluster.js';
@@ -52,6 +53,42 @@ describe('data folders of real processes', () => {
       expect(await a.peers()).toMatchObject([{ node: b.key, name: 'b', state: 'connecting' }]);
       await a.call('peers.remove', { node: b.key });
       expect(await a.peers()).toEqual([]);
+    }),
+  );
+
+  it(
+    'of a removed device say so in doctor, and one with a damaged mesh.json starts again without that file [T-B9]',
+    inCluster(async (cluster) => {
+      const args = await cluster.argsFor('websocket');
+      const [a, b] = await Promise.all([
+        cluster.start('a', { args, config: ALONE }),
+        cluster.start('b', { args, config: ALONE }),
+      ]);
+      await a.admit(b);
+      await untilConnected([a, b]);
+      await a.call('peers.remove', { node: b.key });
+      const own = async () => (await b.doctor()).findings.find(({ text }) => text.startsWith('member of mesh'));
+      await until(async () => (await own())?.level === 'problem', 'doctor tells of the removal');
+      expect((await own())!.text).toMatch(
+        / says that this node was removed; to come back: ecliptic leave, and ecliptic join CODE$/,
+      );
+      await b.stop();
+      await b.start();
+      await until(async () => (await own())?.level === 'problem', 'doctor tells of the removal after a restart');
+      await b.stop();
+      const file = join(b.data, 'mesh.json');
+      const whole = readFileSync(file, 'utf8');
+      for (const damaged of [whole.slice(0, -5), whole.replace('"mesh":"', '"mesh":"x')]) {
+        writeFileSync(file, damaged);
+        const refused = await cluster.run(['up', '--data', b.data, ...args]);
+        expect(refused.code).toBe(1);
+        expect(refused.stderr).toMatch(/mesh\.json.*move it out of the data folder and join again with a new invite/);
+      }
+      renameSync(file, `${file}.damaged`);
+      await b.start();
+      expect((await b.doctor()).findings[0]!.text).toMatch(/^in no mesh/);
+      await a.admit(b);
+      await untilConnected([a, b]);
     }),
   );
 

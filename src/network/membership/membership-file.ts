@@ -58,6 +58,10 @@ export interface MembershipStore {
   clear(): void;
 }
 
+/** What to do about a damaged file, which keeps the node from starting. */
+export const WAY_OUT =
+  'restore it from a copy, or move it out of the data folder and join again with a new invite (ecliptic join CODE)';
+
 /** Stores the membership in the data folder, readable by the owner only; a crash leaves the old or the new one whole. */
 export class MembershipFile implements MembershipStore {
   readonly #file: string;
@@ -72,7 +76,7 @@ export class MembershipFile implements MembershipStore {
     try {
       found = JSON.parse(readFileSync(this.#file, 'utf8'));
     } catch (error) {
-      throw unusable(this.#file, describeError(error), error);
+      throw unusable(this.#file, `${describeError(error)}; ${WAY_OUT}`, error);
     }
     if (Number.isInteger(found?.version) && (found.version as number) > VERSION) {
       throw new EclipticError('SCHEMA_VERSION_MISMATCH', `${this.#file} was written by a later release`, {
@@ -85,7 +89,10 @@ export class MembershipFile implements MembershipStore {
     const parsed = MembershipStateSchema.safeParse(found);
     if (parsed.success) return parsed.data;
     const [issue] = parsed.error.issues;
-    throw unusable(this.#file, `it is damaged at ${issue?.path.join('.') || 'its start'}: ${issue?.message}`);
+    throw unusable(
+      this.#file,
+      `it is damaged at ${issue?.path.join('.') || 'its start'}: ${issue?.message}; ${WAY_OUT}`,
+    );
   }
 
   save(state: MembershipState): void {

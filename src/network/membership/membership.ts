@@ -19,7 +19,7 @@ import {
 import { Identity, isSignedBy } from './identity.js';
 import { inviteId, isInviteProof, proveInvite, SECRET_BYTES } from './invite.js';
 import { KnownMembers } from './known-members.js';
-import { MembershipRecord, type MembershipStore } from './membership-file.js';
+import { MembershipRecord, type MembershipStore, WAY_OUT } from './membership-file.js';
 import { nodeOf, type Removal, RemovalList, signRemoval } from './removal.js';
 
 interface MembershipComponents {
@@ -392,8 +392,7 @@ function assertOwn(chain: Chain, mesh: string, node: string): void {
   try {
     checkChain(chain, { mesh, node, now: chain[0]!.issuedAt, removals: new RemovalList() });
   } catch (error) {
-    const reason = 'the certificate in mesh.json is damaged; restore the file, or leave the mesh and join again';
-    throw new EclipticError('DATA_FOLDER', reason, {}, error);
+    throw new EclipticError('DATA_FOLDER', `the certificate in mesh.json is damaged; ${WAY_OUT}`, {}, error);
   }
 }
 

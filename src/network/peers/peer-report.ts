@@ -79,9 +79,24 @@ export function findings(about: Diagnosed): Finding[] {
   return found;
 }
 
-function ownFindings({ membership, runtime, registry }: Diagnosed): Finding[] {
+/** A removed node gets no proof of its removal: it hears of it when a link ends or is refused. */
+function saysRemoved({ status, reason }: Peer, own: string): boolean {
+  const isRefused = reason.includes(own) && reason.endsWith('the node was removed from the mesh');
+  return status !== 'connected' && (isRefused || reason.endsWith('this node was removed from the mesh'));
+}
+
+function ownFindings({ membership, peers, runtime, registry }: Diagnosed): Finding[] {
   const own = membership.chain[0]!;
-  const found: Finding[] = [{ level: 'ok', text: `member of mesh ${membership.mesh} as ${JSON.stringify(own.name)}` }];
+  const member = `member of mesh ${membership.mesh} as ${JSON.stringify(own.name)}`;
+  const removedBy = peers.all.find((peer) => saysRemoved(peer, own.node));
+  const found: Finding[] = [{ level: 'ok', text: member }];
+  if (removedBy) {
+    const said = `node ${removedBy.node.slice(0, 12)} says that this node was removed`;
+    found[0] = {
+      level: 'problem',
+      text: `${member}, but ${said}; to come back: ecliptic leave, and ecliptic join CODE`,
+    };
+  }
   if (own.expiresAt - runtime.now() < EXPIRES_SOON_MS) {
     const day = new Date(own.expiresAt).toISOString().slice(0, 10);
     found.push({ level: 'warning', text: `this node’s certificate ends ${day}; its issuer renews it on contact` });
