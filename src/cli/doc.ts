@@ -3,7 +3,7 @@ import { text, verb } from './command.js';
 import { readPayload } from './input.js';
 import { oneLine, shortAddress } from './output.js';
 
-const as = text('AGENT', 'the agent of this node to act as (default: the first that has it open; for set, else you)');
+const as = text('AGENT', 'the agent of this node to act as (default: the first that has it open; for set, you)');
 
 const list = verb({
   summary: 'list the shared documents that agents of this node have open',

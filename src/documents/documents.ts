@@ -119,6 +119,12 @@ export class Documents implements SharedThreads {
     return document;
   }
 
+  /** The thread of the document that the agent opens by this name, outside of other sandboxes than its own. */
+  threadFor(agentId: string, name: string): string | undefined {
+    const self = this.#components.registry.ownEntry(agentId);
+    return self && this.#threadOf(this.#placeOf(self, name, undefined));
+  }
+
   get list(): (Replicated & { readonly document: LiveDocument })[] {
     return [...this.#open.values()].flatMap((here) => [...here.values()]);
   }

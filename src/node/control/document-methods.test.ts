@@ -58,6 +58,21 @@ describe('the owner’s view of shared documents', () => {
     expect((call('states') as DocumentRow[]).map(({ agent }) => agent)).toEqual(['operator']);
   });
 
+  it('changes a document that an agent has open as the owner, unless it belongs to a sandbox [T-B9]', async () => {
+    const { call } = await start();
+    node.agent({ id: 'boxed', sandbox: 'lab' });
+    for (const [id, name] of [
+      ['mars', 'plan'],
+      ['boxed', 'inner'],
+    ] as const) {
+      await node.agentById(id).state(name).ready;
+      await call('stateSet', { name, path: 'm.a', value: 1 });
+      expect(await call('stateGet', { name, as: id })).toEqual({ m: { a: 1 } });
+      const [row] = (await call('stateHistory', { name })) as HistoryRow[];
+      expect(row!.author.split('@')[0]).toBe(name === 'plan' ? 'operator' : 'boxed');
+    }
+  });
+
   it('lists them, and who wrote what, when, in which order [T-B9]', async () => {
     const { call } = await start();
     expect(call('states')).toEqual([]);

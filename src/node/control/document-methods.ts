@@ -1,3 +1,4 @@
+import type { Agent } from '../../agent/agent.js';
 import type { SharedDocument } from '../../documents/document.js';
 import { valueAt, writeAt } from '../../documents/paths.js';
 import { aborted } from '../../runtime/async.js';
@@ -14,16 +15,24 @@ export function documentMethods({
 }: {
   node: Pick<ControlContext['node'], 'documents' | 'agentById' | 'operator'>;
 }) {
-  const open = async ({ name, as }: { name: string; as?: string }, byOwner = false): Promise<SharedDocument> => {
-    const agentId = as ?? node.documents.list.find(({ document }) => document.name === name)?.agentId;
-    if (agentId === undefined && !byOwner) {
-      throw new EclipticError('USAGE', `no agent of this node has "${name}" open; name the reader with --as AGENT`);
-    }
-    const agent = agentId === undefined ? node.operator() : node.agentById(agentId);
+  const opened = async (agent: Agent, name: string): Promise<SharedDocument> => {
     const document = agent.state(name);
     await document.ready;
     await document.caughtUp(CATCH_UP_MS);
     return document;
+  };
+  const openers = (name: string) => node.documents.list.filter(({ document }) => document.name === name);
+  const open = ({ name, as = openers(name)[0]?.agentId }: { name: string; as?: string }) => {
+    if (as !== undefined) return opened(node.agentById(as), name);
+    throw new EclipticError('USAGE', `no agent of this node has "${name}" open; name the reader with --as AGENT`);
+  };
+  /** The owner writes as the operator, except into a document of a sandbox, which only its members have open. */
+  const openToWrite = ({ name, as }: { name: string; as?: string }) => {
+    const known = openers(name);
+    const operator = node.operator();
+    const thread = node.documents.threadFor(operator.id, name);
+    const isOwners = known.length === 0 || known.some(({ document }) => document.thread === thread);
+    return as === undefined && isOwners ? opened(operator, name) : open({ name, as });
   };
   return {
     states() {
@@ -42,8 +51,7 @@ export function documentMethods({
       return path === undefined ? content : valueAt(content, path);
     },
     async stateSet({ path, value, ...which }) {
-      // The owner may create a document; one that is not open here can be read only as one of its members.
-      const document = await open(which, true);
+      const document = await openToWrite(which);
       writeAt(document, path, value);
       await document.synced();
       return { vector: document.vector };
