@@ -35,7 +35,7 @@ export interface A2AReady {
   readonly url: string;
 }
 
-/** What it has used: CPU in microseconds, and memory in bytes, asked for `memory` once rubbish is gone. */
+/** Its usage: CPU in microseconds, and for `memory` bytes after garbage collection. */
 export interface A2AUse {
   readonly cpu: number;
   readonly heap: number;

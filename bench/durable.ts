@@ -12,7 +12,7 @@ const PAYLOAD = { text: 'x'.repeat(245) };
 /** Messages whose acknowledgement is awaited at once. */
 const WINDOW = 2_000;
 const BATCH = 100;
-/** Long enough that what waits for more to come does not count. */
+/** Long enough that batching delays do not count. */
 const ROUND_MS = 2_000;
 const JOURNAL_ROWS = 1_000_000;
 

@@ -20,7 +20,7 @@ export class Peer {
     return new Peer(child, ready);
   }
 
-  /** Asks it, and waits for what it says. */
+  /** Sends a request, and waits for the answer. */
   async ask<T>(question = 'cpu'): Promise<T> {
     this.#child.send(question);
     const [answer] = await once(this.#child, 'message');

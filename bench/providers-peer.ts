@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 
-/** Answers each line at once: what is measured is the way there and back. */
+/** Answers each line at once: the benchmark measures the round trip. */
 createInterface({ input: process.stdin }).on('line', (line) => {
   const { type, id, input } = JSON.parse(line);
   if (type === 'hello') process.stdout.write('{"type":"ready","protocol":1}\n');

@@ -49,7 +49,7 @@ async function execute(report: Report, fleet: Fleet): Promise<void> {
   bare.stop();
 }
 
-/** From the kill to the error that whoever waits gets. */
+/** From the kill to the error that the waiting caller gets. */
 async function crashes(report: Report, fleet: Fleet): Promise<void> {
   const adapter = await fleet.add('victim');
   const times: number[] = [];

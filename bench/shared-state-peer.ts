@@ -11,7 +11,7 @@ export interface StateReady {
   readonly port: number;
 }
 
-/** Both answer in the document itself, once they have the last of what was written. */
+/** Both answer in the document itself, once they have the last change. */
 const role = JSON.parse(process.argv[2]!) as StateRole;
 const ready = role.role === 'state-ours' ? await ours(role.code) : await theirs();
 process.on('disconnect', () => process.exit(0));

@@ -145,7 +145,7 @@ function until(watch: (seen: () => void) => () => void, condition: () => boolean
   });
 }
 
-/** Is somebody else in the document, and alike? */
+/** Whether another member is in the document, with equal content. */
 function met(document: SharedDocument): Promise<void> {
   return new Promise((resolve) => {
     const check = () => {

@@ -13,7 +13,7 @@ interface Cost {
   readonly shown: number;
 }
 
-/** What it costs to coordinate a sub-task: to give it away, settle who has it, take its result and settle that. */
+/** The cost of coordinating a sub-task: assigning it, committing the assignment, and committing its result. */
 export async function run(report: Report): Promise<void> {
   await perSubTask(100);
   const [small, large] = [await middle(1_000), await middle(10_000)];
@@ -33,7 +33,7 @@ async function middle(subTasks: number): Promise<Cost> {
   return rounds.sort((a, b) => a.settled - b.settled)[ROUNDS >> 1]!;
 }
 
-/** The work itself is nothing: what is left is coordination. In CPU, for the machine may have other things to do. */
+/** The work is empty, so only coordination counts. Measured in CPU time, because the machine may be busy. */
 async function perSubTask(count: number): Promise<Cost> {
   const node = await createNode();
   const workers = Array.from({ length: AGENTS }, (_, at) =>
@@ -56,7 +56,7 @@ async function perSubTask(count: number): Promise<Cost> {
   return { settled, shown };
 }
 
-/** The document itself is asked: a session of ten thousand rows would cost more than what is measured. */
+/** The document itself is asked: a session of ten thousand rows would cost more than the operation under test. */
 function isShown(worker: Agent, id: string, count: number): boolean {
   return worker.swarms.document(id)?.map('results').size === count;
 }

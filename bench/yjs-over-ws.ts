@@ -48,7 +48,7 @@ function message(): Y.UpdateEncoderV1 {
   return encoder;
 }
 
-/** A message, read up to what it is about. */
+/** A message, read up to its subject. */
 function past(data: Buffer): Decoder {
   return { arr: new Uint8Array(data.buffer, data.byteOffset, data.byteLength), pos: 1 };
 }

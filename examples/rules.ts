@@ -6,11 +6,11 @@ for (const id of ['sun', 'mercury', 'mars']) node.agent({ id }).onNotification((
 const probe = node.agent({ id: 'probe', sandbox: 'lab' });
 const code = (error: unknown) => (error instanceof EclipticError ? error.code : error);
 
-// A sandboxed agent reaches its own sandbox and what is on its allow list, and nothing else.
+// A sandboxed agent reaches only its own sandbox and the agents on its allow list.
 assert.equal((await probe.send('mercury', 'hello')).delivered, true);
 assert.equal(await probe.send('mars', 'hello').catch(code), 'SANDBOX_VIOLATION');
 
-// L1 does not open conversations with L2; a proposal upward says why it goes over somebody's rank.
+// L1 does not open conversations with L2; a proposal to a higher tier needs a justification.
 assert.equal(await node.agentById('mercury').send('mars', 'hello').catch(code), 'TIER_VIOLATION');
 const mars = node.agentById('mars');
 assert.equal(await mars.send('sun', 'help', { type: 'task-proposal' }).catch(code), 'ESCALATION_REQUIRED');

@@ -36,7 +36,7 @@ await assert.rejects(sun.mcp.call('mars.add', { a: 'two', b: 3 }), (error) => {
   return error instanceof EclipticError && error.code === 'INVALID_ARGUMENTS' && error.details.agent === 'mars';
 });
 
-// The same over HTTP, for whoever has a token.
+// The same over HTTP, for callers with a token.
 const { mcpUrl, tokens } = await node.serve({ port: 0 });
 const refused = await fetch(mcpUrl, { method: 'POST', body: '{}' });
 assert.equal(refused.status, 401);

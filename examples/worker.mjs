@@ -1,4 +1,4 @@
-/** Stands in for a worker in the example plan: it hands back what it was asked to do. */
+/** A placeholder worker for the example plan: it returns its input. */
 export function setup(agent) {
   agent.onRequest(({ payload }) => ({ by: agent.id, did: payload }));
 }

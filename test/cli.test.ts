@@ -112,7 +112,7 @@ describe('the commands of a running node', () => {
     run(args, { cwd: home, folder: home, ...init });
 
   describe('agents', () => {
-    it('lists everyone in a table, and says how to staff the agents that have no worker [T-A2]', async () => {
+    it('lists all agents in a table, and says how to staff those without a worker [T-A2]', async () => {
       const { code, stdout, stderr } = await ecliptic(['agents']);
       const rows = stdout.trimEnd().split('\n');
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -126,7 +126,7 @@ describe('the commands of a running node', () => {
       expect(rows.find((row) => row.startsWith('greeter '))).toMatch(/^greeter +L3 +lab +ready +text\.greet$/);
     });
 
-    it('lists everyone as JSON', async () => {
+    it('lists all agents as JSON', async () => {
       const rows = await json<AgentRow[]>(['agents', '--json']);
       expect(rows.map(({ id }) => id).sort()).toEqual(
         [...PLANETARY_ROSTER.map(({ id }) => id), 'greeter', 'hostile', 'broken', 'hanging', 'slow'].sort(),
@@ -162,7 +162,7 @@ describe('the commands of a running node', () => {
       expect(rows.map(({ id }) => id)).toEqual(expected);
     });
 
-    it('says so when nobody matches', async () => {
+    it('says so when no agent matches', async () => {
       expect(await ecliptic(['agents', '--sandbox', 'nowhere'])).toMatchObject({
         code: 0,
         stdout: 'no agents match\n',
@@ -193,7 +193,7 @@ describe('the commands of a running node', () => {
       expect(sent).toMatchObject({ delivered: true, path: 'local', targetAgentId: 'mars' });
     });
 
-    it('finds whoever offers a capability', async () => {
+    it('finds an agent that offers a capability', async () => {
       const sent = await json<RoutingResult>(['send', '--as', 'sun', '--capability', 'backend.api', '1', '--json']);
       expect(sent).toMatchObject({ delivered: true, targetAgentId: 'mars' });
     });
@@ -231,7 +231,7 @@ describe('the commands of a running node', () => {
       expect(JSON.parse(stdout)).toMatchObject({ echo: 'by pipe' });
     });
 
-    it('waits as long as it was told to, in milliseconds or with a unit [T-B9]', async () => {
+    it('waits for the given time, in milliseconds or with a unit [T-B9]', async () => {
       const args = ['request', '--as', 'sun', '--to', 'slow', '1'];
       expect(await ecliptic([...args, '--timeout', '20'])).toMatchObject({
         code: 1,
@@ -248,7 +248,7 @@ describe('the commands of a running node', () => {
   });
 
   describe('broadcast', () => {
-    it('counts whom it reached', async () => {
+    it('counts the agents that it reached', async () => {
       const others = PLANETARY_ROSTER.length + 5 - 1;
       const { code, stdout } = await ecliptic(['broadcast', '--as', 'sun', '{"directive":"freeze"}']);
       expect({ code, stdout }).toEqual({
@@ -259,7 +259,7 @@ describe('the commands of a running node', () => {
       expect(result).toMatchObject({ path: 'broadcast', broadcast: { recipients: others, delivered: 3, failed: 0 } });
     });
 
-    it('says from whom it was withheld and why, and counts no caller from outside [T-B9]', async () => {
+    it('lists the agents from which it was withheld with the reason, and counts no outside caller [T-B9]', async () => {
       // Makes the owner a member.
       await client.call('propose', { to: 'mars', description: 'count' });
       const { stdout } = await ecliptic(['broadcast', '--as', 'mercury', '1']);
@@ -281,7 +281,7 @@ describe('the commands of a running node', () => {
       expect(envelopes.map(({ recipient }) => recipient)).toEqual(['mars', 'venus']);
     });
 
-    it('shows that of a proposal, a run or a durable message by their ids [T-B9]', async () => {
+    it('shows the conversation of a proposal, a run or a durable message by its id [T-B9]', async () => {
       const events: ProposalEvent[] = [];
       await client.call('propose', { to: 'mars', description: 'talk' }, (event) => events.push(event as ProposalEvent));
       const [first] = events;
@@ -304,7 +304,7 @@ describe('the commands of a running node', () => {
       expect(stdout).toMatch(/sun +broken +notification +\{"kept":"for hanging"\}/);
     });
 
-    it('takes shortened ids of proposals, runs, messages and threads, and says what is not kept [T-B9] [T-A3]', async () => {
+    it('takes shortened ids of proposals, runs, messages and threads, and says which messages are not stored [T-B9] [T-A3]', async () => {
       const events: ProposalEvent[] = [];
       await client.call('propose', { to: 'mars', description: 'short' }, (event) =>
         events.push(event as ProposalEvent),
@@ -382,7 +382,7 @@ describe('the commands of a running node', () => {
   });
 
   describe('a shortened id', () => {
-    it('of a message finds its receipt, and is refused with the candidates where several begin so [T-B4]', async () => {
+    it('of a message finds its receipt, and an ambiguous one is refused with the candidates [T-B4]', async () => {
       const send = () => client.call('send', { as: 'sun', to: 'venus', payload: 1, durable: true });
       const ids = [(await send()).messageId!, (await send()).messageId!];
       const short = ids[1]!.slice(0, -1);
@@ -458,7 +458,7 @@ describe('the commands of a running node', () => {
   });
 
   describe('tail', () => {
-    it.each([[[]], [['--json']]])('follows events with %j until Ctrl-C, which is no failure', async (flags) => {
+    it.each([[[]], [['--json']]])('follows events with %j until Ctrl-C, which exits with 0', async (flags) => {
       const tail = await startTail(flags);
       const line = await tail.firstAfter(() => client.call('send', { as: 'sun', to: 'mars', payload: 1 }));
       if (flags.length > 0) expect(JSON.parse(line)).toMatchObject({ sender: 'sun', recipient: 'mars', payload: 1 });
@@ -486,7 +486,7 @@ describe('the commands of a running node', () => {
       await tail.finished;
     });
 
-    it('refuses a type that no event has, and lists those that there are [T-B3]', async () => {
+    it('refuses an unknown event type, and lists the known ones [T-B3]', async () => {
       expect(await ecliptic(['tail', '--type', 'bogus'])).toMatchObject({
         code: 2,
         stderr: expect.stringMatching(
@@ -509,7 +509,7 @@ describe('the commands of a running node', () => {
       for (const one of following) await expect(one).rejects.not.toMatchObject({ code: 'AGENT_NOT_FOUND' });
     });
 
-    it('passes on every event of a kind', async () => {
+    it('prints every event of one type', async () => {
       const tail = await startTail(['--json', '--type', 'security']);
       const refused = () => client.call('send', { as: 'mercury', to: 'mars', payload: 1 }).catch(() => {});
       await tail.firstAfter(async () => {
@@ -525,7 +525,7 @@ describe('the commands of a running node', () => {
       await tail.finished;
     });
 
-    it('passes on what concerns one agent', async () => {
+    it('prints the events of one agent', async () => {
       const tail = await startTail(['--json', '--agent', 'venus']);
       await tail.firstAfter(async () => {
         await client.call('send', { as: 'sun', to: 'mars', payload: 1 });
@@ -546,7 +546,7 @@ describe('the commands of a running node', () => {
         expect(line).toMatch(/^\d\d:\d\d:\d\d\.\d{3} {2}error .*a fault of its own/);
     });
 
-    it('ends without a fuss when nobody reads it any more', async () => {
+    it('ends quietly when its output is closed', async () => {
       const tail = await startTail([]);
       const sendOne = () => client.call('send', { as: 'sun', to: 'mars', payload: 1 });
       await tail.firstAfter(sendOne);
@@ -577,7 +577,7 @@ describe('the commands of a running node', () => {
   });
 
   describe('doctor', () => {
-    it('shows each finding as it is made, and says what it waits for [T-B9]', async () => {
+    it('prints each finding at once, and names the check that is running [T-B9]', async () => {
       const child = launch(['doctor'], { cwd: home, folder: home, children: started });
       const finished = finish(child);
       let early = '';
@@ -690,7 +690,7 @@ describe('the commands of a running node', () => {
       expect(error.message).toContain('"agents": { "');
     });
 
-    it('says what to do about it where there is something to do [T-G5]', async () => {
+    it('names a remedy if there is one [T-G5]', async () => {
       const untold = await ecliptic(['tell', 'vulcan', 'hello']);
       expect(untold).toMatchObject({ code: 1, stderr: startingWith('AGENT_NOT_FOUND: no agent is called "vulcan"') });
       expect(untold.stderr).toContain('ecliptic agents');
@@ -699,7 +699,7 @@ describe('the commands of a running node', () => {
       expect((await ecliptic(['up'])).stderr).toContain('ecliptic down');
     });
 
-    it('of a payload past the limit names it, and the node goes on', async () => {
+    it('of a payload above the limit names the limit, and the node keeps running', async () => {
       const args = ['send', '--as', 'sun', '--to', 'mars', '-'];
       const large = await ecliptic(args, { input: JSON.stringify('x'.repeat(1_100_000)) });
       expect(large).toMatchObject({ code: 1, stderr: startingWith('PAYLOAD_TOO_LARGE') });
@@ -710,8 +710,8 @@ describe('the commands of a running node', () => {
     });
   });
 
-  describe('what an agent says', () => {
-    it('reaches programs as it is', async () => {
+  describe('text from an agent', () => {
+    it('reaches programs unchanged', async () => {
       expect(await json(['request', '--as', 'sun', '--to', 'hostile', '1', '--json'])).toEqual({ text: HOSTILE });
     });
 
@@ -728,7 +728,7 @@ describe('the commands of a running node', () => {
       expect(stdout + stderr).not.toMatch(STEERING);
     });
 
-    it('does not steer the terminal of the node itself', async () => {
+    it('cannot send control sequences to the node’s terminal', async () => {
       const human = launch(['up', '--data', join(folder, 'data')], { cwd: home, folder, children: started });
       const seen = await linesUntil(human, 'Ctrl-C');
       expect(seen.join('\n')).toContain('broken failed');
@@ -766,7 +766,7 @@ describe('the commands of a running node', () => {
   });
 
   describe('the log', () => {
-    it('is JSON on standard error, with what failed and why', async () => {
+    it('is JSON on standard error, with each failure and its reason', async () => {
       await client.call('send', { as: 'sun', to: 'hostile', payload: 1 });
       await vi.waitFor(() => expect(node.stderr()).toContain('agent: handler failed'));
       const lines = node
@@ -791,13 +791,16 @@ describe('the commands of a running node', () => {
 });
 
 describe('the port of up', () => {
-  it.each(['abc', '-1', '65536', '1.5', ''])('is not "%s", and the error says what it takes [T-B9]', async (port) => {
-    const refused = await run(['up', `--port=${port}`]);
-    expect(refused).toMatchObject({
-      code: 2,
-      stderr: startingWith(`USAGE: --port takes a number from 0 to 65535, not "${port}"\n`),
-    });
-  });
+  it.each(['abc', '-1', '65536', '1.5', ''])(
+    'cannot be "%s", and the error names valid values [T-B9]',
+    async (port) => {
+      const refused = await run(['up', `--port=${port}`]);
+      expect(refused).toMatchObject({
+        code: 2,
+        stderr: startingWith(`USAGE: --port takes a number from 0 to 65535, not "${port}"\n`),
+      });
+    },
+  );
 });
 
 describe('wrong usage', () => {
@@ -916,7 +919,7 @@ describe('without a running node', () => {
     });
   });
 
-  it('the commands leave no folder behind, and name the one that they were given [T-B1]', async () => {
+  it('the commands create no folder, and name the given one [T-B1]', async () => {
     const data = join(folder, 'data');
     const { stderr } = await run(['agents', '--data', data]);
     expect(stderr).toContain(`(data folder ${data})`);
@@ -926,7 +929,7 @@ describe('without a running node', () => {
 });
 
 describe('up', () => {
-  it('says with one line of JSON where it is', async () => {
+  it('prints its addresses as one line of JSON', async () => {
     const data = join(folder, 'data');
     const node = await up(['--data', data]);
     expect(node.ready).toEqual({
@@ -943,7 +946,7 @@ describe('up', () => {
     expect(await stop(node)).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('says to people what they can do next', async () => {
+  it('suggests next commands to people', async () => {
     const child = launch(['up', '--data', join(folder, 'data')], { folder, children: started });
     const finished = finish(child);
     const lines = await linesUntil(child, 'Ctrl-C');
@@ -1032,7 +1035,7 @@ describe('up', () => {
     expect(existsSync(node.ready.control)).toBe(false);
   });
 
-  it('refuses a second one on the same folder, naming the first, which goes on', async () => {
+  it('refuses a second node on the same folder, naming the first, which keeps running', async () => {
     const args = ['--data', join(folder, 'data')];
     const first = await up(args);
     const second = await run(['up', ...args]);
@@ -1090,7 +1093,7 @@ describe('up', () => {
     expect(existsSync(join(folder, 'data', 'node.lock'))).toBe(false);
   });
 
-  it('starts only its own agents when told so, and lets them replace Planetary ones', async () => {
+  it('starts without the roster on request, and lets configured agents replace Planetary ones', async () => {
     writeAll(folder, {
       'alone.json': '{ "roster": false, "agents": { "mars": { "tier": 0 } } }',
       'together.json': '{ "agents": { "mars": { "tier": 0, "name": "Ares" } } }',
@@ -1220,7 +1223,7 @@ describe('an agent’s module', () => {
 });
 
 describe('the end of a node', () => {
-  it('by down is over when down returns', async () => {
+  it('by down is complete when down returns', async () => {
     const args = ['--data', join(folder, 'data')];
     const node = await up(args);
     const down = await run(['down', ...args]);
@@ -1246,7 +1249,7 @@ describe('the end of a node', () => {
     },
   );
 
-  it('still answers what was asked before, and takes nothing new', async () => {
+  it('still answers earlier requests, and refuses new ones', async () => {
     const { node, client, underWay, answer } = await upWith(slowModule(300));
     await underWay;
     await client.call('down');
@@ -1285,14 +1288,14 @@ describe('the end of a node', () => {
     expect(await stop(next)).toMatchObject({ code: 0 });
   });
 
-  it('comes even when a module left a timer running', { timeout: 15_000 }, async () => {
+  it('is not prevented by a timer that a module left running', { timeout: 15_000 }, async () => {
     const { node, client } = await upWith('export function setup() { setInterval(() => {}, 1_000); }', 'command');
     await client.call('down');
     await client.closed;
     expect(await node.finished).toMatchObject({ code: 0 });
   });
 
-  it('finds nothing but JSON in the log, however many requests one connection made', async () => {
+  it('leaves only JSON in the log, however many requests one connection made', async () => {
     writeAll(folder, { 'ecliptic.json': JSON.stringify({ agents: echoing('mars') }) });
     const node = await up(['--data', join(folder, 'data')]);
     const client = await ControlClient.connect(node.ready.control);
@@ -1301,7 +1304,7 @@ describe('the end of a node', () => {
     expect(stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'))).toEqual([]);
   });
 
-  it('ends those who follow it', async () => {
+  it('ends commands that follow the node', async () => {
     const node = await up(['--data', join(folder, 'data')]);
     const tail = launch(['tail', '--data', join(folder, 'data')], { folder, children: started });
     const finished = finish(tail);
@@ -1366,7 +1369,7 @@ interface RunningNode {
     readonly failed: readonly { agent: string; code: string; message: string }[];
   };
   stderr(): string;
-  /** What came after the ready line, when the process has ended. */
+  /** The output after the ready line, when the process has ended. */
   readonly finished: Promise<Finished>;
 }
 

@@ -25,7 +25,7 @@ export async function startCodingAgents(
   return { node, codingAgents: await nodes.settled(node.openCodingAgents(temporaryFolder(), codingAgentsInit)) };
 }
 
-/** A scripted client: what it was shown counts as taken in with its next call, as with a real one. */
+/** A scripted client: as with a real one, shown messages count as received with its next call. */
 export class Client {
   readonly member: Member;
   readonly #codingAgents: CodingAgents;
@@ -58,7 +58,7 @@ export class Client {
     return this.#nodes.settled(this.begin(tool, args, signal));
   }
 
-  /** Calls a tool; what it says. */
+  /** Calls a tool, and returns its text. */
   async begin(
     tool: string,
     args: Record<string, unknown> = {},
@@ -90,7 +90,7 @@ export function idsIn(text: string): string[] {
   return [...text.matchAll(/^([0-9A-Z]{26}) (?:from|to) /gm)].map(([, id]) => id!);
 }
 
-/** What is between the marks of each message that a text shows. */
+/** The text between the marks of each message in a result. */
 export function bodiesIn(text: string): string[] {
   return [...text.matchAll(/^<<([0-9a-f]{12})\n([\s\S]*?)\n\1>>$/gm)].map(([, , body]) => body!);
 }

@@ -160,7 +160,7 @@ export const arbCRDTSyncMessage = (): fc.Arbitrary<CRDTSyncMessage> =>
     timestamp: fc.nat(),
   });
 
-/** What is proposed, as the specification has it. */
+/** The terms of a proposal, as in the specification. */
 export const arbTaskProposal = () =>
   fc.record({
     taskDescription: fc.string({ maxLength: 200 }),

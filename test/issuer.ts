@@ -14,7 +14,7 @@ interface Key {
 export class Issuer {
   readonly name = 'https://issuer.example';
   readonly audience = 'ecliptic-test';
-  /** What is served in the place of keys, if anything. */
+  /** A response that replaces the key set, if set. */
   trouble: { status: number; body: string } | undefined;
   readonly #now: () => number;
   #keys: Key[] = [];

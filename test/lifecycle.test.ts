@@ -49,7 +49,7 @@ const KEPT = ['node.key', 'owner.token', 'store.db', 'store.lock', 'store.mark']
 const KEPT_STOPPED = [...KEPT, 'stopped-at'].sort();
 
 describe('a host', () => {
-  it('closes a key that others can read, and says so and that the store’s mark is missing [T-F14]', async () => {
+  it('restricts a key file that others can read, and warns of that and of a missing store mark [T-F14]', async () => {
     await (await start()).stop();
     chmodSync(join(data, 'node.key'), 0o644);
     rmSync(join(data, 'store.mark'));
@@ -96,7 +96,7 @@ describe('a host', () => {
     expect(readdirSync(data)).toEqual(KEPT);
   });
 
-  it('stops when a client says so, and tells whoever waits for it', async () => {
+  it('stops at a client’s request, and notifies all waiting callers', async () => {
     const host = await start();
     const client = await ControlClient.connect(host.control);
     expect(await client.call('down')).toBeNull();
@@ -104,7 +104,7 @@ describe('a host', () => {
     expect(readdirSync(data)).toEqual(KEPT_STOPPED);
   });
 
-  it('rejects what still hangs at the drain’s deadline with NODE_STOPPED, and ends', async () => {
+  it('rejects work that still hangs at the drain deadline with NODE_STOPPED, and ends', async () => {
     writeFileSync(
       join(folder, 'hanging.mjs'),
       'export const setup = (agent) => agent.onRequest(() => new Promise(() => {}));',
@@ -122,7 +122,7 @@ describe('a host', () => {
     expect(readdirSync(data)).toEqual(KEPT);
   });
 
-  it('lets no second one in, and goes on', async () => {
+  it('refuses a second host on its folder, and keeps running', async () => {
     const host = await start();
     await expect(start()).rejects.toMatchObject({ code: 'NODE_EXISTS', details: { pid: process.pid } });
     const client = await ControlClient.connect(host.control);
@@ -143,7 +143,7 @@ describe('a host', () => {
     client.close();
   });
 
-  it('leaves a socket alone where somebody answers, and says who', async () => {
+  it('leaves the socket of a running process alone, and names the process', async () => {
     mkdirSync(data);
     const identity = { node: 'other', pid: 4711, version: '0' };
     const other = new ControlServer({ runtime: systemRuntime(), methods: {}, identity });
@@ -177,7 +177,7 @@ describe('a host', () => {
 });
 
 describe('a killed node', () => {
-  it('does not stand in the way of the next, five times over', { timeout: 60_000 }, async () => {
+  it('does not block the next start, five times in a row', { timeout: 60_000 }, async () => {
     writeFileSync(join(folder, 'ecliptic.json'), JSON.stringify({ agents: echoing('mars') }));
     let before: string | undefined;
     for (let round = 0; round < 5; round++) {
@@ -197,7 +197,7 @@ describe('a killed node', () => {
     expect(readdirSync(data)).toEqual(KEPT_STOPPED);
   });
 
-  it('does not stand in the way of the next when it had only just begun', { timeout: 60_000 }, async () => {
+  it('does not block the next start when it was killed while starting', { timeout: 60_000 }, async () => {
     mkdirSync(data);
     for (let round = 0; round < 5; round++) {
       const watcher = watch(data);

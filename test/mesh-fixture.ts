@@ -42,7 +42,7 @@ export interface MessageInit {
   metadata?: EnvelopeMetadata;
 }
 
-/** A node on a simulated clock whose agents write down what they get, and whose events are all written down. */
+/** A node on a simulated clock that records all events and all messages of its agents. */
 export class Mesh {
   readonly runtime: SimulatedRuntime;
   readonly node: EclipticNode;
@@ -105,7 +105,7 @@ export class Mesh {
 export class MemoryCarrier implements Carrier {
   readonly #from: string;
   readonly #peers = new Map<string, A2ARouter>();
-  /** Called before an envelope goes; what it throws is why it did not. */
+  /** Called before an envelope is sent; an error that it throws is the reason for the failure. */
   interfere: (envelope: ValidEnvelope) => void | Promise<void> = () => {};
 
   constructor(from: string) {

@@ -482,9 +482,13 @@ const durableMail = section('design D7 and D16, durable mail,', 'DM', [
   ],
   ['DM4', 'nodes', 'What is made through commit() happens exactly once, wherever either process crashes.'],
   ['DM5', 'nodes', 'Mail of each sender is handled in order.'],
-  ['DM6', 'nodes', 'While a peer is away for long, what waits for it is bounded, and the next is a typed refusal.'],
+  ['DM6', 'nodes', 'The queue for an absent peer is bounded, and a message beyond the limit gets a typed refusal.'],
   ['DM7', 'nodes', 'Policy is asked at both ends; a durable question may be answered after restarts of both.'],
-  ['DM8', 'nodes', 'A store that fails is a typed error; the node serves what it can, and mail goes on afterwards.'],
+  [
+    'DM8',
+    'nodes',
+    'A store failure is a typed error; the node keeps serving other requests, and mail continues afterwards.',
+  ],
   [
     'DM9',
     'nodes',
@@ -497,7 +501,11 @@ const durableMail = section('design D7 and D16, durable mail,', 'DM', [
 ]);
 
 const receipts = section('design D16, receipts,', 'RC', [
-  ['RC1', 'nodes', 'A receipt is one pure machine: whoever has heard the same shows the same, in whatever order.'],
+  [
+    'RC1',
+    'nodes',
+    'A receipt is one pure machine: nodes that received the same updates show the same states, in any order.',
+  ],
   ['RC2', 'nodes', 'Both sides show the same states with the same times and reasons, in the end.'],
   ['RC3', 'nodes', 'A message that is not read in time tells its sender, once, also across restarts.'],
   ['RC4', 'nodes', 'A message whose time runs out ends as expired on both sides.'],
@@ -515,7 +523,7 @@ const records = section('design D7 and R13, records,', 'RE', [
 const safeFetches = section('design D15, fetches of foreign URLs,', 'SF', [
   ['SF1', 'nodes', 'Nothing but public addresses is fetched from, v4 or v6, embedded or bare, however it is spelled.'],
   ['SF2', 'nodes', 'A name is resolved once; the connection goes to the address that was checked (no DNS rebinding).'],
-  ['SF3', 'nodes', 'Each redirect is checked anew, never leads from https to http, and takes no credentials along.'],
+  ['SF3', 'nodes', 'Each redirect is checked again, never leads from https to http, and carries no credentials.'],
   ['SF4', 'nodes', 'Oversize, slow drip, header flood and a body without end are typed errors within set limits.'],
   ['SF5', 'nodes', 'A private place is fetched from only if it is listed, on every hop.'],
   ['SF6', 'nodes', 'Server-sent events are the same however the stream was cut, and bounded in size.'],
@@ -527,7 +535,7 @@ const toolSharing = section('design D4, D11, D14 and D15, the MCP endpoint,', 'M
   ['MC2', 'mcp', 'A sandboxed principal neither sees nor calls anything outside; each attempt is one security event.'],
   ['MC3', 'mcp', 'A call to another node is executed at most once; one that is lost fails with an unknown outcome.'],
   ['MC4', 'mcp', 'The owner’s node asks its own policy about every call, whatever the calling node claims.'],
-  ['MC5', 'mcp', 'What another node says against the rules is refused, reported once, and harms nobody else.'],
+  ['MC5', 'mcp', 'Messages of another node that break the rules are refused, reported once, and affect no other node.'],
   ['MC6', 'mcp', 'Foreign Host and Origin headers and callers without a known token are refused.'],
   [
     'MC7',
@@ -536,7 +544,7 @@ const toolSharing = section('design D4, D11, D14 and D15, the MCP endpoint,', 'M
   ],
   ['MC8', 'mcp', 'An ordinary call is answered on the short way exactly as by the SDK.'],
   ['MC9', 'mcp', 'Sessions, request state and headers are of no use to another principal, or when changed.'],
-  ['MC10', 'mcp', 'A caller’s token is forwarded to nobody and written down nowhere.'],
+  ['MC10', 'mcp', 'A caller’s token is neither forwarded nor stored.'],
   ['MC11', 'mcp', 'The command line lists, calls, reads and fills in, and speaks MCP on standard input and output.'],
 ]);
 
@@ -546,14 +554,14 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
   [
     'UP3',
     'mcp',
-    'A server that hangs, floods, dies or writes rubbish touches nobody else and is named with its state.',
+    'A server that hangs, floods, dies or writes garbage affects no other server and is listed with its state.',
   ],
   ['UP4', 'mcp', 'No call is repeated; while its server is away a tool stays listed and its calls fail at once.'],
   ['UP5', 'mcp', 'A changed, renamed or new definition cannot be used until it is approved, with one security event.'],
   ['UP6', 'mcp', 'Text that people would not see is made visible, or what holds it is left out.'],
   ['UP7', 'mcp', 'However often servers are started and stopped, no process of theirs is left behind.'],
   ['UP8', 'mcp', 'What a server is given in secret is found in no log, event, error or state.'],
-  ['UP9', 'mcp', 'What waits for the operator survives a restart, is decided once, and is denied when its time is up.'],
+  ['UP9', 'mcp', 'An approval request survives a restart, is decided once, and is denied when it expires.'],
   [
     'UP10',
     'mcp',
@@ -606,7 +614,7 @@ const ralphLoop = section('design D7 and D9, the Ralph loop,', 'RL', [
   ['RL2', 'coordination', 'A task goes to one agent by negotiation, or to a swarm; it gets its dependencies’ results.'],
   ['RL3', 'coordination', 'A result counts when a validator agent, a command or a JSON Schema has approved it.'],
   ['RL4', 'coordination', 'What failed or is to be revised is tried again with the feedback in its input.'],
-  ['RL5', 'coordination', 'What nobody managed is escalated by the policy, and what depends on it is blocked.'],
+  ['RL5', 'coordination', 'A task that keeps failing is escalated by the policy, and its dependents are blocked.'],
   ['RL6', 'coordination', 'The hierarchy’s timeouts, retries and concurrency hold, in each tier and in all.'],
   ['RL7', 'coordination', 'A plan that is run again goes on where it was and repeats nothing that finished.'],
   [
@@ -649,7 +657,7 @@ const onramp = section('on-ramp, test', 'ON', [
   ['ON1', 'onramp', 'Two clients on two nodes talk for twenty turns: every message is read, in order.'],
   ['ON2', 'onramp', 'Mail to one who is away is read once when it is back, also after restarts; its sender sees that.'],
   ['ON3', 'onramp', 'Under random kills nothing is lost or seen twice, and every message ends with a reason.'],
-  ['ON4', 'onramp', 'What was shown before a crash, and not proven to be read, is shown again.'],
+  ['ON4', 'onramp', 'Mail that was shown before a crash, and not proven to be read, is shown again.'],
   ['ON5', 'onramp', 'A wake path that takes pointers and drops them: never read, and the sender is alarmed.'],
   ['ON6', 'onramp', 'An idle client is asked for a turn within 2 s; wrong or dead paths are never claimed to wake.'],
   ['ON7', 'onramp', 'initialize and tools/list are answered at once, also without node or network.'],
@@ -661,7 +669,7 @@ const onramp = section('on-ramp, test', 'ON', [
   ['ON13', 'onramp', 'Racing takes of a lease have one holder; dead holders lose it; guards deny in each contract.'],
   ['ON14', 'onramp', 'Agents that answer each other for ever are stopped, with the reason, while real work passes.'],
   ['ON15', 'onramp', 'No text gets out of its fence.'],
-  ['ON16', 'onramp', 'Nobody between two nodes sees a word of what they say.'],
+  ['ON16', 'onramp', 'An eavesdropper between two nodes sees none of their content.'],
   ['ON18', 'onramp', 'Setup and undo are idempotent and exact to the byte; a dry run touches nothing.'],
 ]);
 

@@ -20,7 +20,7 @@ export class Rogue {
   readonly knows = new Map<string, string>();
   readonly identity: Identity;
   readonly #nodes: Nodes;
-  /** What it shows as its membership; nothing while it is a stranger. */
+  /** The membership that it presents; none while it is a stranger. */
   chain: Chain | undefined;
 
   constructor(nodes: Nodes, identity: Identity = Identity.create(nodes.runtime)) {

@@ -15,7 +15,7 @@ const TOLD = 8;
 describe('a mesh whose network delays, loses, repeats and cuts, and whose nodes crash and return', () => {
   const totals = new Map<string, number>();
 
-  it('keeps every promise, whatever the seed [R3.7 RS1 RS2]', { timeout }, async () => {
+  it('keeps every guarantee, whatever the seed [R3.7 RS1 RS2]', { timeout }, async () => {
     const failed: SeedResult[] = [];
     for (const seed of seeds) {
       const result = await runSeed(seed);
@@ -30,7 +30,7 @@ describe('a mesh whose network delays, loses, repeats and cuts, and whose nodes 
     expect.fail([all, ...told].join('\n\n'));
   });
 
-  it.skipIf(seeds.length < 50)('saw everything that it claims to survive', () => {
+  it.skipIf(seeds.length < 50)('has covered every fault that it claims to survive', () => {
     const wanted = [
       ...['send', 'request', 'stream', 'send-stream', 'channel', 'capability', 'broadcast'],
       ...['partition', 'links broke silently', 'links broke loudly', 'silent crash', 'loud crash', 'stop'],

@@ -28,7 +28,7 @@ export interface SeedResult {
   readonly counts: Readonly<Record<string, number>>;
 }
 
-/** Runs one mesh through everything that the seed draws for it, and judges what its nodes and agents saw. */
+/** Runs one mesh through the faults that the seed draws, and checks the observations of its nodes and agents. */
 export async function runSeed(seed: number): Promise<SeedResult> {
   const simulation = new Simulation(seed);
   try {
@@ -803,7 +803,7 @@ class Simulation {
     await this.#rest('the chaos');
   }
 
-  /** After all that, whoever may talk to whom can. */
+  /** At the end, every pair of agents that policy allows can exchange messages. */
   async #probe(): Promise<void> {
     const probes: Op[] = [];
     for (const from of this.#places.flatMap(({ roles }) => roles)) {
@@ -932,7 +932,7 @@ class Simulation {
     if (to && from) this.#send(life, from, to, ', on sight');
   }
 
-  /** All nodes are honest: whoever accuses another is wrong. Only an agent's own node may refuse what it tries. */
+  /** All nodes are honest, so every accusation is wrong. Only an agent's own node may refuse its messages. */
   #judgeSecurity(life: Life, event: A2ALogEvent): void {
     const { code, reason, sender, recipient, messageType } = event;
     const about = `${life.name} reports ${code} about ${this.#readable(sender ?? event.node ?? '?')} → ${this.#readable(recipient ?? '?')}, ${messageType}: ${this.#readable(reason ?? '')}`;
@@ -944,7 +944,7 @@ class Simulation {
       return;
     }
     this.count(`refused ${code}`);
-    // Another node's agent asked what it may not; unless the news of a changed tier crossed with the message.
+    // Another node let a forbidden message through, unless a changed tier crossed with the message.
     const news = Math.max(from.tierChangedAt, to.tierChangedAt);
     if (code !== 'SANDBOX_VIOLATION' && this.#runtime.now() - news < NEWS_MS) {
       this.count('refused for news that may have crossed');
@@ -1053,7 +1053,7 @@ interface UnkindNetwork {
   crash(key: string, silently: boolean): void;
 }
 
-/** One end of a steady link, and what is on its way from there. */
+/** One end of a steady link, and the frames in flight from there. */
 interface Way {
   readonly from: string;
   readonly to: string;
@@ -1101,7 +1101,7 @@ class SteadyNetwork implements UnkindNetwork {
     for (const way of this.#ways.values()) this.#deliver(way);
   }
 
-  /** What was on its way still arrives. */
+  /** Frames in flight still arrive. */
   crash(key: string, silently: boolean): void {
     for (const [link, { from, end }] of this.#ways) {
       if (from !== key) continue;

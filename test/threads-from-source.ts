@@ -9,7 +9,7 @@ import { ROOT } from './source-files.js';
  */
 export async function setup(): Promise<() => void> {
   if (process.env.ECLIPTIC_BUILT_THREADS) return () => {};
-  // Below `node_modules`, where what it imports is found.
+  // Below `node_modules`, so that its imports resolve.
   const folder = mkdtempSync(join(ROOT, 'node_modules', '.ecliptic-test-'));
   await bundle(['store/sqlite-worker', 'system/process/sweep-main'], folder);
   process.env.ECLIPTIC_BUILT_THREADS = folder;

@@ -5,7 +5,7 @@ import type { ForeignServer, ForeignServers } from '../foreign-servers.js';
 export interface CardProxy extends ForeignServer {
   /** Breaks every connection off. */
   cut(): void;
-  /** While true, nobody is let through. */
+  /** While true, all requests are refused. */
   closed: boolean;
 }
 

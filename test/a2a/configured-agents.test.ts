@@ -73,7 +73,7 @@ describe('an unaddressed task', () => {
   });
 });
 
-describe('an unaddressed task of a node with a store in a program', () => {
+describe('an unaddressed task of a program that embeds a node with a store', () => {
   it('goes to the first agent that takes tasks, whichever agent the program made first [T-D7]', async () => {
     const node = await createNode({ store: new MemoryStore() });
     try {
@@ -88,7 +88,7 @@ describe('an unaddressed task of a node with a store in a program', () => {
 });
 
 describe('the skills on A2A cards', () => {
-  it('are tools, and the capabilities of agents that take tasks without tools; none are of agents without a worker [T-D7]', async () => {
+  it('are the tools, and the capabilities of agents that take tasks without tools, but none of agents without a worker [T-D7]', async () => {
     await start({
       coder: {
         ...worker,

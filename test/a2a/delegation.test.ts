@@ -28,7 +28,7 @@ async function serve(prepare: (node: EclipticNode) => void): Promise<Served> {
 
 const cardOf = ({ gateway }: Served, agent: string) => `${gateway.url}/api/agents/${agent}/agent-card`;
 
-/** Notes the chains that its tasks come with, and hands each task on; what came of that is its result. */
+/** Records the chains of its tasks and delegates each task; the outcome is its result. */
 function handsOn(agent: Agent, to: () => string, chains: string[][]): void {
   agent.onTask(async (task: AgentTask) => {
     chains.push(task.delegation.chain.map((entry) => entry.replace(/@.*/, '')));
@@ -40,8 +40,8 @@ function handsOn(agent: Agent, to: () => string, chains: string[][]): void {
   });
 }
 
-describe('a task that is handed on', () => {
-  it('is refused where it comes back to an agent that handed it on', async () => {
+describe('a delegated task', () => {
+  it('is refused when it comes back to an agent that delegated it', async () => {
     const chains: string[][] = [];
     const a = await serve((node) => handsOn(node.agent({ id: 'front' }), () => cardOf(b, 'back'), chains));
     const b: Served = await serve((node) => handsOn(node.agent({ id: 'back' }), () => cardOf(a, 'front'), chains));
@@ -50,14 +50,14 @@ describe('a task that is handed on', () => {
     expect(chains).toEqual([[], ['front']]);
   });
 
-  it('is not taken for a circle where agents of two nodes have the same name', async () => {
+  it('is not mistaken for a cycle when agents of two nodes have the same name', async () => {
     const b = await serve((node) => node.agent({ id: 'mars' }).onTask(({ text }) => `done: ${text}`));
     const a = await serve((node) => handsOn(node.agent({ id: 'mars' }), () => cardOf(b, 'mars'), []));
     const { responseText } = await invokeRemoteAgent(a.gateway.url, 'dig', { allowPrivate: true });
     expect(responseText).toBe('done: dig');
   });
 
-  it('is handed on five times and no more', async () => {
+  it('is delegated at most five times', async () => {
     const chains: string[][] = [];
     const way = ['a1', 'b1', 'a2', 'b2', 'a3', 'b3', 'a4'];
     const placed = (side: string) => (node: EclipticNode) => {
@@ -75,7 +75,7 @@ describe('a task that is handed on', () => {
     expect(chains.at(-1)).toEqual(['a1', 'b1', 'a2', 'b2', 'a3']);
   });
 
-  it('keeps its chain through a tool that calls the other agent, which adds who called it', async () => {
+  it('keeps its chain through a tool that calls the other agent, which adds the caller', async () => {
     const chains: (readonly string[])[] = [];
     const b = await serve((node) =>
       node.agent({ id: 'back' }).onTask((task) => {
@@ -96,7 +96,7 @@ describe('a task that is handed on', () => {
     expect(chains).toEqual([['pluto@far', 'venus@far', a.node.agentById('front').address]]);
   });
 
-  it('keeps a chain that came in a header alone', async () => {
+  it('keeps a chain that came only in a header', async () => {
     let task: AgentTask | undefined;
     const { gateway } = await serve((node) =>
       node.agent({ id: 'front' }).onTask((given) => {

@@ -90,7 +90,7 @@ const failed = (stream: ClientReadableStream<Answer>) =>
   new Promise<ServiceError>((resolve) => stream.on('error', (error) => resolve(error as ServiceError)));
 
 describe('A2A over gRPC', () => {
-  it('is on the card, and says which version it speaks', async () => {
+  it('is announced on the card with its version', async () => {
     const card = (await (await served.get('/.well-known/agent-card.json')).json()) as never;
     const url = served.gateway.grpcAddress;
     expect(card).toMatchObject({
@@ -105,7 +105,7 @@ describe('A2A over gRPC', () => {
     stream.on('error', () => {}).cancel();
   });
 
-  it('is for callers that have a token, for tasks', async () => {
+  it('accepts only callers whose token has the scope for tasks', async () => {
     expect(await refusal(ask('ListTasks', {}, { authorization: '' }))).toEqual(['UNAUTHENTICATED', 'TOKEN_REQUIRED']);
     expect(await refusal(ask('ListTasks', {}, { authorization: 'Bearer no' }))).toEqual([
       'UNAUTHENTICATED',
@@ -118,7 +118,7 @@ describe('A2A over gRPC', () => {
     ]);
   });
 
-  it('keeps each caller’s tasks to that caller, and one send one task [A2A-1.9.14 T-D2]', async () => {
+  it('shows each caller only its own tasks, and makes one task of a repeated send [A2A-1.9.14 T-D2]', async () => {
     const alice = { authorization: `Bearer ${served.token('alice')}`, 'idempotency-key': 'k' };
     const { task } = await ask('SendMessage', said('hers'), alice);
     expect((await ask('SendMessage', said('hers'), alice)).task.id).toBe(task.id);
@@ -127,7 +127,7 @@ describe('A2A over gRPC', () => {
     expect(await refusal(ask('GetTask', { id: task.id }))).toEqual(['NOT_FOUND', 'TASK_NOT_FOUND']);
   });
 
-  it('tells every error as the protocol maps it [A2A-1.9.16]', async () => {
+  it('maps every error as the protocol says [A2A-1.9.16]', async () => {
     const { task } = await ask('SendMessage', said('done'));
     const parts = [{ text: 'x'.repeat(1_200_000) }];
     const cases: [work: () => Promise<unknown>, code: string, reason: string][] = [
@@ -146,7 +146,7 @@ describe('A2A over gRPC', () => {
     expect([status[over.code], reasonIn(over)]).toEqual(['FAILED_PRECONDITION', 'UNSUPPORTED_OPERATION']);
   });
 
-  it('refuses a circle, which is said in metadata of its own', async () => {
+  it('refuses circular delegation, which comes in its own metadata', async () => {
     const chain = encodeURIComponent(served.node.agentById('echo').address);
     expect(await refusal(ask('SendMessage', said('round'), { 'ecliptic-delegation': chain }))).toEqual([
       'PERMISSION_DENIED',
@@ -154,7 +154,7 @@ describe('A2A over gRPC', () => {
     ]);
   });
 
-  it('carries bytes, and any data, null too [A2A-1.9.13]', async () => {
+  it('carries bytes and any data, including null [A2A-1.9.13]', async () => {
     const { task } = await ask('SendMessage', {
       ...said('', { parts: [{ raw: 'AAEC', mediaType: 'image/png' }, { data: { nullValue: 'NULL_VALUE' } }] }),
       tenant: 'plain',
@@ -166,7 +166,7 @@ describe('A2A over gRPC', () => {
     ]);
   });
 
-  it('leaves a task alone whose reader leaves, and stops telling it', async () => {
+  it('lets a task run on when its reader leaves, and sends no further events', async () => {
     const first = open('SendStreamingMessage', { ...said('grpc leaves'), tenant: 'slow' });
     const { task } = await new Promise<Answer>((resolve) => first.once('data', resolve));
     const held = await served.begun('grpc leaves');
@@ -180,7 +180,7 @@ describe('A2A over gRPC', () => {
       .toMatchObject({ status: { state: 'TASK_STATE_COMPLETED' } });
   });
 
-  it('waits for a slow reader, who misses nothing', async () => {
+  it('waits for a slow reader, which gets every event', async () => {
     const stream = open('SendStreamingMessage', { ...said('grpc slow'), tenant: 'slow' });
     const seen: string[] = [];
     const chunk = 'x'.repeat(100_000);
@@ -204,7 +204,7 @@ describe('A2A over gRPC', () => {
     expect(seen).toEqual(Array.from({ length: 100 }, (_, i) => `${i}`));
   });
 
-  it('ends with the token that it was let in with', async () => {
+  it('closes a stream when its token is revoked', async () => {
     const { token, id } = served.gateway.tokens.create('brief');
     const params = { ...said('grpc revoked'), tenant: 'slow' };
     const stream = open('SendStreamingMessage', params, { authorization: `Bearer ${token}` });

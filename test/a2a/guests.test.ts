@@ -22,7 +22,7 @@ async function ask(method: string, params: object, headers: Record<string, strin
 const send = async (params: object, headers = {}) => (await ask('SendMessage', params, headers)).result.task;
 
 describe('guests of an open node [A2A-2.5.12]', () => {
-  it('find a task by its id, which tells nothing of any other', async () => {
+  it('find a task by its id, which reveals no other id', async () => {
     const [one, other] = await Promise.all([send(said('one')), send(said('other'))]);
     expect((await ask('GetTask', { id: one.id })).result).toMatchObject({ id: one.id });
     expect(one.id).toMatch(/^[0-9a-f]{32}$/);
@@ -36,7 +36,7 @@ describe('guests of an open node [A2A-2.5.12]', () => {
     }
   });
 
-  it('get no task of another by guessing the id of its message, and their own again by a key', async () => {
+  it('cannot get another guest’s task by its message id, and get their own again by an idempotency key', async () => {
     const params = said('mine', { messageId: '1' });
     const first = await send(params);
     expect((await send(params)).id).not.toBe(first.id);
@@ -45,7 +45,7 @@ describe('guests of an open node [A2A-2.5.12]', () => {
     expect((await send(said('once'), headers)).id).toBe(keyed.id);
   });
 
-  it('have nothing in common with callers that have a name', async () => {
+  it('do not share tasks with named callers', async () => {
     const { id } = await send(said('a guest’s'));
     const alice = { Authorization: `Bearer ${served.token('alice')}` };
     expect((await ask('GetTask', { id }, alice)).error.code).toBe(-32001);

@@ -65,14 +65,14 @@ describe('a caller with a JSON Web Token', () => {
     );
   });
 
-  it('is told that its token is not taken; public cards are read all the same', async () => {
+  it('is told that its token is not accepted, and can still read public cards', async () => {
     const expired = as({ exp: 1 });
     const answer = await ask('SendMessage', said('hello'), expired);
     expect([answer.status, answer.challenge]).toEqual([401, 'Bearer realm="ecliptic", error="invalid_token"']);
     expect((await served.get('/.well-known/agent-card.json', expired)).status).toBe(200);
   });
 
-  it('reads on the card where its tokens come from', async () => {
+  it('finds the issuer of its tokens on the card', async () => {
     const card = await (await served.get('/.well-known/agent-card.json')).json();
     expect(card).toMatchObject({
       securitySchemes: {

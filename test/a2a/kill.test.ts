@@ -12,7 +12,7 @@ const ENDED = ['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED'];
 /** What one reader has seen of a task: the event of each number. */
 type Seen = Map<number, string>;
 
-it('loses no acknowledged task and no event that was told, invents none, and lets readers go on without a gap [A2A-2.5.10]', {
+it('a node that is killed loses no acknowledged task and no sent event, invents none, and lets readers resume without a gap [A2A-2.5.10]', {
   timeout: 60_000 + ROUNDS * 20_000,
 }, async () => {
   const cluster = new Cluster();
@@ -40,7 +40,7 @@ it('loses no acknowledged task and no event that was told, invents none, and let
     expect(ENDED).toContain(task.status.state);
     const numbers = [...seen.keys()].sort((a, b) => a - b);
     expect(numbers).toEqual(numbers.map((_, index) => index + 1));
-    // What was told before a crash is what is told of it now.
+    // Events sent before a crash are unchanged after it.
     const again: Seen = new Map();
     await read(node, id, again, 0);
     expect([...again]).toEqual([...seen].sort(([a], [b]) => a - b));

@@ -79,7 +79,7 @@ describe('a node whose A2A offer is configured', () => {
     }
   });
 
-  it('is refused when a mode is no media type or an extension has no URI [T-D14]', async () => {
+  it('is refused when a mode is not a media type or an extension has no URI [T-D14]', async () => {
     const node = await createNode({});
     try {
       for (const a2a of [{ inputModes: ['png'] }, { inputModes: [] }, { extensions: [{ uri: '' }] }]) {

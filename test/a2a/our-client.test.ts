@@ -81,7 +81,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     expect(states(events).at(-1)).toBe('TASK_STATE_COMPLETED');
   });
 
-  it('begin at once, ask, subscribe, cancel', async () => {
+  it('start a task without waiting, poll it, subscribe to it and cancel it', async () => {
     const client = await to('slow');
     const message = `${way} cancel`;
     const sent = await client.send({ message, configuration: { returnImmediately: true } });
@@ -104,7 +104,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     });
   });
 
-  it('ask and answer [A2A-1.9.4]', async () => {
+  it('relay a question of the agent and its answer [A2A-1.9.4]', async () => {
     const client = await to('asker');
     const events = await collect(client.stream({ message: 'choose' }));
     expect(states(events).at(-1)).toBe('TASK_STATE_INPUT_REQUIRED');
@@ -116,7 +116,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     });
   });
 
-  it('tell how a task failed, or was not taken', async () => {
+  it('report the reason of a failed or rejected task', async () => {
     expect(states(await collect((await to('broken')).stream({ message: 'x' }))).at(-1)).toBe('TASK_STATE_FAILED');
     expect(states(await collect((await to('choosy')).stream({ message: 'x' }))).at(-1)).toBe('TASK_STATE_REJECTED');
   });
@@ -132,7 +132,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     expect([tasks.map(({ id }) => id), nextPageToken]).toEqual([['task' in sent && sent.task.id], '']);
   });
 
-  it('keep push configurations', async () => {
+  it('store push configurations', async () => {
     const client = await to('slow');
     const message = `${way} push`;
     const sent = await client.send({ message, configuration: { returnImmediately: true } });
@@ -151,7 +151,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     expect(await (await connect(served.url, { binding, version })).extendedCard()).toMatchObject({ name: 'Ecliptic' });
   });
 
-  it('cancel the work when the time is over, or its caller leaves', async () => {
+  it('cancel the work at the time limit, or when its caller leaves', async () => {
     const client = await to('slow');
     for (const [message, call] of [
       [`${way} late`, (text: string) => collect(client.stream({ message: text }, { timeoutMs: 300 }))],
@@ -179,7 +179,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     held.finish('x');
   });
 
-  it('refuse whom they do not know', async () => {
+  it('refuse a caller without a valid token', async () => {
     const client = await connect(served.url, { binding, version, credentials: { bearer: 'ecl_wrong' } });
     await expect(client.send({ message: 'x' })).rejects.toMatchObject({
       code: 'TOKEN_REQUIRED',
@@ -187,7 +187,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
     });
   });
 
-  it('carry on whose behalf a task is done, and refuse a circle', async () => {
+  it('pass the chain of callers on, and refuse circular delegation', async () => {
     const chain = ['venus@elsewhere'];
     const client = await to('echo', { agent: 'mars@here', chain });
     const sent = await client.send({ message: 'x' });
@@ -231,7 +231,7 @@ describe.each(WAYS)('our client and our node over $binding in $version', ({ bind
 });
 
 describe('our client', () => {
-  it('takes the best that a card offers: 1.0, JSON-RPC first as the card has it', async () => {
+  it('chooses version 1.0, and then the first binding on the card', async () => {
     expect((await connect(served.url)).chosen).toMatchObject({ binding: 'JSONRPC', version: '1.0' });
     const only =
       (...kept: readonly string[]) =>
@@ -255,7 +255,7 @@ describe('our client', () => {
     }
   });
 
-  it('asks every three seconds where an agent does not stream', async () => {
+  it('polls every three seconds when an agent does not stream', async () => {
     const change = (card: AgentCard): AgentCard => ({ ...card, capabilities: { extensions: [] } });
     const proxy = await proxied(change, 'slow');
     runtime = new HurriedRuntime(20);
@@ -289,7 +289,7 @@ describe('our client', () => {
     expect(asked).toMatchObject({ success: false, error: 'Input required: which one?' });
   });
 
-  it('knows a signature that holds from one that does not', async () => {
+  it('distinguishes valid from invalid signatures', async () => {
     expect(await (await connect(served.url)).verdict()).toMatchObject({ signed: true, verified: true });
     const altered = await proxied((card) => ({ ...card, name: 'Somebody' }));
     const verdict = await (await connect(altered.origin)).verdict();
@@ -300,7 +300,7 @@ describe('our client', () => {
     await expect(connect(unsigned.origin, { requireSignature: true })).rejects.toMatchObject({ code: 'CARD_REFUSED' });
   });
 
-  it('echoes a tenant exactly, and leaves it out where there is none [A2A-1.9.20]', async () => {
+  it('echoes a tenant exactly, and omits it when there is none [A2A-1.9.20]', async () => {
     const bodies: unknown[] = [];
     const paths: (string | undefined)[] = [];
     const agent = await servers.http(async (request, response) => {

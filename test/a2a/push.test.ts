@@ -50,7 +50,7 @@ const kinds = (calls: readonly Call[]) =>
   calls.map(({ body }) => kindOf({ id: undefined, data: JSON.parse(body) as WireEvent['data'] }));
 
 describe('a webhook', () => {
-  it('that is given with a send is told of everything, in order, signed and with its credentials', async () => {
+  it('that is given with a send receives all events, in order, signed and with its credentials', async () => {
     const { node, calls, url } = await webhook(200);
     const config = { url, token: 'secret', authentication: { scheme: 'Bearer', credentials: 'abc' } };
     const { task } = await node.result('SendMessage', {
@@ -183,7 +183,7 @@ describe('a webhook', () => {
     }
   });
 
-  it('is not called at a place that it sends us on to', async () => {
+  it('is not followed to the target of a redirect', async () => {
     const { node, calls, url } = await webhook(200);
     const { origin, place } = await servers.http((_, response) => {
       response.writeHead(307, { Location: url });
@@ -199,7 +199,7 @@ describe('a webhook', () => {
     expect(node.held.size).toBe(0);
   });
 
-  it('may be one of 32 of a task', async () => {
+  it('is refused when the task already has 32', async () => {
     const { node, url } = await webhook(200);
     const id = await node.hold('many hooks');
     for (let i = 0; i < 32; i++)

@@ -69,7 +69,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 describe('tasks of a node with a store', () => {
-  it('go on after a restart, and so do their streams, without a gap [A2A-2.5.10]', async () => {
+  it('continue after a restart, and so do their streams, without a gap [A2A-2.5.10]', async () => {
     const first = await life();
     const send = async (text: string, tenant: string) => {
       const params = { ...said(text), tenant, configuration: { returnImmediately: true } };
@@ -109,7 +109,7 @@ describe('tasks of a node with a store', () => {
     await second.stop();
   });
 
-  it('wait on with their questions after a restart, and go on with the answers [T-D3]', async () => {
+  it('keep their open questions after a restart, and continue with the answers [T-D3]', async () => {
     const first = await life();
     const send = async (url: string, text: string, more: object) =>
       (await rpc<{ task: WireTask }>(url, 'SendMessage', { ...said(text, more) })).task;

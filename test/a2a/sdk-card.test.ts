@@ -79,7 +79,7 @@ describe('a card', () => {
 describe('the official SDK', () => {
   // `plain` has no tools: the list of its skills is empty.
   it.each(['/.well-known/agent-card.json', '/api/agents/tooled/agent-card', '/api/agents/plain/agent-card'])(
-    'verifies our card at %s, read or as it came, and no other',
+    'verifies our card at %s, parsed or raw, and no other card',
     async (path) => {
       const card: Record<string, unknown> = await json(path);
       for (const read of [(one: object) => one, (one: object) => AgentCard.fromJSON(one as never)]) {
@@ -103,7 +103,7 @@ describe('the official SDK', () => {
     expect((await client.getAgentCard({}, verifyAgentCardSignature(keyOf))).name).toBe('Ecliptic');
   });
 
-  it('signs cards that we verify, empty fields or not, but for security schemes, which it does not sign', async () => {
+  it('signs cards that we verify, with or without empty fields, except for security schemes, which it does not sign', async () => {
     const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const keys = [{ ...publicKey.export({ format: 'jwk' }), kid: 'theirs' } as JWK];
     const sign = generateAgentCardSignature(privateKey, { alg: 'ES256', kid: 'theirs', typ: 'JOSE' });
@@ -121,7 +121,7 @@ describe('the official SDK', () => {
     }
   });
 
-  it('is the only one for whom the signature counts that leaves security schemes out', async () => {
+  it('is the only reader for which a signature without security schemes is valid', async () => {
     const card = takeAgentCard(await json('/api/agents/tooled/agent-card'));
     const keys = (await json('/.well-known/jwks.json')) as { keys: JWK[] };
     expect((await verifyCard(card, keys)).verified).toBe(true);

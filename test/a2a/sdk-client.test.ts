@@ -53,7 +53,7 @@ describe.each(WAYS)('the official client over $binding in $version', ({ binding,
     expect(task.artifacts?.[0]?.parts[0]?.data).toEqual({ got: 'hello' });
   });
 
-  it('gets a task that goes on at once, asks for it, and cancels it', async () => {
+  it('gets a running task at once, polls it, and cancels it', async () => {
     const text = `${binding} ${version} cancel`;
     const task = taskIn(await (await clientOf('slow')).sendMessage(request(text, { returnImmediately: true })));
     expect(['TASK_STATE_SUBMITTED', 'TASK_STATE_WORKING']).toContain(task.status.state);
@@ -66,7 +66,7 @@ describe.each(WAYS)('the official client over $binding in $version', ({ binding,
     await until(() => held.signal.aborted);
   });
 
-  it('is asked, and answers', async () => {
+  it('answers a question of the agent', async () => {
     const asked = taskIn(await (await clientOf('asker')).sendMessage(request('go')));
     expect(asked.status).toMatchObject({
       state: 'TASK_STATE_INPUT_REQUIRED',
@@ -77,7 +77,7 @@ describe.each(WAYS)('the official client over $binding in $version', ({ binding,
     expect(task.artifacts?.[0]?.parts).toEqual([{ text: 'ok: that' }]);
   });
 
-  it('sees everything that happens in a stream', async () => {
+  it('gets every event of a stream', async () => {
     const seen = await collect((await clientOf('writer')).sendMessageStream(request('poem')));
     const events = seen.map((event) => StreamResponse.toJSON(event) as WireStream);
     expect(events.map(kind)).toEqual([
@@ -93,12 +93,12 @@ describe.each(WAYS)('the official client over $binding in $version', ({ binding,
     ).toEqual(['one ', 'two ', 'three']);
   });
 
-  it('sees a message alone in a stream', async () => {
+  it('gets a stream with a single message', async () => {
     const events = await collect((await clientOf('quick')).sendMessageStream(request('you')));
     expect(events.map((event) => kind(StreamResponse.toJSON(event) as WireStream))).toEqual(['message']);
   });
 
-  it('follows a task that another send began', async () => {
+  it('follows a task that another send started', async () => {
     const text = `${binding} ${version} follow`;
     const { id } = taskIn(await (await clientOf('slow')).sendMessage(request(text, { returnImmediately: true })));
     const held = await served.begun(text);
@@ -112,7 +112,7 @@ describe.each(WAYS)('the official client over $binding in $version', ({ binding,
     expect([...new Set(rest)]).toEqual(['TASK_STATE_WORKING', 'artifact', 'TASK_STATE_COMPLETED']);
   });
 
-  it('keeps push configurations', async () => {
+  it('stores push configurations', async () => {
     const text = `${binding} ${version} push`;
     const { id: taskId } = taskIn(
       await (await clientOf('slow')).sendMessage(request(text, { returnImmediately: true })),
@@ -135,7 +135,7 @@ describe.each(WAYS)('the official client over $binding in $version', ({ binding,
     expect(card.skills.map(({ id }) => id)).toContain('tooled.github_star_repo');
   });
 
-  it('is told by its own error classes what went wrong', async () => {
+  it('gets errors as its own error classes', async () => {
     const code = async (work: Promise<unknown>) =>
       work.then(
         () => 'nothing',

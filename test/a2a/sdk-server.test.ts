@@ -91,7 +91,7 @@ describe.each(WAYS)('our client and the official server over $binding in $versio
     expect(events.at(-1)).toMatchObject({ statusUpdate: { status: { state: 'TASK_STATE_COMPLETED' } } });
   });
 
-  it('begin at once, ask, subscribe, list, cancel', async () => {
+  it('start a task without waiting, poll, subscribe, list and cancel', async () => {
     const sent = await client.send({ message: 'wait', configuration: { returnImmediately: true } });
     const id = 'task' in sent ? sent.task.id : '';
     expect(await client.getTask(id)).toMatchObject({ id });
@@ -108,7 +108,7 @@ describe.each(WAYS)('our client and the official server over $binding in $versio
     await expect(client.extendedCard()).rejects.toMatchObject({ name: 'ExternalServiceError' });
   });
 
-  it('keep push configurations', async () => {
+  it('store push configurations', async () => {
     const sent = await client.send({ message: 'wait', configuration: { returnImmediately: true } });
     const taskId = 'task' in sent ? sent.task.id : '';
     const made = await client.createPushConfig({ taskId, id: 'p', url: 'https://hook.example/' });
@@ -120,7 +120,7 @@ describe.each(WAYS)('our client and the official server over $binding in $versio
     await client.cancelTask(taskId);
   });
 
-  it('cancel the work when the time is over', async () => {
+  it('cancel the work at the time limit', async () => {
     const events = client.stream({ message: 'wait' }, { timeoutMs: 300 });
     const first = (await events.next()).value;
     await expect(collect(events)).rejects.toMatchObject({ code: 'REQUEST_TIMEOUT' });
@@ -136,7 +136,7 @@ describe('invokeRemoteAgent', () => {
   });
 });
 
-/** Repeats what it is told; `wait` makes it wait until it is canceled. */
+/** Echoes its messages; `wait` makes it wait until it is canceled. */
 class Talker implements AgentExecutor {
   async execute({ taskId, contextId, request }: RequestContext, bus: ExecutionEventBus): Promise<void> {
     const content = request.message?.parts[0]?.content;

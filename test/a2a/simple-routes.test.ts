@@ -35,7 +35,7 @@ const texts = ({ messages }: A2ATask, role: string) =>
   messages.filter((message) => message.role === role).map(({ parts }) => parts[0]!.text);
 
 describe('a task on the simple routes', () => {
-  it('goes to the first agent with a project, and forward only, until it is done [GI1 GI3]', async () => {
+  it('goes to the first agent with a project, and its state only moves forward [GI1 GI3]', async () => {
     const { status, task } = await send({ message: 'hello' });
     expect(status).toBe(200);
     expect(task).toEqual({
@@ -54,7 +54,7 @@ describe('a task on the simple routes', () => {
     expect(texts(done, 'agent')).toEqual(['thinking', 'you said hello']);
   });
 
-  it('takes its parameters under params too, and a skill that names its agent', async () => {
+  it('also takes its parameters under params, and a skill that names its agent', async () => {
     const { task } = await send({ method: 'tasks/send', params: { message: 'go', skill: 'tooled.github_star_repo' } });
     expect(texts(await poll(task.id), 'agent')).toEqual(['did tooled.github_star_repo']);
   });
@@ -70,7 +70,7 @@ describe('a task on the simple routes', () => {
     expect(await get(asked.task.id)).toMatchObject({ state: 'working' });
   });
 
-  it('is frozen once it has ended, whatever its agent still says [GI1]', async () => {
+  it('does not change after it has ended, whatever its agent still sends [GI1]', async () => {
     const id = await served.hold('frozen');
     const { task: handle } = served.held.get('frozen')!;
     await served.result('CancelTask', { id });
@@ -82,7 +82,7 @@ describe('a task on the simple routes', () => {
     expect(await get(id)).toEqual(ended);
   });
 
-  it('that takes too long has failed, and its agent is stopped [GI6 GI7 GS2]', async () => {
+  it('that takes too long fails, and its agent is aborted [GI6 GI7 GS2]', async () => {
     const slow = 'mercury';
     const aborted: string[] = [];
     served.node.agent({ id: slow, capabilities: ['mull'] }).onTask(
@@ -104,14 +104,14 @@ describe('a task on the simple routes', () => {
     served.node.agentById(slow).leave();
   });
 
-  it('that asks what nobody answers times out as well [GI6]', async () => {
+  it('whose question is not answered times out as well [GI6]', async () => {
     served.node.agent({ id: 'venus', capabilities: ['wonder'] }).onTask((task) => task.ask('why?'));
     const { task } = await send({ message: 'so', skill: 'wonder', timeoutMs: 1_000 });
     expect((await poll(task.id)).state).toBe('failed');
     served.node.agentById('venus').leave();
   });
 
-  it('whose agent leaves has failed', async () => {
+  it('whose agent leaves fails', async () => {
     const agent = served.node.agent({ id: 'mars' });
     agent.onTask(() => new Promise(() => {}));
     const params = { ...said('x'), tenant: 'mars', configuration: { returnImmediately: true } };
@@ -120,7 +120,7 @@ describe('a task on the simple routes', () => {
     expect((await poll(task.id)).state).toBe('failed');
   });
 
-  it('is not found by another caller, nor is one that never was', async () => {
+  it('is not found by another caller, like a task that never existed', async () => {
     const { task } = await send({ message: 'mine' });
     const bob = { Authorization: `Bearer ${served.token('bob')}` };
     const answers = [await served.get(`/a2a/tasks/${task.id}`, bob), await served.get('/a2a/tasks/nobody')];
@@ -153,7 +153,7 @@ describe('a task on the simple routes', () => {
 });
 
 describe('finished tasks', () => {
-  it('are forgotten, a hundred at a time above a thousand, and those that go on never [GI4 GI5]', async () => {
+  it('are forgotten, a hundred at a time above a thousand, while running tasks are kept [GI4 GI5]', async () => {
     const node = await TaskNode.start();
     const active = await node.hold('stays');
     const ids: string[] = [];
@@ -200,7 +200,7 @@ describe('the skills of a card', () => {
     expect(await skillsOf('%E0%A4%A')).toBe(404);
   });
 
-  it('show no caller what is in a sandbox that it is not in', async () => {
+  it('leave out tools of sandboxes that the caller is not in', async () => {
     served.node.agent({ id: 'hidden', sandbox: 'box' }).tool('secret_tool', { description: 'Hidden.' }, () => 'x');
     const seen = async (headers: Record<string, string>) => {
       const card = await served.result<{ skills: { id: string }[] }>('GetExtendedAgentCard', {}, headers);

@@ -64,7 +64,7 @@ describe('invoke', () => {
     expect((await invoke('hello', '--no-stream')).stdout).toBe('you said hello\n');
   });
 
-  it('begins a line for the state where the answer’s last line is not ended [T-B9]', async () => {
+  it('starts a new line for the state when the answer does not end with a line break [T-B9]', async () => {
     const words = [BIN, 'invoke', url, 'hello', '--token', token, '--skill', 'talk'];
     // Both outputs in one pipe, as on a terminal.
     const child = spawn('sh', ['-c', 'exec "$0" "$@" 2>&1', process.execPath, ...words], { cwd: folder });
@@ -90,14 +90,14 @@ describe('invoke', () => {
     expect(await invoke('red', '--task', id!)).toMatchObject({ code: 0, stdout: 'you chose red\n' });
   });
 
-  it('gives up in time, and the task is canceled', async () => {
+  it('stops at its time limit, and the task is canceled', async () => {
     const { code, stderr } = await invoke('wait', '--timeout', '800ms');
     expect([code, stderr]).toEqual([1, expect.stringContaining('Timed out after 800ms')]);
     const [latest] = await tasks();
     expect(latest).toMatchObject({ state: 'TASK_STATE_CANCELED' });
   });
 
-  it('goes to no private place that the URL does not name', async () => {
+  it('is not led to a private address that the URL does not name', async () => {
     expect(await run(['invoke', 'http://10.0.0.1/', 'x'])).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^FETCH_REFUSED/),
@@ -163,7 +163,7 @@ describe('tasks, task and cancel', () => {
     });
   });
 
-  it('take a shortened id, and refuse one that several begin with [T-B4]', async () => {
+  it('take a shortened id, and refuse an ambiguous one [T-B4]', async () => {
     await invoke('one');
     await invoke('two');
     const [latest] = await tasks('--kind', 'a2a');

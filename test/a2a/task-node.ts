@@ -60,7 +60,7 @@ export class TaskNode {
       .agent({ id: 'tooled' })
       .tool('github_star_repo', { description: 'Stars.', inputSchema: z.object({}) }, () => 'starred')
       .onTask(({ skill }) => `did ${skill}`);
-    // Takes what its caller says while it works, until that is `enough`.
+    // Takes further messages of its caller while it works, until one is `enough`.
     node.agent({ id: 'listener' }).onTask(
       (task) =>
         new Promise((resolve) => {

@@ -17,7 +17,7 @@ const STEPS = 60;
 const AGENTS = ['mars', 'venus'];
 const OWNER = 'sun';
 
-/** A handler that does what it is told, and the abort that it was told of before it was done. */
+/** A scripted handler, and the abort that it received before it was done. */
 interface Puppet {
   readonly task: AgentTask;
   readonly agent: string;
@@ -27,7 +27,7 @@ interface Puppet {
   abortedAtWork: boolean;
 }
 
-/** Takes its time to keep what it is given, one write of a task at a time, and fails now and then. */
+/** A store with slow writes, one per task at a time, that sometimes fails. */
 class SlowRecords extends MemoryTaskRecords {
   readonly log = new Map<string, TaskEvent[]>();
   readonly broken = new Set<string>();
@@ -284,7 +284,7 @@ async function play(seed: number): Promise<void> {
     if (over === 'ended' && ends.has(id)) expect(numbers.at(-1)).toBe(log.length);
   }
   for (const { task, done, abortedAtWork } of puppets) {
-    // Nobody is left at work on something that is over, and nobody who was done was disturbed.
+    // No handler still works on a finished task, and no finished handler was aborted.
     expect(done || abortedAtWork || task.signal.aborted).toBe(true);
     const end = ends.get(task.id);
     if (abortedAtWork && end === 'TASK_STATE_COMPLETED') {
@@ -299,7 +299,7 @@ async function play(seed: number): Promise<void> {
 }
 
 describe('tasks under fire', () => {
-  it(`keep their promises in ${RUNS} random histories [GI1 GI2 GI6 GI7]`, { timeout: 600_000 }, async () => {
+  it(`keep their guarantees in ${RUNS} random histories [GI1 GI2 GI6 GI7]`, { timeout: 600_000 }, async () => {
     for (let seed = 1; seed <= RUNS; seed++) {
       try {
         await play(seed);

@@ -73,7 +73,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     return (result as TaskResult).task;
   };
 
-  it('a request without a version is in 0.3 [A2A-1.9.1]', async () => {
+  it('a request without a version is treated as 0.3 [A2A-1.9.1]', async () => {
     const headers = { 'A2A-Version': '' };
     expect(await ask(binding, 'SendMessage', said('hello'), headers)).not.toHaveProperty('result');
     if (binding === 'JSON-RPC') {
@@ -90,7 +90,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
   });
 
   it.each(['1.0', '1.0.0', '1.0.1'])(
-    '%s is 1.0, in a header or in the query [A2A-1.9.2 A2A-1.9.3 A2A-2.5.2]',
+    '%s is treated as 1.0, in a header or in the query [A2A-1.9.2 A2A-1.9.3 A2A-2.5.2]',
     async (version) => {
       expect(await ask(binding, 'SendMessage', said('hi'), { 'A2A-Version': version })).toHaveProperty('result');
       const query = `?A2A-Version=${version}`;
@@ -103,7 +103,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(reason).toBe('VERSION_NOT_SUPPORTED');
   });
 
-  it('a send waits for the end, or for where the task cannot go on [A2A-1.9.4 A2A-1.9.8]', async () => {
+  it('a send waits until the task ends or needs input [A2A-1.9.4 A2A-1.9.8]', async () => {
     expect((await send(said('hello'))).status.state).toBe('TASK_STATE_COMPLETED');
     expect((await send({ ...said('hello'), tenant: 'asker' })).status.state).toBe('TASK_STATE_INPUT_REQUIRED');
     expect((await send({ ...said('hello'), tenant: 'guard' })).status.state).toBe('TASK_STATE_AUTH_REQUIRED');
@@ -117,7 +117,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(['TASK_STATE_SUBMITTED', 'TASK_STATE_WORKING']).toContain(task.status.state);
   });
 
-  it('a list of no tasks is a list [A2A-1.9.9]', async () => {
+  it('a list without tasks is an empty array [A2A-1.9.9]', async () => {
     expect(await ask(binding, 'ListTasks', { contextId: 'nobody-knows' })).toEqual({
       result: { tasks: [], nextPageToken: '', pageSize: 50, totalSize: 0 },
     });
@@ -180,7 +180,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="ecliptic"']);
   });
 
-  it('a push configuration is deleted twice without fault, that of no task is not found [A2A-1.9.15]', async () => {
+  it('a push configuration can be deleted twice, and that of an unknown task is not found [A2A-1.9.15]', async () => {
     const text = `${binding} hooks`;
     const { id: taskId } = await send({ ...said(text), tenant: 'slow', configuration: { returnImmediately: true } });
     expect(await ask(binding, 'DeleteTaskPushNotificationConfig', { taskId, id: 'x' })).toEqual({ result: {} });
@@ -204,7 +204,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     });
   });
 
-  it('a context is as its caller calls it, or refused [A2A-1.9.17 A2A-2.5.11]', async () => {
+  it('a context id is taken as the caller writes it, or refused [A2A-1.9.17 A2A-2.5.11]', async () => {
     const contextId = `${binding} ${'c'.repeat(200)}`;
     const asked = await send({ ...said('hi', { contextId }), tenant: 'asker' });
     expect(asked.contextId).toBe(contextId);
@@ -218,7 +218,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect((await ask(binding, 'SendMessage', said('x', { taskId: 'mine' }))).reason).toBe('TASK_NOT_FOUND');
   });
 
-  it('a page is right although the task of its cursor has changed [A2A-2.5.5]', async () => {
+  it('a page is correct even if the task of its cursor has changed [A2A-2.5.5]', async () => {
     const contextId = `${binding}-pages`;
     const ids: string[] = [];
     for (let i = 0; i < 4; i++) ids.unshift((await send({ ...said('go', { contextId }), tenant: 'asker' })).id);
@@ -234,7 +234,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(second.nextPageToken).toBe('');
   });
 
-  it('a body of half a megabyte is taken, one that is too large refused in the right form [A2A-2.5.1]', async () => {
+  it('a body of half a megabyte is accepted, and one that is too large is refused in the form of its binding [A2A-2.5.1]', async () => {
     const raw = Buffer.alloc(500_000, 7).toString('base64');
     const task = await send({ ...said('', { parts: [{ raw, mediaType: 'image/png' }] }), tenant: 'plain' });
     expect(task.status.state).toBe('TASK_STATE_COMPLETED');
@@ -246,7 +246,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(info).toMatchObject({ reason: 'PAYLOAD_TOO_LARGE' });
   });
 
-  it('a message that fits in no envelope is refused before there is a task, and an answer while its task waits on', async () => {
+  it('a message too large for an envelope is refused before a task is created, or while its task keeps waiting for the answer', async () => {
     const parts = [{ text: 'x'.repeat(600_000) }, { text: 'y'.repeat(600_000) }];
     const contextId = `${binding}-heavy`;
     const tooLarge = { code: binding === 'HTTP' ? 413 : -32602, reason: 'PAYLOAD_TOO_LARGE' };
@@ -283,7 +283,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     }
   });
 
-  it('a body that is no JSON in UTF-8, or encoded, is refused with 415 [T-D12]', async () => {
+  it('a body that is not JSON in UTF-8, or has an encoding, is refused with 415 [T-D12]', async () => {
     const path = binding === 'HTTP' ? '/a2a/v1/message:send' : '/a2a/rpc';
     const body = () =>
       binding === 'HTTP' ? said('typed') : { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: said('typed') };
@@ -308,7 +308,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     }
   });
 
-  it('names of the proto file, enum numbers and numbers as text are read as ProtoJSON has them [T-D10]', async () => {
+  it('names of the proto file, enum numbers and numbers as text are read by the rules of ProtoJSON [T-D10]', async () => {
     const message = { message_id: `${binding}-proto`, role: 1, parts: [{ text: 'hello', media_type: 'text/plain' }] };
     const params = {
       message: { ...message, context_id: `${binding} proto`, metadata: { my_own: { snake_case: 1 } } },
@@ -336,7 +336,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect((await ask(binding, 'SendMessage', said('x', { role: 7 }))).reason).toBe('INVALID_PARAMS');
   });
 
-  it('the same send is the same task, while it goes on and after', async () => {
+  it('a repeated send returns the same task, while it runs and afterwards', async () => {
     const first = await send(said('once', { messageId: `${binding}-once` }));
     const again = await send(said('once', { messageId: `${binding}-once` }));
     expect(again).toEqual(first);
@@ -350,7 +350,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect(others.id).not.toBe(first.id);
   });
 
-  it('a message id or key that comes again with another request is refused, while its task goes on and after [T-D2]', async () => {
+  it('a message id or key that is reused for another request is refused, while its task runs and afterwards [T-D2]', async () => {
     const conflict = { code: binding === 'HTTP' ? 409 : -32216, reason: 'IDEMPOTENCY_CONFLICT' };
     const key = { 'Idempotency-Key': `${binding}-conflict` };
     const messageId = `${binding}-conflict-id`;
@@ -378,7 +378,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect((await send(held, key)).id).toBe(open.id);
   });
 
-  it('a message id that comes again within a task is the same message, or refused [T-G2]', async () => {
+  it('a message id that is repeated within a task is the same message, or refused [T-G2]', async () => {
     const { id: taskId, status } = await send({ ...said('start'), tenant: 'asker' });
     expect(status.state).toBe('TASK_STATE_INPUT_REQUIRED');
     const text = `${binding} known`;
@@ -394,7 +394,7 @@ describe.each(BINDINGS)('over %s', (binding) => {
     expect((await send(said('answer', { taskId }))).status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  it('text that is no Unicode is an invalid parameter, and no character is cut in two [T-G2 T-D1]', async () => {
+  it('text that is not Unicode is an invalid parameter, and no character is cut in two [T-G2 T-D1]', async () => {
     const half = String.fromCharCode(0xd83d);
     for (const wrong of [
       said(`broken ${half}`),
@@ -422,7 +422,7 @@ describe('JSON-RPC', () => {
 });
 
 describe('a JSON-RPC notification', () => {
-  it('is performed and gets no answer, valid or not [T-D13]', async () => {
+  it('is executed and gets no answer, whether valid or not [T-D13]', async () => {
     const notify = async (method: string, params: object) => {
       const answer = await served.post('/a2a/rpc', { jsonrpc: '2.0', method, params });
       return [answer.status, await answer.text()];
@@ -436,14 +436,14 @@ describe('a JSON-RPC notification', () => {
     expect(await notify('SubscribeToTask', { id: other })).toEqual([204, '']);
     expect(await notify('NoSuchThing', {})).toEqual([204, '']);
     expect(await notify('GetTask', {})).toEqual([204, '']);
-    // What is no request at all is answered, to nobody's id.
+    // An input that is not a request is answered with a null id.
     const answer = await served.post('/a2a/rpc', { method: 'GetTask' });
     expect(await answer.json()).toMatchObject({ id: null, error: { code: -32600 } });
   });
 });
 
 describe('a public document', () => {
-  it('is at its own path, and at none below it [T-G2]', async () => {
+  it('is served at its own path only, and not below it [T-G2]', async () => {
     const get = (path: string) =>
       new Promise<number | undefined>((resolve, reject) => {
         const { hostname: host, port } = new URL(served.url);
@@ -463,7 +463,7 @@ describe('a public document', () => {
 });
 
 describe('the HTTP binding', () => {
-  it('says every error as google.rpc.Status with an ErrorInfo, in its own media type [A2A-1.9.10 A2A-1.9.18]', async () => {
+  it('reports every error as google.rpc.Status with an ErrorInfo, in its own media type [A2A-1.9.10 A2A-1.9.18]', async () => {
     const answers = await Promise.all([
       served.get('/a2a/v1/tasks/nobody'),
       served.get('/a2a/v1/no/such/path'),
@@ -540,7 +540,7 @@ describe('a stream', () => {
     await collect(reader);
   });
 
-  it('goes on where the task is interrupted, and ends with it [A2A-1.9.7]', async () => {
+  it('continues while the task is interrupted, and ends with the task [A2A-1.9.7]', async () => {
     const reader = eventsOf(await served.post('/a2a/v1/message:stream', { ...said('x'), tenant: 'asker' }));
     const { value: first } = await reader.next();
     const { id } = first!.data.task!;
@@ -552,12 +552,12 @@ describe('a stream', () => {
     const answer = await collect(
       eventsOf(await served.post('/a2a/v1/message:stream', said('that one', { taskId: id }))),
     );
-    // The answer's own stream tells nothing of what was asked before.
+    // The stream of the answer does not repeat the question.
     expect(answer.map(kindOf)).toEqual(['task working', 'artifact', 'completed']);
     expect((await collect(reader)).map(kindOf)).toEqual(['working', 'artifact', 'completed']);
   });
 
-  it('has an id on every event, from which it goes on without a gap [A2A-2.5.9]', async () => {
+  it('has an id on every event, from which it can be resumed without a gap [A2A-2.5.9]', async () => {
     const id = await served.hold('resume me');
     const held = served.held.get('resume me')!;
     const first = eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`));
@@ -582,7 +582,7 @@ describe('a stream', () => {
     expect(foreign.status).toBe(400);
   });
 
-  it('is answered at once, even where nothing is to be told yet', async () => {
+  it('starts at once, even before the first event', async () => {
     const id = await served.hold('quiet');
     const reader = eventsOf(await served.get(`/a2a/v1/tasks/${id}:subscribe`));
     const { value } = await reader.next();
@@ -611,11 +611,11 @@ describe('a stream', () => {
   });
 });
 
-describe('a message to a task at work', () => {
+describe('a message to a running task', () => {
   const now = { configuration: { returnImmediately: true } };
   const tell = (taskId: string, text: string) => served.result('SendMessage', { ...said(text, { taskId }), ...now });
 
-  it('reaches a handler that listens, while it works [T-D4]', async () => {
+  it('reaches a listening handler while it works [T-D4]', async () => {
     const { task } = await served.result('SendMessage', { ...said('go'), tenant: 'listener', ...now });
     for (const text of ['one', 'two', 'enough']) await tell(task.id, text);
     const done = await served.inState(task.id, 'TASK_STATE_COMPLETED');
@@ -623,7 +623,7 @@ describe('a message to a task at work', () => {
     expect(done.history?.map(({ parts }) => parts[0]?.text)).toEqual(['go', 'one', 'two', 'enough']);
   });
 
-  it.each(['slow', 'silent'])('is the next turn of %s, which does not listen [T-D4]', async (tenant) => {
+  it.each(['slow', 'silent'])('starts the next turn of %s, which does not listen [T-D4]', async (tenant) => {
     const first = `${tenant} first turn`;
     const { task } = await served.result('SendMessage', { ...said(first), tenant, ...now });
     const begun = await served.begun(first);
@@ -635,7 +635,7 @@ describe('a message to a task at work', () => {
     expect((await served.rpc('SendMessage', said('late', { taskId: task.id }))).error?.code).toBe(-32004);
   });
 
-  it('is one of a hundred that may wait [T-D4]', async () => {
+  it('is refused when a hundred already wait [T-D4]', async () => {
     const id = await served.hold('a patient one');
     for (let i = 0; i < 100; i++) await tell(id, `${i}`);
     const { error } = await served.rpc('SendMessage', { ...said('one more', { taskId: id }), ...now });
@@ -643,7 +643,7 @@ describe('a message to a task at work', () => {
   });
 });
 
-describe('a task of an agent that says nothing', () => {
+describe('a task of an agent that reports nothing', () => {
   it.each(['slow', 'silent'])('shows that %s works [T-D6]', async (tenant) => {
     const text = `quietly ${tenant}`;
     const configuration = { returnImmediately: true };

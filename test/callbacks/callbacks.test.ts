@@ -65,7 +65,7 @@ const NONE: ReadonlySet<string> = new Set([
 
 describe('a program that embeds a node', () => {
   it.each(['throw', 'reject'])(
-    'goes on, and finds the failure reported, when any of its callbacks %ss [T-C1]',
+    'keeps running, and gets a report of the failure, when any of its callbacks %ss [T-C1]',
     {
       timeout: 120_000,
     },

@@ -287,7 +287,7 @@ for (const [name, run] of Object.entries(scenarios)) {
   await run();
   clearTimeout(late);
 }
-// Rejections that nobody handles end a process after the turn in which they happen.
+// Unhandled rejections end a process after the turn in which they happen.
 await new Promise((resolve) => setTimeout(resolve, 20));
 await node.stop();
 rmSync(folder, { recursive: true, force: true });

@@ -19,7 +19,7 @@ const AGENTS = {
   opencode: { words: ['opencode', 'acp'], way: 'opencode', settings: join('.config', 'opencode', 'opencode.json') },
 } as const;
 
-/** One of these agents with a home of its own; `env` replaces what its client would get. */
+/** One of these agents with its own home folder; `env` replaces its client's environment. */
 function acpAgent(cluster: Cluster, id: keyof typeof AGENTS, model: string, env?: Record<string, string>): AcpConfig {
   const { words, way, settings } = AGENTS[id];
   const [program, ...args] = words;

@@ -130,7 +130,7 @@ export class RealClient {
       cwd: this.home,
       env: { PATH: process.env.PATH!, HOME: this.home, TERM: 'xterm-256color', ...env(this.#init.model) },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own, so that what it starts ends with it.
+      // A process group of its own, so that its child processes end with it.
       detached: true,
     });
     const end = () => {

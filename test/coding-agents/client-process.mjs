@@ -1,5 +1,5 @@
 // A scripted client as a process of its own: it starts `ecliptic mcp` and hooks as its children, as real ones do.
-// Each line of its input is a thing to do, each line of its output what came of it.
+// Each line of its input is a command, each line of its output the result.
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 

@@ -119,7 +119,7 @@ export class CodingAgent {
     return response?.result as unknown as ToolResult | undefined;
   }
 
-  /** Calls a tool that must answer; what it says. */
+  /** Calls a tool that must succeed, and returns its text. */
   async call(name: string, args: object = {}): Promise<string> {
     const result = await this.try(name, args);
     if (!result || result.isError) throw new Error(`${name}: ${result?.content[0]?.text ?? 'the server ended'}`);

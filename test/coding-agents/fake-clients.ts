@@ -83,7 +83,7 @@ export class FakeCodex {
     return { CODEX_HOME: this.home, PATH: `${this.bin}:${process.env.PATH}` };
   }
 
-  /** Everything that was ever queued, also for nobody. */
+  /** Everything that was ever queued, also for unknown threads. */
   get queued(): string[] {
     return readFileSync(this.#queue, 'utf8').split('\n').filter(Boolean);
   }

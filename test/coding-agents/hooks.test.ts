@@ -5,7 +5,7 @@ vi.setConfig({ testTimeout: 60_000 });
 
 describe('a misconfigured hook', () => {
   it(
-    'says so and stops nobody: neither a client, to which 2 is a denial, nor a commit [ON13]',
+    'reports its error and blocks neither a client, to which exit code 2 is a denial, nor a commit [ON13]',
     inCluster(async (cluster) => {
       const wrong: [string[], number][] = [
         [['hook'], 1],

@@ -13,7 +13,7 @@ const { total, strikes, atOnce } = SOAK
   : { total: 80, strikes: 7, atOnce: 10 };
 const ENDS = ['done', 'replied', 'declined', 'refused', 'expired', 'undeliverable'];
 
-describe('coding agents on two nodes, while everything is killed and cut off at random', () => {
+describe('coding agents on two nodes, while processes are killed and links cut at random', () => {
   it(
     `lose none of ${total} messages, see none twice, and know the end of each [ON3]`,
     inCluster(async (cluster) => {
@@ -30,7 +30,7 @@ describe('coding agents on two nodes, while everything is killed and cut off at 
       let over = false;
       const latest = { at: 0, said: '' };
       const reading = (async () => {
-        // What was shown last is read with the next call: it goes on until nothing is shown any more.
+        // The next call marks the last shown messages as read: repeat until none is shown.
         for (let shown = 1; !over || shown > 0; ) {
           const result = await bob.try('mesh_inbox', { wait_s: 1, limit: 50 });
           const { text } = result?.content[0] ?? { text: 'nothing: it was killed' };
@@ -48,7 +48,7 @@ describe('coding agents on two nodes, while everything is killed and cut off at 
         if (id !== undefined) sent.set(id, text);
         else await delay(50);
       };
-      // What counts is what was accepted: only that must not be lost.
+      // Only accepted messages count: none of them may be lost.
       while (sent.size < total) {
         striking.keepUpWith(sent.size / total);
         await Promise.all([Promise.all(Array.from({ length: atOnce }, send)), striking.nearly]);

@@ -152,7 +152,7 @@ describe('leases between processes', () => {
   );
 
   it(
-    'are guarded in each client’s way; whoever holds them may edit, and nothing that fails stops anybody [ON13.6]',
+    'are guarded through each client’s own hooks; the holder may edit, and a failing guard blocks no edit [ON13.6]',
     inCluster(async (cluster) => {
       const [one, two] = checkouts(cluster);
       const desk = await cluster.start('desk');

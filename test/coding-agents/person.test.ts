@@ -5,9 +5,9 @@ import { CodingAgent } from './coding-agent.js';
 
 vi.setConfig({ testTimeout: 60_000 });
 
-describe('the person who runs a node', () => {
+describe('the operator of a node', () => {
   it(
-    'finds what an agent answers and asks in inbox, watch, thread and export, and answers it [T-A3]',
+    'finds answers and questions of an agent in inbox, watch, thread and export, and can reply [T-A3]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', { args: ['--no-dht'], config: { roster: false } });
       const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--data', node.data]);

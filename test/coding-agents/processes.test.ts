@@ -13,7 +13,7 @@ vi.setConfig({ testTimeout: 60_000 });
 
 describe('a coding agent’s process', () => {
   it(
-    'is told what there is where no node can run at all, and why nothing works there [ON7]',
+    'gets its list of tools, and the reason why they fail, when no node can run [ON7]',
     inCluster(async (cluster) => {
       const nowhere = join(process.execPath, 'nowhere');
       const agent = await CodingAgent.start(cluster, ['--as', 'alice', '--data', nowhere]);
@@ -27,7 +27,7 @@ describe('a coding agent’s process', () => {
   );
 
   it(
-    'starts the user’s node at a free port where none runs, one for all, which stays when they leave [T-A8]',
+    'starts one node for all at a free port when none runs, and the node stays when they leave [T-A8]',
     inCluster(async (cluster) => {
       const data = join(cluster.folder, 'home');
       const config = join(data, 'ecliptic.json');
@@ -55,7 +55,7 @@ describe('a coding agent’s process', () => {
   );
 
   it(
-    'leaves a node stopped that its owner stopped, joins it when it is up, and starts one after a crash [T-A15]',
+    'does not start a node that its owner stopped, joins it when it is up, and starts one after a crash [T-A15]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk', { config: { roster: false } });
       cluster.onEnd(async () => void (await node.run('down')));
@@ -79,7 +79,7 @@ describe('a coding agent’s process', () => {
   );
 
   it(
-    'is away for the others once it, or whoever started it, is gone [ON12]',
+    'is shown as away once it, or its parent process, has exited [ON12]',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk');
       const watcher = await CodingAgent.start(cluster, ['--as', 'watcher', '--data', node.data]);
@@ -100,7 +100,7 @@ describe('a coding agent’s process', () => {
   );
 
   it(
-    'goes on by itself when the node was killed and comes back, and shows nothing twice',
+    'reconnects when its killed node is back, and shows no message twice',
     inCluster(async (cluster) => {
       const node = await cluster.start('desk');
       const alice = await CodingAgent.start(cluster, ['--as', 'alice', '--no-start', '--data', node.data]);
@@ -118,9 +118,9 @@ describe('a coding agent’s process', () => {
   );
 });
 
-describe('a coding agent that gets every agent’s tools', () => {
+describe('a coding agent with the tools of all agents', () => {
   it(
-    'is told the mesh’s own at once, and of the others as they come, change and come back [ON7]',
+    'gets the mesh’s own tools at once, and is notified when others appear, change and come back [ON7]',
     inCluster(async (cluster) => {
       const folder = join(cluster.folder, 'mars.mjs');
       writeFileSync(folder, MARS);
@@ -148,7 +148,7 @@ describe('a coding agent that gets every agent’s tools', () => {
   );
 
   it(
-    'has read what it was shown when it then calls another agent’s tool [ON4]',
+    'counts shown mail as read when it then calls another agent’s tool [ON4]',
     inCluster(async (cluster) => {
       const folder = join(cluster.folder, 'mars.mjs');
       writeFileSync(folder, MARS);

@@ -92,7 +92,7 @@ async function tested(cluster: Cluster, node: ProcessNode, name: string): Promis
 
 describe('an idle agent’s client', () => {
   it(
-    'of Claude Code is told by its session’s inbox, once its hook has said where that is [ON6]',
+    'of Claude Code is woken through its session’s inbox, once its hook has reported the path [ON6]',
     inCluster(async (cluster) => {
       const { node, alice } = await scene(cluster);
       const claude = await FakeClaude.start(cluster.folder);
@@ -125,7 +125,7 @@ describe('an idle agent’s client', () => {
   );
 
   it(
-    'of Claude Code is told again after each turn in which the agent only looked at its mail [T-A10]',
+    'of Claude Code is woken again after each turn in which the agent only looked at its mail [T-A10]',
     inCluster(async (cluster) => {
       const { node } = await scene(cluster, { readWithinS: 2 });
       const claude = await FakeClaude.start(cluster.folder);
@@ -152,7 +152,7 @@ describe('an idle agent’s client', () => {
   );
 
   it(
-    'that takes every pointer and shows none is not said to wake anybody, and nothing counts as read [ON5] [ON6]',
+    'that accepts every wake and shows none loses the mark that it wakes, and no mail counts as read [ON5] [ON6]',
     inCluster(async (cluster) => {
       const { node, alice } = await scene(cluster, { readWithinS: 2 });
       const claude = await FakeClaude.start(cluster.folder);
@@ -171,7 +171,7 @@ describe('an idle agent’s client', () => {
   );
 
   it.skipIf(process.platform !== 'linux')(
-    'of Codex is told by the queue of the thread that its calls name, while a process runs it [ON6]',
+    'of Codex is woken through the queue of the thread that its calls name, while a process runs it [ON6]',
     inCluster(async (cluster) => {
       const { node, alice } = await scene(cluster);
       const codex = new FakeCodex(cluster.folder);
@@ -198,7 +198,7 @@ describe('an idle agent’s client', () => {
   );
 
   it(
-    'of opencode is told by its server, once its plugin has said where that is [ON6]',
+    'of opencode is woken through its server, once its plugin has reported the address [ON6]',
     inCluster(async (cluster) => {
       const { node, alice } = await scene(cluster);
       const opencode = await FakeOpencode.start('pass');
@@ -252,7 +252,7 @@ describe('the end-of-turn hook', () => {
   );
 
   it(
-    'lets the client go its way without a node, and with one that hangs [ON6]',
+    'lets the client continue without a node, and with a node that hangs [ON6]',
     inCluster(async (cluster) => {
       const node = cluster.node('nowhere');
       mkdirSync(node.data, { recursive: true });

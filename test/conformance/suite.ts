@@ -2,12 +2,12 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { runConformance } from './packages.js';
 
-/** What came of one run of the suite. */
+/** The result of one run of the suite. */
 export interface Verdict {
   /** Scenarios that the revision requires. */
   readonly required: readonly string[];
   readonly passed: readonly string[];
-  /** For each scenario that failed, what it says of it. */
+  /** The message of each failed scenario. */
   readonly failed: Readonly<Record<string, string>>;
   /** All that the suite printed. */
   readonly output: string;

@@ -27,7 +27,7 @@ async function run(seed: number): Promise<HostileReplicas> {
 }
 
 describe('replicas of one document', () => {
-  it('become alike whatever the network, crashes and a lying member do [P28 R9.3 R9.5 RS4 E.CRDT_DESERIALIZATION_FAILED]', {
+  it('converge despite network faults, crashes and a lying member [P28 R9.3 R9.5 RS4 E.CRDT_DESERIALIZATION_FAILED]', {
     timeout: 3_600_000,
   }, async () => {
     const totals: Record<string, number> = {};

@@ -20,7 +20,7 @@ interface Place {
   readonly address: string;
   store: MemoryStore;
   document: LiveDocument | undefined;
-  /** Tokens that this life has put in; whether they survive a crash nobody knows. */
+  /** Tokens that this process inserted; they may or may not survive a crash. */
   tokens: Set<string>;
   reports: { code: string; source: string; reason: string }[];
 }
@@ -33,7 +33,7 @@ export class HostileReplicas {
   /** Which pairs cannot reach each other. */
   readonly cuts = new Set<string>();
   faulty = true;
-  /** Tokens that must be in the list at the end, and those that somebody deleted. */
+  /** Tokens that must be in the list at the end, and deleted ones. */
   readonly surviving = new Set<string>();
   readonly deleted = new Set<string>();
   readonly counts = { lost: 0, duplicated: 0, corrupted: 0, forged: 0, crashes: 0, rollbacks: 0, reports: 0 };
@@ -185,7 +185,7 @@ export class HostileReplicas {
     );
   }
 
-  /** What is wrong at the end. */
+  /** The violations at the end. */
   violations(): string[] {
     const [first, ...others] = this.live;
     const found = [...this.unreported];
@@ -233,7 +233,7 @@ export class HostileReplicas {
       if (!target) return result(true);
       if (this.cuts.has([from.name, target.name].sort().join())) return result(false);
       const { faulty } = this;
-      // Sometimes nobody is told that something got lost.
+      // Sometimes the loss is not reported to any replica.
       if (faulty && this.runtime.random() < 0.1) {
         this.counts.lost++;
         return result(this.runtime.random() < 0.5);
@@ -241,7 +241,7 @@ export class HostileReplicas {
       const copies = faulty && this.runtime.random() < 0.1 ? 2 : 1;
       this.counts.duplicated += copies - 1;
       for (let copy = 0; copy < copies; copy++) {
-        // As another process would get it, and later than what came after it.
+        // As another process would get it, and after a later message.
         const text = JSON.parse(JSON.stringify(said)) as SyncMessage;
         const corrupted = faulty && copy === 0 && this.runtime.random() < 0.08 ? this.#corrupt(text) : undefined;
         this.runtime.setTimer(
@@ -256,7 +256,7 @@ export class HostileReplicas {
     });
   }
 
-  /** Hands a message over. What is bad in it must be reported with where it came from, unless it was known before. */
+  /** Delivers a message. Invalid updates in it must be reported with their source, unless they were known before. */
   #deliver(from: string, place: Place & { document: LiveDocument }, said: SyncMessage, bad?: SegmentWire): void {
     const before = place.reports.length;
     place.document.take(from, said);
@@ -371,7 +371,7 @@ function laterPart(client: number): Uint8Array {
   return Y.encodeStateAsUpdate(doc, vector);
 }
 
-/** Deletes what nobody wrote. */
+/** Deletes content that was never written. */
 function deletion(client: number, clock: number): Uint8Array {
   const encoder = new Y.UpdateEncoderV1();
   encoder.writeLen(0);
@@ -383,7 +383,7 @@ function deletion(client: number, clock: number): Uint8Array {
   return encoder.toUint8Array();
 }
 
-/** Garbage of a length that leaves no number for what comes after. */
+/** Garbage whose length leaves no number for later updates. */
 function hugeGap(client: number): Uint8Array {
   const encoder = new Y.UpdateEncoderV1();
   encoder.writeLen(1);

@@ -59,7 +59,7 @@ describe('propose', () => {
     ]);
   });
 
-  it('finds whoever has the capability, takes the best bid of all, and prints events as JSON', async () => {
+  it('finds an agent with the capability, takes the best bid, and prints events as JSON', async () => {
     for (const extra of [[], ['--all'], ['--as', 'picky'], ['--durable']]) {
       const { stdout } = await run(['propose', '--capability', 'build', 'a shed', ...extra, '--json']);
       const events = stdout.trim().split('\n');
@@ -69,7 +69,7 @@ describe('propose', () => {
     }
   });
 
-  it('says how it was rejected, failed or timed out', async () => {
+  it('prints the reason when it was rejected, failed or timed out', async () => {
     const rejected = await run(['propose', 'picky', 'a house']);
     expect(rejected).toMatchObject({ code: 1, stdout: '' });
     expect(rejected.stderr).toMatch(/rejected: busy; it suggests builder\nPROPOSAL_REJECTED: /);
@@ -82,7 +82,7 @@ describe('propose', () => {
 });
 
 describe('proposals', () => {
-  it('lists what agents of this node made and got, each proposal once [T-B9]', async () => {
+  it('lists the proposals that agents of this node sent and received, each once [T-B9]', async () => {
     const rows = JSON.parse((await run(['proposals', '--json'])).stdout) as ProposalListRow[];
     const seen = rows.map(({ agent, side, peer, work, proposal }) => [agent, side, peer, work, proposal.status]);
     expect(seen).toContainEqual(['operator', 'sent', 'builder', 'done', 'accepted']);

@@ -30,7 +30,7 @@ const plans: fc.Arbitrary<Plan> = fc.record({
 });
 
 describe('a negotiation over a network that loses, repeats and reorders, between sides that crash', () => {
-  it('ends alike on both sides, or with the proposer timed out, and nobody ever sees two ends [R7.4]', {
+  it('ends in the same state on both sides, or with the proposer timed out, and neither side sees two outcomes [R7.4]', {
     timeout: 60_000 + RUNS * 1_000,
   }, async () => {
     await fc.assert(
@@ -42,7 +42,7 @@ describe('a negotiation over a network that loses, repeats and reorders, between
     );
   });
 
-  it('is the same history again with the same plan', async () => {
+  it('repeats the same history with the same plan', async () => {
     const [plan] = fc.sample(plans, { numRuns: 1, seed: 7 });
     expect(await runPlan(plan!)).toEqual(await runPlan(plan!));
   });

@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 describe('a negotiation between two nodes', () => {
-  it('goes from proposal to result in one thread, which both nodes show alike [R7.5]', async () => {
+  it('goes from proposal to result in one thread, which is the same on both nodes [R7.5]', async () => {
     const world = new Nodes();
     const [here, there] = await world.startMesh(2);
     // L1 may open nothing towards L2: its answers, its progress and its result are replies.
@@ -51,7 +51,7 @@ describe('a negotiation between two nodes', () => {
     await there!.stop();
   });
 
-  it('ends for both sides when the other one is gone for good', async () => {
+  it('ends for one side when the other does not come back', async () => {
     const world = new Nodes();
     const [here, there] = await world.startMesh(2);
     const asker = here!.agent({ id: 'asker', tier: 3 });
@@ -84,8 +84,8 @@ describe('a negotiation between two nodes', () => {
   });
 });
 
-describe('a durable negotiation, kept in SQLite', () => {
-  it('outlives a restart of either side, at each of its stages, and both agree', { timeout: 120_000 }, async () => {
+describe('a durable negotiation, stored in SQLite', () => {
+  it('survives a restart of either side at each stage, and both sides agree', { timeout: 120_000 }, async () => {
     const world = new Pair();
     let runs = 0;
     const resumed: boolean[] = [];
@@ -139,7 +139,7 @@ describe('a durable negotiation, kept in SQLite', () => {
     expect(runs).toBe(3);
   });
 
-  it('times out while its proposer is away, and the addressee hears of that', { timeout: 60_000 }, async () => {
+  it('times out while its proposer is away, and the addressee learns of it', { timeout: 60_000 }, async () => {
     const world = new Pair();
     const received: ReceivedProposal[] = [];
     world.setUp = () => {
@@ -161,7 +161,7 @@ describe('a durable negotiation, kept in SQLite', () => {
     await expect(received[0]!.accept()).rejects.toMatchObject({ code: 'PROPOSAL_TIMEOUT' });
   });
 
-  it('to an agent that nobody ever had is refused at once', async () => {
+  it('to an unknown agent is refused at once', async () => {
     const world = new Pair();
     await world.start();
     const lost = world.asker.propose({ to: 'nobody', taskDescription: 'x', durable: true });

@@ -11,7 +11,7 @@ const WORKER = new URL('./agents/plan-worker.ts', import.meta.url).pathname;
 describe('a plan whose worker is on another node', () => {
   for (const how of ['was killed', 'was stopped'])
     it(
-      `gets the result of what was under way when its own node ${how}, without having it done again [RL8]`,
+      `gets the result of the task in progress when its own node ${how}, without repeating the task [RL8]`,
       inCluster(async (cluster) => {
         const [here, there] = await Promise.all(
           ['here', 'there'].map(async (name) =>

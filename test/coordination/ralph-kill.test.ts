@@ -25,7 +25,7 @@ const PLAN = {
 
 describe('a node that is killed at random moments of a plan of twenty tasks', () => {
   it(
-    `finishes it after restarts, and does nothing again that was done, over ${KILLS} kills [RL8]`,
+    `finishes the plan after restarts, and repeats no finished task, over ${KILLS} kills [RL8]`,
     inCluster(async (cluster) => {
       const agents = Object.fromEntries([0, 1, 2].map((n) => [`worker${n}`, { module: WORKER }]));
       const config = { roster: false, agents: { sun: {}, ...agents }, hierarchy: { concurrency: 3, retryDelayMs: 50 } };
@@ -43,7 +43,7 @@ describe('a node that is killed at random moments of a plan of twenty tasks', ()
   );
 
   it(
-    'goes on with a swarm that was at work [RL8]',
+    'resumes a swarm in progress [RL8]',
     inCluster(async (cluster) => {
       const agents = Object.fromEntries(
         [0, 1].map((n) => [`worker${n}`, { module: WORKER, capabilities: [`part.${n}`] }]),
@@ -73,14 +73,14 @@ describe('a node that is killed at random moments of a plan of twenty tasks', ()
         attempt: 2,
         result: { first: { of: 'first', from: [] }, second: { of: 'second', from: ['first'] } },
       });
-      // The same swarm: what it had of the first part was not lost.
+      // The same swarm: its result of the first part was not lost.
       expect(readFileSync(log, 'utf8').match(/first/g)).toHaveLength(1);
     }),
     120_000,
   );
 });
 
-/** Runs the plan anew to its end, killing the node on the way; how often. */
+/** Runs the plan again to its end, kills the node on the way, and returns the number of kills. */
 async function runOnce(node: ProcessNode, most: number): Promise<number> {
   const log = join(node.home, 'begun.log');
   writeFileSync(log, '');
@@ -90,7 +90,7 @@ async function runOnce(node: ProcessNode, most: number): Promise<number> {
   let shown = new Set<string>();
   for (let view = await node.call<RunView>('run', { id }); ; view = await node.call<RunView>('run', { id })) {
     const done = doneIn(view);
-    // What was shown as done is done for good.
+    // A task that was shown as done stays done.
     expect([...shown].filter((task) => !done.has(task))).toEqual([]);
     shown = done;
     if (view.status !== 'running') {

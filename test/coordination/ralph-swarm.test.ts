@@ -53,7 +53,7 @@ async function run(tasks: readonly object[]): Promise<{ view: RunView; news: Run
 }
 
 describe('a task for a swarm', () => {
-  it('goes from the Ralph loop through swarm and router to agents of both nodes, and its outcome back [IT1 RL2 R8.6]', async () => {
+  it('goes from the Ralph loop through swarm and router to agents of both nodes, and its outcome comes back [IT1 RL2 R8.6]', async () => {
     member(here, 'mars', 'backend.api', ({ input }) => ({ api: input.results }));
     member(there, 'venus', 'frontend.ui', async ({ results }) => {
       await new Promise<void>((resolve) => {
@@ -91,7 +91,7 @@ describe('a task for a swarm', () => {
         .map((address) => address.split('@')[0])
         .sort(),
     ).toEqual(['mars', 'venus']);
-    // Each proposal went through the router, to the agents that are capable and to nobody else.
+    // Each proposal went through the router, to the capable agents only.
     expect(sent.map((address) => address.split('@')[0]).sort()).toEqual(['mars', 'pluto', 'venus']);
     expect(shares.map(({ who, share }) => [who, share.subTask, share.input.task, share.input.attempt])).toEqual([
       ['mars', 'server', 'app', 1],
@@ -107,7 +107,7 @@ describe('a task for a swarm', () => {
     });
   });
 
-  it('is also one that needs capabilities which no agent has together, but several have between them [T-C10 R8.1]', async () => {
+  it('is also a task whose capabilities no single agent has, but several have between them [T-C10 R8.1]', async () => {
     member(here, 'mars', 'backend.api', ({ subTask }) => `mars: ${subTask}`);
     member(there, 'venus', 'frontend.ui', ({ subTask, input }) => `venus: ${subTask} of ${input.task}`);
     await nodes.until(() => here.registry.getById('venus') !== undefined);
@@ -144,7 +144,7 @@ describe('a task for a swarm', () => {
     ]);
   });
 
-  it('that takes too long is called off, and what it was doing with it [RL6]', async () => {
+  it('that takes too long is cancelled with its sub-tasks [RL6]', async () => {
     const aborted: number[] = [];
     here.agent({ id: 'mars', tier: 2, capabilities: ['backend.api'] }).onTask((task) => {
       const { input } = task.message.parts.find(({ data }) => data !== undefined)!.data as Share;
@@ -159,7 +159,7 @@ describe('a task for a swarm', () => {
     expect(aborted).toEqual([1]);
   });
 
-  it('that it cannot do comes back to the loop, which tries again and then escalates [RL5]', async () => {
+  it('that the swarm cannot do comes back to the loop, which retries and then escalates [RL5]', async () => {
     member(here, 'mars', 'backend.api', () => {
       throw new Error('cannot');
     });

@@ -36,7 +36,7 @@ function write(node: ProcessNode, failures: number, name = 'plan.yaml'): string 
 
 describe('the commands about plans [RL10]', () => {
   it(
-    'run a plan, say how it goes, and do nothing of it again',
+    'run a plan, print its progress, and repeat no finished task',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       write(node, 1);
@@ -74,7 +74,7 @@ describe('the commands about plans [RL10]', () => {
   );
 
   it(
-    'fail when not all of it was done, and say what became of each task',
+    'fail when tasks are left undone, and print the state of each task',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       write(node, 2);
@@ -94,7 +94,7 @@ describe('the commands about plans [RL10]', () => {
   );
 
   it(
-    'tell every fault of a plan with its line, and print the published schema',
+    'report every fault of a plan with its line, and print the published schema',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const file = join(node.home, 'bad.yaml');
@@ -141,7 +141,7 @@ describe('the commands about plans [RL10]', () => {
   );
 
   it(
-    'leave a run to the node when they are interrupted, and stop it when told to',
+    'leave a run to the node when they are interrupted, and stop it on request',
     inCluster(async (cluster) => {
       const node = await start(cluster);
       const tasks = Array.from({ length: 200 }, (_, n) => ({ id: `t${n}`, description: 'x', agent: 'worker' }));

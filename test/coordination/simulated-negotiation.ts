@@ -35,12 +35,12 @@ export interface Plan {
     readonly atMs: number;
     readonly forMs: number;
   }[];
-  /** When somebody else answers in the addressee's place, and how. */
+  /** When and how another agent answers in the addressee's place. */
   readonly forgeries: readonly { readonly type: 'task-accept' | 'task-reject'; readonly atMs: number }[];
 }
 
 const CALM_AT_MS = 20_000;
-/** By then even who waits for somebody that never comes back has given up. */
+/** By then, even a side whose peer never comes back has given up. */
 const END_AT_MS = 120_000;
 const NODES = { proposer: 'here', addressee: 'there' } as const;
 
@@ -299,7 +299,7 @@ class World {
   }
 }
 
-/** A disk that takes its time, and of a process that dies keeps what it had finished writing. */
+/** A slow disk that keeps only the finished writes of a process that dies. */
 class Disk implements Store {
   readonly #runtime: SimulatedRuntime;
   readonly #store: MemoryStore;

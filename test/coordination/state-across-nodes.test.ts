@@ -92,7 +92,7 @@ describe('a document that two nodes share', () => {
     expect(mars.text('notes').toString()).toBe('hello from venus');
   });
 
-  it('is caught up with in parts by whoever comes late, however large it is', async () => {
+  it('is sent in parts to a late member, however large it is', async () => {
     const one = await start(folder());
     const two = await start(folder());
     const mars = one.agent({ id: 'mars' }).state('large');
@@ -104,7 +104,7 @@ describe('a document that two nodes share', () => {
     expect(venus.map('rows').get('row 399')).toBe('399 '.repeat(1_500));
   });
 
-  it('shows who is in it and what they say of themselves, until they go', async () => {
+  it('shows its members and their presence until they leave', async () => {
     const one = await start();
     const two = await start();
     await meet(two, one);
@@ -126,8 +126,8 @@ describe('a document that two nodes share', () => {
   });
 });
 
-describe('who may not', () => {
-  it('read a document gets nothing of it, on any path; who may only read changes nothing', async () => {
+describe('an agent that may not', () => {
+  it('read a document gets none of it, on any path; one that may only read changes nothing', async () => {
     const state = { plan: { read: [0, 1, 2], write: [0, 1] } } satisfies NodeInit['state'];
     const sandbox = { enforced: true, shared: ['lab'], allow: {} };
     const one = await start(undefined, { state, sandbox });
@@ -164,10 +164,10 @@ describe('who may not', () => {
     expect(security).toEqual([]);
   });
 
-  it('write is refused by everyone else, though its own node lets it, and the document goes on', async () => {
+  it('write is refused by all other members, even if its own node allows it, and the document keeps working', async () => {
     const state = { plan: { write: [0, 1] } } satisfies NodeInit['state'];
     const one = await start(undefined, { state });
-    // This node has other rules, and so signs what its agent writes.
+    // This node has other rules, and so signs its agent's changes.
     const two = await start();
     await meet(two, one);
     const refusals: A2ALogEvent[] = [];
@@ -198,7 +198,7 @@ describe('who may not', () => {
     expect(other.map('m').toJSON()).toEqual({ a: 1, c: 3 });
   });
 
-  it('send anything in a document’s thread is not heard there', async () => {
+  it('send in a document’s thread has its messages ignored there', async () => {
     const one = await start();
     const mars = one.agent({ id: 'mars' }).state('plan');
     const venus = one.agent({ id: 'venus' });
@@ -213,7 +213,7 @@ describe('who may not', () => {
     expect(mars.toJSON()).toEqual({});
   });
 
-  it('enter a sandbox’s document is who is neither in it nor on its list', async () => {
+  it('enter a sandbox’s document is one that is neither in the sandbox nor on its allow list', async () => {
     const sandbox = { enforced: true, allow: { lab: ['guide'] } };
     const one = await start(undefined, { sandbox });
     const inside = one.agent({ id: 'inmate', sandbox: 'lab' }).state('plan');
@@ -229,8 +229,8 @@ describe('who may not', () => {
   });
 });
 
-describe('what was kept of a document', () => {
-  it('is read again, and a row that is damaged is named, while the rest is there', async () => {
+describe('the stored rows of a document', () => {
+  it('are loaded again, and a damaged row is reported while the rest is available', async () => {
     const at = folder();
     const first = await start(at);
     const mars = first.agent({ id: 'mars' }).state('plan');
@@ -259,7 +259,7 @@ describe('what was kept of a document', () => {
     const [fault] = faults;
     expect(fault).toMatchObject({ code: 'STORE_DAMAGED', recipient: 'mars' });
     expect(fault?.reason).toContain('segment 2');
-    // What was written since goes on, and is there the next time.
+    // Changes written since then are stored, and loaded the next time.
     back.map('m').set('d', 4);
     await back.synced();
     await again.stop();

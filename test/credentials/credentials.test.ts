@@ -102,7 +102,7 @@ const audited = async () => {
 
 describe('credentials of a server over HTTP', () => {
   it(
-    'rotate under load with no call failing, and no ended value being sent [SC-025-005 FR-025-006 T020.4a T020.4b]',
+    'rotate under load without a failed call, and without sending a value that has ended [SC-025-005 FR-025-006 T020.4a T020.4b]',
     async () => {
       let value = secretValue(0);
       const values = [value];
@@ -123,7 +123,7 @@ describe('credentials of a server over HTTP', () => {
           const least = rotated;
           try {
             const { content } = (await call()) as { content: { text: string }[] };
-            // What was rotated before the call is what it came with, or something later.
+            // The call used the value of the last rotation before it, or a later one.
             if (Number(content[0]!.text) < least) failures.push(`${content[0]!.text} after ${least}`);
             calls++;
           } catch (error) {
@@ -147,7 +147,7 @@ describe('credentials of a server over HTTP', () => {
       expect(failures).toEqual([]);
       expect(server.refused).toEqual([]);
       expect(calls).toBeGreaterThan(CALLERS);
-      // Nothing was started anew for any of them.
+      // None of them restarted the program.
       expect(server.used.size).toBeGreaterThan(1);
       expect(ends()).toBe(ended);
       expect(await status()).toEqual(before);
@@ -171,7 +171,7 @@ describe('credentials of a server over HTTP', () => {
     LOAD_MS + 60_000,
   );
 
-  it('are audited at every use, and the audit log holds', async () => {
+  it('are audited at every use, and the audit log verifies', async () => {
     server.take('the-right-one');
     await up(web());
     await change('set', 'the-right-one');

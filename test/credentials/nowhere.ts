@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 
-/** Every file under a folder, and what is in it. */
+/** Every file under a folder, with its content. */
 export function* contents(under: string): Generator<[string, Buffer]> {
   for (const entry of readdirSync(under, { withFileTypes: true })) {
     const path = join(under, entry.name);

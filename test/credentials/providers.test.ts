@@ -109,7 +109,7 @@ describe('credentials of remote A2A agents', () => {
     expect(await long).toBe('did long');
     await host.credentials.revoke(place('fleet'));
     expect(await sun.request('fleet', 'late').catch(failure)).toMatchObject({ code: 'PROVIDER_CREDENTIAL_DENIED' });
-    // What was lacking is there again: nobody waits for the next check.
+    // The missing credential is back: work does not wait for the next check.
     current = fresh();
     await host.credentials.set(place('fleet'), current.token);
     await until(() => JSON.stringify(host.providers.describe('fleet')).includes('"down":null'));

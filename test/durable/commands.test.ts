@@ -49,7 +49,7 @@ beforeAll(async () => {
 afterAll(() => cluster.end());
 
 describe('send --durable', () => {
-  it('stores the message, and says where to ask what became of it', async () => {
+  it('stores the message, and names the command that shows its receipt', async () => {
     const { code, stdout, stderr } = await a.run('send', '--durable', '--as', 'ann', '--to', 'bob', '{"hello":"bob"}');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(new RegExp(`^stored for bob@${b.key}; see: ecliptic receipt [0-9A-Z]{26}\n$`));
@@ -108,11 +108,11 @@ describe('send --durable', () => {
     ).toEqual(['stored', 'arrived', 'expired: its time to live ran out before it was read']);
   });
 
-  it.each(['soon', '5 minutes', '0s', '', '1w', '1e3', 'Infinity'])('refuses to live for "%s"', async (ttl) => {
+  it.each(['soon', '5 minutes', '0s', '', '1w', '1e3', 'Infinity'])('refuses "%s" as the time to live', async (ttl) => {
     await expectUsage(a.run('send', '--durable', '--ttl', ttl, '--as', 'ann', '--to', 'bob', '1'), '--ttl');
   });
 
-  it('refuses to live for no time at all', async () => {
+  it('refuses a time to live of zero', async () => {
     await expectUsage(a.run('send', '--durable', '--ttl', '0', '--as', 'ann', '--to', 'bob', '1'), '--ttl');
   });
 
@@ -133,7 +133,7 @@ describe('send --durable', () => {
 });
 
 describe('receipt', () => {
-  it('tells the story, a line for each state, and the same on both nodes', async () => {
+  it('prints a line for each state, the same on both nodes', async () => {
     const { messageId } = await a.call<RoutingResult>('send', { as: 'ann', to: 'bob', payload: 1, durable: true });
     await over(a, messageId!);
     await over(b, messageId!);
@@ -158,7 +158,7 @@ describe('receipt', () => {
     }
   });
 
-  it('of a message that nobody knows is RECEIPT_NOT_FOUND', async () => {
+  it('of an unknown message is RECEIPT_NOT_FOUND', async () => {
     const { code, stdout, stderr } = await a.run('receipt', 'nothing');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/^RECEIPT_NOT_FOUND: .*"nothing"/);
@@ -168,7 +168,7 @@ describe('receipt', () => {
 });
 
 describe('inbox', () => {
-  it('lists what an agent has yet to deal with', async () => {
+  it('lists the messages that an agent has not dealt with', async () => {
     const payload = { text: 'two\nlines \u001b[31m and a colour' };
     const { messageId } = await a.call<RoutingResult>('send', { as: 'ann', to: 'idle', payload, durable: true });
     const { code, stdout } = await a.run('inbox', '--as', 'idle');
@@ -181,18 +181,18 @@ describe('inbox', () => {
     expect(found).toMatchObject({ id: messageId, from: 'ann', to: 'idle', thread: null, payload, state: 'arrived' });
   });
 
-  it('of an agent that is through is empty', async () => {
+  it('of an agent that has dealt with all messages is empty', async () => {
     expect(await b.run('inbox', '--as', 'bob')).toMatchObject({ code: 0, stdout: 'the inbox is empty\n' });
     expect(await b.json('inbox', '--as', 'bob')).toEqual([]);
   });
 
-  it('of nobody is AGENT_NOT_FOUND', async () => {
+  it('of an unknown agent is AGENT_NOT_FOUND', async () => {
     const { code, stderr } = await a.run('inbox', '--as', 'nobody');
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^AGENT_NOT_FOUND: /) });
     await expectUsage(a.run('inbox'), '--as is missing');
   });
 
-  it('waits for the next message, if it is told to', async () => {
+  it('waits for the next message on request', async () => {
     const c = await cluster.start('c', {
       args: ['--no-dht'],
       config: { roster: false, agents: { ann: {}, idle: idle() } },
@@ -229,7 +229,7 @@ describe('inbox', () => {
 });
 
 describe('log', () => {
-  it('shows what was decided, and why not', async () => {
+  it('shows decisions, and the reasons of refusals', async () => {
     await a.run('send', '--as', 'high', '--to', 'low', '--thread', 'a-thread', '1');
     await a.call('send', { as: 'low', to: 'high', payload: 2, thread: 'a-thread' });
     const { code, stdout } = await a.run('log', '--thread', 'a-thread');
@@ -264,7 +264,7 @@ describe('log', () => {
 });
 
 describe('export and replay', () => {
-  it('write the journal, and decide it anew', async () => {
+  it('write the journal, and apply the present rules to it', async () => {
     const { code, stdout } = await a.run('export');
     expect(code).toBe(0);
     const rows: JournalRow[] = stdout
@@ -295,7 +295,7 @@ describe('export and replay', () => {
     await strict.stop();
   });
 
-  it('decide anew about one message, or one thread', async () => {
+  it('apply the present rules to one message, or one thread', async () => {
     const [row] = await a.json<JournalRow[]>('log', '--thread', 'a-thread', '--limit', '1');
     expect((await a.run('replay', row!.envelopeId)).stdout).toBe('1 decisions, 0 would differ\n');
     expect((await a.run('replay', 'a-thread')).stdout).toBe('2 decisions, 0 would differ\n');
@@ -304,7 +304,7 @@ describe('export and replay', () => {
     await expectUsage(a.run('replay'), 'usage: ecliptic replay FILE|ID');
   });
 
-  it('say which line is none', async () => {
+  it('name the line that is not a journal entry', async () => {
     const file = join(cluster.folder, 'broken.jsonl');
     writeFileSync(file, '{}\n{"seq":1,\n');
     await expectUsage(a.run('replay', file), `${file}:2`);
@@ -313,7 +313,7 @@ describe('export and replay', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^INVALID_ENVELOPE: /) });
   });
 
-  it('say which line is none, also after empty ones', async () => {
+  it('name the line that is not a journal entry, also after empty lines', async () => {
     const file = join(cluster.folder, 'gaps.jsonl');
     writeFileSync(file, '\n\n{"seq":1,\n');
     await expectUsage(a.run('replay', file), `${file}:3`);
@@ -323,7 +323,7 @@ describe('export and replay', () => {
     await expectUsage(a.run('replay', cluster.folder), cluster.folder);
   });
 
-  it('decide a journal of any size anew', async () => {
+  it('apply the present rules to a journal of any size', async () => {
     const [row] = (await a.run('export')).stdout.split('\n');
     const file = join(cluster.folder, 'long.jsonl');
     const count = Math.ceil((9 * 1_048_576) / row!.length);
@@ -367,7 +367,7 @@ describe('messages of the largest size', () => {
 });
 
 describe('outbox', () => {
-  it('lists what waits for a node that is away, until it comes back', async () => {
+  it('lists the messages for an absent node until it comes back', async () => {
     await untilNothingWaits();
     expect(await a.run('outbox')).toMatchObject({ code: 0, stdout: 'nothing waits to go out\n' });
     expect(await a.json('outbox')).toEqual([]);
@@ -397,7 +397,7 @@ describe('outbox', () => {
 });
 
 describe('audit verify', () => {
-  it('says that the log holds', async () => {
+  it('reports an intact log', async () => {
     const { code, stdout } = await a.run('audit', 'verify');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^audit log intact: \d+ rows verified\n$/);
@@ -408,7 +408,7 @@ describe('audit verify', () => {
     await expectUsage(a.run('audit'), 'usage: ecliptic audit verify');
   });
 
-  it('says that it was edited while the node was down', async () => {
+  it('reports a log that was edited while the node was down', async () => {
     await a.stop();
     const store = await SqliteStore.open(a.data);
     const [row] = await store.read({ from: 'audit', where: { seq: 2 } });

@@ -20,12 +20,12 @@ const AT_ONCE = 20;
 const LEDGER = new URL('./agents/ledger.ts', import.meta.url);
 const SLOW = new URL('./agents/slow.ts', import.meta.url);
 
-/** What became of each number that was sent: the id under which it is stored, or nothing, if nobody knows. */
+/** The id under which each sent number is stored, or undefined if unknown. */
 type Sent = Map<number, string | undefined>;
 
 describe('two nodes that are killed at random moments, and started again', () => {
   it(
-    `lose nothing that was acknowledged, do nothing twice and keep the order, over ${rounds} rounds [DM9]`,
+    `lose no acknowledged message, commit none twice and keep the order, over ${rounds} rounds [DM9]`,
     inCluster(async (cluster) => {
       const { a, b } = await pair(cluster);
       const random = randomFrom(Number(process.env.ECLIPTIC_SEED ?? 1));
@@ -44,12 +44,12 @@ describe('two nodes that are killed at random moments, and started again', () =>
       expect(kills.a).toBeGreaterThan(0);
       expect(kills.b).toBeGreaterThan(0);
       const here = await ledgerOf(b, a);
-      // What came was not lost, came once and in order; what was acknowledged came.
+      // Every acknowledged message arrived; each one arrived once and in order.
       expect(here.wrong).toEqual([]);
       const lost = [...sent].filter(([n, id]) => id !== undefined && (n > here.last || isIn(here.gaps, n)));
       expect(lost).toEqual([]);
       expect(here.count).toBeGreaterThan(sent.size / 2);
-      // And what was sent along with it went back once, in the same order.
+      // The echoes arrived once, in the same order.
       const there = await ledgerOf(a, b);
       expect(pick(there)).toEqual(pick(here));
       await expectReceiptsAgree(a, b, sent);
@@ -151,7 +151,7 @@ async function sendMany(a: ProcessNode, b: ProcessNode, count: number, sent: Sen
       ({ stored, messageId }) => {
         if (stored) sent.set(n, messageId);
       },
-      // Killed in between: whether it is stored, nobody knows.
+      // Killed in between: whether it is stored is unknown.
       () => delay(5),
     );
     const done: Promise<void> = send.then(() => void under.delete(done));

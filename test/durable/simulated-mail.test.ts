@@ -8,7 +8,7 @@ const seeds = ECLIPTIC_SEED ? [Number(ECLIPTIC_SEED)] : upTo(Number(ECLIPTIC_SEE
 const timeout = 60_000 + seeds.length * 8_000;
 
 describe('durable mail between nodes that crash, over a network that loses, repeats, reorders and cuts', () => {
-  it('is never lost, never done twice, never out of order, and has one story on both sides, whatever the seed [DM11 RC2]', {
+  it('is never lost, committed twice or reordered, and has the same receipt on both sides, whatever the seed [DM11 RC2]', {
     timeout,
   }, async () => {
     const results = await runAll(seeds, { times: true });
@@ -27,11 +27,11 @@ describe('durable mail between nodes that crash, over a network that loses, repe
     expectNoFailure(results);
   });
 
-  it('does the same again with the same seed', { timeout: 60_000 }, async () => {
+  it('repeats the same history with the same seed', { timeout: 60_000 }, async () => {
     for (const seed of [3, 11]) expect((await runSeed(seed)).log).toEqual((await runSeed(seed)).log);
   });
 
-  it('survives that nodes are stopped in good order, too', { timeout }, async () => {
+  it('also survives orderly stops of nodes', { timeout }, async () => {
     expectNoFailure(await runAll(upTo(Math.ceil(seeds.length / 5)), { times: true, drain: true }));
   });
 });

@@ -128,7 +128,7 @@ export class ProcessStore implements Store {
     return this.inner.close();
   }
 
-  /** From now on nobody hears anything of it. */
+  /** From now on it sends nothing. */
   end(): void {
     this.#dead = true;
   }
@@ -183,7 +183,7 @@ export interface Life {
   readonly store: ProcessStore;
   readonly node: NetworkedNode;
   readonly events: A2ALogEvent[];
-  /** What it logged as an error. */
+  /** Its logged errors. */
   readonly errors: string[];
   ended: boolean;
   /** Did it end in the middle of everything? Whatever it still says or does after that was never said or done. */
@@ -330,7 +330,7 @@ export interface SeedResult {
 export interface SeedOptions {
   /** Must both sides of a receipt show the same times and reasons too, and not only the same states? */
   times?: boolean;
-  /** May nodes be stopped with time to finish what is under way, instead of at once? */
+  /** Whether nodes may be stopped with time to finish their work, instead of at once. */
   drain?: boolean;
 }
 
@@ -369,7 +369,7 @@ interface Role {
 
 type Kind = 'note' | 'request' | 'forwarded';
 
-/** A durable message that somebody wants to send, and what became of it. */
+/** A durable message to send, and its outcome. */
 interface Op {
   readonly index: number;
   readonly kind: Kind;
@@ -775,7 +775,7 @@ class Simulation {
       .join(', ');
   }
 
-  /** What was committed was committed once, in the order in which it was sent. */
+  /** Each committed message was committed once, in sending order. */
   async #judgeEffects(role: Role): Promise<void> {
     const agent = role.station.life!.node.agentById(role.id);
     for (const from of this.#roles) {
@@ -796,8 +796,8 @@ class Simulation {
     const done = commits ? this.#effects.has(op) : runs.size > 0;
     if (outcome === 'failed' && runs.size > 0) this.violation(`${about} was refused, and handled nevertheless`);
     if (end === undefined) {
-      if (outcome === 'stored') this.violation(`${about} was acknowledged, and nobody knows of it`);
-      if (runs.size > 0) this.violation(`${about} was handled, and nobody knows of it`);
+      if (outcome === 'stored') this.violation(`${about} was acknowledged, and no node knows of it`);
+      if (runs.size > 0) this.violation(`${about} was handled, and no node knows of it`);
       return;
     }
     if (end === 'expired') {

@@ -20,7 +20,7 @@ const REVISION = '2026-07-28';
 const LIST_CHANGED = 'notifications/tools/list_changed';
 const UPDATED = 'notifications/resources/updated';
 
-/** A client, and what it was told, in order. */
+/** A client, and the notifications that it received, in order. */
 interface Listener {
   readonly client: Client;
   readonly heard: [method: string, params: unknown][];

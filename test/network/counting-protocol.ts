@@ -3,7 +3,7 @@ import type { Network } from '../../src/network/peers/network.js';
 import type { PeerProtocol } from '../../src/network/peers/protocol.js';
 import { type Item, parsed } from '../../src/network/peers/wire.js';
 
-/** A whole protocol between nodes in one file: it counts, and remembers what it was told. */
+/** A whole protocol between nodes in one file: it counts, and records received items. */
 export class CountingProtocol implements PeerProtocol {
   readonly kinds = ['count'];
   readonly numbers: number[] = [];

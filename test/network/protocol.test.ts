@@ -16,7 +16,7 @@ afterEach(async () => {
 });
 
 describe('a protocol between nodes', () => {
-  it('is one file and one line, and works over WebSocket, also when the link is cut in the middle', async () => {
+  it('takes one file and one line, and works over WebSocket, also when the link is cut in the middle', async () => {
     const [host, guest] = [await start(), await start({})];
     const there = new CountingProtocol(host.network);
     host.network.handle(there);
@@ -40,7 +40,7 @@ describe('a protocol between nodes', () => {
     await expect(there.send(guest.key, 400)).rejects.toMatchObject({ code: 'DELIVERY_FAILED' });
   });
 
-  it('begins in the conversations that there are when it is added', async () => {
+  it('begins in existing conversations when it is added', async () => {
     const [host, guest] = [await start(), await start()];
     await join(guest, host);
     await until(() => host.network.peers.conversing.length === 1);
@@ -49,13 +49,13 @@ describe('a protocol between nodes', () => {
     expect(late.events).toEqual(['began']);
   });
 
-  it('cannot take the items of another', async () => {
+  it('cannot claim the items of another protocol', async () => {
     const { network } = await start();
     network.handle(new CountingProtocol(network));
     expect(() => network.handle(new CountingProtocol(network))).toThrow('items "count" have a protocol already');
   });
 
-  it('that this node knows and does not take part in is refused, and the conversation goes on', async () => {
+  it('that this node knows but does not run is refused, and the conversation continues', async () => {
     const [host, guest] = [await start(), await start()];
     await join(guest, host);
     await until(() => guest.network.peers.reachable(host.key));

@@ -31,7 +31,7 @@ describe('nodes on a DHT that are killed and started again at random', () => {
     : { count: 5, events: 8, withinMs: 5_000, rounds: 1 };
 
   it(
-    'see each other again soon after it is over, and each other’s agents',
+    'see each other and all agents again soon after the last kill',
     async () => {
       const nodes = members(count, 'node', await cluster.dht());
       await Promise.all(nodes.map((node) => node.start()));

@@ -171,13 +171,13 @@ export class Cluster {
       await exited;
     }
     const left = [...this.#pids].filter(isAlive);
-    // What nobody caught ends up there, whoever threw it; the agents of these tests throw nothing.
+    // Uncaught errors are reported there; the agents of these tests throw none.
     const faults = this.#nodes.flatMap((node) =>
       node.log.split('\n').filter((line) => /agent module (threw|left)/.test(line)),
     );
     if (process.env.ECLIPTIC_KEEP !== '1') rmSync(this.folder, { recursive: true, force: true });
     expect(left, 'processes left behind').toEqual([]);
-    expect(faults, 'errors that nobody caught').toEqual([]);
+    expect(faults, 'uncaught errors').toEqual([]);
   }
 }
 
@@ -236,7 +236,7 @@ export class ProcessNode {
     return this.#child !== undefined;
   }
 
-  /** What it wrote to standard error, in all its runs. */
+  /** Its standard error of all runs. */
   get log(): string {
     const file = join(this.home, 'log');
     return existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -295,7 +295,7 @@ export class ProcessNode {
     return this.call<T>('request', { as, to, payload, timeoutMs });
   }
 
-  /** What it says of another node; undefined when it does not know it. */
+  /** Its view of another node; undefined if unknown. */
   async stateOf(other: { key: string }): Promise<PeerStatus | undefined> {
     return (await this.peers()).find(({ node }) => node === other.key)?.state;
   }
@@ -310,7 +310,7 @@ export class ProcessNode {
     return this.#cluster.run([...args, '--data', this.data], this.home);
   }
 
-  /** Runs a command that must succeed; what it printed as JSON. */
+  /** Runs a command that must succeed, and returns its JSON output. */
   async json<T>(...args: readonly string[]): Promise<T> {
     const { code, stdout, stderr } = await this.run(...args, '--json');
     expect({ code, stderr }, args.join(' ')).toEqual({ code: 0, stderr: '' });

@@ -27,10 +27,10 @@ interface Invite {
 
 const LIGHT: Config = { roster: false, agents: { sun: {}, helper: { tier: 2, module: ECHO } } };
 const WEBSOCKET = { args: ['--no-dht', '--listen', '127.0.0.1:0'], config: LIGHT };
-/** A port at which nobody is. */
+/** A port without a listener. */
 const NOBODY = '127.0.0.1:1';
 
-describe('of a mesh of three', () => {
+describe('in a mesh of three nodes', () => {
   let cluster: Cluster;
   /** Founded it. */
   let a: ProcessNode;
@@ -59,7 +59,7 @@ describe('of a mesh of three', () => {
   afterAll(() => cluster.end());
 
   describe('invite', () => {
-    it('prints a code, until when it holds, and what to do with it', async () => {
+    it('prints a code, its expiry, and the command that uses it', async () => {
       const { code, stdout, stderr } = await a.run('invite');
       const [first, empty, until, command] = stdout.split('\n');
       expect({ code, stderr, empty }).toEqual({ code: 0, stderr: '', empty: '' });
@@ -68,7 +68,7 @@ describe('of a mesh of three', () => {
       expect(command).toBe(`  ecliptic join ${first}`);
     });
 
-    it('says in its code where it can be reached', async () => {
+    it('includes the node’s address in the code', async () => {
       const { code } = await a.json<Invite>('invite');
       const { addresses, bootstrap, secret } = decodeInvite(code);
       expect(addresses).toEqual([expect.stringMatching(/^ws:\/\/127\.0\.0\.1:\d+$/)]);
@@ -117,7 +117,7 @@ describe('of a mesh of three', () => {
       },
     );
 
-    it('is not for those whose certificate does not let them', async () => {
+    it('is refused for nodes whose certificate does not allow it', async () => {
       expect(await c.run('invite')).toMatchObject({ code: 1, stdout: '', stderr: startingWith('NOT_GRANTED: ') });
       const { stderr } = await c.run('invite', '--json');
       expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'NOT_GRANTED' } });
@@ -147,12 +147,12 @@ describe('of a mesh of three', () => {
       expect(await alone.run('join', wrong)).toMatchObject({ code: 1, stderr: containing('INVALID_INVITE') });
     });
 
-    it('takes one code, and no other word', async () => {
+    it('takes one code, and no further argument', async () => {
       await expectUsage(alone.run('join'));
       await expectUsage(alone.run('join', used, used));
     });
 
-    it('refuses whoever is a member already, as an error for people and programs', async () => {
+    it('refuses a node that is already a member, with an error for people and programs', async () => {
       const { code } = await a.json<Invite>('invite');
       expect(await b.run('join', code)).toMatchObject({ code: 1, stderr: containing('MESH_EXISTS: ') });
       const { stderr } = await b.run('join', code, '--json');
@@ -202,7 +202,7 @@ describe('of a mesh of three', () => {
       await expectUsage(a.run('peers', ...words));
     });
 
-    it('removes nobody that it does not know, or that it may not', async () => {
+    it('refuses to remove an unknown node, or one that this node may not remove', async () => {
       const remove = (node: ProcessNode, key: string) => node.run('peers', 'remove', key);
       for (const key of ['zz', a.key, 'f'.repeat(64)]) {
         expect(await remove(a, key)).toMatchObject({ code: 1, stderr: startingWith('PEER_NOT_FOUND: ') });
@@ -214,7 +214,7 @@ describe('of a mesh of three', () => {
   });
 
   describe('another node', () => {
-    it('goes by its name or the start of its key, for messages and tools [T-B4]', async () => {
+    it('can be addressed by its name or the start of its key, for messages and tools [T-B4]', async () => {
       for (const place of ['b', b.key.slice(0, 8)]) {
         const request = ['request', '--as', 'helper', '--to', `helper@${place}`, '{"hello":1}'];
         expect(await a.json(...request)).toMatchObject({ id: 'helper', echo: { hello: 1 } });
@@ -242,7 +242,7 @@ describe('of a mesh of three', () => {
       });
     });
 
-    it('finds nothing wrong with one that reaches everybody', async () => {
+    it('finds nothing wrong with a node that reaches all others', async () => {
       const { healthy, findings } = await a.json<Diagnosis>('doctor');
       expect((await a.run('doctor')).code).toBe(0);
       expect(findings.filter(({ level }) => level !== 'ok')).toEqual([]);
@@ -254,7 +254,7 @@ describe('of a mesh of three', () => {
         expect(text).toContain(`${name} (${key.slice(0, 12)}): connected over websocket`);
     });
 
-    it('warns of agents that the certificate keeps from being announced', async () => {
+    it('warns of agents that the certificate does not allow to announce', async () => {
       const { findings, healthy } = await c.json<Diagnosis>('doctor');
       const silent = findings.find(({ text }) => text.startsWith('not announced'));
       expect(silent).toMatchObject({ level: 'warning', text: expect.stringMatching(/: sun$/) });
@@ -288,7 +288,7 @@ describe('of a mesh of three', () => {
   });
 
   describe('the end of a membership', () => {
-    it('is asked for on a terminal, and only then [T-B8]', async () => {
+    it('is confirmed by the user on a terminal, and only there [T-B8]', async () => {
       const [removed, left] = [await inTerminal(a, 'n', 'peers', 'remove', 'c'), await inTerminal(b, 'n', 'leave')];
       expect(removed).toContain(`Remove c (${c.key.slice(0, 12)}) from the mesh?`);
       expect(left).toContain('Leave the mesh?');
@@ -296,12 +296,12 @@ describe('of a mesh of three', () => {
       await untilConnected([a, b, c]);
     });
 
-    it('is refused where there is none', async () => {
+    it('is refused where there is no membership', async () => {
       expect(await alone.run('leave')).toMatchObject({ code: 1, stderr: startingWith('NO_MESH: ') });
       expect(JSON.parse((await alone.run('leave', '--json')).stderr)).toMatchObject({ error: { code: 'NO_MESH' } });
     });
 
-    it('comes by removal, told by a few characters of the key; the others stay', async () => {
+    it('comes with a removal by a few characters of the key; the others stay', async () => {
       const prefix = shortest(c.key, [b.key]);
       const { code, stdout } = await a.run('peers', 'remove', prefix);
       expect({ code, stdout }).toEqual({
@@ -320,7 +320,7 @@ describe('of a mesh of three', () => {
       );
     });
 
-    it('outlasts a restart of the removed node, which nobody lets in any more', async () => {
+    it('lasts beyond a restart of the removed node, which no member admits any more', async () => {
       await c.stop();
       await c.start();
       // Nothing happens, however long one waits.
@@ -330,12 +330,12 @@ describe('of a mesh of three', () => {
       expect((await c.agents()).every(({ origin }) => origin === 'local')).toBe(true);
     });
 
-    it('is told by doctor after a restart, too', async () => {
+    it('is reported by doctor, also after a restart', async () => {
       const told = async () => (await c.doctor()).findings.some(({ text }) => /not admitted|removed/.test(text));
       await until(told, 'c says why');
     });
 
-    it('comes by leaving, and the others forget the node', async () => {
+    it('comes with a leave, and the others forget the node', async () => {
       const { code, stdout } = await b.run('leave');
       expect({ code, stdout }).toEqual({ code: 0, stdout: startingWith('This node left the mesh.') });
       expect(existsSync(join(b.data, 'mesh.json'))).toBe(false);
@@ -352,13 +352,13 @@ describe('of a mesh of three', () => {
       expect(findings.filter(({ level }) => level === 'problem')).toEqual([]);
     });
 
-    it('leaves nobody that is expected back', async () => {
+    it('leaves no absent peer in the lists of others', async () => {
       await a.stop();
       await a.start();
       expect(await a.peers()).toEqual([]);
     });
 
-    it('lets one that left join again', async () => {
+    it('allows a node that left to join again', async () => {
       const { code } = await a.json<Invite>('invite');
       expect(await b.json('join', code)).toEqual({ mesh: expect.any(String) });
       await untilConnected([a, b]);
@@ -403,7 +403,7 @@ describe('a code', () => {
     expect(await host.peers()).toHaveLength(1);
   });
 
-  it('is refused when its time is over', async () => {
+  it('is refused after its expiry', async () => {
     await member.call('leave');
     const { code } = await host.json<Invite>('invite', '--ttl', '1ms');
     const { code: exit, stdout, stderr } = await member.run('join', code, '--json');
@@ -411,13 +411,13 @@ describe('a code', () => {
     expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'INVALID_INVITE' } });
   });
 
-  it('that holds lets a node in that had tried one that does not', async () => {
+  it('that is valid admits a node that tried an invalid code before', async () => {
     const { code } = await host.json<Invite>('invite');
     const joined = late.call('join', { code }).then(() => 'it is in');
     expect(await Promise.race([joined, delay(2_000, 'it waits')])).toBe('it is in');
   });
 
-  it('that holds lets a node in where a command was stopped that waited for another', async () => {
+  it('that is valid admits a node after a join with another code was interrupted', async () => {
     const impatient = await cluster.start('impatient', WEBSOCKET);
     const waiting = cluster.launch(['join', stray, '--data', impatient.data], impatient.home);
     await until(() => socketsOf(impatient.pid).length > 1, 'it looks for the maker of the code');
@@ -428,7 +428,7 @@ describe('a code', () => {
     expect(await impatient.call('join', { code })).toEqual({ mesh: expect.any(String) });
   });
 
-  it.runIf(SOAK)('whose maker is not there is given up after a while, and the node stays as it was', async () => {
+  it.runIf(SOAK)('whose inviter is away is given up after a while, and the node stays unchanged', async () => {
     const patient = await cluster.start('patient', WEBSOCKET);
     const { code, stderr } = await patient.run('join', stray, '--json');
     expect(code).toBe(1);
@@ -440,7 +440,7 @@ describe('a code', () => {
     expect(socketsOf(patient.pid)).toEqual(['tcp']);
   });
 
-  it('that is used by way of two addresses of its maker counts once', async () => {
+  it('that is used through two addresses of its inviter counts once', async () => {
     const { code } = await host.json<Invite>('invite');
     const other = decodeInvite(code).addresses[0]!.replace('127.0.0.1', 'localhost');
     const twice = await cluster.start('twice', { ...WEBSOCKET, args: [...WEBSOCKET.args, '--peer', other] });
@@ -500,7 +500,7 @@ describe('up', () => {
     await until(() => socketsOf(node.pid).join() === 'tcp', 'its other sockets are closed');
   });
 
-  it('keeps its key and membership for its owner only, and from run to run', async () => {
+  it('stores its key and membership for its owner only, and keeps them across restarts', async () => {
     const node = await cluster.start('node', WEBSOCKET);
     const { key } = node;
     const mode = (name: string) => statSync(join(node.data, name)).mode & 0o777;
@@ -518,7 +518,7 @@ describe('up', () => {
     expect(node.key).toBe(key);
   });
 
-  it('says which address it cannot listen at, when it becomes a member and as one', async () => {
+  it('names an address that it cannot listen at, when it becomes a member and later', async () => {
     const taken = await takenAddress();
     const node = await cluster.start('node', { args: ['--no-dht', '--listen', taken], config: LIGHT });
     expect(await node.run('invite')).toMatchObject({ code: 1, stderr: startingWith('ADDRESS_UNUSABLE: ') });
@@ -537,13 +537,13 @@ describe('up', () => {
     expect(existsSync(join(node.data, 'mesh.json'))).toBe(false);
   });
 
-  it('invites to an address that leads to it from other devices', async () => {
+  it('puts an address into invites that other devices can reach', async () => {
     const node = await cluster.start('node', { args: ['--no-dht', '--listen', '0.0.0.0:0'], config: LIGHT });
     const { code } = await node.call<Invite>('invite');
     expect(decodeInvite(code).addresses.filter((address) => address.startsWith('ws://0.0.0.0:'))).toEqual([]);
   });
 
-  it('keeps a name from looking like a line of its own', async () => {
+  it('does not let a name look like an extra line of output', async () => {
     const node = await cluster.start('node', WEBSOCKET);
     const guest = await cluster.inProcess({ name: 'guest\n  ok      forged', dht: false });
     await guest.network.join((await node.call<Invite>('invite')).code);
@@ -551,7 +551,7 @@ describe('up', () => {
     expect((await node.run('doctor')).stdout).not.toMatch(/^ {2}ok {6}forged/m);
   });
 
-  /** An address at which somebody listens already. */
+  /** An address that is already in use. */
   async function takenAddress(): Promise<string> {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -559,7 +559,7 @@ describe('up', () => {
     return `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  it('says that a DHT is out of reach, and leaves without waiting for it [T-B8]', async () => {
+  it('reports an unreachable DHT, and stops without waiting for it [T-B8]', async () => {
     const node = await cluster.start('node', { args: ['--bootstrap', NOBODY], config: LIGHT });
     const invited = await node.run('invite');
     expect(invited.stdout).toMatch(/^ecl1/);
@@ -660,7 +660,7 @@ function socketsOf(pid: number): string[] {
 }
 
 /** As much of a key as tells it from the others. */
-/** Runs a command of that node on a terminal, answers its question, and returns what was shown. */
+/** Runs a command of that node on a terminal, answers its question, and returns the output. */
 async function inTerminal(node: ProcessNode, answer: string, ...args: readonly string[]): Promise<string> {
   const words = [process.execPath, BIN, ...args, '--data', node.data].map((word) => `'${word}'`).join(' ');
   const child = spawn('script', ['-qec', words, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });

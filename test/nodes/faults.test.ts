@@ -15,11 +15,11 @@ const TRANSPORTS: [Transport][] = [['websocket'], ['hyperswarm']];
 
 // These tests wait most of the time, so several run at once.
 
-describe.concurrent('a way between two nodes that fails again and again', () => {
+describe.concurrent('a connection between two nodes that fails again and again', () => {
   const cycles = SOAK ? 10 : 3;
 
   it(
-    'loses nothing, doubles nothing and keeps the order; every promise settles [R3.7 RS1]',
+    'loses and duplicates no message and keeps the order; every promise settles [R3.7 RS1]',
     inCluster(async (cluster) => {
       const { a, b, proxy } = await pairThroughProxy(cluster);
       await order(b, { do: 'begin', to: `witness@${a.key}`, everyMs: SOAK ? 100 : EVERY_MS });
@@ -35,7 +35,7 @@ describe.concurrent('a way between two nodes that fails again and again', () => 
         proxy.fault = undefined;
         await until(async () => (await report(b)).status === 'open', `the channel is open after: ${fault}`);
         await messagesFlow(b);
-        // A channel carries one message at a time; what waits on it must not pile up from fault to fault.
+        // A channel carries one message at a time; its queue must not grow from fault to fault.
         await until(async () => (await report(b)).waiting <= 1, 'the channel has caught up');
       }
       const flight = await finished(b);
@@ -48,7 +48,7 @@ describe.concurrent('a way between two nodes that fails again and again', () => 
   );
 
   it(
-    'closes a channel that waited as long as it was told to, with what waited on it [RS1]',
+    'closes a channel after its reconnect time, and fails its waiting messages [RS1]',
     inCluster(async (cluster) => {
       const limits = { channels: { reconnectMs: 700 }, peers: { suspectMs: 1_000, heartbeatMs: 250 } };
       const { a, b, proxy } = await pairThroughProxy(cluster, limits);
@@ -68,7 +68,7 @@ describe.concurrent('a way between two nodes that fails again and again', () => 
 
 describe.concurrent.each(TRANSPORTS)('over %s, a node', (transport) => {
   it(
-    'that stands still is suspected, and what was under way arrives when it goes on [R3.7 RS1]',
+    'that is paused is suspected, and messages in flight arrive when it resumes [R3.7 RS1]',
     inCluster(async (cluster) => {
       const { a, b } = await pair(cluster, transport);
       const statuses = await followPeers(cluster, a);
@@ -96,7 +96,7 @@ describe.concurrent.each(TRANSPORTS)('over %s, a node', (transport) => {
   );
 
   it(
-    'that is killed is missed soon, and is back by itself when it is started again [RS1]',
+    'that is killed is suspected soon, and reconnects when it is started again [RS1]',
     inCluster(async (cluster) => {
       const { a, b } = await pair(cluster, transport);
       const statuses = await followPeers(cluster, a);
@@ -110,7 +110,7 @@ describe.concurrent.each(TRANSPORTS)('over %s, a node', (transport) => {
       await b.start();
       expect(b.key).toBe(key);
       await untilConnected([a, b]);
-      // What was under way to the process that is gone has a known fate; the channel to it is closed.
+      // Messages in flight to the killed process have a known outcome; the channel to it is closed.
       const flight = await finished(a);
       expect(flight.sent).not.toContain('pending');
       expect(flight.statuses.at(-1)).toBe('closed');
@@ -126,7 +126,7 @@ describe.concurrent.each(TRANSPORTS)('over %s, a node', (transport) => {
 
 describe.concurrent.each(TRANSPORTS)('over %s, a node that is gone for too long', (transport) => {
   it(
-    'is lost with its agents, and is back with them when it goes on [RS1]',
+    'is lost with its agents, and comes back with them when it resumes [RS1]',
     inCluster(async (cluster) => {
       const limits = { peers: { suspectMs: 1_000, heartbeatMs: 250, graceMs: 2_500 } };
       const { a, b } = await pair(cluster, transport, limits);
@@ -242,7 +242,7 @@ function finished(node: ProcessNode): Promise<Flight> {
   return node.request('asker', 'witness', { do: 'finish' }, 90_000);
 }
 
-/** The recipient has what was delivered, each once and in order, and nothing that was refused for certain. */
+/** The recipient has every delivered message, once and in order, and none that was certainly refused. */
 async function expectExact(flight: Flight, recipient: ProcessNode, before = 0): Promise<void> {
   const { notified, channelled } = await recalled(recipient);
   expectExactly(notified.slice(before), flight.sent);

@@ -58,7 +58,7 @@ export class FaultyWay {
     return new FaultyWay(server, target);
   }
 
-  /** What is wrong with the way from now on. */
+  /** The fault of the connection from now on. */
   set fault(fault: Fault | undefined) {
     this.#fault = fault;
     for (const pair of this.#pairs) this.#apply(pair);

@@ -47,7 +47,7 @@ describe('the commands for tools, resources and prompts', () => {
 
   afterAll(() => cluster.end());
 
-  it('list what agents offer, as a table and as JSON [MC11]', async () => {
+  it('list the offers of agents, as a table and as JSON [MC11]', async () => {
     const tools = await node.run('tools');
     expect(tools.stdout.split('\n')[0]).toMatch(/^TOOL +DESCRIPTION/);
     expect(tools.stdout).toMatch(/^mars\.double +Doubles a$/m);
@@ -102,7 +102,7 @@ describe('the commands for tools, resources and prompts', () => {
     expect((await node.run('prompt', 'mars.review', 'file')).stderr).toMatch(/USAGE.*NAME=VALUE/s);
   });
 
-  it('make, list and revoke tokens, which are good over HTTP until then [MC11]', async () => {
+  it('make, list and revoke tokens, which are valid over HTTP until revoked [MC11]', async () => {
     const made = await node.json<TokenRow & { token: string }>('token', 'create', 'ci', '--sandbox', 'lab');
     expect(made).toMatchObject({ name: 'ci', sandbox: 'lab', token: expect.stringMatching(/^ecl_/) });
     const rows = await node.run('token', 'list');
@@ -140,7 +140,7 @@ describe('the commands for tools, resources and prompts', () => {
     },
   );
 
-  it('give the program of an agent every agent’s tools, in that agent’s name and within its sandbox [MC11 MC2]', async () => {
+  it('give the program of an agent the tools of all agents, in its name and within its sandbox [MC11 MC2]', async () => {
     const before = (await node.agents()).map(({ id }) => id);
     const mars = await stdioClient('legacy', ['--for', 'mars']);
     const rat = await stdioClient('legacy', ['--for', 'rat']);
@@ -159,7 +159,7 @@ describe('the commands for tools, resources and prompts', () => {
     await nobody.close();
   });
 
-  it('say how `mcp` goes [MC11]', async () => {
+  it('print the help of `mcp` [MC11]', async () => {
     expect((await node.run('mcp', '--tools', 'some')).stderr).toMatch(/--tools is mesh, core or all/);
     expect((await node.run('mcp', '--for', 'mars', '--as', 'alice')).stderr).toMatch(/--for goes with neither/);
   });

@@ -14,7 +14,7 @@ async function send(from: ProcessNode, to: ProcessNode, text: string): Promise<v
 
 describe('data folders of real processes', () => {
   it(
-    'may be put back from a copy without loss of mail, and a lost device can be removed after a restart [T-F5 T-F1]',
+    'can be restored from a copy without loss of mail, and a lost device can be removed after a restart [T-F5 T-F1]',
     inCluster(async (cluster) => {
       const args = await cluster.argsFor('websocket');
       const [a, b] = await Promise.all([

@@ -19,7 +19,7 @@ import {
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const ROSTER = PLANETARY_ROSTER.length;
-/** On one node only, `io` is an agent of its own, with a capability that nobody else has. */
+/** On one node only, `io` is an agent of its own, with a capability that no other agent has. */
 const WITH_MARS: Config = { agents: echoing('mars') };
 const WITH_WITNESS: Config = {
   agents: { ...echoing('mars'), io: { module: WITNESS, capabilities: ['testing.witness'] } },
@@ -50,7 +50,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
   afterAll(() => cluster.end());
 
   describe('that join by a code', () => {
-    it('are members at once, whoever of them made the code', async () => {
+    it('are members at once, whichever node made the code', async () => {
       const first = await a.json<{ code: string }>('invite');
       expect(await b.json('join', first.code)).toEqual({ mesh: expect.stringMatching(/^[0-9a-f]{64}$/) });
       const second = await b.json<{ code: string }>('invite');
@@ -61,7 +61,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       }
     });
 
-    it('find the agents of all of them, each once, those of others marked remote [R1.7 R1.8 IT3]', async () => {
+    it('find the agents of all nodes, each once, those of others marked remote [R1.7 R1.8 IT3]', async () => {
       for (const node of [a, b, c]) {
         await until(async () => (await node.agents()).length === 3 * ROSTER, `${node.name} knows every agent`);
         const rows = node === c ? await node.json<AgentRow[]>('agents') : await node.agents();
@@ -87,7 +87,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       expect(await a.request('sun', address!, { do: 'recall' })).toMatchObject({ notified: [] });
     });
 
-    it('tell nobody outside of their agents, nor does it tell them [R1.7]', async () => {
+    it('neither reveal their agents to nodes outside the mesh nor see theirs [R1.7]', async () => {
       expect((await outsider.agents()).map(({ id }) => id)).toEqual(['outsider']);
       expect(await outsider.peers()).toEqual([]);
       for (const node of [a, b, c]) expect(await node.peers()).toHaveLength(2);
@@ -97,12 +97,12 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
   describe('and their messages', () => {
     const send = (to: string, payload: unknown, as = 'sun') => a.call<RoutingResult>('send', { as, to, payload });
 
-    it('go to the own agent of a name that all have', async () => {
+    it('go to the local agent if all nodes have one of that name', async () => {
       expect(await send('mars', 1)).toMatchObject({ delivered: true, path: 'local', targetAgentId: 'mars' });
       expect(await send(`mars@${a.key}`, 1)).toMatchObject({ path: 'local', targetAgentId: 'mars' });
     });
 
-    it('reach the own agent by its address, shortened', async () => {
+    it('reach the local agent by its shortened address', async () => {
       expect(await send(`mars@${a.key.slice(0, 12)}`, 1)).toMatchObject({ path: 'local' });
     });
 
@@ -130,12 +130,12 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       await outsider.call('leave');
     });
 
-    it('are refused with what is wrong about their address', async () => {
+    it('are refused with the fault of their address', async () => {
       await expect(send('mars@0000000000', 1)).rejects.toMatchObject({ code: 'PEER_NOT_FOUND' });
       await expect(send(`nobody@${b.key}`, 1)).rejects.toMatchObject({ code: 'AGENT_NOT_FOUND' });
     });
 
-    it('find a capability that only an agent of another node has, and prefer the own otherwise [R4.4]', async () => {
+    it('find a capability that only an agent of another node has, and otherwise prefer local agents [R4.4]', async () => {
       const asked = ['request', '--as', 'sun', '--capability'];
       expect(await a.json(...asked, 'testing.witness', '{"do":"recall"}')).toMatchObject({ notified: [] });
       const sendTo = (capability: string) => a.call('send', { as: 'sun', capability, payload: 0 });
@@ -144,14 +144,14 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       await expect(sendTo('testing.nothing')).rejects.toMatchObject({ code: 'CAPABILITY_NOT_FOUND' });
     });
 
-    it('are held to the same rules there as here', async () => {
+    it('obey the same rules on all nodes', async () => {
       await expect(send(`mars@${b.key}`, 1, 'mercury')).rejects.toMatchObject({ code: 'TIER_VIOLATION' });
       const proposal = { as: 'mars', to: `sun@${b.key}`, type: 'task-proposal', payload: {} };
       await expect(a.call('send', proposal)).rejects.toMatchObject({ code: 'ESCALATION_REQUIRED' });
       expect(await a.call('send', { ...proposal, justification: 'blocked' })).toMatchObject({ delivered: true });
     });
 
-    it('reach everybody by a broadcast, and are counted', async () => {
+    it('reach all agents by a broadcast, and are counted', async () => {
       const others = 3 * ROSTER - 1;
       expect(others).toBe(62);
       const { code, stdout } = await a.run('broadcast', '--as', 'sun', '{"directive":"freeze"}');
@@ -223,7 +223,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       await until(async () => !(await c.agents()).some(({ id }) => id === 'guest'), 'c knows that it left');
     });
 
-    it('say whom an ambiguous name may mean', async () => {
+    it('list the candidates of an ambiguous name', async () => {
       const error = await observer.send('mars', 1).catch((thrown: EclipticError) => thrown);
       const candidates = [a, b, c].map(({ key }) => `mars@${key}`);
       expect(error).toMatchObject({ code: 'AMBIGUOUS_AGENT' });
@@ -280,7 +280,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       expect(await streamed()).toEqual(NUMBERS);
     });
 
-    it('open channels over what carries them, both ways, and keep the order [R3.6 IT3]', async () => {
+    it('open channels in both directions, and keep the order [R3.6 IT3]', async () => {
       const before = await observer.request<Memory>(`io@${c.key}`, { do: 'recall' });
       const channel = await observer.openChannel(`io@${c.key}`);
       expect({ status: channel.status, transport: channel.transport }).toEqual({ status: 'open', transport });
@@ -310,7 +310,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       await channel.close();
     });
 
-    it('keep apart again when discovery is disabled, and meet when it is enabled [R1.7]', async () => {
+    it('do not connect while discovery is disabled, and connect when it is enabled [R1.7]', async () => {
       await node.registry.disableHyperswarmDiscovery();
       expect(node.registry.listAll().map(({ id }) => id)).toEqual(['observer', 'witness']);
       await expect(observer.send(`mars@${a.key}`, 1)).rejects.toMatchObject({ code: 'AGENT_NOT_FOUND' });
@@ -324,13 +324,13 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
       expect(await observer.request(`mars@${a.key}`, 1)).toMatchObject({ id: 'mars', echo: 1 });
     });
 
-    it('go on telling each other of cards after that', async () => {
+    it('still announce card changes after that', async () => {
       node.agent({ id: 'latecomer' });
       await until(async () => (await c.agents()).some(({ id }) => id === 'latecomer'), 'c knows the newcomer', 2_000);
     });
   });
 
-  it('let one more in later, whose names are ambiguous to it', async () => {
+  it('admit one more node later, which sees ambiguous names', async () => {
     await b.admit(outsider);
     await untilConnected([a, b, c, outsider]);
     await until(async () => (await outsider.agents()).length > 3 * ROSTER, 'it knows every agent');
@@ -341,7 +341,7 @@ describe.each<[Transport]>([['websocket'], ['hyperswarm']])('three nodes over %s
     expect(error.details.candidates.sort()).toEqual([a, b, c].map(({ key }) => `mars@${key}`).sort());
   });
 
-  it('go on without one that is removed, also those whom it had invited', async () => {
+  it('continue without a removed node, including the nodes that it invited', async () => {
     await a.call('peers.remove', { node: b.key.slice(0, 16) });
     for (const node of [a, c, outsider]) {
       await until(async () => (await node.stateOf(b)) === undefined, `${node.name} has let b go`);

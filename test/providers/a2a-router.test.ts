@@ -180,7 +180,7 @@ describe('A2ARouterAdapter', () => {
     const failure = await waiting.catch((error) => error);
     expect(failure).toMatchObject({ correlationId: 'c-1', retryable: true });
     expect(moon.tasks).toHaveLength(0);
-    // The first call may still find out by itself; none is made twice.
+    // The first call may still discover the outage; no call is made twice.
     await adapter.health();
     expect((await adapter.execute(delegation('x'), 'c-2')).endpointId).toBe('moon');
     await mars.start(port);
@@ -259,7 +259,7 @@ describe('A2ARouterAdapter', () => {
     await expectError(adapter.execute(delegation('reject'), 'c-4'), 'PROVIDER_EXECUTE_FAILED', 'c-4');
   });
 
-  it('delegates nothing in a circle', async () => {
+  it('refuses circular delegation', async () => {
     const mars = await remote('mars');
     const { adapter } = make([mars], { self: 'fleet@here' });
     await adapter.init(config([mars.endpoint(1)]));

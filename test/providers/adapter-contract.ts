@@ -8,7 +8,7 @@ export interface AdapterSubject {
   readonly config: unknown;
   /** One that cannot be made ready. */
   readonly badConfig: unknown;
-  /** Work that is done at once, and what comes of it. */
+  /** Work that completes at once, and its result. */
   readonly input: unknown;
   check(output: unknown): void;
   /** Work that goes on until it is ended. */

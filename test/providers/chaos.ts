@@ -75,7 +75,7 @@ export class TwoLanes {
     await until(() => this.lane('lane-1').providers[0]?.state === 'running');
   }
 
-  /** Gives lane A something that harms it; resolves with what came of it. */
+  /** Gives lane A harmful work; resolves with its outcome. */
   harm(input: object, onUpdate?: (update: { data?: unknown }) => void): Promise<unknown> {
     const route = { type: 'command', capabilities: ['a'] };
     const terms = onUpdate ? { onUpdate } : {};
@@ -103,7 +103,7 @@ export class TwoLanes {
     return this.events.filter(({ provider, topic }) => provider === 'b' && topic === 'provider.health.changed');
   }
 
-  /** Ends everything, and says what is left of it. */
+  /** Stops everything, and returns the processes that are left. */
   async end(): Promise<{ orphans: number[]; files: number }> {
     await this.providers.close();
     await this.#lanes.closeAll();

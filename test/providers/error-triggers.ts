@@ -27,7 +27,7 @@ interface Answer {
   readonly body: object;
 }
 
-/** For each code of providers, something real that brings it about. What is started ends with `cleanups`. */
+/** A real trigger for each error code of providers. `cleanups` stops everything that they start. */
 export function providerTriggers(cleanups: (() => unknown)[]): Record<ProviderErrorCode, () => Promise<unknown>> {
   function adapter(more: Partial<A2ARouterComponents> = {}): A2ARouterAdapter {
     const events = new ProviderEvents(runtime, new A2AObservability());

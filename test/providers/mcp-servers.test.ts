@@ -97,7 +97,7 @@ describe('the program of an MCP server', () => {
       ['mcp-files', false],
       ['shared', true],
     ]);
-    // What was in it stays known, and says that it is away.
+    // Its tools stay known, and are reported as unavailable.
     expect(sun.mcp.tools.map(({ name }) => name)).toContain('notes.act');
     await expect(act('notes.act', 'pid')).rejects.toMatchObject({
       code: 'PROVIDER_UNAVAILABLE',
@@ -319,7 +319,7 @@ describe('a call of a tool of an MCP server', () => {
     });
     expect(providers.waiting).toBe(0);
     expect((await topicsOf('away')).at(-1)).toBe('provider.execute.failed');
-    // What has just come back is being checked: the call waits for that, and no longer.
+    // The restarted server is being checked: the call waits for the check, and no longer.
     const status = async () => (await running!.control.call('tools.servers'))[0]!;
     while ((await status()).state !== 'running');
     expect(await act('files.act', 'pid')).toMatch(/^\d+$/);

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Does it run? One that has ended and that nobody collects does not. */
+/** Whether the process runs; a zombie does not. */
 export function lives(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');

@@ -101,7 +101,7 @@ describe('the provider classes of the package', () => {
     }>();
   });
 
-  it('are constructed and watched with what the package exports [T-E14]', async () => {
+  it('can be constructed and observed with the exports of the package [T-E14]', async () => {
     const runtime = systemRuntime();
     const children = await Children.open(runtime, { folder: join(folder, 'children') });
     const lane = new Lanes(join(folder, 'lanes')).open('one');

@@ -9,7 +9,7 @@ vi.setConfig({ testTimeout: 120_000 });
 
 describe('the swarm commands', () => {
   it(
-    'form a swarm across nodes, show it as it goes, and print what came of it [SW5]',
+    'form a swarm across nodes, show its progress, and print its outcome [SW5]',
     inCluster(async (cluster) => {
       const [first, second, third] = await swarmNodes(cluster, [['paint'], ['write', 'paint']]);
       const human = await first!.run('swarm', 'a book', '--capability', 'paint', '--capability', 'write');
@@ -60,7 +60,7 @@ describe('the swarm commands', () => {
   );
 
   it(
-    'let an agent join later, end a swarm on demand, and say what is wrong [SW5]',
+    'let an agent join later, end a swarm on demand, and report errors [SW5]',
     inCluster(async (cluster) => {
       const [first, second] = await swarmNodes(cluster, [['dig'], ['dig']]);
       const subTasks = Array.from({ length: 200 }, (_, at) => ({ id: `hole-${at}`, requiredCapabilities: ['dig'] }));

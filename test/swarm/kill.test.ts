@@ -45,7 +45,7 @@ async function oneRun(nodes: readonly ProcessNode[], random: () => number, run: 
     leaseMs: 2_000,
     attempts: 8,
   });
-  // The coordinator goes first, and nobody comes back while more than a minority would be away.
+  // The coordinator is killed first; never more than a minority is down at once.
   await delay(300 + random() * 500);
   await nodes[0]!.crash();
   for (let kill = 1; kill < kills; kill++) {

@@ -40,7 +40,7 @@ class SwarmSimulation {
   kills = 0;
   readonly #dice: SimulatedRuntime;
   readonly #start: number;
-  /** The result that was first seen as settled, by sub-task: nobody may ever see another. */
+  /** The first committed result of each sub-task: no node may ever see another. */
   readonly #results = new Map<string, string>();
   /** Times that each sub-task's handler came to its end. */
   readonly #done = new Map<string, number>();
@@ -174,7 +174,7 @@ class SwarmSimulation {
     return this.#machines.every(({ machine }) => machine.endedAs !== undefined || machine.stalled !== undefined);
   }
 
-  /** What anybody counts as settled, everybody must count as the same, for good. */
+  /** All nodes must agree on every committed result, permanently. */
   #look(): void {
     for (const { life, machine } of this.#machines) {
       for (const [id, { status, result }] of machine.board.subTasks) {

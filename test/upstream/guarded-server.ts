@@ -13,7 +13,7 @@ export class GuardedServer {
   readonly refreshTokens = new Map<string, Grant>();
   /** Everything secret that was ever given out. */
   readonly secrets: string[] = [];
-  /** What was asked for, as method and path. */
+  /** The requests, as method and path. */
   /** Who asked for tokens: `id:secret`. */
   readonly clients: string[] = [];
   readonly requests: string[] = [];

@@ -23,7 +23,7 @@ import { MemoryWatch } from '../../src/system/process/memory-watch.js';
 import { Credentials } from '../../src/system/secrets/credentials.js';
 
 export const runtime = systemRuntime();
-/** Where users come back to after a login; nobody listens there. */
+/** The redirect address after a login; no server listens there. */
 const CALLBACK = 'http://127.0.0.1:3000/oauth/callback';
 const SERVER = fileURLToPath(new URL('server.mjs', import.meta.url));
 
@@ -64,7 +64,7 @@ export class Upstreaming {
     node.observability.subscribe((event) => this.events.push(event));
   }
 
-  /** `direct`: as a program does that embeds a node and has its servers run by nobody else. */
+  /** `direct`: like a program that embeds a node and has no provider registry for its servers. */
   static async start({ direct = false } = {}): Promise<Upstreaming> {
     const made = new Upstreaming(await createNode(), direct);
     await made.open();

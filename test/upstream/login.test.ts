@@ -77,13 +77,13 @@ async function logIn(): Promise<Response> {
   return page!;
 }
 
-describe('an MCP server that wants a login [UP10]', () => {
+describe('an MCP server that requires a login [UP10]', () => {
   it('waits for its user, says how to log in, and is connected when the user returns', async () => {
     const { reason } = await untilState('needs-login');
     expect(reason).toMatch(/has to log in; log in with: ecliptic tools login guarded$/);
     const { findings } = await client.call('doctor');
     expect(findings).toContainEqual({ level: 'warning', text: reason });
-    // Nobody is registered anywhere before somebody wants to log in.
+    // No client is registered before a user wants to log in.
     expect(server.requests).not.toContain('POST /register');
 
     const args = [BIN, 'tools', 'login', 'guarded', '--data', join(folder, 'data')];

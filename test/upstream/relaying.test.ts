@@ -22,7 +22,7 @@ afterEach(() => here.end());
 /** The same server behind each kind of connection, and over each protocol. */
 const WAYS = {
   'stdio with a protocol of 2025': async () => here.addStdio('up', LISTS),
-  'stdio with a protocol of 2025, in a node whose servers are nobody’s providers': async () => {
+  'stdio with a protocol of 2025, in a node whose servers are not providers': async () => {
     await here.end();
     here = await Upstreaming.start({ direct: true });
     here.addStdio('up', LISTS);
@@ -131,7 +131,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
       here.call('up.interview', {}, { capabilities, ...more }) as Promise<unknown> as Promise<NeedsInput>;
     const first = await ask();
     expect(first.inputRequests).toMatchObject({ question: { params: { message: 'first?' } } });
-    // While the server waits, others use it; whoever has nobody to ask is told so.
+    // While the server waits, others use it; a caller that cannot be asked gets an error.
     expect(await here.value('up.echo', { text: 'hi' })).toMatchObject({ args: { text: 'hi' } });
     const yes = { question: { action: 'accept', content: {} } };
     const somebody = { ...OPERATOR, address: 'somebody' };
@@ -175,7 +175,7 @@ describe.each(Object.entries(WAYS))('an upstream server over %s [UP2]', (way, co
 });
 
 describe('an upstream server', () => {
-  it('over stdio has a small environment, with what it was given', async () => {
+  it('over stdio has a small environment with the configured variables', async () => {
     process.env.OWN_TOKEN = 'not-for-children';
     here.addStdio('up', LISTS, 'stdio', { env: { API_KEY: 'given' } });
     await here.running('up');

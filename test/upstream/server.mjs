@@ -5,7 +5,7 @@ import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 
 /**
- * An MCP server made with the SDK: `node server.mjs LISTS MODE`. What it lists is read from a JSON file each time, so
+ * An MCP server made with the SDK: `node server.mjs LISTS MODE`. Its lists are read from a JSON file each time, so
  * that a test can change it. MODE is `stdio`, `stdio-modern` (it refuses older clients), or `http`, which writes its
  * port to standard output.
  */

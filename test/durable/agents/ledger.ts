@@ -1,12 +1,12 @@
 import type { Agent, Message } from '../../../src/index.js';
 
-/** What it is sent: numbers that only grow. With `echo`, it sends the number back. */
+/** Its messages: increasing numbers. With `echo`, it sends the number back. */
 export interface Entry {
   readonly n: number;
   readonly echo?: boolean;
 }
 
-/** What it has been sent by one agent, as its store says. */
+/** The stored messages from one agent. */
 export interface Ledger {
   readonly count: number;
   readonly last: number;

@@ -3,7 +3,7 @@ import type { A2AChannel, A2AEnvelope, Agent, EclipticError } from '../../../src
 
 /** What can be asked of it. */
 export type Order =
-  /** What has it been told? */
+  /** Returns the received messages. */
   | { do: 'recall' }
   /** Stream that many numbers. */
   | { do: 'count'; to: number }
@@ -15,7 +15,7 @@ export type Order =
   | { do: 'finish' }
   | { do: 'open-channel'; to: string };
 
-/** What it was told, in the order it came. */
+/** The received messages, in order of arrival. */
 export interface Memory {
   readonly notified: unknown[];
   readonly channelled: unknown[];
@@ -29,12 +29,12 @@ export interface Progress {
   readonly sent: number;
   /** The number of the latest message that was delivered; -1 while there is none. */
   readonly delivered: number;
-  /** What waits on the channel. */
+  /** The messages that wait on the channel. */
   readonly waiting: number;
   readonly status: string;
 }
 
-/** What became of what it sent, by number: `delivered`, `pending`, or the error's code, with the outcome if it has one. */
+/** The state of each sent message, by number: `delivered`, `pending`, or the error's code, with its outcome if any. */
 export interface Flight {
   readonly sent: string[];
   readonly channelled: string[];
@@ -43,7 +43,7 @@ export interface Flight {
   readonly transport: string;
 }
 
-/** An agent that remembers what it is told, and sends on demand. */
+/** An agent that records received messages, and sends on demand. */
 export function setup(agent: Agent): void {
   const memory: Memory = { notified: [], channelled: [], streamed: [], transports: [] };
   let pilot: Pilot | undefined;
