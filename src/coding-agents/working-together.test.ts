@@ -97,6 +97,9 @@ describe('tasks between members', () => {
       const said = await alice.call('mesh_send', { to, text: 'fyi' });
       expect(said).toMatch(/(stored|arrived); they have no worker: it waits on disk until they have one\.$/);
     }
+    here.node.agent({ id: 'asked' }).onRequest(() => null);
+    const said = await alice.call('mesh_send', { to: 'asked', text: 'fyi' });
+    expect(said).toMatch(/arrived; they have no handler for messages: it waits on disk until they have one\.$/);
   });
 
   it('go to any agent with the capability, and come back with a reason when declined or countered', async () => {

@@ -173,6 +173,11 @@ export class InboxDelivery {
     for (const message of reader?.unhandled.splice(0) ?? []) this.#queue(reader!, message);
   }
 
+  /** Does this message wait because no handler of the agent takes it? */
+  isUnhandled(agent: string, id: string): boolean {
+    return this.#readers.get(agent)?.unhandled.some(({ envelope }) => envelope.id === id) ?? false;
+  }
+
   arrived(message: InboxMessage): void {
     const inbox = this.#readers.get(message.envelope.recipient)?.inbox;
     if (inbox && !inbox.offer(message)) inbox.resume();

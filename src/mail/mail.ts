@@ -224,6 +224,11 @@ export class Mail implements Postbox, PeerProtocol {
     this.#delivery.offerAgain(agent);
   }
 
+  /** Does this message wait because no handler of that agent of this node takes it? */
+  isUnhandled(agent: string, id: string): boolean {
+    return this.#delivery.isUnhandled(agent, id);
+  }
+
   /** The inbox of an agent that fetches its mail. Each agent has at most one open. */
   openInbox(agent: string, onArrival: (message: InboxMessage) => void): InboxCursor {
     const onClose = () => this.#cursors.delete(agent);

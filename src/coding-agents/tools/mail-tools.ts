@@ -52,7 +52,7 @@ export const sendTool: MeshTool = async (member, args, call) => {
   const answer = seconds > 0 ? await waitForReply(member, thread, seconds, call) : undefined;
   const { state } = await member.mail.receipt(id);
   const isAwaited = needs !== 'none' || (answers !== undefined && answers.letter.needs !== 'none');
-  const expected = visibility(member, outgoing.to, isAwaited);
+  const expected = visibility(member, outgoing.to, id, isAwaited);
   const { texts, shown } = await member.present(answer ? [answer] : [], call.number);
   const name = member.names.display(outgoing.to);
   const said = `${id} to ${name}: ${state}${state === 'stored' || state === 'arrived' ? `; ${expected}` : ''}.`;
@@ -123,11 +123,12 @@ async function waitForReply({ box, runtime }: Member, thread: string, seconds: n
 }
 
 /** When the recipient will see the message. */
-function visibility({ registry }: Member, address: string, isAwaited: boolean): string {
+function visibility({ registry, mail }: Member, address: string, id: string, isAwaited: boolean): string {
   const entry = registry.entry(address);
   if (!entry) return 'away: it waits on disk until they are back';
   const { state } = entry.card.status ?? {};
   if (state === 'unstaffed' || state === 'tools') return 'they have no worker: it waits on disk until they have one';
+  if (mail.isUnhandled(address, id)) return 'they have no handler for messages: it waits on disk until they have one';
   const sees = seesMailOf(entry.card);
   if (sees === 'next_turn') return 'they see it at their next turn';
   // No agent is woken for mail that needs nothing and answers nothing.
