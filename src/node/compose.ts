@@ -13,7 +13,6 @@ import { Policy } from '../mesh/policy.js';
 import type { Carrier } from '../mesh/ports.js';
 import { AgentRegistry } from '../mesh/registry.js';
 import { A2ARouter, type A2ARouterInit } from '../mesh/router.js';
-import { traceRouting } from '../mesh/routing-spans.js';
 import type { SandboxRoutingConfig, StateRules, TierRoutingConfig } from '../mesh/schemas.js';
 import { ThreadTable, type ThreadTableInit } from '../mesh/thread-table.js';
 import { Identity } from '../network/membership/identity.js';
@@ -102,7 +101,7 @@ export async function composeNode(init: NodeInit, parts: Parts): Promise<Eclipti
   if (init.state) policy.setStateConfig(init.state);
   const envelopes = new EnvelopeFactory(runtime);
   const observability = new A2AObservability({ logger: runtime.logger, ...limits.events });
-  parts.add({ name: 'tracing', stop: traceRouting(observability) });
+  parts.add({ name: 'tracing', stop: await tracing(observability) });
   const onCallbackFailed = callbackReport(runtime, observability);
   const registry = new AgentRegistry({ policy, nodeKey: key, onCallbackFailed });
   const threads = new ThreadTable(runtime, limits.threads);
@@ -208,4 +207,11 @@ function addProtocols(components: Spoken): void {
   network.handle(tools);
   network.handle(documents.directory);
   network.peers.onRemoved((node) => threads.forgetNode(node));
+}
+
+/** Loads the OpenTelemetry API only where the embedding program has: an SDK is registered with it before the node starts. */
+async function tracing(observability: A2AObservability): Promise<(() => void) | undefined> {
+  if (!(Symbol.for('opentelemetry.js.api.1') in globalThis)) return undefined;
+  const { traceRouting } = await import('../mesh/routing-spans.js');
+  return traceRouting(observability);
 }

@@ -13,7 +13,6 @@ import { completeHierarchy, type Hierarchy, type HierarchyConfig } from './hiera
 import { Judge } from './judge.js';
 import { replay, step } from './loop-machine.js';
 import type { Carried, LoopEvent, LoopSettings } from './loop-state.js';
-import { readPlan } from './plan-check.js';
 import { fingerprintsOf, type Plan } from './plan-schema.js';
 import { forSwarm, MeshWorld } from './plan-world.js';
 import { RalphRun } from './ralph-run.js';
@@ -99,7 +98,7 @@ export class RalphLoop {
 
   /** Checks a plan without running it; returns its number of tasks. */
   async check({ text, file, as }: Pick<RunInit, 'text' | 'file' | 'as'>): Promise<number> {
-    return (await readPlan(text, file, this.#world, as)).tasks.length;
+    return (await this.#read(text, file, as)).tasks.length;
   }
 
   list(limit: number): Promise<RunSummary[]> {
@@ -161,6 +160,12 @@ export class RalphLoop {
     this.#runs.clear();
   }
 
+  /** The YAML parser is a tenth of a node's start, so it is loaded with the first plan. */
+  async #read(text: string, file: string, as: string | undefined): Promise<Plan> {
+    const { readPlan } = await import('./plan-check.js');
+    return readPlan(text, file, this.#world, as);
+  }
+
   async #resume(record: RunRecord): Promise<void> {
     const events = await this.#records.events(record.id);
     const event: LoopEvent = { type: 'resumed', at: this.#components.runtime.now() };
@@ -173,7 +178,7 @@ export class RalphLoop {
   async #start({ text, file, fresh = false, as }: RunInit): Promise<RunView> {
     if (this.#closed) throw new EclipticError('NODE_STOPPED', 'the node is stopping');
     if (as !== undefined) this.#components.agent(as);
-    const plan = await readPlan(text, file, this.#world, as);
+    const plan = await this.#read(text, file, as);
     const agent = as ?? plan.as ?? this.#world.usualDispatcher;
     if (agent === undefined) throw new EclipticError('USAGE', 'say which agent hands out the tasks: --as AGENT');
     const key = plan.name === undefined ? `file:${file}` : `name:${plan.name}`;
