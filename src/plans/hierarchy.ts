@@ -4,9 +4,9 @@ import type { AgentTier } from '../mesh/schemas.js';
 const positive = z.int().positive();
 
 const TierSchema = z.strictObject({
-  timeoutMs: positive.optional().describe('How long one attempt may take, with its answer and its work.'),
-  concurrency: positive.optional().describe('Tasks of this tier that one plan may have under way at once.'),
-  retries: z.int().nonnegative().optional().describe('Further attempts at a task that failed or was to be revised.'),
+  timeoutMs: positive.optional().describe('Time limit of one attempt, including the agent’s answer and its work.'),
+  concurrency: positive.optional().describe('Tasks of this tier that one plan may have in progress at once.'),
+  retries: z.int().nonnegative().optional().describe('Further attempts at a task that failed or needs a revision.'),
 });
 
 const EscalationSchema = z.strictObject({
@@ -14,24 +14,22 @@ const EscalationSchema = z.strictObject({
     .enum(['auto', 'manual', 'threshold'])
     .optional()
     .describe(
-      'What is done with a task that ran out of retries. auto (default): an L0 agent is asked, and else it waits for the operator. manual: it waits for the operator. threshold: as auto, but the plan fails when too few tasks succeed.',
+      'Handling of a task without retries left. auto (default): an L0 agent decides, otherwise the task waits for the operator. manual: the task waits for the operator. threshold: like auto, but the plan fails when too few tasks succeed.',
     ),
-  agent: z.string().min(1).optional().describe('The agent that is asked. Default: sun, if there is one.'),
+  agent: z.string().min(1).optional().describe('The agent that decides. Default: sun, if there is one.'),
   successRate: z
     .number()
     .min(0)
     .max(1)
     .optional()
-    .describe('threshold: the plan fails when fewer of the tasks that ended were done. Default 0.5.'),
-  afterTasks: positive.optional().describe('threshold: but not before this many tasks have ended. Default 4.'),
+    .describe('threshold: the minimum share of ended tasks that must be done. Default 0.5.'),
+  afterTasks: positive.optional().describe('threshold: applies only after this many tasks have ended. Default 4.'),
 });
 
 export const HierarchySchema = z
   .strictObject({
-    concurrency: positive.optional().describe('Tasks that one plan may have under way at once, in all. Default 10.'),
-    retryDelayMs: positive
-      .optional()
-      .describe('The pause after an attempt that failed; it doubles, up to 30 s. Default 1,000.'),
+    concurrency: positive.optional().describe('Tasks of one plan in progress at once, in total. Default 10.'),
+    retryDelayMs: positive.optional().describe('Pause after a failed attempt; it doubles, up to 30 s. Default 1,000.'),
     tiers: z
       .strictObject({
         0: TierSchema.optional().describe('Default: 30 s, 1 at once, 2 retries.'),
@@ -40,10 +38,10 @@ export const HierarchySchema = z
         3: TierSchema.optional().describe('Default: 120 s, 10 at once, 5 retries.'),
       })
       .optional()
-      .describe('By the tier of the agent that works on a task.'),
+      .describe('Settings by the tier of the agent that works on a task.'),
     escalation: EscalationSchema.optional(),
   })
-  .describe('How the Ralph loop works through plans.');
+  .describe('Settings of the Ralph loop, which runs plans.');
 
 export type HierarchyConfig = z.input<typeof HierarchySchema>;
 type TierConfig = Required<z.input<typeof TierSchema>>;

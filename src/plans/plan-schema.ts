@@ -14,39 +14,39 @@ const positive = z.int().positive();
 const taskId = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'must be up to 64 letters, digits, "_", "-" and "."')
-  .describe('Names the task within its plan.');
+  .describe('The id of the task within its plan.');
 const agent = z.string().min(1).max(LIMITS.nameChars);
 const capabilities = z.array(z.string().min(1).max(LIMITS.idChars)).min(1).max(LIMITS.cardListEntries);
 const description = z.string().min(1).max(LIMITS.textChars);
 
 const ValidatorSchema = z
   .strictObject({
-    schema: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema that the result must fit.'),
+    schema: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema that the result must match.'),
     command: z
       .array(z.string())
       .min(1)
       .optional()
       .describe(
-        'A program and its arguments, started in the plan’s folder. It reads the result as JSON; with exit code 0 it approves, otherwise what it prints is the feedback.',
+        'A program and its arguments, started in the plan’s folder. It reads the result as JSON; exit code 0 approves it, otherwise its output is the feedback.',
       ),
     agent: agent
       .optional()
       .describe(
-        'An agent that is asked. It answers { verdict: "approved" | "needs-revision" | "rejected", feedback }.',
+        'An agent that judges the result. It answers { verdict: "approved" | "needs-revision" | "rejected", feedback }.',
       ),
   })
   .meta({ minProperties: 1 })
-  .describe('What must approve the result: each that is given, in this order.');
+  .describe('Validators that must all approve the result, in this order.');
 
 const SwarmSchema = z
   .strictObject({
-    capabilities: capabilities.describe('What its members can do: each must have one of these.'),
+    capabilities: capabilities.describe('Capabilities of the members: each must have one of these.'),
     subTasks: z
       .array(
         z.strictObject({
           id: taskId,
           description: description.optional().describe('Default: that of the task.'),
-          requiredCapabilities: capabilities.optional().describe('Whoever works on it has all of these.'),
+          requiredCapabilities: capabilities.optional().describe('Capabilities that the agent must have.'),
           dependsOn: z.array(taskId).max(MAX_TASKS).optional(),
           input: z.unknown().optional(),
         }),
@@ -54,30 +54,30 @@ const SwarmSchema = z
       .min(1)
       .max(MAX_TASKS)
       .optional()
-      .describe('How the work is split. Default: as the planner says, else one for each capability.'),
+      .describe('The sub-tasks. Default: made by the planner, otherwise one for each capability.'),
     planner: agent.optional().describe('An agent that splits the task.'),
-    aggregator: agent.optional().describe('An agent that makes one of all results.'),
+    aggregator: agent.optional().describe('An agent that merges all results into one.'),
   })
-  .describe('Several agents work on it together.');
+  .describe('Several agents that work on it together.');
 
 const TaskSchema = z
   .strictObject({
     id: taskId,
-    description: description.describe('What is to be done, for the agent that does it.'),
-    agent: agent.optional().describe('The agent to do it: an id, or id@node.'),
+    description: description.describe('The work to do, for the agent that works on it.'),
+    agent: agent.optional().describe('The agent that works on it: an id, or id@node.'),
     capabilities: capabilities
       .optional()
-      .describe('What the agent that does it must have; where no agent has all, a swarm of several does it.'),
+      .describe('Capabilities that the agent must have; if no single agent has all of them, a swarm works on it.'),
     swarm: SwarmSchema.optional(),
     dependsOn: z
       .array(taskId)
       .max(MAX_TASKS)
       .optional()
-      .describe('Tasks that must be done first; it gets their results.'),
-    input: z.unknown().optional().describe('Any JSON, for the agent that does it.'),
+      .describe('Tasks that must be done first; the task gets their results.'),
+    input: z.unknown().optional().describe('Any JSON, for the agent that works on it.'),
     validate: ValidatorSchema.optional(),
-    retries: z.int().min(0).max(100).optional().describe('Default: what the hierarchy says for the agent’s tier.'),
-    timeoutMs: positive.optional().describe('For one attempt. Default: what the hierarchy says for the agent’s tier.'),
+    retries: z.int().min(0).max(100).optional().describe('Default: the setting of the agent’s tier.'),
+    timeoutMs: positive.optional().describe('Time limit of one attempt. Default: the setting of the agent’s tier.'),
     complexity: z.enum(['simple', 'medium', 'complex']).optional().describe('Default: medium.'),
   })
   .meta({ oneOf: WORKERS.map((key) => ({ required: [key] })) });
@@ -90,12 +90,10 @@ export const PlanSchema = z
       .min(1)
       .max(LIMITS.idChars)
       .optional()
-      .describe('By which it is known when it is run again. Default: the file’s path.'),
+      .describe('The name that identifies the plan when it is run again. Default: the file’s path.'),
     description: description.optional(),
-    as: agent
-      .optional()
-      .describe('The agent of this node that hands out the tasks. Default: sun, or another L0 agent.'),
-    concurrency: positive.optional().describe('Tasks under way at once. Default: what the hierarchy says.'),
+    as: agent.optional().describe('The agent of this node that assigns the tasks. Default: sun, or another L0 agent.'),
+    concurrency: positive.optional().describe('Tasks in progress at once. Default: the setting in `hierarchy`.'),
     tasks: z.array(TaskSchema).min(1).max(MAX_TASKS),
   })
   .describe('A plan for the Ralph loop of an Ecliptic node');

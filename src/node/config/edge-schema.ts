@@ -15,12 +15,12 @@ const listenAddress = z
   .string()
   .regex(/^([^\s:]+:|\[[0-9a-f:]+\]:)?\d{1,5}$/i, 'must be host:port, or a port')
   .refine(hasPort, 'has no port from 0 to 65535')
-  .describe('Where to accept WebSocket links of other nodes, "host:port" or a port. Default: nowhere.');
+  .describe('Where to accept WebSocket links of other nodes, "host:port" or a port. Default: none.');
 
 export const NetworkSchema = z.strictObject({
   name: AgentCardSchema.shape.name.optional().describe('The name of this node. Default: the machine’s name.'),
   listen: listenAddress.optional(),
-  peers: z.array(AddressSchema).optional().describe('ws:// addresses of nodes to call.'),
+  peers: z.array(AddressSchema).optional().describe('ws:// addresses of nodes to connect to.'),
   bootstrap: z
     .array(
       z
@@ -38,7 +38,7 @@ const claim = z.string().min(1).max(LIMITS.nameChars).optional();
 const JwtSchema = z.strictObject({
   issuer: z.string().min(1).describe('The issuer of the tokens: their "iss" claim.'),
   audience: z.string().min(1).describe('This node’s audience: one of their "aud" claim.'),
-  jwksUrl: z.url({ protocol: /^https?$/ }).describe('Where the issuer serves its keys; https, or on this machine.'),
+  jwksUrl: z.url({ protocol: /^https?$/ }).describe('The URL of the issuer’s key set; https, or on this machine.'),
   scopesClaim: claim.describe('The claim with the scopes, "tasks" and "tools". Default "scope".'),
   nameClaim: claim.describe('The claim that names the caller. Default "sub".'),
 });
@@ -49,9 +49,9 @@ export const HttpSchema = z.strictObject({
     .min(0)
     .max(65_535)
     .optional()
-    .describe('Where HTTP is served; the next free port if taken. Default 3000.'),
+    .describe('The HTTP port; the next free one if it is taken. Default 3000.'),
   host: z.string().min(1).max(LIMITS.nameChars).optional().describe('The address to listen at. Default 127.0.0.1.'),
-  hosts: z.array(z.string().min(1)).optional().describe('Further host names under which clients reach this node.'),
+  hosts: z.array(z.string().min(1)).optional().describe('Further host names of this node.'),
   open: z.boolean().optional().describe('Accept callers on this machine without a token, as guests. Default false.'),
   names: z
     .enum(NAME_STYLES)
@@ -62,16 +62,14 @@ export const HttpSchema = z.strictObject({
     .array(z.string().min(1))
     .optional()
     .describe(
-      'Private addresses that may be called at others’ wish (webhooks, remote agents): "host:port", or ranges.',
+      'Private addresses that others may make this node call (webhooks, remote agents): "host:port", or ranges.',
     ),
   grpcPort: z
     .int()
     .min(0)
     .max(65_535)
     .optional()
-    .describe(
-      'Where A2A is served over gRPC, on loopback; needs @grpc/grpc-js and @grpc/proto-loader. Default: nowhere.',
-    ),
+    .describe('Loopback port of A2A over gRPC; requires @grpc/grpc-js and @grpc/proto-loader. Default: none.'),
   a2a: z
     .strictObject({
       streaming: z.boolean().optional().describe('Offer streams of events. Default true.'),
@@ -96,8 +94,8 @@ export const HttpSchema = z.strictObject({
         .describe('Media types of parts that tasks may have; others are refused. Default: every type.'),
     })
     .optional()
-    .describe('What the cards offer to A2A clients, and requests are held to.'),
-  jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider that are taken besides the node’s own.'),
+    .describe('A2A features on the cards, which requests must follow.'),
+  jwt: JwtSchema.optional().describe('JSON Web Tokens of an OpenID provider, accepted besides the node’s own tokens.'),
 });
 
 export type HttpConfig = z.input<typeof HttpSchema>;

@@ -70,10 +70,13 @@ const RemoteAgentSchema = z.union(
     url,
     z.strictObject({
       url: url.describe('The base URL of a remote agent, or the URL of its card.'),
-      id: z.string().min(1).max(128).optional().describe('Its name here. Default: its URL.'),
+      id: z.string().min(1).max(128).optional().describe('Its id on this node. Default: its URL.'),
       priority: z.number().optional().describe('The smallest is the first choice. Default: its place in the list.'),
       capabilities: z.array(z.string().min(1)).optional().describe('Its capabilities besides the skills on its card.'),
-      headers: z.record(z.string(), secretSetting).optional().describe('Sent to it alone, such as Authorization.'),
+      headers: z
+        .record(z.string(), secretSetting)
+        .optional()
+        .describe('Headers sent only to this agent, such as Authorization.'),
     }),
   ],
   { error: 'must be the URL of an A2A agent, or an object with a "url"' },
@@ -84,7 +87,7 @@ const RemoteAgentsSchema = z.union(
     z.array(RemoteAgentSchema).min(1).max(100),
     z.strictObject({
       endpoints: z.array(RemoteAgentSchema).max(100).optional(),
-      catalogues: z.array(url).max(10).optional().describe('Lists of agents on the web, whose agents are used too.'),
+      catalogues: z.array(url).max(10).optional().describe('URLs of agent lists; their agents are used too.'),
       mesh: z
         .array(z.string().min(1))
         .optional()
@@ -102,7 +105,7 @@ const RemoteAgentsSchema = z.union(
 
 const AgentConfigSchema = z
   .strictObject({
-    name: card.name.optional().describe('Shown to people. Default: the id in capitals.'),
+    name: card.name.optional().describe('Display name. Default: the id in capitals.'),
     description: card.description.optional(),
     version: card.version.optional(),
     tier: AgentTierSchema.optional().describe(
@@ -110,7 +113,7 @@ const AgentConfigSchema = z
     ),
     capabilities: z.array(CapabilitySchema).max(LIMITS.cardListEntries).optional(),
     sandbox: card.sandboxId.describe('The agent’s sandbox.'),
-    project: z.string().min(1).optional().describe('The project that tasks of A2A clients for it belong to.'),
+    project: z.string().min(1).optional().describe('The project of its tasks from A2A clients.'),
     toolPermissions: z
       .array(z.string().min(1))
       .optional()
@@ -133,7 +136,7 @@ const AgentConfigSchema = z
       .optional()
       .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
     a2a: RemoteAgentsSchema.optional().describe(
-      'Remote A2A agents that do its work: the first that is there. It is one name for all of them.',
+      'Remote A2A agents that do its work; the first available one gets the task.',
     ),
     command: z
       .union([z.string().min(1), ProcessSchema], { error: 'must be a program, or an object with a "command"' })
@@ -144,21 +147,21 @@ const AgentConfigSchema = z
         .string()
         .min(1)
         .optional()
-        .describe('Its working folder; it cannot reach files outside. Default: its lane’s.'),
+        .describe('Its working folder; files outside are refused. Default: the folder of its lane.'),
       auth: z.string().min(1).optional().describe('The id of the login method, if it requires a login.'),
       mode: z
         .string()
         .min(1)
         .optional()
-        .describe('The mode that its sessions begin in, such as "read-only" for Codex. Default: its own choice.'),
+        .describe('The initial mode of its sessions, such as "read-only" for Codex. Default: chosen by the agent.'),
       fs: z
         .boolean()
         .optional()
-        .describe('Does it read and write files through this node? Default true, for Gemini CLI false.'),
+        .describe('Read and write files through this node. Default true, for Gemini CLI false.'),
     })
       .optional()
       .describe('An agent that speaks the Agent Client Protocol, such as { "command": "gemini", "args": ["--acp"] }.'),
-    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
+    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: its own lane.'),
   })
   .refine(({ module, command, acp, a2a }) => {
     const programs = [command, acp].filter((one) => one !== undefined).length;
@@ -207,7 +210,7 @@ const LimitsSchema = z.strictObject({
         .describe('Tasks of A2A clients that have ended. Default: 30 days, 100,000.'),
     })
     .optional()
-    .describe('How much history is kept; the oldest rows are deleted first.'),
+    .describe('Limits of stored history; the oldest rows are deleted first.'),
   tasks: z
     .strictObject({
       idleMs: positive.optional().describe('How long an agent may work without any progress. Default 300,000.'),
@@ -221,13 +224,11 @@ const LimitsSchema = z.strictObject({
       health: z
         .strictObject({ recoveryThreshold: positive.optional() })
         .optional()
-        .describe('Checks in a row that must pass before a provider is used again. Default 1.'),
+        .describe('Consecutive successful checks before a provider is used again. Default 1.'),
       waiting: z
         .strictObject({ queueLimit: positive.optional(), queueMs: positive.optional() })
         .optional()
-        .describe(
-          'Work that waits while all its providers are down. Default: 100 items for each capability, 300,000 ms.',
-        ),
+        .describe('Queue of work while all providers are down. Default: 100 items for each capability, 300,000 ms.'),
     })
     .optional(),
   threads: z
@@ -257,26 +258,24 @@ const McpServerSchema = z
     headers: z.record(z.string(), secretSetting).optional().describe('Sent with every request, such as Authorization.'),
     oauth: z
       .looseObject({
-        clientId: z.string().min(1).optional().describe('The id of a client that is registered there.'),
+        clientId: z.string().min(1).optional().describe('The id of a client registered with the server.'),
         clientSecret: secretSetting.optional().describe(variables),
         clientMetadataUrl: z
           .url({ protocol: /^https$/ })
           .optional()
-          .describe('A public document that describes this client.'),
+          .describe('The URL of a public document that describes this client.'),
         scopes: z.array(z.string().min(1)).optional().describe('Scopes to request besides those of the server.'),
       })
       .optional()
-      .describe('How to log in to an HTTP server that requires it. Default: as the server says.'),
+      .describe('OAuth settings for an HTTP server that requires a login. Default: discovered from the server.'),
     disabled: z.boolean().optional(),
     timeout: z
       .number()
       .positive()
       .optional()
-      .describe(
-        'How long a call may take: seconds up to 3,600, milliseconds above, as clients write it. Default 60 s.',
-      ),
+      .describe('Time limit of a call: seconds up to 3,600, milliseconds above, as in other clients. Default 60 s.'),
     agent: card.id.optional().describe('The agent that owns its tools. Default: one named after the server.'),
-    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: one of its own.'),
+    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: its own lane.'),
     limits: z
       .strictObject({
         memoryMb: positive.optional().describe('Memory of the program and its children. Default 2,048.'),
@@ -314,9 +313,9 @@ export const ConfigSchema = z
     tiers: TierRoutingConfigSchema.optional().describe('Which tiers may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
     state: StateRulesSchema.optional().describe(
-      'Which tiers may read and write which shared documents, by name. Default: all. The same on every node.',
+      'Which tiers may read and write shared documents, by name. Default: all. Must be the same on every node.',
     ),
-    network: NetworkSchema.optional().describe('How this node reaches others, once it has invited one or joined.'),
+    network: NetworkSchema.optional().describe('Connections to other nodes, once this node belongs to a mesh.'),
     http: HttpSchema.optional().describe('The HTTP server: the MCP endpoint, and tasks for A2A clients.'),
     mcpServers: z
       .record(z.string().min(1).max(LIMITS.nameChars), McpServerSchema)

@@ -17,10 +17,12 @@ export interface Action {
 const pattern = z.string().min(1).max(1_024);
 
 const ActionRuleSchema = z.strictObject({
-  agent: pattern.optional().describe('The agents that it is about; `*` stands for anything. Default: all.'),
-  provider: pattern.optional().describe('The providers that it is about. Default: all, and none.'),
-  action: pattern.describe('What they want to do, such as "fs.write" or "fs.*".'),
-  match: pattern.optional().describe('What they want to do it to: a path, a command, a tool. Default: anything.'),
+  agent: pattern.optional().describe('The agents that the rule applies to; `*` matches anything. Default: all.'),
+  provider: pattern
+    .optional()
+    .describe('The providers that the rule applies to. Default: all, and actions without a provider.'),
+  action: pattern.describe('The action, such as "fs.write" or "fs.*".'),
+  match: pattern.optional().describe('The target: a path, a command or a tool. Default: any.'),
   decision: z.enum(['allow', 'deny', 'ask']),
 });
 
@@ -28,7 +30,7 @@ export const ActionRulesSchema = z
   .array(ActionRuleSchema)
   .max(1_000)
   .describe(
-    'What agents may do by themselves. A "deny" that fits wins, else the first rule that fits; without one it is denied. Default: files of their own folder are theirs, and you are asked about everything else.',
+    'Actions that agents may take without asking. A matching "deny" wins, then the first matching rule; an action without a rule is denied. Default: files of an agent’s own folder are allowed, and you are asked about everything else.',
   );
 
 export type ActionRule = Readonly<z.infer<typeof ActionRuleSchema>>;

@@ -23,14 +23,14 @@ export const CredentialNameSchema = z
 /** Stands for a secret in the configuration. */
 export const CredentialRefSchema = z
   .strictObject({
-    credential: CredentialNameSchema.describe('Its name, as in: ecliptic credentials set PROVIDER NAME'),
+    credential: CredentialNameSchema.describe('Its name, as in: ecliptic credential set PROVIDER NAME'),
     scheme: z
       .string()
       .regex(/^[!-~]+$/, 'must be one word')
       .optional()
-      .describe('A word to put before it, such as "Bearer".'),
+      .describe('A prefix, such as "Bearer".'),
   })
-  .describe('A credential of this provider’s, looked up for each use.');
+  .describe('A credential of this provider, looked up for each use.');
 
 type CredentialRef = Readonly<z.infer<typeof CredentialRefSchema>>;
 /** A text, or a reference to a credential. */
