@@ -323,6 +323,25 @@ describe('the metrics', () => {
   });
 });
 
+describe('the tools in the metrics', () => {
+  it('are counted by name up to a limit, and together beyond it, however many names other nodes give', () => {
+    const observability = new A2AObservability();
+    const call = (toolName: string) =>
+      observability.emit({
+        type: 'tool-invocation',
+        timestamp: 0,
+        envelopeId: 'e',
+        sender: 'a',
+        toolName,
+      } as A2ALogEvent);
+    for (let index = 0; index < 1_500; index++) call(`a.tool-${index}`);
+    call('a.tool-0');
+    const { toolInvocationsByTool } = observability.getMetrics();
+    expect(Object.keys(toolInvocationsByTool)).toHaveLength(1_001);
+    expect(toolInvocationsByTool).toMatchObject({ 'a.tool-0': 2, other: 500 });
+  });
+});
+
 describe('the events', () => {
   it('of every type are taken, counted and given back as they are [R12.1 R12.3]', () => {
     const observability = new A2AObservability();

@@ -5,6 +5,10 @@ import { EventStream } from './event-stream.js';
 import { BroadcastRecord, RoutingRecord } from './routing-record.js';
 import { type A2ALogEvent, type A2AMessageType, A2AMessageTypeSchema } from './schemas.js';
 
+/** Tools that are counted by name; further ones are counted together. */
+const MAX_TOOLS = 1_000;
+const OTHER_TOOLS = 'other';
+
 export interface A2AMetrics {
   totalMessagesSent: number;
   totalMessagesReceived: number;
@@ -225,7 +229,7 @@ class Counters {
       case 'tool-invocation':
         this.#toolTimes.observe(event.duration ?? 0);
         if (event.success === false) this.#toolErrors++;
-        if (event.toolName !== undefined) this.#tools.set(event.toolName, (this.#tools.get(event.toolName) ?? 0) + 1);
+        if (event.toolName !== undefined) this.#countTool(event.toolName);
         break;
       case 'proposal':
         if (event.code !== undefined) this.#countError(event.code);
@@ -255,6 +259,12 @@ class Counters {
 
   histograms(): Histograms {
     return { routingLatency: this.#latency.snapshot(), toolDuration: this.#toolTimes.snapshot() };
+  }
+
+  /** Other nodes name their tools, so the number of counted names has a limit. */
+  #countTool(name: string): void {
+    const counted = this.#tools.has(name) || this.#tools.size < MAX_TOOLS ? name : OTHER_TOOLS;
+    this.#tools.set(counted, (this.#tools.get(counted) ?? 0) + 1);
   }
 
   #countError(code: string | undefined): void {
