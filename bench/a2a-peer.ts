@@ -155,7 +155,7 @@ const CARD: AgentCard = {
 const role = JSON.parse(process.argv[2]!) as A2ARole;
 const url = role.server === 'ours' ? await ours(role) : await theirs(role);
 process.on('message', (question) => {
-  // Only where memory is what counts: it costs time that is no request's.
+  // Only for memory measurements, because it takes time that no request causes.
   if (question === 'memory') globalThis.gc?.();
   const { user, system } = process.cpuUsage();
   const { heapUsed: heap, rss } = process.memoryUsage();

@@ -25,7 +25,7 @@ export async function run(report: Report): Promise<void> {
   await memory(report);
 }
 
-/** What one send costs the server, in CPU: the same requests, from the same client, to both. */
+/** The CPU time of one send on the server: the same requests, from the same client, to both. */
 async function serverCost(name: string, role: Omit<A2ARole, 'server'>): Promise<Comparison> {
   const [ours, theirs] = await bothOf(role);
   await cost(ours, WARM_UP);
@@ -48,7 +48,7 @@ async function serverCost(name: string, role: Omit<A2ARole, 'server'>): Promise<
   };
 }
 
-/** Tasks that are on disk when they are answered, with many under way at once. */
+/** Tasks that are on disk when they are answered, with many in progress at once. */
 async function durable(report: Report): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'ecliptic-bench-'));
   try {
@@ -93,7 +93,7 @@ async function cost(peer: Peer, calls: number): Promise<number> {
   return ((await peer.ask<A2AUse>()).cpu - before.cpu) / calls;
 }
 
-/** Sends that many messages over kept-alive connections, with a fixed number under way. */
+/** Sends that many messages over kept-alive connections, with a fixed number in progress. */
 async function post(url: string, calls: number): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: IN_FLIGHT });
   let left = calls;

@@ -256,7 +256,7 @@ function repeat(count, one) {
   };
 }
 
-/** A fixed number of operations under way at once. */
+/** A fixed number of operations in progress at once. */
 function lanes(count, width, one) {
   let last = 0;
   const run = async (times) => {

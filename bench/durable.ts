@@ -33,7 +33,7 @@ async function sends(report: Report, folder: string): Promise<void> {
     store,
     network: { dht: false, listen: { host: '127.0.0.1', port: 0 } },
   });
-  // Both on one tier: what crosses tiers is also written to the audit log.
+  // Both on one tier: messages across tiers are also written to the audit log.
   const sun = node.agent({ id: 'sun', tier: 0 });
   const { code } = await node.network!.invite();
   const peerFolder = await mkdtemp(join(folder, 'recipient-'));

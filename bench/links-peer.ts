@@ -2,7 +2,7 @@ import { createNode, SqliteStore } from 'ecliptic';
 import DHT from 'hyperdht';
 import { WebSocketServer } from 'ws';
 
-/** What the other process of a links benchmark does, told by its only argument. */
+/** The other process of a links benchmark; its only argument selects the role. */
 export type Role =
   | { role: 'member'; code: string; bootstrap: string | undefined; agents: number; cards: number }
   | { role: 'keeper'; code: string; folder: string }
@@ -77,7 +77,7 @@ async function bareStream(bootstrap: string): Promise<void> {
   process.send!({ address: Buffer.from(keyPair.publicKey).toString('hex') } satisfies Bare);
 }
 
-/** Counts when told how many will come, and says so at the end; echoes otherwise. */
+/** Counts a known number of messages and reports the end; echoes otherwise. */
 function counterpart(send: (frame: Uint8Array) => void): (frame: Buffer | Uint8Array) => void {
   let left = 0;
   return (frame) => {

@@ -10,7 +10,7 @@ const SUITE = 'links';
 /** 256 bytes of JSON. */
 const PAYLOAD = { text: 'x'.repeat(245) };
 const BYTES = Buffer.alloc(256, 120);
-/** Messages under way at once, on every path. */
+/** Messages in flight at once, on every path. */
 const WINDOW = 4_096;
 /** Messages that are sent in one go. */
 const BURST = 256;
@@ -69,7 +69,7 @@ async function overHyperswarm(report: Report, bootstrap: string): Promise<void> 
   await ours.stop();
 }
 
-/** Time until every registry holds every card, and what a node weighs then. */
+/** Time until every registry holds every card, and the memory of a node then. */
 async function growth(report: Report, size: number, bootstrap: string): Promise<void> {
   const founder = await createNode({ network: { bootstrap: [bootstrap], dht: true } });
   for (let i = 0; i < 21; i++) founder.agent({ id: `agent-${i}` });

@@ -5,7 +5,7 @@ import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { createNode } from 'ecliptic';
 import { z } from 'zod';
 
-/** What the other process is: our endpoint or the SDK's, with that many tools, or a node whose tool is called over a link. */
+/** The role of the other process: our endpoint or the SDK's, with that many tools, or a node whose tool is called over a link. */
 export type McpRole =
   | { readonly role: 'mcp-ours' | 'mcp-sdk'; readonly tools: number }
   | { readonly role: 'mcp-member'; readonly code: string };

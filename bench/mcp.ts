@@ -21,7 +21,7 @@ export async function run(report: Report): Promise<void> {
   await overLink(report);
 }
 
-/** What one call costs the server, in CPU: the same requests, from the same client, to both. */
+/** The CPU time of one call on the server: the same requests, from the same client, to both. */
 async function overHttp(report: Report, tools: number): Promise<void> {
   const ours = await Peer.start<McpRole>({ role: 'mcp-ours', tools }, PROGRAM);
   const theirs = await Peer.start<McpRole>({ role: 'mcp-sdk', tools }, PROGRAM);
@@ -48,7 +48,7 @@ async function cost(peer: Peer, calls: number): Promise<number> {
   return ((await peer.ask<number>()) - before) / calls;
 }
 
-/** Sends that many calls over kept-alive connections, with a fixed number under way. */
+/** Sends that many calls over kept-alive connections, with a fixed number in progress. */
 async function post(url: string, calls: number): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: IN_FLIGHT });
   let left = calls;

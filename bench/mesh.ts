@@ -35,7 +35,7 @@ async function pair() {
   return { node, sun, received: () => received };
 }
 
-/** A broker with one service that does nothing, as bare as it comes or with what our router always does. */
+/** A broker with one service that does nothing, bare, or with the features that our router always has. */
 async function broker(full: boolean) {
   const options = full
     ? {

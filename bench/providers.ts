@@ -12,7 +12,7 @@ const SUITE = 'providers';
 const PROGRAM = fileURLToPath(new URL('providers-peer.js', import.meta.url));
 /** 256 bytes of JSON. */
 const INPUT = { text: 'x'.repeat(245) };
-/** Pieces of work under way at once. */
+/** Work items in progress at once. */
 const WINDOW = 32;
 const LANES = 50;
 const CRASHES = 30;
@@ -150,7 +150,7 @@ class BareChild {
   }
 }
 
-/** Does something that often, with a fixed number under way. */
+/** Repeats an operation that often, with a fixed number in progress. */
 async function windowed(count: number, window: number, one: () => Promise<unknown>): Promise<void> {
   let left = count;
   const stream = async () => {

@@ -4,7 +4,7 @@ import { WebSocketServer } from 'ws';
 import * as Y from 'yjs';
 import { SyncedDoc } from './yjs-over-ws.js';
 
-/** What the other process is: a node of the mesh, or a server of Yjs documents. */
+/** The role of the other process: a node of the mesh, or a server of Yjs documents. */
 export type StateRole = { readonly role: 'state-ours'; readonly code: string } | { readonly role: 'state-yjs' };
 
 export interface StateReady {

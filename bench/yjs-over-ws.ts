@@ -6,7 +6,7 @@ type Decoder = Parameters<typeof sync.readSyncMessage>[0];
 
 const SYNC = 0;
 
-/** What y-websocket does on either side of a connection, on bare `ws`: its messages, without its rooms and retries. */
+/** The protocol of y-websocket on bare `ws`: its messages, without its rooms and retries. */
 export class SyncedDoc {
   /** Resolves when the other side's state is here. */
   readonly ready: Promise<void>;
@@ -41,7 +41,7 @@ export class SyncedDoc {
   }
 }
 
-/** A message that says that it is about syncing. */
+/** A message of the sync kind. */
 function message(): Y.UpdateEncoderV1 {
   const encoder = new Y.UpdateEncoderV1();
   encoder.writeLen(SYNC);

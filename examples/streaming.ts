@@ -4,7 +4,7 @@ import { createNode } from 'ecliptic';
 const node = await createNode();
 const sun = node.agent({ id: 'sun' });
 
-// An answer can be a stream: yield what you have as you have it.
+// An answer can be a stream: yield each part when it is ready.
 node.agent({ id: 'mars' }).onRequest(async function* () {
   for (const step of ['design', 'build', 'test']) yield { step };
 });

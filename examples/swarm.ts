@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createNode, type SubTaskInput } from 'ecliptic';
 
-/** Three agents make a picture book between them; who fails at something is relieved by another. */
+/** Three agents make a picture book between them; another agent takes over from one that fails. */
 const node = await createNode();
 const sun = node.agent({ id: 'sun' });
 

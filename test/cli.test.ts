@@ -34,8 +34,8 @@ const COMMANDS = [
   'policy',
   'config',
 ];
-/** Everything a terminal would obey, and what turns the writing direction around. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+/** Control characters of a terminal, and those that change the writing direction. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the test looks for control characters
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
 const HOSTILE = '\u001b[2J\u009b31m\u0007\u202e\u007f\r';
 const HELD_BACK = '#!/bin/sh\nwhile [ ! -e "$0.released" ]; do sleep 0.05; done\necho "no subscription" >&2\nexit 3\n';
@@ -1422,7 +1422,7 @@ async function up(args: readonly string[], init: Partial<RunInit> = {}): Promise
   return { child, ready: JSON.parse(first), stderr: () => stderr, finished };
 }
 
-/** What the process printed, up to the line that holds the given text. */
+/** The output of the process, up to the line with the given text. */
 function linesUntil(child: ChildProcess, last: string): Promise<string[]> {
   const lines: string[] = [];
   return new Promise((resolve) => {
@@ -1447,7 +1447,7 @@ async function endAll(children: Set<ChildProcess>): Promise<void> {
   }
 }
 
-/** Asks until the node refuses: it has taken note that it is to stop. */
+/** Sends requests until the node refuses them because it is stopping. */
 async function refusedWith(client: ControlClient, code: string): Promise<void> {
   for (;;) {
     const error = await client

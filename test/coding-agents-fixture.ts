@@ -67,7 +67,7 @@ export class Client {
     const seen = this.#seen;
     this.#seen = [];
     const { text, shown = [] } = await runTool(this.member, tool, args, { number: ++this.#number, seen, signal });
-    // Who gave up reads no answer.
+    // A client that gave up reads no answer.
     if (!signal.aborted) this.#seen.push(...shown);
     return text;
   }

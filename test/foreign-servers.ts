@@ -38,7 +38,7 @@ export class ForeignServers {
     return this.#listen(server, requests, where);
   }
 
-  /** One that says what it likes, HTTP or not. */
+  /** A server that sends arbitrary bytes, HTTP or not. */
   raw(speak: (socket: Socket) => void): Promise<ForeignServer> {
     return this.#listen(createSocketServer(speak), [], {});
   }

@@ -6,7 +6,7 @@ export class HurriedRuntime implements Runtime {
   readonly #real = systemRuntime();
   readonly #factor: number;
   #ahead = 0;
-  /** What every timer was set to. */
+  /** The delays of all timers. */
   readonly timers: number[] = [];
   readonly logger = this.#real.logger;
 

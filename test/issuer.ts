@@ -69,7 +69,7 @@ export class Issuer {
     return `${input}.${signature.toString('base64url')}`;
   }
 
-  /** The public key used as if it were a shared secret: what a careless verifier takes. */
+  /** The public key used as if it were a shared secret: a careless verifier accepts it. */
   confused(): string {
     const { kid, publicKey } = this.#keys.at(-1)!;
     const [, body] = this.token().split('.');

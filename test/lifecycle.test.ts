@@ -43,7 +43,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a node's data folder holds while it does not run. */
+/** The content of a node's data folder while the node is stopped. */
 const KEPT = ['node.key', 'owner.token', 'store.db', 'store.lock', 'store.mark'];
 /** The same once its owner has stopped it. */
 const KEPT_STOPPED = [...KEPT, 'stopped-at'].sort();
@@ -253,7 +253,7 @@ function activeHandles(): number {
   return (process as unknown as { _getActiveHandles(): unknown[] })._getActiveHandles().length;
 }
 
-/** The machine's runtime; counts what keeps the process alive, and can make its timers that many times faster. */
+/** The machine's runtime; counts handles that keep the process alive, and can speed its timers up by a factor. */
 class ObservedRuntime implements Runtime {
   holds = 0;
   readonly logger;

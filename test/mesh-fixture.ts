@@ -84,7 +84,7 @@ export class Mesh {
     return this.node.envelopes.create({ sender, recipient, type, payload, correlationId: thread, metadata });
   }
 
-  /** What the agent got, in order. */
+  /** The received messages, in order. */
   inbox(id: string): A2AEnvelope[] {
     const inbox = this.#inboxes.get(id) ?? [];
     this.#inboxes.set(id, inbox);

@@ -8,7 +8,7 @@ import { SimulatedRuntime, type SimulatedRuntimeInit } from '../src/runtime/simu
 export type NetworkedNode = EclipticNode & { readonly network: Network };
 
 export interface NodesInit extends SimulatedRuntimeInit {
-  /** What the network does to frames. Without it, links are in-process ones, which lose nothing. */
+  /** The faults of the network. Without them, links are in-process ones, which lose nothing. */
   faults?: Partial<Faults>;
 }
 

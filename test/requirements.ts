@@ -468,8 +468,12 @@ const store = section('design D7 and D18, the store,', 'ST', [
   ['ST3', 'nodes', 'A process that is killed has lost nothing that it acknowledged.'],
   ['ST4', 'nodes', 'A store file of a later release is refused untouched; one of an earlier release is migrated.'],
   ['ST5', 'nodes', 'Opening a store takes no longer because its journal is long.'],
-  ['ST6', 'nodes', 'A full disk or a file that another process holds is a typed error, and what can be served is.'],
-  ['ST7', 'nodes', 'The store in memory and the store in SQLite do the same, whatever is asked.'],
+  [
+    'ST6',
+    'nodes',
+    'A full disk or a file that another process holds is a typed error; other requests are still served.',
+  ],
+  ['ST7', 'nodes', 'The store in memory and the store in SQLite behave the same for every operation.'],
 ]);
 
 const durableMail = section('design D7 and D16, durable mail,', 'DM', [
@@ -480,7 +484,7 @@ const durableMail = section('design D7 and D16, durable mail,', 'DM', [
     'nodes',
     'Its handler runs at least once, always with the same id, and is told whenever it may have run before.',
   ],
-  ['DM4', 'nodes', 'What is made through commit() happens exactly once, wherever either process crashes.'],
+  ['DM4', 'nodes', 'Changes in commit() happen exactly once, wherever either process crashes.'],
   ['DM5', 'nodes', 'Mail of each sender is handled in order.'],
   ['DM6', 'nodes', 'The queue for an absent peer is bounded, and a message beyond the limit gets a typed refusal.'],
   ['DM7', 'nodes', 'Policy is asked at both ends; a durable question may be answered after restarts of both.'],
@@ -495,7 +499,7 @@ const durableMail = section('design D7 and D16, durable mail,', 'DM', [
     'kill -9 of either side at random moments: nothing lost, each effect once, order kept, receipts agree.',
   ],
   ['DM10', 'nodes', 'A recipient that is offline across restarts of both sides gets 100 of 100.'],
-  ['DM11', 'nodes', 'Simulated network and disk with crashes, whatever the seed: the promises hold.'],
+  ['DM11', 'nodes', 'The guarantees hold on a simulated network and disk with crashes, whatever the seed.'],
   ['DM12', 'nodes', 'A hostile peer can neither forge, change nor suppress the mail and receipts of others.'],
   ['DM13', 'nodes', 'Mail to an agent that is away waits on disk, also when its sender has left.'],
 ]);
@@ -515,7 +519,7 @@ const records = section('design D7 and R13, records,', 'RE', [
   ['RE1', 'nodes', 'Security, cross-tier and policy events are in the audit log, of durable messages too.'],
   ['RE2', 'nodes', 'An edit or a gap in the audit log is detected.'],
   ['RE3', 'nodes', 'The journal is searched by thread, agent and time, and exported whole.'],
-  ['RE4', 'nodes', 'Recorded decisions are asked for again, and those that would differ are shown.'],
+  ['RE4', 'nodes', 'Recorded messages are decided again by the present rules, and differences are shown.'],
   ['RE5', 'nodes', 'A journal that an earlier version recorded is decided today as it was then.'],
   ['RE6', 'nodes', 'Journal, audit log and finished receipts are kept within limits of age, count and size.'],
 ]);
@@ -525,9 +529,9 @@ const safeFetches = section('design D15, fetches of foreign URLs,', 'SF', [
   ['SF2', 'nodes', 'A name is resolved once; the connection goes to the address that was checked (no DNS rebinding).'],
   ['SF3', 'nodes', 'Each redirect is checked again, never leads from https to http, and carries no credentials.'],
   ['SF4', 'nodes', 'Oversize, slow drip, header flood and a body without end are typed errors within set limits.'],
-  ['SF5', 'nodes', 'A private place is fetched from only if it is listed, on every hop.'],
+  ['SF5', 'nodes', 'A private address is fetched from only if it is listed, on every hop.'],
   ['SF6', 'nodes', 'Server-sent events are the same however the stream was cut, and bounded in size.'],
-  ['SF7', 'nodes', 'Errors of fetches tell nothing of a URL but its origin.'],
+  ['SF7', 'nodes', 'Errors of fetches reveal only the origin of a URL.'],
 ]);
 
 const toolSharing = section('design D4, D11, D14 and D15, the MCP endpoint,', 'MC', [
@@ -558,9 +562,9 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
   ],
   ['UP4', 'mcp', 'No call is repeated; while its server is away a tool stays listed and its calls fail at once.'],
   ['UP5', 'mcp', 'A changed, renamed or new definition cannot be used until it is approved, with one security event.'],
-  ['UP6', 'mcp', 'Text that people would not see is made visible, or what holds it is left out.'],
+  ['UP6', 'mcp', 'Invisible text is made visible, or its definition is left out.'],
   ['UP7', 'mcp', 'However often servers are started and stopped, no process of theirs is left behind.'],
-  ['UP8', 'mcp', 'What a server is given in secret is found in no log, event, error or state.'],
+  ['UP8', 'mcp', 'Secrets of a server appear in no log, event, error or state.'],
   ['UP9', 'mcp', 'An approval request survives a restart, is decided once, and is denied when it expires.'],
   [
     'UP10',
@@ -569,7 +573,7 @@ const upstreamServers = section('design D4 and D12, upstream MCP servers,', 'UP'
   ],
 ]);
 
-/** Rules that implementations of A2A get wrong. `protocol` is what `src/a2a/protocol/` alone decides. */
+/** Rules that implementations of A2A get wrong. `protocol` marks those that `src/a2a/protocol/` alone decides. */
 const a2aRules = section('facts/a2a', 'A2A-', [
   ['A2A-1.9.1', 'protocol', 'A request without A2A-Version is in 0.3.'],
   ['A2A-1.9.2', 'protocol', 'A patch number in a version is ignored.'],
@@ -613,7 +617,7 @@ const ralphLoop = section('design D7 and D9, the Ralph loop,', 'RL', [
   ['RL1', 'coordination', 'A task begins when its dependencies are done; it ends done, failed, blocked or escalated.'],
   ['RL2', 'coordination', 'A task goes to one agent by negotiation, or to a swarm; it gets its dependencies’ results.'],
   ['RL3', 'coordination', 'A result counts when a validator agent, a command or a JSON Schema has approved it.'],
-  ['RL4', 'coordination', 'What failed or is to be revised is tried again with the feedback in its input.'],
+  ['RL4', 'coordination', 'A task that failed or needs a revision is retried with the feedback in its input.'],
   ['RL5', 'coordination', 'A task that keeps failing is escalated by the policy, and its dependents are blocked.'],
   ['RL6', 'coordination', 'The hierarchy’s timeouts, retries and concurrency hold, in each tier and in all.'],
   ['RL7', 'coordination', 'A plan that is run again goes on where it was and repeats nothing that finished.'],
@@ -655,10 +659,10 @@ const leases = section('facts/onramp 4f, leases,', 'ON13.', [
 
 const onramp = section('on-ramp, test', 'ON', [
   ['ON1', 'onramp', 'Two clients on two nodes talk for twenty turns: every message is read, in order.'],
-  ['ON2', 'onramp', 'Mail to one who is away is read once when it is back, also after restarts; its sender sees that.'],
+  ['ON2', 'onramp', 'Mail to an absent agent is read once when it is back, also after restarts; its sender sees that.'],
   ['ON3', 'onramp', 'Under random kills nothing is lost or seen twice, and every message ends with a reason.'],
   ['ON4', 'onramp', 'Mail that was shown before a crash, and not proven to be read, is shown again.'],
-  ['ON5', 'onramp', 'A wake path that takes pointers and drops them: never read, and the sender is alarmed.'],
+  ['ON5', 'onramp', 'A wake path that drops wakes never leads to read, and the sender is warned.'],
   ['ON6', 'onramp', 'An idle client is asked for a turn within 2 s; wrong or dead paths are never claimed to wake.'],
   ['ON7', 'onramp', 'initialize and tools/list are answered at once, also without node or network.'],
   ['ON8', 'onramp', 'Tools, instructions and answers keep to their budgets.'],

@@ -14,9 +14,9 @@ import type { NetworkedNode, Nodes } from './nodes-fixture.js';
 const DAY_MS = 86_400_000;
 const SOFTWARE = 'rogue 6.6.6';
 
-/** A node that speaks the wire protocol by hand, so that it can say what an honest one never would. */
+/** A node that speaks the wire protocol by hand, so that it can send frames that an honest node never would. */
 export class Rogue {
-  /** What each node that was met calls its side of the conversation. */
+  /** The session name of each node that was met. */
   readonly knows = new Map<string, string>();
   readonly identity: Identity;
   readonly #nodes: Nodes;

@@ -9,7 +9,7 @@ const count = Number(ECLIPTIC_SEEDS ?? DEFAULT_SEEDS);
 const seeds = replayed === undefined ? Array.from({ length: count }, (_, index) => index + 1) : [replayed];
 const timeout = 60_000 + seeds.length * 5_000;
 
-/** How many failing seeds are told of in full. */
+/** The number of failing seeds that are reported in full. */
 const TOLD = 8;
 
 describe('a mesh whose network delays, loses, repeats and cuts, and whose nodes crash and return', () => {

@@ -20,7 +20,7 @@ import type { NetworkedNode } from './nodes-fixture.js';
 
 export interface SeedResult {
   readonly seed: number;
-  /** Virtual time and what happened; the same seed gives the same lines. */
+  /** The events with their virtual times; the same seed gives the same lines. */
   readonly log: readonly string[];
   /** Which promises were broken. None, if all is well. */
   readonly violations: readonly string[];
@@ -42,7 +42,7 @@ export async function runSeed(seed: number): Promise<SeedResult> {
   return { seed, log, violations, counts: Object.fromEntries(counts) };
 }
 
-/** What a human needs of a seed that failed. */
+/** The report of a failed seed. */
 export function describeFailure({ seed, violations, log }: SeedResult, lines = 40): string {
   const replay = `ECLIPTIC_SEED=${seed} npx vitest run test/simulated-mesh.test.ts`;
   return [
@@ -66,7 +66,7 @@ const POLICY_CODES: ReadonlySet<string> = new Set(['TIER_VIOLATION', 'SANDBOX_VI
 const NEWS_MS = 70_000;
 const SETTLE_MS = 180_000;
 
-/** Who an agent is, whichever process it lives in. */
+/** The identity of an agent, across processes. */
 interface Role {
   readonly id: string;
   readonly place: Place;
@@ -116,7 +116,7 @@ interface ChannelEnd {
 
 type OpKind = 'send' | 'request' | 'stream' | 'send-stream' | 'open-channel' | 'channel' | 'capability' | 'broadcast';
 
-/** Something that an agent began, and what became of it. */
+/** An operation of an agent, and its outcome. */
 interface Op {
   readonly index: number;
   readonly kind: OpKind;
@@ -161,7 +161,7 @@ class Simulation {
   readonly #channelNames = new Map<string, string>();
   readonly #cuts = new Map<string, number>();
   readonly #plans = new Set<Timer>();
-  /** Who asked whom, by thread: their answers must pass. */
+  /** Requester and responder of each thread: their answers must pass. */
   readonly #asked = new Map<string, string>();
   readonly #numbers = new Map<string, number>();
   readonly #heard = new Map<string, number>();
@@ -269,7 +269,7 @@ class Simulation {
     for (let at = 0; at < agents; at++) {
       const tier = kind === 'tiers' ? dice.pick<AgentTier>([1, 2, 2, 3, 3, 3]) : dice.pick<AgentTier>([0, 1, 2, 3, 3]);
       const drawn = dice.chance(0.75) ? undefined : dice.pick([SHARED_SANDBOX, SHARED_SANDBOX, OWN_SANDBOX]);
-      // Somebody must be the one that every sandbox may reach.
+      // One agent must be reachable from every sandbox.
       const sandbox = kind === 'sandbox' ? SHARED_SANDBOX : index === 0 && at === 0 ? undefined : drawn;
       place.roles.push({
         id: `${name}-${'abcd'[at]}`,
@@ -344,7 +344,7 @@ class Simulation {
     agent.onChannel((channel) => this.#onChannel(life, role, channel));
   }
 
-  // What agents do
+  // Operations of agents
 
   #act(): void {
     const dice = this.#dice;
@@ -511,7 +511,7 @@ class Simulation {
     );
   }
 
-  // What agents hear
+  // Messages to agents
 
   #onMessage(life: Life, role: Role, message: Message): void {
     this.#hear(life, role, message.payload as Note, message.from);
@@ -550,7 +550,7 @@ class Simulation {
     } catch (error) {
       if (!(error instanceof EclipticError)) this.violation(`reading ${op?.about} failed: ${nameOf(error)}`);
       this.note(`${role.id} read ${next} of ${op?.about ?? 'a stream'}: ${nameOf(error)}`);
-      // The sender left, its node was lost or restarted: those are reasons. That everything was sent and taken is not.
+      // Valid reasons: the sender left, or its node was lost or restarted. A completed stream is not a reason.
       if (op?.outcome === 'resolved' && life.agents.get(role.id) === this.#agentOf(role)) {
         this.violation(`${op.about} was sent in full, but its reader got ${nameOf(error)}`);
       }
@@ -578,7 +578,7 @@ class Simulation {
     const listen = () => {
       channel.onMessage((envelope) => this.#hear(life, role, envelope.payload as Note, envelope.sender, name));
     };
-    // Who listens late is sent to again.
+    // A late listener gets the messages again.
     if (this.#dice.chance(0.1)) void this.#pause(life, this.#dice.between(0, 400)).then(listen);
     else listen();
     life.channels.push({ name, channel, life, from: role, to: other });
@@ -843,7 +843,7 @@ class Simulation {
     return this.#ops.filter(({ outcome, life }) => outcome === 'pending' && life.state !== 'crashed');
   }
 
-  /** What any node that is up knows otherwise than it is. */
+  /** Differences between the knowledge of running nodes and the truth. */
   #whatDiffers(): string[] {
     const lives = this.#places.flatMap(({ life }) => life ?? []);
     return lives.flatMap((viewer) => lives.flatMap((other) => (viewer === other ? [] : this.#compare(viewer, other))));
@@ -869,7 +869,7 @@ class Simulation {
   /** Is a card announced to a place? One that is confined to a sandbox hears of what that sandbox may reach. */
   #mayKnow(viewer: Place, place: Place, id: string): boolean {
     const role = place.roles.find((other) => other.id === id)!;
-    // What a node's certificate does not allow it keeps to itself.
+    // A node does not announce cards that its certificate does not allow.
     if (place.grant.tiers?.includes(role.tier) === false) return false;
     return viewer.grant.sandboxes === undefined || role === this.#hub || role.sandbox === SHARED_SANDBOX;
   }
@@ -882,7 +882,7 @@ class Simulation {
     }
   }
 
-  /** At the very end, what failed was heard no more often than its error allows. */
+  /** At the very end, failed messages arrived no more often than their errors allow. */
   #judgeOps(): void {
     for (const { kind, outcome, heardBy, about } of this.#ops) {
       if (!(outcome instanceof EclipticError)) continue;
@@ -924,7 +924,7 @@ class Simulation {
     if (event.peerStatus === 'connected' && eager && this.#chaos && life.state === 'up') this.#greet(life, place!);
   }
 
-  /** Whoever is told that a node is there may write to its agents at once. */
+  /** A subscriber that learns of a connected node can send to its agents at once. */
   #greet(life: Life, place: Place): void {
     const known = place.roles.filter(({ id, place: { key } }) => life.node.registry.getById(`${id}@${key}`));
     const to = this.#dice.pickMaybe(known);
@@ -1043,7 +1043,7 @@ const MAYBE: Partial<Record<OpKind, readonly ErrorCode[]>> = {
   ],
 };
 
-/** What a scenario does to a network. */
+/** The faults that a scenario applies to a network. */
 interface UnkindNetwork {
   faults: Faults;
   readonly connect: (callerKey: string, calledKey: string) => [Link, Link] | undefined;

@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** The program, as it was built. */
+/** The built program. */
 export const BIN = join(ROOT, 'bin', 'ecliptic');
 
 export interface SourceFile {

@@ -9,7 +9,7 @@ const TASKS_A_ROUND = 6;
 const STEPS = new URL('./agents/steps.ts', import.meta.url).pathname;
 const ENDED = ['TASK_STATE_COMPLETED', 'TASK_STATE_FAILED'];
 
-/** What one reader has seen of a task: the event of each number. */
+/** The events of a task that one reader has seen, by number. */
 type Seen = Map<number, string>;
 
 it('a node that is killed loses no acknowledged task and no sent event, invents none, and lets readers resume without a gap [A2A-2.5.10]', {
@@ -32,7 +32,7 @@ it('a node that is killed loses no acknowledged task and no sent event, invents 
     await node.crash();
     await Promise.all(readers);
     await node.start();
-    // Every reader goes on from the last event that it has seen, and comes to the end.
+    // Every reader resumes after its last event, and reaches the end.
     await Promise.all(fresh.map((id) => readOn(node, id, tasks.get(id)!)));
   }
   for (const [id, seen] of tasks) {

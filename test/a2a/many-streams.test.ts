@@ -93,7 +93,7 @@ describe('many streams at once', () => {
     const piece = 'y'.repeat(5_000);
     for (let i = 0; i < 6_000; i++) {
       task.artifact(piece, { id: 'same' });
-      // No faster than those who do read.
+      // No faster than active readers.
       if (i % 200 === 199) await until(() => fast.every(({ bytes }) => bytes > i * piece.length), `event ${i} is read`);
     }
     finish();

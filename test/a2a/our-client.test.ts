@@ -269,7 +269,7 @@ describe('our client', () => {
     const events = await reading;
     expect(events.every((event) => 'task' in event)).toBe(true);
     expect(states(events).at(-1)).toBe('TASK_STATE_COMPLETED');
-    // A task that has not changed is not told again.
+    // An unchanged task is not reported again.
     expect(new Set(events.map((event) => JSON.stringify(event))).size).toBe(events.length);
   });
 
@@ -357,7 +357,7 @@ function idIn(events: readonly StreamResponse[]): string {
   return first && 'task' in first ? first.task.id : '';
 }
 
-/** What a reader would have of the artifact after each event. */
+/** The artifact of a reader after each event. */
 function texts(events: readonly StreamResponse[]): string[] {
   let text = '';
   return events.map((event) => {

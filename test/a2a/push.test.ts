@@ -172,7 +172,7 @@ describe('a webhook', () => {
       } finally {
         await second.stop();
       }
-      // Nothing is told a third time.
+      // No event is sent a third time.
       down.calls.length = 0;
       const third = await start();
       nodes.push(third);

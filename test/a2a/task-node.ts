@@ -10,11 +10,11 @@ export interface Held {
   crash(error: unknown): void;
 }
 
-/** A served node whose agents do with tasks what agents do. */
+/** A served node with agents that handle tasks in typical ways. */
 export class TaskNode {
   readonly node: EclipticNode;
   readonly gateway: Gateway;
-  /** What `slow` works on, by the task's text. */
+  /** The tasks in progress of `slow`, by text. */
   readonly held: Map<string, Held>;
 
   private constructor(node: EclipticNode, gateway: Gateway, held: Map<string, Held>) {
@@ -134,7 +134,7 @@ export class TaskNode {
     return answer.result as T;
   }
 
-  /** A task that goes on, of `slow`. */
+  /** A running task of `slow`. */
   async hold(text: string, headers: Record<string, string> = {}): Promise<string> {
     const params = { ...said(text), tenant: 'slow', configuration: { returnImmediately: true } };
     const { task } = await this.result('SendMessage', params, headers);
@@ -211,7 +211,7 @@ export async function* eventsOf(answer: Response): AsyncGenerator<WireEvent> {
   }
 }
 
-/** What an event is, in a word: the state, or `artifact`, or `message`. */
+/** The kind of an event: the state, or `artifact`, or `message`. */
 export function kindOf({ data }: WireEvent): string {
   const { task, statusUpdate, artifactUpdate } = data.result ?? data;
   if (task) return `task ${stateOf(task.status)}`;

@@ -56,7 +56,7 @@ class SlowRecords extends MemoryTaskRecords {
   }
 }
 
-/** One who reads a task, slowly, leaves, and comes back to where it was. */
+/** A slow reader of a task that leaves, and resumes later. */
 interface Reader {
   readonly id: string;
   readonly seen: TaskEvent[];
@@ -229,7 +229,7 @@ class Scene {
   }
 }
 
-/** The state that an event tells of. */
+/** The state in an event. */
 function stateIn(event: StreamResponse): TaskState | undefined {
   if ('task' in event) return event.task.status.state;
   return 'statusUpdate' in event ? event.statusUpdate.status.state : undefined;

@@ -651,7 +651,7 @@ describe('a task of an agent that reports nothing', () => {
     await served.inState(task.id, 'TASK_STATE_WORKING');
     (await served.begun(text)).finish('done');
     await served.inState(task.id, 'TASK_STATE_COMPLETED');
-    // Who waits gets the task when it is done, and a reader sees what happened before.
+    // A waiting caller gets the task when it is done, and a reader sees the earlier events.
     const reader = collect(eventsOf(await served.post('/a2a/v1/message:stream', { ...said(`${text} again`), tenant })));
     await new Promise((resolve) => setTimeout(resolve, 100));
     (await served.begun(`${text} again`)).finish('done');

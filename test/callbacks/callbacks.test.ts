@@ -37,7 +37,7 @@ const NONE: ReadonlySet<string> = new Set([
   'TurnTerms.onUpdate',
   // The report itself.
   'AgentRegistryComponents.onCallbackFailed',
-  // What a transport tells its connection.
+  // Callbacks from a transport to its connection.
   'LinkListener.onClose',
   'LinkListener.onDrain',
   'LinkListener.onFrame',

@@ -10,7 +10,7 @@ export const PROGRAMS = join(FOLDER, 'node_modules', '.bin');
 /** No turn of these tests takes longer. */
 const TURN_MS = 120_000;
 
-/** How one coding agent is told of the scripted model, and asked for one turn. */
+/** How one coding agent is configured with the scripted model, and run for one turn. */
 interface Way {
   readonly program: string;
   /** The client's own settings, before the server is entered in them. */
@@ -91,7 +91,7 @@ export const CLIENT_IDS = Object.keys(WAYS);
 
 export interface RealClientInit {
   readonly id: string;
-  /** What others call it. */
+  /** Its name on the mesh. */
   readonly as: string;
   /** The data folder of the node that it joins. */
   readonly data: string;
@@ -99,7 +99,7 @@ export interface RealClientInit {
   readonly model: string;
   /** More words for `ecliptic mcp`. */
   readonly args?: readonly string[];
-  /** Are the hooks entered by which its client tells of turns? */
+  /** Whether the turn hooks of its client are installed. */
   readonly hooks?: boolean;
 }
 

@@ -12,7 +12,7 @@ import {
   type ToolTurn,
 } from './model-dialects.js';
 
-/** What the model does with one request: it calls a tool, or says something, which ends its turn. */
+/** The model's reaction to one request: a tool call, or a text, which ends its turn. */
 export interface Step {
   /** The end of the tool's name: clients put a prefix before it. */
   readonly tool?: string;
@@ -64,7 +64,7 @@ class Conversation {
   readonly offers: (readonly string[])[] = [];
   /** Tools that the model had to search for before it could call them. */
   readonly searches: string[] = [];
-  /** What searches for tools brought. */
+  /** The results of tool searches. */
   readonly found: Received[] = [];
   seen = '';
   readonly #known = new Set<string>();
@@ -107,7 +107,7 @@ class Conversation {
     (name in SEARCHES ? this.found : this.results).push(received);
   }
 
-  /** What the model says next. A client that asks the same again is answered the same again. */
+  /** The next answer of the model. A repeated request gets the same answer. */
   next(request: ReadRequest, n: number): Promise<Omit<Said, 'id' | 'model' | 'usage'>> {
     const turns = digest(request.turns);
     if (turns !== this.#answered.turns) this.#answered = { turns, said: this.#compose(request, n) };
@@ -179,7 +179,7 @@ export class ScriptedModel {
     return model;
   }
 
-  /** Sets what the model does in that conversation; returns the base URL for the client that has it. */
+  /** Sets the model's script for that conversation; returns the base URL for its client. */
   converse(name: string, script: Script): string {
     const known = this.#conversations.get(name);
     if (known) known.steps = script;

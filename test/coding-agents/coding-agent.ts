@@ -33,7 +33,7 @@ export class CodingAgent {
   #server = 0;
   #id = 0;
   stderr = '';
-  /** What the server told without being asked. */
+  /** Notifications of the server. */
   readonly told: string[] = [];
 
   constructor(
@@ -72,7 +72,7 @@ export class CodingAgent {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Starts the server, and says who this is. */
+  /** Starts the server, and initialises the session. */
   async start(): Promise<void> {
     const { folder } = this.#cluster;
     const words = [...(this.#apart ? [CLIENT_BETWEEN] : []), BIN, 'mcp', ...this.#args];

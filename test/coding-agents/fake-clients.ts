@@ -6,7 +6,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** What a fake client does when its agent is given a turn. */
+/** The action of a fake client when its agent gets a turn. */
 export type OnPrompt = (text: string) => void;
 
 /** A session of Claude Code, as far as its inbox is known: it takes any line, and acts on those of the right shape. */

@@ -128,7 +128,7 @@ describe('leases between processes', () => {
       expect(refused).toContain('bob@laptop holds src until');
       expect(refused).toContain('moving it');
       await until(async () => !(await bob.lease({ action: 'check' })).includes('unconfirmed'), 'it is confirmed again');
-      // What Alice took without the keeper's word is refused now.
+      // Alice's unconfirmed lease is refused now.
       await until(async () => {
         const { stdout } = await cluster.run(['leases', '--json', '--data', desk.data]);
         const names = (JSON.parse(stdout) as { name: string }[]).map(({ name }) => name);

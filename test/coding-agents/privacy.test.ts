@@ -52,7 +52,7 @@ describe('an eavesdropper between two nodes', () => {
   );
 });
 
-/** As it is, and as it would look in the usual disguises, wherever it begins. */
+/** The text itself, and in the usual encodings at every offset. */
 function formsOf(text: string): (string | Buffer)[] {
   const base64 = [0, 1, 2].map((shift) => {
     const shifted = Buffer.from(' '.repeat(shift) + text).toString('base64');
@@ -61,7 +61,7 @@ function formsOf(text: string): (string | Buffer)[] {
   return [text, Buffer.from(text).toString('hex'), Buffer.from(text, 'utf16le'), ...base64];
 }
 
-/** What the WebSocket frames of one direction carry, unmasked. */
+/** The unmasked content of the WebSocket frames of one direction. */
 function framesIn(bytes: Buffer): Buffer {
   const payloads: Buffer[] = [];
   let at = bytes.indexOf('\r\n\r\n') + 4;

@@ -182,7 +182,7 @@ async function toolNames(agent: CodingAgent): Promise<string[]> {
   return (list!.result!.tools as { name: string }[]).map(({ name }) => name);
 }
 
-/** What nodes that were started in the background logged when they were up. */
+/** The log lines of nodes that were started in the background and are up. */
 function startsLogged(data: string): { http: string; config: string | null; data: string }[] {
   const lines = readFileSync(join(data, 'node.log'), 'utf8').split('\n');
   return lines.filter((line) => line.includes('"msg":"node started"')).map((line) => JSON.parse(line));

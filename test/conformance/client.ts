@@ -3,7 +3,7 @@ import type { ToolDefinition } from '../../src/mcp/definitions.js';
 import { EclipticError } from '../../src/runtime/errors.js';
 import { OPERATOR, Upstreaming, until } from '../upstream/harness.js';
 
-/** What a scenario tells its client beforehand. */
+/** The parameters that a scenario gives to its client. */
 export interface Context {
   readonly client_id?: string;
   readonly client_secret?: string;
@@ -11,11 +11,11 @@ export interface Context {
 }
 
 const SERVER = 'server';
-/** What the suite takes for the document of a client that has one. */
+/** The URL that the suite accepts as the metadata document of a client. */
 const METADATA_URL = 'https://conformance-test.local/client-metadata.json';
 /** Logins that one thing may take. */
 const MAX_LOGINS = 3;
-/** What the suite's tools take. */
+/** The arguments of the suite's tools. */
 const ARGUMENTS = { a: 5, b: 3, region: 'us-west1', id: 'one' };
 const SETTLED: ReadonlySet<string> = new Set(['running', 'needs-login', 'failed']);
 
@@ -55,7 +55,7 @@ async function useEverything(mesh: Upstreaming, { toolCalls }: Context): Promise
     }),
   );
   const refused = (await Promise.allSettled(calls)).filter((call) => call.status === 'rejected');
-  // One that fails is a scenario's own matter; where nothing works, it is this client's.
+  // A single failure may belong to the scenario; if every call fails, the client is at fault.
   if (refused.length > 0 && refused.length === calls.length) throw refused[0]!.reason;
   for (const { key } of mcp.list('resource', OPERATOR)) await mcp.readResource(key, options);
   for (const { key } of mcp.list('prompt', OPERATOR)) await mcp.getPrompt(`${SERVER}.${key}`, {}, options);

@@ -11,7 +11,7 @@ export interface Endpoint {
 
 type Agents = NonNullable<Config['agents']>;
 
-/** Has what the suite asks for, by the names it knows. */
+/** Offers the tools, resources and prompts that the suite expects. */
 const FIXTURE: Agents = { fixture: { module: join(ROOT, 'test', 'conformance', 'agents', 'fixture.ts') } };
 
 /** One node with the agents on it; callers need no token, and tools go by their bare names. */

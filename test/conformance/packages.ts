@@ -21,7 +21,7 @@ export interface Ran {
   readonly stderr: string;
 }
 
-/** Installs what this folder's lock names, unless it is there. */
+/** Installs the packages of this folder's lock file, unless they are installed. */
 export function installPackages(): Promise<void> {
   return installFolder(FOLDER, join('node', 'bin', 'node'));
 }
@@ -35,7 +35,7 @@ export function runInspector(...args: string[]): Promise<Ran> {
 }
 
 async function run(script: string, args: readonly string[]): Promise<Ran> {
-  // What the inspector remembers of servers is its user's, and not for tests.
+  // The inspector's stored servers belong to its user, not to tests.
   const env = { PATH: process.env.PATH!, HOME: join(MODULES, '.home') };
   const options = { cwd: FOLDER, env, timeout: RUN_MS, killSignal: 'SIGKILL', maxBuffer: 64 * 1_048_576 } as const;
   try {

@@ -55,7 +55,7 @@ async function requiredOf(side: Side, revision: string): Promise<string[]> {
   return [...section.matchAll(/^ {2}- (\S+)$/gm)].map((line) => line[1]!);
 }
 
-/** What a scenario's checks found wrong, from the newest folder of its results. */
+/** The failed checks of a scenario, from the newest folder of its results. */
 function complaints(folder: string, side: Side, scenario: string): string {
   const path = join(folder, side === 'server' ? `server-${scenario}` : scenario);
   const results = readdirSync(dirname(path)).filter((name) => name.startsWith(`${basename(path)}-2`));

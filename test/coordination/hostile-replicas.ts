@@ -102,7 +102,7 @@ export class HostileReplicas {
     await this.runtime.advance(1);
   }
 
-  /** The process is gone, with whatever was not on disk; perhaps the disk, too, is as it was some time ago. */
+  /** The process is killed and loses all data that is not on disk; the disk may be set back, too. */
   async crash(place: Place): Promise<void> {
     this.counts.crashes++;
     const document = place.document!;
@@ -115,7 +115,7 @@ export class HostileReplicas {
       const kept = rows.slice(0, this.random(rows.length + 1));
       await place.store.write(kept.map((row) => ({ put: 'stateSegments', row }) as const));
     } else {
-      // What the old process still asks for does not reach the disk any more.
+      // Pending writes of the old process do not reach the disk any more.
       const rows = await place.store.read({ from: 'stateSegments' });
       place.store = new MemoryStore();
       await place.store.write(rows.map((row) => ({ put: 'stateSegments', row }) as const));
@@ -161,11 +161,11 @@ export class HostileReplicas {
     }
   }
 
-  /** Says under its own name, signed or not, what no honest member says. */
+  /** Sends messages under its own name, signed or not, that no honest member sends. */
   forge(): void {
     const victim = this.pick(this.live);
     const other = this.pick(this.live);
-    // As another process would send it: what was made in this one is trusted.
+    // As another process would send it: objects made in this process are trusted.
     const wire = JSON.parse(JSON.stringify(this.#forgery(other))) as SegmentWire;
     this.counts.forged++;
     const vectorClock = { [wire.stream]: wire.number };

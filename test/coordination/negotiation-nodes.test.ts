@@ -111,7 +111,7 @@ describe('a durable negotiation, stored in SQLite', () => {
     const view = () => world.asker.negotiations.find(({ proposal }) => proposal.proposalId === proposalId)!;
     await until(() => resumed.length === 1);
 
-    // Nobody has answered when both restart; then it is accepted.
+    // Both restart before an answer; then it is accepted.
     world.answers = true;
     await world.restart('here');
     await world.restart('there');

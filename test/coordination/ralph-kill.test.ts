@@ -8,7 +8,7 @@ import { inCluster, type ProcessNode, SOAK, until } from '../nodes/cluster.js';
 const KILLS = SOAK ? 50 : 3;
 const WORKER = new URL('./agents/plan-worker.ts', import.meta.url).pathname;
 
-/** Twenty tasks, each after some of those before; some are judged, in every way. */
+/** Twenty tasks, each dependent on some earlier ones; some have validators, of every kind. */
 const PLAN = {
   name: 'twenty',
   tasks: Array.from({ length: 20 }, (_, n) => ({
@@ -105,7 +105,7 @@ async function runOnce(node: ProcessNode, most: number): Promise<number> {
   }
 }
 
-/** Attempts only grow: one after the one that was recorded would mean that a task that was done was done again. */
+/** Attempts only grow: an attempt after the recorded one would mean that a finished task was repeated. */
 function expectOnce(view: RunView, log: string): void {
   expect(view.status).toBe('done');
   const begun = readFileSync(log, 'utf8')

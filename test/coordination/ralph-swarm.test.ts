@@ -6,7 +6,7 @@ import type { RunNews, RunView } from '../../src/plans/run-news.js';
 import { MemoryStore } from '../../src/store/memory-store.js';
 import { type NetworkedNode, Nodes } from '../nodes-fixture.js';
 
-/** What a member of a swarm is given: its share, and what the task as a whole was given. */
+/** The input of a swarm member: its sub-task, and the input of the whole task. */
 interface Share extends SubTaskInput {
   readonly input: TaskInput;
 }

@@ -15,18 +15,18 @@ import type { ReceivedTask } from '../../src/work/proposals/received-task.js';
 import type { SentProposal } from '../../src/work/proposals/sent-proposal.js';
 import { TaskNegotiator } from '../../src/work/proposals/task-negotiator.js';
 
-/** What one history may hold. Times are in milliseconds since its beginning. */
+/** The plan of one history. Times are in milliseconds since its beginning. */
 export interface Plan {
   readonly seed: number;
   readonly durable: boolean;
   readonly deadlineMs: number;
-  /** What the addressee does when it is asked, and how long after. */
+  /** The addressee's reaction to a proposal, and its delay. */
   readonly answer: 'accept' | 'reject' | 'nothing';
   readonly answerAfterMs: number;
   readonly workMs: number;
   readonly workFails: boolean;
   readonly withdrawAtMs: number | undefined;
-  /** Of what is sent before `calmAtMs`: how much is lost, comes twice, and how long it takes at most. */
+  /** For messages sent before `calmAtMs`: the shares of lost and repeated ones, and the maximum delay. */
   readonly loss: number;
   readonly repeats: number;
   readonly delayMs: number;
@@ -46,13 +46,13 @@ const NODES = { proposer: 'here', addressee: 'there' } as const;
 
 type Role = keyof typeof NODES;
 
-/** What became of one proposal. */
+/** The outcome of one proposal. */
 export interface Outcome {
   /** The terminal states that each side ever showed, in any of its lives. */
   readonly seen: Readonly<Record<Role, ReadonlySet<ProposalStatus>>>;
   /** How each side stands in the end; undefined when it knows nothing of the proposal. */
   readonly end: Readonly<Record<Role, ProposalStatus | undefined>>;
-  /** Was the proposer told that its proposal was made? */
+  /** Whether the proposer learned that its proposal was sent. */
   readonly acknowledged: boolean;
   readonly result: 'open' | 'done' | 'failed' | undefined;
   readonly timeouts: number;
@@ -61,7 +61,7 @@ export interface Outcome {
   readonly forged: number;
 }
 
-/** One process of one side: when it dies, nothing of it is heard any more, and nothing it had not finished is on disk. */
+/** One process of one side: after its death it sends nothing, and only its finished writes are on disk. */
 class Life {
   alive = true;
   readonly negotiator: TaskNegotiator;
@@ -354,7 +354,7 @@ export function runPlan(plan: Plan): Promise<Outcome> {
   return new World(plan).run();
 }
 
-/** What of an outcome must never be. */
+/** The violations in an outcome. */
 export function violations(plan: Plan, outcome: Outcome): string[] {
   const { end, seen, result, timeouts, workRuns } = outcome;
   const crashed = (role: Role) => plan.crashes.some(({ who }) => who === role);

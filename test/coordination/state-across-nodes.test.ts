@@ -62,7 +62,7 @@ describe('a document that two nodes share', () => {
     const two = await start(places[1]);
     await meet(two, one);
     let mars = one.agent({ id: 'mars', tier: 1 }).state('plan');
-    // A tier that L1 may not open a conversation with: being in the document together is what opens it.
+    // A tier that L1 may not open a conversation with: sharing the document opens it.
     const venus = two.agent({ id: 'venus', tier: 3 }).state('plan');
     const clocks: Record<string, number>[] = [];
     venus.onUpdate(({ vectorClock }) => clocks.push(vectorClock));

@@ -35,7 +35,7 @@ let folder: string;
 let host: Host | undefined;
 let client: ControlClient;
 let server: BearerServer;
-/** Everything that was said to anybody: logs, events, errors, output. */
+/** All visible output: logs, events, errors, standard output. */
 let said: string[];
 
 beforeEach(async () => {

@@ -137,7 +137,7 @@ describe('credentials of agents that are programs', () => {
     expect(await sun.request('worker', telling).catch(failure)).toMatchObject({
       message: '[secret] is what I was given',
     });
-    // A replacement has the new value; what the old program works on comes to its end there.
+    // A replacement has the new value; the old program finishes its work.
     await until(() => stateOf('mars') === 'healthy');
     const working = sun.request('worker', { do: 'after', ms: 2_000, value: 'done' }, { timeoutMs: 60_000 });
     const prompted = sun.request('mars', 'do:rest 2000\ndo:env KEY', { timeoutMs: 60_000 });
@@ -157,7 +157,7 @@ describe('credentials of agents that are programs', () => {
     await host.credentials.revoke(place('worker'));
     await until(() => stateOf('worker') === 'unavailable' && messageOf('worker').includes('was revoked'));
     said.push(inspect(host.providers.list(), { depth: 9 }));
-    // The second was told by the programs themselves.
+    // The programs themselves reported the second one.
     expectNowhere(folder, said, 'third-of-a-program');
   });
 });

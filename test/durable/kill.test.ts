@@ -218,13 +218,13 @@ async function atRest(a: ProcessNode, b: ProcessNode): Promise<void> {
   );
 }
 
-/** What a node's ledger has from the other. */
+/** The entries of a node's ledger from the other node. */
 async function ledgerOf(node: ProcessNode, other: ProcessNode): Promise<Ledger> {
   const found = await node.request<Ledger | null>('other', 'ledger', `ledger@${other.key}`);
   return found ?? { count: 0, last: 0, gaps: [], wrong: [], redelivered: 0 };
 }
 
-/** What both ledgers must have alike. */
+/** The fields that must be equal in both ledgers. */
 function pick({ count, last, gaps, wrong }: Ledger): Omit<Ledger, 'redelivered'> {
   return { count, last, gaps, wrong };
 }
@@ -233,7 +233,7 @@ function isIn(gaps: Ledger['gaps'], n: number): boolean {
   return gaps.some(([first, last]) => first <= n && n <= last);
 }
 
-/** Both sides tell the same story of every message that was acknowledged, and it is over. */
+/** Both sides have the same final receipt of every acknowledged message. */
 async function expectReceiptsAgree(a: ProcessNode, b: ProcessNode, sent: Sent): Promise<void> {
   const differences: unknown[] = [];
   for (const id of sent.values()) {

@@ -91,7 +91,7 @@ export class ProcessRuntime implements Runtime {
   }
 }
 
-/** What becomes of one call of a store: it passes, fails, waits, or the process ends before or after it is carried out. */
+/** The fate of one store call: it passes, fails, waits, or the process ends before or after its execution. */
 export type Fate = 'pass' | 'fail' | 'crash before' | 'crash after' | Promise<void>;
 
 /** The store of one process: it can be told to fail, to wait, or to be the place at which the process ends. */
@@ -100,7 +100,7 @@ export class ProcessStore implements Store {
   readonly #die: () => void;
   #dead = false;
   calls = 0;
-  /** What becomes of each call. */
+  /** The fate of each call. */
   fate: (call: number, writes: readonly Write[] | undefined) => Fate = () => 'pass';
 
   constructor(inner: MemoryStore, die: () => void) {
@@ -299,12 +299,12 @@ export class World {
     await this.until(() => up.every(linked));
   }
 
-  /** What a node keeps in a table. */
+  /** The rows of a node's table. */
   rows<Name extends TableName>({ store }: Life, from: Name): Promise<Tables[Name][]> {
     return store.inner.read({ from } as Query<Name>);
   }
 
-  /** What a node has yet to tell, as far as its disk knows. */
+  /** The stored receipt updates that a node has not sent yet. */
   async untold(life: Life): Promise<ReceiptRow[]> {
     const cursors = new Map((await this.rows(life, 'cursors')).map(({ name, value }) => [name, value]));
     const rows = await this.rows(life, 'receipts');
@@ -319,7 +319,7 @@ export class World {
 
 export interface SeedResult {
   readonly seed: number;
-  /** Virtual time and what happened; the same seed gives the same lines. */
+  /** The events with their virtual times; the same seed gives the same lines. */
   readonly log: readonly string[];
   /** Which promises were broken. None, if all is well. */
   readonly violations: readonly string[];
@@ -334,7 +334,7 @@ export interface SeedOptions {
   drain?: boolean;
 }
 
-/** Runs one mesh through everything that the seed draws for it, and judges what became of its durable mail. */
+/** Runs one mesh through the faults that the seed draws, and checks the outcome of its durable mail. */
 export async function runSeed(seed: number, options: SeedOptions = {}): Promise<SeedResult> {
   const simulation = new Simulation(seed, options);
   try {
@@ -348,7 +348,7 @@ export async function runSeed(seed: number, options: SeedOptions = {}): Promise<
   return { seed, log, violations, counts: Object.fromEntries(counts) };
 }
 
-/** What a human needs of a seed that failed. */
+/** The report of a failed seed. */
 export function describeFailure({ seed, violations, log }: SeedResult, lines = 40): string {
   const replay = `ECLIPTIC_SEED=${seed} npx vitest run test/durable/simulated-mail.test.ts`;
   return [
@@ -383,7 +383,7 @@ interface Op {
   readonly delayMs: number;
   /** Does the handler end it by a commit, or by returning? */
   readonly commits: boolean;
-  /** What the handler sends on with its commit. */
+  /** The message that the handler sends with its commit. */
   readonly child: Op | undefined;
   /** `pending` for ever, if the sender's process crashed before it heard. */
   outcome: 'pending' | 'stored' | 'failed';
@@ -500,11 +500,11 @@ class Simulation {
       agent.onRequest((message) => this.#handle(life, agent, role, message));
       agent.onMessage((message) => this.#onAnswer(life, role, message));
     }
-    // Whose work under way keeps a node from stopping at once.
+    // Work in progress that delays the stop of a node.
     if (this.#options.drain) life.node.agent({ id: 'worker', tier: 0 }).onNotification(() => life.runtime.pause(1_500));
   }
 
-  // What agents do
+  // Operations of agents
 
   #act(): void {
     const dice = this.#dice;
@@ -706,7 +706,7 @@ class Simulation {
     nodes.network.healAll();
     nodes.network.faults = { loss: 0, duplication: 0, latencyMs: [1, 1] };
     this.note('everything is healed');
-    // A restart may be under way.
+    // A restart may be in progress.
     await runtime.advance(0);
     for (const station of stations) if (!station.life) await this.#bringUp(station);
     const began = runtime.now();

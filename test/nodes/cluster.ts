@@ -45,7 +45,7 @@ export interface NodeSettings {
   descriptors?: number;
 }
 
-/** What `up --json` prints. */
+/** The output of `up --json`. */
 interface Ready {
   readonly node: string;
   readonly control: string;
@@ -97,7 +97,7 @@ export class Cluster {
     return this.node(name, settings).start();
   }
 
-  /** A private DHT in this process; resolves with what to give to `--bootstrap`. */
+  /** A private DHT in this process; resolves with the value for `--bootstrap`. */
   async dht(): Promise<string> {
     const dht = await PrivateDht.start(4, '127.0.0.1', 0);
     this.#others.push(() => dht.stop());
@@ -389,7 +389,7 @@ export async function untilConnected(nodes: readonly ProcessNode[], limitMs = LI
   }
 }
 
-/** What a process wrote, and how it ended. */
+/** The output and the exit code of a process. */
 export async function finish(child: ChildProcess): Promise<Finished> {
   const stdout: Buffer[] = [];
   const stderr: Buffer[] = [];

@@ -35,7 +35,7 @@ describe('in a mesh of three nodes', () => {
   /** Founded it. */
   let a: ProcessNode;
   let b: ProcessNode;
-  /** Somebody else's. */
+  /** A node of another owner. */
   let c: ProcessNode;
   let alone: ProcessNode;
   let used: string;
@@ -626,7 +626,7 @@ describe('dht', () => {
     const ended = once(dht, 'exit');
     dht.kill(signal);
     expect(await ended).toEqual([0, null]);
-    // Who has met goes on without it.
+    // Connected nodes stay connected without it.
     expect(await a.stateOf(b)).toBe('connected');
     expect(await a.request('sun', `helper@${b.key}`, 1)).toMatchObject({ id: 'helper', echo: 1 });
   });
@@ -659,7 +659,7 @@ function socketsOf(pid: number): string[] {
   );
 }
 
-/** As much of a key as tells it from the others. */
+/** A prefix of a key that is unique among the nodes. */
 /** Runs a command of that node on a terminal, answers its question, and returns the output. */
 async function inTerminal(node: ProcessNode, answer: string, ...args: readonly string[]): Promise<string> {
   const words = [process.execPath, BIN, ...args, '--data', node.data].map((word) => `'${word}'`).join(' ');

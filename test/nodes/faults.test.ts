@@ -8,7 +8,7 @@ import { FAULTS, type Fault, type FaultyWay, onlyThroughProxy } from './faulty-w
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-/** Who is silent is suspected within this time. */
+/** A silent peer is suspected within this time. */
 const SUSPICION_MS = 3_000;
 const EVERY_MS = 20;
 const TRANSPORTS: [Transport][] = [['websocket'], ['hyperswarm']];
@@ -237,7 +237,7 @@ function recalled(node: ProcessNode): Promise<Memory> {
   return node.request('asker', 'witness', { do: 'recall' });
 }
 
-/** Sends no more; what became of everything, once all of it is known. */
+/** Stops sending, and returns the outcome of all messages once it is known. */
 function finished(node: ProcessNode): Promise<Flight> {
   return node.request('asker', 'witness', { do: 'finish' }, 90_000);
 }

@@ -9,7 +9,7 @@ import type { Cluster, NodeSettings } from './cluster.js';
 export const FAULTS = ['stall', 'cut', 'stall-forth', 'stall-back'] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** What two nodes are started with so that a proxy is the only way between them. */
+/** Options of two nodes between which a proxy is the only connection. */
 export async function onlyThroughProxy(
   cluster: Cluster,
 ): Promise<{ proxy: FaultyWay; called: NodeSettings; caller: NodeSettings }> {

@@ -4,7 +4,7 @@ import * as acp from '@agentclientprotocol/sdk';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
-/** An agent over the Agent Client Protocol that does what its prompts say, one command a line. */
+/** An agent over the Agent Client Protocol that executes its prompts, one command per line. */
 const [mode = 'good', flag] = process.argv.slice(2);
 const sessions = new Map();
 let opened = 0;

@@ -2,16 +2,16 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { ProviderAdapter } from '../../src/providers/adapter/adapter.js';
 import { NormalizedProviderError } from '../../src/providers/adapter/errors.js';
 
-/** An adapter with something real behind it, and what to ask of it. */
+/** An adapter with a real provider, and work for it. */
 export interface AdapterSubject {
   readonly adapter: ProviderAdapter<never, never, unknown>;
   readonly config: unknown;
-  /** One that cannot be made ready. */
+  /** A configuration that cannot become ready. */
   readonly badConfig: unknown;
   /** Work that completes at once, and its result. */
   readonly input: unknown;
   check(output: unknown): void;
-  /** Work that goes on until it is ended. */
+  /** Work that runs until it is ended. */
   readonly endless: unknown;
   /** Resolves when the provider has begun with that. */
   begun(): Promise<unknown>;
@@ -24,7 +24,7 @@ export interface AdapterSubject {
   close(): Promise<void>;
 }
 
-/** What every adapter must do, whatever is behind it. */
+/** The contract of every adapter. */
 export function adapterContract(name: string, create: () => Promise<AdapterSubject>): void {
   describe(`${name}, as an adapter`, () => {
     const subjects: AdapterSubject[] = [];

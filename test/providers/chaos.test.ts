@@ -13,7 +13,7 @@ const TOLERANCE = 1.2;
 
 type Harm = (two: TwoLanes) => Promise<void>;
 
-/** What A's work ends with. */
+/** The outcome of A's work. */
 function ends(input: object, code: string, details: object = {}): Harm {
   return async (two) => {
     const error = await two.harm(input);

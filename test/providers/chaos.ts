@@ -19,7 +19,7 @@ const PROGRAM = fileURLToPath(new URL('program.mjs', import.meta.url));
 const runtime = systemRuntime();
 const credentials = { resolve: () => Promise.reject(new Error('there are none')) };
 
-/** How long one piece of the other lane's work takes, how many are under way at once, and how many each phase has. */
+/** Duration of one work item of the other lane, items in progress at once, and items in each phase. */
 export interface Load {
   readonly workMs: number;
   readonly streams: number;
@@ -98,7 +98,7 @@ export class TwoLanes {
     await Promise.all(Array.from({ length: streams }, stream));
   }
 
-  /** What the stream told of lane B's health since its first check. */
+  /** The health events of lane B since its first check. */
   troubles(): A2ALogEvent[] {
     return this.events.filter(({ provider, topic }) => provider === 'b' && topic === 'provider.health.changed');
   }

@@ -33,7 +33,7 @@ describe('failover, in random schedules', () => {
           const about = { id, type: 'command', config: {}, workspaceId: 'w', concurrencyLimit: 100 } as const;
           await registry.register({ ...about, priority, healthCheckIntervalMs: INTERVAL }, adapter);
         }
-        // Whoever gets work must be healthy at that moment, and the best of those that are.
+        // The chosen provider must be healthy at that moment, and the best healthy one.
         for (const [index, adapter] of adapters.entries()) {
           const execute = adapter.execute.bind(adapter);
           adapter.execute = (...call) => {

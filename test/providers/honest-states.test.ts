@@ -66,7 +66,7 @@ describe('an agent whose program', () => {
       problem: undefined,
     });
     await new Promise((resolve) => setTimeout(resolve, 4_700));
-    // Whoever made it ready has stopped waiting, and it is not up yet.
+    // The registry has stopped waiting for it, and it is not up yet.
     expect(await shown(host)).toMatchObject({ agent: { state: 'starting' }, provider: { state: 'starting' } });
     expect(await host.sun.request('worker', 'do:say hello')).toBe('hello ');
     await until(() => host.host.node.registry.requireById('worker').status === undefined);

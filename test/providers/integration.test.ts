@@ -60,7 +60,7 @@ describe('providers, end to end', () => {
       ['mars', correlationId],
       ['mcp/files', 'corr-mcp'],
     ]);
-    // What people see of it.
+    // The output that people see.
     const thread = await cli(host, 'thread', correlationId!);
     expect(thread.match(/request|response|provider\.execute\.completed/g)).toEqual(
       expect.arrayContaining(['request', 'provider.execute.completed', 'response']),

@@ -283,7 +283,7 @@ describe('a call of a tool of an MCP server', () => {
     await expect(call('eve')).rejects.toMatchObject(refused);
     await decide('allow-always');
     for (let n = 0; n < 2; n++) expect(await call('eve')).toMatchObject({ content: [{ type: 'text' }] });
-    // What holds for one agent holds for no other; a server without credentials and the owner's own agents need no word.
+    // An approval is for one agent only; servers without credentials and the owner's own agents need none.
     await expect(call('mallory')).rejects.toMatchObject(refused);
     await decide('deny');
     await expect(call('mallory')).rejects.toMatchObject({ ...refused, message: expect.stringContaining('denied it') });

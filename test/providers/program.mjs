@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-/** A program that speaks the line protocol, and does to itself whatever it is asked to. */
+/** A program that speaks the line protocol, and harms itself on request. */
 const [mode = 'good'] = process.argv.slice(2);
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const cancelled = new Map();

@@ -4,7 +4,7 @@ import type { Gateway, GatewayInit } from '../../src/http/gateway.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
 import type { A2ADelegation, A2AEndpoint } from '../../src/providers/a2a/a2a-types.js';
 
-/** A real A2A server on this machine: a node of its own whose agent does what the words of a task say. */
+/** A real A2A server on this machine: a separate node whose agent executes the words of a task. */
 export class RemoteAgent {
   readonly name: string;
   /** Tasks that came, oldest first. */

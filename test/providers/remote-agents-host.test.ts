@@ -121,7 +121,7 @@ describe('an agent with remote agents behind its name', () => {
     });
     await until(async () => (await rows(control))[0]?.phase === 'ready');
     const { about } = await control.call('provider.show', { id: 'fleet' });
-    // It is not let in there without a token, and private addresses that others name are not called.
+    // Without a token it is refused there, and private addresses in the catalogue are not called.
     expect(about).toMatchObject({
       endpoints: [
         { id: 'mars', down: null },

@@ -15,7 +15,7 @@ interface Held {
 
 /** A provider within the process that is as well, as quick and as broken as a test says. */
 export class ScriptedAdapter implements ProviderAdapter {
-  /** What becomes of `init` and `health`. */
+  /** The outcome of `init` and `health`. */
   ready: 'yes' | 'no' | 'never' = 'yes';
   well: 'yes' | 'no' | 'silent' | 'degraded' = 'yes';
   /** Is work held until the test lets it go? */
@@ -23,7 +23,7 @@ export class ScriptedAdapter implements ProviderAdapter {
   inits = 0;
   checks = 0;
   terminations = 0;
-  /** Checks that are under way, and the most that ever were. */
+  /** Checks in progress, and their maximum so far. */
   checking = 0;
   mostChecking = 0;
   /** Correlation ids of the work that came, in order. */

@@ -62,7 +62,7 @@ async function oneRun(nodes: readonly ProcessNode[], random: () => number, run: 
     120_000,
   );
   for (const node of nodes) if (!node.running) await node.start();
-  // Who was away hears how it ended.
+  // Restarted nodes learn the outcome.
   const views = await Promise.all(
     nodes.map((node) =>
       until(

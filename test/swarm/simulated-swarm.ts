@@ -169,7 +169,7 @@ class SwarmSimulation {
     return this.#machines.some(({ machine }) => machine.endedAs !== undefined);
   }
 
-  /** Everybody knows the end, or that there can be none. */
+  /** All nodes know the outcome, or that there can be none. */
   #settledForGood(): boolean {
     return this.#machines.every(({ machine }) => machine.endedAs !== undefined || machine.stalled !== undefined);
   }

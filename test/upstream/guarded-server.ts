@@ -14,7 +14,7 @@ export class GuardedServer {
   /** Everything secret that was ever given out. */
   readonly secrets: string[] = [];
   /** The requests, as method and path. */
-  /** Who asked for tokens: `id:secret`. */
+  /** The clients that asked for tokens: `id:secret`. */
   readonly clients: string[] = [];
   readonly requests: string[] = [];
   /** The scope that a call of the tool needs. */

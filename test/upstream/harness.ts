@@ -71,7 +71,7 @@ export class Upstreaming {
     return made;
   }
 
-  /** Opens what the folder keeps, as a node does that starts on it. */
+  /** Opens the stored data of the folder, as a starting node does. */
   async open(): Promise<void> {
     const { folder, node } = this;
     this.children = await Children.open(runtime, { folder: join(folder, 'children') });
@@ -123,14 +123,14 @@ export class Upstreaming {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Says what a server lists from now on. */
+  /** Sets the lists of a server from now on. */
   lists(name: string, lists: Lists): string {
     const file = join(this.folder, `${name}.json`);
     writeFileSync(file, JSON.stringify(lists));
     return file;
   }
 
-  /** What a server noted down. */
+  /** The notes of a server. */
   log(name: string): string[] {
     const file = join(this.folder, `${name}.json.log`);
     return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [];
@@ -180,7 +180,7 @@ export class Upstreaming {
     return this.node.mcp.callTool(name, args, { caller: OPERATOR, ...options }) as Promise<CallToolResult>;
   }
 
-  /** What a call's first text says, read as JSON. */
+  /** The first text of a call's result, parsed as JSON. */
   async value(name: string, args: Record<string, unknown> = {}, options: Partial<CallOptions> = {}): Promise<never> {
     const { content } = await this.call(name, args, options);
     return JSON.parse((content[0] as { text: string }).text) as never;

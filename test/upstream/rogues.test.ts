@@ -4,7 +4,7 @@ import { lives, runtime, tool, Upstreaming, until } from './harness.js';
 
 const GOOD = { tools: [tool('echo')] };
 
-/** What every program of these tests begins with: reading requests, and answering them. */
+/** The common beginning of all programs of these tests: it reads requests and answers them. */
 const PRELUDE = `
 const out = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
 const answer = (id, result) => out({ id, result });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Agent } from '../../../src/index.js';
 
-/** What the conformance suite expects of a server, by the names and texts that it knows. */
+/** The tools, resources and prompts that the conformance suite expects of a server. */
 
 type Json = Record<string, unknown>;
 type Call = Parameters<Parameters<Agent['tool']>[2]>[1];
@@ -247,7 +247,7 @@ function offerQuestions(agent: Agent): void {
   });
 }
 
-/** Tools that change what this agent offers. */
+/** Tools that change the offers of this agent. */
 function offerChanges(agent: Agent): void {
   let tool = false;
   agent.tool('test_trigger_tool_change', { description: 'Adds a tool, or removes it' }, () => {
@@ -344,7 +344,7 @@ function sampling(text: string, maxTokens: number): InputRequest {
   return { method: 'sampling/createMessage' as const, params: { messages, maxTokens } };
 }
 
-/** What a model said. */
+/** The text of a model. */
 function spoken(answer: Json): string {
   return String((answer.content as { text?: unknown } | undefined)?.text);
 }

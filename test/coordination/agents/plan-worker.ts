@@ -13,7 +13,7 @@ interface Given {
 export function setup(agent: Agent): void {
   agent.onTask(async (task) => {
     const data = task.message.parts.find((part) => part.data !== undefined)!.data as Given & { subTask?: string };
-    // A share of a swarm's work has what the task was given within.
+    // A sub-task of a swarm contains the input of the whole task.
     const given = data.subTask === undefined ? data : (data.input as unknown as Given);
     appendFileSync('begun.log', `${JSON.stringify([data.subTask ?? given.task, given.attempt])}\n`);
     task.progress(`at ${given.task}`);

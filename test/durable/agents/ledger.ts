@@ -14,7 +14,7 @@ export interface Ledger {
   readonly gaps: readonly (readonly [number, number])[];
   /** Numbers that came again, or after a higher one. */
   readonly wrong: readonly number[];
-  /** Of those that came for the second time, how many said so. */
+  /** The number of repeated messages that were marked as redelivered. */
   readonly redelivered: number;
 }
 

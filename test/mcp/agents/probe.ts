@@ -3,7 +3,7 @@ import type { Agent } from '../../../src/index.js';
 
 export const WATCHED = 'probe://watched';
 
-/** An agent that shows what becomes of a call between its beginning and its end. */
+/** An agent that records the stages of a call. */
 export function setup(agent: Agent): void {
   let begun = 0;
   let cancelled = 0;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { A2AChannel, A2AEnvelope, Agent, EclipticError } from '../../../src/index.js';
 
-/** What can be asked of it. */
+/** Its requests. */
 export type Order =
   /** Returns the received messages. */
   | { do: 'recall' }
@@ -11,7 +11,7 @@ export type Order =
   | { do: 'begin'; to: string; everyMs: number }
   /** How does it go? */
   | { do: 'report' }
-  /** Send no more, and say what became of every number as soon as all have settled. */
+  /** Stop sending, and return the outcome of every number once all have settled. */
   | { do: 'finish' }
   | { do: 'open-channel'; to: string };
 
@@ -20,7 +20,7 @@ export interface Memory {
   readonly notified: unknown[];
   readonly channelled: unknown[];
   readonly streamed: unknown[];
-  /** What carried the channels that were opened to it. */
+  /** The transports of the channels that were opened to it. */
   readonly transports: string[];
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Agent } from '../../../src/index.js';
 
-/** An agent that needs a while for each sub-task, and says who did it. */
+/** An agent that needs a while for each sub-task, and returns its own name. */
 export function setup(agent: Agent): void {
   agent.onTask(async (task) => {
     const { subTask, results } = task.message.parts[1]!.data as { subTask: string; results: Record<string, unknown> };
