@@ -66,6 +66,17 @@ describe('a protocol between nodes', () => {
   });
 });
 
+describe('a node that stops', () => {
+  it('says goodbye to the nodes that called it over WebSocket', async () => {
+    const [host, guest] = [await start(), await start({})];
+    await join(guest, host);
+    await until(() => guest.network.peers.reachable(host.key));
+    await host.stop();
+    await until(() => !guest.network.peers.reachable(host.key));
+    expect(guest.network.list().find(({ node }) => node === host.key)).toMatchObject({ reason: 'it was stopped' });
+  });
+});
+
 describe('docs/wire-protocol.md', () => {
   const page = readFileSync(new URL('../../docs/wire-protocol.md', import.meta.url), 'utf8');
 

@@ -10,6 +10,7 @@ import { descriptorLimit, RefusedConnections } from '../../system/process/descri
 import { type Link, MAX_FRAME_BYTES } from './link.js';
 import { SecretStreamLink } from './secret-stream-link.js';
 
+const GOODBYE_MS = 500;
 const HANDSHAKE_MS = 5_000;
 /** Connections whose handshake is not done. For one more, the oldest of the address with most of them is closed. */
 const MAX_UNPROVEN = 128;
@@ -81,11 +82,16 @@ export class WebsocketListener {
     });
   }
 
-  close(): Promise<void> {
+  /** Links that were closed before may still send their goodbye; everything else ends at once. */
+  async close(): Promise<void> {
     const http = this.#http;
-    if (!http) return Promise.resolve();
-    for (const socket of this.#callers.keys()) socket.destroy();
-    return new Promise((resolve) => http.close(() => resolve()));
+    if (!http) return;
+    for (const { socket } of this.#unproven) socket.destroy();
+    const timer = this.#components.runtime.setTimer(() => {
+      for (const socket of this.#callers.keys()) socket.destroy();
+    }, GOODBYE_MS);
+    await new Promise<void>((resolve) => http.close(() => resolve()));
+    timer.cancel();
   }
 
   #admit(socket: Socket): void {
