@@ -199,6 +199,8 @@ describe('the commands of a running node', () => {
     });
 
     it('takes a type and a justification', async () => {
+      const both = await ecliptic(['send', '--as', 'sun', '--to', 'mars', '--capability', 'backend.api', '1']);
+      expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('--to or --capability, not both') });
       const proposal = ['send', '--as', 'mars', '--to', 'sun', '--type', 'task-proposal', '{}'];
       expect(await ecliptic([...proposal, '--justification', 'blocked'])).toMatchObject({ code: 0 });
     });

@@ -78,6 +78,13 @@ describe('documents', () => {
       .filter((path) => path.endsWith('.md')),
   ];
 
+  it.each(pages.filter((path) => !path.startsWith('docs/decisions/')))('%s names files that exist', (path) => {
+    const missing = [...read(path).matchAll(/`((?:src|test|docs|scripts|bench|schema|examples)\/[\w./-]+\.\w+)`/g)]
+      .map(([, named]) => named!)
+      .filter((named) => !named.includes('NNNN') && !existsSync(join(ROOT, named)));
+    expect(missing).toEqual([]);
+  });
+
   it.each(pages)('%s links to files that exist', (path) => {
     const broken = [...read(path).matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)/g)]
       .map(([, target]) => target!)

@@ -84,8 +84,8 @@ export class Staffing {
   /** For the agent's card; undefined where the agent takes every kind of work. */
   get status(): AgentStatus | undefined {
     const { state, reason, blocked } = this.#health;
-    // A request or task may wait for its worker to come back; a proposal asks for an answer now.
-    const cannot = (kind: WorkKind) => blocked || (kind === 'proposal' && state === 'unavailable');
+    // A request may wait for its worker to come back; a task or proposal would look as if it were being worked on.
+    const cannot = (kind: WorkKind) => blocked || (kind !== 'request' && state === 'unavailable');
     const takes = KINDS.filter((kind) => this.#takes.has(kind) && !cannot(kind));
     const limits = takes.length === KINDS.length ? {} : { takes };
     if (state !== 'ready') return { state, ...limits, ...(reason !== undefined && { reason }) };

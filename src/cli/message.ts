@@ -13,6 +13,7 @@ const recipient = {
 };
 
 function addressee({ to, capability }: { to?: string; capability?: string }): { to?: string; capability?: string } {
+  if (capability !== undefined && to !== undefined) throw usage('give --to or --capability, not both');
   if (capability !== undefined) return { capability };
   if (!to) throw usage('--to is missing');
   return { to };

@@ -100,6 +100,11 @@ describe('tasks between members', () => {
     here.node.agent({ id: 'asked' }).onRequest(() => null);
     const said = await alice.call('mesh_send', { to: 'asked', text: 'fyi' });
     expect(said).toMatch(/arrived; they have no handler for messages: it waits on disk until they have one\.$/);
+    const down = here.node.agent({ id: 'down' }).onTask(() => 'done');
+    down.workerHealth = { state: 'unavailable', reason: 'lane "down" is closed', blocked: true };
+    await nodes.runtime.advance(10);
+    const waits = await alice.call('mesh_send', { to: 'down', text: 'fyi' });
+    expect(waits).toMatch(/arrived; they are unavailable \(lane "down" is closed\): it waits on disk\.$/);
   });
 
   it('go to any agent with the capability, and come back with a reason when declined or countered', async () => {

@@ -13,7 +13,7 @@ import type { PlanTask } from './plan-schema.js';
 /** How long a task waits for an agent that has not joined yet. */
 const ARRIVAL_MS = 30_000;
 
-/** The mesh at present as plans may count on it: its agents, as far as policy lets them be given work. */
+/** The agents that plans can use at present, as far as policy lets them be given work. */
 export class MeshWorld implements PlanWorld {
   readonly #runtime: Runtime;
   readonly #registry: AgentRegistry;

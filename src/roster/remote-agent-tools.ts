@@ -52,7 +52,7 @@ export function offerRemoteAgents(agent: Agent, { runtime, allowPrivate }: Remot
           skill?: string;
           timeout_minutes: number;
         };
-        // Whoever calls is the one that hands the task on: the chain begins or goes on with it.
+        // The calling agent delegates the task, so the delegation chain continues with it.
         const caller = fullAddress(call.caller, splitAddress(agent.address).node);
         const delegation = { agent: caller, chain: readDelegation(call.meta, undefined) };
         const terms = { ...reach, ...delegation, skill, timeoutMs: timeout_minutes * MINUTE_MS, signal: call.signal };

@@ -139,7 +139,7 @@ describe('an agent with remote agents behind its name', () => {
   });
 
   it('that cannot be reached says why: a proposal is refused at once, a request when its time is over [T-E7]', async () => {
-    const { sun, control } = await startHost({ gone: { a2a: ['http://127.0.0.1:9'] } });
+    const { sun, host, control } = await startHost({ gone: { a2a: ['http://127.0.0.1:9'] } });
     await until(async () => (await rows(control))[0]?.phase === 'failed');
     const asked = sun.request('gone', 'dig', { timeoutMs: 300 });
     await expect(asked).rejects.toMatchObject({
@@ -150,6 +150,31 @@ describe('an agent with remote agents behind its name', () => {
     await expect(result).rejects.toMatchObject({
       message: expect.stringMatching(/gone has no worker for a proposal: .*ECONNREFUSED/),
     });
+    const client = await A2AClient.connect(
+      { runtime: systemRuntime() },
+      {
+        url: `${host.gateway.url}/api/agents/gone/agent-card`,
+        credentials: { bearer: host.gateway.tokens.owners },
+        allowPrivate: true,
+      },
+    );
+    cleanups.push(() => client.close());
+    await expect(client.send({ message: 'dig' })).rejects.toMatchObject({
+      message: expect.stringMatching(/no worker/),
+    });
+  });
+
+  it('that stopped answering is degraded from the first work that failed, and works again once it is back [T-B5]', async () => {
+    const mars = await remote('mars', { open: true });
+    const { port, url } = mars;
+    const { sun, host, control } = await startHost({ fleet: { a2a: [url] } });
+    expect(await sun.request('fleet', 'dig')).toBe('mars did dig');
+    await mars.stop();
+    await expect(sun.request('fleet', 'dig')).rejects.toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
+    expect((await rows(control))[0]).toMatchObject({ state: 'degraded' });
+    expect(host.node.registry.requireById('fleet').status).toMatchObject({ state: 'degraded' });
+    await mars.start(port);
+    expect(await sun.request('fleet', 'dig')).toBe('mars did dig');
   });
 
   it('queues work until its remote agents are available', async () => {

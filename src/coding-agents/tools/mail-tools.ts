@@ -126,8 +126,9 @@ async function waitForReply({ box, runtime }: Member, thread: string, seconds: n
 function visibility({ registry, mail }: Member, address: string, id: string, isAwaited: boolean): string {
   const entry = registry.entry(address);
   if (!entry) return 'away: it waits on disk until they are back';
-  const { state } = entry.card.status ?? {};
+  const { state, reason = 'no reason is known' } = entry.card.status ?? {};
   if (state === 'unstaffed' || state === 'tools') return 'they have no worker: it waits on disk until they have one';
+  if (state === 'unavailable') return `they are unavailable (${oneLine(reason, 200)}): it waits on disk`;
   if (mail.isUnhandled(address, id)) return 'they have no handler for messages: it waits on disk until they have one';
   const sees = seesMailOf(entry.card);
   if (sees === 'next_turn') return 'they see it at their next turn';

@@ -37,7 +37,8 @@ export async function connectHttp(
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options);
   const client = clientFor(sdk, kind === 'sse' ? 'legacy' : 'auto');
   // Aborted requests and reopened streams also end here; real failures reach the caller.
-  client.onerror = (error) => runtime.logger.debug({ server, error: redactor.clean(error.message) }, 'MCP client');
+  client.onerror = (error) =>
+    runtime.logger.debug({ server, error: redactor.clean(error.message) }, 'MCP server connection reported an error');
   try {
     await untilAborted(client.connect(transport, { signal, timeout: HANDSHAKE_MS }), signal);
   } catch (error) {

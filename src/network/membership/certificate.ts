@@ -54,7 +54,7 @@ export function issueCertificate(issuer: Identity, content: Omit<Certificate, 'i
 
 /** The removals that a chain is checked against. */
 export interface Removals {
-  /** Is a membership of that node, begun then, over? */
+  /** Was the membership of that node that began at `since` removed? */
   isRemoved(node: string, since: number): boolean;
   /** Does this certificate stay valid although the membership of its issuer, begun then, is over? */
   isKept(removed: string, since: number, signature: string): boolean;

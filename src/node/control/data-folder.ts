@@ -85,7 +85,7 @@ export function noteStopped(folder: string, at: number): void {
   try {
     writeFileSync(join(folder, STOPPED), String(at), { mode: 0o600 });
   } catch {
-    // At worst the node is started again.
+    // Without the note, a connected client may start the node again; nothing else depends on it.
   }
 }
 

@@ -195,7 +195,7 @@ export class ProviderRegistry {
     } catch (error) {
       const failure = normalizeError(error, 'internal', correlationId);
       // A missing login or a dead endpoint shows at the first work; the check takes the provider out of routing.
-      if (chosen && CHECKED_AT_ONCE.has(failure.code)) this.health.checkNow(chosen.id);
+      if (chosen && CHECKED_AT_ONCE.has(failure.code)) this.#failedWork(chosen, failure);
       this.#report(chosen, correlationId, terms, began, failure, type);
       throw failure;
     } finally {
@@ -289,6 +289,8 @@ export class ProviderRegistry {
     const select = () => this.failover.selectProvider(type, capabilities, workspaceId);
     const impediment = wait ? this.#impediment(work) : undefined;
     if (impediment) throw normalizeError(impediment, 'internal', correlationId);
+    // A remote agent may be back already: its next check must not wait for the interval while work waits.
+    if (wait && type === 'a2a' && select() === null) for (const { id } of this.#able(work)) this.health.checkNow(id);
     if (wait) return this.#waiting.wait(work, correlationId, signal, () => select() !== null);
     const busy = select();
     if (busy !== null) throw this.#full(busy, correlationId);
@@ -299,6 +301,12 @@ export class ProviderRegistry {
     if (provider) return provider;
     const why = able.map((one) => describeState(this.#row(one))).join('; ');
     throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', why, 'internal', { correlationId });
+  }
+
+  /** Work that reached none of a provider's endpoints is a crash: it is degraded until a check passes. */
+  #failedWork({ id, registration }: RegisteredProvider, error: NormalizedProviderError): void {
+    if (registration.type === 'a2a' && error.code === 'PROVIDER_UNAVAILABLE') this.health.crashed(id, { error });
+    this.health.checkNow(id);
   }
 
   #full(id: string, correlationId: string): NormalizedProviderError {

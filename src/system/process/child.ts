@@ -90,7 +90,7 @@ export class Child {
     const { stdin } = this.#process;
     if (!stdin.writable || stdin.destroyed) throw await this.explained();
     if (stdin.writableLength > MAX_UNREAD_BYTES) {
-      throw new EclipticError('QUEUE_FULL', `${this.#init.name} does not read what it is sent`, {
+      throw new EclipticError('QUEUE_FULL', `${this.#init.name} does not read its standard input`, {
         process: this.#init.name,
         waitingBytes: stdin.writableLength,
       });
