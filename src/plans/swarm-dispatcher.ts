@@ -88,7 +88,7 @@ export class SwarmDispatcher implements Dispatcher {
 /** The swarm of an attempt before this node stopped: its members may have gone on without this node. */
 function leftOver({ swarms }: LoopAgent, assignment: Assignment): string | undefined {
   const ids = assignment.lost.map((attempt) => swarmId(assignment, attempt));
-  return ids.find((id) => swarms.getSwarm(id) !== undefined);
+  return ids.find((id) => swarms.isIn(id));
 }
 
 /** Short, because it is part of a document's name. */

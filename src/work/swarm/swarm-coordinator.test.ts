@@ -310,6 +310,8 @@ describe('a swarm', () => {
     const again = await more({ store: new MemoryStore(snapshot), nodeKey });
     worker(again, 'ann', ['draw'], does, 1_000);
     const sun = again.agent({ id: 'sun' });
+    // Nothing is settled yet, so its session may not be known; the run of a plan must still find it.
+    expect([sun.swarms.isIn(run.id), sun.swarms.isIn('another')]).toEqual([true, false]);
     expect((await settled(sun.swarms.finished(run.id))).results).toEqual(
       Object.fromEntries(plan.map(({ id }) => [id, `${id} by ann`])),
     );

@@ -165,6 +165,11 @@ export class SwarmCoordinator {
     this.#finish(swarmId, subTaskId, { error });
   }
 
+  /** Does this agent take part in a swarm that was formed? After a restart, its session is known only a little later. */
+  isIn(swarmId: string): boolean {
+    return this.#participations.get(swarmId)?.machine.swarm !== undefined;
+  }
+
   getSwarm(swarmId: string): SwarmSession | undefined {
     return this.#participations.get(swarmId)?.session;
   }
