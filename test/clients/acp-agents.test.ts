@@ -180,7 +180,7 @@ describe('gemini over the Agent Client Protocol', () => {
 
 /** Health, doctor and each kind of work give the reason, without a wait. */
 async function assertRefused(node: ProcessNode, reason: RegExp): Promise<void> {
-  await until(async () => (await worker(node)).state === 'degraded', 'health shows it');
+  await until(async () => (await worker(node)).state === 'unavailable', 'health shows it');
   const { message } = await worker(node);
   const { findings } = await node.doctor();
   const problem = findings.find(({ level, text }) => level === 'problem' && text.includes('"worker"'));
