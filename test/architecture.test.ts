@@ -68,6 +68,10 @@ describe('the source tree', () => {
     expect(files.filter((file) => foreign.test(code(file.text))).map((file) => file.path)).toEqual([]);
   });
 
+  it('has no file above 450 lines', () => {
+    expect(files.filter(({ text }) => text.split('\n').length > 451).map(({ path }) => path)).toEqual([]);
+  });
+
   it('exports nothing by default', () => {
     expect(files.filter((file) => /^export default\b/m.test(file.text)).map((file) => file.path)).toEqual([]);
   });

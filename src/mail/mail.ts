@@ -263,13 +263,8 @@ export class Mail implements Postbox, PeerProtocol {
   }
 
   /** The envelope of a durable message in the inbox or the outbox. */
-  async waiting(id: string): Promise<string | undefined> {
-    const { store } = this.#components;
-    const [[incoming], [outgoing]] = await Promise.all([
-      store.read({ from: 'inbox', where: { id } }),
-      store.read({ from: 'outbox', where: { id } }),
-    ]);
-    return (incoming ?? outgoing)?.envelope;
+  waiting(id: string): Promise<string | undefined> {
+    return this.#context.receipts.waiting(id);
   }
 
   outbox(above = 0, limit = PAGE): Promise<OutboxRow[]> {

@@ -113,6 +113,16 @@ export class Receipts {
     return found.flat().map(({ id }) => id);
   }
 
+  /** The envelope of a durable message that is still in the inbox or the outbox. */
+  async waiting(id: string): Promise<string | undefined> {
+    const { store } = this.#components;
+    const [[incoming], [outgoing]] = await Promise.all([
+      store.read({ from: 'inbox', where: { id } }),
+      store.read({ from: 'outbox', where: { id } }),
+    ]);
+    return (incoming ?? outgoing)?.envelope;
+  }
+
   async read(id: string): Promise<Receipt> {
     const { store } = this.#components;
     const [settled, outgoing, incoming] = await Promise.all([

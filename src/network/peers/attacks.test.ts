@@ -1664,7 +1664,7 @@ describe('anything at all after a genuine greeting', () => {
       const link = await member.vouchFor().meet(siege.victim);
       say(link, value);
       await siege.pass(0);
-      // Whoever is disconnected has earned it, once; whoever is not has not.
+      // A node that ends a link without a goodbye must report why.
       if (link.closed && link.frames.at(-1)?.[0] !== 'bye') expect(siege.security().length).toBeGreaterThan(before);
       link.say(['bye', 'leaving']);
     });
