@@ -18,7 +18,7 @@ import {
 } from '@a2a-js/sdk/server';
 import { DatabaseTaskStore } from '@a2a-js/sdk/server/database';
 import { jsonRpcHandler, UserBuilder } from '@a2a-js/sdk/server/express';
-import { createNode, SqliteStore } from 'ecliptic';
+import { createNode, openStore } from 'ecliptic';
 import express from 'express';
 import { Kysely, SqliteDialect } from 'kysely';
 import Database from 'libsql';
@@ -43,7 +43,7 @@ export interface A2AUse {
 }
 
 async function ours({ answer, folder }: A2ARole): Promise<string> {
-  const node = await createNode(folder === undefined ? {} : { store: await SqliteStore.open(folder) });
+  const node = await createNode(folder === undefined ? {} : { store: await openStore(folder) });
   const agent = node.agent({ id: 'echo' });
   if (answer === 'task') agent.onTask((task) => task.text);
   else agent.onTask((task) => task.reply(task.text));

@@ -13,8 +13,9 @@ import { pathToFileURL } from 'node:url';
 
 const [build, path] = process.argv.slice(2);
 const ecliptic = await import(pathToFileURL(resolve(build, 'dist/index.js')).href);
-const { createNode, SqliteStore, MemoryStore, EnvelopeFactory, serializeEnvelope, deserializeEnvelope, systemRuntime } =
-  ecliptic;
+const { createNode, MemoryStore, EnvelopeFactory, serializeEnvelope, deserializeEnvelope, systemRuntime } = ecliptic;
+// Older builds, which are measured as well, have another store.
+const openStore = ecliptic.openStore ?? ((folder) => ecliptic.SqliteStore.open(folder));
 
 const PAYLOAD = { text: 'x'.repeat(245) };
 const LISTEN = { dht: false, listen: { host: '127.0.0.1', port: 0 } };
@@ -187,7 +188,7 @@ async function pair() {
 
 /** Two nodes of one mesh over a WebSocket, each with an agent on the same tier. */
 async function linked(stored = false) {
-  const options = async () => (stored ? { store: await SqliteStore.open(await folder()) } : {});
+  const options = async () => (stored ? { store: await openStore(await folder()) } : {});
   const node = await createNode({ ...(await options()), network: LISTEN });
   const other = await createNode({ ...(await options()), network: { dht: false } });
   cleanups.push(

@@ -6,6 +6,10 @@ export interface Comparison {
   readonly theirs: number;
   /** Above 1, ours is faster. */
   readonly ratio: number;
+  /** The lowest and the highest ratio of a round. */
+  readonly spread?: readonly [number, number];
+  /** The ratio of the rates by the clock, where `ratio` is that of the CPU time. */
+  readonly byClock?: number;
   readonly unit: string;
 }
 
@@ -52,6 +56,45 @@ export async function compare(
     theirs: Math.round(middle.theirs),
     ratio: round(ratio),
     unit,
+  };
+}
+
+/** One round: its operations, the CPU time of all processes involved in microseconds, and the time by the clock. */
+export interface Round {
+  readonly count: number;
+  readonly micros: number;
+  readonly ms: number;
+}
+
+const CPU_ROUNDS = 7;
+
+/** CPU time for an operation of both, in alternating rounds; the median ratio counts, and the spread is shown. */
+export async function compareCpu(
+  suite: string,
+  name: string,
+  ours: () => Promise<Round>,
+  theirs: () => Round | Promise<Round>,
+): Promise<Comparison> {
+  const rounds: { ours: Round; theirs: Round; ratio: number; byClock: number }[] = [];
+  for (let round = 0; round < CPU_ROUNDS; round++) {
+    const first = round % 2 === 0;
+    const early = first ? await ours() : await theirs();
+    const late = first ? await theirs() : await ours();
+    const [a, b] = first ? [early, late] : [late, early];
+    const ratio = b.micros / b.count / (a.micros / a.count);
+    rounds.push({ ours: a, theirs: b, ratio, byClock: a.count / a.ms / (b.count / b.ms) });
+  }
+  rounds.sort((a, b) => a.ratio - b.ratio);
+  const middle = rounds[CPU_ROUNDS >> 1]!;
+  return {
+    suite,
+    name,
+    ours: round(middle.ours.micros / middle.ours.count),
+    theirs: round(middle.theirs.micros / middle.theirs.count),
+    ratio: round(middle.ratio),
+    spread: [round(rounds[0]!.ratio), round(rounds.at(-1)!.ratio)],
+    byClock: round(middle.byClock),
+    unit: 'µs CPU',
   };
 }
 

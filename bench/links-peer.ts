@@ -1,4 +1,4 @@
-import { createNode, SqliteStore } from 'ecliptic';
+import { createNode, openStore } from 'ecliptic';
 import DHT from 'hyperdht';
 import { WebSocketServer } from 'ws';
 
@@ -37,9 +37,10 @@ async function member({ code, bootstrap, agents, cards }: Extract<Role, { role: 
 
 /** A member with a store, whose only agent takes durable mail. */
 async function keeper({ code, folder }: Extract<Role, { role: 'keeper' }>): Promise<void> {
-  const node = await createNode({ store: await SqliteStore.open(folder), network: { dht: false } });
+  const node = await createNode({ store: await openStore(folder), network: { dht: false } });
   node.agent({ id: 'agent-0', tier: 0 }).onNotification(() => {});
   await node.network!.join(code);
+  process.on('message', () => process.send!(process.cpuUsage()));
   process.send!({});
 }
 

@@ -7,11 +7,13 @@ import { run as links } from './links.js';
 import { run as mcp } from './mcp.js';
 import { run as mesh } from './mesh.js';
 import { run as providers } from './providers.js';
+import { run as store } from './store.js';
 
 const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
   mesh,
   links,
   durable,
+  store,
   mcp,
   a2a,
   providers,
@@ -21,7 +23,7 @@ const SUITES: Readonly<Record<string, (report: Report) => Promise<void>>> = {
 
 const words = process.argv.slice(2);
 const json = words.includes('--json');
-const wanted = words.filter((word) => !word.startsWith('-'));
+const wanted = words.filter((word) => !word.startsWith('-')).flatMap((word) => word.split(','));
 const unknown = wanted.filter((name) => !Object.hasOwn(SUITES, name));
 if (words.includes('--help') || unknown.length > 0) {
   console.log(`usage: npm run bench [-- suite...] [--json]\nsuites: ${Object.keys(SUITES).join(', ')}`);
@@ -31,9 +33,10 @@ if (words.includes('--help') || unknown.length > 0) {
 const report: Report = {
   comparison(row) {
     if (json) return console.log(JSON.stringify(row));
-    const { suite, name, ratio, ours, theirs, unit } = row;
+    const { suite, name, ratio, ours, theirs, unit, spread, byClock } = row;
+    const more = spread ? ` (${spread[0]}–${spread[1]}; ${byClock}× by the clock)` : '';
     console.log(
-      `${suite.padEnd(14)}${name.padEnd(36)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}`,
+      `${suite.padEnd(14)}${name.padEnd(36)}${`${ratio}×`.padStart(8)}   ${format(ours)} vs ${format(theirs)} ${unit}${more}`,
     );
   },
   figure(suite, name, value, unit) {
