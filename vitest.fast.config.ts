@@ -8,7 +8,7 @@ const SLOW = [
   'src/network/links/*.test.ts',
   'src/node/control/*.test.ts',
   'src/providers/**/*.test.ts',
-  'src/store/{sqlite-store,damage,power-loss}.test.ts',
+  'src/store/{file-store,damage,power-loss}.test.ts',
   'src/system/{fetch,process}/*.test.ts',
 ];
 

@@ -9,6 +9,6 @@ const typescript = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.json', '-
 const { status } = spawnSync(process.execPath, typescript, { cwd: root, stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 // A few large files in one folder are found and loaded sooner than hundreds of small ones.
-// Only entries that are loaded by file name: the library, the program, and code for separate threads and processes.
+// Only entries that are loaded by file name: the library, the program, and code for separate processes.
 const library = ['index', 'mesh', 'a2a', 'providers', 'simulation'];
-await bundle([...library, 'cli/main', 'store/sqlite-worker', 'system/process/sweep-main'], 'dist');
+await bundle([...library, 'cli/main', 'system/process/sweep-main'], 'dist');

@@ -48,6 +48,7 @@ export {
 } from './mesh/schemas.js';
 export { DEFAULT_TIER_ASSIGNMENTS, DEFAULT_TIER_RULES } from './mesh/tier-config.js';
 export { createNode, type EclipticNode, type NodeInit, type NodeNetworkInit } from './node/compose.js';
+export { openStore } from './node/tables.js';
 export { RalphLoop } from './plans/ralph-loop.js';
 export { A2ARouterAdapter } from './providers/a2a/a2a-router.js';
 export { ACPClientAdapter } from './providers/acp/acp-client.js';
@@ -60,8 +61,8 @@ export { ProviderRegistry } from './providers/registry/registry.js';
 export { EclipticError, ERRORS, type ErrorCode } from './runtime/errors.js';
 export type { Runtime } from './runtime/runtime.js';
 export { systemRuntime } from './runtime/system-runtime.js';
+export type { FileStore } from './store/file-store.js';
 export { MemoryStore } from './store/memory-store.js';
-export { SqliteStore } from './store/sqlite-store.js';
 export type { Store } from './store/store.js';
 export { ActionGate } from './system/approvals/action-gate.js';
 export type { Negotiation, ReceivedProposal, TaskProposal } from './work/proposals/proposal.js';

@@ -44,22 +44,20 @@ afterEach(async () => {
 });
 
 /** The content of a node's data folder while the node is stopped. */
-const KEPT = ['node.key', 'owner.token', 'store.db', 'store.lock', 'store.mark'];
+const KEPT = ['node.key', 'owner.token', 'store'];
 /** The same once its owner has stopped it. */
 const KEPT_STOPPED = [...KEPT, 'stopped-at'].sort();
 
 describe('a host', () => {
-  it('restricts a key file that others can read, and warns of that and of a missing store mark [T-F14]', async () => {
+  it('restricts a key file that others can read, and warns of that [T-F14]', async () => {
     await (await start()).stop();
     chmodSync(join(data, 'node.key'), 0o644);
-    rmSync(join(data, 'store.mark'));
     const said: string[] = [];
     const runtime = new ObservedRuntime();
     runtime.logger.warn = (_fields: unknown, message: string) => void said.push(message);
     await (await start({ runtime })).stop();
     expect(statSync(join(data, 'node.key')).mode & 0o777).toBe(0o600);
     expect(said).toContainEqual(expect.stringMatching(/^key file was open to other users/));
-    expect(said).toContainEqual(expect.stringMatching(/^store.mark is missing/));
     said.length = 0;
     await (await start({ runtime })).stop();
     expect(said).toEqual([]);

@@ -473,7 +473,9 @@ const store = section('design D7 and D18, the store,', 'ST', [
     'nodes',
     'A full disk or a file that another process holds is a typed error; other requests are still served.',
   ],
-  ['ST7', 'nodes', 'The store in memory and the store in SQLite behave the same for every operation.'],
+  ['ST7', 'nodes', 'The store in memory and the store in files behave the same for every operation.'],
+  ['ST8', 'nodes', 'Journal and mail can be searched by words, without blocking other work.'],
+  ['ST9', 'nodes', 'The store can be checked, compacted and exported, with the node running or stopped.'],
 ]);
 
 const durableMail = section('design D7 and D16, durable mail,', 'DM', [

@@ -4,14 +4,14 @@ import { bundle } from '../scripts/bundle.mjs';
 import { ROOT } from './source-files.js';
 
 /**
- * Builds, once a run, what tests start in threads and processes of their own: read from TypeScript each time, a store's
- * thread takes longer to start than most tests take.
+ * Builds, once a run, what tests start in processes of their own: read from TypeScript each time, such a process takes
+ * longer to start than most tests take.
  */
 export async function setup(): Promise<() => void> {
   if (process.env.ECLIPTIC_BUILT_THREADS) return () => {};
   // Below `node_modules`, so that its imports resolve.
   const folder = mkdtempSync(join(ROOT, 'node_modules', '.ecliptic-test-'));
-  await bundle(['store/sqlite-worker', 'system/process/sweep-main'], folder);
+  await bundle(['system/process/sweep-main'], folder);
   process.env.ECLIPTIC_BUILT_THREADS = folder;
   return () => rmSync(folder, { recursive: true, force: true });
 }

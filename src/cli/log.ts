@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import type { Difference } from '../mesh/audit/journal-log.js';
+import type { JournalRow } from '../mesh/audit/tables.js';
 import type { ControlClient } from '../node/control/client.js';
 import { fitting } from '../node/control/protocol.js';
 import type { Replayed } from '../node/control/rows.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
-import type { JournalRow } from '../store/tables.js';
 import { type Option, readDuration, text, verb, whole } from './command.js';
 import { readTextFile } from './input.js';
 import { timeText, usage } from './output.js';
@@ -27,16 +27,17 @@ const search = verb({
   options: {
     thread: text('ID', 'only that conversation'),
     agent: text('A', 'only messages from or to that agent'),
+    text: text('WORDS', 'only messages with all these words; the journal has no bodies of durable messages'),
     since,
     limit: whole('the latest N (default: 100)'),
   },
-  examples: ['', '--agent mars --since 1h', '--thread 01JD… --json'],
+  examples: ['', '--agent mars --since 1h', '--text "login page"', '--thread 01JD… --json'],
   async run({ connect, values, output }) {
-    const { thread, agent, since: from, limit = DEFAULT_ROWS } = values;
+    const { thread, agent, text: words, since: from, limit = DEFAULT_ROWS } = values;
     const client = await connect();
     let rows: JournalRow[] = [];
     while (rows.length < limit) {
-      const wanted = { thread, agent, since: from, before: rows[0]?.seq, limit: limit - rows.length };
+      const wanted = { thread, agent, text: words, since: from, before: rows[0]?.seq, limit: limit - rows.length };
       const page = await client.call('log', wanted);
       if (page.length === 0) break;
       rows = [...page, ...rows];

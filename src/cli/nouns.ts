@@ -24,6 +24,7 @@ const NOUNS: readonly Noun[] = [
   noun('config', 'operating', 'check the configuration', () => import('./config.js')),
   noun('log', 'operating', 'search, export and replay the journal', () => import('./log.js'), 'search'),
   noun('audit', 'operating', 'verify the audit log', () => import('./audit.js')),
+  noun('store', 'operating', 'check, compact and export the store', () => import('./store.js')),
   noun('policy', 'operating', 'ask who may reach whom', () => import('./policy.js'), 'check'),
   noun('peer', 'devices', 'other nodes: invite, join, remove', () => import('./peer.js'), 'list'),
   noun('completion', 'developing', 'shell completion', () => import('./completion.js')),

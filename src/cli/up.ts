@@ -5,15 +5,10 @@ import { LOG_LEVELS, type LogLevel } from '../node/config/schema.js';
 import { defaultDataFolder } from '../node/control/data-folder.js';
 import type { Host } from '../node/host.js';
 import { VERSION } from '../runtime/package.js';
-import type { Logger, Runtime } from '../runtime/runtime.js';
+import type { Logger } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
 import type { Invocation } from './command.js';
 import { usage } from './output.js';
-
-/** How long an immediate exit waits for the store's thread. */
-const STORE_END_MS = 1_000;
-/** Set once there may be a store. */
-let hostModule: Promise<typeof import('../node/host.js')> | undefined;
 
 interface UpValues {
   readonly config?: string;
@@ -40,14 +35,13 @@ export async function up(invocation: UpInvocation): Promise<void> {
   const runtime = systemRuntime({ logger });
   const dataFolder = await invocation.dataFolder();
   let host: Host | undefined;
-  stopOnSignals(runtime, () => host);
+  stopOnSignals(() => host);
   containModules(logger);
   const network = networkConfig(invocation, loaded.config.network);
   const http = httpConfig(invocation, loaded.config.http);
   // Most of the program is behind this import, so a usage error above does not load it.
-  hostModule = import('../node/host.js');
-  const node = await hostModule;
-  host = await node.Host.start({ runtime, loaded, dataFolder, env, network, http });
+  const hostModule = await import('../node/host.js');
+  host = await hostModule.Host.start({ runtime, loaded, dataFolder, env, network, http });
   const { node: started, gateway } = host;
   const about = { node: started.key, agents: started.agents.length, http: gateway.url, data: dataFolder };
   logger.info({ ...about, config: loaded.file ?? null, version: VERSION }, 'node started');
@@ -105,24 +99,13 @@ function httpConfig({ values, env }: UpInvocation, fromFile: HttpConfig | undefi
   throw usage(`--${String(issue?.path[0] ?? 'port')}: ${issue?.message}`);
 }
 
-/** Exits at once; waits briefly for the store's thread only. */
-async function exitAtOnce(runtime: Runtime, code: number): Promise<void> {
-  runtime.setTimer(() => process.exit(code), STORE_END_MS);
-  if (hostModule) {
-    await hostModule.catch(() => {});
-    const { endStores } = await import('../store/sqlite-store.js');
-    await endStores();
-  }
-  process.exit(code);
-}
-
 /** The first signal stops the node in order; a second one, or one before the node is up, exits at once. */
-function stopOnSignals(runtime: Runtime, host: () => Host | undefined): void {
+function stopOnSignals(host: () => Host | undefined): void {
   let count = 0;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       const running = host();
-      if (++count > 1 || !running) void exitAtOnce(runtime, signal === 'SIGINT' ? 130 : 143);
+      if (++count > 1 || !running) process.exit(signal === 'SIGINT' ? 130 : 143);
       else void running.stopForOwner();
     });
   }

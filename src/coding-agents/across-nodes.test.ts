@@ -3,6 +3,7 @@ import { bodiesIn, Client, idsIn, startCodingAgents, stateOf } from '../../test/
 import { type NetworkedNode, Nodes } from '../../test/nodes-fixture.js';
 import { MemoryStore } from '../store/memory-store.js';
 import type { CodingAgents } from './coding-agents.js';
+import { acquaintances } from './mailbox/tables.js';
 
 interface Place {
   readonly node: NetworkedNode;
@@ -93,7 +94,7 @@ describe('members on several nodes', () => {
     await Client.join(nodes, theirs.codingAgents, 'other');
     await nodes.until(() => mine.node.registry.listAll().some(({ id }) => id === 'other'));
     await alice.send('other', 'hello');
-    const stored = () => nodes.settled(store.read({ from: 'acquaintances' }));
+    const stored = () => nodes.settled(store.read(acquaintances));
     expect(await stored()).toMatchObject([{ address: `other@${theirs.node.key}` }]);
     mine.node.network.remove(theirs.node.key);
     await nodes.runtime.advance(1_000);

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { bodiesIn, Client, idsIn, startCodingAgents, stateOf } from '../../test/coding-agents-fixture.js';
 import { Nodes } from '../../test/nodes-fixture.js';
+import { inbox } from '../mail/tables.js';
 import { recordMethods } from '../node/control/record-methods.js';
 import { type MemorySnapshot, MemoryStore } from '../store/memory-store.js';
 import type { Query } from '../store/store.js';
-import type { TableName, Tables } from '../store/tables.js';
+import type { RowOf, Table } from '../store/table.js';
 import { overview } from './overview.js';
 
 async function pair(init = {}) {
@@ -365,9 +366,9 @@ class SlowStore extends MemoryStore {
     this.#nodes = nodes;
   }
 
-  override async read<Name extends TableName>(query: Query<Name>): Promise<Tables[Name][]> {
-    const rows = await super.read(query);
-    if (query.from === 'inbox') await new Promise<void>((done) => void this.#nodes.runtime.setTimer(done, 200));
+  override async read<T extends Table>(table: T, query?: Query<RowOf<T>>): Promise<RowOf<T>[]> {
+    const rows = await super.read(table, query);
+    if (table.name === inbox.name) await new Promise<void>((done) => void this.#nodes.runtime.setTimer(done, 200));
     return rows;
   }
 }

@@ -9,6 +9,7 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Store } from '../store/store.js';
 import { descriptionIn } from '../work/proposals/proposal-records.js';
+import { proposals } from '../work/proposals/tables.js';
 import { Leases } from './leases/leases.js';
 import { type Identify, plainFolder } from './leases/repository.js';
 import { Acquaintances } from './mailbox/acquaintances.js';
@@ -19,6 +20,7 @@ import { LoopGuard, type LoopLimits } from './mailbox/loop-guard.js';
 import { Member, mailProtocol } from './mailbox/member.js';
 import { MemberMail, type OpenLetter, required } from './mailbox/member-mail.js';
 import { checkedName, nameFor, numbered, PeerNames } from './mailbox/names.js';
+import { members as memberTable } from './mailbox/tables.js';
 
 export interface CodingAgentsComponents {
   runtime: Runtime;
@@ -109,7 +111,7 @@ export class CodingAgents {
     const leases = await Leases.open({ runtime, store, network, nodeKey, identify, mail });
     const acquaintances = await Acquaintances.open(runtime, store, network);
     const codingAgents = new CodingAgents(components, acquaintances, leases, init);
-    for (const { name } of await store.read({ from: 'members' })) codingAgents.#box(name);
+    for (const { name } of await store.read(memberTable)) codingAgents.#box(name);
     codingAgents.#box(OWNER).onArrival = (open) => void codingAgents.#logForOwner(open);
     await codingAgents.#log.retain();
     return codingAgents;
@@ -125,7 +127,7 @@ export class CodingAgents {
 
   /** Open tasks of mailboxes here, from the store: includes tasks between agents that are away. */
   async storedTasks(): Promise<TaskLine[]> {
-    const rows = await this.#components.store.read({ from: 'proposals', where: { open: 1 } });
+    const rows = await this.#components.store.read(proposals, { where: { open: 1 } });
     const lines = new Map<string, TaskLine>();
     for (const row of rows.filter(({ agent }) => this.#boxes.has(agent))) {
       const { id, agent, side, peer, status } = row;
@@ -176,7 +178,7 @@ export class CodingAgents {
     });
     try {
       const row = { name, client: init.client, checkout: init.checkout, seenAt: runtime.now() };
-      await store.write([{ put: 'members', row }]);
+      await store.write([memberTable.put(row)]);
       const { names, leases } = this;
       const member = new Member(
         {

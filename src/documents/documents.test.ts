@@ -11,6 +11,7 @@ import { CRDTSyncChannel } from './crdt-sync.js';
 import type { SharedDocument } from './document.js';
 import { Replica } from './replica.js';
 import { type CRDTSyncMessage, CRDTSyncMessageSchema, readMessage } from './sync-message.js';
+import { stateSegments } from './tables.js';
 
 const nodes: EclipticNode[] = [];
 
@@ -186,7 +187,7 @@ describe('a shared document', () => {
     await runtime.advance(100);
     expect(one.members.get(`venus@${node.key}`)?.presence).toEqual({ load: 19 });
     expect(told.length).toBeLessThan(4);
-    expect(await store.read({ from: 'stateSegments' })).toEqual([]);
+    expect(await store.read(stateSegments)).toEqual([]);
     venus.leave();
     await runtime.advance(10);
     expect(one.members.size).toBe(0);
@@ -213,14 +214,14 @@ describe('a shared document', () => {
     const { runtime, one, other } = await pair({ store });
     let onDisk: number | undefined;
     other.onUpdate(() => {
-      void store.count({ from: 'stateSegments', where: { agent: 'mars' } }).then((count) => {
+      void store.count(stateSegments, { where: { agent: 'mars' } }).then((count) => {
         onDisk ??= count;
       });
     });
     one.map('m').set('a', 1);
     await runtime.advance(100);
     expect(onDisk).toBe(1);
-    expect(await store.count({ from: 'stateSegments', where: { agent: 'venus' } })).toBe(1);
+    expect(await store.count(stateSegments, { where: { agent: 'venus' } })).toBe(1);
     const { mars } = await pair();
     expect(() => mars.state('other', { durable: true })).toThrowError(
       expect.objectContaining({ code: 'STORE_REQUIRED' }),
@@ -235,7 +236,8 @@ describe('a shared document', () => {
     one.map('notes').set('step', 3);
     await runtime.advance(200);
     const read = store.read.bind(store);
-    store.read = (query) => new Promise((resolve) => void runtime.setTimer(() => resolve(read(query)), 20));
+    store.read = (table, query) =>
+      new Promise((resolve) => void runtime.setTimer(() => resolve(read(table, query)), 20));
     const other = node.agent({ id: 'venus' }).state('plan');
     const caughtUp = other.caughtUp(1_000);
     await runtime.advance(200);
@@ -269,7 +271,7 @@ describe('a shared document', () => {
     expect(mine).toBeLessThan(10);
     expect(theirs).toBe(mine);
     expect(other.toJSON()).toEqual(one.toJSON());
-    expect(await store.count({ from: 'stateSegments', where: { agent: 'mars' } })).toBe(mine);
+    expect(await store.count(stateSegments, { where: { agent: 'mars' } })).toBe(mine);
   });
 });
 

@@ -10,6 +10,7 @@ import { Replica } from './replica.js';
 import { mergeSegments, type Segment } from './segment.js';
 import { SegmentRecords } from './segment-records.js';
 import type { SyncMessage } from './sync-message.js';
+import { stateSegments } from './tables.js';
 
 const THREAD = 'state:open:plan';
 
@@ -216,7 +217,7 @@ describe('an author that signs two segments under one number', () => {
     for (const face of [0, 1] as const) mesh.feed(one, ...rogue.stories[face]);
     await expectAlike(mesh);
     expect(one.document.toJSON()).toEqual({ list: ['same'] });
-    const rows = await one.store.read({ from: 'stateSegments' });
+    const rows = await one.store.read(stateSegments);
     expect(rows.map(({ number }) => number).sort()).toEqual([0, 1]);
   });
 

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { type EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { GroupWriter } from '../store/group-writer.js';
+import { PreparedWriter } from '../store/prepared.js';
 import type { Store, Write } from '../store/store.js';
-import type { StateSegmentRow } from '../store/tables.js';
 import { type Proof, ProofSchema } from './equivocation.js';
 import { Segment, unreadable } from './segment.js';
+import { type StateSegmentRow, stateSegments } from './tables.js';
 
 export interface DamagedRow {
   readonly stream: string;
@@ -25,23 +25,23 @@ const PROOF = 0;
 /** The stored segments and proofs of durable replicas. */
 export class SegmentRecords {
   readonly #store: Store;
-  readonly #writer: GroupWriter;
+  readonly #writer: PreparedWriter;
 
   constructor(runtime: Runtime, store: Store) {
     this.#store = store;
-    this.#writer = new GroupWriter(runtime, store);
+    this.#writer = new PreparedWriter(runtime, store);
   }
 
   keep(thread: string, agent: string, segments: readonly Segment[]): Promise<void> {
-    const writes = segments.map((segment): Write => ({ put: 'stateSegments', row: rowOf(thread, agent, segment) }));
+    const writes = segments.map((segment) => stateSegments.put(rowOf(thread, agent, segment)));
     return this.#writer.write({ writes, written: () => {} });
   }
 
   replace(thread: string, agent: string, run: readonly Segment[], one: Segment): Promise<void> {
     const { stream } = one;
     const number = run.map((segment) => segment.number);
-    const gone: Write = { delete: 'stateSegments', where: { thread, agent, stream, number } };
-    const writes = [gone, { put: 'stateSegments', row: rowOf(thread, agent, one) }] as const;
+    const gone = stateSegments.delete({ thread, agent, stream, number });
+    const writes = [gone, stateSegments.put(rowOf(thread, agent, one))];
     return this.#writer.write({ writes, written: () => {} });
   }
 
@@ -49,17 +49,17 @@ export class SegmentRecords {
   quarantine(thread: string, agent: string, proof: Proof, removed: readonly Segment[]): Promise<void> {
     const writes: Write[] = [...new Set(removed.map(({ stream }) => stream))].map((stream) => {
       const number = removed.filter((segment) => segment.stream === stream).map((segment) => segment.number);
-      return { delete: 'stateSegments', where: { thread, agent, stream, number } };
+      return stateSegments.delete({ thread, agent, stream, number });
     });
     const bytes = Buffer.from(JSON.stringify(proof)).toString('base64');
     const row = { thread, agent, stream: proof.stream, first: 0, number: PROOF, after: '{}', bytes, signature: '' };
-    writes.push({ put: 'stateSegments', row: { ...row, digest: digestOf(row) } });
+    writes.push(stateSegments.put({ ...row, digest: digestOf(row) }));
     return this.#writer.write({ writes, written: () => {} });
   }
 
   async read(thread: string, agent: string): Promise<Kept> {
     await this.#writer.flush();
-    const rows = await this.#store.read({ from: 'stateSegments', where: { thread, agent } });
+    const rows = await this.#store.read(stateSegments, { where: { thread, agent } });
     const segments: Segment[] = [];
     const proofs: Proof[] = [];
     const damaged: DamagedRow[] = [];

@@ -3,6 +3,7 @@ import { startMesh } from '../../test/mesh-fixture.js';
 import { buildCard } from '../agent/agent-init.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { AddressBook } from './address-book.js';
+import { addresses } from './tables.js';
 
 it('keeps the latest addresses of each node, in memory and on disk, and never drops another node’s [T-F12]', async () => {
   const { node } = await startMesh();
@@ -19,7 +20,7 @@ it('keeps the latest addresses of each node, in memory and on disk, and never dr
   }
   stop();
   expect(book.all).toHaveLength(10_001);
-  expect(await store.count({ from: 'addresses' })).toBe(10_001);
+  expect(await store.count(addresses)).toBe(10_001);
   const known = ['bob@honest', 'ghost0@rogue', 'ghost10099@rogue'].map((address) => book.find(address) !== undefined);
   expect(known).toEqual([true, false, true]);
   expect((await AddressBook.open(store)).all).toHaveLength(10_001);

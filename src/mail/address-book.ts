@@ -2,7 +2,8 @@ import { joinAddress } from '../mesh/address.js';
 import type { Party } from '../mesh/policy.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentCard } from '../mesh/schemas.js';
-import type { Store, Write } from '../store/store.js';
+import type { Store } from '../store/store.js';
+import { addresses } from './tables.js';
 
 /** Addresses of one node: the next one replaces the oldest. */
 const MAX_PER_NODE = 10_000;
@@ -23,7 +24,7 @@ export class AddressBook {
 
   static async open(store: Store): Promise<AddressBook> {
     const book = new AddressBook(store);
-    const rows = await store.read({ from: 'addresses' });
+    const rows = await store.read(addresses);
     for (const { address, node, card } of rows.sort((a, b) => a.seenAt - b.seenAt)) {
       const known = JSON.parse(card);
       book.#add(partyOf(address, node ?? undefined, known));
@@ -43,9 +44,8 @@ export class AddressBook {
       if (card.node === undefined) this.#cards.set(address, card);
       const kept = JSON.stringify(card.node === undefined ? card : { tier, sandboxId });
       const row = { address, node: card.node ?? null, card: kept, seenAt: now() };
-      const write: Write = { put: 'addresses', row };
-      const removal: Write[] = gone === undefined ? [] : [{ delete: 'addresses', where: { address: gone } }];
-      this.#store.write([write, ...removal]).catch(onFailure);
+      const removal = gone === undefined ? [] : [addresses.delete({ address: gone })];
+      this.#store.write([addresses.put(row), ...removal]).catch(onFailure);
     };
     for (const card of registry.listAll()) note(card);
     return registry.onCard(note);

@@ -1,9 +1,9 @@
 import { splitAddress } from '../mesh/address.js';
 import type { StoredAdmission } from '../mesh/durable-routing.js';
 import { ValidEnvelope } from '../mesh/envelope.js';
-
 import type { EclipticError } from '../runtime/errors.js';
-import type { Prepared } from '../store/group-writer.js';
+import { cursors as cursorTable } from '../store/common-tables.js';
+import type { Prepared } from '../store/prepared.js';
 import type { Write } from '../store/store.js';
 import type { IncomingMail } from './incoming-mail.js';
 import type { MailItem, SentMessage } from './mail-wire.js';
@@ -11,6 +11,7 @@ import type { Permits } from './permits.js';
 import { type Receipt, stepOf } from './receipt.js';
 import type { MailContext } from './receipts.js';
 import { baseOf, isLaterEpoch } from './store-epoch.js';
+import { receipts as receiptTable } from './tables.js';
 
 export interface ArrivalsComponents extends MailContext {
   incoming: IncomingMail;
@@ -137,10 +138,10 @@ export class Arrivals {
     const stores = fresh.length === 0 ? [] : this.progress(node);
     if (prepared.length > 0) {
       const writes: Write[] = prepared.flatMap((one) => one.writes);
-      for (const [name, value] of reached) writes.push({ put: 'cursors', row: { name, value } });
+      for (const [name, value] of reached) writes.push(cursorTable.put({ name, value }));
       const surplus = stores.slice(0, Math.max(0, stores.length + fresh.length - MAX_STORES));
       const forgotten = surplus.map(([store]) => cursorOf(node, store));
-      if (forgotten.length > 0) writes.push({ delete: 'cursors', where: { name: forgotten } });
+      if (forgotten.length > 0) writes.push(cursorTable.delete({ name: forgotten }));
       const written = () => {
         for (const name of forgotten) this.#cursors.delete(name);
         for (const [name, value] of reached) this.#cursors.set(name, value);
@@ -198,7 +199,7 @@ export class Arrivals {
     const excess = source.refused.length - KEPT_REFUSALS;
     const gone = source.refused.slice(0, excess).filter(({ update }) => receipts.isAcknowledged(node, update));
     if (gone.length === 0) return;
-    await store.write([{ delete: 'receipts', where: { id: gone.map(({ id }) => id), node, side: 'received' } }]);
+    await store.write([receiptTable.delete({ id: gone.map(({ id }) => id), node, side: 'received' })]);
     const ids = new Set(gone);
     source.refused = source.refused.filter((refusal) => !ids.has(refusal));
   }

@@ -3,13 +3,21 @@ import type { ValidEnvelope } from '../mesh/envelope.js';
 import { wait } from '../runtime/async.js';
 import { backoffMs } from '../runtime/backoff.js';
 import { EclipticError } from '../runtime/errors.js';
-import { type Prepared, together } from '../store/group-writer.js';
+import { type Prepared, together } from '../store/prepared.js';
 import type { Write } from '../store/store.js';
-import type { InboxRow } from '../store/tables.js';
 import { type Amount, countEarlier, MailQuota, pageSize } from './mail-quota.js';
-import { type Receipt, type ReceiptState, type ReceiptStep, stepOf, stepReceipt, writeSteps } from './receipt.js';
+import {
+  addSteps,
+  type Receipt,
+  type ReceiptState,
+  type ReceiptStep,
+  stepOf,
+  stepReceipt,
+  writeSteps,
+} from './receipt.js';
 import type { ReceiptOutbound } from './receipt-outbound.js';
 import { type MailContext, receiptOf } from './receipts.js';
+import { type InboxRow, inbox } from './tables.js';
 
 /** Effects that an agent wants exactly once, in one transaction with the end of the message that caused them. */
 export interface Effects {
@@ -97,7 +105,7 @@ export class IncomingMail {
   }
 
   countEarlier(): Promise<void> {
-    return countEarlier(this.#components.store, 'inbox', this.#quota, ({ number }) => String(number));
+    return countEarlier(this.#components.store, inbox, this.#quota, ({ number }) => String(number));
   }
 
   /** Prepares storing a message that has arrived. Throws `QUEUE_FULL`. */
@@ -115,7 +123,7 @@ export class IncomingMail {
     const key = String(meta.number);
     this.#quota.add(key, sender, row.envelope.length);
     return {
-      writes: [{ insert: 'inbox', row }],
+      writes: [inbox.insert(row)],
       written: () => {
         if (node === '') receipts.emit(id, receipt, recipient);
         else {
@@ -145,10 +153,14 @@ export class IncomingMail {
     }
   }
 
+  /** The next messages of an agent, as they are stored. */
+  rows(agent: string, above: number, limit: number): Promise<InboxRow[]> {
+    const query = { where: { recipient: agent }, above: { number: above }, orderBy: 'number', limit } as const;
+    return this.#components.store.read(inbox, query);
+  }
+
   async load(agent: string, above: number): Promise<InboxMessage[]> {
-    const { store } = this.#components;
-    const query = { from: 'inbox', where: { recipient: agent }, above: { number: above }, orderBy: 'number' } as const;
-    const rows = await store.read({ ...query, limit: await pageSize(store, 'inbox') });
+    const rows = await this.rows(agent, above, await pageSize(this.#components.store, inbox));
     return rows.map((row) => this.#inWork.get(row.number) ?? messageOf(row, row.number < this.#earlier));
   }
 
@@ -178,7 +190,7 @@ export class IncomingMail {
     const { number, node, envelope } = message;
     const steps = writeSteps(message.receipt);
     writer.add({
-      writes: [{ update: 'inbox', where: { number }, set: { steps } }],
+      writes: [inbox.update({ number }, { steps })],
       written: () => {
         receipts.emit(envelope.id, [step], envelope.recipient);
         if (node !== '' && !message.ended) outbound.add(node, envelope.id, steps, 0);
@@ -204,6 +216,10 @@ export class IncomingMail {
     if (message.ending) return;
     const { runtime, writer } = this.#components;
     const prepared = this.#prepareOrDropAnswer(message, end);
+    if (!prepared) {
+      this.release(message);
+      return;
+    }
     const failed = (error: unknown) => {
       prepared.failed?.(error);
       runtime.logger.error({ message: message.envelope.id, err: error }, 'mail: the end of a message was not stored');
@@ -221,12 +237,12 @@ export class IncomingMail {
   /** The sender's node reports that the time ran out. Noting its time makes both sides show the same if it does here too. */
   async expiredThere(node: string, id: string, step: ReceiptStep): Promise<void> {
     const { store, writer } = this.#components;
-    for (const row of await store.read({ from: 'inbox', where: { id, node } })) {
+    for (const row of await store.read(inbox, { where: { id, node } })) {
       const message = this.#inWork.get(row.number);
       const receipt = stepReceipt(message?.receipt ?? receiptOf(row), step);
       if (message) message.receipt = receipt;
       const set = { steps: writeSteps(receipt) };
-      await writer.write({ writes: [{ update: 'inbox', where: { number: row.number }, set }], written: () => {} });
+      await writer.write({ writes: [inbox.update({ number: row.number }, set)], written: () => {} });
     }
   }
 
@@ -234,11 +250,11 @@ export class IncomingMail {
   async expire(): Promise<void> {
     const { store, clock, locks } = this.#components;
     const below = { expiresAt: clock.now() };
-    const late = await store.read({ from: 'inbox', below, limit: await pageSize(store, 'inbox') });
+    const late = await store.read(inbox, { below, limit: await pageSize(store, inbox) });
     for (const node of new Set(late.map((row) => row.node))) {
       await locks.run(node, async () => {
-        const limit = await pageSize(store, 'inbox');
-        const rows = await store.read({ from: 'inbox', where: { node }, below, limit });
+        const limit = await pageSize(store, inbox);
+        const rows = await store.read(inbox, { where: { node }, below, limit });
         for (const row of rows) if (!this.#inWork.has(row.number)) this.#expire(messageOf(row));
       });
     }
@@ -249,8 +265,8 @@ export class IncomingMail {
     const { store } = this.#components;
     this.#forgotten.set(node, this.#next - 1);
     for (let above = -1; ; ) {
-      const query = { from: 'inbox', where: { node }, above: { number: above }, orderBy: 'number' } as const;
-      const rows = await store.read({ ...query, limit: PAGE });
+      const query = { where: { node }, above: { number: above }, orderBy: 'number', limit: PAGE } as const;
+      const rows = await store.read(inbox, query);
       if (rows.length === 0) return;
       above = rows.at(-1)!.number;
       for (const row of rows) {
@@ -270,7 +286,7 @@ export class IncomingMail {
   /** The rows of messages from that node, in the inbox and of the settled ones. */
   async #find(node: string, ids: readonly string[]): Promise<{ readonly id: string; readonly steps: string }[]> {
     const { store, receipts } = this.#components;
-    const waiting = await store.read({ from: 'inbox', where: { id: ids, node } });
+    const waiting = await store.read(inbox, { where: { id: ids, node } });
     const settled = await receipts.find(node, ids);
     return [...waiting, ...settled.filter(({ side }) => side === 'received')];
   }
@@ -287,9 +303,9 @@ export class IncomingMail {
     const now = runtime.now();
     const steps = [stepOf(state, now, reason)];
     if (state !== 'undeliverable' && state !== 'expired') steps.unshift(stepOf('read', now));
-    const receipt = steps.reduce(stepReceipt, message.receipt);
+    const receipt = addSteps(message.receipt, steps);
     const also = together(
-      [{ delete: 'inbox', where: { number } }],
+      [inbox.delete({ number })],
       [
         ...(effects ? [() => this.#components.effects(envelope.recipient, effects)] : []),
         ...(answer ? [() => this.#components.answer(answer)] : []),
@@ -312,11 +328,15 @@ export class IncomingMail {
     };
   }
 
-  /** Prepares the end, without the answer if that is refused: a message must be able to end. */
-  #prepareOrDropAnswer(message: InboxMessage, end: MessageEnd): Prepared {
+  /**
+   * Prepares the end, without the answer if that is refused: a message must be able to end. Undefined while the node stops:
+   * the message stays, and is delivered and answered after the next start.
+   */
+  #prepareOrDropAnswer(message: InboxMessage, end: MessageEnd): Prepared | undefined {
     try {
       return this.#prepareEnd(message, end);
     } catch (error) {
+      if (error instanceof EclipticError && error.code === 'NODE_STOPPED') return undefined;
       const { id, recipient } = message.envelope;
       this.#components.runtime.logger.warn({ message: id, agent: recipient, err: error }, 'mail: answer refused');
       const state = end.state === 'replied' ? 'done' : end.state;

@@ -1,5 +1,6 @@
 import { splitAddress } from '../mesh/address.js';
-import type { Store, Tables } from '../store/store.js';
+import type { Store, Table } from '../store/store.js';
+import type { InboxRow, OutboxRow } from './tables.js';
 
 export interface Amount {
   readonly messages: number;
@@ -140,26 +141,24 @@ export function senderIn(envelopeText: string): string {
   return sender ?? '';
 }
 
-type MailTable = 'inbox' | 'outbox';
-
 /** Rows to read at once, so that a page of large messages fits in memory as well. */
-export async function pageSize(store: Store, table: MailTable): Promise<number> {
+export async function pageSize(store: Store, table: Table): Promise<number> {
   const { rows, bytes } = await store.figures(table);
   const each = rows === 0 ? 0 : bytes / rows;
   return Math.max(1, Math.min(PAGE, Math.floor(PAGE_BYTES / Math.max(each, 1))));
 }
 
 /** Counts, by sender, the messages that earlier processes left. */
-export async function countEarlier<Name extends MailTable>(
+export async function countEarlier<Row extends InboxRow | OutboxRow>(
   store: Store,
-  from: Name,
+  table: Table<Row>,
   quota: MailQuota,
-  keyOf: (row: Tables[Name]) => string,
+  keyOf: (row: Row) => string,
 ): Promise<void> {
   for (let above = 0; ; ) {
-    const limit = await pageSize(store, from);
-    const query = { from, above: { number: above } as Partial<Tables[Name]>, orderBy: 'number', limit } as const;
-    const rows = await store.read<Name>(query);
+    const limit = await pageSize(store, table);
+    const rest = { number: above } as Partial<Row>;
+    const rows: Row[] = await store.read(table, { above: rest, orderBy: 'number', limit });
     const found = rows.map((row) => ({ key: keyOf(row), sender: senderIn(row.envelope), chars: row.envelope.length }));
     quota.found(found);
     if (rows.length < limit) break;

@@ -1,11 +1,13 @@
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
-import type { Store } from '../store/store.js';
+import { cursors as cursorTable } from '../store/common-tables.js';
+import type { Store, Table } from '../store/store.js';
 import { AddressBook } from './address-book.js';
 import type { Amount } from './mail-quota.js';
 import { Permits } from './permits.js';
 import { ackCursor } from './receipt-outbound.js';
 import { StoreEpoch } from './store-epoch.js';
+import { inbox, outbox } from './tables.js';
 
 /** The stored state from which mail continues. */
 export interface MailState {
@@ -24,10 +26,10 @@ export async function loadState(
   { store, runtime, clock }: { store: Store; runtime: Runtime; clock: SteadyClock },
   place?: string,
 ): Promise<MailState> {
-  const rows = await store.read({ from: 'cursors' });
+  const rows = await store.read(cursorTable);
   const cursors = new Map(rows.map(({ name, value }) => [name, value]));
-  const [lastIn] = await store.read({ from: 'inbox', orderBy: 'number', descending: true, limit: 1 });
-  const [lastOut] = await store.read({ from: 'outbox', orderBy: 'number', descending: true, limit: 1 });
+  const [lastIn] = await store.read(inbox, { orderBy: 'number', descending: true, limit: 1 });
+  const [lastOut] = await store.read(outbox, { orderBy: 'number', descending: true, limit: 1 });
   const time = cursors.get(CLOCK_CURSOR);
   if (time !== undefined) clock.resume(time);
   const last = Math.max(lastOut?.number ?? 0, cursors.get('outbox') ?? 0);
@@ -38,12 +40,12 @@ export async function loadState(
     cursors,
     acknowledged: new Map(acknowledged.map(([name, value]) => [name.slice(ackCursor('').length), value])),
     epoch: await StoreEpoch.open(runtime, store, { last, place }),
-    outgoing: { last: lastOut?.number ?? 0, waiting: await amountIn(store, 'outbox') },
-    incoming: { next: (lastIn?.number ?? 0) + 1, waiting: await amountIn(store, 'inbox') },
+    outgoing: { last: lastOut?.number ?? 0, waiting: await amountIn(store, outbox) },
+    incoming: { next: (lastIn?.number ?? 0) + 1, waiting: await amountIn(store, inbox) },
   };
 }
 
-async function amountIn(store: Store, name: 'inbox' | 'outbox'): Promise<Amount> {
-  const { rows: messages, bytes } = await store.figures(name);
+async function amountIn(store: Store, table: Table): Promise<Amount> {
+  const { rows: messages, bytes } = await store.figures(table);
   return { messages, bytes };
 }

@@ -2,13 +2,15 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Fate, type Life, World } from '../../test/durable/simulated-mail.js';
 import { Rogue, type RogueLink } from '../../test/rogue-peer.js';
 import type { Agent } from '../agent/agent.js';
+import { audit, journal } from '../mesh/audit/tables.js';
 import { SCHEMA_VERSION } from '../mesh/schemas.js';
 import { createNode } from '../node/compose.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { MemoryStore } from '../store/memory-store.js';
-import type { Write } from '../store/store.js';
+import type { Table, Write } from '../store/store.js';
 import { NO_MAIL } from './mail.js';
+import { inbox, outbox, receipts, watches } from './tables.js';
 
 const DAY_MS = 86_400_000;
 /** More than all retries of a failing handler take together. */
@@ -45,7 +47,7 @@ describe('a durable message', () => {
     const disk = new Promise<void>((resolve) => {
       release = resolve;
     });
-    a.store.fate = (_call, writes) => (touches(writes, 'outbox') ? disk : 'pass');
+    a.store.fate = (_call, writes) => (touches(writes, outbox) ? disk : 'pass');
     let result: unknown;
     void ann.send(at('bob', b), 1, { durable: true }).then((found) => {
       result = found;
@@ -75,14 +77,14 @@ describe('a durable message', () => {
       expect(await statesOf(a, messageId!)).toEqual(['stored', 'arrived', 'read', 'done']);
     }
     expect(heard).toEqual(['amy', at('amy', a)]);
-    expect(await world.rows(a, 'inbox')).toEqual([]);
+    expect(await world.rows(a, inbox)).toEqual([]);
   });
 
   it('waits for an absent node, across restarts of both, and then has the same receipt on both sides [DM2 RC2]', async () => {
     world.crash(b);
     const ids = [];
     for (let n = 0; n < 100; n++) ids.push(await sendDurably(n));
-    expect(await world.rows(a, 'outbox')).toHaveLength(100);
+    expect(await world.rows(a, outbox)).toHaveLength(100);
     await restart('a');
     await restart('b');
     await world.until(() => heard.length === 100);
@@ -107,7 +109,7 @@ describe('a durable message', () => {
     bob.leave();
     const id = await sendDurably('for later');
     await world.until(() => a.events.some(({ receiptState }) => receiptState === 'arrived'));
-    expect(await world.rows(a, 'outbox')).toEqual([]);
+    expect(await world.rows(a, outbox)).toEqual([]);
     expect((await a.node.mail!.receipt(id)).state).toBe('arrived');
     await world.runtime.advance(60_000);
     bob = b.node.agent({ id: 'bob', tier: 0 });
@@ -132,8 +134,8 @@ describe('a durable message', () => {
     for (const to of ['nobody', `bob@${nobody}`, `nobody@${b.node.key}`, `nobody@${a.node.key}`]) {
       expect(await codeOf(ann.send(to, 1, { durable: true })), to).toBe('AGENT_NOT_FOUND');
     }
-    expect(await world.rows(a, 'outbox')).toEqual([]);
-    expect(await world.rows(a, 'receipts')).toEqual([]);
+    expect(await world.rows(a, outbox)).toEqual([]);
+    expect(await world.rows(a, receipts)).toEqual([]);
   });
 
   it('is listed without naming a page', async () => {
@@ -145,7 +147,7 @@ describe('a durable message', () => {
 
   it('cannot be a broadcast', async () => {
     expect(await codeOf(ann.send('*', 1, { durable: true }))).toBe('INVALID_ENVELOPE');
-    expect(await world.rows(a, 'receipts')).toEqual([]);
+    expect(await world.rows(a, receipts)).toEqual([]);
   });
 
   it('to a capability goes to an agent that offers it', async () => {
@@ -173,7 +175,7 @@ describe('a durable message', () => {
     const id = await sendDurably(1);
     await world.runtime.advance(30_000);
     expect((await a.node.mail!.receipt(id)).state).toBe('stored');
-    expect(await world.rows(a, 'outbox')).toHaveLength(1);
+    expect(await world.rows(a, outbox)).toHaveLength(1);
     await restart('b');
     await world.until(() => heard.length === 1);
   });
@@ -214,7 +216,7 @@ describe('a durable message', () => {
     for (const n of [1, 2]) await world.settled(ann.send(`bob@${key}`, n, { durable: true }));
     await world.until(() => heard.length === 2);
     await world.runtime.advance(1_000);
-    expect(await a.store.inner.count({ from: 'outbox' })).toBe(99_998);
+    expect(await a.store.inner.count(outbox)).toBe(99_998);
     world.crash(b);
     const codes = [];
     for (let n = 0; n < 4; n++) {
@@ -227,7 +229,7 @@ describe('a durable message', () => {
     const address = at('bob', b);
     await fillOutbox('c', 99_990);
     world.crash(b);
-    a.store.fate = (_call, writes) => (touches(writes, 'outbox') ? 'fail' : 'pass');
+    a.store.fate = (_call, writes) => (touches(writes, outbox) ? 'fail' : 'pass');
     for (let n = 0; n < 20; n++) expect(await codeOf(ann.send(address, n, { durable: true }))).toBe('STORE_FAILED');
     a.store.fate = () => 'pass';
     await sendDurably('there is room');
@@ -250,7 +252,7 @@ describe('a durable message', () => {
     const sends = Array.from({ length: 1_000 }, () => ann.send(at('bob', b), 'too late', options));
     await world.settled(Promise.all(sends));
     await world.runtime.advance(5_000);
-    expect(await world.rows(a, 'outbox')).toEqual([]);
+    expect(await world.rows(a, outbox)).toEqual([]);
     refusing.mockRestore();
     await sendDurably('in time');
     await world.runtime.advance(60_000);
@@ -262,7 +264,7 @@ describe('a durable message', () => {
       for (let n = 0; n < round; n++) await sendDurably(`${round}.${n}`);
       await world.until(() => heard.length === (round * (round + 1)) / 2);
       await atRest();
-      expect(await world.rows(a, 'outbox')).toEqual([]);
+      expect(await world.rows(a, outbox)).toEqual([]);
       await restart('a');
       await restart('b');
     }
@@ -302,7 +304,7 @@ describe('a durable message', () => {
     await world.until(() => heard.length === 2);
     await world.runtime.advance(1_000);
     for (const life of [a, b]) {
-      const audited = (await world.rows(life, 'audit')).map(({ event }) => JSON.parse(event));
+      const audited = (await world.rows(life, audit)).map(({ event }) => JSON.parse(event));
       expect(
         audited.filter(({ type }) => type === 'tier-audit'),
         life.name,
@@ -336,8 +338,8 @@ describe('policy', () => {
     forbid(a, code);
     forbid(b, code);
     expect(await codeOf(sender.send(at('bob', b), 1, { durable: true, type }))).toBe(code);
-    expect(await world.rows(a, 'outbox')).toEqual([]);
-    expect(await world.rows(a, 'receipts')).toEqual([]);
+    expect(await world.rows(a, outbox)).toEqual([]);
+    expect(await world.rows(a, receipts)).toEqual([]);
   });
 
   it.each(CASES)('is asked again at the receiver, and both sides are told: %s [DM7]', async (code) => {
@@ -355,8 +357,8 @@ describe('policy', () => {
     expect(story.at(-1)!.reason).toMatch(new RegExp(`^${code}: `));
     expect(heard).toEqual([]);
     for (const life of [a, b]) {
-      expect(await world.rows(life, 'outbox')).toEqual([]);
-      expect(await world.rows(life, 'inbox')).toEqual([]);
+      expect(await world.rows(life, outbox)).toEqual([]);
+      expect(await world.rows(life, inbox)).toEqual([]);
     }
     expect(b.events.filter(({ type: kind }) => kind === 'security')).toMatchObject([{ code }]);
     // It stays refused, whatever the rules become.
@@ -519,7 +521,7 @@ describe('a handler', () => {
     await sendDurably(2);
     await world.runtime.advance(5_000);
     expect(heard).toEqual([1]);
-    expect(await world.rows(b, 'inbox')).toHaveLength(1);
+    expect(await world.rows(b, inbox)).toHaveLength(1);
   });
 
   it('that is attached late gets the mail that waited for it', async () => {
@@ -773,13 +775,13 @@ describe('a store that fails', () => {
   it('at the sender for a moment delays the receipt by no more than a while', async () => {
     let blocked = true;
     a.store.fate = (_call, writes) =>
-      blocked && touches(writes, 'receipts') && !touches(writes, 'outbox') ? 'fail' : 'pass';
+      blocked && touches(writes, receipts) && !touches(writes, outbox) ? 'fail' : 'pass';
     const id = await sendDurably(1);
     await world.until(() => heard.length === 1);
     await world.runtime.advance(1_000);
     blocked = false;
     await world.runtime.advance(600_000);
-    expect(await world.rows(a, 'outbox')).toEqual([]);
+    expect(await world.rows(a, outbox)).toEqual([]);
     expect((await a.node.mail!.receipt(id)).state).toBe('done');
   });
 
@@ -799,7 +801,7 @@ describe('a store that fails', () => {
     world.crash(b);
     for (const n of [1, 2, 3]) await sendDurably(n);
     await revive('b');
-    failOnce(b, 'inbox');
+    failOnce(b, inbox);
     await world.runtime.advance(5_000);
     await restart('a');
     await world.runtime.advance(10_000);
@@ -810,12 +812,12 @@ describe('a store that fails', () => {
     world.crash(b);
     for (const n of [1, 2]) await sendDurably(n);
     await revive('b');
-    failOnce(b, 'inbox');
+    failOnce(b, inbox);
     await world.runtime.advance(5_000);
     await restart('b');
     await world.runtime.advance(60_000);
     expect([...heard].sort()).toEqual([1, 2]);
-    expect(await world.rows(a, 'outbox')).toEqual([]);
+    expect(await world.rows(a, outbox)).toEqual([]);
   });
 
   it('when an agent appears keeps its mail in order', async () => {
@@ -849,7 +851,7 @@ describe('a store that fails', () => {
         await message.commit();
         done.push(message.payload);
       });
-      b.store.fate = (_call, writes) => (writes && !touches(writes, 'journal') ? 'fail' : 'pass');
+      b.store.fate = (_call, writes) => (writes && !touches(writes, journal) ? 'fail' : 'pass');
       await world.runtime.advance(2 * RETRIES_MS);
       b.store.fate = () => 'pass';
       await world.runtime.advance(600_000);
@@ -859,13 +861,13 @@ describe('a store that fails', () => {
   });
 
   it('while a handler’s message ends does not leave its receipt unfinished', async () => {
-    failOnce(b, 'inbox', 'delete');
+    failOnce(b, inbox, 'delete');
     const id = await sendDurably(1);
     await world.until(() => heard.length === 1);
     await world.runtime.advance(600_000);
     expect((await b.node.mail!.receipt(id)).state).toBe('done');
     expect((await a.node.mail!.receipt(id)).state).toBe('done');
-    expect(await world.rows(b, 'inbox')).toEqual([]);
+    expect(await world.rows(b, inbox)).toEqual([]);
   });
 
   it('while a handler’s message ends causes a redelivery after a restart, marked as such', async () => {
@@ -874,7 +876,7 @@ describe('a store that fails', () => {
       agent.onNotification((message) => void seen.push([message.payload, message.redelivered]));
     note(bob);
     b.store.fate = (_call, writes) =>
-      writes?.some((write) => 'delete' in write && write.delete === 'inbox') ? 'fail' : 'pass';
+      writes?.some((write) => write.kind === 'delete' && write.table === inbox) ? 'fail' : 'pass';
     const id = await sendDurably(1);
     await world.until(() => seen.length === 1);
     await world.runtime.advance(1_000);
@@ -913,7 +915,7 @@ describe('a time to live', () => {
     expect((await a.node.mail!.receipt(id)).state).toBe('stored');
     await world.runtime.advance(1_500);
     expect(await a.node.mail!.receipt(id)).toMatchObject({ state: 'expired', over: true });
-    expect((await world.rows(a, 'outbox')).map((row) => row.id)).toEqual([lasting]);
+    expect((await world.rows(a, outbox)).map((row) => row.id)).toEqual([lasting]);
     await revive('b');
     await world.until(() => heard.length === 1);
     await atRest();
@@ -961,7 +963,7 @@ describe('a time to live', () => {
     bob.leave();
     // It arrives, but its sender does not hear so.
     b.store.fate = (_call, writes) => {
-      if (touches(writes, 'inbox')) world.nodes.network.cut(a.node.key, b.node.key);
+      if (touches(writes, inbox)) world.nodes.network.cut(a.node.key, b.node.key);
       return 'pass';
     };
     const id = await sendDurably(1, { ttlMs: 5_000 });
@@ -979,7 +981,8 @@ describe('a time to live', () => {
     await world.runtime.advance(500);
     const id = await sendDurably(1, { ttlMs: 60_000 });
     await world.runtime.advance(59_000);
-    a.store.fate = (_call, writes) => (writes?.some((write) => 'delete' in write) ? new Promise(() => {}) : 'pass');
+    a.store.fate = (_call, writes) =>
+      writes?.some((write) => write.kind === 'delete') ? new Promise(() => {}) : 'pass';
     await world.runtime.advance(1_500);
     await revive('b');
     await over(b, id);
@@ -1046,7 +1049,7 @@ describe('a durable request', () => {
   it('is not called replied when the answer could not be kept', async () => {
     ann.onMessage(({ payload }) => void heard.push(payload));
     let failing = true;
-    b.store.fate = (_call, writes) => (failing && touches(writes, 'outbox') ? 'fail' : 'pass');
+    b.store.fate = (_call, writes) => (failing && touches(writes, outbox) ? 'fail' : 'pass');
     bob.onRequest(() => 'the answer');
     const options = { durable: true, type: 'request', thread: 'lost' } as const;
     const { messageId } = await world.settled(ann.send(at('bob', b), 1, options));
@@ -1111,8 +1114,8 @@ describe('a message that must be read in time', () => {
     world.crash(b);
     for (const n of [1, 2, 3]) await sendDurably(n, { readWithinMs: 1_000, ttlMs: 5_000 });
     await world.runtime.advance(10_000);
-    expect(await world.rows(a, 'watches')).toEqual([]);
-    expect(await world.rows(a, 'outbox')).toEqual([]);
+    expect(await world.rows(a, watches)).toEqual([]);
+    expect(await world.rows(a, outbox)).toEqual([]);
   });
 });
 
@@ -1221,7 +1224,7 @@ describe('both sides of a receipt', () => {
     const steps = JSON.stringify([['undeliverable', world.runtime.now(), '€'.repeat(4_096)]]);
     const row = { at: world.runtime.now(), node: a.node.key, side: 'received', steps };
     await store.write(
-      Array.from({ length: 1_200 }, (_, n): Write => ({ put: 'receipts', row: { ...row, id: `m${n}`, news: n + 1 } })),
+      Array.from({ length: 1_200 }, (_, n): Write => receipts.put({ ...row, id: `m${n}`, news: n + 1 })),
     );
     world.stations[1]!.disk = store.snapshot();
     await revive('b');
@@ -1244,9 +1247,9 @@ describe('finished receipts', () => {
     for (let n = 0; n < 20; n++) await world.settled(sender.send('amy', n, { durable: true }));
     await world.until(() => heard.length === 20);
     await world.runtime.advance(61_000);
-    expect(await world.rows(life, 'receipts')).toHaveLength(8);
+    expect(await world.rows(life, receipts)).toHaveLength(8);
     await world.runtime.advance(700_000);
-    const left = await world.rows(life, 'receipts');
+    const left = await world.rows(life, receipts);
     expect(left.map(({ id }) => id)).toEqual([open.messageId]);
     expect(await life.node.mail!.receipt(open.messageId!)).toMatchObject({ state: 'arrived', over: false });
   });
@@ -1303,18 +1306,18 @@ describe('a hostile peer', () => {
       link.give(flood(from));
       await world.runtime.advance(10);
     }
-    expect(await a.store.inner.count({ from: 'inbox' })).toBe(20_000);
+    expect(await a.store.inner.count(inbox)).toBe(20_000);
     // The rest is refused with the reason, and refusals that its node does not hear of stop it altogether.
     const { state, story } = await a.node.mail!.receipt('f20001');
     expect([state, story.at(-1)!.reason]).toEqual(['refused', expect.stringMatching(/^QUEUE_FULL: /)]);
-    expect(await a.store.inner.count({ from: 'receipts' })).toBe(1_000);
-    const [row] = await a.store.inner.read({ from: 'inbox', limit: 1 });
+    expect(await a.store.inner.count(receipts)).toBe(1_000);
+    const [row] = await a.store.inner.read(inbox, { limit: 1 });
     expect(row!.expiresAt! - world.runtime.now()).toBeLessThanOrEqual(30 * 86_400_000);
     expect(link.closed).toBe(false);
     await world.until(() => knows(b, 'ann', a));
     for (const to of ['ann', 'amy']) await world.settled(bob.send(at(to, a), `to ${to}`, { durable: true }));
     await world.until(() => heard.includes('to ann'));
-    expect(await a.store.inner.count({ from: 'inbox' })).toBe(20_001);
+    expect(await a.store.inner.count(inbox)).toBe(20_001);
   });
 
   it('cannot fill the memory with mail that waits to be written [T-F4]', async () => {
@@ -1323,7 +1326,7 @@ describe('a hostile peer', () => {
     const large = (n: number) => mail(n, `large ${n}`, { recipient: 'amy', payload });
     for (let n = 1; n <= 60; n++) link.give(large(n));
     await world.runtime.advance(100);
-    const taken = await a.store.inner.count({ from: 'inbox' });
+    const taken = await a.store.inner.count(inbox);
     expect(taken).toBeGreaterThan(10);
     expect(taken).toBeLessThan(30);
     // The rest was not acknowledged, so an honest node sends it again.
@@ -1331,7 +1334,7 @@ describe('a hostile peer', () => {
       link.give(large(n));
       await world.runtime.advance(10);
     }
-    expect(await a.store.inner.count({ from: 'inbox' })).toBe(60);
+    expect(await a.store.inner.count(inbox)).toBe(60);
   });
 
   it('cannot send under another name, nor for an agent it has not announced', async () => {
@@ -1346,7 +1349,7 @@ describe('a hostile peer', () => {
         reason: expect.stringMatching(/^SENDER_REFUSED: /),
       });
     }
-    expect(await world.rows(a, 'inbox')).toEqual([]);
+    expect(await world.rows(a, inbox)).toEqual([]);
     expect(a.events.filter(({ code, type }) => type === 'security' && code === 'SENDER_REFUSED')).toHaveLength(5);
   });
 
@@ -1413,7 +1416,7 @@ describe('a hostile peer', () => {
     expect(['INVALID_FRAME', 'INVALID_ENVELOPE']).toContain(security[0]!.code);
     expect(link.closed).toBe(true);
     expect(heard).toEqual([]);
-    expect(await world.rows(a, 'receipts')).toEqual([]);
+    expect(await world.rows(a, receipts)).toEqual([]);
     // Others are served.
     const id = await sendDurably('still here');
     await over(a, id);
@@ -1425,7 +1428,7 @@ describe('a hostile peer', () => {
     link.give(['s', 'store', 5, [[6, 1, null, packed('too early')]]]);
     await world.runtime.advance(100);
     expect(link.closed).toBe(false);
-    expect(await world.rows(a, 'receipts')).toEqual([]);
+    expect(await world.rows(a, receipts)).toEqual([]);
     expect(a.events.filter(({ type }) => type === 'security')).toEqual([]);
   });
 
@@ -1435,7 +1438,7 @@ describe('a hostile peer', () => {
     link.give(news([id, [['arrived', 1, null]]]), news([id, [['done', 2, 'says the rogue']]]), ['u', 1]);
     await world.runtime.advance(100);
     expect(await statesOf(a, id)).toEqual(['stored']);
-    expect(await world.rows(a, 'outbox')).toHaveLength(1);
+    expect(await world.rows(a, outbox)).toHaveLength(1);
     heard = [];
     await revive('b');
     await over(a, id);
@@ -1450,7 +1453,7 @@ describe('a hostile peer', () => {
     link.give(news([messageId, [['done', 2, null]]]), ['u', 1]);
     await world.runtime.advance(100);
     expect(await statesOf(a, messageId!)).toEqual(['stored', 'arrived']);
-    expect(await world.rows(a, 'inbox')).toHaveLength(1);
+    expect(await world.rows(a, inbox)).toHaveLength(1);
   });
 
   it('cannot make the node drop unacknowledged receipt updates', async () => {
@@ -1479,7 +1482,7 @@ describe('a hostile peer', () => {
       mail(2, remote!, { recipient: 'amy', payload: 'evil 2' }),
     );
     await world.runtime.advance(100);
-    expect(await world.rows(a, 'inbox')).toHaveLength(4);
+    expect(await world.rows(a, inbox)).toHaveLength(4);
     listen(a.node.agent({ id: 'amy', tier: 0 }));
     await world.until(() => heard.length === 4);
     expect([...heard].sort()).toEqual(['ann’s', 'bob’s', 'evil 1', 'evil 2']);
@@ -1576,9 +1579,9 @@ async function ledger(side: 'a' | 'b', call: number, fate: Fate): Promise<string
     if (lost.length > 0) faults.push(`acknowledged and lost: ${lost}`);
     if (JSON.stringify(answered) !== JSON.stringify(counted)) faults.push(`${counted} answered as ${answered}`);
     for (const life of [one, other]) {
-      for (const table of ['outbox', 'inbox'] as const) {
+      for (const table of [outbox, inbox]) {
         const left = (await own.rows(life, table)).length;
-        if (left > 0) faults.push(`${left} left in the ${table} of ${life.name}`);
+        if (left > 0) faults.push(`${left} left in the ${table.name} of ${life.name}`);
       }
       const untold = await own.untold(life);
       if (untold.length > 0) faults.push(`${life.name} has ${untold.length} to tell`);
@@ -1677,7 +1680,7 @@ async function atRest(): Promise<void> {
     const found: unknown[] = [];
     for (const { life } of world.stations) {
       if (!life) continue;
-      found.push(...(await world.rows(life, 'outbox')), ...(await world.rows(life, 'inbox')));
+      found.push(...(await world.rows(life, outbox)), ...(await world.rows(life, inbox)));
       found.push(...(await world.untold(life)).filter(({ node }) => node !== rogueKey()));
     }
     return found;
@@ -1714,15 +1717,15 @@ function codeOfError(error: EclipticError): string {
   return error.code;
 }
 
-function touches(writes: readonly Write[] | undefined, table: string): boolean {
-  return writes?.some((write) => Object.values(write).includes(table)) === true;
+function touches(writes: readonly Write[] | undefined, table: Table): boolean {
+  return writes?.some((write) => write.table === table) === true;
 }
 
 /** Lets one write to a table fail. */
-function failOnce(life: Life, table: string, kind: 'insert' | 'delete' = 'insert'): void {
+function failOnce(life: Life, table: Table, kind: 'insert' | 'delete' = 'insert'): void {
   let done = false;
   life.store.fate = (_call, writes) => {
-    if (done || !writes?.some((write) => (write as Record<string, unknown>)[kind] === table)) return 'pass';
+    if (done || !writes?.some((write) => write.kind === kind && write.table === table)) return 'pass';
     done = true;
     return 'fail';
   };
@@ -1735,9 +1738,7 @@ async function fillOutbox(node: string, count: number): Promise<void> {
   const row = { node, envelope: '[1,"x","ann"]', storedAt: 1, expiresAt: null };
   for (let from = 1; from <= count; from += 10_000) {
     const numbers = Array.from({ length: Math.min(10_000, count - from + 1) }, (_, index) => from + index);
-    await store.write(
-      numbers.map((number): Write => ({ insert: 'outbox', row: { ...row, id: `x${number}`, number } })),
-    );
+    await store.write(numbers.map((number): Write => outbox.insert({ ...row, id: `x${number}`, number })));
   }
   world.stations[0]!.disk = store.snapshot();
   await revive('a');

@@ -12,9 +12,9 @@ import { guarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
-import { GroupWriter, type Prepared, SequenceAllocator, together } from '../store/group-writer.js';
+import { cursors as cursorTable } from '../store/common-tables.js';
+import { type Prepared, PreparedWriter, SequenceAllocator, together } from '../store/prepared.js';
 import type { Store, Write } from '../store/store.js';
-import type { InboxRow, OutboxRow } from '../store/tables.js';
 import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
 import { InboxCursor, InboxDelivery, type MailHandler } from './inbox-delivery.js';
 import { type Effects, type InboxMessage, IncomingMail } from './incoming-mail.js';
@@ -33,6 +33,7 @@ import {
   type UnreadHandler,
 } from './receipts.js';
 import { Restorations } from './store-epoch.js';
+import { addresses, agentState, type InboxRow, type OutboxRow } from './tables.js';
 
 export interface MailComponents {
   runtime: Runtime;
@@ -102,7 +103,7 @@ export class Mail implements Postbox, PeerProtocol {
     this.#components = components;
     this.#limits = { ...DEFAULT_RECEIPTS, ...init.receipts };
     this.#state = state;
-    const writer = new GroupWriter(runtime, store);
+    const writer = new PreparedWriter(runtime, store);
     const sequence = (name: string, used = 0) =>
       new SequenceAllocator(name, Math.max(used, cursors.get(name) ?? 0), writer);
     const say = (node: string, text: string) => this.#say(node, text);
@@ -210,7 +211,7 @@ export class Mail implements Postbox, PeerProtocol {
 
   async keep(envelope: ValidEnvelope, target: Party): Promise<void> {
     if (this.#stopped) throw new EclipticError('NODE_STOPPED', 'the node has stopped');
-    await this.#context.writer.write(this.#prepare(envelope, target));
+    return this.#context.writer.write(this.#prepare(envelope, target));
   }
 
   // For agents
@@ -246,7 +247,7 @@ export class Mail implements Postbox, PeerProtocol {
   }
 
   async kept(agent: string, key: string): Promise<unknown> {
-    const [row] = await this.#components.store.read({ from: 'agentState', where: { agent, key } });
+    const [row] = await this.#components.store.read(agentState, { where: { agent, key } });
     return row && JSON.parse(row.value);
   }
 
@@ -268,12 +269,11 @@ export class Mail implements Postbox, PeerProtocol {
   }
 
   outbox(above = 0, limit = PAGE): Promise<OutboxRow[]> {
-    return this.#components.store.read({ from: 'outbox', above: { number: above }, orderBy: 'number', limit });
+    return this.#outgoing.rows(above, limit);
   }
 
   inbox(agent: string, above = 0, limit = PAGE): Promise<InboxRow[]> {
-    const query = { from: 'inbox', where: { recipient: agent }, above: { number: above }, orderBy: 'number' } as const;
-    return this.#components.store.read({ ...query, limit });
+    return this.#incoming.rows(agent, above, limit);
   }
 
   // From other nodes
@@ -301,15 +301,14 @@ export class Mail implements Postbox, PeerProtocol {
       this.#state.book.forget(node);
       this.#outbound.forget(node);
       this.#arrivals.forget(node);
+      await this.#context.receipts.forget(node);
       const { store } = this.#components;
-      const names = (await store.read({ from: 'cursors' })).map(({ name }) => name);
+      const names = (await store.read(cursorTable)).map(({ name }) => name);
       const own = names.filter((name) => name === ackCursor(node) || name.startsWith(cursorsOf(node)));
       await store.write([
         ...this.#state.permits.forget(node),
-        { delete: 'addresses', where: { node } },
-        { delete: 'cursors', where: { name: own } },
-        // The node was removed, so these receipts need not be reported and may expire.
-        { update: 'receipts', where: { node }, set: { news: null } },
+        addresses.delete({ node }),
+        cursorTable.delete({ name: own }),
       ]);
     });
   }
@@ -359,8 +358,8 @@ export class Mail implements Postbox, PeerProtocol {
 
   #prepareEffects(agent: string, { keep = {}, send = [] }: Effects): Prepared {
     const state = Object.entries(keep).map(([key, value]): Write => {
-      if (value === undefined) return { delete: 'agentState', where: { agent, key } };
-      return { put: 'agentState', row: { agent, key, value: toJson(key, value) } };
+      if (value === undefined) return agentState.delete({ agent, key });
+      return agentState.put({ agent, key, value: toJson(key, value) });
     });
     const sends = send.map(({ to: recipient, payload, thread: correlationId }) => () => {
       const about = { sender: agent, recipient, type: 'notification', correlationId } as const;
@@ -405,7 +404,7 @@ export class Mail implements Postbox, PeerProtocol {
   }
 
   #clockWrite(): Write {
-    return { put: 'cursors', row: { name: CLOCK_CURSOR, value: Math.floor(this.#components.clock.now()) } };
+    return cursorTable.put({ name: CLOCK_CURSOR, value: Math.floor(this.#components.clock.now()) });
   }
 
   #introduce(node: string, senders: ReadonlySet<string>): () => void {

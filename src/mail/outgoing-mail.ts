@@ -2,15 +2,15 @@ import { envelopeText } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import { ITEM } from '../network/peers/wire.js';
 import { EclipticError } from '../runtime/errors.js';
-import type { Prepared, SequenceAllocator } from '../store/group-writer.js';
+import type { Prepared, SequenceAllocator } from '../store/prepared.js';
 import type { Write } from '../store/store.js';
-import type { OutboxRow } from '../store/tables.js';
 import { CatchUp, ResendBackoff } from './catch-up.js';
 import { type Amount, countEarlier, MailQuota, pageSize, senderIn } from './mail-quota.js';
 import { type Progress, packed } from './mail-wire.js';
 import { type ReceiptStep, stepOf, stepReceipt } from './receipt.js';
 import { type MailContext, storedReceipt } from './receipts.js';
 import type { StoreEpoch } from './store-epoch.js';
+import { type OutboxRow, outbox } from './tables.js';
 
 export interface OutgoingMailComponents extends MailContext {
   numbers: SequenceAllocator;
@@ -54,8 +54,8 @@ class SendWindow {
     this.backoff = backoff;
     this.catchUp = new CatchUp({
       read: async (above) => {
-        const query = { from: 'outbox', where: { node }, above: { number: above }, orderBy: 'number' } as const;
-        return store.read({ ...query, limit: await pageSize(store, 'outbox') });
+        const limit = await pageSize(store, outbox);
+        return store.read(outbox, { where: { node }, above: { number: above }, orderBy: 'number', limit });
       },
       take: (row) => this.#take(row),
       hasRoom: () => this.inFlight.size < WINDOW && this.#chars < WINDOW_CHARS && !this.stalled,
@@ -129,7 +129,12 @@ export class OutgoingMail {
   }
 
   countEarlier(): Promise<void> {
-    return countEarlier(this.#components.store, 'outbox', this.#quota, ({ id }) => id);
+    return countEarlier(this.#components.store, outbox, this.#quota, ({ id }) => id);
+  }
+
+  /** The next messages for any node, as they are stored. */
+  rows(above: number, limit: number): Promise<OutboxRow[]> {
+    return this.#components.store.read(outbox, { above: { number: above }, orderBy: 'number', limit });
   }
 
   /** Prepares storing and sending a message. Throws `QUEUE_FULL`. */
@@ -142,7 +147,7 @@ export class OutgoingMail {
     const writes: Write[] = [];
     const number = numbers.take(writes);
     const row: OutboxRow = { id, number, node, envelope: envelopeText(envelope), storedAt: runtime.now(), expiresAt };
-    writes.push({ insert: 'outbox', row });
+    writes.push(outbox.insert(row));
     this.#quota.add(id, sender, row.envelope.length);
     return {
       writes,
@@ -205,11 +210,11 @@ export class OutgoingMail {
     const reason = 'its time to live ran out before its node could be reached';
     for (;;) {
       const below = { expiresAt: clock.now() };
-      const late = await store.read({ from: 'outbox', below, limit: PAGE });
+      const late = await store.read(outbox, { below, limit: PAGE });
       for (const node of new Set(late.map((row) => row.node))) {
         await locks.run(node, async () => {
           // Read again under the lock: some of them may have been acknowledged meanwhile.
-          const rows = await store.read({ from: 'outbox', where: { node }, below, limit: PAGE });
+          const rows = await store.read(outbox, { where: { node }, below, limit: PAGE });
           if (rows.length > 0) await this.#finish(node, rows, stepOf('expired', runtime.now(), reason));
         });
       }
@@ -221,16 +226,22 @@ export class OutgoingMail {
     this.end(node);
     const { store, runtime } = this.#components;
     const reason = 'the recipient’s node was removed from the mesh';
-    for (;;) {
-      const rows = await store.read({ from: 'outbox', where: { node }, limit: PAGE });
+    for (let above = 0; ; ) {
+      const rows = await store.read(outbox, {
+        where: { node },
+        above: { number: above },
+        orderBy: 'number',
+        limit: PAGE,
+      });
       if (rows.length === 0) return;
+      above = rows.at(-1)!.number;
       await this.#finish(node, rows, stepOf('undeliverable', runtime.now(), reason));
     }
   }
 
   async #finish(node: string, rows: readonly OutboxRow[], end: ReceiptStep): Promise<void> {
     const { receipts, writer } = this.#components;
-    const writes: Write[] = [{ delete: 'outbox', where: { number: rows.map(({ number }) => number) } }];
+    const writes: Write[] = [outbox.delete({ number: rows.map(({ number }) => number) })];
     const changes = rows.map((row) => {
       return receipts.settle(row.id, node, 'sent', stepReceipt(storedReceipt(row), end), writes);
     });

@@ -1,7 +1,7 @@
 import { splitAddress } from '../mesh/address.js';
 import type { Store, Write } from '../store/store.js';
-import type { PermitRow } from '../store/tables.js';
 import { ownerOf } from './mail-quota.js';
+import { type PermitRow, permits as permitTable } from './tables.js';
 
 /** Permits of one owner, which is an agent of this node or another node. The next one replaces the oldest. */
 const MAX_PER_OWNER = 50_000;
@@ -12,7 +12,7 @@ export class Permits {
 
   static async open(store: Store): Promise<Permits> {
     const permits = new Permits();
-    for (const row of await store.read({ from: 'permits', orderBy: 'expiresAt' })) permits.#add(row);
+    for (const row of await store.read(permitTable, { orderBy: 'expiresAt' })) permits.#add(row);
     return permits;
   }
 
@@ -21,12 +21,12 @@ export class Permits {
     if (thread === undefined) return [];
     const row = { thread, opener, responder, expiresAt };
     const owned = this.#add(row);
-    const writes: Write[] = [{ put: 'permits', row }];
+    const writes: Write[] = [permitTable.put(row)];
     for (const [key, oldest] of owned) {
       if (owned.size <= MAX_PER_OWNER) break;
       owned.delete(key);
       const { expiresAt: _, ...where } = oldest;
-      writes.push({ delete: 'permits', where });
+      writes.push(permitTable.delete(where));
     }
     return writes;
   }
@@ -42,7 +42,7 @@ export class Permits {
       for (const [key, { expiresAt }] of owned) if (expiresAt < now) expired = owned.delete(key) || expired;
       if (owned.size === 0) this.#known.delete(owner);
     }
-    return expired ? [{ delete: 'permits', where: {}, below: { expiresAt: now } }] : [];
+    return expired ? [permitTable.delete({}, { expiresAt: now })] : [];
   }
 
   /** Drops the permits granted by or to agents of a node; returns the writes that delete them on disk. */
@@ -55,7 +55,7 @@ export class Permits {
       }
       if (owned.size === 0) this.#known.delete(owner);
     }
-    return gone.map(({ expiresAt: _, ...where }) => ({ delete: 'permits', where }));
+    return gone.map(({ expiresAt: _, ...where }) => permitTable.delete(where));
   }
 
   #add(row: PermitRow): Map<string, PermitRow> {

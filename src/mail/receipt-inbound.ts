@@ -2,8 +2,9 @@ import type { Write } from '../store/store.js';
 import type { IncomingMail } from './incoming-mail.js';
 import type { ReceiptUpdates } from './mail-wire.js';
 import type { OutgoingMail } from './outgoing-mail.js';
-import { isFinal, presentState, type Receipt, type ReceiptStep, stepReceipt } from './receipt.js';
+import { addSteps, isFinal, presentState, type Receipt, type ReceiptStep } from './receipt.js';
 import { type MailContext, receiptOf, type Side, storedReceipt } from './receipts.js';
+import { outbox } from './tables.js';
 
 export interface ReceiptInboundComponents extends MailContext {
   outgoing: OutgoingMail;
@@ -80,7 +81,7 @@ export class ReceiptInbound {
     for (const [id, before] of known) {
       const { side, number } = before;
       const steps = updates.get(id)!.filter((step) => mayReport(side, step));
-      const receipt = steps.reduce(stepReceipt, before.receipt);
+      const receipt = addSteps(before.receipt, steps);
       const late = side === 'sent' && isLate(steps, receipt);
       if (steps.length === 0 || (receipt === before.receipt && number === undefined && !late)) continue;
       if (late) {
@@ -92,7 +93,7 @@ export class ReceiptInbound {
       changed.push({ id, steps: receipt.filter((step) => !before.receipt.includes(step)), receipt, side });
     }
     if (puts.length === 0) return;
-    const removal: Write[] = [{ delete: 'outbox', where: { number: gone.map(({ number }) => number) } }];
+    const removal: Write[] = [outbox.delete({ number: gone.map(({ number }) => number) })];
     const written = () => {
       const ids = gone.map(({ id }) => id);
       if (gone.length > 0) outgoing.removed(node, ids);
@@ -120,7 +121,7 @@ export class ReceiptInbound {
     if (missing.length === 0) return found;
     const [settled, waiting] = await Promise.all([
       receipts.find(node, missing),
-      store.read({ from: 'outbox', where: { id: missing, node } }),
+      store.read(outbox, { where: { id: missing, node } }),
     ]);
     // The other node may use the same id for a message of its own: the message sent from here comes first.
     for (const row of settled.toSorted((a, b) => Number(a.side === 'sent') - Number(b.side === 'sent'))) {
@@ -149,7 +150,7 @@ function merge(items: readonly ReceiptUpdates[], from: number): { upTo: number; 
   for (const { before, last, updates } of items) {
     if (before > upTo) continue;
     upTo = Math.max(upTo, last);
-    for (const [id, receipt] of updates) merged.set(id, receipt.reduce(stepReceipt, merged.get(id) ?? []));
+    for (const [id, receipt] of updates) merged.set(id, addSteps(merged.get(id) ?? [], receipt));
   }
   return { upTo, updates: merged };
 }

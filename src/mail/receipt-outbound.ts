@@ -1,8 +1,10 @@
 import { ITEM } from '../network/peers/wire.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
+import { cursors } from '../store/common-tables.js';
 import type { Store, Write } from '../store/store.js';
 import { CatchUp, ResendBackoff } from './catch-up.js';
 import { packed } from './mail-wire.js';
+import { receipts } from './tables.js';
 
 export interface ReceiptOutboundComponents {
   runtime: Runtime;
@@ -51,8 +53,8 @@ class PeerFeed {
     this.catchUp = new CatchUp({
       above: acknowledged,
       read: async (above) => {
-        const query = { from: 'receipts', where: { node }, above: { news: above }, orderBy: 'news' } as const;
-        const rows = await store.read({ ...query, limit: PAGE });
+        const query = { where: { node }, above: { news: above }, orderBy: 'news', limit: PAGE } as const;
+        const rows = await store.read(receipts, query);
         return rows.map(({ id, steps, news }) => updateOf(id, steps, news!));
       },
       take: (update) => this.enqueue(update),
@@ -162,10 +164,7 @@ export class ReceiptOutbound {
   takeUnstored(): Write[] {
     const nodes = [...this.#unstored];
     this.#unstored.clear();
-    return nodes.map((node) => ({
-      put: 'cursors',
-      row: { name: ackCursor(node), value: this.#acknowledged.get(node)! },
-    }));
+    return nodes.map((node) => cursors.put({ name: ackCursor(node), value: this.#acknowledged.get(node)! }));
   }
 
   /** Sends updates again that were not acknowledged for a while. */

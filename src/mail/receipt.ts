@@ -56,6 +56,19 @@ export function stepReceipt(receipt: Receipt, step: ReceiptStep): Receipt {
   return [...others, step].sort((a, b) => rank(a.state) - rank(b.state));
 }
 
+/** Adds several states. */
+export function addSteps(receipt: Receipt, steps: readonly ReceiptStep[]): Receipt {
+  if (steps.length === 0) return receipt;
+  // Almost always the states follow those that are known.
+  let last = receipt.length === 0 ? -1 : rank(receipt[receipt.length - 1]!.state);
+  for (const { state } of steps) {
+    const next = rank(state);
+    if (next <= last) return steps.reduce(stepReceipt, receipt);
+    last = next;
+  }
+  return receipt.length === 0 ? steps : [...receipt, ...steps];
+}
+
 /** A step whose reason can be stored and sent: of bounded length, and never with half a character. */
 export function stepOf(state: ReceiptState, at: number, reason: string | null = null): ReceiptStep {
   return { state, at, reason: reason && wellFormed(cutText(reason, MAX_REASON_CHARS)) };
@@ -71,15 +84,15 @@ export function writeSteps(receipt: Receipt): string {
 /** The inverse of `writeSteps`; undefined for any other value. */
 export function readSteps(value: unknown): Receipt | undefined {
   if (!Array.isArray(value) || value.length > RECEIPT_STATES.length) return undefined;
-  let receipt: Receipt = [];
+  const steps: ReceiptStep[] = [];
   for (const step of value) {
     if (!Array.isArray(step) || step.length !== 3) return undefined;
     const [state, at, reason] = step as unknown[];
     if (!isReceiptState(state) || typeof at !== 'number') return undefined;
     if (reason !== null && !(typeof reason === 'string' && reason.length <= MAX_REASON_CHARS)) return undefined;
-    receipt = stepReceipt(receipt, reason === null ? { state, at, reason } : stepOf(state, at, reason));
+    steps.push(reason === null ? { state, at, reason } : stepOf(state, at, reason));
   }
-  return receipt;
+  return addSteps([], steps);
 }
 
 /** The state that counts: the first final one that was reached, else the last of the others. */

@@ -3,11 +3,20 @@ import { callGuarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
-import type { GroupWriter, SequenceAllocator } from '../store/group-writer.js';
+import type { PreparedWriter, SequenceAllocator } from '../store/prepared.js';
 import { beginningWith, type Store, type Write } from '../store/store.js';
-import type { InboxRow, OutboxRow, ReceiptRow, WatchRow } from '../store/tables.js';
 import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, stepOf, writeSteps } from './receipt.js';
 import type { ReceiptOutbound } from './receipt-outbound.js';
+import {
+  type InboxRow,
+  inbox,
+  type OutboxRow,
+  outbox,
+  type ReceiptRow,
+  receipts as receiptTable,
+  type WatchRow,
+  watches,
+} from './tables.js';
 
 /** The collaborators that all parts of durable mail share. */
 export interface MailContext {
@@ -15,7 +24,7 @@ export interface MailContext {
   /** Decides when mail expires. */
   clock: SteadyClock;
   store: Store;
-  writer: GroupWriter;
+  writer: PreparedWriter;
   /** Serializes the changes of the messages with one node. */
   locks: PeerLocks;
   receipts: Receipts;
@@ -66,6 +75,8 @@ export interface ReceiptChange {
 export type UnreadHandler = (notice: { messageId: string; state: string; reason: string }) => void;
 
 const PAGE = 500;
+/** Pages of receipts that are looked at for deletion at a time. */
+const RETAINED_PAGES = 20;
 const DEADLINES_PAGE = 100;
 /** The due time of a missed deadline whose sender is not attached. */
 const REPORT_LATER = Number.MAX_SAFE_INTEGER;
@@ -76,6 +87,8 @@ const REPORT_LATER = Number.MAX_SAFE_INTEGER;
  */
 export class Receipts {
   readonly #components: ReceiptsComponents;
+  /** The id up to which receipts were last looked at for deletion. */
+  #retained = '';
 
   constructor(components: ReceiptsComponents) {
     this.#components = components;
@@ -98,7 +111,7 @@ export class Receipts {
   }
 
   async find(node: string, ids: readonly string[]): Promise<ReceiptRow[]> {
-    return this.#components.store.read({ from: 'receipts', where: { id: ids, node } });
+    return this.#components.store.read(receiptTable, { where: { id: ids, node } });
   }
 
   /** Ids of durable messages that begin with a prefix and are longer. */
@@ -106,9 +119,9 @@ export class Receipts {
     const { store } = this.#components;
     const wanted = { ...beginningWith('id', prefix), orderBy: 'id', limit } as const;
     const found = await Promise.all([
-      store.read({ from: 'receipts', ...wanted }),
-      store.read({ from: 'outbox', ...wanted }),
-      store.read({ from: 'inbox', ...wanted }),
+      store.read(receiptTable, wanted),
+      store.read(outbox, wanted),
+      store.read(inbox, wanted),
     ]);
     return found.flat().map(({ id }) => id);
   }
@@ -117,8 +130,8 @@ export class Receipts {
   async waiting(id: string): Promise<string | undefined> {
     const { store } = this.#components;
     const [[incoming], [outgoing]] = await Promise.all([
-      store.read({ from: 'inbox', where: { id } }),
-      store.read({ from: 'outbox', where: { id } }),
+      store.read(inbox, { where: { id } }),
+      store.read(outbox, { where: { id } }),
     ]);
     return (incoming ?? outgoing)?.envelope;
   }
@@ -126,9 +139,9 @@ export class Receipts {
   async read(id: string): Promise<Receipt> {
     const { store } = this.#components;
     const [settled, outgoing, incoming] = await Promise.all([
-      store.read({ from: 'receipts', where: { id } }),
-      store.read({ from: 'outbox', where: { id } }),
-      store.read({ from: 'inbox', where: { id } }),
+      store.read(receiptTable, { where: { id } }),
+      store.read(outbox, { where: { id } }),
+      store.read(inbox, { where: { id } }),
     ]);
     // Another node may use the same id for a message of its own: the message sent here comes first.
     const ours = [
@@ -155,29 +168,47 @@ export class Receipts {
     }
   }
 
-  /** Deletes finished and acknowledged receipts beyond the limits, oldest first, page by page. */
+  /**
+   * Deletes finished and acknowledged receipts beyond the limits: looks at some pages each time, in the order of the ids,
+   * which begin with the time of the message.
+   */
   async retain({ maxAgeMs = Number.POSITIVE_INFINITY, maxRows = Number.POSITIVE_INFINITY }: ReceiptLimits) {
     const { store, clock, outbound } = this.#components;
-    let excess = maxRows === Number.POSITIVE_INFINITY ? 0 : (await store.count({ from: 'receipts' })) - maxRows;
-    for (let above = -1; ; ) {
-      const rows = await store.read({ from: 'receipts', above: { at: above }, orderBy: 'at', limit: PAGE });
+    let excess = maxRows === Number.POSITIVE_INFINITY ? 0 : (await store.count(receiptTable)) - maxRows;
+    if (excess > 0) this.#retained = '';
+    for (let page = 0; page < RETAINED_PAGES || excess > 0; page++) {
+      const rows = await store.read(receiptTable, { above: { id: this.#retained }, orderBy: 'id', limit: PAGE });
       const cutoff = clock.now() - maxAgeMs;
       const writes: Write[] = [];
       for (const { id, node, side, steps, at, news: number } of rows) {
-        if (at >= cutoff && excess <= 0) break;
+        if (at >= cutoff && excess <= 0) continue;
         if (!isFinal(presentState(receiptOf({ steps }))!) || !outbound.isAcknowledged(node, number)) continue;
-        writes.push({ delete: 'receipts', where: { id, node, side } }, { delete: 'watches', where: { id } });
+        writes.push(receiptTable.delete({ id, node, side }), watches.delete({ id }));
         excess--;
       }
       if (writes.length > 0) await store.write(writes);
-      const last = rows.at(-1);
-      if (rows.length < PAGE || (last!.at >= cutoff && excess <= 0)) return;
-      above = last!.at;
+      this.#retained = rows.length < PAGE ? '' : rows.at(-1)!.id;
+      if (this.#retained === '') return;
+    }
+  }
+
+  /** That node was removed: its receipts need not be reported any more, and may expire. */
+  async forget(node: string): Promise<void> {
+    const { store } = this.#components;
+    for (;;) {
+      const rows = await store.read(receiptTable, {
+        where: { node },
+        above: { news: -1 },
+        orderBy: 'news',
+        limit: PAGE,
+      });
+      if (rows.length === 0) return;
+      await store.write(rows.map((row) => receiptTable.put({ ...row, news: null })));
     }
   }
 
   #put(id: string, node: string, side: Side, steps: string, news: number | null): Write {
-    return { put: 'receipts', row: { id, node, side, steps, at: this.#components.runtime.now(), news } };
+    return receiptTable.put({ id, node, side, steps, at: this.#components.runtime.now(), news });
   }
 }
 
@@ -196,7 +227,7 @@ export class ReadDeadlines {
 
   /** The write that sets a deadline. */
   set(id: string, sender: string, withinMs: number): Write {
-    return { put: 'watches', row: { id, sender, dueAt: this.#components.runtime.now() + withinMs } };
+    return watches.put({ id, sender, dueAt: this.#components.runtime.now() + withinMs });
   }
 
   /** Reports the missed deadlines of an agent's messages to `handler`, first those missed while it was detached. */
@@ -204,7 +235,7 @@ export class ReadDeadlines {
     this.#handlers.set(agent, handler);
     const { store, runtime } = this.#components;
     try {
-      const missed = await store.read({ from: 'watches', where: { sender: agent, dueAt: REPORT_LATER } });
+      const missed = await store.read(watches, { where: { sender: agent, dueAt: REPORT_LATER } });
       for (const row of missed) await this.#check(row);
     } catch (error) {
       runtime.logger.error({ agent, err: error }, 'mail: read deadlines cannot be read');
@@ -217,7 +248,7 @@ export class ReadDeadlines {
 
   async sweep(): Promise<void> {
     const { store, runtime } = this.#components;
-    const due = await store.read({ from: 'watches', below: { dueAt: runtime.now() }, limit: DEADLINES_PAGE });
+    const due = await store.read(watches, { below: { dueAt: runtime.now() }, limit: DEADLINES_PAGE });
     for (const row of due) await this.#check(row);
   }
 
@@ -227,8 +258,8 @@ export class ReadDeadlines {
     const state = receipt && presentState(receipt)!;
     const overdue = state !== undefined && state !== 'read' && !isFinal(state);
     const handler = this.#handlers.get(sender);
-    if (overdue && !handler) await store.write([{ update: 'watches', where: { id }, set: { dueAt: REPORT_LATER } }]);
-    else await store.write([{ delete: 'watches', where: { id } }]);
+    if (overdue && !handler) await store.write([watches.update({ id }, { dueAt: REPORT_LATER })]);
+    else await store.write([watches.delete({ id })]);
     if (!overdue) return;
     const reason = `the read deadline has passed, and the message is ${state}`;
     if (dueAt !== REPORT_LATER) {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Life, type Station, World } from '../../test/durable/simulated-mail.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import { placeOf } from '../store/files.js';
 import { MemoryStore } from '../store/memory-store.js';
+import { placeOf } from '../system/files/private-file.js';
 import { baseOf, StoreEpoch } from './store-epoch.js';
 
 let world: World;

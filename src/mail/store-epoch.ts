@@ -1,6 +1,7 @@
 import type { A2AObservability } from '../mesh/observability.js';
 import type { Finding } from '../network/peers/network.js';
 import type { Runtime } from '../runtime/runtime.js';
+import { cursors as cursorTable, meta as metaTable } from '../store/common-tables.js';
 import type { Store, Write } from '../store/store.js';
 
 export interface StoreEpochInit {
@@ -46,19 +47,19 @@ export class StoreEpoch {
   }
 
   static async open(runtime: Runtime, store: Store, { last, place }: StoreEpochInit): Promise<StoreEpoch> {
-    const rows = await store.read({ from: 'cursors', where: { name: [LINEAGE, EPOCH, BASE] } });
+    const rows = await store.read(cursorTable, { where: { name: [LINEAGE, EPOCH, BASE] } });
     const cursors = new Map(rows.map(({ name, value }) => [name, value]));
     const lineage = cursors.get(LINEAGE) ?? numberFrom(runtime);
     const writes: Write[] = [];
-    if (!cursors.has(LINEAGE)) writes.push({ put: 'cursors', row: { name: LINEAGE, value: lineage } });
-    const metas = await store.read({ from: 'meta', where: { name: [PLACE, RESTORED] } });
+    if (!cursors.has(LINEAGE)) writes.push(cursorTable.put({ name: LINEAGE, value: lineage }));
+    const metas = await store.read(metaTable, { where: { name: [PLACE, RESTORED] } });
     const meta = new Map(metas.map(({ name, value }) => [name, value]));
     const epoch = new StoreEpoch(runtime, store, lineage, cursors.get(EPOCH) ?? 0, cursors.get(BASE) ?? 0);
     const restored = meta.get(RESTORED);
     if (restored !== undefined) epoch.restored = JSON.parse(restored);
     const known = meta.get(PLACE);
     if (place !== undefined && known !== place) {
-      writes.push({ put: 'meta', row: { name: PLACE, value: place } });
+      writes.push(metaTable.put({ name: PLACE, value: place }));
       if (known !== undefined)
         writes.push(...epoch.#renew(last, 'this data folder is a copy, or was put back from one'));
     }
@@ -84,9 +85,9 @@ export class StoreEpoch {
     this.#base = last;
     this.restored = { at: this.#runtime.now(), reason };
     return [
-      { put: 'cursors', row: { name: EPOCH, value: this.#epoch } },
-      { put: 'cursors', row: { name: BASE, value: last } },
-      { put: 'meta', row: { name: RESTORED, value: JSON.stringify(this.restored) } },
+      cursorTable.put({ name: EPOCH, value: this.#epoch }),
+      cursorTable.put({ name: BASE, value: last }),
+      metaTable.put({ name: RESTORED, value: JSON.stringify(this.restored) }),
     ];
   }
 }

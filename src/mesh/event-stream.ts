@@ -1,4 +1,4 @@
-import { callGuarded } from '../runtime/callbacks.js';
+import { isThenable } from '../runtime/callbacks.js';
 
 export interface EventStreamInit<R, E> {
   capacity: number;
@@ -17,7 +17,8 @@ export class EventStream<R, E> {
   readonly #onListenerFailed: EventStreamInit<R, E>['onListenerFailed'];
   readonly #ring: R[] = [];
   readonly #capacity: number;
-  readonly #listeners = new Set<Listener<R, E>>();
+  /** Replaced at every change, so that a round of calls uses the listeners that it began with. */
+  #listeners: readonly Listener<R, E>[] = [];
   #next = 0;
   #unfiltered = 0;
 
@@ -29,7 +30,7 @@ export class EventStream<R, E> {
 
   append(record: R): void {
     this.remember(record);
-    if (this.#listeners.size > 0) this.#tell(record);
+    if (this.#listeners.length > 0) this.#tell(record);
   }
 
   /** Remembers a record without passing it to listeners. */
@@ -40,7 +41,7 @@ export class EventStream<R, E> {
   }
 
   get hasListeners(): boolean {
-    return this.#listeners.size > 0;
+    return this.#listeners.length > 0;
   }
 
   get hasUnfilteredListeners(): boolean {
@@ -61,27 +62,42 @@ export class EventStream<R, E> {
 
   /** With `wants`, other records are not expanded for this listener. */
   subscribe(listener: (event: E, record: R) => void, wants?: (record: R) => boolean): () => void {
-    const own: Listener<R, E> = { listener, wants, failed: false };
-    this.#listeners.add(own);
+    const own: Listener<R, E> = { listener, wants, failed: false, active: true };
+    this.#listeners = [...this.#listeners, own];
     if (!wants) this.#unfiltered++;
     return () => {
-      if (this.#listeners.delete(own) && !wants) this.#unfiltered--;
+      if (own.active && !wants) this.#unfiltered--;
+      own.active = false;
+      this.#listeners = this.#listeners.filter((other) => other !== own);
     };
   }
 
   #tell(record: R): void {
-    const told = [...this.#listeners].filter(({ wants }) => !wants || wants(record));
-    if (told.length === 0) return;
+    const listeners = this.#listeners;
+    let isWanted = false;
+    for (const { wants } of listeners) isWanted ||= !wants || wants(record);
+    if (!isWanted) return;
     for (const event of this.#expand(record)) {
-      for (const own of told) {
+      for (const own of listeners) {
         // An earlier listener may have removed this one.
-        if (!this.#listeners.has(own)) continue;
-        callGuarded(own.listener, [event, record], (error) => {
-          this.#onListenerFailed(error, event, own.failed);
-          own.failed = true;
-        });
+        if (own.active && (!own.wants || own.wants(record))) this.#call(own, event, record);
       }
     }
+  }
+
+  /** As `callGuarded`, without a closure for each call. */
+  #call(own: Listener<R, E>, event: E, record: R): void {
+    try {
+      const returned: unknown = own.listener(event, record);
+      if (isThenable(returned)) Promise.resolve(returned).then(undefined, (error) => this.#failed(own, event, error));
+    } catch (error) {
+      this.#failed(own, event, error);
+    }
+  }
+
+  #failed(own: Listener<R, E>, event: E, error: unknown): void {
+    this.#onListenerFailed(error, event, own.failed);
+    own.failed = true;
   }
 }
 
@@ -89,4 +105,5 @@ interface Listener<R, E> {
   readonly listener: (event: E, record: R) => void;
   readonly wants: ((record: R) => boolean) | undefined;
   failed: boolean;
+  active: boolean;
 }

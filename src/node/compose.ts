@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { retainTasks, TASK_LIMITS, type TaskLimits } from '../a2a/server/task-retention.js';
 import { Documents } from '../documents/documents.js';
 import { Mail, type MailInit, NO_MAIL } from '../mail/mail.js';
 import { McpExchange } from '../mcp/exchange.js';
@@ -28,8 +29,8 @@ import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { SteadyClock } from '../runtime/steady-clock.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
-import { placeOf } from '../store/files.js';
 import type { Store } from '../store/store.js';
+import { placeOf } from '../system/files/private-file.js';
 import { ProposalRecords } from '../work/proposals/proposal-records.js';
 import { Swarms } from '../work/swarm/swarms.js';
 import { EclipticNode } from './node.js';
@@ -57,8 +58,12 @@ export interface NodeInit {
     threads?: ThreadTableInit;
     providers?: ProviderRegistryInit;
     /** How much history the store keeps. */
-    retention?: UpkeepLimits & MailInit;
+    retention?: RetentionInit;
   };
+}
+
+interface RetentionInit extends UpkeepLimits, MailInit {
+  readonly tasks?: TaskLimits;
 }
 
 export interface NodeNetworkInit extends Omit<NetworkInit, 'software'> {
@@ -169,12 +174,13 @@ interface Mesh {
 /** Everything that a node with a store records: decisions, events, proposals and durable mail. */
 async function openRecords(
   components: Mesh & { store: Store; clock: SteadyClock; folder: string | undefined },
-  retention: (UpkeepLimits & MailInit) | undefined,
+  retention: RetentionInit = {},
 ) {
   const { runtime, store, observability, policy, folder, parts } = components;
   const audit = await AuditLog.open(runtime, store, observability);
   const journal = new JournalLog(runtime, store);
-  const upkeep = new Upkeep(runtime, store, retention);
+  const taskLimits = { ...TASK_LIMITS, ...retention.tasks };
+  const upkeep = new Upkeep(runtime, store, retention, (now) => retainTasks(store, taskLimits, now));
   parts.add({ name: 'audit log', stop: () => audit.close() });
   parts.add({ name: 'journal', stop: () => journal.close() });
   parts.add({ name: 'upkeep', start: () => upkeep.start(), stop: () => upkeep.stop() });

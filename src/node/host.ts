@@ -22,8 +22,6 @@ import { EclipticError } from '../runtime/errors.js';
 import { PROGRAM, VERSION } from '../runtime/package.js';
 import { Parts } from '../runtime/part.js';
 import type { Runtime } from '../runtime/runtime.js';
-import { lacksMark } from '../store/files.js';
-import { SqliteStore } from '../store/sqlite-store.js';
 import { ActionGate } from '../system/approvals/action-gate.js';
 import { Approvals } from '../system/approvals/approvals.js';
 import { Children } from '../system/process/children.js';
@@ -35,12 +33,20 @@ import type { HttpConfig, NetworkConfig } from './config/edge-schema.js';
 import type { LoadedConfig } from './config/load.js';
 import { ConfiguredAgents } from './configured-agents.js';
 import { ControlClient } from './control/client.js';
-import { controlPath, forgetStopped, noteStopped, prepareDataFolder, unusable } from './control/data-folder.js';
+import {
+  controlPath,
+  forgetStopped,
+  lockNode,
+  noteStopped,
+  prepareDataFolder,
+  unusable,
+} from './control/data-folder.js';
 import { agentFindings } from './control/findings.js';
 import { controlMethods } from './control/methods.js';
-import { NodeLock } from './control/node-lock.js';
 import { ControlServer } from './control/server.js';
+import { StoreOperations } from './control/store-operations.js';
 import type { EclipticNode } from './node.js';
+import { openStore, TABLES } from './tables.js';
 
 export interface HostInit {
   runtime: Runtime;
@@ -113,7 +119,7 @@ export class Host {
     // Upstream servers stop after the node, whose last tool calls use them.
     parts.add({ name: 'upstream servers', stop: () => upstreams?.close() });
     parts.add({ name: 'lanes', stop: () => resources.lanes.closeAll() });
-    const store = await openStore(init);
+    const store = await openStore(dataFolder, { runtime });
     const network = { ...networkOf(init.network), folder: dataFolder, limits: limits?.peers };
     const node = await composeNode({ runtime, tiers, sandbox, state, limits, network, store }, parts);
 
@@ -148,6 +154,7 @@ export class Host {
     const methods = controlMethods({
       ...{ node, upstreams, credentials, ...resources, failures },
       ...{ gateway, codingAgents, loop, wakes },
+      store: new StoreOperations(store, TABLES, dataFolder),
       agentFindings: () => agentFindings({ runtime, children, env }),
       shutDown: () => runtime.defer(() => void host.stopForOwner()),
     });
@@ -183,7 +190,7 @@ export class Host {
 async function openResources(init: HostInit, parts: Parts, closeServer: () => unknown): Promise<HostResources> {
   const { runtime, dataFolder, env } = init;
   const control = controlPath(dataFolder, env);
-  const lock = NodeLock.acquire(dataFolder, runtime);
+  const lock = lockNode(dataFolder, runtime);
   parts.add({ name: 'data folder', stop: () => lock.release() });
   // Answers under way are still sent while everything else stops.
   parts.add({ name: 'control connections', stop: closeServer });
@@ -194,13 +201,6 @@ async function openResources(init: HostInit, parts: Parts, closeServer: () => un
   parts.add({ name: 'approvals', stop: () => approvals.close() });
   parts.add({ name: 'child processes', stop: () => children.close() });
   return { children, approvals, lanes: new Lanes(join(dataFolder, 'lanes')), control };
-}
-
-function openStore({ runtime, dataFolder }: HostInit): Promise<SqliteStore> {
-  if (lacksMark(dataFolder)) {
-    runtime.logger.warn({ folder: dataFolder }, 'store.mark is missing: losses before this start cannot be detected');
-  }
-  return SqliteStore.open(dataFolder);
 }
 
 /** Credentials, upstream MCP servers and agent programs, with the owner's consent where they need it. */

@@ -7,6 +7,7 @@ import type { TaskInput } from './dispatcher.js';
 import type { HierarchyConfig } from './hierarchy.js';
 import { RalphLoop, type RunInit } from './ralph-loop.js';
 import type { RunNews, RunView } from './run-news.js';
+import { runEvents, runs } from './tables.js';
 
 /** A node, its loop, and what its workers were given. */
 class World {
@@ -469,7 +470,7 @@ describe('a run whose node is gone [RL8]', () => {
     const plan = [{ id: 'a', agent: 'mars' }];
     const first = await world.start(plan, { file: '/plans/first.json' });
     const second = await world.start(plan, { file: '/plans/second.json' });
-    await world.store.write([{ update: 'runEvents', where: { run: first.id }, set: { event: 'broken' } }]);
+    await world.store.write([runEvents.update({ run: first.id }, { event: 'broken' })]);
     world = await world.crashed();
     world.worker('mars');
     await world.settled(world.loop.resume());
@@ -492,7 +493,7 @@ describe('a run whose node is gone [RL8]', () => {
     await world.settled(world.loop.follow(id, look, new AbortController().signal));
     expect(shown).toHaveLength(6);
     for (const { shown: seen, store } of stores) {
-      const events = await store.read({ from: 'runEvents', where: { run: id } });
+      const events = await store.read(runEvents, { where: { run: id } });
       const kept = events.map(({ event }) => JSON.parse(event)).filter(({ type }) => type === 'finished');
       expect(kept.map(({ task }) => task)).toEqual(expect.arrayContaining(seen));
     }
@@ -527,9 +528,9 @@ describe('a run whose node is gone [RL8]', () => {
     await expect(world.loop.view('nothing')).rejects.toMatchObject({ code: 'RUN_NOT_FOUND' });
     const row = { key: 'k', name: 'n', agent: 'sun', status: 'done', createdAt: 0, updatedAt: 0, document: '[{},""]' };
     const ids = Array.from({ length: 1_050 }, (_, n) => String(n).padStart(5, '0'));
-    await world.store.write(ids.map((id) => ({ put: 'runs', row: { ...row, id } }) as const));
+    await world.store.write(ids.map((id) => runs.put({ ...row, id })));
     await world.settled(world.loop.resume());
-    const left = await world.store.read({ from: 'runs' });
+    const left = await world.store.read(runs);
     expect(left).toHaveLength(1_000);
     expect(left[0]!.id).toBe('00050');
   });

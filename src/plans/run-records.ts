@@ -1,7 +1,7 @@
 import { beginningWith, type Store, type Write } from '../store/store.js';
-import type { RunRow } from '../store/tables.js';
 import type { LoopEvent, RunStatus } from './loop-state.js';
 import type { Plan } from './plan-schema.js';
+import { type RunRow, runEvents, runs } from './tables.js';
 
 /** A run without its events. */
 export interface RunRecord {
@@ -36,46 +36,45 @@ export class RunRecords {
   async save(record: RunRecord, status: RunStatus, at: number, sequence: number, event: LoopEvent): Promise<void> {
     const { plan, folder, ...rest } = record;
     const row: RunRow = { ...rest, status, updatedAt: at, document: JSON.stringify([plan, folder]) };
-    await this.#store.write([{ put: 'runs', row }, insertion(record.id, sequence, event)]);
+    await this.#store.write([runs.put(row), insertion(record.id, sequence, event)]);
   }
 
   /** Stores events, and the status that they led to. */
   async append(run: string, sequence: number, events: readonly LoopEvent[], status: RunStatus): Promise<void> {
     await this.#store.write([
       ...events.map((event, index) => insertion(run, sequence + index, event)),
-      { update: 'runs', where: { id: run }, set: { status, updatedAt: events.at(-1)!.at } },
+      runs.update({ id: run }, { status, updatedAt: events.at(-1)!.at }),
     ]);
   }
 
   async events(run: string): Promise<LoopEvent[]> {
-    const rows = await this.#store.read({ from: 'runEvents', where: { run }, orderBy: 'sequence' });
+    const rows = await this.#store.read(runEvents, { where: { run }, orderBy: 'sequence' });
     return rows.map(({ event }) => JSON.parse(event) as LoopEvent);
   }
 
   async find(id: string): Promise<(RunRecord & RunSummary) | undefined> {
-    const [row] = await this.#store.read({ from: 'runs', where: { id } });
+    const [row] = await this.#store.read(runs, { where: { id } });
     return row && fromRow(row);
   }
 
   /** Longer ids that begin with the prefix. */
   async idsBeginning(prefix: string, limit: number): Promise<string[]> {
-    const rows = await this.#store.read({ from: 'runs', ...beginningWith('id', prefix), orderBy: 'id', limit });
+    const rows = await this.#store.read(runs, { ...beginningWith('id', prefix), orderBy: 'id', limit });
     return rows.map(({ id }) => id);
   }
 
   async latestOf(key: string): Promise<(RunRecord & RunSummary) | undefined> {
-    const query = { from: 'runs', where: { key }, orderBy: 'id', descending: true, limit: 1 } as const;
-    const [row] = await this.#store.read(query);
+    const [row] = await this.#store.read(runs, { where: { key }, orderBy: 'id', descending: true, limit: 1 });
     return row && fromRow(row);
   }
 
   async active(): Promise<(RunRecord & RunSummary)[]> {
-    return (await this.#store.read({ from: 'runs', where: { status: 'running' } })).map(fromRow);
+    return (await this.#store.read(runs, { where: { status: 'running' } })).map(fromRow);
   }
 
   /** The latest first. */
   async list(limit: number): Promise<RunSummary[]> {
-    const rows = await this.#store.read({ from: 'runs', orderBy: 'id', descending: true, limit });
+    const rows = await this.#store.read(runs, { orderBy: 'id', descending: true, limit });
     return rows.map((row) => {
       const { plan: _, folder: __, ...summary } = fromRow(row);
       return summary;
@@ -84,23 +83,20 @@ export class RunRecords {
 
   /** Deletes the oldest surplus runs, except active ones. */
   async prune(): Promise<void> {
-    for (let surplus = (await this.#store.count({ from: 'runs' })) - MAX_KEPT; surplus > 0; ) {
+    for (let surplus = (await this.#store.count(runs)) - MAX_KEPT; surplus > 0; ) {
       const limit = Math.min(STEP_ROWS, surplus);
       const status = ['stopped', 'done', 'failed', 'escalated'];
-      const oldest = await this.#store.read({ from: 'runs', where: { status }, orderBy: 'id', limit });
+      const oldest = await this.#store.read(runs, { where: { status }, orderBy: 'id', limit });
       if (oldest.length === 0) return;
       const ids = oldest.map(({ id }) => id);
-      await this.#store.write([
-        { delete: 'runs', where: { id: ids } },
-        { delete: 'runEvents', where: { run: ids } },
-      ]);
+      await this.#store.write([runs.delete({ id: ids }), runEvents.delete({ run: ids })]);
       surplus -= ids.length;
     }
   }
 }
 
 function insertion(run: string, sequence: number, event: LoopEvent): Write {
-  return { insert: 'runEvents', row: { run, sequence, event: JSON.stringify(event) } };
+  return runEvents.insert({ run, sequence, event: JSON.stringify(event) });
 }
 
 function fromRow({ document, status, ...row }: RunRow): RunRecord & RunSummary {

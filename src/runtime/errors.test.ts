@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,14 +26,15 @@ import { CRDTSyncChannel, createNode, deserializeEnvelope, type NodeInit } from 
 import { Login } from '../mcp/upstream/login.js';
 import { CredentialStore } from '../mcp/upstream/login-attempt.js';
 import { Logins } from '../mcp/upstream/logins.js';
+import { audit } from '../mesh/audit/tables.js';
 import { checkSignedCard } from '../network/membership/announcements.js';
 import type { Config } from '../node/config/schema.js';
 import { ControlClient } from '../node/control/client.js';
 import { completeId } from '../node/control/context.js';
 import { Host } from '../node/host.js';
+import { openStore } from '../node/tables.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
 import { MemoryStore } from '../store/memory-store.js';
-import { SqliteStore } from '../store/sqlite-store.js';
 import { Approvals } from '../system/approvals/approvals.js';
 import { guardedFetch } from '../system/fetch/guarded-fetch.js';
 import { Children } from '../system/process/children.js';
@@ -300,14 +301,15 @@ const triggers: Record<Met, () => unknown> = {
   },
   STORE_FAILED: async () => {
     const folder = temporaryFolder();
-    const store = await SqliteStore.open(folder);
+    const store = await openStore(folder);
     cleanups.push(() => store.close());
-    return SqliteStore.open(folder, { busyMs: 0 });
+    return openStore(folder);
   },
   STORE_DAMAGED: () => {
     const folder = temporaryFolder();
-    writeFileSync(join(folder, 'store.db'), 'this is no database');
-    return SqliteStore.open(folder);
+    mkdirSync(join(folder, 'store'));
+    writeFileSync(join(folder, 'store', 'manifest'), 'this is no manifest');
+    return openStore(folder);
   },
   AMBIGUOUS_ID: () => completeId('01M7', ['01M7A', '01M7B']),
   RECEIPT_NOT_FOUND: async () => {
@@ -319,7 +321,7 @@ const triggers: Record<Met, () => unknown> = {
     const { node, alice } = await start({ store });
     await alice.send('nobody', 1).catch(() => {});
     await node.records!.audit.verify();
-    await store.write([{ update: 'audit', where: { seq: 1 }, set: { event: '{}' } }]);
+    await store.write([audit.update({ seq: 1 }, { event: '{}' })]);
     return node.records!.audit.check();
   },
   APPROVAL_NOT_FOUND: () => new Approvals(systemRuntime()).decide('deny', 'operator', 'no-such-id'),

@@ -1,274 +1,264 @@
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { SimulatedDisk } from '../../test/simulated-disk.js';
 import { EclipticError } from '../runtime/errors.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
-import { toChange, toSelection } from './plan.js';
-import { TABLE_NAMES } from './shapes.js';
-import { SqliteEngine } from './sqlite-engine.js';
-import type { Query, Write } from './store.js';
-import type { TableName } from './tables.js';
-import type { Call, Damage, EngineOptions } from './wire.js';
+import { FileStore } from './file-store.js';
+import { defineTable, type Table } from './table.js';
 
-const CASES = process.env.ECLIPTIC_SOAK ? 10_000 : 200;
-const TIMEOUT = CASES * 400;
+const CASES = process.env.ECLIPTIC_SOAK ? 10_000 : 1_000;
 
-setFlagsFromString('--expose-gc');
-const gc: () => void = runInNewContext('gc');
+const journal = defineTable('journal', {
+  columns: { seq: 'integer', at: 'real', id: 'text', thread: 'text?', text: 'text' },
+  key: ['seq'],
+  indexes: [['thread'], ['id'], ['at']],
+});
+const addresses = defineTable('addresses', { columns: { address: 'text', card: 'text' }, key: ['address'] });
+const values = defineTable('values', { columns: { agent: 'text', key: 'text', value: 'text' }, key: ['agent', 'key'] });
+const TABLES: readonly Table[] = [journal, addresses, values];
 
-/** In this thread, SQLite lets its files go when its statements are garbage; they are freed in a later turn. */
-function collectGarbage(): Promise<void> {
-  gc();
-  return new Promise((resolve) => setImmediate(resolve));
-}
-
-// In memory where that can be had: nothing here depends on a disk, and every case syncs a dozen times.
-const root = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'ecliptic-damage-'));
 const runtime = new SimulatedRuntime({ seed: 20_261 });
 const random = (below: number) => Math.floor(runtime.random() * below);
 
-/** A store as a process left it, and what is in it. */
+/** A store as a process left it, and its content. */
 interface Image {
-  readonly folder: string;
+  readonly disk: SimulatedDisk;
   readonly content: string;
 }
 
 const images: Record<string, Image> = {};
 
-beforeAll(() => {
-  images.killed = image('killed', (engine) => {
-    fill(engine, 20);
-    engine.settle();
-    fill(engine, 20);
+beforeAll(async () => {
+  images.killed = await image((store) => fill(store, 40));
+  images.flushed = await image(async (store) => {
+    await fill(store, 40);
+    await store.compact();
   });
-  images.checkpointed = image('checkpointed', (engine) => {
-    fill(engine, 40);
-    engine.checkpoint();
+  images.continued = await image(async (store) => {
+    await fill(store, 40);
+    await store.compact();
+    await fill(store, 15);
   });
-  images.restarted = image('restarted', (engine) => {
-    fill(engine, 40);
-    engine.checkpoint();
-    fill(engine, 15);
+  images.closed = await image(async (store) => {
+    await fill(store, 40);
+    await store.close();
   });
-  images.appended = image('appended', (engine) => {
-    fill(engine, 20);
-    engine.checkpoint();
-    fill(engine, 20);
-    engine.checkpoint();
-    engine.close();
-  });
-  // As SQLite leaves it when its thread ends: the log is in the database, and gone but for its second name.
-  images.ended = image('ended', (engine) => fill(engine, 30));
-  const ended = join(root, 'ended');
-  rmSync(join(ended, 'store.db-wal'));
+  images.merging = await image((store) => fill(store, 60), 4_000);
 });
 
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-
 describe('a damaged store', () => {
-  it('opens unchanged without damage', () => {
-    for (const [name, { folder, content }] of Object.entries(images)) {
-      expect([name, outcome(copyOf(folder), {})]).toEqual([name, content]);
+  it('opens unchanged without damage', async () => {
+    for (const [name, { disk, content }] of Object.entries(images)) {
+      expect([name, await outcome(disk.copy())]).toEqual([name, content]);
     }
   });
 
-  it(`is never read wrongly in silence: ${CASES} damages of the database and its log [ST2]`, {
-    timeout: TIMEOUT,
+  it(`is never read wrongly in silence, and never ends the process: ${CASES} damages [ST2]`, {
+    timeout: CASES * 100,
   }, async () => {
-    const detected = await tryDamages(CASES, ['store.db', 'store.db-wal', 'store.wal'], {});
-    expect(detected).toBeGreaterThan(CASES / 3);
+    let detected = 0;
+    for (let index = 0; index < CASES; index++) {
+      const all = Object.entries(images);
+      const [name, { disk, content }] = all[random(all.length)]!;
+      const target = disk.copy();
+      const files = target.list();
+      const file = files[random(files.length)]!;
+      const what = damage(target, file);
+      const found = await outcome(target);
+      if (found instanceof EclipticError) detected++;
+      else if (found !== content) expect.fail(`${name}: ${what} of ${file} was read wrongly`);
+    }
+    expect(detected).toBeGreaterThan(CASES / 2);
   });
 
-  it('is detected later where the store is too large to be checked at once, and never ends the process [ST2]', {
-    timeout: TIMEOUT,
-  }, async () => {
-    await tryDamages(CASES / 4, ['store.db', 'store.db-wal', 'store.wal'], { checkBytes: 0 });
+  it('says which file is damaged, and where', async () => {
+    const { killed, flushed, continued } = images as Record<'killed' | 'flushed' | 'continued', Image>;
+    const run = flushed.disk.list().find((name) => name.startsWith('run-'))!;
+    const log = killed.disk.list().find((name) => name.startsWith('log-'))!;
+    const cases: [Image, string, (bytes: Buffer) => Buffer | undefined, RegExp][] = [
+      [killed, log, (bytes) => flip(bytes, 600), /log-\d+ is damaged: the record at 512 is damaged or missing/],
+      [killed, log, (bytes) => bytes.subarray(0, bytes.length - 10), /log-\d+ is damaged: the record at \d+/],
+      [killed, log, (bytes) => flip(bytes, 3), /log-\d+ is damaged: its first bytes are not those of a log/],
+      [killed, log, () => undefined, /log-\d+ is damaged: it is missing/],
+      [flushed, run, (bytes) => flip(bytes, 100), /run-\d+ is damaged: the block at 0 has a wrong checksum/],
+      [flushed, run, (bytes) => bytes.subarray(0, 5_000), /run-\d+ is damaged: its end is missing or damaged/],
+      [flushed, run, () => undefined, /run-\d+ is damaged: it is missing/],
+      [continued, 'manifest', (bytes) => flip(bytes, 40), /manifest is damaged: its checksum is wrong/],
+      [continued, 'manifest', () => undefined, /manifest is damaged: it is missing, but (run|log)-\d+ is there/],
+    ];
+    for (const [{ disk }, file, change, message] of cases) {
+      const target = disk.copy();
+      target.damage(file, change(target.read(file)));
+      expect(String(await outcome(target))).toMatch(message);
+    }
   });
 
-  it('loses nothing when its mark is damaged', { timeout: TIMEOUT }, async () => {
-    await tryDamages(CASES / 10, ['store.mark'], {});
+  it('is found out when two of its files were swapped, or one is an older copy', async () => {
+    const { disk } = images.merging!;
+    const runs = disk.list().filter((name) => name.startsWith('run-'));
+    const logs = disk.list().filter((name) => name.startsWith('log-'));
+    expect(runs.length).toBeGreaterThan(1);
+    const swapped = disk.copy();
+    swapped.damage(runs[0]!, disk.read(runs[1]!));
+    swapped.damage(runs[1]!, disk.read(runs[0]!));
+    expect(String(await outcome(swapped))).toMatch(/run-\d+ is damaged: it is another file/);
+    const other = disk.copy();
+    other.damage(logs[0]!, images.killed!.disk.read('log-00000001'));
+    expect(await outcome(other)).toBeInstanceOf(EclipticError);
   });
 
-  it('says which file is damaged, and where', () => {
-    const flipped = copyOf(images.killed!.folder);
-    flip(join(flipped, 'store.db-wal'), 32 + 20 * 4120 + 1000);
-    expect(() => SqliteEngine.open(flipped)).toThrow(/store\.db-wal is damaged: of at least \d+ frames only \d+ can/);
-    const page = copyOf(images.appended!.folder);
-    flip(join(page, 'store.db'), 5 * 4096 + 17);
-    expect(() => SqliteEngine.open(page)).toThrow(/store\.db is damaged: page 6: checksum mismatch/);
-    const cut = copyOf(images.appended!.folder);
-    truncateSync(join(cut, 'store.db'), 9 * 4096 + 100);
-    expect(() => SqliteEngine.open(cut)).toThrow(/store\.db is damaged: page 10: the file ends at 9/);
-    const gone = copyOf(images.killed!.folder);
-    for (const name of ['store.db-wal', 'store.wal']) rmSync(join(gone, name));
-    expect(() => SqliteEngine.open(gone)).toThrow(/store\.db-wal is damaged: it is missing or empty/);
-    const empty = copyOf(images.appended!.folder);
-    truncateSync(join(empty, 'store.db'), 0);
-    expect(() => SqliteEngine.open(empty)).toThrow(/store\.db is damaged: it is missing or empty, but .*store\.mark/);
-    const other = mkdtempSync(join(root, 'case-'));
-    writeFileSync(join(other, 'store.db'), 'not a database at all');
-    expect(() => SqliteEngine.open(other)).toThrow(/store\.db is damaged: it is not a database/);
+  it('is found out when a log of a second crash is lost or cut anywhere', async () => {
+    const disk = images.killed!.disk.copy();
+    const store = await open(disk);
+    await store.write([addresses.put({ address: 'second', card: '' })]);
+    // Killed before the rows of the first log are in a run.
+    const killed = images.killed!.disk.copy();
+    for (const name of ['log-00000002', 'manifest']) killed.damage(name, undefined);
+    const first = images.killed!.disk.read('log-00000001');
+    killed.damage('log-00000001', first);
+    killed.damage('log-00000002', disk.read('log-00000002'));
+    killed.damage('manifest', await manifestAfterStart(images.killed!.disk.copy()));
+    expect(await outcome(killed.copy())).toContain('"second"');
+    const lost: ((target: SimulatedDisk) => void)[] = [
+      (target) => target.damage('log-00000002', undefined),
+      (target) => target.damage('log-00000002', Buffer.alloc(0)),
+      (target) => target.damage('log-00000002', target.read('log-00000002').subarray(0, 300)),
+      (target) => target.damage('log-00000002', flip(target.read('log-00000002'), 9)),
+    ];
+    for (let length = 500; length < first.length; length += first.length > 5_000 ? 97 : 1) {
+      lost.push((target) => target.damage('log-00000001', first.subarray(0, length)));
+    }
+    for (let left = 0; left < 16; left++)
+      lost.push((target) => target.damage('log-00000001', first.subarray(0, 512 + left)));
+    for (const lose of lost) {
+      const target = killed.copy();
+      lose(target);
+      expect(await outcome(target)).toMatchObject({ code: 'STORE_DAMAGED' });
+    }
   });
 
-  it('is not changed when it is refused', () => {
-    const folder = copyOf(images.killed!.folder);
-    flip(join(folder, 'store.db-wal'), 32 + 24 + 5000);
-    const bytes = () =>
-      ['store.db', 'store.db-wal', 'store.mark'].map((name) => readFileSync(join(folder, name), 'hex'));
+  it('is not changed when it is refused', async () => {
+    const target = images.killed!.disk.copy();
+    const log = target.list().find((name) => name.startsWith('log-'))!;
+    target.damage(log, flip(target.read(log), 700));
+    const bytes = () => target.list().map((name) => [name, target.read(name).toString('hex')]);
     const before = bytes();
-    expect(() => SqliteEngine.open(folder)).toThrow(EclipticError);
-    expect(bytes().every((text, index) => text === before[index])).toBe(true);
+    expect(await outcome(target)).toBeInstanceOf(EclipticError);
+    expect(bytes()).toEqual(before);
   });
 
-  it('names the damaged tables in the integrity check', () => {
-    const folder = copyOf(images.appended!.folder);
-    const place = readFileSync(join(folder, 'store.db')).indexOf('card of address 7');
-    flip(join(folder, 'store.db'), place);
-    const engine = SqliteEngine.open(folder, { checkBytes: 0 });
-    const [outcome] = engine.run([{ kind: 'integrity' }]) as [{ value: Damage[] }];
-    expect(outcome.value.map((damage) => damage.table)).toEqual(['addresses', 'addresses']);
-    expect(outcome.value.map((damage) => damage.what).join('\n')).toMatch(
-      /page \d+ of addresses .*\n.*row \["address 7"\]/,
-    );
-    const [read] = engine.run([readAll('addresses')]) as [{ error: EclipticError }];
-    expect(read.error).toMatchObject({ code: 'STORE_DAMAGED', details: { table: 'addresses', key: ['address 7'] } });
-    const [others] = engine.run([readAll('journal')]) as [{ value: unknown[] }];
-    expect(others.value).toHaveLength(40);
-    // The check that goes on in the background finds it too; from then on the store gives nothing.
-    while (engine.checkSome());
-    expect(engine.run([readAll('journal')])).toMatchObject([{ error: { code: 'STORE_DAMAGED' } }]);
-    engine.close();
+  it('serves the tables that are whole, and lists the damage', async () => {
+    const target = images.flushed!.disk.copy();
+    const run = target.list().find((name) => name.startsWith('run-'))!;
+    const bytes = target.read(run);
+    target.damage(run, flip(bytes, bytes.indexOf('card of address 7')));
+    const store = await open(target);
+    await expect(store.read(addresses)).rejects.toMatchObject({ code: 'STORE_DAMAGED', retryable: false });
+    expect(await store.read(journal)).toHaveLength(40);
+    const damages = await store.check();
+    expect(damages.length).toBeGreaterThan(0);
+    for (const { file, what } of damages) expect(`${file} ${what}`).toMatch(/run-\d+ the block at \d+/);
+    // Writes to the damaged table fail where they meet the damage; others succeed.
+    await expect(store.write([addresses.put({ address: 'address 7', card: '' })])).rejects.toMatchObject({
+      code: 'STORE_DAMAGED',
+    });
+    await store.write([values.put({ agent: 'mars', key: 'new', value: 'stored' })]);
+    await store.close();
+    const again = await open(target);
+    expect(await again.read(values, { where: { agent: 'mars', key: 'new' } })).toHaveLength(1);
+    await again.close();
   });
 
-  it('reports no damage for an intact store', () => {
-    const engine = SqliteEngine.open(copyOf(images.restarted!.folder), { checkBytes: 0 });
-    while (engine.checkSome());
-    expect(engine.run([{ kind: 'integrity' }])).toEqual([{ value: [] }]);
-    engine.close();
+  it('reports no damage for an intact store', async () => {
+    for (const { disk } of Object.values(images)) {
+      const store = await open(disk.copy());
+      expect(await store.check()).toEqual([]);
+      await store.close();
+    }
   });
 });
 
-/** Damages copies of the images at random places; how many were found out. Throws if one was read wrongly. */
-async function tryDamages(count: number, names: readonly string[], options: EngineOptions): Promise<number> {
-  let detected = 0;
-  for (let index = 0; index < count; index++) {
-    const all = Object.entries(images);
-    const [name, { folder, content }] = all[random(all.length)]!;
-    const target = copyOf(folder);
-    const present = names.filter((file) => existsSync(join(target, file)));
-    const file = present[random(present.length)];
-    const what = file === undefined ? 'nothing' : damage(join(target, file));
-    const found = outcome(target, options);
-    if (found instanceof EclipticError) detected++;
-    else if (found !== content) expect.fail(`${name}: ${what} of ${file} was read wrongly`);
-    rmSync(target, { recursive: true });
-    if (index % 16 === 0) await collectGarbage();
-  }
-  return detected;
+function open(disk: SimulatedDisk, logBytes?: number): Promise<FileStore> {
+  return FileStore.open('', { tables: TABLES, disk, ...(logBytes !== undefined && { logBytes }) });
 }
 
-/** What all reads give, or the error that says that something is damaged. */
-function outcome(folder: string, options: EngineOptions): string | EclipticError {
-  let engine: SqliteEngine | undefined;
+/** All rows, or the error that says that something is damaged. */
+async function outcome(disk: SimulatedDisk): Promise<string | EclipticError> {
+  let store: FileStore | undefined;
   try {
-    engine = SqliteEngine.open(folder, { busyMs: 0, ...options });
-    const content = contentOf(engine);
-    while (engine.checkSome());
-    const [last] = engine.run([readAll('meta')]);
-    if ('error' in last!) throw last.error;
-    return content;
+    store = await open(disk);
+    return await contentOf(store);
   } catch (error) {
     if (!(error instanceof EclipticError)) throw error;
-    expect(['STORE_DAMAGED', 'STORE_FAILED']).toContain(error.code);
-    expect(error.message).toMatch(/store\.(db|mark|wal)/);
+    expect(error.code).toBe('STORE_DAMAGED');
+    expect(error.message).toMatch(/store\/(manifest|log-\d+|run-\d+) is damaged/);
     return error;
   } finally {
-    engine?.close();
+    await store?.close();
   }
 }
 
 /** One kind of damage at a random place. */
-function damage(path: string): string {
-  const bytes = readFileSync(path);
+function damage(disk: SimulatedDisk, file: string): string {
+  const bytes = disk.read(file);
   const place = random(bytes.length);
-  const kind = random(10);
+  const kind = random(11);
   if (kind < 5) bytes[place]! ^= 1 << random(8);
   else if (kind < 7) for (let index = 0; index < 8; index++) bytes[random(bytes.length)]! ^= 1 << random(8);
   else if (kind === 7) bytes.fill(random(256), place, Math.min(bytes.length, place + 512));
-  writeFileSync(path, kind > 7 ? bytes.subarray(0, place) : bytes);
+  disk.damage(file, kind === 10 ? undefined : kind > 7 ? bytes.subarray(0, place) : bytes);
+  if (kind === 10) return 'removal';
   return kind > 7 ? `truncation to ${place}` : `damage ${kind} at ${place}`;
 }
 
-function flip(path: string, place: number): void {
-  const bytes = readFileSync(path);
+function flip(bytes: Buffer, place: number): Buffer {
   bytes[place]! ^= 4;
-  writeFileSync(path, bytes);
+  return bytes;
 }
 
-/** Runs an engine on a folder, and keeps a copy of its files as a process would leave them that dies right then. */
-function image(name: string, use: (engine: SqliteEngine) => void): Image {
-  const work = mkdtempSync(join(root, 'work-'));
-  const engine = SqliteEngine.open(work);
-  use(engine);
-  const folder = join(root, name);
-  cpSync(work, folder, { recursive: true });
-  if (!existsSync(join(folder, 'store.wal'))) rmSync(join(folder, 'store.db-wal'), { force: true });
-  const reader = SqliteEngine.open(copyOf(folder));
-  const content = contentOf(reader);
-  reader.close();
-  return { folder, content };
+/** The manifest that a start writes, before it has flushed the log that it found. */
+async function manifestAfterStart(disk: SimulatedDisk): Promise<Buffer> {
+  disk.isSlow = true;
+  const store = await open(disk);
+  const manifest = disk.read('manifest');
+  await store.close();
+  return manifest;
 }
 
-function copyOf(folder: string): string {
-  const target = mkdtempSync(join(root, 'case-'));
-  for (const name of ['store.db', 'store.db-wal', 'store.wal', 'store.mark']) {
-    if (existsSync(join(folder, name))) copyFileSync(join(folder, name), join(target, name));
-  }
-  return target;
+/** Runs a store, and keeps its files as a process would leave them that dies right then. */
+async function image(use: (store: FileStore) => Promise<void>, logBytes?: number): Promise<Image> {
+  const disk = new SimulatedDisk();
+  const store = await open(disk, logBytes);
+  await use(store);
+  const copy = disk.copy();
+  const reader = await open(copy.copy());
+  const content = await contentOf(reader);
+  await reader.close();
+  return { disk: copy, content };
 }
 
-function contentOf(engine: SqliteEngine): string {
-  const outcomes = engine.run(TABLE_NAMES.map(readAll));
-  for (const outcome of outcomes) if ('error' in outcome) throw outcome.error;
-  return JSON.stringify(outcomes);
-}
-
-function readAll(table: TableName): Call {
-  return { kind: 'read', selection: toSelection({ from: table } as Query<TableName>) };
+/** Through the keys and through each index. */
+async function contentOf(store: FileStore): Promise<string> {
+  const rows = [
+    await store.read(journal),
+    await store.read(journal, { orderBy: 'id', above: { id: '' } }),
+    await store.read(journal, { orderBy: 'at', above: { at: -1 } }),
+    await store.read(journal, { where: { thread: ['t1', 't3'] } }),
+    await store.read(addresses),
+    await store.read(values),
+    await store.figures(journal),
+  ];
+  return JSON.stringify(rows);
 }
 
 /** Writes, changes and deletes rows in several transactions. */
-function fill(engine: SqliteEngine, count: number): void {
+async function fill(store: FileStore, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
-    const number = index * 7;
-    const who = { sender: 'sun', recipient: 'mars', type: 'request', code: null };
-    const texts = { envelope: JSON.stringify({ text: 'ü'.repeat(random(400)) }), decision: '{}' };
-    const writes: Write[] = [
-      {
-        insert: 'journal',
-        row: { seq: 0, at: number, envelopeId: `e${index}`, thread: `t${index % 5}`, ...who, ...texts },
-      },
-      { put: 'cursors', row: { name: `cursor ${index % 10}`, value: index } },
-      {
-        put: 'addresses',
-        row: { address: `address ${index}`, node: null, card: `card of address ${index}`, seenAt: number },
-      },
-      { put: 'agentState', row: { agent: 'mars', key: `k${index}`, value: 'x'.repeat(random(3_000)) } },
-      { delete: 'agentState', where: { agent: 'mars', key: `k${index - 15}` } },
-    ];
-    const [outcome] = engine.run([{ kind: 'write', changes: writes.map(toChange) }]);
-    if ('error' in outcome!) throw outcome.error;
+    const thread = index % 3 === 0 ? null : `t${index % 5}`;
+    await store.write([
+      journal.insert({ seq: 0, at: index * 7, id: `e${index}`, thread, text: 'ü'.repeat(random(400)) }),
+      addresses.put({ address: `address ${index}`, card: `card of address ${index}` }),
+      values.put({ agent: 'mars', key: `k${index}`, value: 'x'.repeat(random(3_000)) }),
+      values.delete({ agent: 'mars', key: `k${index - 15}` }),
+    ]);
   }
 }

@@ -1,5 +1,5 @@
-import { basename } from 'node:path';
-import { describeError, EclipticError, isErrorCode } from '../runtime/errors.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import type { AnyRow, Table } from './table.js';
 
 /** A call failed; it may succeed later. */
 export function storeFailed(message: string, details: Record<string, unknown> = {}, cause?: unknown): EclipticError {
@@ -15,45 +15,28 @@ export function storeClosed(): EclipticError {
   return storeFailed('the store is closed', { reason: 'closed' });
 }
 
-export function rowExists(table: string, key: readonly unknown[]): EclipticError {
-  return storeFailed(`${table} already has a row with the key ${JSON.stringify(key)}`, { conflict: table, key });
+export function rowExists(table: Table, row: AnyRow): EclipticError {
+  const key = table.key.map((column) => row[table.columns[column]!]!);
+  const message = `${table.name} already has a row with the key ${JSON.stringify(key)}`;
+  return storeFailed(message, { conflict: table.name, key });
 }
 
-/** Prefix of SQLite's error code, reason and message. */
-const REASONS: readonly (readonly [string, string, string])[] = [
-  ['SQLITE_FULL', 'full', 'the disk is full'],
-  ['SQLITE_BUSY', 'locked', 'another process holds it'],
-  ['SQLITE_LOCKED', 'locked', 'another process holds it'],
-  ['SQLITE_IOERR', 'io', 'the disk reports an error'],
-  ['SQLITE_CANTOPEN', 'io', 'it cannot be opened'],
-  ['SQLITE_READONLY', 'io', 'it cannot be written'],
-];
+/** Code of the file system, reason and message. */
+const REASONS: Readonly<Record<string, readonly [reason: string, words: string]>> = {
+  ENOSPC: ['full', 'the disk is full'],
+  EDQUOT: ['full', 'the disk quota is used up'],
+  EFBIG: ['full', 'the file would be too large'],
+  EROFS: ['io', 'the disk is read-only'],
+  EACCES: ['io', 'access is denied'],
+  EPERM: ['io', 'access is denied'],
+  ENOENT: ['io', 'it does not exist'],
+  EIO: ['io', 'the disk reports an error'],
+};
 
-/** Errors of SQLite or the file system as errors of the catalogue. */
-export function toStoreError(error: unknown, file: string, table?: string): EclipticError {
+/** Errors of the file system as errors of the catalogue. */
+export function toStoreError(error: unknown, file: string): EclipticError {
   if (error instanceof EclipticError) return error;
   const code = String((error as { code?: unknown } | undefined)?.code ?? '');
-  const text = describeError(error);
-  const where = table === undefined ? {} : { table };
-  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') {
-    return storeDamaged(file, table === undefined ? text : `table ${table}: ${text}`, where);
-  }
-  const known = REASONS.find(([prefix]) => code.startsWith(prefix));
-  const [, reason, words] = known ?? ['', 'other', text];
-  return storeFailed(`cannot use ${basename(file)}: ${words}`, { file, reason, code, ...where }, error);
-}
-
-/** An error as it is sent between threads. */
-export interface Fault {
-  readonly code: string;
-  readonly message: string;
-  readonly details: Readonly<Record<string, unknown>>;
-}
-
-export function toFault(error: EclipticError): Fault {
-  return { code: error.code, message: error.message, details: error.details };
-}
-
-export function fromFault({ code, message, details }: Fault): EclipticError {
-  return new EclipticError(isErrorCode(code) ? code : 'STORE_FAILED', message, details);
+  const [reason, words] = REASONS[code] ?? ['other', describeError(error)];
+  return storeFailed(`cannot use ${file}: ${words}`, { file, reason, code }, error);
 }

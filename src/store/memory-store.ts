@@ -1,72 +1,59 @@
-import { rowExists, storeClosed, storeFailed } from './faults.js';
-import {
-  arrange,
-  type Change,
-  keysAskedFor,
-  matches,
-  type Selection,
-  type Term,
-  toChange,
-  toSelection,
-} from './plan.js';
-import { keyOf, SHAPES, type Shape, TABLE_NAMES, textBytes, toRow } from './shapes.js';
-import type { Figures, Query, Store, Write } from './store.js';
-import type { LogName, TableName, Tables, Value } from './tables.js';
-
-type Values = readonly Value[];
-
-interface Table {
-  readonly shape: Shape;
-  readonly rows: Map<string, Values>;
-  last: number;
-  bytes: number;
-}
+import { callGuarded, warnOfCallback } from '../runtime/callbacks.js';
+import { ByteWriter } from './bytes.js';
+import { Database } from './database.js';
+import { storeClosed, storeFailed } from './faults.js';
+import { allSteps } from './query.js';
+import type { Condition, Figures, Query, Store } from './store.js';
+import type { AnyRow, RowOf, Table, Write } from './table.js';
 
 /** The content of a store, from which another one can start. */
-export type MemorySnapshot = Readonly<Record<TableName, { readonly rows: readonly Values[]; readonly last: number }>>;
+export interface MemorySnapshot {
+  readonly rows: readonly (readonly [Table, AnyRow])[];
+  /** The highest number of each numbered table. */
+  readonly numbers: ReadonlyMap<Table, number>;
+}
+
+const SMALL_RECORD = 512;
 
 /**
  * A store in memory, for nodes without a data folder and for simulation. Calls run in their order, each in a microtask of
  * its own, so it needs no clock, and a snapshot has everything that was acknowledged.
  */
 export class MemoryStore implements Store {
-  readonly #tables: Readonly<Record<TableName, Table>>;
+  readonly #database = new Database();
+  readonly #numbered = new Set<Table>();
   #tail: Promise<unknown> = Promise.resolve();
   #closed = false;
   #failure: string | undefined;
 
   constructor(snapshot?: MemorySnapshot) {
-    this.#tables = Object.fromEntries(
-      TABLE_NAMES.map((name) => {
-        const table: Table = { shape: SHAPES[name], rows: new Map(), last: snapshot?.[name].last ?? 0, bytes: 0 };
-        for (const values of snapshot?.[name].rows ?? []) place(table, rowKey(table.shape, values), values);
-        return [name, table];
-      }),
-    ) as Record<TableName, Table>;
+    if (!snapshot) return;
+    this.#apply(snapshot.rows.map(([table, row]) => table.put(row)));
+    for (const [table, last] of snapshot.numbers) {
+      this.#numbered.add(table);
+      this.#database.setFigures(table, { ...this.#database.figures(table), last });
+    }
   }
 
-  async write(writes: readonly Write[]): Promise<void> {
-    this.#assertOpen();
-    const changes = writes.map(toChange);
-    await this.#enqueue(() => this.#apply(changes));
+  write(writes: readonly Write[]): Promise<void> {
+    return this.#enqueue(() => this.#apply(writes));
   }
 
-  async read<Name extends TableName>(query: Query<Name>): Promise<Tables[Name][]> {
-    this.#assertOpen();
-    const selection = toSelection(query);
-    const rows = await this.#enqueue(() => this.#select(selection));
-    return rows.map((values) => toRow<Tables[Name]>(SHAPES[query.from], values));
+  commit(writes: readonly Write[], done: (error?: unknown) => void): void {
+    const tell = (error?: unknown) => callGuarded(done, [error], (failure) => warnOfCallback('store', failure));
+    this.write(writes).then(() => tell(), tell);
   }
 
-  async count<Name extends TableName>(query: Omit<Query<Name>, 'orderBy' | 'descending' | 'limit'>): Promise<number> {
-    this.#assertOpen();
-    const { table, terms } = toSelection(query as Query<Name>);
-    return this.#enqueue(() => this.#matches(table, terms).length);
+  read<T extends Table>(table: T, query?: Query<RowOf<T>>): Promise<RowOf<T>[]> {
+    return this.#enqueue(() => allSteps(this.#database.select(table, query as Query<AnyRow>)));
   }
 
-  async figures(name: LogName): Promise<Figures> {
-    this.#assertOpen();
-    return this.#enqueue(() => ({ rows: this.#tables[name].rows.size, bytes: this.#tables[name].bytes }));
+  count<T extends Table>(table: T, condition?: Condition<RowOf<T>>): Promise<number> {
+    return this.#enqueue(() => allSteps(this.#database.count(table, condition as Condition<AnyRow>)));
+  }
+
+  figures(table: Table): Promise<Figures> {
+    return this.#enqueue(() => allSteps(this.#database.sizeOf(table)));
   }
 
   async close(): Promise<void> {
@@ -81,16 +68,21 @@ export class MemoryStore implements Store {
 
   /** The content that would be on disk now, as a process finds it after a crash. */
   snapshot(): MemorySnapshot {
-    return Object.fromEntries(
-      TABLE_NAMES.map((name) => [name, { rows: [...this.#tables[name].rows.values()], last: this.#tables[name].last }]),
-    ) as unknown as MemorySnapshot;
+    const numbers = [...this.#numbered].map((table) => [table, this.#database.figures(table).last] as const);
+    const rows = [...this.#database.memtable.entries()].map(([table, row]) => [table, row.read(table)] as const);
+    return { rows, numbers: new Map(numbers) };
   }
 
-  #assertOpen(): void {
-    if (this.#closed) throw storeClosed();
+  #apply(writes: readonly Write[]): void {
+    for (const { table } of writes) if (table.numberColumn >= 0) this.#numbered.add(table);
+    const record = new ByteWriter(SMALL_RECORD);
+    this.#database.apply(writes, record);
+    this.#database.keep();
+    record.trim();
   }
 
   #enqueue<Result>(task: () => Result): Promise<Result> {
+    if (this.#closed) return Promise.reject(storeClosed());
     const result = this.#tail.then(() => {
       if (this.#failure !== undefined) throw storeFailed(this.#failure);
       return task();
@@ -98,77 +90,4 @@ export class MemoryStore implements Store {
     this.#tail = result.catch(() => {});
     return result;
   }
-
-  /** All changes of a call or none: earlier changes are undone in reverse when one fails. */
-  #apply(changes: readonly Change[]): void {
-    const undo: (() => void)[] = [];
-    try {
-      for (const change of changes) this.#change(change, undo);
-    } catch (error) {
-      for (const step of undo.reverse()) step();
-      throw error;
-    }
-  }
-
-  #change(change: Change, undo: (() => void)[]): void {
-    const table = this.#tables[change.table];
-    if ('values' in change) {
-      const values = this.#number(table, change.values, undo);
-      const key = rowKey(table.shape, values);
-      if (change.kind === 'insert' && table.rows.has(key)) throw rowExists(change.table, keyOf(table.shape, values));
-      replace(table, key, values, undo);
-      return;
-    }
-    for (const values of this.#matches(change.table, change.terms)) {
-      const key = rowKey(table.shape, values);
-      replace(table, key, change.kind === 'delete' ? undefined : withChanges(values, change.set), undo);
-    }
-  }
-
-  #number(table: Table, values: Value[], undo: (() => void)[]): Values {
-    if (!table.shape.numbered) return values;
-    const column = table.shape.key[0]!;
-    const before = table.last;
-    undo.push(() => {
-      table.last = before;
-    });
-    const number = (values[column] as number) || before + 1;
-    table.last = Math.max(before, number);
-    return values.with(column, number);
-  }
-
-  #select(selection: Selection): Values[] {
-    return arrange(selection, this.#matches(selection.table, selection.terms));
-  }
-
-  /** Looks keys up; scans the table for anything else. */
-  #matches(name: TableName, terms: readonly Term[]): Values[] {
-    const { shape, rows } = this.#tables[name];
-    const keys = keysAskedFor(shape, terms);
-    if (!keys) return [...rows.values()].filter((values) => matches(terms, values));
-    return keys.map((key) => rows.get(JSON.stringify(key))).filter((values) => values !== undefined);
-  }
-}
-
-function replace(table: Table, key: string, values: Values | undefined, undo: (() => void)[]): void {
-  const before = place(table, key, values);
-  undo.push(() => place(table, key, before));
-}
-
-function place(table: Table, key: string, values: Values | undefined): Values | undefined {
-  const before = table.rows.get(key);
-  if (values) table.rows.set(key, values);
-  else table.rows.delete(key);
-  table.bytes += textBytes(values) - textBytes(before);
-  return before;
-}
-
-function withChanges(values: Values, set: readonly (readonly [number, Value])[]): Values {
-  const changed = [...values];
-  for (const [column, value] of set) changed[column] = value;
-  return changed;
-}
-
-function rowKey(shape: Shape, values: Values): string {
-  return JSON.stringify(keyOf(shape, values));
 }

@@ -1,19 +1,6 @@
-import type { LogName, TableName, Tables } from './tables.js';
+import type { Match, RowOf, Table, Write } from './table.js';
 
-/**
- * One change. A `put` replaces the row with the same key; an `insert` fails if there is one (`STORE_FAILED` with
- * `details.conflict`). An `update` may not set a column of the key.
- */
-export type Write = { readonly [Name in TableName]: WriteTo<Name> }[TableName];
-
-type WriteTo<Name extends TableName> =
-  | { readonly put: Name; readonly row: Tables[Name] }
-  | { readonly insert: Name; readonly row: Tables[Name] }
-  | { readonly update: Name; readonly where: Match<Tables[Name]>; readonly set: Partial<Tables[Name]> }
-  | { readonly delete: Name; readonly where: Match<Tables[Name]>; readonly below?: Partial<Tables[Name]> };
-
-/** Rows whose columns have these values; a list (of at most 16,384) matches any of its values. */
-type Match<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly Row[Column][] };
+export type { Table, Write };
 
 /** Bounds for all longer texts with this prefix. */
 export function beginningWith<Column extends string>(
@@ -26,15 +13,21 @@ export function beginningWith<Column extends string>(
   };
 }
 
-export interface Query<Name extends TableName> {
-  readonly from: Name;
-  readonly where?: Match<Tables[Name]>;
+/** The rows to count. */
+export interface Condition<Row> {
+  readonly where?: Match<Row>;
   /** Only rows whose column is greater than this. */
-  readonly above?: Partial<Tables[Name]>;
+  readonly above?: Partial<Row>;
   /** Only rows whose column is smaller than this. */
-  readonly below?: Partial<Tables[Name]>;
+  readonly below?: Partial<Row>;
+  /** Only rows with each word of the text in one of the columns, in upper or lower case. There is no index for this. */
+  readonly containing?: { readonly text: string; readonly in: readonly (keyof Row & string)[] };
+}
+
+/** The rows to read. */
+export interface Query<Row> extends Condition<Row> {
   /** Rows with equal values, and all rows without `orderBy`, come in the order of the key. */
-  readonly orderBy?: keyof Tables[Name] & string;
+  readonly orderBy?: keyof Row & string;
   readonly descending?: boolean;
   readonly limit?: number;
 }
@@ -48,16 +41,16 @@ export interface Figures {
 
 /**
  * The durable data of a node. The writes of one call happen all or not at all, in the order of the calls, and are on disk
- * when the promise resolves. A read sees every write whose call came before it.
+ * when the promise resolves. A read sees every write whose call came before it, and returns when those are on disk.
  */
 export interface Store {
   write(writes: readonly Write[]): Promise<void>;
-  read<Name extends TableName>(query: Query<Name>): Promise<Tables[Name][]>;
-  count<Name extends TableName>(query: Omit<Query<Name>, 'orderBy' | 'descending' | 'limit'>): Promise<number>;
-  /** Maintained with the rows, so that the cost does not depend on the table's size. */
-  figures(name: LogName): Promise<Figures>;
-  /** Finishes pending calls and releases the file. Later calls fail with `STORE_FAILED`. */
+  /** As `write`, for callers with many writes under way: a callback costs less than a promise. */
+  commit(writes: readonly Write[], done: (error?: unknown) => void): void;
+  read<T extends Table>(table: T, query?: Query<RowOf<T>>): Promise<RowOf<T>[]>;
+  count<T extends Table>(table: T, condition?: Condition<RowOf<T>>): Promise<number>;
+  /** Of a table that the store numbers. Maintained with the rows, so that the cost does not depend on the table's size. */
+  figures(table: Table): Promise<Figures>;
+  /** Finishes pending calls and releases the files. Later calls fail with `STORE_FAILED`. */
   close(): Promise<void>;
 }
-
-export type { LogName, TableName, Tables };

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { SqliteStore } from '../../src/store/sqlite-store.js';
+import { openStore } from '../../src/node/tables.js';
 import { ForeignServers } from '../foreign-servers.js';
 import { kindOf, said, TaskNode, type WireEvent } from './task-node.js';
 
@@ -145,7 +145,7 @@ describe('a webhook', () => {
     const down = await webhook(503);
     await down.node.stop();
     const place = new URL(down.url).host;
-    const start = async () => TaskNode.start({ allowPrivate: [place] }, { store: await SqliteStore.open(folder) });
+    const start = async () => TaskNode.start({ allowPrivate: [place] }, { store: await openStore(folder) });
     const first = await start();
     try {
       const [ended, open] = [await first.hold('ended'), await first.hold('open')];

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { textOf } from '../../src/a2a/protocol/simple.js';
 import type { AgentTask } from '../../src/agent/agent-tasks.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
-import { SqliteStore } from '../../src/store/sqlite-store.js';
+import { openStore } from '../../src/node/tables.js';
 import { collect, eventsOf, kindOf, type RpcAnswer, said, type WireTask } from './task-node.js';
 
 let folder: string;
@@ -22,7 +22,7 @@ afterEach(async () => {
 
 /** One life of a node with a store; its agents work until they are told to end. */
 async function life(): Promise<{ url: string; working: Map<string, (value: unknown) => void>; stop(): Promise<void> }> {
-  const node = await createNode({ store: await SqliteStore.open(folder) });
+  const node = await createNode({ store: await openStore(folder) });
   nodes.push(node);
   const working = new Map<string, (value: unknown) => void>();
   const handler = (task: AgentTask) => {

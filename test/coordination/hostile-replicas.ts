@@ -4,6 +4,7 @@ import { clientOf, Segment, type SegmentWire } from '../../src/documents/segment
 import { SegmentRecords } from '../../src/documents/segment-records.js';
 import type { SyncLink } from '../../src/documents/sync.js';
 import type { SyncMessage } from '../../src/documents/sync-message.js';
+import { stateSegments } from '../../src/documents/tables.js';
 import type { RoutingResult } from '../../src/mesh/schemas.js';
 import { Identity } from '../../src/network/membership/identity.js';
 import { canonicalJson } from '../../src/network/membership/statement.js';
@@ -110,15 +111,15 @@ export class HostileReplicas {
     for (const other of this.live) other.document.part(place.address);
     if (this.runtime.random() < 0.4) {
       this.counts.rollbacks++;
-      const rows = await place.store.read({ from: 'stateSegments' });
+      const rows = await place.store.read(stateSegments);
       place.store = new MemoryStore();
       const kept = rows.slice(0, this.random(rows.length + 1));
-      await place.store.write(kept.map((row) => ({ put: 'stateSegments', row }) as const));
+      await place.store.write(kept.map((row) => stateSegments.put(row)));
     } else {
       // Pending writes of the old process do not reach the disk any more.
-      const rows = await place.store.read({ from: 'stateSegments' });
+      const rows = await place.store.read(stateSegments);
       place.store = new MemoryStore();
-      await place.store.write(rows.map((row) => ({ put: 'stateSegments', row }) as const));
+      await place.store.write(rows.map((row) => stateSegments.put(row)));
     }
     place.tokens.clear();
     void document.close();

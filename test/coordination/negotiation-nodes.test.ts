@@ -5,8 +5,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { MemoryRendezvous } from '../../src/network/discovery/memory-discovery.js';
 import { linkInProcess } from '../../src/network/links/memory-network.js';
 import { createNode, type EclipticNode } from '../../src/node/compose.js';
+import { openStore } from '../../src/node/tables.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
-import { SqliteStore } from '../../src/store/sqlite-store.js';
 import type { ReceivedProposal } from '../../src/work/proposals/proposal.js';
 import { Nodes } from '../nodes-fixture.js';
 
@@ -84,7 +84,7 @@ describe('a negotiation between two nodes', () => {
   });
 });
 
-describe('a durable negotiation, stored in SQLite', () => {
+describe('a durable negotiation, stored on disk', () => {
   it('survives a restart of either side at each stage, and both sides agree', { timeout: 120_000 }, async () => {
     const world = new Pair();
     let runs = 0;
@@ -212,7 +212,7 @@ class Pair {
 
   async begin(place: Place): Promise<void> {
     const folder = this.#folders[place];
-    const store = await SqliteStore.open(folder);
+    const store = await openStore(folder);
     const node = await createNode({ store, network: { folder, discovery: this.#meetings.join } });
     this[place] = node;
     node.agent({ id: place === 'here' ? 'asker' : 'worker', tier: 3 });

@@ -330,9 +330,10 @@ class Disk implements Store {
     return written;
   }
 
-  read: Store['read'] = (query) => this.#store.read(query);
-  count: Store['count'] = (query) => this.#store.count(query);
-  figures: Store['figures'] = (name) => this.#store.figures(name);
+  commit: Store['commit'] = (writes, done) => void this.write(writes).then(() => done(), done);
+  read: Store['read'] = (table, query) => this.#store.read(table, query);
+  count: Store['count'] = (table, condition) => this.#store.count(table, condition);
+  figures: Store['figures'] = (table) => this.#store.figures(table);
   close: Store['close'] = async () => {};
 }
 

@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { SharedDocument } from '../../src/documents/document.js';
+import { stateSegments } from '../../src/documents/tables.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import { createNode, type EclipticNode, type NodeInit } from '../../src/node/compose.js';
-import { SqliteStore } from '../../src/store/sqlite-store.js';
+import { openStore } from '../../src/node/tables.js';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -23,7 +24,7 @@ function folder(): string {
 
 /** A node on real links; with a folder, on a real store, and one that can come back. */
 async function start(at?: string, init: Omit<NodeInit, 'network' | 'store'> = {}): Promise<EclipticNode> {
-  const kept = at === undefined ? {} : { store: await SqliteStore.open(at) };
+  const kept = at === undefined ? {} : { store: await openStore(at) };
   const folder = at === undefined ? {} : { folder: at };
   const network = { ...folder, dht: false, listen: { host: '127.0.0.1', port: 0 } };
   const node = await createNode({ ...init, ...kept, network });
@@ -242,10 +243,10 @@ describe('the stored rows of a document', () => {
     await mars.synced();
     const { thread } = mars;
     await first.stop();
-    const store = await SqliteStore.open(at);
-    const rows = await store.read({ from: 'stateSegments', where: { thread } });
+    const store = await openStore(at);
+    const rows = await store.read(stateSegments, { where: { thread } });
     expect(rows.map(({ number }) => number)).toEqual([1, 2, 3]);
-    await store.write([{ put: 'stateSegments', row: { ...rows[1]!, bytes: 'AAAA' } }]);
+    await store.write([stateSegments.put({ ...rows[1]!, bytes: 'AAAA' })]);
     await store.close();
 
     const again = await start(at);

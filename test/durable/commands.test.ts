@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Receipt } from '../../src/mail/receipt.js';
+import { audit, type JournalRow } from '../../src/mesh/audit/tables.js';
 import type { RoutingResult } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
 import type { MailRow } from '../../src/node/control/rows.js';
-import { SqliteStore } from '../../src/store/sqlite-store.js';
-import type { JournalRow } from '../../src/store/tables.js';
+import { openStore } from '../../src/node/tables.js';
 import { ECHO } from '../echo-agents.js';
 import { Cluster, type Finished, type ProcessNode, until, untilConnected } from '../nodes/cluster.js';
 
@@ -410,9 +410,9 @@ describe('audit verify', () => {
 
   it('reports a log that was edited while the node was down', async () => {
     await a.stop();
-    const store = await SqliteStore.open(a.data);
-    const [row] = await store.read({ from: 'audit', where: { seq: 2 } });
-    await store.write([{ put: 'audit', row: { ...row!, event: row!.event.replace('{', '{"x":1,') } }]);
+    const store = await openStore(a.data);
+    const [row] = await store.read(audit, { where: { seq: 2 } });
+    await store.write([audit.put({ ...row!, event: row!.event.replace('{', '{"x":1,') })]);
     await store.close();
     await a.start();
     const { code, stdout, stderr } = await a.run('audit', 'verify');

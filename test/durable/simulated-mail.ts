@@ -4,15 +4,17 @@ import { join } from 'node:path';
 import type { Agent } from '../../src/agent/agent.js';
 import type { Message } from '../../src/agent/message.js';
 import type { Receipt } from '../../src/mail/receipt.js';
+import { inbox, outbox, type ReceiptRow, receipts } from '../../src/mail/tables.js';
 import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import type { Discovery, Seeker } from '../../src/network/discovery/discovery.js';
 import { createNode, type NodeInit } from '../../src/node/compose.js';
 import { EclipticError, isErrorCode } from '../../src/runtime/errors.js';
 import type { Logger, Runtime, Timer } from '../../src/runtime/runtime.js';
 import type { SimulatedRuntime } from '../../src/runtime/simulated-runtime.js';
+import { cursors } from '../../src/store/common-tables.js';
 import { type MemorySnapshot, MemoryStore } from '../../src/store/memory-store.js';
-import type { Figures, LogName, Query, Store, TableName, Tables, Write } from '../../src/store/store.js';
-import type { ReceiptRow } from '../../src/store/tables.js';
+import type { Condition, Figures, Query, Store, Write } from '../../src/store/store.js';
+import type { RowOf, Table } from '../../src/store/table.js';
 import { type NetworkedNode, Nodes, type NodesInit } from '../nodes-fixture.js';
 
 /** One process's view of the common clock: once the process has ended, nothing of it runs any more. */
@@ -112,16 +114,20 @@ export class ProcessStore implements Store {
     return this.#call(() => this.inner.write(writes), writes);
   }
 
-  read<Name extends TableName>(query: Query<Name>): Promise<Tables[Name][]> {
-    return this.#call(() => this.inner.read(query));
+  commit(writes: readonly Write[], done: (error?: unknown) => void): void {
+    this.write(writes).then(() => done(), done);
   }
 
-  count<Name extends TableName>(query: Omit<Query<Name>, 'orderBy' | 'descending' | 'limit'>): Promise<number> {
-    return this.#call(() => this.inner.count(query));
+  read<T extends Table>(table: T, query?: Query<RowOf<T>>): Promise<RowOf<T>[]> {
+    return this.#call(() => this.inner.read(table, query));
   }
 
-  figures(name: LogName): Promise<Figures> {
-    return this.#call(() => this.inner.figures(name));
+  count<T extends Table>(table: T, condition?: Condition<RowOf<T>>): Promise<number> {
+    return this.#call(() => this.inner.count(table, condition));
+  }
+
+  figures(table: Table): Promise<Figures> {
+    return this.#call(() => this.inner.figures(table));
   }
 
   close(): Promise<void> {
@@ -300,15 +306,15 @@ export class World {
   }
 
   /** The rows of a node's table. */
-  rows<Name extends TableName>({ store }: Life, from: Name): Promise<Tables[Name][]> {
-    return store.inner.read({ from } as Query<Name>);
+  rows<T extends Table>({ store }: Life, table: T): Promise<RowOf<T>[]> {
+    return store.inner.read(table);
   }
 
   /** The stored receipt updates that a node has not sent yet. */
   async untold(life: Life): Promise<ReceiptRow[]> {
-    const cursors = new Map((await this.rows(life, 'cursors')).map(({ name, value }) => [name, value]));
-    const rows = await this.rows(life, 'receipts');
-    return rows.filter(({ node, news }) => news !== null && news > (cursors.get(`heard ${node}`) ?? 0));
+    const known = new Map((await this.rows(life, cursors)).map(({ name, value }) => [name, value]));
+    const rows = await this.rows(life, receipts);
+    return rows.filter(({ node, news }) => news !== null && news > (known.get(`heard ${node}`) ?? 0));
   }
 
   async end(): Promise<void> {
@@ -730,9 +736,9 @@ class Simulation {
   async #unfinished(): Promise<string[]> {
     const left: string[] = [];
     for (const life of this.#lives) {
-      for (const { id } of await this.#world.rows(life, 'outbox'))
+      for (const { id } of await this.#world.rows(life, outbox))
         left.push(`${life.name} has ${this.#name(id)} to send`);
-      for (const { id } of await this.#world.rows(life, 'inbox'))
+      for (const { id } of await this.#world.rows(life, inbox))
         left.push(`${life.name} has ${this.#name(id)} to handle`);
       for (const { id, steps } of await this.#world.untold(life))
         left.push(`${life.name} has yet to tell of ${this.#name(id)}: ${steps}`);
@@ -752,7 +758,7 @@ class Simulation {
     const stories = new Map<string, Map<Life, Receipt>>();
     const ends = new Map<string, string>();
     for (const life of this.#lives) {
-      for (const id of new Set((await this.#world.rows(life, 'receipts')).map((row) => row.id))) {
+      for (const id of new Set((await this.#world.rows(life, receipts)).map((row) => row.id))) {
         const { state, over, story } = await life.node.mail!.receipt(id);
         if (!over) this.violation(`${life.name} has ${this.#name(id)} as ${state}, at the end`);
         const sides = stories.get(id) ?? new Map<Life, Receipt>();

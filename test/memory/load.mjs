@@ -11,7 +11,7 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createNode, SqliteStore } from '../../dist/index.js';
+import { createNode, openStore } from '../../dist/index.js';
 
 const SELF = fileURLToPath(import.meta.url);
 const SAMPLE_MS = 10_000;
@@ -28,7 +28,7 @@ if (role === 'peer') {
 
 async function beSubject() {
   const node = await createNode({
-    store: await openStore('subject'),
+    store: await storeNamed('subject'),
     network: { dht: false, listen: { host: '127.0.0.1', port: 0 } },
   });
   const sun = node.agent({ id: 'sun', tier: 0 }).onNotification(() => {});
@@ -71,7 +71,7 @@ async function beSubject() {
 }
 
 async function bePeer(code, url) {
-  const node = await createNode({ store: await openStore('peer'), network: { dht: false } });
+  const node = await createNode({ store: await storeNamed('peer'), network: { dht: false } });
   const venus = node.agent({ id: 'venus', tier: 0 });
   venus.onNotification(() => {}).onRequest(() => null);
   const plan = venus.state('plan');
@@ -105,10 +105,10 @@ async function bePeer(code, url) {
   }
 }
 
-function openStore(name) {
+function storeNamed(name) {
   const own = join(folder, name);
   mkdirSync(own);
-  return SqliteStore.open(own);
+  return openStore(own);
 }
 
 function poster(url) {

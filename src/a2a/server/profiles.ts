@@ -1,7 +1,7 @@
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
-import type { ProfileRow } from '../../store/tables.js';
 import type { CardBundle, CardPersona } from '../protocol/card.js';
+import { type ProfileRow, profiles, projects } from './tables.js';
 
 /** The facts about an agent besides its card on the mesh: the project of its tasks, and additions to its A2A card. */
 export interface AgentProfile {
@@ -98,7 +98,7 @@ export class StoreProfiles implements Profiles {
     store: Store,
     ownAgents: () => Iterable<string> = () => [],
   ): Promise<StoreProfiles> {
-    const rows = await store.read({ from: 'profiles', orderBy: 'createdAt' });
+    const rows = await store.read(profiles, { orderBy: 'createdAt' });
     return new StoreProfiles(runtime, store, rows.map(fromRow), ownAgents);
   }
 
@@ -122,7 +122,7 @@ export class StoreProfiles implements Profiles {
   async seed(agent: string): Promise<void> {
     if (this.#all.length > 0) return;
     const createdAt = this.#runtime.now();
-    await this.#store.write([{ put: 'projects', row: { id: DEFAULT_PROJECT, name: 'Default', createdAt } }]);
+    await this.#store.write([projects.put({ id: DEFAULT_PROJECT, name: 'Default', createdAt })]);
     await this.set({ agent, defaultProjectId: DEFAULT_PROJECT });
   }
 
@@ -138,7 +138,7 @@ export class StoreProfiles implements Profiles {
   async set(changes: Partial<AgentProfile> & Pick<AgentProfile, 'agent'>): Promise<AgentProfile> {
     const known = this.of(changes.agent) ?? { ...EMPTY_PROFILE, agent: changes.agent, createdAt: this.#runtime.now() };
     const profile = { ...known, ...changes };
-    await this.#store.write([{ put: 'profiles', row: toRow(profile) }]);
+    await this.#store.write([profiles.put(toRow(profile))]);
     const others = this.#all.filter((other) => other.agent !== profile.agent);
     this.#all = [...others, profile].sort((a, b) => a.createdAt - b.createdAt);
     return profile;

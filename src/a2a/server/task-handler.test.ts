@@ -15,6 +15,7 @@ import type {
 } from '../protocol/simple.js';
 import { buildAgentCard, buildAgentCardForAgent } from './cards.js';
 import type { ProcessEvent, ProcessListener, ProcessManager, Session } from './process-manager.js';
+import { sessions as sessionTable } from './tables.js';
 import { type A2ATaskDeps, clearTaskStore, handleTaskGet, handleTaskSend } from './task-handler.js';
 
 beforeEach(clearTaskStore);
@@ -174,7 +175,7 @@ describe('a node that is served', () => {
       await expect.poll(() => handleTaskGet(id)?.state).toBe('completed');
       expect(textOfLast(handleTaskGet(id)!)).toBe('built login');
       await expect
-        .poll(() => store.read({ from: 'sessions', where: { id: sessionId! } }))
+        .poll(() => store.read(sessionTable, { where: { id: sessionId! } }))
         .toMatchObject([{ agent: 'mars', project: 'default', source: 'agent', prompt: 'login' }]);
     } finally {
       await node.stop();

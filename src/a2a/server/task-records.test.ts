@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Gateway } from '../../http/gateway.js';
 import { createNode, type EclipticNode } from '../../node/compose.js';
-import { SqliteStore } from '../../store/sqlite-store.js';
+import { openStore } from '../../node/tables.js';
+import type { Store } from '../../store/store.js';
 import type { Task } from '../protocol/types.js';
+import { projects, sessions } from './tables.js';
 
 let folder: string;
 let node: EclipticNode;
@@ -48,9 +50,7 @@ describe('a task that is kept', () => {
     const text = `${'x'.repeat(49)}😀 and more`;
     await send(text);
     const store = await reopened();
-    expect(await store.read({ from: 'sessions' })).toMatchObject([
-      { name: `A2A Task: ${'x'.repeat(49)}`, prompt: text },
-    ]);
+    expect(await store.read(sessions)).toMatchObject([{ name: `A2A Task: ${'x'.repeat(49)}`, prompt: text }]);
     await store.close();
     await start();
   });
@@ -66,16 +66,16 @@ describe('a task that is kept', () => {
   it('has its session in the project of its agent', async () => {
     await send('a');
     const store = await reopened();
-    const rows = await store.read({ from: 'sessions' });
+    const rows = await store.read(sessions);
     expect(rows).toMatchObject([{ agent: 'mars', project: 'default', source: 'agent', prompt: 'a' }]);
-    expect(await store.read({ from: 'projects' })).toMatchObject([{ id: 'default' }]);
+    expect(await store.read(projects)).toMatchObject([{ id: 'default' }]);
     await store.close();
     await start();
   });
 });
 
 async function start(): Promise<void> {
-  node = await createNode({ store: await SqliteStore.open(folder) });
+  node = await createNode({ store: await openStore(folder) });
   node.agent({ id: 'mars' }).onTask((task) => {
     runs++;
     return `did ${task.text}`;
@@ -88,9 +88,9 @@ async function restart(): Promise<void> {
   await start();
 }
 
-async function reopened(): Promise<SqliteStore> {
+async function reopened(): Promise<Store> {
   await node.stop();
-  return SqliteStore.open(folder);
+  return openStore(folder);
 }
 
 async function send(messageId: string, headers: Record<string, string> = {}, text = messageId): Promise<Task> {

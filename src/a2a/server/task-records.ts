@@ -1,6 +1,5 @@
 import { cutText } from '../../runtime/text.js';
 import { beginningWith, type Store, type Write } from '../../store/store.js';
-import type { TaskRow } from '../../store/tables.js';
 import { textOf } from '../protocol/simple.js';
 import { compareTasks, matchesFilter } from '../protocol/task-list.js';
 import type { TaskEvent, TaskModel } from '../protocol/task-machine.js';
@@ -9,6 +8,7 @@ import type { ListTasksRequest, TaskPushNotificationConfig } from '../protocol/t
 import { TASK_STATES } from '../protocol/types.js';
 import type { Session } from './process-manager.js';
 import type { Profiles } from './profiles.js';
+import { pushConfigs, sessions, type TaskRow, taskEvents, tasks as taskTable } from './tables.js';
 
 export type PushConfig = TaskPushNotificationConfig & { readonly id: string };
 
@@ -165,36 +165,35 @@ export class StoreTaskRecords implements TaskRecords {
 
   save(record: TaskRecord, events: readonly TaskEvent[]): Promise<void> {
     const { id } = record.model.task;
-    const writes: Write[] = [{ put: 'tasks', row: toRow(record) }];
+    const writes: Write[] = [taskTable.put(toRow(record))];
     const [first] = events;
     if (first) {
       const row = { task: id, sequence: first.sequence, events: JSON.stringify(events) };
-      writes.push({ insert: 'taskEvents', row });
+      writes.push(taskEvents.insert(row));
       // The session is created with the task.
-      if (first.sequence === 1) writes.push({ insert: 'sessions', row: this.#session(record) });
+      if (first.sequence === 1) writes.push(sessions.insert(this.#session(record)));
     }
     return this.#store.write(writes);
   }
 
   async load(id: string): Promise<TaskRecord | undefined> {
-    const [row] = await this.#store.read({ from: 'tasks', where: { id } });
+    const [row] = await this.#store.read(taskTable, { where: { id } });
     return row && fromRow(row);
   }
 
   async idsBeginning(prefix: string, limit: number): Promise<string[]> {
-    const rows = await this.#store.read({ from: 'tasks', ...beginningWith('id', prefix), orderBy: 'id', limit });
+    const rows = await this.#store.read(taskTable, { ...beginningWith('id', prefix), orderBy: 'id', limit });
     return rows.map(({ id }) => id);
   }
 
   async eventsAfter(id: string, after: number): Promise<TaskEvent[]> {
-    const rows = await this.#store.read({ from: 'taskEvents', where: { task: id }, orderBy: 'sequence' });
+    const rows = await this.#store.read(taskEvents, { where: { task: id }, orderBy: 'sequence' });
     const events = rows.flatMap((row) => JSON.parse(row.events) as TaskEvent[]);
     return events.filter(({ sequence }) => sequence > after);
   }
 
   async list(owner: string | undefined, request: ListTasksRequest): Promise<TaskRecord[]> {
-    const rows = await this.#store.read({
-      from: 'tasks',
+    const rows = await this.#store.read(taskTable, {
       where: { ...(owner !== undefined && { owner }), ...(request.status && { state: request.status }) },
       orderBy: 'statusAt',
       descending: true,
@@ -206,31 +205,31 @@ export class StoreTaskRecords implements TaskRecords {
 
   async recentSends(limit: number): Promise<(Pick<TaskRecord, 'owner' | 'sendKey'> & { id: string })[]> {
     // Ids are in the order of their making.
-    const rows = await this.#store.read({ from: 'tasks', orderBy: 'id', descending: true, limit });
+    const rows = await this.#store.read(taskTable, { orderBy: 'id', descending: true, limit });
     return rows.map(({ id, owner, sendKey }) => ({ id, owner, sendKey })).reverse();
   }
 
   async unfinished(): Promise<TaskRecord[]> {
     const state = TASK_STATES.filter((one) => !isTerminal(one));
-    return (await this.#store.read({ from: 'tasks', where: { state } })).map(fromRow);
+    return (await this.#store.read(taskTable, { where: { state } })).map(fromRow);
   }
 
   savePush(task: string, config: PushConfig, told?: number, over?: boolean): Promise<void> {
     const kept: KeptPush = { config, told, over };
-    return this.#store.write([{ put: 'pushConfigs', row: { task, id: config.id, config: JSON.stringify(kept) } }]);
+    return this.#store.write([pushConfigs.put({ task, id: config.id, config: JSON.stringify(kept) })]);
   }
 
   removePush(task: string, id: string): Promise<void> {
-    return this.#store.write([{ delete: 'pushConfigs', where: { task, id } }]);
+    return this.#store.write([pushConfigs.delete({ task, id })]);
   }
 
   async pushes(task: string): Promise<{ config: PushConfig; told: number | undefined }[]> {
-    const rows = await this.#store.read({ from: 'pushConfigs', where: { task } });
+    const rows = await this.#store.read(pushConfigs, { where: { task } });
     return rows.map((row) => readPush(row.config)).map(({ config, told }) => ({ config, told }));
   }
 
   async pendingPushes(): Promise<{ taskId: string; config: PushConfig; told: number }[]> {
-    const rows = await this.#store.read({ from: 'pushConfigs' });
+    const rows = await this.#store.read(pushConfigs);
     return rows.flatMap(({ task: taskId, config: text }) => {
       const { config, told, over } = readPush(text);
       return told === undefined || over ? [] : [{ taskId, config, told }];
@@ -242,7 +241,7 @@ export class StoreTaskRecords implements TaskRecords {
     createdAt: number,
   ): Promise<void> {
     const row = { id, project: projectId, agent: agentId, name, prompt: initialPrompt, source, createdAt };
-    await this.#store.write([{ insert: 'sessions', row }]);
+    await this.#store.write([sessions.insert(row)]);
   }
 
   #session({ agent, sessionId: id, createdAt, model }: TaskRecord) {

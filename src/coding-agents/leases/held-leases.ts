@@ -1,7 +1,7 @@
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
-import type { LeaseRow } from '../../store/tables.js';
 import type { Lease } from './lease-wire.js';
+import { type LeaseRow, leases as leaseTable } from './tables.js';
 
 /** A lease of this node's member. Its times are by this node's clock. */
 export interface HeldLease extends Lease {
@@ -47,15 +47,13 @@ export class HeldLeases {
   async put(leases: readonly HeldLease[]): Promise<void> {
     for (const lease of leases) this.#leases.set(lease.id, lease);
     const { store } = this.#components;
-    await store.write(
-      leases.map((lease) => ({ put: 'leases', row: { place: 'held', ...lease, warned: lease.warned ? 1 : 0 } })),
-    );
+    await store.write(leases.map((lease) => leaseTable.put({ place: 'held', ...lease, warned: lease.warned ? 1 : 0 })));
     this.#lookLater();
   }
 
   async remove(ids: readonly string[]): Promise<void> {
     for (const id of ids) this.#leases.delete(id);
-    if (ids.length > 0) await this.#components.store.write([{ delete: 'leases', where: { place: 'held', id: ids } }]);
+    if (ids.length > 0) await this.#components.store.write([leaseTable.delete({ place: 'held', id: ids })]);
   }
 
   /** Ends a lease before its time, and tells its holder why. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Store } from '../../store/store.js';
-import type { KeeperRow } from '../../store/tables.js';
+import { type KeeperRow, keepers as keeperTable } from './tables.js';
 
 export interface KeeperElectionComponents {
   store: Store;
@@ -129,7 +129,7 @@ export class KeeperElection {
 
   async #note(repository: string, keeper: string): Promise<void> {
     this.#keepers.set(repository, keeper);
-    await this.#components.store.write([{ put: 'keepers', row: { repository, keeper } }]);
+    await this.#components.store.write([keeperTable.put({ repository, keeper })]);
   }
 }
 

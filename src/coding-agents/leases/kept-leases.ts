@@ -1,8 +1,9 @@
 import type { Runtime } from '../../runtime/runtime.js';
+import { cursors } from '../../store/common-tables.js';
 import type { Store, Write } from '../../store/store.js';
-import type { LeaseRow } from '../../store/tables.js';
 import { type LeaseState, NOTHING, step } from './lease-machine.js';
 import type { Lease, Operation, Outcome } from './lease-wire.js';
+import { type LeaseRow, leases as leaseTable } from './tables.js';
 
 interface KeptLeasesComponents {
   runtime: Runtime;
@@ -125,13 +126,10 @@ export class KeptLeases {
     this.#states.set(repository, after);
     const changed = after.leases.filter((lease) => !before.leases.includes(lease));
     const gone = before.leases.filter(({ id }) => !after.leases.some((lease) => lease.id === id));
-    const writes: Write[] = changed.map((lease) => ({
-      put: 'leases',
-      row: { place: 'kept', repository, ...lease, warned: 0 },
-    }));
-    if (gone.length > 0) writes.push({ delete: 'leases', where: { place: 'kept', id: gone.map(({ id }) => id) } });
+    const writes: Write[] = changed.map((lease) => leaseTable.put({ place: 'kept', repository, ...lease, warned: 0 }));
+    if (gone.length > 0) writes.push(leaseTable.delete({ place: 'kept', id: gone.map(({ id }) => id) }));
     if (after.token > before.token) {
-      writes.push({ put: 'cursors', row: { name: `lease ${repository}`, value: after.token } });
+      writes.push(cursors.put({ name: `lease ${repository}`, value: after.token }));
     }
     if (writes.length > 0) await this.#components.store.write(writes);
   }

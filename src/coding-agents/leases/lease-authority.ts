@@ -2,6 +2,7 @@ import type { Network } from '../../network/peers/network.js';
 import { parsed } from '../../network/peers/wire.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { cursors, meta } from '../../store/common-tables.js';
 import type { Store } from '../../store/store.js';
 import { KeeperElection } from './keeper-election.js';
 import { KeptLeases } from './kept-leases.js';
@@ -9,6 +10,7 @@ import { LeaseExchange } from './lease-exchange.js';
 import type { Lease, Operation, Outcome } from './lease-wire.js';
 import * as wire from './lease-wire.js';
 import { type Here, HereSchema, type Participants } from './participants.js';
+import { keepers as keeperTable, leases as leaseTable } from './tables.js';
 
 export interface LeaseAuthorityComponents {
   runtime: Runtime;
@@ -84,11 +86,11 @@ export class LeaseAuthority {
 
   static async open(components: LeaseAuthorityComponents): Promise<LeaseAuthority> {
     const { store, network } = components;
-    const kept = await store.read({ from: 'leases', where: { place: 'kept' } });
-    const keepers = await store.read({ from: 'keepers' });
+    const kept = await store.read(leaseTable, { where: { place: 'kept' } });
+    const keepers = await store.read(keeperTable);
     const tokens = new Map<string, number>();
     for (const { repository } of keepers) {
-      const [cursor] = await store.read({ from: 'cursors', where: { name: `lease ${repository}` } });
+      const [cursor] = await store.read(cursors, { where: { name: `lease ${repository}` } });
       if (cursor) tokens.set(repository, cursor.value);
     }
     return new LeaseAuthority(components, await Devices.open(store, network), { keepers, kept, tokens });
@@ -279,7 +281,7 @@ export class Devices {
   }
 
   static async open(store: Store, network: Network | undefined): Promise<Devices> {
-    const [row] = await store.read({ from: 'meta', where: { name: NAME } });
+    const [row] = await store.read(meta, { where: { name: NAME } });
     return new Devices(store, network, new Set(row ? (JSON.parse(row.value) as string[]) : []));
   }
 
@@ -306,6 +308,6 @@ export class Devices {
   }
 
   async #keep(): Promise<void> {
-    await this.#store.write([{ put: 'meta', row: { name: NAME, value: JSON.stringify([...this.#known]) } }]);
+    await this.#store.write([meta.put({ name: NAME, value: JSON.stringify([...this.#known]) })]);
   }
 }

@@ -10,6 +10,7 @@ import { step } from './lease-machine.js';
 import type { Lease, Operation, Outcome } from './lease-wire.js';
 import { Participants } from './participants.js';
 import type { Identify, Repository } from './repository.js';
+import { leases as leaseTable } from './tables.js';
 
 export interface LeasesComponents {
   runtime: Runtime;
@@ -73,7 +74,7 @@ export class Leases {
     const { runtime, store, network, nodeKey } = components;
     const leases = new Leases(components);
     const { participants } = leases;
-    const rows = await store.read({ from: 'leases', where: { place: 'held' } });
+    const rows = await store.read(leaseTable, { where: { place: 'held' } });
     const notify = (holder: string, text: string) => leases.#notify(holder, text);
     leases.#held = new HeldLeases({ runtime, store, notify }, rows);
     leases.#authority = await LeaseAuthority.open({

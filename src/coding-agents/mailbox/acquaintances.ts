@@ -3,6 +3,7 @@ import type { Network } from '../../network/peers/network.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
 import type { Provenance } from './fence.js';
+import { acquaintances as acquaintanceTable } from './tables.js';
 
 /** The agents of other owners whose mail is delivered: a local agent wrote to them first, or the owner let them in. */
 export class Acquaintances {
@@ -19,7 +20,7 @@ export class Acquaintances {
   }
 
   static async open(runtime: Runtime, store: Store, network: Network | undefined): Promise<Acquaintances> {
-    const rows = await store.read({ from: 'acquaintances' });
+    const rows = await store.read(acquaintanceTable);
     const known = new Set(rows.map(({ address }) => address));
     const acquaintances = new Acquaintances(runtime, store, network, known);
     // An earlier process may have ended between a node's removal and this clean-up.
@@ -34,7 +35,7 @@ export class Acquaintances {
     if (gone.length === 0) return;
     for (const address of gone) this.#known.delete(address);
     this.#store
-      .write(gone.map((address) => ({ delete: 'acquaintances', where: { address } })))
+      .write(gone.map((address) => acquaintanceTable.delete({ address })))
       .catch((err: unknown) => this.#runtime.logger.error({ err, node }, 'acquaintances of removed node not deleted'));
   }
 
@@ -52,7 +53,7 @@ export class Acquaintances {
 
   async letIn(address: string): Promise<void> {
     if (this.relationOf(address) !== 'paired' || this.#known.has(address)) return;
-    await this.#store.write([{ put: 'acquaintances', row: { address, at: this.#runtime.now() } }]);
+    await this.#store.write([acquaintanceTable.put({ address, at: this.#runtime.now() })]);
     this.#known.add(address);
   }
 }

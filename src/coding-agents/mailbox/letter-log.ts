@@ -1,11 +1,9 @@
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
-import type { LetterRow } from '../../store/tables.js';
 import type { OpenLetter } from './member-mail.js';
+import { type LetterRow, letters } from './tables.js';
 
 export const LETTERS_KEPT_MS = 30 * 86_400_000;
-/** Letters of one member that a search looks at, latest first. */
-const SEARCHED = 2_000;
 const PAGE = 500;
 
 /** The messages that members wrote and were shown, for mesh_lookup. */
@@ -31,34 +29,29 @@ export class LetterLog {
   }
 
   async find(member: string, id: string): Promise<LetterRow | undefined> {
-    const [row] = await this.#store.read({ from: 'letters', where: { member, id } });
+    const [row] = await this.#store.read(letters, { where: { member, id } });
     return row;
   }
 
   thread(member: string, thread: string, limit: number): Promise<LetterRow[]> {
-    return this.#store.read({ from: 'letters', where: { member, thread }, orderBy: 'at', limit });
+    return this.#store.read(letters, { where: { member, thread }, orderBy: 'at', limit });
   }
 
   /** The latest letters whose text, peer or id contains all words of the query. */
-  async search(member: string, query: string, limit: number): Promise<LetterRow[]> {
-    const latest = { from: 'letters', where: { member }, orderBy: 'at', descending: true, limit: SEARCHED } as const;
-    const words = query.toLowerCase().split(/\s+/u).filter(Boolean);
-    const rows = await this.#store.read(latest);
-    return rows
-      .filter(({ text, peer, id }) => words.every((word) => `${text}\n${peer}\n${id}`.toLowerCase().includes(word)))
-      .slice(0, limit);
+  search(member: string, query: string, limit: number): Promise<LetterRow[]> {
+    const containing = { text: query, in: ['text', 'peer', 'id'] } as const;
+    return this.#store.read(letters, { where: { member }, containing, orderBy: 'at', descending: true, limit });
   }
 
   async retain(): Promise<void> {
-    for (;;) {
-      const below = { at: this.#runtime.now() - LETTERS_KEPT_MS };
-      const old = await this.#store.read({ from: 'letters', below, limit: PAGE });
-      if (old.length === 0) return;
-      await this.#store.write(old.map(({ member, id }) => ({ delete: 'letters', where: { member, id } })));
+    const old = await this.#store.read(letters, { below: { at: this.#runtime.now() - LETTERS_KEPT_MS } });
+    for (let start = 0; start < old.length; start += PAGE) {
+      const page = old.slice(start, start + PAGE);
+      await this.#store.write(page.map(({ member, id }) => letters.delete({ member, id })));
     }
   }
 
   async #put(row: Omit<LetterRow, 'at'>): Promise<void> {
-    await this.#store.write([{ put: 'letters', row: { ...row, at: this.#runtime.now() } }]);
+    await this.#store.write([letters.put({ ...row, at: this.#runtime.now() })]);
   }
 }

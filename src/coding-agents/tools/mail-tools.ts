@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { EclipticError } from '../../runtime/errors.js';
-import type { LetterRow } from '../../store/tables.js';
 import { cutToAnswer, oneLine, quoted } from '../mailbox/fence.js';
 import { MAX_TEXT_CHARS, NEEDS, type Needs } from '../mailbox/letter.js';
 import { hasHandler, type Member, seesMailOf } from '../mailbox/member.js';
 import { type OpenLetter, required } from '../mailbox/member-mail.js';
+import type { LetterRow } from '../mailbox/tables.js';
 import { taskLine } from './task-tool.js';
 import { invalid, LONGEST_WAIT_S, type MeshCall, type MeshTool, read } from './tool.js';
 

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { inbox, outbox } from '../../mail/tables.js';
 import type { Gauges } from '../../mesh/prometheus.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { Network } from '../../network/peers/network.js';
@@ -114,8 +115,8 @@ export async function gaugesOf(node: GaugedNode, store: Store | undefined): Prom
   for (const { state } of network?.list() ?? []) peers[state] = (peers[state] ?? 0) + 1;
   const { rss, heapUsed, external } = process.memoryUsage();
   const kept = store && {
-    outbox: await store.count({ from: 'outbox' }),
-    inbox: await store.count({ from: 'inbox' }),
+    outbox: await store.count(outbox),
+    inbox: await store.count(inbox),
   };
   return {
     queues: { mailboxes, 'provider-work': providers.waiting, ...kept },

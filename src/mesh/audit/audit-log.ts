@@ -1,13 +1,15 @@
 import { hash } from 'node:crypto';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
-import { auditStart } from '../../store/retention.js';
+import { cursors } from '../../store/common-tables.js';
 import type { Store, Write } from '../../store/store.js';
 import type { ActionGateComponents } from '../../system/approvals/action-gate.js';
 import type { CredentialEvent } from '../../system/secrets/credentials.js';
 import type { A2AObservability } from '../observability.js';
 import type { A2ALogEvent } from '../schemas.js';
 import { type Batch, RecordWriter } from './record-writer.js';
+import { auditStart } from './retention.js';
+import { audit } from './tables.js';
 
 /** Stands for the digest of the row before the first. */
 const BEGINNING = '0'.repeat(64);
@@ -55,8 +57,8 @@ export class AuditLog {
   }
 
   static async open(runtime: Runtime, store: Store, observability: A2AObservability): Promise<AuditLog> {
-    const [row] = await store.read({ from: 'audit', orderBy: 'seq', descending: true, limit: 1 });
-    const [anchor] = await store.read({ from: 'cursors', where: { name: 'audit' } });
+    const [row] = await store.read(audit, { orderBy: 'seq', descending: true, limit: 1 });
+    const [anchor] = await store.read(cursors, { where: { name: 'audit' } });
     const { seq, digest } = row ?? (await firstLink(store));
     // A gap of deleted rows stays visible: their numbers are not used again.
     const last = { seq: Math.max(seq, anchor?.value ?? 0), digest };
@@ -71,11 +73,11 @@ export class AuditLog {
   async verify(): Promise<AuditReport> {
     await this.#writer.flush();
     const store = this.#store;
-    const [anchor] = await store.read({ from: 'cursors', where: { name: 'audit' } });
+    const [anchor] = await store.read(cursors, { where: { name: 'audit' } });
     let before: Link = await firstLink(store);
     let rows = 0;
     for (;;) {
-      const page = await store.read({ from: 'audit', above: { seq: before.seq }, orderBy: 'seq', limit: PAGE });
+      const page = await store.read(audit, { above: { seq: before.seq }, orderBy: 'seq', limit: PAGE });
       for (const row of page) {
         if (row.seq !== before.seq + 1) return { rows, fault: `rows ${before.seq + 1} to ${row.seq - 1} are missing` };
         if (row.digest !== digestOf(before.digest, row.seq, row.at, row.event)) {
@@ -106,12 +108,12 @@ export class AuditLog {
       const { timestamp: at } = event;
       const text = JSON.stringify(event);
       last = { seq, digest: digestOf(last.digest, seq, at, text) };
-      return { insert: 'audit', row: { seq, at, event: text, digest: last.digest } };
+      return audit.insert({ seq, at, event: text, digest: last.digest });
     });
     const written = () => {
       this.#last = last;
     };
-    return { writes: [...writes, { put: 'cursors', row: { name: 'audit', value: last.seq } }], written };
+    return { writes: [...writes, cursors.put({ name: 'audit', value: last.seq })], written };
   }
 }
 

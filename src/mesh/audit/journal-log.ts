@@ -3,7 +3,6 @@ import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { wellFormed } from '../../runtime/text.js';
 import { beginningWith, type Query, type Store, type Write } from '../../store/store.js';
-import type { JournalRow } from '../../store/tables.js';
 import { splitAddress } from '../address.js';
 import { envelopeText, unpackEnvelope } from '../codec.js';
 import type { ValidEnvelope } from '../envelope.js';
@@ -11,6 +10,7 @@ import type { Party, Policy } from '../policy.js';
 import type { Journal, JournalEntry } from '../ports.js';
 import { AgentTierSchema } from '../schemas.js';
 import { RecordWriter } from './record-writer.js';
+import { type JournalRow, journal } from './tables.js';
 
 /** A party without an address has that of the row. */
 const PartySchema = z.object({
@@ -51,6 +51,8 @@ export interface Difference {
 export interface JournalSearch {
   thread?: string | undefined;
   agent?: string | undefined;
+  /** Words that all occur in the message, its ids or its error code. */
+  text?: string | undefined;
   /** Epoch milliseconds. */
   since?: number | undefined;
   /** Only rows with smaller numbers. */
@@ -59,6 +61,8 @@ export interface JournalSearch {
 }
 
 const PAGE = 1_000;
+/** How far a clock may have been set back without hiding rows from a search by time. */
+const CLOCK_CHANGE_MS = 3_600_000;
 
 /** Stores every decision of the router, to be searched, exported and replayed. */
 export class JournalLog implements Journal {
@@ -72,7 +76,7 @@ export class JournalLog implements Journal {
     this.#runtime = runtime;
     this.#store = store;
     const prepare = (rows: readonly JournalRow[]) => ({
-      writes: rows.map((row): Write => ({ insert: 'journal', row })),
+      writes: rows.map((row): Write => journal.insert(row)),
     });
     this.#writer = new RecordWriter(runtime, store, { name: 'journal', prepare });
   }
@@ -112,16 +116,33 @@ export class JournalLog implements Journal {
     return this.#asked.text;
   }
 
-  async search({ thread, agent, since = 0, before, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
+  async search({ thread, agent, text, since = 0, before, limit = 100 }: JournalSearch): Promise<JournalRow[]> {
     await this.#writer.flush();
-    const bounds = { above: { at: since - 1 }, ...(before !== undefined && { below: { seq: before } }) };
-    const base = { from: 'journal', ...bounds, orderBy: 'seq', descending: true, limit } as const;
-    const ask = (where: Query<'journal'>['where']) => this.#store.read({ ...base, where });
+    const seq = (await this.#firstSince(since)) - 1;
+    const bounds = { above: { at: since - 1, seq }, ...(before !== undefined && { below: { seq: before } }) };
+    const containing = { text: text ?? '', in: ['envelope', 'code', 'envelopeId', 'thread'] } as const;
+    const base = { ...bounds, ...(text && { containing }), orderBy: 'seq', descending: true, limit } as const;
+    const ask = (where: Query<JournalRow>['where']) => this.#store.read(journal, { ...base, where });
     const byThread = thread === undefined ? {} : { thread };
     if (agent === undefined) return (await ask(byThread)).reverse();
     const found = [...(await ask({ ...byThread, sender: agent })), ...(await ask({ ...byThread, recipient: agent }))];
     const unique = [...new Map(found.map((row) => [row.seq, row])).values()].sort((a, b) => b.seq - a.seq);
     return unique.slice(0, limit).reverse();
+  }
+
+  /** A number at or before the first row since a time: rows are in the order of their times, but for a clock that was set back. */
+  async #firstSince(since: number): Promise<number> {
+    const oldest = since - CLOCK_CHANGE_MS;
+    if (oldest <= 0) return 0;
+    const [last] = await this.#store.read(journal, { orderBy: 'seq', descending: true, limit: 1 });
+    let [low, high] = [0, (last?.seq ?? 0) + 1];
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const [row] = await this.#store.read(journal, { above: { seq: middle - 1 }, orderBy: 'seq', limit: 1 });
+      if (row && row.at < oldest) low = row.seq + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** Every delivered message of a thread once, in order; durable ones without their payload. */
@@ -130,7 +151,7 @@ export class JournalLog implements Journal {
     const found = new Map<string, ValidEnvelope>();
     for (let seq = 0; ; ) {
       const where = { thread: wellFormed(thread) };
-      const page = await this.#store.read({ from: 'journal', where, above: { seq }, orderBy: 'seq', limit: PAGE });
+      const page = await this.#store.read(journal, { where, above: { seq }, orderBy: 'seq', limit: PAGE });
       for (const { code, envelope } of page) {
         if (code !== null) continue;
         const message = unpackEnvelope(JSON.parse(envelope));
@@ -144,7 +165,7 @@ export class JournalLog implements Journal {
   async *export(): AsyncGenerator<JournalRow> {
     await this.#writer.flush();
     for (let seq = 0; ; ) {
-      const page = await this.#store.read({ from: 'journal', above: { seq }, orderBy: 'seq', limit: PAGE });
+      const page = await this.#store.read(journal, { above: { seq }, orderBy: 'seq', limit: PAGE });
       yield* page;
       if (page.length < PAGE) return;
       seq = page.at(-1)!.seq;
@@ -154,15 +175,15 @@ export class JournalLog implements Journal {
   /** The decisions about one message, or in one thread. */
   async about(id: string): Promise<JournalRow[]> {
     await this.#writer.flush();
-    const byMessage = await this.#store.read({ from: 'journal', where: { envelopeId: id }, orderBy: 'seq' });
+    const byMessage = await this.#store.read(journal, { where: { envelopeId: id }, orderBy: 'seq' });
     if (byMessage.length > 0) return byMessage;
-    return this.#store.read({ from: 'journal', where: { thread: id }, orderBy: 'seq' });
+    return this.#store.read(journal, { where: { thread: id }, orderBy: 'seq' });
   }
 
   /** Decisions in the threads whose ids begin with a prefix and are longer. */
   async beginningWith(prefix: string, limit: number): Promise<JournalRow[]> {
     await this.#writer.flush();
-    return this.#store.read({ from: 'journal', ...beginningWith('thread', prefix), orderBy: 'seq', limit });
+    return this.#store.read(journal, { ...beginningWith('thread', prefix), orderBy: 'seq', limit });
   }
 
   /** Ids of messages and threads that begin with a prefix, each with the thread that it belongs to. */
@@ -172,7 +193,7 @@ export class JournalLog implements Journal {
     for (const column of ['envelopeId', 'thread'] as const) {
       let bounds = beginningWith(column, prefix);
       for (let count = 0; count < limit; count++) {
-        const [row] = await this.#store.read({ from: 'journal', ...bounds, orderBy: column, limit: 1 });
+        const [row] = await this.#store.read(journal, { ...bounds, orderBy: column, limit: 1 });
         if (!row) break;
         const id = row[column]!;
         found.push({ id, thread: row.thread ?? id });

@@ -7,9 +7,9 @@ import { createNode, type EclipticNode, type NodeInit } from '../../node/compose
 import type { EclipticError } from '../../runtime/errors.js';
 import { silentLogger } from '../../runtime/runtime.js';
 import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
+import { meta } from '../../store/common-tables.js';
 import { MemoryStore } from '../../store/memory-store.js';
 import type { Write } from '../../store/store.js';
-import type { AuditRow, JournalRow } from '../../store/tables.js';
 import { A2AObservability } from '../observability.js';
 import { Policy } from '../policy.js';
 import type { A2ALogEvent, AgentTier, SandboxRoutingConfig } from '../schemas.js';
@@ -17,6 +17,7 @@ import { DEFAULT_TIER_RULES } from '../tier-config.js';
 import { AuditLog } from './audit-log.js';
 import { replay } from './journal-log.js';
 import { RecordWriter } from './record-writer.js';
+import { type AuditRow, audit as auditTable, type JournalRow, journal as journalTable } from './tables.js';
 
 const FIXTURE = join(ROOT, 'test', 'fixtures', 'journal-1.jsonl');
 
@@ -125,18 +126,18 @@ describe('a writer of records', () => {
 
   it('loses only the record that cannot be stored', async () => {
     for (let n = 1; n <= 10; n++) writer.add(note(n));
-    writer.add({ put: 'meta', row: { name: 'half of a pair: \ud800', value: '' } });
+    writer.add(meta.put({ name: 'half of a pair: \ud800', value: '' }));
     await writer.flush();
     expect(await written()).toEqual(numbers(10));
     expect(writer.dropped).toBe(1);
   });
 
   function note(n: number): Write {
-    return { insert: 'audit', row: { seq: n, at: n, event: '', digest: '' } };
+    return auditTable.insert({ seq: n, at: n, event: '', digest: '' });
   }
 
   async function written(): Promise<number[]> {
-    return (await store.read({ from: 'audit', orderBy: 'seq' })).map(({ seq }) => seq);
+    return (await store.read(auditTable, { orderBy: 'seq' })).map(({ seq }) => seq);
   }
 });
 
@@ -257,7 +258,7 @@ describe('the audit log', () => {
     happen(2_300);
     await audit.verify();
     for (const seq of [1, 999, 1_000, 1_001, 2_000, 2_001, 2_300]) {
-      const [row] = await store.read({ from: 'audit', where: { seq } });
+      const [row] = await store.read(auditTable, { where: { seq } });
       await store.write([put({ ...row!, event: '{}' })]);
       expect((await audit.verify()).fault, `row ${seq}`).toMatch(new RegExp(`^row ${seq} has a wrong digest`));
       await store.write([put(row!)]);
@@ -300,16 +301,16 @@ describe('the audit log', () => {
   }
 
   function rowsOf(): Promise<AuditRow[]> {
-    return store.read({ from: 'audit', orderBy: 'seq' });
+    return store.read(auditTable, { orderBy: 'seq' });
   }
 });
 
 function put(row: AuditRow): Write {
-  return { put: 'audit', row };
+  return auditTable.put(row);
 }
 
 function remove(seq: number): Write {
-  return { delete: 'audit', where: { seq } };
+  return auditTable.delete({ seq });
 }
 
 describe('the journal', () => {
@@ -530,8 +531,8 @@ describe('the retention of old records', () => {
     if (by === 'age') await runtime.advance(40_000);
     await sent(node, 5);
     await runtime.advance(61_000);
-    for (const from of ['journal', 'audit'] as const) {
-      const { rows, bytes } = await store.figures(from);
+    for (const log of [journalTable, auditTable]) {
+      const { rows, bytes } = await store.figures(log);
       expect(rows).toBeGreaterThan(0);
       expect(rows).toBeLessThan(50);
       if (by === 'count') expect(rows).toBe(10);
@@ -544,7 +545,7 @@ describe('the retention of old records', () => {
     open(new MemoryStore(store.snapshot()));
     const again = await startNode(limits(retention));
     expect(await again.records!.audit.verify()).toMatchObject({ fault: null });
-    await store.write([remove((await store.read({ from: 'audit', orderBy: 'seq' }))[0]!.seq)]);
+    await store.write([remove((await store.read(auditTable, { orderBy: 'seq' }))[0]!.seq)]);
     expect((await again.records!.audit.verify()).fault).toMatch(/missing/);
     await again.stop();
   });
@@ -554,7 +555,7 @@ describe('the retention of old records', () => {
     populate(node);
     await sent(node, 20);
     await runtime.advance(300_000);
-    expect((await store.figures('journal')).rows).toBe(20);
+    expect((await store.figures(journalTable)).rows).toBe(20);
     await node.stop();
     expect(runtime.pending).toBe(0);
   });

@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Life, World } from '../../../test/durable/simulated-mail.js';
+import { addresses, inbox, outbox, permits, receipts } from '../../mail/tables.js';
 import type { EclipticError } from '../../runtime/errors.js';
+import { cursors } from '../../store/common-tables.js';
+import type { Table } from '../../store/table.js';
 
 let world: World;
 let owner: Life;
@@ -107,13 +110,12 @@ describe('the removal of a member', () => {
     const sent = await world.settled(
       ann.send(bobHere, 'to the device', { durable: true, type: 'request', thread: 'talk' }),
     );
-    expect((await world.rows(owner, 'permits')).length).toBe(2);
+    expect((await world.rows(owner, permits)).length).toBe(2);
     owner.node.network.remove(device.station.key);
     const gone = async () => {
-      const tables = await Promise.all(
-        (['outbox', 'inbox', 'addresses', 'cursors', 'permits'] as const).map((name) => world.rows(owner, name)),
-      );
-      return tables.flat().filter((row) => JSON.stringify(row).includes(device.station.key));
+      const tables: Table[] = [outbox, inbox, addresses, cursors, permits];
+      const rows = await Promise.all(tables.map((table) => world.rows(owner, table)));
+      return rows.flat().filter((row) => JSON.stringify(row).includes(device.station.key));
     };
     let left: unknown[] = [0];
     for (let tries = 0; left.length > 0 && tries < 100; tries++) {
@@ -124,7 +126,7 @@ describe('the removal of a member', () => {
     const { state, story } = await owner.node.mail!.receipt(sent.messageId!);
     expect(state).toBe('undeliverable');
     expect(story.at(-1)!.reason).toMatch(/removed from the mesh/);
-    expect((await world.rows(owner, 'receipts')).map(({ news }) => news)).toEqual([null, null]);
+    expect((await world.rows(owner, receipts)).map(({ news }) => news)).toEqual([null, null]);
     await expect(ann.send(bobHere, 'again', { durable: true })).rejects.toMatchObject({
       code: 'AGENT_NOT_FOUND',
     } satisfies Partial<EclipticError>);

@@ -14,6 +14,7 @@ import type { InvocationRecord } from '../../mcp/invocations.js';
 import type { UpstreamStatus } from '../../mcp/upstream/upstream.js';
 import type { PinRow } from '../../mcp/upstream/upstreams.js';
 import type { AuditReport } from '../../mesh/audit/audit-log.js';
+import type { JournalRow } from '../../mesh/audit/tables.js';
 import type { A2AMetrics } from '../../mesh/observability.js';
 import type { Decision } from '../../mesh/policy.js';
 import {
@@ -31,7 +32,6 @@ import type { RunSummary } from '../../plans/run-records.js';
 import type { LaneRow } from '../../providers/host/lanes.js';
 import type { ProviderRow } from '../../providers/registry/registered-provider.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { JournalRow } from '../../store/tables.js';
 import { type Approval, VerdictSchema } from '../../system/approvals/approval-queue.js';
 import type { CredentialRow } from '../../system/secrets/credentials.js';
 import {
@@ -57,6 +57,7 @@ import {
   type ToolRow,
   WORK_KINDS,
 } from './rows.js';
+import type { Compacted, ExportedRow, StoreCheck } from './store-operations.js';
 
 /** One operation of the owner: its parameters, and the types of its result and of the events before it. */
 interface Operation<Shape extends z.ZodRawShape, Result, Event> {
@@ -141,13 +142,18 @@ export const API = {
   inbox: takes({ as: required, after: number, waitMs: number }).gives<MailRow[]>(),
   receipt: takes(id).gives<{ id: string; state: string; over: boolean; story: Receipt }>(),
   /** The latest rows that fit into one reply; earlier ones are asked for with `before`. */
-  log: takes({ thread: string, agent: string, since: number, before: number, limit: count }).gives<JournalRow[]>(),
+  log: takes({ thread: string, agent: string, text: string, since: number, before: number, limit: count }).gives<
+    JournalRow[]
+  >(),
   export: nothing.gives<void, JournalRow & { readonly text?: string }>(),
   replay: takes({
     id: string,
     rows: listOf<unknown>(() => true, 'exported decisions').optional(),
   }).gives<Replayed>(),
   'audit.verify': nothing.gives<AuditReport>(),
+  'store.check': nothing.gives<StoreCheck>(),
+  'store.compact': nothing.gives<Compacted>(),
+  'store.export': takes({ table: string }).gives<void, ExportedRow>(),
 
   propose: takes({
     ...{ description: required, to: string, capabilities: texts, as: string, all: boolean, deadlineMs: number },

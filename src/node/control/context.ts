@@ -27,6 +27,7 @@ import type { Swarms } from '../../work/swarm/swarms.js';
 import type { ControlApi, EventOf, Method, ResultOf } from './api.js';
 import type { Replayed } from './rows.js';
 import type { CallContext } from './server.js';
+import type { StoreOperations } from './store-operations.js';
 
 /** The parts of a node that the owner's operations work on. */
 interface ControlledNode {
@@ -71,6 +72,7 @@ export interface ControlContext {
   readonly credentials: Credentials;
   readonly codingAgents: CodingAgents;
   readonly loop: RalphLoop;
+  readonly store: StoreOperations;
   readonly wakes: Wakes;
   readonly shutDown: () => void;
 }

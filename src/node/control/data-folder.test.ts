@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -20,8 +21,8 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EclipticError, type ErrorCode } from '../../runtime/errors.js';
 import { systemRuntime } from '../../runtime/system-runtime.js';
-import { controlPath, defaultDataFolder, prepareDataFolder } from './data-folder.js';
-import { NodeLock } from './node-lock.js';
+import type { ProcessLock } from '../../system/files/process-lock.js';
+import { controlPath, defaultDataFolder, lockNode, prepareDataFolder } from './data-folder.js';
 
 /** Lets a test act around a rename, as another process would. */
 const hooks = vi.hoisted(() => ({ rename: undefined as ((rename: () => void) => void) | undefined }));
@@ -183,43 +184,53 @@ describe('the lock', () => {
   const runtime = systemRuntime();
 
   it('names its holder, for its owner only, and leaves nothing else in the folder', () => {
-    NodeLock.acquire(folder, runtime);
+    lockNode(folder, runtime);
     expect(readdirSync(folder)).toEqual(['node.lock']);
     expect(holderIn(folder).pid).toBe(process.pid);
     expect(modeOf(join(folder, 'node.lock'))).toBe(0o600);
   });
 
   it('is refused to a second one as NODE_EXISTS, with the holder’s process', () => {
-    NodeLock.acquire(folder, runtime);
-    expect(() => NodeLock.acquire(folder, runtime)).toThrow(
+    lockNode(folder, runtime);
+    expect(() => lockNode(folder, runtime)).toThrow(
       expect.objectContaining({ code: 'NODE_EXISTS', details: { pid: process.pid, folder } }),
     );
     expect(readdirSync(folder)).toEqual(['node.lock']);
   });
 
   it('is free again when it was released, and leaves nothing behind', () => {
-    NodeLock.acquire(folder, runtime).release();
+    lockNode(folder, runtime).release();
     expect(readdirSync(folder)).toEqual([]);
-    NodeLock.acquire(folder, runtime).release();
+    lockNode(folder, runtime).release();
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('does not take a copy of the lock for the lock of its holder', () => {
+    const copied = join(folder, 'copied');
+    mkdirSync(copied);
+    const lock = lockNode(folder, runtime);
+    copyFileSync(join(folder, 'node.lock'), join(copied, 'node.lock'));
+    lockNode(copied, runtime).release();
+    expect(() => lockNode(folder, runtime)).toThrow(/already runs the node/);
+    lock.release();
   });
 
   it('is one for each folder', () => {
     const other = join(folder, 'other');
     mkdirSync(other);
-    NodeLock.acquire(folder, runtime);
-    NodeLock.acquire(other, runtime);
+    lockNode(folder, runtime);
+    lockNode(other, runtime);
     expect([holderIn(folder).pid, holderIn(other).pid]).toEqual([process.pid, process.pid]);
   });
 
   it('is refused as DATA_FOLDER where it cannot be written', () => {
-    expect(() => NodeLock.acquire(join(folder, 'missing'), runtime)).toThrow(coded('DATA_FOLDER'));
+    expect(() => lockNode(join(folder, 'missing'), runtime)).toThrow(coded('DATA_FOLDER'));
   });
 
   it('of a process that has ended is taken over', () => {
     const { pid } = spawnSync(process.execPath, ['-e', '']);
     writeLock({ pid });
-    NodeLock.acquire(folder, runtime);
+    lockNode(folder, runtime);
     expect(holderIn(folder).pid).toBe(process.pid);
     expect(readdirSync(folder)).toEqual(['node.lock']);
   });
@@ -228,21 +239,21 @@ describe('the lock', () => {
     const child = spawn(process.execPath, ['-e', 'process.stdin.resume()']);
     writeLock({ pid: child.pid });
     try {
-      expect(() => NodeLock.acquire(folder, runtime)).toThrow(
+      expect(() => lockNode(folder, runtime)).toThrow(
         expect.objectContaining({ code: 'NODE_EXISTS', details: { pid: child.pid, folder } }),
       );
       expect(holderIn(folder).pid).toBe(child.pid);
     } finally {
       await end(child);
     }
-    NodeLock.acquire(folder, runtime);
+    lockNode(folder, runtime);
     expect(holderIn(folder).pid).toBe(process.pid);
   });
 
   it.skipIf(!hasProc)('of a process whose number another one has now is taken over', () => {
-    const { started } = holderOf(NodeLock.acquire(folder, runtime));
+    const { started } = holderOf(lockNode(folder, runtime));
     writeLock({ pid: process.pid, started: String(Number(started) - 1) });
-    NodeLock.acquire(folder, runtime);
+    lockNode(folder, runtime);
     expect(holderIn(folder)).toMatchObject({ pid: process.pid, started });
   });
 
@@ -257,7 +268,7 @@ describe('the lock', () => {
       writeLock({ pid, started: statOf(pid)[19] });
       process.kill(pid, 'SIGKILL');
       await vi.waitFor(() => expect(statOf(pid)[0]).toBe('Z'));
-      NodeLock.acquire(folder, runtime);
+      lockNode(folder, runtime);
       expect(holderIn(folder).pid).toBe(process.pid);
     } finally {
       await end(parent);
@@ -279,7 +290,7 @@ describe('the lock', () => {
     '{"pid":-1}',
   ])('that says %j is taken over', (text) => {
     writeFileSync(join(folder, 'node.lock'), text);
-    NodeLock.acquire(folder, runtime);
+    lockNode(folder, runtime);
     expect(holderIn(folder).pid).toBe(process.pid);
     expect(readdirSync(folder)).toEqual(['node.lock']);
   });
@@ -287,10 +298,10 @@ describe('the lock', () => {
   it('has one holder when a slow process still thinks it a dead one’s while a third comes', () => {
     const { pid } = spawnSync(process.execPath, ['-e', '']);
     writeLock({ pid });
-    const winners: NodeLock[] = [];
+    const winners: ProcessLock[] = [];
     const contend = () => {
       try {
-        winners.push(NodeLock.acquire(folder, runtime));
+        winners.push(lockNode(folder, runtime));
       } catch (error) {
         expect(error).toMatchObject({ code: 'NODE_EXISTS' });
       }
@@ -341,7 +352,7 @@ describe('the lock', () => {
     writeFileSync(
       script,
       `import { existsSync } from 'node:fs';
-       import { NodeLock } from ${source('./node-lock.ts')};
+       import { lockNode } from ${source('./data-folder.ts')};
        import { systemRuntime } from ${source('../../runtime/system-runtime.ts')};
        const runtime = systemRuntime();
        let lock;
@@ -353,7 +364,7 @@ describe('the lock', () => {
          process.send('waiting', () => {
            while (!existsSync(contend));
            try {
-             lock = NodeLock.acquire(${JSON.stringify(folder)}, runtime);
+             lock = lockNode(${JSON.stringify(folder)}, runtime);
              process.send({ won: true });
            } catch (error) {
              process.send({ won: false, code: error.code, pid: error.details?.pid });
@@ -377,7 +388,7 @@ describe('the lock', () => {
     writeFileSync(join(folder, 'node.lock'), JSON.stringify(holder));
   }
 
-  function holderOf(_: NodeLock): { started: string } {
+  function holderOf(_: ProcessLock): { started: string } {
     return holderIn(folder);
   }
 });

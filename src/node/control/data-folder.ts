@@ -3,6 +3,8 @@ import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } 
 import { homedir, tmpdir, userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { describeError, EclipticError } from '../../runtime/errors.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { ProcessLock } from '../../system/files/process-lock.js';
 
 /** The longest path of a socket, with room to spare (Linux 107 bytes, macOS 103). */
 const MAX_SOCKET_PATH_BYTES = 100;
@@ -72,6 +74,18 @@ function runtimeFolder(env: Environment): string {
     });
   }
   return folder;
+}
+
+/** One node per data folder. */
+export function lockNode(folder: string, runtime: Runtime): ProcessLock {
+  const path = join(folder, 'node.lock');
+  try {
+    return ProcessLock.acquire(path, runtime, (pid) => {
+      return new EclipticError('NODE_EXISTS', `process ${pid} already runs the node of ${folder}`, { pid, folder });
+    });
+  } catch (error) {
+    throw error instanceof EclipticError ? error : unusable(path, error);
+  }
 }
 
 export function unusable(path: string, error: unknown): EclipticError {

@@ -8,6 +8,7 @@ import { networkMethods } from './network-methods.js';
 import { operationMethods } from './operation-methods.js';
 import { recordMethods } from './record-methods.js';
 import type { ControlMethod } from './server.js';
+import { storeMethods } from './store-methods.js';
 import { swarmMethods } from './swarm-methods.js';
 import { workMethods } from './work-methods.js';
 
@@ -16,6 +17,7 @@ export function controlMethods(context: ControlContext): Readonly<Record<string,
   return checked({
     ...messageMethods(context),
     ...recordMethods(context),
+    ...storeMethods(context),
     ...workMethods(context),
     ...swarmMethods(context),
     ...documentMethods(context),

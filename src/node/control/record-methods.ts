@@ -1,9 +1,9 @@
 import { OWNER } from '../../coding-agents/mailbox/letter.js';
 import { presentState } from '../../mail/receipt.js';
 import { receiptOf } from '../../mail/receipts.js';
+import type { InboxRow, OutboxRow } from '../../mail/tables.js';
 import { unpackEnvelope } from '../../mesh/codec.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { InboxRow, OutboxRow } from '../../store/tables.js';
 import { wrongParameter } from './api.js';
 import { CANDIDATES, type ControlContext, completeId, type Handlers, storeRequired } from './context.js';
 import { fitting } from './protocol.js';

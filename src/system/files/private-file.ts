@@ -7,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
@@ -90,6 +91,12 @@ export function withFile<Result>(path: string, flags: string, use: (handle: numb
 /** Makes the names in a folder survive a power cut. Windows cannot open folders and does not need this. */
 export function syncFolder(folder: string): void {
   if (process.platform !== 'win32') withFile(folder, 'r', (handle) => fsyncSync(handle));
+}
+
+/** Tells a file from its copies, as far as the file system can; undefined where there is no such file. */
+export function placeOf(file: string): string | undefined {
+  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return found && `${found.ino} ${found.birthtimeMs}`;
 }
 
 function writeDraft(draft: string, text: string): void {

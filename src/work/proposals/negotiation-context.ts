@@ -7,9 +7,9 @@ import type { CallbackFailed } from '../../runtime/callbacks.js';
 import { DeadlineQueue } from '../../runtime/deadlines.js';
 import { type ErrorCode, toEclipticError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import type { ProposalRow } from '../../store/tables.js';
 import type { ProposalStatus, RefusedAnswer } from './proposal.js';
 import type { ProposalRecords } from './proposal-records.js';
+import type { ProposalRow } from './tables.js';
 
 export interface NegotiationComponents {
   runtime: Runtime;

@@ -10,6 +10,7 @@ import { SimulatedRuntime } from '../../runtime/simulated-runtime.js';
 import { MemoryStore } from '../../store/memory-store.js';
 import type { Engagement, ReceivedProposal } from './proposal.js';
 import { faultOfTerms } from './proposal-wire.js';
+import { proposals } from './tables.js';
 import { TaskNegotiator } from './task-negotiator.js';
 
 const nodes: EclipticNode[] = [];
@@ -530,7 +531,7 @@ describe('a durable proposal', () => {
     const result = negotiation.result;
     await runtime.advance(100);
     expect(await result).toBe('done');
-    const rows = await store.read({ from: 'proposals' });
+    const rows = await store.read(proposals);
     expect(rows.map(({ side, status, open }) => [side, status, open])).toEqual([
       ['sent', 'accepted', 0],
       ['received', 'accepted', 0],

@@ -1,7 +1,7 @@
 import type { Runtime } from '../../runtime/runtime.js';
-import { GroupWriter } from '../../store/group-writer.js';
+import { PreparedWriter } from '../../store/prepared.js';
 import type { Store } from '../../store/store.js';
-import type { ProposalRow } from '../../store/tables.js';
+import { type ProposalRow, proposals } from './tables.js';
 
 /** Finished proposals stay this long, to answer repeated messages about them. */
 const MAX_FINISHED = 10_000;
@@ -13,7 +13,7 @@ const RETAIN_EVERY = 1_000;
 export class ProposalRecords {
   readonly #runtime: Runtime;
   readonly #store: Store;
-  readonly #writer: GroupWriter;
+  readonly #writer: PreparedWriter;
   /** Proposals of an earlier run, by agent, until that agent joins. */
   readonly #left = new Map<string, ProposalRow[]>();
   #writes = 0;
@@ -21,13 +21,13 @@ export class ProposalRecords {
   private constructor(runtime: Runtime, store: Store) {
     this.#runtime = runtime;
     this.#store = store;
-    this.#writer = new GroupWriter(runtime, store);
+    this.#writer = new PreparedWriter(runtime, store);
   }
 
   static async open(runtime: Runtime, store: Store): Promise<ProposalRecords> {
     const records = new ProposalRecords(runtime, store);
     await records.#retain();
-    for (const row of await store.read({ from: 'proposals', orderBy: 'at' })) {
+    for (const row of await store.read(proposals, { orderBy: 'at' })) {
       const rows = records.#left.get(row.agent);
       if (rows) rows.push(row);
       else records.#left.set(row.agent, [row]);
@@ -52,7 +52,7 @@ export class ProposalRecords {
   }
 
   keep(row: ProposalRow, written: () => void, failed: (error: unknown) => void): void {
-    this.#writer.add({ writes: [{ put: 'proposals', row }], written, failed });
+    this.#writer.add({ writes: [proposals.put(row)], written, failed });
     if (++this.#writes % RETAIN_EVERY !== 0) return;
     this.#retain().catch((error: unknown) => {
       this.#runtime.logger.error({ err: error }, 'old proposals not deleted');
@@ -67,11 +67,11 @@ export class ProposalRecords {
   async #retain(): Promise<void> {
     const store = this.#store;
     const oldest = this.#runtime.now() - MAX_AGE_MS;
-    await store.write([{ delete: 'proposals', where: { open: 0 }, below: { at: oldest } }]);
-    const surplus = (await store.count({ from: 'proposals', where: { open: 0 } })) - MAX_FINISHED;
+    await store.write([proposals.delete({ open: 0 }, { at: oldest })]);
+    const surplus = (await store.count(proposals, { where: { open: 0 } })) - MAX_FINISHED;
     if (surplus <= 0) return;
-    const rows = await store.read({ from: 'proposals', where: { open: 0 }, orderBy: 'at', limit: surplus });
-    await store.write([{ delete: 'proposals', where: { open: 0 }, below: { at: rows.at(-1)!.at } }]);
+    const rows = await store.read(proposals, { where: { open: 0 }, orderBy: 'at', limit: surplus });
+    await store.write([proposals.delete({ open: 0 }, { at: rows.at(-1)!.at })]);
   }
 }
 

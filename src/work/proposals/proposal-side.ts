@@ -1,11 +1,11 @@
 import { backoffMs } from '../../runtime/backoff.js';
 import { Deadline } from '../../runtime/deadlines.js';
 import type { Step } from '../../runtime/machine.js';
-import type { ProposalRow } from '../../store/tables.js';
 import type { Standing } from './machine.js';
 import type { NegotiationContext } from './negotiation-context.js';
 import type { TaskProposal } from './proposal.js';
 import type { ProposalPayload } from './proposal-wire.js';
+import type { ProposalRow } from './tables.js';
 
 /** Pauses before sending again: the first, and, as they double, the longest. */
 const FIRST_CHECK_MS = 1_000;

@@ -4,7 +4,6 @@ import { weighJson } from '../../mesh/json-value.js';
 import { isPromise } from '../../mesh/message-sender.js';
 import { Deferred } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import type { ProposalRow } from '../../store/tables.js';
 import {
   type AddresseeEffect,
   type AddresseeInput,
@@ -17,6 +16,7 @@ import type { NegotiationContext } from './negotiation-context.js';
 import type { Bid, Complexity, Engagement, ReceivedProposal } from './proposal.js';
 import { ProposalSide } from './proposal-side.js';
 import { type AcceptPayload, isName, PROPOSAL, type ProposalPayload, type RejectPayload } from './proposal-wire.js';
+import type { ProposalRow } from './tables.js';
 
 interface Stored {
   readonly payload: ProposalPayload;

@@ -4,12 +4,12 @@ import type { RoutingResult } from '../../mesh/schemas.js';
 import { Deferred } from '../../runtime/async.js';
 import { Callbacks } from '../../runtime/callbacks.js';
 import { EclipticError, ERRORS, type ErrorCode } from '../../runtime/errors.js';
-import type { ProposalRow } from '../../store/tables.js';
 import { newProposer, type ProposerEffect, type ProposerInput, type ProposerState, proposerStep } from './machine.js';
 import type { NegotiationContext } from './negotiation-context.js';
 import type { Negotiation, ProposalInit, TaskProposal } from './proposal.js';
 import { ProposalSide } from './proposal-side.js';
 import { faultOfTerms, PROPOSAL, type ProposalPayload } from './proposal-wire.js';
+import type { ProposalRow } from './tables.js';
 
 /** The terms of a proposal to one addressee. */
 export interface SentTerms {

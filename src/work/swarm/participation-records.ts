@@ -1,10 +1,10 @@
 import type { Runtime } from '../../runtime/runtime.js';
-import { GroupWriter } from '../../store/group-writer.js';
+import { PreparedWriter } from '../../store/prepared.js';
 import type { Store, Write } from '../../store/store.js';
-import type { SwarmRow } from '../../store/tables.js';
 import type { SwarmMemory } from './swarm-machine.js';
 import type { SwarmEffect } from './swarm-messages.js';
 import type { Entry } from './swarm-records.js';
+import { type SwarmRow, swarmFindings, swarmLog, swarms } from './tables.js';
 
 /** Ended swarms that stay on disk, for each agent. */
 const MAX_ENDED = 100;
@@ -29,22 +29,22 @@ export interface StoredParticipation {
 export class ParticipationRecords {
   readonly #runtime: Runtime;
   readonly #store: Store;
-  readonly #writer: GroupWriter;
+  readonly #writer: PreparedWriter;
 
   constructor(runtime: Runtime, store: Store) {
     this.#runtime = runtime;
     this.#store = store;
-    this.#writer = new GroupWriter(runtime, store);
+    this.#writer = new PreparedWriter(runtime, store);
   }
 
   /** The agents that were in a swarm when their node stopped. */
   async agents(): Promise<Set<string>> {
-    return new Set((await this.#store.read({ from: 'swarms' })).map(({ agent }) => agent));
+    return new Set((await this.#store.read(swarms)).map(({ agent }) => agent));
   }
 
   /** An agent's participations, the oldest first. */
   async of(agent: string): Promise<StoredParticipation[]> {
-    const rows = await this.#store.read({ from: 'swarms', where: { agent }, orderBy: 'swarm' });
+    const rows = await this.#store.read(swarms, { where: { agent }, orderBy: 'swarm' });
     const over = rows.filter(({ endedAt }) => endedAt !== null).sort((a, b) => b.endedAt! - a.endedAt!);
     for (const { swarm } of over.slice(MAX_ENDED)) await this.forget(agent, swarm);
     const gone = new Set(over.slice(MAX_ENDED));
@@ -54,7 +54,7 @@ export class ParticipationRecords {
   begin(agent: string, swarm: string, sponsor: string, seat: boolean): Promise<void> {
     const fresh = { epoch: 0, vote: null, opening: null, endedAt: null };
     const row = { agent, swarm, sponsor, seat: seat ? 1 : 0, ...fresh };
-    return this.#writer.write({ writes: [{ put: 'swarms', row }], written: () => {} });
+    return this.#writer.write({ writes: [swarms.put(row)], written: () => {} });
   }
 
   /** Writes all of these; resolves when they are on disk. `length` is that of the log before. */
@@ -66,29 +66,29 @@ export class ParticipationRecords {
       switch (effect.type) {
         case 'keep': {
           const { term, votedFor, from, entries = [] } = effect.keep;
-          writes.push({ update: 'swarms', where, set: { epoch: term, vote: votedFor } });
+          writes.push(swarms.update(where, { epoch: term, vote: votedFor }));
           if (from === undefined) break;
           const beyond = numbers(from + entries.length, end);
-          if (beyond.length > 0) writes.push({ delete: 'swarmLog', where: { ...where, n: beyond } });
+          if (beyond.length > 0) writes.push(swarmLog.delete({ ...where, n: beyond }));
           for (const [at, { epoch, record }] of entries.entries()) {
-            writes.push({ put: 'swarmLog', row: { ...where, n: from + at, epoch, record: JSON.stringify(record) } });
+            writes.push(swarmLog.put({ ...where, n: from + at, epoch, record: JSON.stringify(record) }));
           }
           end = from + entries.length - 1;
           break;
         }
         case 'keep-opening':
-          writes.push({ update: 'swarms', where, set: { opening: JSON.stringify(effect.swarm) } });
+          writes.push(swarms.update(where, { opening: JSON.stringify(effect.swarm) }));
           break;
         case 'keep-finding': {
           const { lease, subTask, finding } = effect;
-          writes.push({ put: 'swarmFindings', row: { ...where, lease, subTask, finding: JSON.stringify(finding) } });
+          writes.push(swarmFindings.put({ ...where, lease, subTask, finding: JSON.stringify(finding) }));
           break;
         }
         case 'drop-finding':
-          writes.push({ delete: 'swarmFindings', where: { ...where, lease: effect.lease } });
+          writes.push(swarmFindings.delete({ ...where, lease: effect.lease }));
           break;
         case 'ended':
-          writes.push({ update: 'swarms', where, set: { endedAt: this.#runtime.now() } });
+          writes.push(swarms.update(where, { endedAt: this.#runtime.now() }));
       }
     }
     return this.#writer.write({ writes, written: () => {} });
@@ -96,11 +96,7 @@ export class ParticipationRecords {
 
   async forget(agent: string, swarm: string): Promise<void> {
     const where = { agent, swarm };
-    await this.#store.write([
-      { delete: 'swarms', where },
-      { delete: 'swarmLog', where },
-      { delete: 'swarmFindings', where },
-    ]);
+    await this.#store.write([swarms.delete(where), swarmLog.delete(where), swarmFindings.delete(where)]);
   }
 
   flush(): Promise<void> {
@@ -109,9 +105,9 @@ export class ParticipationRecords {
 
   async #load({ agent, swarm, sponsor, seat, epoch, vote, opening, endedAt }: SwarmRow): Promise<StoredParticipation> {
     const where = { agent, swarm };
-    const rows = await this.#store.read({ from: 'swarmLog', where, orderBy: 'n' });
+    const rows = await this.#store.read(swarmLog, { where, orderBy: 'n' });
     const log = rows.map(({ epoch: term, record }): Entry => ({ epoch: term, record: JSON.parse(record) }));
-    const kept = await this.#store.read({ from: 'swarmFindings', where });
+    const kept = await this.#store.read(swarmFindings, { where });
     const findings = new Map(
       kept.map(({ lease, subTask, finding }) => [lease, { subTask, finding: JSON.parse(finding) }]),
     );

@@ -1,0 +1,97 @@
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ControlClient } from '../node/control/client.js';
+import type { StoreOperations } from '../node/control/store-operations.js';
+import { EclipticError } from '../runtime/errors.js';
+import { type Invocation, verb } from './command.js';
+import { oneLine } from './output.js';
+
+const check = verb({
+  summary: 'read and check all stored data; exits with 1 when it is damaged. A running node waits meanwhile',
+  examples: ['', '--json', '--data ./state   # the node may be stopped'],
+  async run(invocation) {
+    const { output } = invocation;
+    const found = await reach(
+      invocation,
+      (client) => client.call('store.check'),
+      (store) => store.check(),
+    ).catch(async (error) => {
+      // Not even opened: that is an answer too.
+      if (!(error instanceof EclipticError) || error.code !== 'STORE_DAMAGED') throw error;
+      const { damagedStore } = await import('../node/control/store-operations.js');
+      return damagedStore(error, await invocation.dataFolder());
+    });
+    const { intact, rows, tables, bytes, damages } = found;
+    output.value(found, () =>
+      intact
+        ? `store intact: ${rows} rows in ${tables} tables, ${bytes} bytes`
+        : damages.map(({ file, what }) => oneLine(`damaged: ${file}: ${what}`)).join('\n'),
+    );
+    if (!intact) output.exitCode = 1;
+  },
+});
+
+const compact = verb({
+  summary: 'write all stored data to one file, without what was deleted. A running node waits meanwhile',
+  examples: ['', '--json'],
+  async run(invocation) {
+    const sizes = await reach(
+      invocation,
+      (client) => client.call('store.compact'),
+      (store) => store.compact(),
+    );
+    invocation.output.value(sizes, () => `store compacted: from ${sizes.before} to ${sizes.after} bytes`);
+  },
+});
+
+const exportAll = verb({
+  summary: 'write the stored rows, one JSON object a line; the credentials in pushConfigs are left out',
+  args: ['TABLE?'],
+  argHelp: [['TABLE', 'only this one, such as journal, inbox, outbox, receipts or tasks (default: all)']],
+  examples: ['> store.jsonl', 'inbox', 'journal --data ./state'],
+  async run(invocation) {
+    const { output } = invocation;
+    const [table] = invocation.words;
+    await reach(
+      invocation,
+      (client) => client.call('store.export', { table }, (row) => output.line(JSON.stringify(row))),
+      async (store) => {
+        for await (const row of store.export(table)) {
+          output.line(JSON.stringify(row));
+          if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
+        }
+      },
+    );
+  },
+});
+
+/** Asks the running node, or opens the store of its folder where none runs. */
+async function reach<T>(
+  { connect, dataFolder }: Pick<Invocation, 'connect' | 'dataFolder'>,
+  ask: (client: ControlClient) => Promise<T>,
+  use: (store: StoreOperations) => Promise<T>,
+): Promise<T> {
+  const client = await connect().catch((error) => {
+    if (error instanceof EclipticError && error.code === 'NO_NODE') return undefined;
+    throw error;
+  });
+  if (client) return ask(client);
+  const folder = await dataFolder();
+  const [{ openStore, TABLES }, operations, { hasSqliteStore }, { systemRuntime }, { pino }] = await Promise.all([
+    import('../node/tables.js'),
+    import('../node/control/store-operations.js'),
+    import('../node/migrate-sqlite.js'),
+    import('../runtime/system-runtime.js'),
+    import('pino'),
+  ]);
+  // A store is not created just to be looked at.
+  if (!existsSync(join(folder, 'store')) && !hasSqliteStore(folder)) {
+    throw new EclipticError('DATA_FOLDER', `there is no store in ${folder}`, { folder });
+  }
+  const logger = pino({ level: 'warn' }, pino.destination({ dest: 2, sync: true }));
+  const store = await openStore(folder, { runtime: systemRuntime({ logger }) });
+  return use(new operations.StoreOperations(store, TABLES, folder)).finally(() => store.close());
+}
+
+export const verbs = { check, compact, export: exportAll };
