@@ -1,7 +1,7 @@
 import { type CallbackFailed, guarded } from '../../runtime/callbacks.js';
 import type { EclipticError } from '../../runtime/errors.js';
 
-export const PROVIDER_TYPES = ['acp', 'mcp', 'a2a', 'command'] as const;
+export const PROVIDER_TYPES = ['acp', 'mcp', 'a2a', 'command', 'model', 'exec'] as const;
 export type ProviderType = (typeof PROVIDER_TYPES)[number];
 
 /** Neither degraded nor unavailable providers get work; the difference is for people. */
@@ -35,9 +35,11 @@ export interface ExecuteTerms {
 
 /** Part of the answer (`text`), or a report about the work: progress, a plan, a tool call, … */
 export interface ProviderUpdate {
-  readonly kind: 'text' | 'progress' | 'plan' | 'tool-call' | 'artifact' | 'question';
+  readonly kind: 'text' | 'progress' | 'plan' | 'tool-call' | 'artifact' | 'question' | 'usage';
   readonly text: string;
-  /** The same for programs, in the provider's own protocol. */
+  /** This `text` replaces the text so far: what came before was not the answer. */
+  readonly replaces?: boolean;
+  /** The same for programs, in the provider's own protocol; of `usage`, a `Usage`. */
   readonly data?: unknown;
 }
 
