@@ -117,9 +117,10 @@ describe('the commands of a running node', () => {
       const rows = stdout.trimEnd().split('\n');
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       expect(rows[0]).toMatch(/^AGENT +TIER +SANDBOX +STATE +CAPABILITIES$/);
-      const hint = rows.splice(-2);
+      const hint = rows.splice(-3);
       expect(hint[0]).toMatch(/^19 agents are unstaffed: .* refuse requests and tasks\.$/);
-      expect(hint[1]).toContain('"agents": { "mercury": { "module": "./mercury.js" } } in ecliptic.json');
+      expect(hint[1]).toBe('To find workers for all of them: ecliptic staff');
+      expect(hint[2]).toContain('ecliptic staff --roles mercury, or in ecliptic.json "agents": { "mercury": {');
       expect(rows).toHaveLength(1 + PLANETARY_ROSTER.length + 5);
       expect(rows.find((row) => row.startsWith('mars '))).toMatch(/^mars +L2 +- +ready +backend\.api, backend\.logic$/);
       expect(rows.find((row) => row.startsWith('venus '))).toMatch(/^venus +L2 +- +unstaffed +frontend/);
@@ -696,13 +697,15 @@ describe('the commands of a running node', () => {
       { args: ['request', '--as', 'sun', '--to', 'venus', '1'] },
       { args: ['request', '--as', 'sun', '--capability', 'frontend.ui', '1'] },
       { args: ['propose', 'venus', 'Draw it'] },
-    ])('of $args says that the agent has no worker and which line staffs it [T-A2]', async ({ args }) => {
+    ])('of $args says that the agent has no worker and what staffs it [T-A2]', async ({ args }) => {
       const { code, stdout, stderr } = await ecliptic([...args, '--json']);
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       const { error } = JSON.parse(stderr);
       expect(error.code).toBe('NO_WORKER');
       expect(error.message).toContain(' has no worker for a ');
-      expect(error.message).toContain('"agents": { "');
+      expect(error.message).toContain(
+        'To staff it: ecliptic staff --roles venus, or in ecliptic.json "agents": { "venus"',
+      );
     });
 
     it('names a remedy if there is one [T-G5]', async () => {

@@ -823,6 +823,10 @@ const fieldUse = section('field trials', 'T-', [
   ['T-G7', 'mesh', 'Another person’s agent needs an approval at its first use of a tool with a credential.'],
 ]);
 
+const staffing = section('staffing', 'W20.S', [
+  ['W20.S1', 'providers', 'Each role of the roster has a prompt that names its tier, duties, result and limits.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -852,4 +856,5 @@ export const requirements: readonly Requirement[] = [
   ...leases,
   ...onramp,
   ...fieldUse,
+  ...staffing,
 ];

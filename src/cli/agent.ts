@@ -28,7 +28,9 @@ function staffingHint(unstaffed: readonly AgentRow[]): string {
   const own = unstaffed.find(({ node }) => node === null);
   const agents = unstaffed.length === 1 ? '1 agent is' : `${unstaffed.length} agents are`;
   const refusal = `${agents} unstaffed: no worker does what they are asked, so they refuse requests and tasks.`;
-  return own === undefined ? refusal : `${refusal}\nTo staff ${own.id}: ${vacancyOf(own.id).fix}`;
+  return own === undefined
+    ? refusal
+    : `${refusal}\nTo find workers for all of them: ecliptic staff\nTo staff ${own.id}: ${vacancyOf(own.id).fix}`;
 }
 
 const show = verb({

@@ -88,7 +88,9 @@ describe('tasks between members', () => {
       const refused = alice.call('mesh_task', { action: 'offer', to, title: 'Security review of src/auth.ts' });
       await expect(refused).rejects.toMatchObject({
         code: 'NO_WORKER',
-        message: expect.stringContaining('"agents": { "enceladus": { "module": "./enceladus.js" } } in ecliptic.json'),
+        message: expect.stringContaining(
+          'To staff it: ecliptic staff --roles enceladus, or in ecliptic.json "agents": { "enceladus": {',
+        ),
       });
     }
     const asked = alice.call('mesh_send', { to: 'enceladus', text: 'Is it safe?', needs: 'reply' });

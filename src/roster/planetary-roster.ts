@@ -90,7 +90,7 @@ export function addDefaultBehaviour(agent: Agent): void {
   agent.tool(SELF_DESCRIPTION, { description, annotations: { readOnlyHint: true } }, describe);
 }
 
-/** Why an agent of the configuration or the roster has no worker, and the line of ecliptic.json that would give it one. */
+/** Why an agent of the configuration or the roster has no worker, and the command or line of ecliptic.json that gives it one. */
 export function vacancyOf(id: string, module?: string): { readonly reason: string; readonly fix: string } {
   if (module !== undefined) {
     return {
@@ -100,6 +100,6 @@ export function vacancyOf(id: string, module?: string): { readonly reason: strin
   }
   return {
     reason: 'it is a role without a worker',
-    fix: `"agents": { "${id}": { "module": "./${id}.js" } } in ecliptic.json, or "acp", "command" or "a2a" instead of "module"`,
+    fix: `ecliptic staff --roles ${id}, or in ecliptic.json "agents": { "${id}": { "model": … } } with a "model", "exec", "acp", "module", "command" or "a2a"`,
   };
 }

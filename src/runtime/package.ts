@@ -12,3 +12,6 @@ export const PROGRAM = fileURLToPath(new URL('bin/ecliptic', FOLDER));
 
 /** The definitions of gRPC's messages. */
 export const PROTO_FOLDER = fileURLToPath(new URL('proto', FOLDER));
+
+/** The role prompts of the roster. */
+export const ROSTER_FOLDER = fileURLToPath(new URL('roster', FOLDER));
