@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
-import { serveRemoteAgents } from '../../src/providers/a2a/remote-agents.js';
 import type { MCPToolResult } from '../../src/providers/mcp/mcp-bridge.js';
+import { Workers } from '../../src/providers/workers.js';
 import { ERRORS } from '../../src/runtime/errors.js';
 import { Nodes } from '../nodes-fixture.js';
 import { BIN } from '../source-files.js';
@@ -121,11 +121,13 @@ describe('agents of other nodes', () => {
     const { registry, providers, providerEvents: events, network } = here!;
     const reachable = (node: string) => network.peers.reachable(node);
     const credentials = { resolve: () => expect.unreachable('there are none') };
-    const components = { runtime, registry, providers, events, credentials, reachable };
-    const common = { endpoints: [], catalogues: [], timeoutMs: 60_000, failoverEnabled: true, concurrencyLimit: 5 };
+    const workers = new Workers({ runtime, registry, providers, events, credentials, reachable } as never);
+    const common = { endpoints: [], catalogues: [], timeoutMs: 60_000, failoverEnabled: true };
     for (const mesh of [['dig'], ['ask'], ['refuse']]) {
-      serveRemoteAgents(components, here!.agent({ id: `fleet-${mesh[0]}` }), { ...common, mesh });
+      const agent = here!.agent({ id: `fleet-${mesh[0]}` });
+      workers.add(agent, [{ type: 'a2a', config: { ...common, mesh }, concurrency: 5 }]);
     }
+    void workers.start();
     expect(await nodes.settled(sun.request('fleet-dig', 'gold'))).toBe('dug for gold');
     await expect(nodes.settled(sun.request('fleet-ask', 'x'))).rejects.toMatchObject({
       code: 'PROVIDER_EXECUTE_FAILED',
