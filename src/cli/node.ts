@@ -19,11 +19,21 @@ const start = verb({
     peer: list('LIST', 'ws:// addresses of nodes to call, separated by commas'),
     bootstrap: list('LIST', 'host:port of a private DHT’s nodes (default: the mesh’s, else the public DHT)'),
     port: text('PORT', 'the port of HTTP (or PORT; default: 3000); the next free one if it is taken'),
+    model: text(
+      'URL#NAME',
+      'the model that works for every role without a worker (default: `model` in the configuration)',
+    ),
     open: flag('accept callers on this machine without a token, as guests'),
     background: flag('take a free port unless --port or the configuration names one; used by `ecliptic mcp`'),
     'no-dht': flag('use no DHT, for networks without UDP'),
   },
-  examples: ['', '--data ./state --log debug', '--listen 0.0.0.0:7070 --no-dht', '--json   # one line when ready'],
+  examples: [
+    '',
+    '--model http://127.0.0.1:11434/v1#qwen3',
+    '--data ./state --log debug',
+    '--listen 0.0.0.0:7070 --no-dht',
+    '--json   # one line when ready',
+  ],
   async run(invocation) {
     await (await import('./up.js')).up(invocation);
   },

@@ -1,7 +1,8 @@
 import { pino } from 'pino';
 import { type HttpConfig, HttpSchema, type NetworkConfig, NetworkSchema } from '../node/config/edge-schema.js';
-import { loadConfig } from '../node/config/load.js';
+import { type LoadedConfig, loadConfig } from '../node/config/load.js';
 import { LOG_LEVELS, type LogLevel } from '../node/config/schema.js';
+import { ModelSchema } from '../node/config/worker-schema.js';
 import { defaultDataFolder } from '../node/control/data-folder.js';
 import type { Host } from '../node/host.js';
 import { VERSION } from '../runtime/package.js';
@@ -19,6 +20,7 @@ interface UpValues {
   readonly bootstrap?: readonly string[];
   readonly port?: string;
   readonly open?: boolean;
+  readonly model?: string;
   readonly background?: boolean;
   readonly 'no-dht'?: boolean;
 }
@@ -29,7 +31,7 @@ type UpInvocation = Invocation<unknown, UpValues>;
 export async function up(invocation: UpInvocation): Promise<void> {
   const { values, env } = invocation;
   const file = values.config ?? (env.ECLIPTIC_CONFIG || undefined);
-  const loaded = loadConfig(file, process.cwd());
+  const loaded = withModel(invocation, loadConfig(file, process.cwd()));
   const level = logLevel(invocation, loaded.config.log);
   const logger = pino({ level }, pino.destination({ dest: 2, sync: true }));
   const runtime = systemRuntime({ logger });
@@ -51,6 +53,16 @@ export async function up(invocation: UpInvocation): Promise<void> {
   logger.info({ node: started.key }, 'node stopped');
   // Timers and sockets of user modules must not keep the process alive.
   process.exit(0);
+}
+
+/** The model for all roles without a worker, as URL#NAME: it overrides that of the file. */
+function withModel({ values: { model: given } }: UpInvocation, loaded: LoadedConfig): LoadedConfig {
+  if (given === undefined) return loaded;
+  const at = given.lastIndexOf('#');
+  const [baseUrl, model] = at < 0 ? [given, ''] : [given.slice(0, at), given.slice(at + 1)];
+  const parsed = ModelSchema.safeParse({ ...loaded.config.model, baseUrl, model });
+  if (parsed.success) return { ...loaded, config: { ...loaded.config, model: parsed.data } };
+  throw usage(`--model takes URL#NAME, as in http://127.0.0.1:11434/v1#qwen3, not "${given}"`);
 }
 
 function logLevel({ values, env }: UpInvocation, fromFile: LogLevel | undefined): LogLevel {

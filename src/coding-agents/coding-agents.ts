@@ -1,6 +1,7 @@
 import type { Agent } from '../agent/agent.js';
 import type { AgentInit } from '../agent/agent-init.js';
 import type { Mail } from '../mail/mail.js';
+import { oneLine } from '../mcp/fence.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { AgentTier } from '../mesh/schemas.js';
 import type { Identity } from '../network/membership/identity.js';
@@ -13,7 +14,6 @@ import { proposals } from '../work/proposals/tables.js';
 import { Leases } from './leases/leases.js';
 import { type Identify, plainFolder } from './leases/repository.js';
 import { Acquaintances } from './mailbox/acquaintances.js';
-import { oneLine } from './mailbox/fence.js';
 import { HumanSeal, OWNER } from './mailbox/letter.js';
 import { LetterLog } from './mailbox/letter-log.js';
 import { LoopGuard, type LoopLimits } from './mailbox/loop-guard.js';

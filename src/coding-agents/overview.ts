@@ -1,6 +1,6 @@
+import { oneLine } from '../mcp/fence.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { CodingAgents, TaskLine } from './coding-agents.js';
-import { oneLine } from './mailbox/fence.js';
 import { seesMailOf } from './mailbox/member.js';
 
 /** A mailbox of this node, or an agent of another node. */

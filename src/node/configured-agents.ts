@@ -1,32 +1,31 @@
 import { resolve } from 'node:path';
 import type { AgentAbout } from '../a2a/server/profiles.js';
 import type { Agent } from '../agent/agent.js';
+import type { AgentInit } from '../agent/agent-init.js';
 import type { Upstreams } from '../mcp/upstream/upstreams.js';
-import { serveRemoteAgents } from '../providers/a2a/remote-agents.js';
 import type { MCPServers } from '../providers/mcp/mcp-servers.js';
-import type { ProcessAgents } from '../providers/process-agents.js';
+import type { Workers } from '../providers/workers.js';
 import { addDefaultBehaviour, PLANETARY_ROSTER, vacancyOf } from '../roster/planetary-roster.js';
 import { offerRemoteAgents } from '../roster/remote-agent-tools.js';
 import { within } from '../runtime/async.js';
 import { EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Credentials } from '../system/secrets/credentials.js';
 import { runAgentModule } from './config/agent-module.js';
 import type { LoadedConfig } from './config/load.js';
-import { readMcpServers, readProcessAgent, readRemoteAgents } from './config/providers.js';
+import { readMcpServers, readWorkers } from './config/providers.js';
 import type { AgentConfig } from './config/schema.js';
 import type { EclipticNode } from './node.js';
 
 export interface ConfiguredAgentsComponents {
   runtime: Runtime;
   node: EclipticNode;
-  credentials: Credentials;
-  processAgents: ProcessAgents;
+  workers: Workers;
   upstreams: Upstreams;
   mcpServers: MCPServers;
   env: Readonly<Record<string, string | undefined>>;
 }
 
+const PLANETS: ReadonlySet<string> = new Set(PLANETARY_ROSTER.map(({ id }) => id));
 /** Time that an agent's module gets to set itself up. */
 const SETUP_MS = 30_000;
 
@@ -57,16 +56,16 @@ export class ConfiguredAgents {
       const agent = node.agent({ ...planet, vacancy: vacancyOf(planet.id) });
       addDefaultBehaviour(agent);
       if (agent.id === 'sun') offerRemoteAgents(agent, { runtime, allowPrivate: config.http?.allowPrivate });
+      this.#staff(agent, {});
     }
     for (const [id, agentConfig] of Object.entries(own)) {
-      const { module, a2a, project: _p, toolPermissions: _t, persona: _a, skillBundles: _s, ...rest } = agentConfig;
-      const { command: _c, acp: _acp, lane: _l, ...init } = rest;
+      const { module } = agentConfig;
       // A role of the roster that the configuration staffs keeps the fields that the configuration does not set.
-      const agent = node.agent({ id, ...roster.get(id), ...init, vacancy: vacancyOf(id, module) });
-      if (this.#isProcess(agent, agentConfig)) continue;
-      if (a2a) this.#serveRemotely(agent, a2a);
+      const agent = node.agent({ id, ...roster.get(id), ...cardOf(agentConfig), vacancy: vacancyOf(id, module) });
+      const isStaffed = this.#staff(agent, agentConfig);
       // A module may add to what the remote agents do.
-      if (!a2a || module !== undefined) await this.#setUp(agent, module && resolve(folder, module));
+      if (module !== undefined) await this.#setUp(agent, resolve(folder, module));
+      else if (!isStaffed || roster.has(id)) addDefaultBehaviour(agent);
     }
   }
 
@@ -94,45 +93,37 @@ export class ConfiguredAgents {
 
   /** The project, permissions and persona of each agent, which are not on its card. */
   get about(): Record<string, AgentAbout> {
-    const entries = Object.entries(this.#loaded.config.agents ?? {}).map(
-      ([id, { project, toolPermissions, persona, skillBundles }]) => [
-        id,
-        {
-          ...(project !== undefined && { defaultProjectId: project }),
-          ...(toolPermissions && { mcpToolPermissions: toolPermissions }),
-          ...(persona && { persona }),
-          ...(skillBundles && { skillBundles }),
-        },
-      ],
-    );
+    const entries = Object.entries(this.#loaded.config.agents ?? {}).map(([id, config]) => {
+      const { project, toolPermissions, persona, skillBundles } = config;
+      const about: AgentAbout = {
+        ...(project !== undefined && { defaultProjectId: project }),
+        ...(toolPermissions && { mcpToolPermissions: toolPermissions }),
+        ...(persona && { persona }),
+        ...(skillBundles && { skillBundles }),
+      };
+      return [id, about];
+    });
     return Object.fromEntries(entries);
   }
 
-  /** A program is only noted here: it starts when there is an HTTP endpoint to give to it. */
-  #isProcess(agent: Agent, config: AgentConfig): boolean {
-    const { processAgents, env } = this.#components;
+  /** Gives the agent its workers, or the model for all roles without one. Workers are only noted here, and start later. */
+  #staff(agent: Agent, config: AgentConfig): boolean {
+    const { workers, env } = this.#components;
+    const { model } = this.#loaded.config;
     try {
-      const init = readProcessAgent(config, env, this.#loaded.folder);
-      if (init) processAgents.add(agent, init);
-      return init !== undefined;
+      const own = readWorkers(config, env, this.#loaded.folder);
+      const isRole = own.length === 0 && config.module === undefined && PLANETS.has(agent.id);
+      const inits = isRole && model ? readWorkers({ model }, env, this.#loaded.folder) : own;
+      if (inits.length > 0) workers.add(agent, inits);
+      return inits.length > 0;
     } catch (error) {
       this.#failed(agent, toEclipticError(error, 'INVALID_CONFIG'));
       return true;
     }
   }
 
-  #serveRemotely(agent: Agent, a2a: NonNullable<AgentConfig['a2a']>): void {
-    const { runtime, node, credentials } = this.#components;
-    const { registry, providers, providerEvents: events, network } = node;
-    const reachable = (key: string) => network?.peers.reachable(key) ?? false;
-    const { allowPrivate } = this.#loaded.config.http ?? {};
-    const components = { runtime, registry, providers, events, credentials, reachable, allowPrivate };
-    serveRemoteAgents(components, agent, readRemoteAgents(a2a));
-  }
-
   /** A module that fails leaves its own agent without behaviour; the node goes on. */
-  async #setUp(agent: Agent, module: AgentConfig['module']): Promise<void> {
-    if (module === undefined) return addDefaultBehaviour(agent);
+  async #setUp(agent: Agent, module: string): Promise<void> {
     try {
       await within(this.#components.runtime, runAgentModule(agent, module), SETUP_MS, () => {
         throw new EclipticError('MODULE_FAILED', `setup in ${module} did not finish within ${SETUP_MS} ms`);
@@ -150,4 +141,10 @@ export class ConfiguredAgents {
     const { code, message: reason } = failure;
     node.observability.emit({ type: 'error', sender: agent.id, code, reason, timestamp: runtime.now() });
   }
+}
+
+/** The part of an agent's configuration that is on its card. */
+function cardOf({ name, description, version, tier, capabilities, sandbox }: AgentConfig): Partial<AgentInit> {
+  const given = { name, description, version, tier, capabilities, sandbox };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }

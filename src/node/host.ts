@@ -11,13 +11,14 @@ import { Pins } from '../mcp/upstream/pins.js';
 import { Upstreams } from '../mcp/upstream/upstreams.js';
 import { reportActions, reportCredentials } from '../mesh/audit/audit-log.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
-import { ACP_RULES } from '../providers/acp/requests.js';
 import type { McpServer } from '../providers/acp/sdk.js';
+import { DEFAULT_RULES } from '../providers/default-rules.js';
 import { Lanes } from '../providers/host/lanes.js';
 import { MCPServers } from '../providers/mcp/mcp-servers.js';
-import { ProcessAgents } from '../providers/process-agents.js';
 import { CredentialConsent, watchCredentials } from '../providers/registry/credentials.js';
 import type { ProviderRegistry } from '../providers/registry/registry.js';
+import { Workers } from '../providers/workers.js';
+import { roleOf, rolePrompt } from '../roster/role-prompts.js';
 import { EclipticError } from '../runtime/errors.js';
 import { PROGRAM, VERSION } from '../runtime/package.js';
 import { Parts } from '../runtime/part.js';
@@ -124,7 +125,7 @@ export class Host {
     const node = await composeNode({ runtime, tiers, sandbox, state, limits, network, store }, parts);
 
     const tools = toolsOf(init, node, resources);
-    const { logins, credentials, gate, processAgents } = tools;
+    const { logins, credentials, gate, workers } = tools;
     upstreams = tools.upstreams;
     const configured = new ConfiguredAgents({ runtime, node, env, ...tools }, loaded);
     await configured.startAgents();
@@ -161,7 +162,7 @@ export class Host {
     server = new ControlServer({ runtime, methods, identity: { node: node.key, pid: process.pid, version: VERSION } });
     parts.add({ name: 'control socket', stop: () => server.refuse() });
     await server.listen(control);
-    void processAgents.start();
+    void workers.start();
     return host;
   }
 
@@ -219,14 +220,17 @@ function toolsOf(init: HostInit, node: EclipticNode, { children, approvals, lane
   );
   watchCredentials({ runtime, credentials, providers });
   // An owner's own rules replace all of the built-in ones.
-  const { policy: rules = ACP_RULES, limits } = config;
+  const { policy: rules = DEFAULT_RULES, limits } = config;
   const gate = new ActionGate(
     { approvals, report: reportActions(runtime, observability) },
     { rules, timeoutMs: limits?.approvalMs },
   );
   const memory = new MemoryWatch(runtime);
-  const processAgents = new ProcessAgents({
-    ...{ runtime, children, memory, providers, lanes, gate, credentials },
+  const workers = new Workers({
+    ...{ runtime, children, memory, providers, events, registry: node.registry, lanes, gate, credentials },
+    allowPrivate: config.http?.allowPrivate,
+    reachable: (key) => node.network?.peers.reachable(key) ?? false,
+    rolePrompt: async ({ id, card }) => (await rolePrompt(id)) ?? roleOf(card),
     meshAccess: (agent, { mcpOverHttp }) => meshAccess(node, agent, mcpOverHttp, dataFolder),
   });
   const redirectUrl = () => loginCallbackUrl(servedBy(node).url);
@@ -242,7 +246,7 @@ function toolsOf(init: HostInit, node: EclipticNode, { children, approvals, lane
   const mcpServers = new MCPServers({
     ...{ runtime, children, memory, providers, events, lanes, upstreams, agent, consent },
   });
-  return { logins, credentials, gate, processAgents, upstreams, mcpServers };
+  return { logins, credentials, gate, workers, upstreams, mcpServers };
 }
 
 function servedBy({ gateway }: EclipticNode): Gateway {

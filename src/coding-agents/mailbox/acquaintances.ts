@@ -2,7 +2,7 @@ import { splitAddress } from '../../mesh/address.js';
 import type { Network } from '../../network/peers/network.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Store } from '../../store/store.js';
-import type { Provenance } from './fence.js';
+import type { Provenance } from './provenance.js';
 import { acquaintances as acquaintanceTable } from './tables.js';
 
 /** The agents of other owners whose mail is delivered: a local agent wrote to them first, or the owner let them in. */

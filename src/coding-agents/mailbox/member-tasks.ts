@@ -1,7 +1,7 @@
 import type { Agent } from '../../agent/agent.js';
+import { oneLine } from '../../mcp/fence.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Engagement, Negotiation, ReceivedProposal } from '../../work/proposals/proposal.js';
-import { oneLine } from './fence.js';
 import { Waiters } from './member-mail.js';
 
 export interface OfferedTask {

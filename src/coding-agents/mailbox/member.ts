@@ -1,15 +1,16 @@
 import type { Agent } from '../../agent/agent.js';
 import type { Mail } from '../../mail/mail.js';
+import { ANSWER_BYTES, fenceMark, oneLine, partOf, roomFor } from '../../mcp/fence.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
 import type { AgentCard } from '../../mesh/schemas.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Leases } from '../leases/leases.js';
-import { ANSWER_BYTES, fenced, oneLine, type Provenance, partOf, roomFor } from './fence.js';
 import type { LetterLog } from './letter-log.js';
 import { type LoopGuard, Repeats } from './loop-guard.js';
 import type { MemberMail, OpenLetter } from './member-mail.js';
 import { MemberTasks } from './member-tasks.js';
 import type { PeerNames } from './names.js';
+import { fenced, type Provenance } from './provenance.js';
 
 /** When an agent sees its mail: at once, at the end of its turn, or when it calls mesh_inbox. */
 export type SeesMail = 'wakes' | 'next_turn' | 'polls';
@@ -29,7 +30,6 @@ export interface MemberComponents {
 
 /** Unread messages that one result announces. */
 const ANNOUNCED = 3;
-const MARK_BYTES = 6;
 /** Bytes of a message's header, and the least room in which another message is begun. */
 const HEADER_BYTES = 250;
 const LEAST_ROOM = 1_000;
@@ -127,7 +127,7 @@ export class Member {
 
   /** A fresh delimiter for a peer's text, which its writer cannot know. */
   mark(): string {
-    return Buffer.from(this.runtime.bytes(MARK_BYTES)).toString('hex');
+    return fenceMark(this.runtime);
   }
 
   describe(summary: string): void {

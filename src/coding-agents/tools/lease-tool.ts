@@ -1,10 +1,10 @@
 import { isAbsolute, relative } from 'node:path';
 import { z } from 'zod';
+import { oneLine } from '../../mcp/fence.js';
 import { normalGlob, overlaps } from '../leases/glob.js';
 import { type Conflict, type Lease, MAX_GLOBS, type Operation } from '../leases/lease-wire.js';
 import type { LeaseLabel } from '../leases/leases.js';
 import type { Repository } from '../leases/repository.js';
-import { oneLine } from '../mailbox/fence.js';
 import type { Member } from '../mailbox/member.js';
 import { invalid, type MeshTool, read } from './tool.js';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { cutToAnswer, oneLine, quoted } from '../../mcp/fence.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { cutToAnswer, oneLine, quoted } from '../mailbox/fence.js';
 import { MAX_TEXT_CHARS, NEEDS, type Needs } from '../mailbox/letter.js';
 import { hasHandler, type Member, seesMailOf } from '../mailbox/member.js';
 import { type OpenLetter, required } from '../mailbox/member-mail.js';

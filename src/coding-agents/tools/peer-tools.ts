@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { oneLine } from '../../mcp/fence.js';
 import { asContent, textsOf } from '../../mcp/result-text.js';
 import { joinAddress } from '../../mesh/address.js';
 import type { AgentCard, AgentStatus } from '../../mesh/schemas.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { oneLine } from '../mailbox/fence.js';
 import { hasHandler, seesMailOf } from '../mailbox/member.js';
 import { type MeshTool, read } from './tool.js';
 

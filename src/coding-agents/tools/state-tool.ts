@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { SharedDocument } from '../../documents/document.js';
 import { removeAt, valueAt, writeAt } from '../../documents/paths.js';
+import { harmless } from '../../mcp/fence.js';
 import { cutText } from '../../runtime/text.js';
-import { harmless } from '../mailbox/fence.js';
 import type { Member } from '../mailbox/member.js';
 import { type Answer, invalid, type MeshTool, read } from './tool.js';
 

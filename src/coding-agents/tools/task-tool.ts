@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { cutToAnswer, oneLine, quoted } from '../../mcp/fence.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { cutToAnswer, oneLine, quoted } from '../mailbox/fence.js';
 import type { Member } from '../mailbox/member.js';
 import type { GivenTask, OfferedTask } from '../mailbox/member-tasks.js';
 import { type Answer, invalid, type MeshTool, read } from './tool.js';

@@ -1,6 +1,6 @@
+import { oneLine } from '../../mcp/fence.js';
 import { describeError } from '../../runtime/errors.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
-import { oneLine } from '../mailbox/fence.js';
 import type { Needs } from '../mailbox/letter.js';
 import type { Member } from '../mailbox/member.js';
 import { isRead, type OpenLetter } from '../mailbox/member-mail.js';

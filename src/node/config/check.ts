@@ -2,7 +2,8 @@ import { resolve } from 'node:path';
 import { describeError } from '../../runtime/errors.js';
 import { type Environment, fileFault, programFault } from '../../system/process/environment.js';
 import { type LoadedConfig, type Path, refuseValues } from './load.js';
-import { readMcpServers, readProcessAgent } from './providers.js';
+import { readMcpServers, readWorkers } from './providers.js';
+import { kindsOf } from './worker-schema.js';
 
 /** The parts of a program's configuration that decide whether it can be started. */
 interface Startable {
@@ -27,12 +28,18 @@ export function checkPresence({ config, file, folder }: LoadedConfig, env: Envir
     if (message !== undefined) faults.push([path, message]);
   };
   for (const [id, agent] of Object.entries(config.agents ?? {})) {
-    const { module, acp } = agent;
+    const { module, workers = [agent] } = agent;
     if (module !== undefined) note(['agents', id, 'module'], () => fileFault(resolve(folder, module)));
-    note(['agents', id, acp ? 'acp' : 'command'], () => {
-      const started = readProcessAgent(agent, env, folder);
-      return started && program(started.config);
-    });
+    for (const [index, worker] of workers.entries()) {
+      const place = agent.workers ? ['workers', index] : [];
+      note(['agents', id, ...place, ...kindsOf(worker)], () => {
+        for (const { type, config } of readWorkers(worker, env, folder)) {
+          if (type === 'model' && config.promptFile !== undefined) return fileFault(config.promptFile);
+          if (type === 'command' || type === 'acp' || (type === 'exec' && !config.shell)) return program(config);
+        }
+        return undefined;
+      });
+    }
   }
   const { servers, idle } = readMcpServers(config.mcpServers ?? {}, env, folder);
   for (const { name, fault } of idle) note(['mcpServers', name], () => fault?.message);

@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import type { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
-import { type Config, ConfigSchema } from './schema.js';
+import { type Config, ConfigSchema, inOneForm } from './schema.js';
 
 export interface LoadedConfig {
   readonly config: Config;
@@ -56,8 +57,8 @@ export function parseConfig(text: string, file: string): Config {
   }
   const reserved = reservedKeys(tree).map((node) => `${place(node.offset)}: ${node.value}: is a reserved key`);
   const parsed = ConfigSchema.safeParse(toValue(tree));
-  if (parsed.success && reserved.length === 0) return parsed.data;
-  const faults = (parsed.error?.issues ?? []).flatMap((issue) => {
+  if (parsed.success && reserved.length === 0) return inOneForm(parsed.data);
+  const faults = (parsed.error?.issues ?? []).flatMap(ofFittingBranch).flatMap((issue) => {
     const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
     if (issue.code === 'unrecognized_keys') {
       return issue.keys.map((key) => {
@@ -69,6 +70,15 @@ export function parseConfig(text: string, file: string): Config {
     return [`${place(closest(tree, path).offset)}: ${path.join('.') || 'the file'}: ${message}`];
   });
   throw invalid(file, [...reserved, ...faults]);
+}
+
+/** The faults in the only alternative that has the value's type, where a union has no message of its own. */
+function ofFittingBranch(issue: z.core.$ZodIssue): readonly z.core.$ZodIssue[] {
+  if (issue.code !== 'invalid_union' || issue.message !== 'Invalid input') return [issue];
+  const isOtherType = ({ path, code }: z.core.$ZodIssue) => path.length === 0 && code === 'invalid_type';
+  const [fitting, ...others] = issue.errors.filter((faults) => !faults.some(isOtherType));
+  if (!fitting || others.length > 0) return [issue];
+  return fitting.map((fault) => ({ ...fault, path: [...issue.path, ...fault.path] })).flatMap(ofFittingBranch);
 }
 
 /** The key of a value. */

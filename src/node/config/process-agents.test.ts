@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { parseConfig } from './load.js';
-import { readProcessAgent } from './providers.js';
+import { readWorkers } from './providers.js';
 import type { AgentConfig } from './schema.js';
 
-const read = (config: AgentConfig, env = {}) => readProcessAgent(config, env, '/home/me');
+const read = (config: AgentConfig, env = {}) => readWorkers(config, env, '/home/me')[0];
 const parse = (agent: object) =>
   parseConfig(JSON.stringify({ agents: { mars: agent } }), 'ecliptic.json').agents!.mars!;
 

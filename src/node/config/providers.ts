@@ -2,9 +2,9 @@ import { resolve } from 'node:path';
 import type { Endpoint } from '../../mcp/upstream/upstream.js';
 import type { IdleServer } from '../../mcp/upstream/upstreams.js';
 import { LIMITS } from '../../mesh/limits.js';
-import type { RemoteAgentsSettings } from '../../providers/a2a/remote-agents.js';
+import type { ProcessConfig } from '../../providers/host/process-adapter.js';
 import type { MCPServerInit } from '../../providers/mcp/mcp-servers.js';
-import type { ProcessAgentInit } from '../../providers/process-agents.js';
+import type { WorkerInit } from '../../providers/workers.js';
 import { EclipticError, toEclipticError } from '../../runtime/errors.js';
 import {
   isCredentialRef,
@@ -12,7 +12,8 @@ import {
   type SecretSetting,
   type SecretSettings,
 } from '../../system/secrets/credential-source.js';
-import type { AgentConfig, McpServerConfig, ProcessAgentConfig, RemoteAgentsConfig } from './schema.js';
+import type { AgentConfig, McpServerConfig } from './schema.js';
+import type { ModelAgentConfig, ProcessAgentConfig, RemoteAgentsConfig, WorkerConfig } from './worker-schema.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -91,23 +92,58 @@ function readEndpoint(
   return { kind: type === 'sse' ? 'sse' : 'http', url: new URL(where), headers: record(config.headers), oauth };
 }
 
-/** The program behind an agent, if it has one; paths are relative to `folder`. */
-export function readProcessAgent(
-  { command, acp, lane }: AgentConfig,
-  env: Environment,
-  folder: string,
-): ProcessAgentInit | undefined {
-  const common = { ...(lane !== undefined && { lane }) };
+/** The workers of an agent, the first choice first; paths are relative to `folder`. */
+export function readWorkers(config: AgentConfig, env: Environment, folder: string): WorkerInit[] {
+  return (config.workers ?? [config]).flatMap((worker) => readWorker(worker, env, folder) ?? []);
+}
+
+function readWorker(worker: WorkerConfig, env: Environment, folder: string): WorkerInit | undefined {
+  const { command, acp, exec, model, a2a } = worker;
+  const lane = worker.lane !== undefined && { lane: worker.lane };
   if (acp !== undefined) {
     const { auth, mode, fs, cwd, ...program } = acp;
     const where = cwd === undefined ? undefined : resolve(folder, new Variables(env).expand(cwd));
     const { config, ...rest } = readProgram(program, env, folder, where);
-    return { type: 'acp', ...common, ...rest, config: { ...config, auth, mode, fs } };
+    return { type: 'acp', ...lane, ...rest, config: { ...config, auth, mode, fs } };
   }
-  if (command === undefined) return undefined;
-  const program = typeof command === 'string' ? { command } : command;
-  const where = resolve(folder, new Variables(env).expand(program.cwd ?? '.'));
-  return { type: 'command', ...common, ...readProgram(program, env, folder, where) };
+  if (command !== undefined) {
+    const program = typeof command === 'string' ? { command } : command;
+    const where = resolve(folder, new Variables(env).expand(program.cwd ?? '.'));
+    return { type: 'command', ...lane, ...readProgram(program, env, folder, where) };
+  }
+  if (exec !== undefined) return { ...lane, ...readExec(exec, env, folder) };
+  if (model !== undefined) return { ...lane, ...readModel(model, env, folder) };
+  return a2a === undefined ? undefined : { ...lane, ...readRemoteAgents(a2a) };
+}
+
+function readExec(exec: NonNullable<WorkerConfig['exec']>, env: Environment, folder: string): WorkerInit {
+  // A command line is for the shell, which expands its variables.
+  if (typeof exec === 'string') return { type: 'exec', config: { command: exec, shell: true, cwd: folder } };
+  const { stdin, timeoutMs, limits, cwd = '.', ...program } = exec;
+  const { config, ...rest } = readProgram(program, env, folder, resolve(folder, new Variables(env).expand(cwd)));
+  return { type: 'exec', ...rest, config: { ...config, stdin, timeoutMs, limits } };
+}
+
+function readModel(config: ModelAgentConfig, env: Environment, folder: string): WorkerInit {
+  const { credential, apiKey, headers, cwd, prompt, concurrency, healthMs, ...rest } = config;
+  const variables = new Variables(env);
+  const authorization =
+    credential !== undefined
+      ? { authorization: { credential, scheme: 'Bearer' } }
+      : apiKey !== undefined && { authorization: `Bearer ${variables.expand(apiKey)}` };
+  const path = (given: string) => resolve(folder, variables.expand(given));
+  return {
+    type: 'model',
+    config: {
+      ...rest,
+      headers: { ...authorization, ...variables.expandAll(headers) },
+      cwd: cwd === undefined ? undefined : path(cwd),
+      promptFile: prompt === undefined ? undefined : path(prompt),
+      secrets: [...variables.secrets],
+    },
+    ...(concurrency !== undefined && { concurrency }),
+    ...(healthMs !== undefined && { healthMs }),
+  };
 }
 
 function readProgram(
@@ -115,7 +151,7 @@ function readProgram(
   env: Environment,
   folder: string,
   cwd: string | undefined,
-): Pick<ProcessAgentInit, 'config' | 'concurrency' | 'healthMs'> {
+): { config: ProcessConfig; concurrency?: number; healthMs?: number } {
   const variables = new Variables(env);
   const name = variables.expand(command);
   const config = {
@@ -134,25 +170,20 @@ function readProgram(
   };
 }
 
-/** Tasks at once, unless the configuration sets a number. */
-const CONCURRENCY = 10;
-
 /** The remote agents behind one agent's name, with every default filled in. */
-export function readRemoteAgents(config: RemoteAgentsConfig): RemoteAgentsSettings {
+export function readRemoteAgents(config: RemoteAgentsConfig): Extract<WorkerInit, { type: 'a2a' }> {
   const said = Array.isArray(config) ? { endpoints: config } : config;
-  const { endpoints = [], catalogues = [], mesh, timeoutMs, failover = true } = said;
+  const { endpoints = [], catalogues = [], mesh, timeoutMs, failover = true, concurrency, healthMs } = said;
+  const settings = endpoints.map((one, index) => {
+    const { url, id = url, priority = index, capabilities = [], headers = {} } = toEndpoint(one);
+    const entries = Object.entries(headers).map(([name, value]) => [name, toSetting(value)]);
+    return { endpoint: { id, url, priority, capabilities }, headers: Object.fromEntries(entries) };
+  });
   return {
-    endpoints: endpoints.map((one, index) => {
-      const { url, id = url, priority = index, capabilities = [], headers = {} } = toEndpoint(one);
-      const settings = Object.entries(headers).map(([name, value]) => [name, toSetting(value)]);
-      return { endpoint: { id, url, priority, capabilities }, headers: Object.fromEntries(settings) };
-    }),
-    catalogues,
-    mesh,
-    timeoutMs,
-    failoverEnabled: failover,
-    concurrencyLimit: said.concurrency ?? CONCURRENCY,
-    healthCheckIntervalMs: said.healthMs,
+    type: 'a2a',
+    config: { endpoints: settings, catalogues, mesh, timeoutMs, failoverEnabled: failover },
+    ...(concurrency !== undefined && { concurrency }),
+    ...(healthMs !== undefined && { healthMs }),
   };
 }
 

@@ -8,18 +8,24 @@ const read = (a2a: unknown) =>
 describe('remote agents in the configuration', () => {
   it('are a list in the order of preference', () => {
     const b = { url: 'https://b.example', id: 'b', capabilities: ['dig'], headers: { 'x-key': 7 } };
-    expect(readRemoteAgents(read(['https://a.example', b]))).toMatchObject({
-      endpoints: [
-        { endpoint: { id: 'https://a.example', url: 'https://a.example', priority: 0, capabilities: [] }, headers: {} },
-        {
-          endpoint: { id: 'b', url: 'https://b.example', priority: 1, capabilities: ['dig'] },
-          headers: { 'x-key': '7' },
-        },
-      ],
-      timeoutMs: undefined,
-      failoverEnabled: true,
-      concurrencyLimit: 10,
-      healthCheckIntervalMs: undefined,
+    expect(readRemoteAgents(read(['https://a.example', b]))).toEqual({
+      type: 'a2a',
+      config: {
+        endpoints: [
+          {
+            endpoint: { id: 'https://a.example', url: 'https://a.example', priority: 0, capabilities: [] },
+            headers: {},
+          },
+          {
+            endpoint: { id: 'b', url: 'https://b.example', priority: 1, capabilities: ['dig'] },
+            headers: { 'x-key': '7' },
+          },
+        ],
+        catalogues: [],
+        mesh: undefined,
+        timeoutMs: undefined,
+        failoverEnabled: true,
+      },
     });
   });
 
@@ -28,18 +34,21 @@ describe('remote agents in the configuration', () => {
     const endpoints = [{ url: 'https://a.example', priority: 5, headers: { authorization: secret } }];
     const more = { catalogues: ['https://c.example/list'], mesh: ['dig'], timeoutMs: 1_000, failover: false };
     expect(readRemoteAgents(read({ endpoints, ...more, concurrency: 3, healthMs: 5_000 }))).toEqual({
-      endpoints: [
-        {
-          endpoint: { id: 'https://a.example', url: 'https://a.example', priority: 5, capabilities: [] },
-          headers: { authorization: secret },
-        },
-      ],
-      catalogues: ['https://c.example/list'],
-      mesh: ['dig'],
-      timeoutMs: 1_000,
-      failoverEnabled: false,
-      concurrencyLimit: 3,
-      healthCheckIntervalMs: 5_000,
+      type: 'a2a',
+      concurrency: 3,
+      healthMs: 5_000,
+      config: {
+        endpoints: [
+          {
+            endpoint: { id: 'https://a.example', url: 'https://a.example', priority: 5, capabilities: [] },
+            headers: { authorization: secret },
+          },
+        ],
+        catalogues: ['https://c.example/list'],
+        mesh: ['dig'],
+        timeoutMs: 1_000,
+        failoverEnabled: false,
+      },
     });
   });
 

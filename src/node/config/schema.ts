@@ -11,8 +11,8 @@ import {
 } from '../../mesh/schemas.js';
 import { HierarchySchema } from '../../plans/hierarchy.js';
 import { ActionRulesSchema } from '../../system/approvals/action-gate.js';
-import { CredentialRefSchema } from '../../system/secrets/credential-source.js';
 import { HttpSchema, NetworkSchema } from './edge-schema.js';
+import { kindsOf, ModelSchema, secretSetting, variables, WORKER_KINDS, WorkerSchema } from './worker-schema.js';
 
 /** `ecliptic.json`; the source of the published JSON Schema. */
 
@@ -33,74 +33,6 @@ const CapabilitySchema = z.union(
     }),
   ],
   { error: 'must be a capability id, or an object with an "id" and optionally name, description and schemas' },
-);
-
-// biome-ignore lint/suspicious/noTemplateCurlyInString: that is how it is written
-const variables = '`${VAR}`, `${env:VAR}` and `${VAR:-default}` are taken from the environment.';
-const secretSetting = z.union([z.string(), z.number(), z.boolean(), CredentialRefSchema]);
-
-const ProcessSchema = z.strictObject({
-  command: z.string().min(1).describe(`The program to start. ${variables}`),
-  args: z.array(z.string()).optional(),
-  env: z.record(z.string(), secretSetting).optional().describe('Variables of its environment; it inherits few others.'),
-  cwd: z.string().min(1).optional(),
-  concurrency: z.int().min(1).max(100).optional().describe('Work items at once. Default 10.'),
-  healthMs: z.int().min(5_000).optional().describe('Time between health checks. Default 30,000.'),
-  limits: z
-    .strictObject({
-      memoryMb: positive.optional().describe('Memory of the program and its children. Default 2,048.'),
-      startMs: positive.optional().describe('Time until it is ready. Default 5,000, for "acp" 60,000.'),
-      executeMs: positive
-        .optional()
-        .describe(
-          'Silence about one piece of work, without waiting for approvals. Default 600,000, for "acp" 1,800,000.',
-        ),
-      heartbeatMs: positive.optional().describe('Time between liveness checks. Default 5,000, for "acp" 15,000.'),
-      silenceMs: positive.optional().describe('Time limit of a liveness check. Default 10,000, for "acp" 60,000.'),
-      cancelMs: positive.optional().describe('Time limit to stop cancelled work. Default 5,000.'),
-    })
-    .optional()
-    .describe('Limits of the program.'),
-});
-
-const url = z.url({ protocol: /^https?$/ });
-
-const RemoteAgentSchema = z.union(
-  [
-    url,
-    z.strictObject({
-      url: url.describe('The base URL of a remote agent, or the URL of its card.'),
-      id: z.string().min(1).max(128).optional().describe('Its id on this node. Default: its URL.'),
-      priority: z.number().optional().describe('The smallest is the first choice. Default: its place in the list.'),
-      capabilities: z.array(z.string().min(1)).optional().describe('Its capabilities besides the skills on its card.'),
-      headers: z
-        .record(z.string(), secretSetting)
-        .optional()
-        .describe('Headers sent only to this agent, such as Authorization.'),
-    }),
-  ],
-  { error: 'must be the URL of an A2A agent, or an object with a "url"' },
-);
-
-const RemoteAgentsSchema = z.union(
-  [
-    z.array(RemoteAgentSchema).min(1).max(100),
-    z.strictObject({
-      endpoints: z.array(RemoteAgentSchema).max(100).optional(),
-      catalogues: z.array(url).max(10).optional().describe('URLs of agent lists; their agents are used too.'),
-      mesh: z
-        .array(z.string().min(1))
-        .optional()
-        .describe('Capabilities: agents of other nodes of the mesh that have all of them are used too.'),
-      timeoutMs: positive
-        .optional()
-        .describe('Time limit of one task. Default: none while an event arrives every hour.'),
-      failover: z.boolean().optional().describe('Use the next endpoint while one is down. Default true.'),
-      concurrency: z.int().min(1).max(100).optional().describe('Tasks at once. Default 10.'),
-      healthMs: z.int().min(5_000).optional().describe('Time between health checks. Default 30,000.'),
-    }),
-  ],
-  { error: 'must be a list of remote agents, or an object with "endpoints", "catalogues" or "mesh"' },
 );
 
 const AgentConfigSchema = z
@@ -135,38 +67,19 @@ const AgentConfigSchema = z
       .min(1)
       .optional()
       .describe('A TypeScript or JavaScript file, relative to this one, that exports `setup(agent)`.'),
-    a2a: RemoteAgentsSchema.optional().describe(
-      'Remote A2A agents that do its work; the first available one gets the task.',
-    ),
-    command: z
-      .union([z.string().min(1), ProcessSchema], { error: 'must be a program, or an object with a "command"' })
+    ...WORKER_KINDS,
+    workers: z
+      .array(WorkerSchema)
+      .min(1)
+      .max(16)
       .optional()
-      .describe('A program that speaks JSON lines (docs/line-protocol.md); it is started in the folder of this file.'),
-    acp: ProcessSchema.extend({
-      cwd: z
-        .string()
-        .min(1)
-        .optional()
-        .describe('Its working folder; files outside are refused. Default: the folder of its lane.'),
-      auth: z.string().min(1).optional().describe('The id of the login method, if it requires a login.'),
-      mode: z
-        .string()
-        .min(1)
-        .optional()
-        .describe('The initial mode of its sessions, such as "read-only" for Codex. Default: chosen by the agent.'),
-      fs: z
-        .boolean()
-        .optional()
-        .describe('Read and write files through this node. Default true, for Gemini CLI false.'),
-    })
-      .optional()
-      .describe('An agent that speaks the Agent Client Protocol, such as { "command": "gemini", "args": ["--acp"] }.'),
-    lane: z.string().min(1).optional().describe('The lane that its program runs in. Default: its own lane.'),
+      .describe('Several workers, instead of one; the first healthy one gets the task.'),
   })
-  .refine(({ module, command, acp, a2a }) => {
-    const programs = [command, acp].filter((one) => one !== undefined).length;
-    return programs === 0 || (programs === 1 && module === undefined && a2a === undefined);
-  }, 'a "command" or an "acp" stands alone, without "module", "a2a" or the other');
+  .refine(({ module, workers, ...agent }) => {
+    const kinds = kindsOf(agent);
+    if (workers !== undefined) return kinds.length === 0 && module === undefined;
+    return kinds.length === 0 || (kinds.length === 1 && (module === undefined || kinds[0] === 'a2a'));
+  }, 'has several workers: give one of "module", "command", "acp", "exec", "model" and "a2a", or a list of "workers"');
 
 const RetentionSchema = z.strictObject({
   maxAgeMs: positive.optional(),
@@ -307,9 +220,12 @@ export const ConfigSchema = z
     log: z.enum(LOG_LEVELS).optional().describe('Log level. Default "info".'),
     roster: z.boolean().optional().describe('Start the 21 Planetary agents. Default true.'),
     agents: z
-      .record(card.id, AgentConfigSchema)
+      .record(card.id, z.union([AgentConfigSchema, z.array(WorkerSchema).min(1).max(16)]))
       .optional()
-      .describe('Agents of this node by id; an id of a Planetary agent replaces that agent.'),
+      .describe(
+        'Agents of this node by id, or the list of their workers; an id of a Planetary agent staffs that agent.',
+      ),
+    model: ModelSchema.optional().describe('The model that does the work of each Planetary agent without a worker.'),
     tiers: TierRoutingConfigSchema.optional().describe('Which tiers may open conversations with which.'),
     sandbox: SandboxRoutingConfigSchema.optional(),
     state: StateRulesSchema.optional().describe(
@@ -354,11 +270,21 @@ export const ConfigSchema = z
   })
   .describe('Configuration of an Ecliptic node');
 
-export type Config = z.input<typeof ConfigSchema>;
+type ConfigFile = z.input<typeof ConfigSchema>;
+
+/** A configuration in one form: each agent is an object. */
+export type Config = Omit<ConfigFile, 'agents'> & { agents?: Record<string, AgentConfig> };
+
 export type AgentConfig = z.input<typeof AgentConfigSchema>;
+
+/** A list stands for the workers of an agent that has no other settings. */
+export function inOneForm({ agents, ...config }: ConfigFile): Config {
+  if (!agents) return config;
+  const entries = Object.entries(agents).map(([id, given]) => [id, Array.isArray(given) ? { workers: given } : given]);
+  return { ...config, agents: Object.fromEntries(entries) };
+}
+
 export type McpServerConfig = z.input<typeof McpServerSchema>;
-export type RemoteAgentsConfig = z.input<typeof RemoteAgentsSchema>;
-export type ProcessAgentConfig = z.input<typeof ProcessSchema>;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The JSON Schema that editors use. */

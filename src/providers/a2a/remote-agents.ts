@@ -15,8 +15,7 @@ import {
 import { Redactor } from '../../system/secrets/secret.js';
 import type { ProviderEvents } from '../adapter/events.js';
 import { DEFAULT_WORKSPACE } from '../registry/failover.js';
-import { agentCapability, serveThroughProvider } from '../registry/provider-agent.js';
-import type { ProviderRegistry } from '../registry/registry.js';
+import { Worker } from '../registry/worker.js';
 import { A2ARouterAdapter, type EndpointSource } from './a2a-router.js';
 import {
   type A2AConfig,
@@ -30,8 +29,8 @@ import { MeshTransport } from './mesh-transport.js';
 
 interface RemoteAgentsComponents {
   runtime: Runtime;
+  agent: Agent;
   registry: AgentRegistry;
-  providers: ProviderRegistry;
   events: ProviderEvents;
   credentials: CredentialSource;
   reachable: (node: string) => boolean;
@@ -45,25 +44,17 @@ export interface RemoteAgentsSettings {
   readonly mesh?: readonly string[] | undefined;
   readonly timeoutMs?: number | undefined;
   readonly failoverEnabled: boolean;
-  readonly concurrencyLimit: number;
-  readonly healthCheckIntervalMs?: number | undefined;
 }
 
-/**
- * Lets remote agents do the work of a local agent. They are registered in the background; work waits until they are
- * available, and the event stream shows their state.
- */
-export function serveRemoteAgents(
+/** Remote agents that do the work of a local agent. */
+export function remoteAgents(
   components: RemoteAgentsComponents,
-  agent: Agent,
   settings: RemoteAgentsSettings,
-): void {
-  const { runtime, providers, events, registry } = components;
-  const { endpoints, timeoutMs, failoverEnabled, concurrencyLimit, healthCheckIntervalMs } = settings;
-  const workspaceId = DEFAULT_WORKSPACE;
-  const capability = agentCapability(agent.id);
+): Worker<A2AConfig, A2ADelegation, A2AResult> {
+  const { runtime, events, registry, agent } = components;
+  const { endpoints } = settings;
   const redactor = new Redactor(endpoints.flatMap(({ headers }) => plainSecrets(headers)));
-  const adapter = new A2ARouterAdapter(agent.id, {
+  const router = new A2ARouterAdapter(agent.id, {
     runtime,
     events,
     self: registry.nodeKey === undefined ? agent.id : `${agent.id}@${registry.nodeKey}`,
@@ -74,17 +65,15 @@ export function serveRemoteAgents(
     meshTransport: (address) =>
       new MeshTransport({ runtime, agent, look: (wanted) => look(components, agent.id, wanted) }, address),
   });
-  const config: A2AConfig = { endpoints: endpoints.map(({ endpoint }) => endpoint), timeoutMs, failoverEnabled };
-  const registration = { id: agent.id, type: 'a2a', config, workspaceId, concurrencyLimit } as const;
-  const interval = healthCheckIntervalMs === undefined ? {} : { healthCheckIntervalMs };
-  providers.register({ ...registration, ...interval, capabilities: [capability] }, adapter).catch((error) => {
-    runtime.logger.warn({ agent: agent.id, err: error }, 'remote agents are not available yet');
+  return new Worker(router, {
+    input: ({ text, context }) => ({ taskDescription: text, requiredCapabilities: [], context }),
+    answer: ({ result }) => result,
   });
-  serveThroughProvider({ runtime, providers }, agent, {
-    route: { type: 'a2a', capabilities: [capability], workspaceId },
-    input: ({ text, context }): A2ADelegation => ({ taskDescription: text, requiredCapabilities: [], context }),
-    answer: (output) => (output as A2AResult).result,
-  });
+}
+
+/** The part of the settings that an adapter is initialised with. */
+export function a2aConfig({ endpoints, timeoutMs, failoverEnabled }: RemoteAgentsSettings): A2AConfig {
+  return { endpoints: endpoints.map(({ endpoint }) => endpoint), timeoutMs, failoverEnabled };
 }
 
 /** A private address in the configuration is intended. */

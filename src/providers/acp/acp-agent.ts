@@ -2,6 +2,7 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import { VERSION } from '../../runtime/package.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { ActionGate } from '../../system/approvals/action-gate.js';
+import type { Workspace } from '../../system/files/workspace.js';
 import type { Child } from '../../system/process/child.js';
 import type { WorkHandle } from '../host/pending-work.js';
 import { type AcpDescription, describeAgent, type PromptFile, promptBlocks } from './description.js';
@@ -23,7 +24,6 @@ import {
 import { Conversation, type MemoryUse, SessionPool } from './sessions.js';
 import type { Terminals } from './terminals.js';
 import { type AcpAnswer, Turn, type TurnTerms } from './turn.js';
-import type { Workspace } from './workspace.js';
 
 export interface AcpAgentInit {
   readonly agent: string;

@@ -12,9 +12,9 @@ import { Children } from '../../system/process/children.js';
 import { MemoryWatch } from '../../system/process/memory-watch.js';
 import type { ProviderAdapter, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
+import { DEFAULT_RULES } from '../default-rules.js';
 import { Lanes } from '../host/lanes.js';
 import { ACPClientAdapter, type ACPConfig } from './acp-client.js';
-import { ACP_RULES } from './requests.js';
 
 const AGENT = fileURLToPath(new URL('../../../test/providers/acp-agent.mjs', import.meta.url));
 const runtime = systemRuntime();
@@ -40,7 +40,7 @@ afterEach(async () => {
 });
 
 function make(rules: readonly ActionRule[] = [], timeoutMs = 60_000): ACPClientAdapter {
-  const gate = new ActionGate({ approvals, report: () => {} }, { rules: [...rules, ...ACP_RULES], timeoutMs });
+  const gate = new ActionGate({ approvals, report: () => {} }, { rules: [...rules, ...DEFAULT_RULES], timeoutMs });
   const memory = new MemoryWatch(runtime);
   const lane = lanes.open('mars');
   const credentials = { resolve: () => expect.unreachable('there are none') };

@@ -2,18 +2,18 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
+import { Workspace } from '../../system/files/workspace.js';
 import type { Child } from '../../system/process/child.js';
 import type { ExecuteTerms, ProviderHealthStatus } from '../adapter/adapter.js';
 import { normalizeError } from '../adapter/errors.js';
+import { DEFAULT_RULES } from '../default-rules.js';
 import { ProcessAdapter, type ProcessComponents, type ProcessConfig } from '../host/process-adapter.js';
 import { HOST_LIMITS, type HostLimits } from '../host/watched-process.js';
 import { AcpAgent, type AcpAgentInit } from './acp-agent.js';
 import type { AcpDescription, PromptFile } from './description.js';
 import { usesOwnFiles } from './probe.js';
-import { ACP_RULES } from './requests.js';
 import { Terminals } from './terminals.js';
 import type { AcpAnswer } from './turn.js';
-import { Workspace } from './workspace.js';
 
 export interface ACPConfig extends ProcessConfig {
   /** Id of the login method to use where the agent requires a login. */
@@ -124,7 +124,7 @@ export class ACPClientAdapter extends ProcessAdapter<AcpAgent, ACPConfig, ACPTas
 }
 
 function ownFilesOnly(runtime: Runtime): ActionGate {
-  const rules = ACP_RULES.filter(({ decision }) => decision === 'allow');
+  const rules = DEFAULT_RULES.filter(({ decision }) => decision === 'allow');
   return new ActionGate({ approvals: new Approvals(runtime), report: () => {} }, { rules });
 }
 

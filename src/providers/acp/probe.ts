@@ -6,11 +6,11 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { ActionGate } from '../../system/approvals/action-gate.js';
 import { Approvals } from '../../system/approvals/approvals.js';
+import { Workspace } from '../../system/files/workspace.js';
 import type { Children, Program } from '../../system/process/children.js';
 import { AcpAgent } from './acp-agent.js';
 import type { AcpDescription } from './description.js';
 import { Terminals } from './terminals.js';
-import { Workspace } from './workspace.js';
 
 export type ProbeResult =
   | { readonly state: 'ready' | 'needs-login'; readonly description: AcpDescription }

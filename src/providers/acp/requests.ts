@@ -1,11 +1,11 @@
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
-import type { ActionGate, ActionRule, ActionRuling } from '../../system/approvals/action-gate.js';
+import type { ActionGate, ActionRuling } from '../../system/approvals/action-gate.js';
+import type { Workspace } from '../../system/files/workspace.js';
 import type { AcpSdk, RequestPermissionRequest, RequestPermissionResponse } from './sdk.js';
 import type { Conversation } from './sessions.js';
 import { commandLine, type Terminals } from './terminals.js';
 import type { Turn } from './turn.js';
-import type { Workspace } from './workspace.js';
 
 interface RequestsInit {
   readonly agent: string;
@@ -101,14 +101,6 @@ function refusal(sdk: AcpSdk, error: unknown): InstanceType<AcpSdk['RequestError
   if (code === 'CANCELLED') return sdk.RequestError.requestCancelled();
   return sdk.RequestError.invalidParams({ code: code ?? 'HANDLER_FAILED' }, describeError(error));
 }
-
-/** The rules where the configuration has none: agents may use files of their own folder, and ask about anything else. */
-export const ACP_RULES: readonly ActionRule[] = [
-  { action: 'fs.read', decision: 'allow' },
-  { action: 'fs.write', decision: 'allow' },
-  { action: 'terminal.run', decision: 'ask' },
-  { action: 'permission.*', decision: 'ask' },
-];
 
 type Option = RequestPermissionRequest['options'][number];
 

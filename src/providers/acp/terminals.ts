@@ -1,9 +1,9 @@
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import type { Workspace } from '../../system/files/workspace.js';
 import type { Child } from '../../system/process/child.js';
 import type { Children } from '../../system/process/children.js';
 import type { CreateTerminalRequest, TerminalOutputResponse, WaitForTerminalExitResponse } from './sdk.js';
-import type { Workspace } from './workspace.js';
 
 /** Terminals of one agent, running or not. */
 const MAX_TERMINALS = 16;

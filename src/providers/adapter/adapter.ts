@@ -83,6 +83,8 @@ export interface ProviderRegistration<TConfig = unknown> {
   /** Letters, digits, `_`, `-`, `.` and `/`; unique in a registry. */
   readonly id: string;
   readonly type: ProviderType;
+  /** Providers of one pool stand in for each other, whatever their types; work names the pool. Default: the type. */
+  readonly pool?: string;
   readonly config: TConfig;
   readonly workspaceId: string;
   /** Calls at a time, 1 to 100. */

@@ -89,20 +89,21 @@ const PROGRAMS: ReadonlySet<string> = new Set(['acp', 'command']);
  */
 export function watchCredentials({ runtime, credentials, providers }: CredentialWatchComponents): () => void {
   return credentials.onChange(({ kind, provider, workspace, ended }) => {
-    const row = providers.list().find(({ id, workspaceId }) => id === provider && workspaceId === workspace);
-    if (!row || row.phase === 'draining' || row.phase === 'drained') return;
-    const well = row.state === 'healthy';
-    if (PROGRAMS.has(row.type)) {
-      const renewing = well && !ended;
-      (renewing ? providers.renew(provider) : providers.restart(provider)).catch((error: unknown) => {
-        runtime.logger.info(
-          { provider, reason: describeError(error) },
-          'provider did not restart with its new credentials',
-        );
-      });
-    } else if (!well || kind !== 'rotated') {
-      // A running check may have begun with the old value.
-      void providers.health.checkUnderWay(provider).then(() => providers.health.checkNow(provider));
+    for (const { id, workspaceId, phase, state, type } of providers.list()) {
+      // The workers of an agent, `mars/1` and `mars/2`, share its credentials.
+      const isOwner = id === provider || /^\/\d+$/.test(id.startsWith(provider) ? id.slice(provider.length) : '');
+      if (!isOwner || workspaceId !== workspace || phase === 'draining' || phase === 'drained') continue;
+      const well = state === 'healthy';
+      if (PROGRAMS.has(type)) {
+        const renewing = well && !ended;
+        (renewing ? providers.renew(id) : providers.restart(id)).catch((error: unknown) => {
+          const about = { provider: id, reason: describeError(error) };
+          runtime.logger.info(about, 'provider did not restart with its new credentials');
+        });
+      } else if (!well || kind !== 'rotated') {
+        // A running check may have begun with the old value.
+        void providers.health.checkUnderWay(id).then(() => providers.health.checkNow(id));
+      }
     }
   });
 }

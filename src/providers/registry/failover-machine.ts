@@ -4,6 +4,8 @@ import type { ProviderState, ProviderType } from '../adapter/adapter.js';
 export interface Candidate {
   readonly id: string;
   readonly type: ProviderType;
+  /** Providers of one pool stand in for each other. Default: the type. */
+  readonly pool?: string | undefined;
   readonly workspaceId: string;
   readonly capabilities: readonly string[];
   /** The smallest is the first choice; equal ones are ordered by id. */
@@ -36,6 +38,7 @@ export type RoutingEvent =
 
 interface Affected {
   readonly providerType: ProviderType;
+  readonly pool: string;
   readonly workspaceId: string;
   readonly capabilities: readonly string[];
   readonly wholeType: boolean;
@@ -65,17 +68,17 @@ export function stepRouting(now: RoutingTable, event: RoutingEvent): Step<Routin
 
 export function select(
   table: RoutingTable,
-  type: string,
+  pool: string,
   required: readonly string[],
   workspaceId: string,
 ): string | null {
-  const group = table.groups.get(`${workspaceId} ${type}`);
+  const group = table.groups.get(`${workspaceId} ${pool}`);
   return group?.routable.find((candidate) => hasAll(candidate, required))?.id ?? null;
 }
 
 /** Is there a provider with those capabilities, healthy or not? */
-export function isServed(table: RoutingTable, type: string, required: readonly string[], workspaceId: string): boolean {
-  const group = table.groups.get(`${workspaceId} ${type}`);
+export function isServed(table: RoutingTable, pool: string, required: readonly string[], workspaceId: string): boolean {
+  const group = table.groups.get(`${workspaceId} ${pool}`);
   return group?.all.some((candidate) => hasAll(candidate, required)) ?? false;
 }
 
@@ -115,7 +118,8 @@ function regroup(before: Group, all: readonly Candidate[]): { group: Group; effe
     const move = `${last} ${now}`;
     moved.set(move, [...(moved.get(move) ?? []), capability]);
   }
-  const about = { providerType: all[0]!.type, workspaceId: all[0]!.workspaceId };
+  const { type: providerType, pool = providerType, workspaceId } = all[0]!;
+  const about = { providerType, pool, workspaceId };
   const affected = (some: readonly string[]) => ({
     ...about,
     capabilities: some.filter((one) => one !== ''),
@@ -142,8 +146,8 @@ function hasAll({ capabilities }: Candidate, required: readonly string[]): boole
   return required.every((capability) => capabilities.includes(capability));
 }
 
-function groupKey({ workspaceId, type }: Candidate): string {
-  return `${workspaceId} ${type}`;
+function groupKey({ workspaceId, type, pool = type }: Candidate): string {
+  return `${workspaceId} ${pool}`;
 }
 
 function keyOf({ groups }: RoutingTable, id: string): string | undefined {

@@ -35,7 +35,7 @@ export class FailoverRouter {
     this.#stopListening = health.onTransition((id, { to }) => this.#step({ type: 'changed', id, state: to }));
   }
 
-  /** The first healthy provider of a type with all required capabilities; null where there is none. */
+  /** The first healthy provider of a type, or of a pool, with all required capabilities; null where there is none. */
   selectProvider(
     type: string,
     requiredCapabilities: readonly string[] = [],
@@ -78,9 +78,10 @@ export class FailoverRouter {
   }
 
   #tell(effect: RoutingEffect): void {
-    const { providerType, workspaceId, capabilities, wholeType } = effect;
+    const { providerType, pool, workspaceId, capabilities, wholeType } = effect;
     const details = { workspaceId, capabilities, wholeType };
-    const what = wholeType ? `providers of type ${providerType}` : `providers for ${capabilities.join(', ')}`;
+    const isWholeType = wholeType && pool === providerType;
+    const what = isWholeType ? `providers of type ${providerType}` : `providers for ${capabilities.join(', ')}`;
     if (effect.type === 'failover') {
       const { from, to } = effect;
       const reason = `work goes to ${to} instead of ${from} from now on`;

@@ -1,31 +1,14 @@
 import { readDelegation } from '../../a2a/protocol/delegation.js';
-import type { Part } from '../../a2a/protocol/types.js';
 import type { Agent } from '../../agent/agent.js';
 import { type AgentTask, plainPayload } from '../../agent/agent-tasks.js';
 import type { Message } from '../../agent/message.js';
 import type { WorkerHealth } from '../../agent/staffing.js';
+import type { Usage } from '../../agent/usage.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { ExecuteTerms, ProviderUpdate } from '../adapter/adapter.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
+import type { WorkerTask } from '../adapter/worker-task.js';
 import type { ExecuteRoute, ProviderRegistry } from './registry.js';
-
-/** A task or request for an agent whose work a provider does. */
-interface AskedOfProvider {
-  readonly text: string;
-  readonly context: Readonly<Record<string, unknown>>;
-  readonly files?: readonly Part[];
-  /** The original payload: a request's payload, or a task's text or data. */
-  readonly payload: unknown;
-  /** The asking agent, and for a task its context. */
-  readonly conversation: string;
-}
-
-interface ProviderAgentInit {
-  readonly route: ExecuteRoute;
-  readonly input: (asked: AskedOfProvider) => unknown;
-  readonly answer: (output: unknown) => unknown;
-  readonly laneId?: string;
-}
 
 interface ProviderAgentComponents {
   runtime: Runtime;
@@ -34,7 +17,7 @@ interface ProviderAgentComponents {
 
 const AGENT = 'agent:';
 
-/** The capability that only providers of this agent have. */
+/** The capability that only providers of this agent have. It is also the pool of several of them. */
 export function agentCapability(agentId: string): string {
   return `${AGENT}${agentId}`;
 }
@@ -58,69 +41,97 @@ function ended(provider: string, lane: string | null): WorkerHealth {
   return { state: 'unavailable', reason, blocked: true };
 }
 
-/** Lets a provider do an agent's tasks and requests. The thread is the correlation id. */
+/** Lets an agent's providers do its tasks and requests. The thread is the correlation id. */
 export function serveThroughProvider(
   { runtime, providers }: ProviderAgentComponents,
   agent: Agent,
-  init: ProviderAgentInit,
+  { route, laneId }: { route: ExecuteRoute; laneId: string },
 ): void {
-  const { route, input, answer, laneId } = init;
   agent.workerHealth = { state: 'starting', reason: 'its provider has not been started yet' };
-  const common = { caller: agent.id, ...(laneId !== undefined && { laneId }) };
-  const execute = (asked: AskedOfProvider, thread: string | undefined, terms: ExecuteTerms) => {
+  const common = { caller: agent.id, laneId };
+  const execute = (asked: WorkerTask, thread: string | undefined, terms: ExecuteTerms) => {
     const { blocked, reason = 'it was ended' } = agent.workerHealth;
     // The lane of its provider is closed: there is nothing that could give a reason any more.
     if (blocked && !providers.healthOf(agentCapability(agent.id))) {
       throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', reason, 'internal');
     }
-    return providers.execute(route, input(asked), thread ?? runtime.id(), terms);
+    return providers.execute(route, asked, thread ?? runtime.id(), terms);
   };
   agent.onTask(async (task: AgentTask) => {
-    const chain = readDelegation(task.metadata, undefined);
-    let artifact: string | undefined;
-    const onUpdate = ({ kind, text }: ProviderUpdate) => {
-      const grown = artifact === undefined ? { append: false } : { id: artifact, append: true };
-      if (kind === 'text') artifact = task.artifact(text, { ...grown, lastChunk: false });
-      else if (text !== '') task.progress(text);
-    };
+    const streamed = new StreamedText(task);
     const terms = {
       ...common,
-      chain,
+      chain: readDelegation(task.metadata, undefined),
       signal: task.signal,
-      onUpdate,
+      onUpdate: (update: ProviderUpdate) => {
+        if (update.kind === 'text') streamed.add(update);
+        else if (update.kind === 'usage') (task as unknown as { usage?(u: Usage): void }).usage?.(update.data as Usage);
+        else if (update.text !== '') task.progress(update.text);
+      },
       onQuestion: async ({ text }: ProviderUpdate) => textOf((await task.ask(text)).parts),
     };
-    const asked = {
-      text: task.text,
-      context: contextOf(task.message.parts),
-      files: task.message.parts.filter(({ raw, url }) => raw !== undefined || url !== undefined),
-      payload: plainPayload(task),
-      conversation: `${task.from} ${task.contextId}`,
-    };
-    const output = answer(await execute(asked, task.thread, terms));
+    const output = await execute(workerTaskOf(task), task.thread, terms);
     // Text that was streamed is not repeated.
-    return artifact !== undefined && typeof output === 'string' ? undefined : output;
+    return streamed.isEmpty || typeof output !== 'string' ? output : undefined;
   });
-  agent.onRequest(async ({ payload, thread, from: conversation }: Message) => {
-    const said = typeof payload === 'string' ? { text: payload, context: {} } : askedIn(payload);
-    const asked = { ...said, payload, conversation };
-    return answer(await execute(asked, thread, common));
-  });
+  agent.onRequest(({ payload, thread, from }: Message) => execute(askedIn(payload, from), thread, common));
+}
+
+/** The text of an answer while it is made: one artifact that grows, and begins again where earlier text was no answer. */
+class StreamedText {
+  readonly #task: AgentTask;
+  #artifact: string | undefined;
+
+  constructor(task: AgentTask) {
+    this.#task = task;
+  }
+
+  get isEmpty(): boolean {
+    return this.#artifact === undefined;
+  }
+
+  add({ text, replaces = false }: ProviderUpdate): void {
+    const id = this.#artifact === undefined ? {} : { id: this.#artifact };
+    const append = this.#artifact !== undefined && !replaces;
+    this.#artifact = this.#task.artifact(text, { ...id, append, lastChunk: false });
+  }
+}
+
+function workerTaskOf(task: AgentTask): WorkerTask {
+  const { outputSchema, ...context } = contextOf(task.message.parts);
+  return {
+    text: task.text,
+    context,
+    files: task.message.parts.filter(({ raw, url }) => raw !== undefined || url !== undefined),
+    payload: plainPayload(task),
+    conversation: `${task.from} ${conversationIn(context) ?? task.contextId}`,
+    from: task.from,
+    ...(isObject(outputSchema) && { outputSchema }),
+  };
+}
+
+/** A retry of a plan's task continues the conversation of the attempt before. */
+function conversationIn({ run, task }: Readonly<Record<string, unknown>>): string | undefined {
+  return typeof run === 'string' && typeof task === 'string' ? `plan:${run}:${task}` : undefined;
 }
 
 /** A request's `text`, with its other fields as context. */
-function askedIn(payload: unknown): Pick<AskedOfProvider, 'text' | 'context'> {
-  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
-    return { text: JSON.stringify(payload), context: {} };
-  }
-  const { text, ...context } = payload as Record<string, unknown>;
-  return typeof text === 'string' ? { text, context } : { text: JSON.stringify(payload), context: {} };
+function askedIn(payload: unknown, from: string): WorkerTask {
+  const asked = { payload, from, context: {} };
+  if (typeof payload === 'string') return { ...asked, text: payload };
+  if (!isObject(payload)) return { ...asked, text: JSON.stringify(payload) };
+  const { text, outputSchema, ...context } = payload;
+  const schema = isObject(outputSchema) && { outputSchema };
+  if (typeof text === 'string' && text !== '') return { ...asked, ...schema, text, context };
+  return { ...asked, ...schema, text: JSON.stringify(payload) };
 }
 
 function contextOf(parts: AgentTask['message']['parts']): Record<string, unknown> {
-  const data = parts.flatMap((part) => (part.data === undefined ? [] : [part.data]));
-  const objects = data.filter((one): one is Record<string, unknown> => typeof one === 'object' && one !== null);
-  return Object.assign({}, ...objects);
+  return Object.assign({}, ...parts.map(({ data }) => data).filter(isObject));
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function textOf(parts: AgentTask['message']['parts']): string {

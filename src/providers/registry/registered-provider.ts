@@ -26,8 +26,9 @@ interface RegisteredProviderEvents {
 /** Back-off of a program after a rate limit. */
 const FIRST_BACKOFF_MS = 5_000;
 const MAX_BACKOFF_MS = 300_000;
+const REMOTE: ReadonlySet<string> = new Set(['a2a', 'model']);
 /** Provider types whose rate limit holds for all of their work. */
-const LIMITED_AS_A_WHOLE: ReadonlySet<string> = new Set(['acp', 'command']);
+const LIMITED_AS_A_WHOLE: ReadonlySet<string> = new Set(['acp', 'command', 'model']);
 
 /** A provider in the registry: its adapter, phase and work. */
 export class RegisteredProvider {
@@ -64,6 +65,11 @@ export class RegisteredProvider {
 
   get id(): string {
     return this.registration.id;
+  }
+
+  /** Is it reached over the network, so that it can come back without its owner? */
+  get isRemote(): boolean {
+    return REMOTE.has(this.registration.type);
   }
 
   get phase(): ProviderPhase {
@@ -103,8 +109,8 @@ export class RegisteredProvider {
       const message = `provider "${id}" is drained; ecliptic provider restart ${id} brings it back`;
       return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, type);
     }
-    // Remote agents come and go; a program that cannot be started is missing, or lacks something.
-    return this.#phase === 'failed' && type !== 'a2a' ? this.#failure : undefined;
+    // Remote providers come and go; a program that cannot be started is missing, or lacks something.
+    return this.#phase === 'failed' && !this.isRemote ? this.#failure : undefined;
   }
 
   restart(): Promise<void> {
@@ -246,6 +252,7 @@ export class RegisteredProvider {
 export interface ProviderRow {
   readonly id: string;
   readonly type: string;
+  readonly pool: string;
   readonly workspaceId: string;
   readonly laneId: string | null;
   readonly phase: ProviderPhase;
@@ -309,6 +316,7 @@ const name = z.string().max(128).regex(NAME, 'must be made of letters, digits, "
 const RegistrationSchema = z.strictObject({
   id: name,
   type: z.enum(PROVIDER_TYPES),
+  pool: z.string().min(1).max(300).optional(),
   config: z.unknown().refine((value) => value !== undefined, 'is missing'),
   workspaceId: name,
   concurrencyLimit: z.int().min(1).max(100),
@@ -323,7 +331,7 @@ type CheckedRegistration = Required<Omit<ProviderRegistration, 'laneId'>> & { la
 /** Fills in the defaults. Throws with all faults where the registration is invalid. */
 export function checkRegistration(registration: ProviderRegistration): CheckedRegistration {
   const { success, data, error } = RegistrationSchema.safeParse(registration);
-  if (success) return data;
+  if (success) return { ...data, pool: data.pool ?? data.type };
   const faults = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
   const { id } = (registration ?? {}) as { id?: unknown };
   const message = `provider ${JSON.stringify(id)} cannot be registered: ${faults.join('; ')}`;

@@ -43,6 +43,7 @@ const CHECKED_AT_ONCE: ReadonlySet<string> = new Set([
 ]);
 
 export interface ExecuteRoute {
+  /** The type of the provider, or the pool that it was registered in. */
   readonly type: string;
   readonly capabilities?: readonly string[] | undefined;
   readonly workspaceId?: string | undefined;
@@ -82,16 +83,17 @@ export class ProviderRegistry {
       onPhase: (one) => this.#phased(one),
       onRoom: () => this.#release(),
     });
-    const { id, type, workspaceId, capabilities, priority, healthCheckIntervalMs } = checked;
+    const { id, type, pool, workspaceId, capabilities, priority, healthCheckIntervalMs } = checked;
+    const candidate = { id, type, pool, workspaceId, capabilities, priority };
     this.#providers.set(id, provider);
     if (laneId !== undefined) this.#lanes.set(id, laneId);
-    this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'healthy', phase: 'starting' });
+    this.failover.add({ ...candidate, state: 'healthy', phase: 'starting' });
     try {
       await this.#start(provider, () => provider.init());
     } catch (error) {
       if (this.#providers.get(id) !== provider) throw error;
       const unavailable = (error as NormalizedProviderError).message;
-      this.failover.add({ id, type, workspaceId, capabilities, priority, state: 'unavailable', phase: 'held' });
+      this.failover.add({ ...candidate, state: 'unavailable', phase: 'held' });
       this.health.register(id, this.#checked(provider), healthCheckIntervalMs, { type, unavailable });
       this.#changed(id);
       throw error;
@@ -289,8 +291,10 @@ export class ProviderRegistry {
     const select = () => this.failover.selectProvider(type, capabilities, workspaceId);
     const impediment = wait ? this.#impediment(work) : undefined;
     if (impediment) throw normalizeError(impediment, 'internal', correlationId);
-    // A remote agent may be back already: its next check must not wait for the interval while work waits.
-    if (wait && type === 'a2a' && select() === null) for (const { id } of this.#able(work)) this.health.checkNow(id);
+    // A remote provider may be back already: its next check must not wait for the interval while work waits.
+    if (wait && select() === null) {
+      for (const { id, isRemote } of this.#able(work)) if (isRemote) this.health.checkNow(id);
+    }
     if (wait) return this.#waiting.wait(work, correlationId, signal, () => select() !== null);
     const busy = select();
     if (busy !== null) throw this.#full(busy, correlationId);
@@ -304,8 +308,8 @@ export class ProviderRegistry {
   }
 
   /** Work that reached none of a provider's endpoints is a crash: it is degraded until a check passes. */
-  #failedWork({ id, registration }: RegisteredProvider, error: NormalizedProviderError): void {
-    if (registration.type === 'a2a' && error.code === 'PROVIDER_UNAVAILABLE') this.health.crashed(id, { error });
+  #failedWork({ id, isRemote }: RegisteredProvider, error: NormalizedProviderError): void {
+    if (isRemote && error.code === 'PROVIDER_UNAVAILABLE') this.health.crashed(id, { error });
     this.health.checkNow(id);
   }
 
@@ -367,7 +371,7 @@ export class ProviderRegistry {
   #able({ type, workspaceId, capabilities }: WorkRoute): RegisteredProvider[] {
     return [...this.#providers.values()].filter(({ registration }) => {
       const own: readonly string[] = registration.capabilities;
-      const isSameGroup = registration.type === type && registration.workspaceId === workspaceId;
+      const isSameGroup = registration.pool === type && registration.workspaceId === workspaceId;
       return isSameGroup && capabilities.every((one) => own.includes(one));
     });
   }

@@ -30,7 +30,7 @@ export const ActionRulesSchema = z
   .array(ActionRuleSchema)
   .max(1_000)
   .describe(
-    'Actions that agents may take without asking. A matching "deny" wins, then the first matching rule; an action without a rule is denied. Default: files of an agent’s own folder are allowed, and you are asked about everything else.',
+    'Actions that agents may take without asking. A matching "deny" wins, then the first matching rule; an action without a rule is denied. Default: files of an agent’s own folder and tools that only read are allowed, and you are asked about everything else.',
   );
 
 export type ActionRule = Readonly<z.infer<typeof ActionRuleSchema>>;

@@ -1,10 +1,20 @@
 import { constants, realpathSync } from 'node:fs';
-import { type FileHandle, mkdir, open, readlink, realpath } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { EclipticError } from '../../runtime/errors.js';
 
 /** What fits into a message. */
 const MAX_FILE_BYTES = 8 * 1_048_576;
+
+/** Folders that hold no work of people. */
+const SKIPPED: ReadonlySet<string> = new Set(['.git', 'node_modules']);
+
+export interface FileList {
+  /** Paths within the workspace; a folder ends with a slash. */
+  readonly paths: readonly string[];
+  /** There are more than the limit allowed. */
+  readonly isCut: boolean;
+}
 
 /** The folder that an agent works in. Nothing outside is read or written, whatever links lead there. */
 export class Workspace {
@@ -42,6 +52,25 @@ export class Workspace {
       .split('\n')
       .slice(from, limit == null ? undefined : from + limit)
       .join('\n');
+  }
+
+  /** Files and folders below a folder, `depth` levels deep, in order of their names. Links are listed, not followed. */
+  async list(path: string, { depth, most }: { depth: number; most: number }): Promise<FileList> {
+    const paths: string[] = [];
+    const visit = async (folder: string, level: number): Promise<boolean> => {
+      const entries = await readdir(folder, { withFileTypes: true }).catch((error) => {
+        throw new EclipticError('RESOURCE_NOT_FOUND', `${path} cannot be listed: ${error.code}`, { path }, error);
+      });
+      for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+        if (entry.isDirectory() && SKIPPED.has(entry.name)) continue;
+        if (paths.length >= most) return false;
+        const full = join(folder, entry.name);
+        paths.push(entry.isDirectory() ? `${this.shown(full)}/` : this.shown(full));
+        if (entry.isDirectory() && level < depth && !(await visit(full, level + 1))) return false;
+      }
+      return true;
+    };
+    return { isCut: !(await visit(await this.locate(path), 1)), paths };
   }
 
   async write(path: string, content: string): Promise<void> {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fenced, harmless, oneLine } from './fence.js';
+import { harmless, oneLine } from '../../mcp/fence.js';
+import { fenced } from './provenance.js';
 
 const MARK = '0123456789ab';
 const ABOUT = {

@@ -1,18 +1,6 @@
-import { neutralText } from '../../mcp/neutral-text.js';
-import { cutText } from '../../runtime/text.js';
-
-/** The origin of a message as this node verified it: nothing of this is the writer's claim. */
-export interface Provenance {
-  readonly id: string;
-  readonly from: string;
-  /** The beginning of the sender's key. */
-  readonly key: string;
-  readonly relation: 'same-node' | 'same-owner' | 'paired';
-  readonly origin: 'agent' | 'human';
-  readonly needs: string;
-  readonly hops: number;
-  readonly redelivered: boolean;
-}
+import type { Runtime } from '../runtime/runtime.js';
+import { cutText } from '../runtime/text.js';
+import { neutralText } from './neutral-text.js';
 
 /** Tags that models, or the programs around them, give a meaning. */
 const WRAPPERS =
@@ -21,20 +9,7 @@ const WRAPPERS =
 const TURNS = /^(\s*)(system|assistant|user|human|developer|tool)(\s*:)/gimu;
 const TOKENS = /<\|/g;
 
-/** A peer's text in a fence that it cannot forge, below a header that only this node can have written. */
-export function fenced(about: Provenance, body: string, mark: string): string {
-  const { id, from, key, relation, origin, needs, hops, redelivered } = about;
-  const flags = [
-    `key ${key}`,
-    relation,
-    `origin: ${origin}`,
-    ...(needs === 'none' ? [] : [`needs ${needs}`]),
-    ...(hops === 0 ? [] : [`hop ${hops}`]),
-    ...(redelivered ? ['shown before'] : []),
-  ];
-  return `${id} from ${from} (${flags.join(', ')})\n${quoted(body, mark)}`;
-}
-
+/** Another agent's text in a fence that it cannot forge: `mark` must be unpredictable. */
 export function quoted(body: string, mark: string): string {
   return `<<${mark}\n${harmless(body)}\n${mark}>>`;
 }
@@ -84,4 +59,9 @@ export function cutToAnswer(text: string): string {
 /** The cost of a text, counted as `partOf` does. */
 export function roomFor(text: string): number {
   return Buffer.byteLength(text) + (text.split('\n').length - 1) * (LINE_BYTES - 1);
+}
+
+/** A mark for a fence. */
+export function fenceMark(runtime: Pick<Runtime, 'bytes'>): string {
+  return Buffer.from(runtime.bytes(6)).toString('hex');
 }
