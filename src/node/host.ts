@@ -12,7 +12,7 @@ import { Upstreams } from '../mcp/upstream/upstreams.js';
 import { reportActions, reportCredentials } from '../mesh/audit/audit-log.js';
 import { RalphLoop } from '../plans/ralph-loop.js';
 import type { McpServer } from '../providers/acp/sdk.js';
-import { DEFAULT_RULES } from '../providers/default-rules.js';
+import { DEFAULT_RULES } from '../providers/adapter/default-rules.js';
 import { Lanes } from '../providers/host/lanes.js';
 import { MCPServers } from '../providers/mcp/mcp-servers.js';
 import { CredentialConsent, watchCredentials } from '../providers/registry/credentials.js';

@@ -48,7 +48,7 @@ describe('an agent that is a program', () => {
   it('is one thing only', () => {
     expect(read(parse({ module: './a.ts' }))).toBeUndefined();
     for (const both of [{ module: './a.ts' }, { acp: { command: 'b' } }, { a2a: ['https://a.example'] }]) {
-      expect(() => parse({ command: 'a', ...both })).toThrow('stands alone');
+      expect(() => parse({ command: 'a', ...both })).toThrow('has several workers');
     }
     expect(() => parse({ command: { args: [] } })).toThrow('must be a program');
     expect(() => parse({ acp: { command: 'a', healthMs: 100 } })).toThrow('healthMs');

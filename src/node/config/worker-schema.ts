@@ -201,6 +201,16 @@ export const WorkerSchema = z
     `needs exactly one of ${KINDS.map((kind) => `"${kind}"`).join(', ')}`,
   );
 
+// The published schema has each of them once.
+const SHARED = {
+  program: ProcessSchema,
+  acp: AcpSchema,
+  exec: ExecSchema,
+  model: ModelSchema,
+  a2a: RemoteAgentsSchema,
+};
+for (const [id, schema] of Object.entries({ ...SHARED, worker: WorkerSchema })) z.globalRegistry.add(schema, { id });
+
 export type WorkerConfig = z.input<typeof WorkerSchema>;
 export type ProcessAgentConfig = z.input<typeof ProcessSchema>;
 export type RemoteAgentsConfig = z.input<typeof RemoteAgentsSchema>;

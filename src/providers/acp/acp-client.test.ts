@@ -11,8 +11,8 @@ import { Approvals } from '../../system/approvals/approvals.js';
 import { Children } from '../../system/process/children.js';
 import { MemoryWatch } from '../../system/process/memory-watch.js';
 import type { ProviderAdapter, ProviderUpdate } from '../adapter/adapter.js';
+import { DEFAULT_RULES } from '../adapter/default-rules.js';
 import { NormalizedProviderError } from '../adapter/errors.js';
-import { DEFAULT_RULES } from '../default-rules.js';
 import { Lanes } from '../host/lanes.js';
 import { ACPClientAdapter, type ACPConfig } from './acp-client.js';
 

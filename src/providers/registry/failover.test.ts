@@ -60,6 +60,7 @@ describe('the failover machine', () => {
     expect(effects).toEqual([
       {
         type: 'failover',
+        pool: 'a2a',
         from: 'a',
         to: 'b',
         providerType: 'a2a',

@@ -1,4 +1,4 @@
-import type { ActionRule } from '../system/approvals/action-gate.js';
+import type { ActionRule } from '../../system/approvals/action-gate.js';
 
 /**
  * The rules where the configuration has none: agents may use files of their own folder and look things up, and ask about
