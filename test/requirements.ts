@@ -823,6 +823,19 @@ const fieldUse = section('field trials', 'T-', [
   ['T-G7', 'mesh', 'Another person’s agent needs an approval at its first use of a tool with a credential.'],
 ]);
 
+const typedForAuthors = section('agents that work, typed for authors,', 'W20.', [
+  [
+    'W20.A1',
+    'mesh',
+    'request with a reply schema gives the schema’s type; an answer that does not match is INVALID_RESULT.',
+  ],
+  [
+    'W20.A2',
+    'mcp',
+    'A tool call with an output schema gives the typed structured content; a mismatch is INVALID_RESULT.',
+  ],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -852,4 +865,5 @@ export const requirements: readonly Requirement[] = [
   ...leases,
   ...onramp,
   ...fieldUse,
+  ...typedForAuthors,
 ];

@@ -1,6 +1,7 @@
 import type { Delivery } from '../mail/inbox-delivery.js';
 import type { Mail } from '../mail/mail.js';
 import type { UnreadHandler } from '../mail/receipts.js';
+import type { CheckedBy, Schema } from '../mcp/schema.js';
 import { fullAddress } from '../mesh/address.js';
 import type { A2AChannel } from '../mesh/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../mesh/channel-manager.js';
@@ -16,6 +17,7 @@ import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type AgentInit, buildCard } from './agent-init.js';
+import { checked, checkOf } from './checked.js';
 import { Conversations, type RequestOptions } from './conversations.js';
 import { Message } from './message.js';
 import { Staffing, type WorkerHealth } from './staffing.js';
@@ -31,6 +33,11 @@ export interface AgentCoreComponents {
   deadlines: DeadlineQueue;
   /** Undefined on a node without a store. */
   mail: Mail | undefined;
+}
+
+export interface ReplyOptions<S extends Schema> extends RequestOptions {
+  /** What the answer must be: any Standard Schema (zod, valibot, arktype…) or a JSON Schema. */
+  reply: S;
 }
 
 /** Returns the answer, a promise of it, or an async iterable whose items are streamed. */
@@ -140,9 +147,16 @@ export abstract class AgentCore {
     return this.send(BROADCAST, payload, options);
   }
 
-  /** Sends a request and waits for the answer, which is unknown unless the caller says what it expects: `request<Answer>(…)`. */
-  request<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): Promise<NoInfer<T>> {
-    return this.#conversations.request(to, payload, options) as Promise<NoInfer<T>>;
+  /**
+   * Sends a request and waits for the answer. With `reply`, the answer is checked and has the schema's type; one that does
+   * not match is rejected with `INVALID_RESULT`. Without it, the answer is unknown.
+   */
+  request<S extends Schema>(to: Recipient, payload: unknown, options: ReplyOptions<S>): Promise<CheckedBy<S>>;
+  /** `request<Answer>(…)` names the type of an answer that is not checked. */
+  request<T = unknown>(to: Recipient, payload: unknown, options?: RequestOptions): Promise<NoInfer<T>>;
+  request(to: Recipient, payload: unknown, options: Partial<ReplyOptions<Schema>> = {}): Promise<unknown> {
+    if (options.reply !== undefined) return this.#requestChecked(to, payload, options, options.reply);
+    return this.#conversations.request(to, payload, options);
   }
 
   /** Sends a request whose answer is read as it comes. Leaving the loop tells the other side to stop. */
@@ -227,6 +241,14 @@ export abstract class AgentCore {
     const { mail } = this.#components;
     if (this.#stopMail) mail?.offerAgain(this.id);
     else this.#stopMail = mail?.attach(this.id, (envelope, delivery) => this.#receive(envelope, delivery));
+  }
+
+  async #requestChecked(to: Recipient, payload: unknown, options: RequestOptions, reply: Schema): Promise<unknown> {
+    // Something that is no schema is refused before anything is sent.
+    checkOf(reply);
+    const answer = await this.#conversations.request(to, payload, options);
+    const from = typeof to === 'string' ? to : `the agent with "${to.capability}"`;
+    return checked(answer, reply, `the answer of ${from}`, 'INVALID_RESULT');
   }
 
   #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
