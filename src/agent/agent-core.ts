@@ -19,6 +19,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import { type AgentInit, buildCard } from './agent-init.js';
 import { checked, checkOf } from './checked.js';
 import { Conversations, type RequestOptions } from './conversations.js';
+import { HandlerContext } from './handler-context.js';
 import { Message } from './message.js';
 import { Staffing, type WorkerHealth } from './staffing.js';
 import type { StreamReader } from './streams.js';
@@ -53,6 +54,8 @@ export abstract class AgentCore {
   /** @internal */
   protected readonly staffing: Staffing;
   /** @internal */
+  protected readonly context: HandlerContext;
+  /** @internal */
   protected requestHandler: RequestHandler | undefined;
   readonly #components: AgentCoreComponents;
   readonly #conversations: Conversations;
@@ -73,6 +76,7 @@ export abstract class AgentCore {
     this.#onLeave = onLeave;
     this.id = registry.register(buildCard(init, runtime.now())).id;
     this.requestHandler = undefined;
+    this.context = new HandlerContext(this.id, components);
     this.staffing = new Staffing(runtime, registry, this.id, init.vacancy);
     this.sender = new MessageSender(registry.entry(this.id)!, registry.nodeKey, factory, router);
     this.#conversations = new Conversations(this.id, components, this.sender);
@@ -213,6 +217,7 @@ export abstract class AgentCore {
     this.staffing.close();
     const error = new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
     this.endFeatures(error);
+    this.context.end(error);
     this.#conversations.end(error);
     this.#components.channels.leave(this.id);
     this.sender.close();
@@ -258,13 +263,13 @@ export abstract class AgentCore {
     if (type === 'request') {
       if (this.requestHandler) return this.answer(envelope, this.requestHandler, delivery);
     } else if (type === 'notification') {
-      if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, delivery));
+      if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, this.context, delivery));
     } else if (this.#conversations.take(envelope)) return;
     else if (type === 'stream-start' && this.#streamHandler) {
       const stream = this.#conversations.incoming(envelope);
-      if (stream) return this.#streamHandler(stream, new Message(envelope));
+      if (stream) return this.#streamHandler(stream, new Message(envelope, this.context));
     }
-    if (this.#messageHandler) return this.#messageHandler(new Message(envelope, delivery));
+    if (this.#messageHandler) return this.#messageHandler(new Message(envelope, this.context, delivery));
     if (type === 'request') this.replyError(envelope, this.staffing.refusal('request'), delivery);
     if (type === 'notification' && delivery) return delivery.leave();
     if (type === 'notification' && this.staffing.ignoresNotifications) return;
@@ -275,7 +280,7 @@ export abstract class AgentCore {
   protected answer(envelope: ValidEnvelope, handler: RequestHandler, delivery?: Delivery): void | Promise<void> {
     let result: unknown;
     try {
-      result = handler(new Message(envelope, delivery));
+      result = handler(new Message(envelope, this.context, delivery));
     } catch (error) {
       this.replyError(envelope, error, delivery);
     }
