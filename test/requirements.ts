@@ -857,6 +857,23 @@ const execProvider = section('workers', 'W20.E', [
   ['W20.E7', 'providers', 'Its health says what is missing, without starting a program.'],
 ]);
 
+const typedForAuthors = section('agents that work, typed for authors,', 'W20.', [
+  [
+    'W20.A1',
+    'mesh',
+    'request with a reply schema gives the schema’s type; an answer that does not match is INVALID_RESULT.',
+  ],
+  [
+    'W20.A2',
+    'mcp',
+    'A tool call with an output schema gives the typed structured content; a mismatch is INVALID_RESULT.',
+  ],
+  ['W20.A3', 'mesh', 'A task shows text, input, results, feedback and attempt, the same however it came.'],
+  ['W20.A4', 'mesh', 'Handlers of tasks and requests have a log that names agent and conversation, and a signal.'],
+  ['W20.A5', 'mesh', 'Usage that a handler reports reaches its proposer, swarm and A2A task, added up.'],
+  ['W20.A6', 'mesh', 'A typed task has the schema’s type as its input; one that does not match is rejected.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -888,4 +905,5 @@ export const requirements: readonly Requirement[] = [
   ...fieldUse,
   ...staffing,
   ...execProvider,
+  ...typedForAuthors,
 ];

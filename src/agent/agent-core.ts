@@ -1,6 +1,7 @@
 import type { Delivery } from '../mail/inbox-delivery.js';
 import type { Mail } from '../mail/mail.js';
 import type { UnreadHandler } from '../mail/receipts.js';
+import type { CheckedBy, Schema } from '../mcp/schema.js';
 import { fullAddress } from '../mesh/address.js';
 import type { A2AChannel } from '../mesh/channel.js';
 import type { ChannelAcceptor, ChannelManager } from '../mesh/channel-manager.js';
@@ -16,7 +17,9 @@ import type { DeadlineQueue } from '../runtime/deadlines.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { type AgentInit, buildCard } from './agent-init.js';
+import { checked, checkOf } from './checked.js';
 import { Conversations, type RequestOptions } from './conversations.js';
+import { HandlerContext } from './handler-context.js';
 import { Message } from './message.js';
 import { Staffing, type WorkerHealth } from './staffing.js';
 import type { StreamReader } from './streams.js';
@@ -33,6 +36,11 @@ export interface AgentCoreComponents {
   mail: Mail | undefined;
 }
 
+export interface ReplyOptions<S extends Schema> extends RequestOptions {
+  /** What the answer must be: any Standard Schema (zod, valibot, arktype…) or a JSON Schema. */
+  reply: S;
+}
+
 /** Returns the answer, a promise of it, or an async iterable whose items are streamed. */
 export type RequestHandler = (message: Message) => unknown;
 export type MessageHandler = (message: Message) => void | Promise<void>;
@@ -45,6 +53,8 @@ export abstract class AgentCore {
   protected readonly sender: MessageSender;
   /** @internal */
   protected readonly staffing: Staffing;
+  /** @internal */
+  protected readonly context: HandlerContext;
   /** @internal */
   protected requestHandler: RequestHandler | undefined;
   readonly #components: AgentCoreComponents;
@@ -66,6 +76,7 @@ export abstract class AgentCore {
     this.#onLeave = onLeave;
     this.id = registry.register(buildCard(init, runtime.now())).id;
     this.requestHandler = undefined;
+    this.context = new HandlerContext(this.id, components);
     this.staffing = new Staffing(runtime, registry, this.id, init.vacancy);
     this.sender = new MessageSender(registry.entry(this.id)!, registry.nodeKey, factory, router);
     this.#conversations = new Conversations(this.id, components, this.sender);
@@ -140,9 +151,16 @@ export abstract class AgentCore {
     return this.send(BROADCAST, payload, options);
   }
 
-  /** Sends a request and waits for the answer, which is unknown unless the caller says what it expects: `request<Answer>(…)`. */
-  request<T = unknown>(to: Recipient, payload: unknown, options: RequestOptions = {}): Promise<NoInfer<T>> {
-    return this.#conversations.request(to, payload, options) as Promise<NoInfer<T>>;
+  /**
+   * Sends a request and waits for the answer. With `reply`, the answer is checked and has the schema's type; one that does
+   * not match is rejected with `INVALID_RESULT`. Without it, the answer is unknown.
+   */
+  request<S extends Schema>(to: Recipient, payload: unknown, options: ReplyOptions<S>): Promise<CheckedBy<S>>;
+  /** `request<Answer>(…)` names the type of an answer that is not checked. */
+  request<T = unknown>(to: Recipient, payload: unknown, options?: RequestOptions): Promise<NoInfer<T>>;
+  request(to: Recipient, payload: unknown, options: Partial<ReplyOptions<Schema>> = {}): Promise<unknown> {
+    if (options.reply !== undefined) return this.#requestChecked(to, payload, options, options.reply);
+    return this.#conversations.request(to, payload, options);
   }
 
   /** Sends a request whose answer is read as it comes. Leaving the loop tells the other side to stop. */
@@ -199,6 +217,7 @@ export abstract class AgentCore {
     this.staffing.close();
     const error = new EclipticError('NODE_STOPPED', `agent "${this.id}" has left`);
     this.endFeatures(error);
+    this.context.end(error);
     this.#conversations.end(error);
     this.#components.channels.leave(this.id);
     this.sender.close();
@@ -229,6 +248,14 @@ export abstract class AgentCore {
     else this.#stopMail = mail?.attach(this.id, (envelope, delivery) => this.#receive(envelope, delivery));
   }
 
+  async #requestChecked(to: Recipient, payload: unknown, options: RequestOptions, reply: Schema): Promise<unknown> {
+    // Something that is no schema is refused before anything is sent.
+    checkOf(reply);
+    const answer = await this.#conversations.request(to, payload, options);
+    const from = typeof to === 'string' ? to : `the agent with "${to.capability}"`;
+    return checked(answer, reply, `the answer of ${from}`, 'INVALID_RESULT');
+  }
+
   #receive(envelope: ValidEnvelope, delivery?: Delivery): void | Promise<void> {
     const { type } = envelope;
     const taken = this.takeFeature(envelope);
@@ -236,13 +263,13 @@ export abstract class AgentCore {
     if (type === 'request') {
       if (this.requestHandler) return this.answer(envelope, this.requestHandler, delivery);
     } else if (type === 'notification') {
-      if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, delivery));
+      if (this.#notificationHandler) return this.#notificationHandler(new Message(envelope, this.context, delivery));
     } else if (this.#conversations.take(envelope)) return;
     else if (type === 'stream-start' && this.#streamHandler) {
       const stream = this.#conversations.incoming(envelope);
-      if (stream) return this.#streamHandler(stream, new Message(envelope));
+      if (stream) return this.#streamHandler(stream, new Message(envelope, this.context));
     }
-    if (this.#messageHandler) return this.#messageHandler(new Message(envelope, delivery));
+    if (this.#messageHandler) return this.#messageHandler(new Message(envelope, this.context, delivery));
     if (type === 'request') this.replyError(envelope, this.staffing.refusal('request'), delivery);
     if (type === 'notification' && delivery) return delivery.leave();
     if (type === 'notification' && this.staffing.ignoresNotifications) return;
@@ -253,7 +280,7 @@ export abstract class AgentCore {
   protected answer(envelope: ValidEnvelope, handler: RequestHandler, delivery?: Delivery): void | Promise<void> {
     let result: unknown;
     try {
-      result = handler(new Message(envelope, delivery));
+      result = handler(new Message(envelope, this.context, delivery));
     } catch (error) {
       this.replyError(envelope, error, delivery);
     }

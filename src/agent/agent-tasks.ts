@@ -2,12 +2,18 @@ import { type DelegationChain, readDelegation, withDelegation } from '../a2a/pro
 import type { AnsweredQuestion } from '../a2a/protocol/task-machine.js';
 import { isSameContent } from '../a2a/protocol/task-rules.js';
 import type { Message as A2AMessage, Artifact, Metadata, Part } from '../a2a/protocol/types.js';
+import type { Schema } from '../mcp/schema.js';
+import { splitAddress } from '../mesh/address.js';
+import { toWireError, type WireError } from '../mesh/codec.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { callGuarded, logCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
-import type { Runtime } from '../runtime/runtime.js';
+import { boundLog, type Log, type Runtime } from '../runtime/runtime.js';
+import { checked, checkOf } from './checked.js';
 import type { Message } from './message.js';
+import { dataOf, readTaskData, type TaskData, textOf, wordsOf } from './task-data.js';
+import { USAGE, type Usage, usageIn } from './usage.js';
 
 /** The key of a payload that belongs to a task. */
 export const TASK = 'ecliptic/task';
@@ -36,12 +42,13 @@ type CallerMessage = Extract<TaskNews, { readonly input: A2AMessage }>;
 /** What the agent at work sends to the caller. */
 export type TaskReport =
   | { readonly report: 'accepted'; readonly resumable: boolean }
-  | { readonly report: 'working'; readonly parts?: readonly Part[] }
+  /** `usage` is what the work cost since the last such report. */
+  | { readonly report: 'working'; readonly parts?: readonly Part[]; readonly usage?: Usage }
   /** The handler has the caller's message of that id. */
   | { readonly report: 'took'; readonly messageId: string }
   | { readonly report: 'artifact'; readonly artifact: Artifact; readonly append: boolean; readonly lastChunk: boolean }
   | { readonly report: 'input-required' | 'auth-required'; readonly parts: readonly Part[] }
-  | { readonly report: 'rejected'; readonly parts: readonly Part[] }
+  | { readonly report: 'rejected'; readonly parts: readonly Part[]; readonly error?: WireError }
   | { readonly report: 'message'; readonly parts: readonly Part[] };
 
 export interface TaskOptions {
@@ -53,7 +60,7 @@ export interface TaskOptions {
  * Returns the result: text, any JSON, parts in A2A's own shape, or nothing. It becomes the task's artifact. An error that
  * it throws makes the task fail.
  */
-export type TaskHandler = (task: AgentTask) => unknown;
+export type TaskHandler<Input = unknown> = (task: AgentTask<Input>) => unknown;
 
 /** Messages that wait for a handler without a listener; the A2A server has them all, and sends the rest later. */
 const MAX_UNREAD = 100;
@@ -70,7 +77,7 @@ export function toParts(content: Content): readonly Part[] {
 }
 
 /** A task as its worker sees it. */
-export class AgentTask {
+export class AgentTask<Input = unknown> {
   readonly id: string;
   readonly contextId: string;
   readonly message: A2AMessage;
@@ -88,6 +95,9 @@ export class AgentTask {
   readonly delegation: { readonly agent: string; readonly chain: DelegationChain };
   readonly #reports: Reports;
   readonly #runtime: Runtime;
+  /** Read with the first use. */
+  #data: TaskData | undefined;
+  #log: Log | undefined;
   /** Made when the handler asks for the signal. */
   #controller: AbortController | undefined;
   #reason: EclipticError | undefined;
@@ -120,21 +130,46 @@ export class AgentTask {
     return chain.length > 0 ? withDelegation(undefined, chain) : {};
   }
 
+  /** What is to be done, in words: of a task that has only data, the words in the data, else the data as JSON. */
   get text(): string {
-    return textOf(this.message);
+    return wordsOf(this.message);
   }
 
-  /** The `input` of a proposal, a plan's task or a swarm's sub-task. */
-  get input(): unknown {
-    return this.message.parts.find(({ data }) => data !== undefined)?.data;
+  /** The whole data of the task's message. */
+  get data(): unknown {
+    return dataOf(this.message);
+  }
+
+  /** The `input` of a plan's task or a swarm's sub-task; of any other task, its data. */
+  get input(): Input {
+    return this.#read.input as Input;
   }
 
   /** In a plan or a swarm, the results of the tasks that it depends on, by their ids. */
   get results(): Readonly<Record<string, unknown>> {
-    const { input } = this;
-    if (typeof input !== 'object' || input === null || !('results' in input)) return {};
-    const { results } = input;
-    return typeof results === 'object' && results !== null ? (results as Record<string, unknown>) : {};
+    return this.#read.results;
+  }
+
+  /** In a plan, the feedback on earlier attempts, the latest last. */
+  get feedback(): readonly string[] {
+    return this.#read.feedback;
+  }
+
+  /** In a plan, which attempt this is, from 1 on. */
+  get attempt(): number {
+    return this.#read.attempt;
+  }
+
+  get #read(): TaskData {
+    this.#data ??= readTaskData(this.data);
+    return this.#data;
+  }
+
+  /** The node's log; every line names the agent and the task. */
+  get log(): Log {
+    const { id } = splitAddress(this.delegation.agent);
+    this.#log ??= boundLog(this.#runtime.logger, { agent: id, task: this.id });
+    return this.#log;
   }
 
   /** Aborted when the caller cancels or stops waiting. */
@@ -146,6 +181,11 @@ export class AgentTask {
 
   progress(content: Content): void {
     this.#report({ report: 'working', parts: toParts(content) });
+  }
+
+  /** Reports what the work cost since the last report; the caller adds the reports up. */
+  usage(usage: Partial<Usage>): void {
+    this.#report({ report: 'working', usage: usageIn({ [USAGE]: usage })! });
   }
 
   /** Sends a result, or with `append` more of one. */
@@ -186,6 +226,11 @@ export class AgentTask {
 
   reject(reason: string): void {
     this.#report({ report: 'rejected', parts: toParts(reason) });
+  }
+
+  /** @internal The input as its schema gives it. */
+  setInput(input: unknown): void {
+    this.#data = { ...this.#read, input };
   }
 
   /** @internal */
@@ -293,14 +338,18 @@ export class AgentTasks {
   readonly #runtime: Runtime;
   readonly #agent: string;
   readonly #handler: TaskHandler;
+  readonly #input: Schema | undefined;
   readonly resumable: boolean;
   readonly #open = new Map<string, AgentTask>();
 
-  constructor(runtime: Runtime, agent: string, handler: TaskHandler, { resumable = false }: TaskOptions) {
+  /** With `input`, the handler gets only tasks whose input matches that schema. Throws for something that is no schema. */
+  constructor(runtime: Runtime, agent: string, handler: TaskHandler, options: TaskOptions, input?: Schema) {
+    if (input !== undefined) checkOf(input);
     this.#runtime = runtime;
     this.#agent = agent;
     this.#handler = handler;
-    this.resumable = resumable;
+    this.#input = input;
+    this.resumable = options.resumable ?? false;
   }
 
   /**
@@ -313,7 +362,8 @@ export class AgentTasks {
     const key = `${caller.from} ${task.id}`;
     this.#open.set(key, task);
     if (this.resumable) reports.push({ report: 'accepted', resumable: true });
-    void (async () => this.#handler(task))().then(
+    const handler = this.#input === undefined ? this.#handler : this.#checking(this.#input, reports);
+    void (async () => handler(task))().then(
       (value) => reports.end(value),
       (error) => reports.fail(error),
     );
@@ -323,6 +373,20 @@ export class AgentTasks {
     this.#open.delete(key);
     task.end();
     return only;
+  }
+
+  /** The handler behind the check of the task's input. */
+  #checking(schema: Schema, reports: Reports): TaskHandler {
+    return async (task) => {
+      try {
+        task.setInput(await checked(task.input, schema, 'the input of the task', 'INVALID_ARGUMENTS'));
+      } catch (error) {
+        const { code, message, details } = toWireError(error);
+        const parts = toParts(`${code}: ${message}`);
+        return reports.push({ report: 'rejected', parts, error: { code, message, details } });
+      }
+      return this.#handler(task);
+    };
   }
 
   async *#stream(key: string, task: AgentTask, reports: Reports): AsyncGenerator<unknown> {
@@ -352,11 +416,6 @@ export class AgentTasks {
 export function taskIn<T>(payload: unknown): T | undefined {
   if (typeof payload !== 'object' || payload === null || !(TASK in payload)) return undefined;
   return (payload as Record<typeof TASK, T>)[TASK];
-}
-
-export function textOf({ parts }: Pick<A2AMessage, 'parts'>): string {
-  if (parts.length === 1) return parts[0]!.text ?? '';
-  return parts.flatMap(({ text }) => (text === undefined ? [] : [text])).join('\n');
 }
 
 /** The answer of a request handler to a task: unchanged if it comes at once, else a stream, whose start shows the work. */

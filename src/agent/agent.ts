@@ -15,7 +15,7 @@ import {
   type ToolOptions,
 } from '../mcp/offering.js';
 import type { RequestState } from '../mcp/request-state.js';
-import type { OutputOf, Schema } from '../mcp/schema.js';
+import type { CheckedBy, OutputOf, Schema } from '../mcp/schema.js';
 import type { McpService } from '../mcp/service.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
 import type { A2AObservability } from '../mesh/observability.js';
@@ -81,10 +81,17 @@ export class Agent extends AgentCore {
 
   /** Works on tasks, as A2A knows them: with progress, artifacts and questions. */
   onTask(handler: TaskHandler, options: TaskOptions = {}): this {
-    this.#tasks = new AgentTasks(this.#components.runtime, this.address, handler, options);
-    this.staffing.add('task', 'proposal');
-    this.#proposals?.resume();
-    return this;
+    return this.#worksOn(new AgentTasks(this.#components.runtime, this.address, handler, options));
+  }
+
+  /**
+   * As `onTask`, for tasks whose `task.input` matches the schema and has its type. A task whose input does not match is
+   * rejected with `INVALID_ARGUMENTS`, and the handler does not see it. A method of its own: were `onTask` generic,
+   * TypeScript would refuse `const mars = node.agent(…).onTask(() => mars.request(…))` as circular.
+   */
+  onTypedTask<S extends Schema>(input: S, handler: TaskHandler<CheckedBy<S>>, options: TaskOptions = {}): this {
+    const { runtime } = this.#components;
+    return this.#worksOn(new AgentTasks(runtime, this.address, handler as TaskHandler, options, input));
   }
 
   /** Proposes work to another agent, or to one that has the capabilities it needs. */
@@ -196,6 +203,13 @@ export class Agent extends AgentCore {
     return this.#swarming().coordinator;
   }
 
+  #worksOn(tasks: AgentTasks): this {
+    this.#tasks = tasks;
+    this.staffing.add('task', 'proposal');
+    this.#proposals?.resume();
+    return this;
+  }
+
   /** @internal */
   protected takeFeature(envelope: ValidEnvelope): boolean | Promise<void> {
     switch (envelope.type) {
@@ -296,6 +310,6 @@ export class Agent extends AgentCore {
 
   /** Gives work to the agent's task or request handler. False where it has neither. */
   #undertake(work: GivenWork): boolean {
-    return undertake(work, this.#tasks, this.requestHandler, this.#components.factory);
+    return undertake(work, this.#tasks, this.requestHandler, this.#components.factory, this.context);
   }
 }

@@ -4,7 +4,8 @@ import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import { type AgentTasks, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
-import { Message } from './message.js';
+import { Message, type MessageContext } from './message.js';
+import { USAGE } from './usage.js';
 
 /** Work that an agent took on and its own handler does: an accepted proposal, or a sub-task of a swarm. */
 export interface GivenWork {
@@ -31,9 +32,13 @@ export function undertake(
   tasks: AgentTasks | undefined,
   answer: ((message: Message) => unknown) | undefined,
   factory: EnvelopeFactory,
+  context: MessageContext,
 ): boolean {
   if (tasks) run(work, () => workOn(work, tasks));
-  else if (answer) run(work, () => answer(new Message(work.envelope(factory), undefined, requestOf(work))));
+  else if (answer) {
+    const withdrawable: MessageContext = { logOf: (envelope) => context.logOf(envelope), signalOf: () => work.signal };
+    run(work, () => answer(new Message(work.envelope(factory), withdrawable, undefined, requestOf(work))));
+  }
   return tasks !== undefined || answer !== undefined;
 }
 
@@ -88,6 +93,7 @@ function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
     case 'took':
       return;
     case 'working':
+      if (report.usage) work.progress({ [USAGE]: report.usage });
       if (report.parts) work.progress(contentOf(report.parts));
       return;
     case 'artifact':
@@ -97,6 +103,7 @@ function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
       result.messages.push(contentOf(report.parts));
       return;
     case 'rejected':
+      if (report.error) throw new EclipticError(report.error.code, report.error.message, { ...report.error.details });
       throw new EclipticError('PROPOSAL_REJECTED', String(contentOf(report.parts)));
     default:
       throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the work of a proposal cannot ask its proposer anything');

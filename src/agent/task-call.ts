@@ -7,6 +7,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Agent } from './agent.js';
 import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
 import type { StreamReader } from './streams.js';
+import { USAGE, type Usage, usageIn } from './usage.js';
 
 /** Hears what becomes of a task that was given to an agent. */
 export interface TaskCallListener {
@@ -15,6 +16,8 @@ export interface TaskCallListener {
   begun?(): void;
   /** The agent has the caller's message of that id. */
   took?(messageId: string): void;
+  /** What the work cost since the last such report. */
+  usage?(usage: Usage): void;
   /** The agent answers with a message alone. */
   message(parts: readonly Part[]): void;
   /** Everything else, as an input of the task's machine. */
@@ -103,6 +106,7 @@ export class TaskCall {
         if (this.#busy) this.#listener.took?.(String(report.messageId));
         break;
       case 'working':
+        if (report.usage && this.#busy) this.#listener.usage?.(usageIn({ [USAGE]: report.usage })!);
         if (report.parts) this.#tell({ type: 'agent-message', message: this.#words(report) });
         break;
       case 'artifact': {

@@ -1,4 +1,4 @@
-import { type EclipticError, type ErrorCode, isErrorCode } from '../runtime/errors.js';
+import { EclipticError, type ErrorCode, isErrorCode } from '../runtime/errors.js';
 
 const FAILURE = 'ecliptic/error';
 
@@ -60,6 +60,15 @@ export function markedCode(result: unknown): ErrorCode | undefined {
   const { _meta } = (result ?? {}) as { _meta?: Record<string, unknown> };
   const { code } = (_meta?.[FAILURE] ?? {}) as { code?: unknown };
   return isErrorCode(code) ? code : undefined;
+}
+
+/** The error of a result by which a tool reports that it failed; undefined for any other result. */
+export function failureOf(result: unknown, agent?: string): EclipticError | undefined {
+  const { isError, content } = (result ?? {}) as { isError?: unknown; content?: unknown };
+  if (isError !== true) return undefined;
+  const [first] = Array.isArray(content) ? (content as { text?: unknown }[]) : [];
+  const message = typeof first?.text === 'string' ? first.text : 'the tool reports that it failed';
+  return new EclipticError(markedCode(result) ?? 'HANDLER_FAILED', message, agent === undefined ? {} : { agent });
 }
 
 function defined(fields: Record<string, unknown>): Record<string, unknown> {

@@ -29,6 +29,9 @@ export type Schema<Output = unknown> = StandardSchema<Output> | JsonSchema;
 
 export type OutputOf<S> = S extends StandardSchema<infer Output> ? Output : Record<string, unknown>;
 
+/** The type of a value that passed the schema's check. A JSON Schema says nothing to the compiler. */
+export type CheckedBy<S> = S extends StandardSchema<infer Output> ? Output : unknown;
+
 /** The checked value, or its faults. */
 export type Verdict = { readonly value: unknown } | { readonly faults: readonly string[] };
 
@@ -40,19 +43,23 @@ export interface Shape {
 }
 
 export function readSchema(schema: Schema, direction: 'input' | 'output', what: string): Shape {
-  if (isStandard(schema)) return readStandard(schema, direction, what);
-  if (typeof schema !== 'object' || schema === null) throw unusable(what, 'it is no schema');
-  return { json: schema, check: jsonCheck(schema, what) };
+  const check = readCheck(schema, what);
+  return { json: isStandard(schema) ? jsonOf(schema, direction, what) : schema, check };
 }
 
-function readStandard(schema: StandardSchema, direction: 'input' | 'output', what: string): Shape {
-  let json: JsonSchema | undefined;
+/** The check alone, of a schema that need not be expressible as JSON. */
+export function readCheck(schema: Schema, what: string): Shape['check'] {
+  if (isStandard(schema)) return (value) => then(schema['~standard'].validate(value), judge);
+  if (typeof schema !== 'object' || schema === null) throw unusable(what, 'it is no schema');
+  return jsonCheck(schema, what);
+}
+
+function jsonOf(schema: StandardSchema, direction: 'input' | 'output', what: string): JsonSchema | undefined {
   try {
-    json = schema['~standard'].jsonSchema?.[direction]({ target: 'draft-2020-12' });
+    return schema['~standard'].jsonSchema?.[direction]({ target: 'draft-2020-12' });
   } catch (error) {
     throw unusable(what, (error as Error).message);
   }
-  return { json, check: (value) => then(schema['~standard'].validate(value), judge) };
 }
 
 /** Schemas of some libraries are functions. */

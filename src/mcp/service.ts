@@ -12,7 +12,7 @@ import { ActiveCall, ActiveTerms, NEVER, NOTHING } from './active-call.js';
 import { type Ask, type CallOptions, type NeedsInput, needsInput } from './call.js';
 import { Catalogue, type DefinitionOf, type Entry } from './catalogue.js';
 import type { Kind } from './definitions.js';
-import { markedCode } from './failure.js';
+import { failureOf } from './failure.js';
 import { InvocationLog } from './invocations.js';
 import { RequestState } from './request-state.js';
 import { type NameStyle, WireNames } from './wire-names.js';
@@ -190,7 +190,7 @@ export class McpService {
       const active = new ActiveCall(entry, signal, (result, error) => {
         if (--this.#calls === 0) this.#onIdle?.();
         this.#forget(active);
-        if (begun && !needsInput(result)) this.invocations.end(begun, result, error ?? failureOf(result, entry));
+        if (begun && !needsInput(result)) this.invocations.end(begun, result, error ?? failureOf(result, entry.owner));
         if (error) reject(error);
         else resolve(result);
       });
@@ -318,13 +318,4 @@ function targetOf(ask: Ask): { kind: Kind; key: string } {
     default:
       return { kind: ask.kind, key: ask.name };
   }
-}
-
-/** The error of a result that a tool itself marked as failed. */
-function failureOf(result: unknown, { owner }: Entry): EclipticError | undefined {
-  const { isError, content } = (result ?? {}) as { isError?: unknown; content?: unknown };
-  if (isError !== true) return undefined;
-  const [first] = Array.isArray(content) ? (content as { text?: unknown }[]) : [];
-  const message = typeof first?.text === 'string' ? first.text : 'the tool reports that it failed';
-  return new EclipticError(markedCode(result) ?? 'HANDLER_FAILED', message, { agent: owner });
 }

@@ -1,3 +1,4 @@
+import { EclipticError } from '../runtime/errors.js';
 import { ValidEnvelope } from './envelope.js';
 import type { Share } from './reply-shares.js';
 import type { A2AMessageType } from './schemas.js';
@@ -126,6 +127,8 @@ export class Thread {
   touchedAt: number;
   /** @internal The generation of the table that keeps it. */
   keptIn: object | undefined;
+  /** Aborted when that opener gives up; made when a handler asks for it. */
+  private wish: { readonly opener: string; readonly controller: AbortController } | undefined;
   // Not #private: a thread is made for every request, and private names make that measurably slower.
   private permit: Permit | undefined;
   private index: Map<string, Permit> | undefined;
@@ -137,6 +140,7 @@ export class Thread {
     this.id = id;
     this.touchedAt = now;
     this.keptIn = undefined;
+    this.wish = undefined;
     this.waiter = waiter;
     this.permit = undefined;
     this.index = undefined;
@@ -178,13 +182,21 @@ export class Thread {
     return this.permit !== undefined;
   }
 
+  /** Aborted when the opener gives up its wait. */
+  signalOf(opener: string): AbortSignal {
+    if (this.wish?.opener !== opener) this.wish = { opener, controller: new AbortController() };
+    return this.wish.controller.signal;
+  }
+
   abandon(opener: string): void {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener === opener) permit.settle();
+    if (this.wish?.opener === opener) this.wish.controller.abort(givenUp(opener));
   }
 
   /** Ends every wait of the openers whose address has this ending. */
   abandonAll(ending: string): void {
     for (let permit = this.permit; permit; permit = permit.next) if (permit.opener.endsWith(ending)) permit.settle();
+    if (this.wish?.opener.endsWith(ending)) this.wish.controller.abort(givenUp(this.wish.opener));
   }
 
   expire(limit: number): void {
@@ -272,6 +284,10 @@ export class Thread {
       this.index.set(keyOf(permit.opener, permit.name), permit);
     }
   }
+}
+
+function givenUp(opener: string): EclipticError {
+  return new EclipticError('CANCELLED', `${opener} does not wait for the answer any more`);
 }
 
 function keyOf(opener: string, responder: string): string {

@@ -36,4 +36,23 @@ export interface Logger {
   error(fields: Record<string, unknown>, message: string): void;
 }
 
+/** One level of a log, for authors of handlers: `log.info('begun')`, or with fields `log.info({ file }, 'read')`. */
+export interface LogLine {
+  (message: string): void;
+  (fields: Record<string, unknown>, message: string): void;
+}
+
+export type Log = { readonly [Level in keyof Logger]: LogLine };
+
+/** A log whose lines all carry these fields. */
+export function boundLog(logger: Logger, bound: Record<string, unknown>): Log {
+  const line =
+    (level: keyof Logger): LogLine =>
+    (fields: Record<string, unknown> | string, message?: string) => {
+      if (typeof fields === 'string') logger[level](bound, fields);
+      else logger[level]({ ...fields, ...bound }, message ?? '');
+    };
+  return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
+}
+
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };

@@ -57,6 +57,8 @@ export type TaskInput = Arrival &
         readonly lastChunk?: boolean;
         readonly metadata?: Metadata;
       }
+    /** Facts about the task, which its readers see with the task and not as an event. */
+    | { readonly type: 'metadata'; readonly metadata: Metadata }
     | { readonly type: 'agent-message'; readonly message: Message }
     | { readonly type: 'input-required'; readonly message: Message }
     | { readonly type: 'auth-required'; readonly message: Message }
@@ -142,6 +144,8 @@ function decide(model: TaskModel, input: TaskInput, limits: TaskLimits): TaskSte
       return new Change(model, input.at, limits).begun().status('TASK_STATE_INPUT_REQUIRED', input.message).done();
     case 'auth-required':
       return new Change(model, input.at, limits).begun().status('TASK_STATE_AUTH_REQUIRED', input.message).done();
+    case 'metadata':
+      return new Change(model, input.at, limits).about(input.metadata).done();
     case 'artifact':
       return takeArtifact(model, input, limits);
     case 'user-message':
@@ -284,6 +288,11 @@ class Change {
     this.#task = { ...this.#task, artifacts: all };
     const update = { taskId, contextId, artifact, append, lastChunk };
     return this.#note({ artifactUpdate: metadata ? { ...update, metadata } : update });
+  }
+
+  about(metadata: Metadata): this {
+    this.#task = { ...this.#task, metadata: { ...this.#task.metadata, ...metadata } };
+    return this;
   }
 
   said(message: Message): this {

@@ -49,7 +49,8 @@ describe('a task', () => {
     const stored = await send();
     for (let round = 0; round < 20; round++) {
       await runtime.advance(4 * MINUTE);
-      if (round % 2 === 0) given[0]!.progress(`${round}`);
+      if (round % 3 === 0) given[0]!.usage({ modelCalls: 1 });
+      else if (round % 2 === 0) given[0]!.progress(`${round}`);
       else given[0]!.artifact(`${round}`);
     }
     await runtime.advance(4 * MINUTE);

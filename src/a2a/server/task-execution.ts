@@ -1,5 +1,6 @@
 import { TASK, type TaskOpening } from '../../agent/agent-tasks.js';
 import type { TaskCall, TaskCallListener } from '../../agent/task-call.js';
+import { addUsage, NO_USAGE, USAGE, type Usage, usageIn } from '../../agent/usage.js';
 import { weighJson } from '../../mesh/json-value.js';
 import { LIMITS } from '../../mesh/limits.js';
 import { Deadline, type DeadlineQueue } from '../../runtime/deadlines.js';
@@ -81,6 +82,8 @@ export class TaskExecution extends Deadline {
   readonly #pending: Message[] = [];
   /** What the first message led to. */
   #made: 'not yet' | 'message' | 'task' = 'not yet';
+  /** What the agent's work cost so far. */
+  #usage: Usage | undefined;
   #tell: ((sent: SendResult | Promise<SendResult>) => void) | undefined;
 
   constructor(
@@ -137,6 +140,7 @@ export class TaskExecution extends Deadline {
   async resume(): Promise<void> {
     this.#made = 'task';
     this.#restarted = true;
+    this.#usage = usageIn({ [USAGE]: this.stored.task.metadata?.usage });
     const { runtime } = this.#components;
     if (!this.#record.resumable) {
       const reason = 'The node stopped while the agent worked';
@@ -258,7 +262,7 @@ export class TaskExecution extends Deadline {
     this.#made = 'task';
     this.#limit(this.#idleMs, this.#components.runtime.now());
     this.#listener.made(this);
-    const kept = this.stored.saved();
+    const kept = this.#usage ? this.#showUsage(this.#usage) : this.stored.saved();
     this.#keep(kept);
     this.#tell?.(kept.then(() => ({ stored: this.stored })));
   }
@@ -285,6 +289,7 @@ export class TaskExecution extends Deadline {
       accepted: (resumable) => this.#accepted(resumable),
       begun: () => this.#workBegun(),
       took: (messageId) => this.#took(messageId),
+      usage: (usage) => this.#used(usage),
       message: (parts) => this.#answered(parts),
       input: (input) => this.#hear(input),
       ended: (error) => this.#hear(endOf(error, runtime.now())),
@@ -311,6 +316,22 @@ export class TaskExecution extends Deadline {
     if (index >= 0) this.#pending.splice(index, 1);
   }
 
+  /** A report of usage makes no task: the agent may still answer with a message alone. */
+  #used(usage: Usage): void {
+    this.#usage = addUsage(this.#usage ?? NO_USAGE, usage);
+    if (this.#made !== 'task' || this.stored.over) return;
+    if (!this.#fixed && !isInterrupted(this.stored.state)) this.#since = this.#components.runtime.now();
+    this.#keep(this.#showUsage(this.#usage));
+  }
+
+  #showUsage(usage: Usage): Promise<void> {
+    return this.stored.take({
+      type: 'metadata',
+      at: this.#components.runtime.now(),
+      metadata: { usage: { ...usage } },
+    });
+  }
+
   /** The agent ended its turn, and messages of the caller are waiting. */
   #nextTurn(): void {
     const message = this.#pending.shift()!;
@@ -325,7 +346,7 @@ export class TaskExecution extends Deadline {
     if (this.#made === 'not yet') {
       this.#made = 'message';
       this.#limit(this.#idleMs, runtime.now());
-      this.#tell?.({ message });
+      this.#tell?.({ message: this.#usage ? { ...message, metadata: { usage: { ...this.#usage } } } : message });
     } else if (this.#pending.length > 0) this.#hear({ type: 'agent-message', at: runtime.now(), message });
     else this.#hear({ type: 'status', at: runtime.now(), state: 'TASK_STATE_COMPLETED', message });
   }

@@ -87,6 +87,7 @@ export class MeshTransport implements EndpointTransport {
         hear({ statusUpdate: { ...about, status: { state: 'TASK_STATE_WORKING' } } });
       };
       const call = new TaskCall(runtime, agent, this.#address, opening, {
+        usage: (data) => onUpdate?.({ kind: 'usage', text: '', data }),
         message: (parts) => hear({ message: toMessage(runtime.id(), parts, 'ROLE_AGENT') }),
         input: (input) => {
           hear(eventOf(input, about));

@@ -2,7 +2,7 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { PreparedWriter } from '../../store/prepared.js';
 import type { Store, Write } from '../../store/store.js';
 import type { SwarmMemory } from './swarm-machine.js';
-import type { SwarmEffect } from './swarm-messages.js';
+import type { Found, SwarmEffect } from './swarm-messages.js';
 import type { Entry } from './swarm-records.js';
 import { type SwarmRow, swarmFindings, swarmLog, swarms } from './tables.js';
 
@@ -80,8 +80,9 @@ export class ParticipationRecords {
           writes.push(swarms.update(where, { opening: JSON.stringify(effect.swarm) }));
           break;
         case 'keep-finding': {
-          const { lease, subTask, finding } = effect;
-          writes.push(swarmFindings.put({ ...where, lease, subTask, finding: JSON.stringify(finding) }));
+          const { subTask, finding, usage } = effect.found;
+          const text = JSON.stringify({ ...finding, usage });
+          writes.push(swarmFindings.put({ ...where, lease: effect.lease, subTask, finding: text }));
           break;
         }
         case 'drop-finding':
@@ -109,7 +110,10 @@ export class ParticipationRecords {
     const log = rows.map(({ epoch: term, record }): Entry => ({ epoch: term, record: JSON.parse(record) }));
     const kept = await this.#store.read(swarmFindings, { where });
     const findings = new Map(
-      kept.map(({ lease, subTask, finding }) => [lease, { subTask, finding: JSON.parse(finding) }]),
+      kept.map(({ lease, subTask, finding: text }): [number, Found] => {
+        const { usage, ...finding } = JSON.parse(text);
+        return [lease, { subTask, finding, ...(usage && { usage }) }];
+      }),
     );
     const memory: SwarmMemory = {
       term: epoch,

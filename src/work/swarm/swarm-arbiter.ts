@@ -102,14 +102,15 @@ export class SwarmArbiter {
     if (!this.tentative.end) this.propose([{ type: 'end', status: 'failed', reason }]);
   }
 
-  found(from: string, { lease, subTask: id, finding }: MessageOf<'found'>): void {
+  found(from: string, { lease, subTask: id, finding, usage }: MessageOf<'found'>): void {
     const tentative = this.tentative.subTasks.get(id);
     if (tentative?.status === 'running' && tentative.lease === lease && tentative.assigned === from) {
       const failed = 'error' in finding;
+      const about = { subTask: id, lease, ...(usage && { usage }) };
       this.propose([
         failed
-          ? { type: 'failure', subTask: id, lease, reason: finding.error, lapsed: false }
-          : { type: 'result', subTask: id, lease, result: finding.result },
+          ? { type: 'failure', ...about, reason: finding.error, lapsed: false }
+          : { type: 'result', ...about, result: finding.result },
       ]);
       this.decide();
       return;

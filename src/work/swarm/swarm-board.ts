@@ -1,3 +1,4 @@
+import { addUsage, NO_USAGE, type Usage } from '../usage.js';
 import type {
   Member,
   SubTaskPlan,
@@ -8,6 +9,8 @@ import type {
   SwarmRecord,
   SwarmStatus,
 } from './swarm-records.js';
+
+type RecordOf<Type extends SwarmRecord['type']> = Extract<SwarmRecord, { readonly type: Type }>;
 
 /** The state of a sub-task by the records so far. */
 export interface SubTask {
@@ -25,6 +28,8 @@ export interface SubTask {
   /** Why the latest attempt, or the sub-task, failed. */
   reason: string | undefined;
   result: unknown;
+  /** What all attempts cost. */
+  usage: Usage | undefined;
   /** The number of dependencies without a result. */
   missing: number;
 }
@@ -126,10 +131,10 @@ export class SwarmBoard {
         this.#lease(n, record.subTask, record.holder);
         return;
       case 'result':
-        this.#result(record.subTask, record.lease, record.result);
+        this.#result(record);
         return;
       case 'failure':
-        this.#failure(record.subTask, record.lease, record.reason);
+        this.#failure(record);
         return;
       case 'escalation':
         this.#giveUp(this.subTasks.get(record.subTask), 'no-capable-agent', record.reason);
@@ -144,7 +149,7 @@ export class SwarmBoard {
     const failedBy = new Set<string>();
     const group = JSON.stringify([plan.only ?? null, ...[...plan.requiredCapabilities].sort()]);
     const fresh = { plan, group, assigned: '', status: 'pending', lease: 0, attempts: 0, failedBy, missing } as const;
-    const subTask: SubTask = { ...fresh, reason: undefined, result: undefined };
+    const subTask: SubTask = { ...fresh, reason: undefined, result: undefined, usage: undefined };
     this.subTasks.set(plan.id, subTask);
     this.#assign(subTask, assigned);
     for (const id of plan.dependsOn) {
@@ -168,9 +173,10 @@ export class SwarmBoard {
     else this.holding.set(holder, new Set([id]));
   }
 
-  #result(id: string, lease: number, result: unknown): void {
+  #result({ subTask: id, lease, result, usage }: RecordOf<'result'>): void {
     const subTask = this.#held(id, lease);
     if (!subTask) return;
+    if (usage) subTask.usage = addUsage(subTask.usage ?? NO_USAGE, usage);
     this.#release(subTask, 'completed');
     subTask.result = result;
     this.completed++;
@@ -188,9 +194,10 @@ export class SwarmBoard {
     return id === undefined ? undefined : this.subTasks.get(id);
   }
 
-  #failure(id: string, lease: number, reason: string): void {
+  #failure({ subTask: id, lease, reason, usage }: RecordOf<'failure'>): void {
     const subTask = this.#held(id, lease);
     if (!subTask) return;
+    if (usage) subTask.usage = addUsage(subTask.usage ?? NO_USAGE, usage);
     subTask.failedBy.add(subTask.assigned);
     subTask.reason = reason;
     this.#release(subTask, 'pending');

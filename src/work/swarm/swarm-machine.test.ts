@@ -143,7 +143,7 @@ class World {
         disk.opening = effect.swarm;
         return;
       case 'keep-finding':
-        disk.findings.set(effect.lease, { subTask: effect.subTask, finding: effect.finding });
+        disk.findings.set(effect.lease, effect.found);
         return;
       case 'drop-finding':
         disk.findings.delete(effect.lease);

@@ -1,7 +1,8 @@
+import type { Usage } from '../usage.js';
 import { RaftLog, type RaftMemory } from './raft-log.js';
 import { SwarmArbiter } from './swarm-arbiter.js';
 import { SwarmBoard } from './swarm-board.js';
-import type { Finding, MessageOf, SwarmEffect, SwarmMessage } from './swarm-messages.js';
+import type { Finding, Found, MessageOf, SwarmEffect, SwarmMessage } from './swarm-messages.js';
 import type { Member, SwarmEnd, SwarmOpening, SwarmRecord } from './swarm-records.js';
 import { SwarmWorker } from './swarm-worker.js';
 
@@ -11,7 +12,7 @@ export type SwarmEvent =
   /** The log is on disk up to that record. */
   | { readonly type: 'kept'; readonly term: number; readonly n: number }
   /** The worker of this member is done. */
-  | { readonly type: 'worked'; readonly lease: number; readonly finding: Finding }
+  | { readonly type: 'worked'; readonly lease: number; readonly finding: Finding; readonly usage?: Usage | undefined }
   | { readonly type: 'load'; readonly load: number }
   | { readonly type: 'join'; readonly member: Member }
   /** This member created the swarm, and ends it. */
@@ -21,7 +22,7 @@ export type SwarmEvent =
 export interface SwarmMemory extends RaftMemory {
   /** Stored by members without a seat. */
   readonly opening: SwarmOpening | undefined;
-  readonly findings: ReadonlyMap<number, { readonly subTask: string; readonly finding: Finding }>;
+  readonly findings: ReadonlyMap<number, Found>;
   readonly ended: boolean;
 }
 
@@ -138,7 +139,7 @@ export class SwarmMachine {
         this.#raft?.stored(event.term, event.n);
         break;
       case 'worked':
-        this.#worker.worked(event.lease, event.finding, this.arbiter);
+        this.#worker.worked(event.lease, event.finding, event.usage, this.arbiter);
         break;
       case 'load':
         this.#load = event.load;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type Usage, UsageSchema } from '../usage.js';
 import {
   EndSchema,
   type Entry,
@@ -66,7 +67,14 @@ const MessageSchema = z.discriminatedUnion('type', [
     ended: z.boolean(),
   }),
   z.object({ type: z.literal('work'), epoch: whole, lease: whole, work: WorkSchema }),
-  z.object({ type: z.literal('found'), lease: whole, subTask: text, finding: FindingSchema }),
+  /** `usage` is what the attempt cost. */
+  z.object({
+    type: z.literal('found'),
+    lease: whole,
+    subTask: text,
+    finding: FindingSchema,
+    usage: UsageSchema.optional(),
+  }),
   /** The findings of these leases are settled, or came too late, and need not be stored any longer. */
   z.object({ type: z.literal('taken'), leases: z.array(whole) }),
   z.object({ type: z.literal('join'), member: MemberSchema }),
@@ -79,6 +87,14 @@ const MessageSchema = z.discriminatedUnion('type', [
 export type Work = Frozen<z.infer<typeof WorkSchema>>;
 /** How an attempt at a sub-task ended, as its holder says. */
 export type Finding = Frozen<z.infer<typeof FindingSchema>>;
+
+/** A finding with its sub-task, and what the attempt cost. */
+export interface Found {
+  readonly subTask: string;
+  readonly finding: Finding;
+  readonly usage?: Usage | undefined;
+}
+
 export type SwarmMessage = Frozen<z.infer<typeof MessageSchema>>;
 export type RaftMessage = Frozen<z.infer<(typeof RaftSchemas)[number]>>;
 export type MessageOf<Type extends SwarmMessage['type']> = Extract<SwarmMessage, { readonly type: Type }>;
@@ -102,7 +118,7 @@ export type SwarmEffect =
   | { readonly type: 'send'; readonly to: string; readonly message: SwarmMessage }
   | { readonly type: 'keep'; readonly keep: RaftWrite }
   | { readonly type: 'keep-opening'; readonly swarm: SwarmOpening }
-  | { readonly type: 'keep-finding'; readonly lease: number; readonly subTask: string; readonly finding: Finding }
+  | { readonly type: 'keep-finding'; readonly lease: number; readonly found: Found }
   | { readonly type: 'drop-finding'; readonly lease: number }
   | { readonly type: 'run'; readonly lease: number; readonly work: Work }
   | { readonly type: 'stop'; readonly lease: number; readonly reason: string }

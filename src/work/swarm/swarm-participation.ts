@@ -5,6 +5,7 @@ import { describeError, EclipticError } from '../../runtime/errors.js';
 import { Fifo } from '../../runtime/fifo.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
+import { addUsage, NO_USAGE, type Usage, usageIn } from '../usage.js';
 import { BoardDocument } from './board-document.js';
 import { isKeeping, type KeepingEffect, type ParticipationRecords } from './participation-records.js';
 import { beatMs, type SwarmEvent, SwarmMachine, type SwarmMachineInit } from './swarm-machine.js';
@@ -291,11 +292,16 @@ export class SwarmParticipation {
     const { subTask } = work;
     this.#running.set(lease, { subTask, controller });
     const isCurrent = () => this.#running.get(lease)?.controller === controller;
+    let used: Usage | undefined;
     const progress = (value: unknown) => {
-      if (isCurrent()) this.#board?.progress(subTask, value);
+      if (!isCurrent()) return;
+      const usage = usageIn(value);
+      if (!usage) return this.#board?.progress(subTask, value);
+      // Usage travels with the finding: the document may be behind when the swarm ends.
+      used = addUsage(used ?? NO_USAGE, usage);
     };
     const done = (finding: Finding) => {
-      if (isCurrent()) this.#worked(lease, finding);
+      if (isCurrent()) this.#worked(lease, finding, used);
     };
     this.#components.work({ ...work, swarmId: this.swarmId, signal: controller.signal, progress })?.then(
       (value) => done(toFinding({ value })),
@@ -303,9 +309,9 @@ export class SwarmParticipation {
     );
   }
 
-  #worked(lease: number, finding: Finding): void {
+  #worked(lease: number, finding: Finding, usage?: Usage): void {
     this.#running.delete(lease);
-    this.step({ type: 'worked', lease, finding });
+    this.step({ type: 'worked', lease, finding, usage });
   }
 
   #changed(subTasks: readonly string[]): void {

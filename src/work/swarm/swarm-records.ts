@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { UsageSchema } from '../usage.js';
 
 /** What a swarm consists of, and the records by which it changes. Everything here is JSON, on the wire and on disk. */
 
@@ -66,9 +67,22 @@ const RecordSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('join'), member: MemberSchema }),
   /** The sub-task is that member's from here on. The record's index names the lease. */
   z.object({ type: z.literal('lease'), subTask: text, holder: text }),
-  z.object({ type: z.literal('result'), subTask: text, lease: whole, result: z.unknown() }),
+  z.object({
+    type: z.literal('result'),
+    subTask: text,
+    lease: whole,
+    result: z.unknown(),
+    usage: UsageSchema.optional(),
+  }),
   /** `lapsed`: its holder fell silent, and did not report a failure. */
-  z.object({ type: z.literal('failure'), subTask: text, lease: whole, reason: text, lapsed: z.boolean() }),
+  z.object({
+    type: z.literal('failure'),
+    subTask: text,
+    lease: whole,
+    reason: text,
+    lapsed: z.boolean(),
+    usage: UsageSchema.optional(),
+  }),
   /** No member can do it. */
   z.object({ type: z.literal('escalation'), subTask: text, reason: text }),
   z.object({ type: z.literal('end'), status, reason: text.optional() }),

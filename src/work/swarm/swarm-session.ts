@@ -1,3 +1,4 @@
+import type { Usage } from '../usage.js';
 import type { SwarmMachine } from './swarm-machine.js';
 import type { SwarmEscalation, SwarmStatus } from './swarm-records.js';
 
@@ -18,6 +19,8 @@ export interface SwarmSubTask {
   readonly unconfirmed?: boolean;
   /** The worker's latest report. */
   readonly progress?: unknown;
+  /** What all attempts at it cost, as far as their workers said so. */
+  readonly usage?: Usage;
 }
 
 /** A swarm as one of its members sees it. */
@@ -54,9 +57,9 @@ export type SharedSubTask = Omit<SwarmSubTask, 'id' | 'result' | 'unconfirmed' |
 export type SharedHeader = Omit<SwarmSession, 'id' | 'subTasks' | 'sharedState' | 'confirmed'>;
 
 export function sharedSubTask(machine: SwarmMachine, id: string): SharedSubTask {
-  const { plan, assigned, status, attempts, reason } = machine.board.subTasks.get(id)!;
+  const { plan, assigned, status, attempts, reason, usage } = machine.board.subTasks.get(id)!;
   const { description, requiredCapabilities, dependsOn } = plan;
-  const said = reason === undefined ? {} : { reason };
+  const said = { ...(reason !== undefined && { reason }), ...(usage && { usage }) };
   return { description, assignedAgent: assigned, requiredCapabilities, dependsOn, status, attempts, ...said };
 }
 

@@ -1,9 +1,5 @@
-import type { Emit, Finding, Work } from './swarm-messages.js';
-
-interface Found {
-  readonly subTask: string;
-  readonly finding: Finding;
-}
+import type { Usage } from '../usage.js';
+import type { Emit, Finding, Found, Work } from './swarm-messages.js';
 
 /** One member's running work, and its findings that are not known to be settled. */
 export class SwarmWorker {
@@ -31,13 +27,14 @@ export class SwarmWorker {
   }
 
   /** The work on a lease is done. Its finding stays on disk until the arbiter says that it is settled. */
-  worked(lease: number, finding: Finding, arbiter: string | undefined): void {
+  worked(lease: number, finding: Finding, usage: Usage | undefined, arbiter: string | undefined): void {
     const subTask = this.#running.get(lease);
     if (subTask === undefined) return;
     this.#running.delete(lease);
-    this.#findings.set(lease, { subTask, finding });
-    this.#emit({ type: 'keep-finding', lease, subTask, finding });
-    if (arbiter !== undefined) this.#report(arbiter, lease, { subTask, finding });
+    const found: Found = { subTask, finding, ...(usage && { usage }) };
+    this.#findings.set(lease, found);
+    this.#emit({ type: 'keep-finding', lease, found });
+    if (arbiter !== undefined) this.#report(arbiter, lease, found);
   }
 
   /** The arbiter lists this member's leases: other work is over. Findings are sent again. */
