@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { createNode, type EclipticNode, systemRuntime } from 'ecliptic';
 import { Children, CommandAdapter, Lanes, MemoryWatch } from 'ecliptic/providers';
 import { compare, type Report, type Runner } from './compare.js';
+import { exec } from './exec.js';
 
 const SUITE = 'providers';
 const PROGRAM = fileURLToPath(new URL('providers-peer.js', import.meta.url));
@@ -25,6 +26,7 @@ export async function run(report: Report): Promise<void> {
     await execute(report, fleet);
     await crashes(report, fleet);
     await idleLanes(report, fleet);
+    await exec(report, SUITE, folder);
   } finally {
     await fleet.stop();
     await rm(folder, { recursive: true, force: true });

@@ -19,7 +19,9 @@ export type {
 } from './providers/adapter/adapter.js';
 export { isRetryable, NormalizedProviderError, normalizeError } from './providers/adapter/errors.js';
 export { ProviderEvents } from './providers/adapter/events.js';
+export type { WorkerTask } from './providers/adapter/worker-task.js';
 export { CommandAdapter } from './providers/command/command-adapter.js';
+export { ExecAdapter, type ExecConfig } from './providers/exec/exec-adapter.js';
 export { HealthCoordinator } from './providers/health/health.js';
 export { type Lane, type LaneRow, Lanes } from './providers/host/lanes.js';
 export type { ProcessComponents, ProcessConfig } from './providers/host/process-adapter.js';

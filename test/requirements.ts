@@ -823,6 +823,36 @@ const fieldUse = section('field trials', 'T-', [
   ['T-G7', 'mesh', 'Another person’s agent needs an approval at its first use of a tool with a credential.'],
 ]);
 
+const execProvider = section('workers', 'W20.', [
+  [
+    'W20.E1',
+    'providers',
+    'An exec program gets its task on standard input and in environment variables, never in a command line.',
+  ],
+  [
+    'W20.E2',
+    'providers',
+    'Its standard output is the result and its exit code the verdict; a failure quotes what it said.',
+  ],
+  ['W20.E3', 'providers', 'Its standard error is progress, limited in rate and length and without secrets.'],
+  [
+    'W20.E4',
+    'providers',
+    'It runs in its folder with few variables and the latest credentials, with or without a shell.',
+  ],
+  [
+    'W20.E5',
+    'providers',
+    'Time, cancellation, memory, termination and the lane end it with everything that it started.',
+  ],
+  [
+    'W20.E6',
+    'providers',
+    'A program that ignores its input, its output or signals neither hangs the work nor leaves a process.',
+  ],
+  ['W20.E7', 'providers', 'Its health says what is missing, without starting a program.'],
+]);
+
 export const requirements: readonly Requirement[] = [
   ...acceptanceCriteria,
   ...properties,
@@ -852,4 +882,5 @@ export const requirements: readonly Requirement[] = [
   ...leases,
   ...onramp,
   ...fieldUse,
+  ...execProvider,
 ];

@@ -231,7 +231,8 @@ export abstract class ProcessAdapter<
   }
 }
 
-const NO_CREDENTIALS: CredentialSource = {
+/** The source of a node without credentials. */
+export const NO_CREDENTIALS: CredentialSource = {
   resolve: async (provider, workspace, name) => {
     const message = `there are no credentials here, so "${name}" of ${provider} is missing`;
     throw new EclipticError('CREDENTIAL_MISSING', message, { provider, workspace, name });

@@ -20,9 +20,10 @@ interface ChildInit {
   readonly name: string;
   /** A running process that leads its own process group. */
   readonly process: ChildProcessWithoutNullStreams;
-  /** Identifies its descendants. */
-  readonly mark: string;
+  /** Finds its descendants, and the members of that process group. */
+  readonly left: (group: number | undefined) => Promise<readonly number[]>;
   readonly redact?: ((line: string) => string) | undefined;
+  readonly onStderr?: ((lines: readonly string[]) => void) | undefined;
   /** Called when the child and everything that it started are gone. */
   readonly onGone: () => void;
 }
@@ -63,7 +64,7 @@ export class Child {
     this.#process = init.process;
     this.pid = init.process.pid!;
     this.stdout = init.process.stdout;
-    this.#stderr = new StderrTail(runtime, init.name, init.process.stderr, init.redact);
+    this.#stderr = new StderrTail(runtime, init);
     // The child stopped reading or has exited; its exit is reported.
     init.process.stdin.on('error', () => {});
     this.inputClosed = new Promise((resolve) => init.process.stdin.once('close', () => resolve()));
@@ -153,8 +154,9 @@ export class Child {
       signalGroup(this.pid, 'SIGCONT');
       if (!(await this.#emptyBy(() => this.#killAt))) signalGroup(this.pid, 'SIGKILL');
     }
-    const wanted = { groups: this.#exit ? [] : [this.pid], mark: { is: this.#init.mark } };
-    if (!(await killAll(this.#runtime, wanted))) {
+    // The number of a child that has exited may be reused.
+    const group = this.#exit ? undefined : this.pid;
+    if (!(await killAll(this.#runtime, () => this.#init.left(group)))) {
       this.#runtime.logger.warn({ child: this.#init.name }, 'descendants of a child process could not be killed');
     }
     const exit = await this.exited;
@@ -225,6 +227,8 @@ function describeExit(exit: ChildExit): string {
 
 const KEPT_LINES = 20;
 const MAX_LINE_CHARS = 1_024;
+/** Lines are kept longer until their secrets are removed: a cut must not leave a part of one. */
+const MAX_RAW_LINE_CHARS = 4 * MAX_LINE_CHARS;
 const LOGGED_LINES_PER_SECOND = 100;
 
 /**
@@ -235,15 +239,18 @@ class StderrTail {
   readonly #runtime: Runtime;
   readonly #name: string;
   readonly #redact: (line: string) => string;
+  readonly #onLines: (lines: readonly string[]) => void;
   #lines: string[] = [];
   #partial = '';
   #second = 0;
   #logged = 0;
 
-  constructor(runtime: Runtime, name: string, stream: Readable, redact = (line: string) => line) {
+  constructor(runtime: Runtime, { name, process, redact = (line) => line, onStderr = () => {} }: ChildInit) {
     this.#runtime = runtime;
     this.#name = name;
-    this.#redact = redact;
+    this.#redact = (line) => cutText(redact(line), MAX_LINE_CHARS);
+    this.#onLines = onStderr;
+    const stream = process.stderr;
     stream.setEncoding('utf8');
     stream.on('data', (chunk: string) => this.#take(chunk));
     stream.on('close', () => this.#take('\n'));
@@ -255,10 +262,12 @@ class StderrTail {
   }
 
   #take(chunk: string): void {
-    const lines = (this.#partial + chunk).split('\n').map((line) => cutText(line, MAX_LINE_CHARS).trimEnd());
+    const lines = (this.#partial + chunk).split('\n').map((line) => cutText(line, MAX_RAW_LINE_CHARS).trimEnd());
     this.#partial = lines.pop()!;
     const said = lines.filter((line) => line !== '');
+    if (said.length === 0) return;
     this.#log(said);
+    this.#onLines(said);
     this.#lines = [...this.#lines, ...said.slice(-KEPT_LINES)].slice(-KEPT_LINES);
   }
 

@@ -60,7 +60,7 @@ function fakeChild() {
   const pipes = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() };
   const fake = Object.assign(new EventEmitter(), { pid: 2 ** 31 - 1, ...pipes });
   const process = fake as unknown as ChildProcessWithoutNullStreams;
-  return { fake, child: new Child(runtime, { name: 'crashy', process, mark: 'no-such-mark', onGone: () => {} }) };
+  return { fake, child: new Child(runtime, { name: 'crashy', process, left: async () => [], onGone: () => {} }) };
 }
 
 /** The next line that a child writes, read as JSON. */

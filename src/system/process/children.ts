@@ -7,7 +7,8 @@ import type { Runtime } from '../../runtime/runtime.js';
 import { Child, type StopOptions } from './child.js';
 import { childEnvironment, type Environment } from './environment.js';
 import { Guard } from './guard.js';
-import { withMark } from './process-table.js';
+import { LeftSearch } from './left-search.js';
+import { processStart, withMark } from './process-table.js';
 import { childRecord, namesIn, sweep } from './sweep.js';
 
 export interface ChildrenInit {
@@ -28,6 +29,10 @@ export interface Program {
   readonly name?: string;
   /** Removes secrets from each line of its stderr. */
   readonly redact?: (line: string) => string;
+  /** Called with the lines of its stderr that are not empty, cut to 4,096 characters, with their secrets. Must not throw. */
+  readonly onStderr?: (lines: readonly string[]) => void;
+  /** On Windows, the arguments are not quoted: `cmd.exe` has rules of its own. */
+  readonly verbatim?: boolean;
 }
 
 /**
@@ -40,6 +45,7 @@ export class Children {
   /** Unique among nodes. */
   readonly #session: string;
   readonly #running = new Set<Child>();
+  readonly #search: LeftSearch;
   #parent: string | undefined;
   #guard: Guard | undefined;
   #count = 0;
@@ -49,6 +55,7 @@ export class Children {
     this.#runtime = runtime;
     this.#init = init;
     this.#session = runtime.id();
+    this.#search = new LeftSearch(runtime);
   }
 
   /** Ends processes that an earlier node on that folder left behind. */
@@ -70,13 +77,16 @@ export class Children {
     const mark = `${this.#session}.${++this.#count}`;
     const process = launch(program, mark);
     if (process.pid === undefined) throw await failureOf(program, process);
-    const record = join(folder, String(process.pid));
-    this.#attempt('written', () => writeFileSync(record, childRecord(process.pid!), { mode: 0o600 }));
+    const { pid } = process;
+    const started = processStart(pid);
+    const record = join(folder, String(pid));
+    this.#attempt('written', () => writeFileSync(record, childRecord(pid, started), { mode: 0o600 }));
     const child = new Child(this.#runtime, {
       name: program.name ?? program.command,
       process,
-      mark,
+      left: (group) => this.#search.find({ group, mark, since: Number(started ?? 0) }),
       redact: program.redact,
+      onStderr: program.onStderr,
       onGone: () => {
         this.#running.delete(child);
         this.#attempt('removed', () => rmSync(record, { force: true }));
@@ -138,7 +148,7 @@ export class Children {
 
 /** A process without a pid did not start; its `error` event says why. */
 function launch(program: Program, mark: string): ChildProcessWithoutNullStreams {
-  const { command, args = [], cwd, env } = program;
+  const { command, args = [], cwd, env, verbatim = false } = program;
   try {
     return spawn(command, args, {
       cwd,
@@ -146,6 +156,7 @@ function launch(program: Program, mark: string): ChildProcessWithoutNullStreams 
       // An own group and session: it can be ended as a whole, and signals of a terminal do not reach it.
       detached: true,
       windowsHide: true,
+      windowsVerbatimArguments: verbatim,
     });
   } catch (error) {
     throw startFailed(program, error);

@@ -23,9 +23,11 @@ export function childEnvironment(
   const windows = platform === 'win32';
   const names = new Set(windows ? WINDOWS : POSIX);
   const environment: Record<string, string> = {};
-  for (const [name, value] of Object.entries(inherited)) {
+  // Each value of `process.env` that is read is a call into the system.
+  for (const name of Object.keys(inherited)) {
     const known = windows ? names.has(name.toUpperCase()) : names.has(name) || name.startsWith('LC_');
-    if (known && value !== undefined) environment[name] = value;
+    const value = known ? inherited[name] : undefined;
+    if (value !== undefined) environment[name] = value;
   }
   for (const [name, value] of Object.entries(additions)) {
     if (value !== undefined) environment[name] = value;

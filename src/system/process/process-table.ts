@@ -13,10 +13,10 @@ export function withMark(environment: Record<string, string>, mark: string): Rec
   return { ...environment, [MARK]: mark };
 }
 
-/** Members of these process groups, and processes whose mark is, or begins with, the given one. */
+/** Members of these process groups, and processes whose mark begins with the given text. */
 interface Wanted {
   readonly groups: readonly number[];
-  readonly mark?: { readonly is: string } | { readonly beginsWith: string };
+  readonly mark?: { readonly beginsWith: string };
 }
 
 /** Time after which the scan yields to the event loop. */
@@ -25,13 +25,40 @@ const SLICE_MS = 1;
 /** Living processes only. Finds none on systems without /proc. */
 export async function findProcesses(runtime: Runtime, wanted: Wanted): Promise<number[]> {
   const { groups, mark } = wanted;
-  const text = mark && `\0${MARK}=${'is' in mark ? `${mark.is}\0` : mark.beginsWith}`;
+  const text = mark && `\0${MARK}=${mark.beginsWith}`;
   const found: number[] = [];
   await eachProcess(runtime, (pid, { group, isKernel }) => {
     if (pid === process.pid || isKernel) return;
     if (groups.includes(group) || (text && `\0${read(`/proc/${pid}/environ`)}`.includes(text))) found.push(pid);
   });
   return found;
+}
+
+/** What is left of one child: its process group, if that is meant, and the processes with its mark. */
+export interface Left {
+  readonly group?: number | undefined;
+  readonly mark: string;
+  /** Start of the child in the kernel's clock: older processes cannot be its descendants. */
+  readonly since: number;
+}
+
+/** Several children in one scan, in the order given. */
+export async function findLeft(runtime: Runtime, children: readonly Left[]): Promise<number[][]> {
+  const found = children.map((): number[] => []);
+  const byGroup = new Map(children.flatMap(({ group }, index) => (group === undefined ? [] : [[group, index]])));
+  const byMark = new Map(children.map(({ mark }, index) => [mark, index]));
+  const oldest = Math.min(...children.map(({ since }) => since));
+  await eachProcess(runtime, (pid, { group, started, isKernel }) => {
+    if (pid === process.pid || isKernel) return;
+    const owner = byGroup.get(group) ?? (Number(started) < oldest ? undefined : byMark.get(markOf(pid) ?? ''));
+    if (owner !== undefined) found[owner]!.push(pid);
+  });
+  return found;
+}
+
+function markOf(pid: number): string | undefined {
+  const [, rest] = `\0${read(`/proc/${pid}/environ`)}`.split(`\0${MARK}=`, 2);
+  return rest?.split('\0', 1)[0];
 }
 
 /** Living members by process group; empty on systems without /proc. */
@@ -75,9 +102,12 @@ export function processStart(pid: number): string | undefined {
   return readStat(pid)?.started;
 }
 
+let knownBoot: string | undefined;
+
 /** Identifies the boot that the kernel's clock counts from. */
 export function bootId(): string {
-  return read('/proc/sys/kernel/random/boot_id').trim();
+  knownBoot ??= read('/proc/sys/kernel/random/boot_id').trim();
+  return knownBoot;
 }
 
 /** Sends a signal to all processes of a group; false where there are none. Signal 0 only tests. */
@@ -142,17 +172,17 @@ function read(path: string): string {
   }
 }
 
-/** About one second in all: only a process that hangs in the kernel lives longer. */
+/** One to three seconds in all: only a process that hangs in the kernel lives longer. */
 const ROUNDS = 50;
 const PAUSE_MS = 20;
 
 /**
- * Kills the wanted processes until none is left: a process may have started another meanwhile. False where some
- * remain.
+ * Kills the processes that `find` finds until it finds none: a process may have started another meanwhile. False where
+ * some remain.
  */
-export async function killAll(runtime: Runtime, wanted: Wanted): Promise<boolean> {
+export async function killAll(runtime: Runtime, find: () => Promise<readonly number[]>): Promise<boolean> {
   for (let round = 0; round < ROUNDS; round++) {
-    const pids = await findProcesses(runtime, wanted);
+    const pids = await find();
     if (pids.length === 0) return true;
     for (const pid of pids) signalProcess(pid, 'SIGKILL');
     await wait(runtime, PAUSE_MS);

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Runtime } from '../../runtime/runtime.js';
-import { bootId, killAll, processStart } from './process-table.js';
+import { bootId, findProcesses, killAll, processStart } from './process-table.js';
 
 /** The record of a child, in a file named after its process group: it identifies the leader of the group. */
-export function childRecord(pid: number): string {
-  return `${bootId()} ${processStart(pid) ?? ''}`;
+export function childRecord(pid: number, started = processStart(pid)): string {
+  return `${bootId()} ${started ?? ''}`;
 }
 
 /**
@@ -16,7 +16,8 @@ export async function sweep(runtime: Runtime, folder: string): Promise<void> {
   const groups = namesIn(folder)
     .map(Number)
     .filter((pid) => processStart(pid) !== undefined && recordOf(folder, pid) === childRecord(pid));
-  const gone = await killAll(runtime, { groups, mark: { beginsWith: `${basename(folder)}.` } });
+  const wanted = { groups, mark: { beginsWith: `${basename(folder)}.` } };
+  const gone = await killAll(runtime, () => findProcesses(runtime, wanted));
   if (!gone) runtime.logger.warn({ folder }, 'processes of an earlier node could not be killed');
   rmSync(folder, { recursive: true, force: true });
 }

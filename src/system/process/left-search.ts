@@ -1,0 +1,53 @@
+import { wait } from '../../runtime/async.js';
+import type { Runtime } from '../../runtime/runtime.js';
+import { findLeft, type Left } from './process-table.js';
+
+/** Shortest time between two scans. */
+const GAP_MS = 50;
+
+interface Asked {
+  readonly left: Left;
+  readonly resolve: (pids: readonly number[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Looks for what ended children have left. A scan of all processes costs as much as starting a small program, so children
+ * that end at about the same time share one; a child that ends alone does not wait.
+ */
+export class LeftSearch {
+  readonly #runtime: Runtime;
+  #asked: Asked[] = [];
+  #busy = false;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  /** The processes of a scan that begins after this call. */
+  find(left: Left): Promise<readonly number[]> {
+    return new Promise((resolve, reject) => {
+      this.#asked.push({ left, resolve, reject });
+      if (!this.#busy) void this.#scan();
+    });
+  }
+
+  async #scan(): Promise<void> {
+    this.#busy = true;
+    while (this.#asked.length > 0) {
+      const asked = this.#asked;
+      this.#asked = [];
+      try {
+        const found = await findLeft(
+          this.#runtime,
+          asked.map(({ left }) => left),
+        );
+        for (const [index, { resolve }] of asked.entries()) resolve(found[index]!);
+      } catch (error) {
+        for (const { reject } of asked) reject(error);
+      }
+      await wait(this.#runtime, GAP_MS);
+    }
+    this.#busy = false;
+  }
+}
