@@ -823,11 +823,8 @@ const fieldUse = section('field trials', 'T-', [
   ['T-G7', 'mesh', 'Another person’s agent needs an approval at its first use of a tool with a credential.'],
 ]);
 
-const staffing = section('staffing', 'W20.S', [
+const workers = section('workers', 'W20.', [
   ['W20.S1', 'providers', 'Each role of the roster has a prompt that names its tier, duties, result and limits.'],
-]);
-
-const execProvider = section('workers', 'W20.E', [
   [
     'W20.E1',
     'providers',
@@ -855,9 +852,6 @@ const execProvider = section('workers', 'W20.E', [
     'A program that ignores its input, its output or signals neither hangs the work nor leaves a process.',
   ],
   ['W20.E7', 'providers', 'Its health says what is missing, without starting a program.'],
-]);
-
-const typedForAuthors = section('agents that work, typed for authors,', 'W20.', [
   [
     'W20.A1',
     'mesh',
@@ -903,7 +897,5 @@ export const requirements: readonly Requirement[] = [
   ...leases,
   ...onramp,
   ...fieldUse,
-  ...staffing,
-  ...execProvider,
-  ...typedForAuthors,
+  ...workers,
 ];

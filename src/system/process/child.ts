@@ -147,7 +147,7 @@ export class Child {
   async #end(terminateAt: number): Promise<ChildExit> {
     // Timers do not keep this process alive, and it must not exit before its children.
     const hold = this.#runtime.hold();
-    this.#process.stdin.end();
+    if (!this.#process.stdin.writableEnded) this.#process.stdin.end();
     const left = !this.#exit && (await this.#emptyBy(() => Math.min(terminateAt, this.#killAt)));
     if (!left && signalGroup(this.pid, 'SIGTERM')) {
       // A stopped process receives the signal only when it continues.

@@ -1,10 +1,11 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { Child, type StopOptions } from './child.js';
+import { ChildRecords } from './child-records.js';
 import { childEnvironment, type Environment } from './environment.js';
 import { Guard } from './guard.js';
 import { LeftSearch } from './left-search.js';
@@ -47,6 +48,7 @@ export class Children {
   readonly #running = new Set<Child>();
   readonly #search: LeftSearch;
   #parent: string | undefined;
+  #records: ChildRecords | undefined;
   #guard: Guard | undefined;
   #count = 0;
   #closing: Promise<void> | undefined;
@@ -73,14 +75,13 @@ export class Children {
   /** Starts a program; rejects with `PROCESS_START_FAILED` when that cannot be done. */
   async start(program: Program): Promise<Child> {
     if (this.#closing) throw new EclipticError('NODE_STOPPED', 'no more programs are started');
-    const folder = this.#prepare();
+    const records = this.#prepare();
     const mark = `${this.#session}.${++this.#count}`;
     const process = launch(program, mark);
     if (process.pid === undefined) throw await failureOf(program, process);
     const { pid } = process;
     const started = processStart(pid);
-    const record = join(folder, String(pid));
-    this.#attempt('written', () => writeFileSync(record, childRecord(pid, started), { mode: 0o600 }));
+    this.#attempt('written', () => records.write(pid, childRecord(pid, started)));
     const child = new Child(this.#runtime, {
       name: program.name ?? program.command,
       process,
@@ -89,7 +90,7 @@ export class Children {
       onStderr: program.onStderr,
       onGone: () => {
         this.#running.delete(child);
-        this.#attempt('removed', () => rmSync(record, { force: true }));
+        this.#attempt('removed', () => records.remove(pid));
       },
     });
     this.#running.add(child);
@@ -115,8 +116,8 @@ export class Children {
   }
 
   /** Creates the folder of records and the guard with the first child. */
-  #prepare(): string {
-    if (this.#parent === undefined) {
+  #prepare(): ChildRecords {
+    if (this.#records === undefined) {
       const parent = resolve(this.#init.folder ?? mkdtempSync(join(tmpdir(), 'ecliptic-children-')));
       const folder = join(parent, this.#session);
       try {
@@ -130,10 +131,11 @@ export class Children {
         );
       }
       this.#parent = parent;
+      this.#records = new ChildRecords(folder);
       // Windows has no shell to run the guard.
       if (process.platform !== 'win32') this.#guard = new Guard(this.#runtime, folder);
     }
-    return join(this.#parent, this.#session);
+    return this.#records;
   }
 
   /** A failure to keep the record is only logged: where /proc exists, the mark is enough. */

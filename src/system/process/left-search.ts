@@ -2,8 +2,10 @@ import { wait } from '../../runtime/async.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { findLeft, type Left } from './process-table.js';
 
-/** Shortest time between two scans. */
-const GAP_MS = 50;
+/** The pause after a scan, as a multiple of its duration: scans take a twentieth of the time at most. */
+const PAUSE = 20;
+const MIN_PAUSE_MS = 20;
+const MAX_PAUSE_MS = 250;
 
 interface Asked {
   readonly left: Left;
@@ -12,7 +14,7 @@ interface Asked {
 }
 
 /**
- * Looks for what ended children have left. A scan of all processes costs as much as starting a small program, so children
+ * Looks for what ended children have left. A scan of all processes costs more than starting a small program, so children
  * that end at about the same time share one; a child that ends alone does not wait.
  */
 export class LeftSearch {
@@ -35,6 +37,7 @@ export class LeftSearch {
   async #scan(): Promise<void> {
     this.#busy = true;
     while (this.#asked.length > 0) {
+      const began = this.#runtime.stopwatch();
       const asked = this.#asked;
       this.#asked = [];
       try {
@@ -46,7 +49,8 @@ export class LeftSearch {
       } catch (error) {
         for (const { reject } of asked) reject(error);
       }
-      await wait(this.#runtime, GAP_MS);
+      const pauseMs = PAUSE * (this.#runtime.stopwatch() - began);
+      await wait(this.#runtime, Math.max(MIN_PAUSE_MS, Math.min(MAX_PAUSE_MS, pauseMs)));
     }
     this.#busy = false;
   }

@@ -172,8 +172,8 @@ function read(path: string): string {
   }
 }
 
-/** One to three seconds in all: only a process that hangs in the kernel lives longer. */
-const ROUNDS = 50;
+/** Only a process that hangs in the kernel lives longer. */
+const KILL_MS = 1_000;
 const PAUSE_MS = 20;
 
 /**
@@ -181,11 +181,12 @@ const PAUSE_MS = 20;
  * some remain.
  */
 export async function killAll(runtime: Runtime, find: () => Promise<readonly number[]>): Promise<boolean> {
-  for (let round = 0; round < ROUNDS; round++) {
+  const began = runtime.stopwatch();
+  for (;;) {
     const pids = await find();
     if (pids.length === 0) return true;
+    if (runtime.stopwatch() - began > KILL_MS) return false;
     for (const pid of pids) signalProcess(pid, 'SIGKILL');
     await wait(runtime, PAUSE_MS);
   }
-  return false;
 }

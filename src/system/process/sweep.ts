@@ -33,7 +33,7 @@ export function namesIn(folder: string): string[] {
 
 function recordOf(folder: string, pid: number): string | undefined {
   try {
-    return readFileSync(join(folder, String(pid)), 'utf8');
+    return readFileSync(join(folder, String(pid)), 'utf8').trimEnd();
   } catch {
     return undefined;
   }
