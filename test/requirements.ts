@@ -825,6 +825,13 @@ const fieldUse = section('field trials', 'T-', [
 
 const staffing = section('staffing', 'W20.S', [
   ['W20.S1', 'providers', 'Each role of the roster has a prompt that names its tier, duties, result and limits.'],
+  [
+    'W20.S2',
+    'providers',
+    'ecliptic staff finds coding agents, models and package scripts, and says why others do not serve.',
+  ],
+  ['W20.S3', 'providers', 'ecliptic staff proposes workers for roles, and leaves roles alone that have one.'],
+  ['W20.S4', 'providers', 'ecliptic staff changes ecliptic.json on consent, and keeps every other byte of it.'],
 ]);
 
 export const requirements: readonly Requirement[] = [
