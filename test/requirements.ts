@@ -832,6 +832,7 @@ const staffing = section('staffing', 'W20.S', [
   ],
   ['W20.S3', 'providers', 'ecliptic staff proposes workers for roles, and leaves roles alone that have one.'],
   ['W20.S4', 'providers', 'ecliptic staff changes ecliptic.json on consent, and keeps every other byte of it.'],
+  ['W20.S5', 'providers', 'An agent without a worker is unstaffed on every surface, refuses work and is never chosen.'],
 ]);
 
 export const requirements: readonly Requirement[] = [
