@@ -3,6 +3,7 @@ import { type Noun, noun, type Table } from './command.js';
 /** Every command: one line here and one file for each noun. */
 const NOUNS: readonly Noun[] = [
   noun('agent', 'everyday', 'list agents, show a card', () => import('./agent.js'), 'list'),
+  noun('staff', 'everyday', 'find workers for roles', () => import('./staff.js'), 'assign'),
   noun('message', 'everyday', 'send and receive messages', () => import('./message.js')),
   noun('task', 'everyday', 'give work to A2A agents and follow it', () => import('./task.js'), 'show'),
   noun('proposal', 'everyday', 'propose work to agents of the mesh', () => import('./proposal.js'), 'list'),

@@ -122,7 +122,8 @@ export class Cards {
     const entry = registry.ownEntry(id);
     if (!entry) throw new EclipticError('AGENT_NOT_FOUND', `this node has no agent "${cutText(id, 64)}"`);
     const { mcpToolPermissions, skillBundles, persona } = profiles.of(id) ?? {};
-    const { name, description } = entry.card;
+    const { name, status } = entry.card;
+    const description = status?.state === 'unstaffed' ? unstaffed(entry.card.description) : entry.card.description;
     const known = compact<Partial<CardAgent>>(facts);
     const agent = { name, description, mcpToolPermissions, skillBundles, persona, ...known, id };
     const viewer = entry.sandboxId === undefined ? ANONYMOUS : entry;
@@ -288,4 +289,10 @@ function defaultUrl(): string {
   const { hostname, port } = new URL(served?.baseUrl() ?? 'http://127.0.0.1:3000');
   // With port 0 the system chooses one.
   return `http://${BIND_HOST || hostname}:${Number(PORT) === 0 ? port || '80' : PORT}`;
+}
+
+/** A2A cards have no field for it. How to staff the agent is its owner's business, and not on a public card. */
+function unstaffed(description: string): string {
+  const note = 'Unstaffed: it has no worker, and refuses tasks with NO_WORKER.';
+  return description === '' ? note : `${description}\n\n${note}`;
 }

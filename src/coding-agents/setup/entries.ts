@@ -86,7 +86,7 @@ export function hooksEntry({ words, events, hook, head = {} }: HooksInit): Entry
 }
 
 /** The object in a JSON file; the error of a malformed one names the line. */
-function readJson(text: string): object {
+export function readJson(text: string): object {
   const errors: ParseError[] = [];
   const document: unknown = parse(text, errors, { allowTrailingComma: true });
   const [fault] = errors;
@@ -119,7 +119,7 @@ function quoted(word: string): string {
  * Sets the value at a path or, with `undefined`, removes it; `isInsertion` puts an array element before the one there.
  * `modify` with formatting would reformat everything on the same lines, so only the new text is laid out, here.
  */
-function editJson(text: string, path: JSONPath, value: unknown, isInsertion = false): string {
+export function editJson(text: string, path: JSONPath, value: unknown, isInsertion = false): string {
   if (value === undefined) return without(text, path);
   const [edit] = modify(text, path, value, { isArrayInsertion: isInsertion });
   if (!edit) return text;

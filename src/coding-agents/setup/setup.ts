@@ -1,19 +1,10 @@
 import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, rmdirSync, rmSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { z } from 'zod';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import { JsonFile } from '../../system/files/private-file.js';
+import { readUtf8, replaceText } from '../../system/files/text-file.js';
 import { CLIENTS, type Client, type Machine } from './clients.js';
 import type { ServerCommand } from './entries.js';
 
@@ -40,6 +31,8 @@ const DoneSchema = z.array(
 );
 
 const JOURNAL = 'setup.json';
+/** Configurations of coding agents may hold tokens. */
+const PRIVATE = 0o600;
 
 /** Adds this node's MCP server to the configuration of the machine's coding agents, and removes it again. */
 export class Setup {
@@ -77,7 +70,7 @@ export class Setup {
       return [...new Set(parts.map(({ file }) => file))].flatMap((file): Change[] => {
         const about = { client: id, title, file };
         try {
-          const before = readText(file);
+          const before = readUtf8(file);
           const here = parts.filter((part) => part.file === file);
           const after = here.reduce<string | undefined>((text, { entry, command }) => entry.set(text, command), before);
           return after === before ? [] : [{ ...about, before, after }];
@@ -104,7 +97,7 @@ export class Setup {
 
   /** Writes one change, if the file has not changed since it was planned. */
   apply({ client, file, before, after }: Change): void {
-    if (readText(file) !== before) {
+    if (readUtf8(file) !== before) {
       throw new EclipticError('INVALID_CONFIG', `${file} has changed meanwhile; nothing was written`, { file });
     }
     const done = this.#journal.load() ?? [];
@@ -115,7 +108,7 @@ export class Setup {
     const made = done.find((known) => known.file === file)?.made ?? missingFolder(file);
     const entry = { client, file, before: original, after: digest(after) };
     this.#journal.save([...others, { ...entry, ...(made !== undefined && { made }) }]);
-    writeText(file, after!);
+    replaceText(file, after!, PRIVATE);
   }
 
   /** A file that the client rewrote since contains our entry, which must not be restored. */
@@ -130,7 +123,7 @@ export class Setup {
       .filter(({ client }) => named.length === 0 || named.includes(client))
       .flatMap(({ client: id, file, before, after }) => {
         const client = CLIENTS.find((known) => known.id === id);
-        const present = readText(file);
+        const present = readUtf8(file);
         if (!client || present === undefined) return [];
         const untouched = digest(present) === after;
         const restored = untouched ? (before ?? undefined) : this.#without(client, file, present);
@@ -144,14 +137,14 @@ export class Setup {
   }
 
   undo({ client, file, before, after }: Change): void {
-    if (readText(file) !== before) {
+    if (readUtf8(file) !== before) {
       throw new EclipticError('INVALID_CONFIG', `${file} has changed meanwhile; nothing was written`, { file });
     }
     const done = this.#journal.load() ?? [];
     if (after === undefined) {
       rmSync(file);
       removeEmpty(dirname(file), done.find((known) => known.file === file)?.made);
-    } else writeText(file, after);
+    } else replaceText(file, after, PRIVATE);
     const others = done.filter((known) => known.client !== client || known.file !== file);
     this.#journal.save(others);
   }
@@ -173,24 +166,6 @@ function removeEmpty(folder: string, made: string | undefined): void {
     return;
   }
   removeEmpty(dirname(folder), made);
-}
-
-function readText(file: string): string | undefined {
-  if (!existsSync(file)) return undefined;
-  const bytes = readFileSync(file);
-  const text = bytes.toString('utf8');
-  if (Buffer.from(text).equals(bytes)) return text;
-  throw new EclipticError('INVALID_CONFIG', 'it is not UTF-8; correct it first', { file });
-}
-
-/** Replaces the file atomically, with its mode; a symbolic link stays a link. */
-function writeText(file: string, text: string): void {
-  const target = existsSync(file) ? realpathSync(file) : file;
-  mkdirSync(dirname(target), { recursive: true });
-  const mode = existsSync(target) ? statSync(target).mode & 0o777 : 0o600;
-  const temporary = `${target}.ecliptic`;
-  writeFileSync(temporary, text, { mode });
-  renameSync(temporary, target);
 }
 
 function digest(text: string | undefined): string {

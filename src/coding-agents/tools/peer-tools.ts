@@ -61,7 +61,7 @@ function presentRow(card: AgentCard, name: string): PeerRow {
   return {
     name,
     state: card.status === undefined || card.status.state === 'ready' ? 'present' : card.status.state,
-    sees_mail: seesMailOf(card),
+    sees_mail: card.status?.state === 'unstaffed' ? 'offline' : seesMailOf(card),
     summary: oneLine(card.description, SUMMARY_CHARS),
     capabilities: card.capabilities.map(({ id }) => oneLine(id, 60)),
     handled: hasHandler(card),

@@ -79,8 +79,9 @@ export function staffingFindings(cards: readonly AgentCard[], providers: Provide
 }
 
 function unstaffedText(count: number): string {
-  if (count === 1) return '1 agent is unstaffed: it refuses requests and tasks';
-  return `${count} agents are unstaffed: they refuse requests and tasks`;
+  const remedy = 'find workers with: ecliptic staff';
+  if (count === 1) return `1 agent is unstaffed: it refuses requests and tasks; ${remedy}`;
+  return `${count} agents are unstaffed: they refuse requests and tasks; ${remedy}`;
 }
 
 export function providerFindings(providers: ProviderRegistry): Finding[] {

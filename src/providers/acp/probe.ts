@@ -22,7 +22,12 @@ const PROBE_MS = 30_000;
 const EXIT_MS = 1_000;
 
 /** Starts an agent briefly, in an empty folder where nothing is allowed, to find out whether it works. */
-export async function probeAgent(runtime: Runtime, children: Children, program: Program): Promise<ProbeResult> {
+export async function probeAgent(
+  runtime: Runtime,
+  children: Children,
+  program: Program,
+  limitMs = PROBE_MS,
+): Promise<ProbeResult> {
   const folder = mkdtempSync(join(tmpdir(), 'ecliptic-probe-'));
   const approvals = new Approvals(runtime);
   const child = await children.start({ cwd: folder, ...program }).catch((error: EclipticError) => error);
@@ -43,8 +48,8 @@ export async function probeAgent(runtime: Runtime, children: Children, program: 
     const terminals = new Terminals(runtime, children, workspace);
     const gate = new ActionGate({ approvals, report: () => {} });
     const about = { agent: program.name ?? program.command, workspace, terminals, gate, mcpServers: () => [] };
-    const late = wait(runtime, PROBE_MS).then(() => {
-      throw new EclipticError('REQUEST_TIMEOUT', `it did not answer within ${PROBE_MS} ms`);
+    const late = wait(runtime, limitMs).then(() => {
+      throw new EclipticError('REQUEST_TIMEOUT', `it did not answer within ${limitMs} ms`);
     });
     const gone = child.exited.then(() => {
       throw child.failure();

@@ -1,8 +1,8 @@
 import type { AgentRegistry } from '../../mesh/registry.js';
-import { unroutable } from '../../mesh/staffing.js';
+import { unroutable, vacancyFor } from '../../mesh/staffing.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import type { Bid, Engagement, Negotiation, ProposalInit, ReceivedProposal } from '../proposals/proposal.js';
-import type { Member, SwarmOpening } from './swarm-records.js';
+import type { Member, SubTaskPlan, SwarmOpening } from './swarm-records.js';
 
 /** More seats would hardly be safer, and each must have every record. */
 const MAX_SEATS = 9;
@@ -33,6 +33,21 @@ export function candidates(
     }
   }
   return [...found.values()].slice(0, MAX_INVITED);
+}
+
+/** Why agents that could do one of the sub-tasks were not invited: they have no worker. */
+export function vacancies(registry: AgentRegistry, creator: string, unserved: readonly SubTaskPlan[]): string[] {
+  const found = new Map<string, string>();
+  for (const { requiredCapabilities } of unserved) {
+    const [first, ...others] = requiredCapabilities;
+    for (const { address, card } of first === undefined ? [] : registry.entriesWithCapability(first)) {
+      if (address === creator || registry.getById(address, creator) === undefined) continue;
+      if (!others.every((wanted) => card.capabilities.some(({ id }) => id === wanted))) continue;
+      const vacancy = vacancyFor(card, 'proposal');
+      if (vacancy) found.set(address, vacancy.reason);
+    }
+  }
+  return [...found.values()];
 }
 
 /** Invites each candidate by a proposal; returns the members, and the refusals of the others, at the deadline. */

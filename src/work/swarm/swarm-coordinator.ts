@@ -1,13 +1,14 @@
 import type { SharedDocument } from '../../documents/document.js';
 import { fullAddress } from '../../mesh/address.js';
 import type { AgentRegistry } from '../../mesh/registry.js';
+import { vacancyFor } from '../../mesh/staffing.js';
 import { type CallbackFailed, Callbacks, callGuarded, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
 import type { Bid, Engagement, Negotiation, ProposalInit } from '../proposals/proposal.js';
 import { assignPlan } from './assignment.js';
 import type { StoredParticipation } from './participation-records.js';
-import { candidates, invitationIn, recruit, seatsOf } from './recruiting.js';
+import { candidates, invitationIn, recruit, seatsOf, vacancies } from './recruiting.js';
 import type { SwarmMessage } from './swarm-messages.js';
 import { type ParticipationComponents, SwarmParticipation, toFinding, type WorkInHand } from './swarm-participation.js';
 import { capabilitiesOf, planByCapability, planRecords, readPlan, type SwarmPlan } from './swarm-plan.js';
@@ -121,7 +122,7 @@ export class SwarmCoordinator {
     const { members, refusals } = await recruit(runtime, (init) => agent.propose(init), invited, about);
     const assigned = assignPlan(plan, members);
     const unserved = plan.filter((subTask) => assigned.get(subTask) === undefined);
-    if (unserved.length > 0) throw noMemberFor(id, unserved, refusals);
+    if (unserved.length > 0) throw noMemberFor(id, unserved, refusals, vacancies(registry, agent.agentId, unserved));
     const busy = new Set(assigned.values());
     const participants = members.map(({ address }) => address).filter((address) => busy.has(address));
     const standby = members.map(({ address }) => address).filter((address) => !busy.has(address));
@@ -249,6 +250,10 @@ export class SwarmCoordinator {
       throw new EclipticError('INVALID_PLAN', `"${AGGREGATE}" is the name of what the aggregator does`);
     const last = { id: AGGREGATE, description: cutText(`Make one of all results: ${task}`, 4_096) };
     const who = this.#components.registry.requireById(aggregator, agent.agentId);
+    // A handler may have been attached since another node sent its card; only its owner staffs a role.
+    const current = who.node === undefined || who.status?.fix !== undefined;
+    const vacancy = current ? vacancyFor(who, 'proposal') : undefined;
+    if (vacancy) throw new EclipticError(vacancy.code, vacancy.reason, { agentId: aggregator });
     const only = this.#inFull(who.node === undefined ? who.id : `${who.id}@${who.node}`);
     return [...plan, { ...last, requiredCapabilities: [], dependsOn: [], only }];
   }
@@ -348,11 +353,18 @@ function notFound(swarmId: string): EclipticError {
   return new EclipticError('SWARM_NOT_FOUND', `there is no swarm ${swarmId} here`, { swarmId });
 }
 
-function noMemberFor(swarmId: string, unserved: readonly SubTaskPlan[], refusals: readonly string[]): EclipticError {
+function noMemberFor(
+  swarmId: string,
+  unserved: readonly SubTaskPlan[],
+  invited: readonly string[],
+  vacant: readonly string[],
+): EclipticError {
+  const refusals = [...invited, ...vacant];
   const [{ id, requiredCapabilities, only }] = unserved as [SubTaskPlan, ...SubTaskPlan[]];
   const needs = only ?? requiredCapabilities.join(', ');
   const why = refusals.length > 0 ? `; ${refusals.slice(0, 3).join('; ')}` : '';
   const text = `no member of the swarm can do "${id}" (it takes ${needs})${why}`;
   const subTasks = unserved.map((subTask) => subTask.id).slice(0, 20);
-  return new EclipticError('CAPABILITY_NOT_FOUND', text, { swarmId, subTasks, refusals: refusals.slice(0, 20) });
+  const code = invited.length === 0 && vacant.length > 0 ? 'NO_WORKER' : 'CAPABILITY_NOT_FOUND';
+  return new EclipticError(code, text, { swarmId, subTasks, refusals: refusals.slice(0, 20) });
 }
