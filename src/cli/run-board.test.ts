@@ -22,6 +22,7 @@ const NEWS: RunNews[] = [
     agent: 'sun',
     status: 'running',
     createdAt: 0,
+    startedAt: 0,
     updatedAt: 0,
     tasks: [task('api', { phase: 'running', attempt: 1 }), task('ui')],
   },
@@ -33,7 +34,7 @@ const NEWS: RunNews[] = [
     run: 'R1',
     ...task('ui', { phase: 'escalated', attempt: 2, reason: { code: 'RESULT_REFUSED', message: 'too\nlong' } }),
   },
-  { event: 'ended', run: 'R1', status: 'escalated', counts: { done: 1, escalated: 1 } },
+  { event: 'ended', run: 'R1', status: 'escalated', counts: { done: 1, escalated: 1 }, durationMs: 1_500 },
 ];
 
 afterEach(() => {

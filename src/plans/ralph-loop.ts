@@ -16,7 +16,7 @@ import type { Carried, LoopEvent, LoopSettings } from './loop-state.js';
 import { fingerprintsOf, type Plan } from './plan-schema.js';
 import { forSwarm, MeshWorld } from './plan-world.js';
 import { RalphRun } from './ralph-run.js';
-import { countsOf, type RunNews, type RunView, viewOf } from './run-news.js';
+import { endOf, type RunNews, type RunView, viewOf } from './run-news.js';
 import { type RunRecord, RunRecords, type RunSummary } from './run-records.js';
 import { SwarmDispatcher } from './swarm-dispatcher.js';
 
@@ -65,12 +65,15 @@ export class RalphLoop {
     this.#hierarchy = completeHierarchy(hierarchy);
     this.#records = new RunRecords(components.store);
     this.#world = new MeshWorld(components);
-    const toOne = new AgentDispatcher(components);
+    const toOne = new AgentDispatcher(components, this.#world);
     const toSwarm = new SwarmDispatcher(components.agent);
     this.#dispatcher = {
       dispatch: async (work) => {
         await this.#world.untilCapable(work);
-        const task = toSwarm.isUnderWay(work) ? forSwarm(work.task) : this.#world.handedOut(work.task, work.run.agent);
+        const { agent, plan } = work.run;
+        const task = toSwarm.isUnderWay(work)
+          ? forSwarm(work.task, plan.planner)
+          : this.#world.handedOut(work.task, agent, plan.planner);
         return (task.swarm ? toSwarm : toOne).dispatch({ ...work, task });
       },
     };
@@ -126,7 +129,7 @@ export class RalphLoop {
     if (!live) {
       const view = await this.view(id);
       tell({ event: 'run', ...view });
-      tell({ event: 'ended', run: id, status: view.status, counts: countsOf(view.tasks) });
+      tell(endOf(view));
       return;
     }
     await new Promise<void>((resolve) => {
