@@ -14,6 +14,7 @@ import { inputOf } from './picked-input.js';
 import type { PlanTask } from './plan-schema.js';
 import { endOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
 import type { RunRecord, RunRecords } from './run-records.js';
+import { type ReportPiece, reportPieces } from './run-report.js';
 
 export interface RalphRunComponents {
   readonly runtime: Runtime;
@@ -77,6 +78,11 @@ export class RalphRun {
 
   get view(): RunView {
     return viewOf(this.record, this.#state, this.#updatedAt);
+  }
+
+  /** The run with all results, as of now. */
+  get report(): Iterable<ReportPiece> {
+    return reportPieces(this.record, this.#state, this.#updatedAt);
   }
 
   get over(): boolean {

@@ -72,8 +72,13 @@ export function countsOf(tasks: Iterable<{ readonly phase: Phase }>): Partial<Re
   return counts;
 }
 
+/** The parts of a view that its end follows from. */
+type Ending = Pick<RunView, 'id' | 'status' | 'startedAt' | 'updatedAt'> & {
+  readonly tasks: Iterable<Pick<TaskView, 'phase' | 'usage'>>;
+};
+
 /** The end of a run. */
-export function endOf({ id, status, startedAt, updatedAt, tasks }: RunView): Extract<RunNews, { event: 'ended' }> {
+export function endOf({ id, status, startedAt, updatedAt, tasks }: Ending): Extract<RunNews, { event: 'ended' }> {
   const usage = usageOf(tasks);
   const durationMs = Math.max(0, updatedAt - startedAt);
   return { event: 'ended', run: id, status, counts: countsOf(tasks), durationMs, ...(usage && { usage }) };
