@@ -1,10 +1,14 @@
+import { existsSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { ControlClient } from '../node/control/client.js';
+import type { MadePlan, PlanAsked } from '../plans/plan-maker.js';
+import type { Plan } from '../plans/plan-schema.js';
 import { endOf, type RunNews } from '../plans/run-news.js';
-import { EclipticError } from '../runtime/errors.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import { cutText } from '../runtime/text.js';
 import { flag, hidden, type Invocation, required, text, verb, whole } from './command.js';
 import { readTextFile } from './input.js';
-import { type Output, printable, usage } from './output.js';
+import { type Output, oneLine, printable, usage } from './output.js';
 import { ReportFolder } from './report-folder.js';
 import { RunBoard, runText, summaryText } from './run-board.js';
 import { RunReporter } from './run-report.js';
@@ -33,6 +37,69 @@ const run = verb({
     await follow(client, view.id, output, reporter);
   },
 });
+
+const make = verb({
+  summary: 'have an agent write a plan for a goal; the plan is checked before it is written',
+  args: ['GOAL'],
+  argHelp: [['GOAL', 'what the plan is to achieve, in words']],
+  options: {
+    with: text('AGENT', 'the agent that makes the plan (default: sun, else another L0 agent with a worker)'),
+    out: text('FILE', 'the file to write (default: plan.yaml)'),
+    as: text('AGENT', 'the agent of this node that asks, and would hand out the tasks'),
+    force: flag('overwrite the file'),
+  },
+  examples: ['"Add a login page"', '"Add a login page" --with jupiter --out login.yaml'],
+  async run({ connect, values: { with: planner, out = 'plan.yaml', as, force }, words: [goal], output }) {
+    const file = resolve(out);
+    // Before an answer is paid for that has no place.
+    if (!force && existsSync(file)) throw fileExists(file);
+    const client = await connect();
+    process.once('SIGINT', () => client.close());
+    const made = await client.call('plan.make', { goal, with: planner, as }, (asked) => {
+      if (!output.json) process.stderr.write(`${printable(askedText(asked))}\n`);
+    });
+    writePlan(file, planFileText(goal, made, out), force === true);
+    const { plan, attempts } = made;
+    output.value({ file, planner: made.planner, attempts, plan }, () =>
+      [
+        `${out}: ${plan.tasks.length} tasks, made by ${made.planner}`,
+        ...plan.tasks.map((task) => `  ${plannedText(task)}`),
+        `Read it, then run it with: ecliptic plan run ${out} --out results`,
+      ].join('\n'),
+    );
+  },
+});
+
+function askedText({ planner, attempt, faults }: PlanAsked): string {
+  if (attempt === 1) return `${planner} makes a plan …`;
+  return [
+    `${planner} corrects ${faults.length === 1 ? 'a fault' : `${faults.length} faults`} …`,
+    ...faults.map((fault) => `  ${fault}`),
+  ].join('\n');
+}
+
+function plannedText({ id, agent, capabilities = [], dependsOn = [], description }: Plan['tasks'][number]): string {
+  const after = dependsOn.length === 0 ? '' : `, after ${dependsOn.join(', ')}`;
+  return oneLine(`${id} (${agent ?? capabilities.join(' + ')}${after}): ${cutText(description, 100)}`);
+}
+
+function planFileText(goal: string, { planner, text: plan }: MadePlan, file: string): string {
+  const header = [...goal.trim().split(/\r?\n/), `Made by ${planner}. Run it with: ecliptic plan run ${file}`];
+  return `${header.map((line) => `# ${oneLine(line)}`).join('\n')}\n${plan}`;
+}
+
+function writePlan(file: string, content: string, force: boolean): void {
+  try {
+    writeFileSync(file, content, { flag: force ? 'w' : 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw fileExists(file);
+    throw usage(`cannot write ${file}: ${describeError(error)}`);
+  }
+}
+
+function fileExists(file: string): EclipticError {
+  return usage(`${file} exists; overwrite it with --force, or write another file with --out FILE`);
+}
 
 const list = verb({
   summary: 'list the plans that were run, the latest first',
@@ -164,4 +231,4 @@ function reportText(folder: string, status: string): string {
   return `report${status === 'done' ? '' : ` (${status})`}: ${join(folder, 'report.md')}`;
 }
 
-export const verbs = { run, list, show, report, stop, cancel: stop, check, schema };
+export const verbs = { run, make, list, show, report, stop, cancel: stop, check, schema };

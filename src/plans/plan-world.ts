@@ -113,9 +113,13 @@ export class MeshWorld implements PlanWorld {
     const refusals = asked.map((agent) => this.#failure(agent, as, 'request'));
     const found = asked[refusals.indexOf(undefined)];
     if (found !== undefined) return found;
-    const { code, reason } = refusals[0]!;
+    const at = Math.max(
+      0,
+      refusals.findIndex((refusal) => refusal?.code === 'NO_WORKER'),
+    );
+    const { code, reason } = refusals[at]!;
     const hint = named === undefined ? '; or name another planner: --with AGENT' : '';
-    throw new EclipticError(code, `${reason}${hint}`, { agentId: asked[0]! });
+    throw new EclipticError(code, `${reason}${hint}`, { agentId: asked[at]! });
   }
 
   /** The tier whose limits apply: that of the agent that would get the task now. */

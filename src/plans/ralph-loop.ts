@@ -13,6 +13,7 @@ import { completeHierarchy, type Hierarchy, type HierarchyConfig } from './hiera
 import { Judge } from './judge.js';
 import { replay, step } from './loop-machine.js';
 import type { Carried, LoopEvent, LoopSettings, LoopState } from './loop-state.js';
+import type { MadePlan, PlanAsked, PlanWish } from './plan-maker.js';
 import { fingerprintsOf, type Plan } from './plan-schema.js';
 import { forSwarm, MeshWorld } from './plan-world.js';
 import { RalphRun } from './ralph-run.js';
@@ -103,6 +104,15 @@ export class RalphLoop {
   /** Checks a plan without running it; returns the ids of its tasks. */
   async check({ text, file, as }: Pick<RunInit, 'text' | 'file' | 'as'>): Promise<string[]> {
     return (await this.#read(text, file, as)).tasks.map(({ id }) => id);
+  }
+
+  /** Has an agent make a plan that can be run at present. */
+  async make(wish: PlanWish, tell: (asked: PlanAsked) => void, signal: AbortSignal): Promise<MadePlan> {
+    const as = wish.as ?? this.#world.usualDispatcher;
+    if (as === undefined) throw new EclipticError('USAGE', 'say which agent asks the planner: --as AGENT');
+    const agent = this.#components.agent(as);
+    const { makePlan } = await import('./plan-maker.js');
+    return makePlan({ ...wish, as }, { world: this.#world, agent }, tell, signal);
   }
 
   list(limit: number): Promise<RunSummary[]> {

@@ -27,6 +27,7 @@ import {
   type RoutingResult,
 } from '../../mesh/schemas.js';
 import type { Finding, Invite, PeerRow } from '../../network/peers/network.js';
+import type { MadePlan, PlanAsked } from '../../plans/plan-maker.js';
 import type { RunNews, RunView } from '../../plans/run-news.js';
 import type { RunSummary } from '../../plans/run-records.js';
 import type { ReportPiece } from '../../plans/run-report.js';
@@ -176,6 +177,8 @@ export const API = {
   'run.check': takes({ text: required, file: required, as: string }).gives<{ tasks: number; ids: string[] }>(),
   /** Emits the run, its tasks and their results. */
   'run.report': takes(id).gives<void, ReportPiece>(),
+  /** Asks an agent for a plan; emits each question. */
+  'plan.make': takes({ goal: required, with: string, as: string }).gives<MadePlan, PlanAsked>(),
   'run.follow': takes(id).gives<void, RunNews>(),
   'run.stop': takes(id).gives<RunView>(),
   swarms: nothing.gives<SwarmRow[]>(),

@@ -89,6 +89,7 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
       }
     },
     'run.follow': async ({ id }, { emit, signal }) => loop.follow(await runId(id), emit, signal),
+    'plan.make': (wish, { emit, signal }) => loop.make(wish, emit, signal),
     'run.stop': async ({ id }) => loop.stop(await runId(id)),
   } satisfies Partial<Handlers>;
 }
