@@ -632,6 +632,17 @@ const ralphLoop = section('design D7 and D9, the Ralph loop,', 'RL', [
   ['RL10', 'coordination', 'The command line shows a run’s progress, as JSON too, and fails unless all was done.'],
 ]);
 
+const plans = section('agents that really work, plans,', 'W20.P', [
+  ['W20.P1', 'coordination', '`plan run --out` prints each result as it arrives and writes results and a report.'],
+  ['W20.P2', 'coordination', 'A report of a failed or interrupted run says of no task that it is done which is not.'],
+  ['W20.P3', 'coordination', '`plan make` writes a checked plan; faults go back to the planner at most three times.'],
+  ['W20.P4', 'coordination', 'The loop forms swarms for divisible tasks, and never chooses an agent without a worker.'],
+  ['W20.P5', 'coordination', 'A retry with feedback goes to the same agent; workers get output schema and criteria.'],
+  ['W20.P6', 'coordination', 'Verdicts, advice and splits are asked for in words with an output schema.'],
+  ['W20.P7', 'coordination', 'Later tasks get checked results as typed inputs, and may pick parts of them.'],
+  ['W20.P8', 'coordination', 'Usage is added up per task and run, survives restarts, and is no progress.'],
+]);
+
 const swarmRules = section('design D9, swarms,', 'SW', [
   ['SW1', 'coordination', 'A record counts when a majority of the seats has it; without one nothing is settled.'],
   [
@@ -900,6 +911,7 @@ export const requirements: readonly Requirement[] = [
   ...toolSharing,
   ...upstreamServers,
   ...ralphLoop,
+  ...plans,
   ...swarmRules,
   ...leases,
   ...onramp,

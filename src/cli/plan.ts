@@ -1,11 +1,17 @@
-import { resolve } from 'node:path';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import type { ControlClient } from '../node/control/client.js';
-import type { RunNews } from '../plans/run-news.js';
-import { EclipticError } from '../runtime/errors.js';
-import { flag, hidden, type Invocation, text, verb, whole } from './command.js';
+import type { MadePlan, PlanAsked } from '../plans/plan-maker.js';
+import type { Plan } from '../plans/plan-schema.js';
+import { endOf, type RunNews } from '../plans/run-news.js';
+import { describeError, EclipticError } from '../runtime/errors.js';
+import { cutText } from '../runtime/text.js';
+import { flag, hidden, type Invocation, required, text, verb, whole } from './command.js';
 import { readTextFile } from './input.js';
-import { type Output, printable, usage } from './output.js';
+import { type Output, oneLine, printable, usage } from './output.js';
+import { ReportFolder } from './report-folder.js';
 import { RunBoard, runText, summaryText } from './run-board.js';
+import { RunReporter } from './run-report.js';
 
 const run = verb({
   summary: 'run a plan: hand out its tasks, check the results, retry and escalate',
@@ -14,19 +20,86 @@ const run = verb({
   options: {
     fresh: flag('start over, ignoring finished tasks'),
     as: text('AGENT', 'the agent of this node that hands out the tasks (default: the plan’s, else sun)'),
+    out: text('DIR', 'write each result and a report (report.md, report.json) into this folder'),
     schema: hidden(flag('print the JSON Schema of a plan')),
   },
-  examples: ['plan.yaml', 'plan.yaml --fresh --json'],
-  async run({ connect, values: { fresh, as, schema: wantsSchema }, words: [name], output }) {
+  examples: ['plan.yaml', 'plan.yaml --out results', 'plan.yaml --fresh --json'],
+  async run({ connect, values: { fresh, as, out, schema: wantsSchema }, words: [name], output }) {
     if (wantsSchema) return printSchema({ output });
     if (name === undefined) throw usage('PLAN is missing; usage: ecliptic plan run PLAN');
     const file = resolve(name);
     const content = readTextFile(file, 'INVALID_PLAN');
     const client = await connect();
-    const { id } = await client.call('run.start', { text: content, file, fresh, as });
-    await follow(client, id, output);
+    const reporter = out === undefined ? undefined : new RunReporter(new ReportFolder(resolve(out)));
+    if (reporter) reporter.assertFree((await client.call('run.check', { text: content, file, as })).ids);
+    const view = await client.call('run.start', { text: content, file, fresh, as });
+    reporter?.take({ event: 'run', ...view });
+    await follow(client, view.id, output, reporter);
   },
 });
+
+const make = verb({
+  summary: 'have an agent write a plan for a goal; the plan is checked before it is written',
+  args: ['GOAL'],
+  argHelp: [['GOAL', 'what the plan is to achieve, in words']],
+  options: {
+    with: text('AGENT', 'the agent that makes the plan (default: sun, else another L0 agent with a worker)'),
+    out: text('FILE', 'the file to write (default: plan.yaml)'),
+    as: text('AGENT', 'the agent of this node that asks, and would hand out the tasks'),
+    force: flag('overwrite the file'),
+  },
+  examples: ['"Add a login page"', '"Add a login page" --with jupiter --out login.yaml'],
+  async run({ connect, values: { with: planner, out = 'plan.yaml', as, force }, words: [goal], output }) {
+    const file = resolve(out);
+    // Before an answer is paid for that has no place.
+    if (!force && existsSync(file)) throw fileExists(file);
+    const client = await connect();
+    process.once('SIGINT', () => client.close());
+    const made = await client.call('plan.make', { goal, with: planner, as }, (asked) => {
+      if (!output.json) process.stderr.write(`${printable(askedText(asked))}\n`);
+    });
+    writePlan(file, planFileText(goal, made, out), force === true);
+    const { plan, attempts } = made;
+    output.value({ file, planner: made.planner, attempts, plan }, () =>
+      [
+        `${out}: ${plan.tasks.length} tasks, made by ${made.planner}`,
+        ...plan.tasks.map((task) => `  ${plannedText(task)}`),
+        `Read it, then run it with: ecliptic plan run ${out} --out results`,
+      ].join('\n'),
+    );
+  },
+});
+
+function askedText({ planner, attempt, faults }: PlanAsked): string {
+  if (attempt === 1) return `${planner} makes a plan …`;
+  return [
+    `${planner} corrects ${faults.length === 1 ? 'a fault' : `${faults.length} faults`} …`,
+    ...faults.map((fault) => `  ${fault}`),
+  ].join('\n');
+}
+
+function plannedText({ id, agent, capabilities = [], dependsOn = [], description }: Plan['tasks'][number]): string {
+  const after = dependsOn.length === 0 ? '' : `, after ${dependsOn.join(', ')}`;
+  return oneLine(`${id} (${agent ?? capabilities.join(' + ')}${after}): ${cutText(description, 100)}`);
+}
+
+function planFileText(goal: string, { planner, text: plan }: MadePlan, file: string): string {
+  const header = [...goal.trim().split(/\r?\n/), `Made by ${planner}. Run it with: ecliptic plan run ${file}`];
+  return `${header.map((line) => `# ${oneLine(line)}`).join('\n')}\n${plan}`;
+}
+
+function writePlan(file: string, content: string, force: boolean): void {
+  try {
+    writeFileSync(file, content, { flag: force ? 'w' : 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw fileExists(file);
+    throw usage(`cannot write ${file}: ${describeError(error)}`);
+  }
+}
+
+function fileExists(file: string): EclipticError {
+  return usage(`${file} exists; overwrite it with --force, or write another file with --out FILE`);
+}
 
 const list = verb({
   summary: 'list the plans that were run, the latest first',
@@ -54,6 +127,22 @@ const show = verb({
     if (values.follow) return follow(client, id, output);
     const view = await client.call('run', { id });
     output.value(view, () => runText(view));
+  },
+});
+
+const report = verb({
+  summary: 'write the results and a report of a run into a folder',
+  args: ['ID'],
+  options: { out: required(text('DIR', 'the folder for the results, report.md and report.json')) },
+  examples: ['01JD… --out results'],
+  async run({ connect, values: { out }, words: [id], output }) {
+    const client = await connect();
+    const view = await client.call('run', { id });
+    const reporter = new RunReporter(new ReportFolder(resolve(out)));
+    reporter.assertFree(view.tasks.map((task) => task.id));
+    const folder = await reporter.complete(client, view.id);
+    const { status, counts } = endOf(view);
+    output.value({ run: view.id, status, counts, folder }, () => reportText(folder, view.status));
   },
 });
 
@@ -90,21 +179,33 @@ async function printSchema({ output }: Pick<Invocation, 'output'>): Promise<void
 }
 
 /** Shows the events of a run until it ends, and fails unless every task is done. */
-async function follow(client: ControlClient, id: string, output: Output): Promise<void> {
+async function follow(client: ControlClient, id: string, output: Output, reporter?: RunReporter): Promise<void> {
   const board = new RunBoard(output);
   let ended: Extract<RunNews, { event: 'ended' }> | undefined;
   process.once('SIGINT', () => client.close());
   const following = client.call('run.follow', { id }, (news) => {
     if (news.event === 'ended') ended = news;
     board.take(news);
+    reporter?.take(news);
   });
+  const lost = (error: EclipticError) => {
+    const why = leftAlone(error, id);
+    reporter?.interrupt(why.message);
+    return why;
+  };
   await following
     .catch((error: EclipticError) => {
-      throw leftAlone(error, id);
+      throw lost(error);
     })
     .finally(() => board.close());
-  if (!ended) throw leftAlone(new EclipticError('NO_NODE', 'the node stopped'), id);
+  if (!ended) throw lost(new EclipticError('NO_NODE', 'the node stopped'));
   if (!output.json) output.line(printable(summaryText(ended, board.tasks)));
+  if (reporter) {
+    const folder = await reporter.complete(client, id).catch((error: EclipticError) => {
+      throw error.code === 'NO_NODE' ? lost(error) : error;
+    });
+    output.value({ event: 'report', run: id, folder }, () => reportText(folder, ended!.status));
+  }
   if (ended.status === 'done') return;
   throw new EclipticError('RUN_INCOMPLETE', `run ${id} is ${ended.status}; run the plan again to continue`, {
     run: id,
@@ -126,4 +227,8 @@ function leftAlone(error: EclipticError, id: string): EclipticError {
   });
 }
 
-export const verbs = { run, list, show, stop, cancel: stop, check, schema };
+function reportText(folder: string, status: string): string {
+  return `report${status === 'done' ? '' : ` (${status})`}: ${join(folder, 'report.md')}`;
+}
+
+export const verbs = { run, make, list, show, report, stop, cancel: stop, check, schema };

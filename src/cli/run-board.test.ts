@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { RunNews, TaskView } from '../plans/run-news.js';
 import { Output } from './output.js';
-import { RunBoard } from './run-board.js';
+import { RunBoard, summaryText } from './run-board.js';
 
 const task = (id: string, more: Partial<TaskView> = {}): TaskView => ({
   id,
@@ -22,18 +22,23 @@ const NEWS: RunNews[] = [
     agent: 'sun',
     status: 'running',
     createdAt: 0,
+    startedAt: 0,
     updatedAt: 0,
     tasks: [task('api', { phase: 'running', attempt: 1 }), task('ui')],
   },
   { event: 'progress', run: 'R1', id: 'api', by: 'mars', value: 'half\u001b[2Jway' },
-  { event: 'task', run: 'R1', ...task('api', { phase: 'done', attempt: 1, by: 'mars', result: 1 }) },
+  {
+    event: 'task',
+    run: 'R1',
+    ...task('api', { phase: 'done', attempt: 1, by: 'mars', result: 'half\u001b[2Jway\n  done' }),
+  },
   { event: 'task', run: 'R1', ...task('ui', { phase: 'running', attempt: 1 }) },
   {
     event: 'task',
     run: 'R1',
     ...task('ui', { phase: 'escalated', attempt: 2, reason: { code: 'RESULT_REFUSED', message: 'too\nlong' } }),
   },
-  { event: 'ended', run: 'R1', status: 'escalated', counts: { done: 1, escalated: 1 } },
+  { event: 'ended', run: 'R1', status: 'escalated', counts: { done: 1, escalated: 1 }, durationMs: 1_500 },
 ];
 
 afterEach(() => {
@@ -41,7 +46,7 @@ afterEach(() => {
 });
 
 /** What is written while the news come, on a terminal or not. */
-function show(json: boolean, terminal: boolean): string {
+function show(json: boolean, terminal: boolean, all = NEWS): string {
   let written = '';
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
     written += text;
@@ -51,7 +56,7 @@ function show(json: boolean, terminal: boolean): string {
   Object.defineProperty(process.stdout, 'isTTY', { value: terminal, configurable: true });
   try {
     const board = new RunBoard(new Output(json, { NO_COLOR: '1' }));
-    for (const news of NEWS) board.take(news);
+    for (const news of all) board.take(news);
     board.close();
   } finally {
     if (before) Object.defineProperty(process.stdout, 'isTTY', before);
@@ -66,9 +71,30 @@ describe('what is shown of a run [RL10]', () => {
       'release (R1): 1 running, 1 waiting',
       'api: … half\ufffd[2Jway',
       'api: done by mars',
+      '  half\ufffd[2Jway',
+      '    done',
       'ui: running',
       'ui: escalated, attempt 2 (RESULT_REFUSED: too)',
     ]);
+  });
+
+  it('ends with counts, time, usage, and the tasks that are not done [W20.P1]', () => {
+    const end = NEWS.at(-1) as Extract<RunNews, { event: 'ended' }>;
+    const usage = { inputTokens: 12_345, outputTokens: 67, modelCalls: 3, costUsd: 0.25 };
+    const tasks = [task('api', { phase: 'done' }), task('ui', { phase: 'escalated', attempt: 2 })];
+    expect(summaryText({ ...end, usage }, tasks).split('\n')).toEqual([
+      'escalated: 1 done, 1 escalated in 1.5 s',
+      '  ui: escalated, attempt 2',
+      'usage: 12,345 input and 67 output tokens, 3 model calls, $0.2500',
+    ]);
+  });
+
+  it('is a result that is too long up to a limit, and the command that gives all of it [W20.P1]', () => {
+    const result = 'x'.repeat(50_000);
+    const long: RunNews = { event: 'task', run: 'R1', ...task('api', { phase: 'done', by: 'mars', result }) };
+    const shown = show(false, false, [long]);
+    expect(shown.length).toBeLessThan(11_000);
+    expect(shown).toContain('ecliptic plan report R1 --out DIR');
   });
 
   it('is each event as JSON for programs, on a terminal too', () => {
@@ -90,6 +116,8 @@ describe('what is shown of a run [RL10]', () => {
     expect(screen).toEqual([
       'release (R1): 1 running, 1 waiting',
       'api: done by mars',
+      '  half\ufffd[2Jway',
+      '    done',
       'ui: running',
       'ui: escalated, attempt 2 (RESULT_REFUSED: too)',
       '',

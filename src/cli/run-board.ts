@@ -1,8 +1,9 @@
-import type { Phase } from '../plans/loop-state.js';
-import { countsOf, type RunNews, type RunView, type TaskView } from '../plans/run-news.js';
+import { describeValue } from '../plans/answers.js';
+import { countsOf, endOf, type RunNews, type RunView, type TaskView } from '../plans/run-news.js';
 import { cutText } from '../runtime/text.js';
 import { LiveArea } from './live-area.js';
-import { type Output, oneLine } from './output.js';
+import { type Output, oneLine, printable } from './output.js';
+import { countsText, durationText, usageText } from './run-text.js';
 
 const UNDER_WAY: ReadonlySet<string> = new Set(['running', 'validating', 'pausing', 'escalating']);
 /** More tasks in progress are not drawn. */
@@ -35,7 +36,7 @@ export class RunBoard {
       return;
     }
     this.#area.erase();
-    for (const line of lines) this.#output.line(oneLine(line));
+    for (const line of lines) this.#output.line(line);
     if (news.event !== 'ended') this.#draw();
   }
 
@@ -48,19 +49,21 @@ export class RunBoard {
     switch (news.event) {
       case 'run': {
         for (const task of news.tasks) this.#tasks.set(task.id, task);
-        return [`${news.name} (${news.id}): ${countsText(countsOf(news.tasks))}`];
+        const done = news.tasks.filter(({ phase }) => phase === 'done');
+        const counts = countsText(countsOf(news.tasks));
+        return [oneLine(`${news.name} (${news.id}): ${counts}`), ...done.flatMap((task) => taskLines(task, news.id))];
       }
       case 'task': {
-        const { run: _, event: __, ...task } = news;
+        const { run, event: _, ...task } = news;
         this.#tasks.set(task.id, task);
         this.#progress.delete(task.id);
         const drawn = this.#area.live && (task.phase === 'waiting' || task.phase === 'validating');
-        return drawn ? [] : [taskText(task)];
+        return drawn ? [] : taskLines(task, run);
       }
       case 'progress': {
         const said = typeof news.value === 'string' ? news.value : JSON.stringify(news.value);
         this.#progress.set(news.id, said);
-        return this.#area.live ? [] : [`${news.id}: … ${said}`];
+        return this.#area.live ? [] : [oneLine(`${news.id}: … ${said}`)];
       }
       case 'ended':
         return [];
@@ -87,42 +90,50 @@ function taskText({ id, phase, attempt, by, reason }: TaskLine): string {
   return `${id}: ${phase}${phase === 'done' ? who : ''}${often}${phase === 'done' ? '' : why}`;
 }
 
-export function runText({ id, name, status, agent, createdAt, updatedAt, tasks }: RunView): string {
+/** A task and, if it is done, its result. */
+function taskLines(task: TaskView, run: string): string[] {
+  const { phase, result } = task;
+  return [oneLine(taskText(task)), ...(phase === 'done' ? [printable(indented(shownText(result, run)))] : [])];
+}
+
+export function runText(view: RunView): string {
+  const { id, name, status, agent, createdAt, updatedAt, tasks } = view;
+  const { usage } = endOf(view);
   return [
     `${id}  ${name}: ${status}`,
     `agent      ${agent}`,
     `started    ${new Date(createdAt).toISOString()}`,
     `updated    ${new Date(updatedAt).toISOString()}`,
+    ...(usage ? [`usage      ${usageText(usage)}`] : []),
     ...tasks.map((task) => `  ${taskText(task)}${resultText(task)}`),
   ].join('\n');
 }
 
-/** The results of finished tasks, the counts, and the state of every other task. */
+/** The counts, the time, the usage, and the state of every task that is not done. */
 export function summaryText(
-  { status, counts }: Extract<RunNews, { event: 'ended' }>,
+  { status, counts, durationMs, usage }: Extract<RunNews, { event: 'ended' }>,
   tasks: Iterable<TaskView>,
 ): string {
-  const all = [...tasks];
+  const open = [...tasks].filter(({ phase }) => phase !== 'done');
   return [
-    ...all.filter(({ phase }) => phase === 'done').map(({ id, result }) => `${id}:\n${indented(wholeText(result))}`),
-    `${status}: ${countsText(counts)}`,
-    ...all.filter(({ phase }) => phase !== 'done').map((task) => `  ${taskText(task)}`),
+    `${status}: ${countsText(counts)} in ${durationText(durationMs)}`,
+    ...open.map((task) => `  ${taskText(task)}`),
+    ...(usage ? [`usage: ${usageText(usage)}`] : []),
   ].join('\n');
 }
 
-function wholeText(result: unknown): string {
-  if (result === undefined) return '(too large to show)';
-  return typeof result === 'string' ? result : JSON.stringify(result, null, 2);
+/** Longer results are cut on a terminal. */
+const MAX_SHOWN_CHARS = 10_000;
+
+function shownText(result: unknown, run: string): string {
+  const text = result === undefined ? undefined : describeValue(result);
+  if (text !== undefined && text.length <= MAX_SHOWN_CHARS) return text;
+  const start = text === undefined ? '' : `${cutText(text, MAX_SHOWN_CHARS)}\n`;
+  return `${start}… (too long to show; all of it: ecliptic plan report ${run} --out DIR)`;
 }
 
 function indented(text: string): string {
   return text.replace(/^/gm, '  ');
-}
-
-function countsText(counts: Readonly<Partial<Record<Phase, number>>>): string {
-  return Object.entries(counts)
-    .map(([phase, count]) => `${count} ${phase}`)
-    .join(', ');
 }
 
 function resultText({ phase, result }: TaskView): string {

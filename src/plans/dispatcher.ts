@@ -5,6 +5,7 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Negotiation } from '../work/proposals/proposal.js';
 import type { LoopTask } from './loop-state.js';
 import type { PlanTask } from './plan-schema.js';
+import type { MeshWorld } from './plan-world.js';
 import type { RunRecord } from './run-records.js';
 
 /** What the loop needs of an agent that hands out tasks. */
@@ -23,6 +24,10 @@ export interface TaskInput {
   readonly results: Readonly<Record<string, unknown>>;
   /** Feedback on earlier attempts, the latest last. */
   readonly feedback?: readonly string[];
+  /** The JSON Schema that the result must match. */
+  readonly outputSchema?: Readonly<Record<string, unknown>>;
+  /** Acceptance criteria by which the result is judged. */
+  readonly criteria?: readonly string[];
 }
 
 /** One attempt at one task. */
@@ -35,7 +40,11 @@ export interface Assignment {
   readonly lost: readonly number[];
   /** Aborted when the result is not wanted any more; with `NODE_STOPPED`, until the node runs again. */
   readonly signal: AbortSignal;
+  /** The agent of the latest attempt: it knows the work, and the feedback is about its result. */
+  readonly before?: string | undefined;
   onProgress(value: unknown, by?: string): void;
+  /** An agent has accepted the task. */
+  onAccepted(by: string): void;
 }
 
 export interface Dispatched {
@@ -71,17 +80,26 @@ export class AgentDispatcher implements Dispatcher {
   readonly #runtime: Runtime;
   readonly #agent: AgentById;
   readonly #registry: AgentRegistry;
+  readonly #world: Pick<MeshWorld, 'canStill'>;
 
-  constructor({ runtime, agent, registry }: { runtime: Runtime; agent: AgentById; registry: AgentRegistry }) {
+  constructor(
+    { runtime, agent, registry }: { runtime: Runtime; agent: AgentById; registry: AgentRegistry },
+    world: Pick<MeshWorld, 'canStill'>,
+  ) {
     this.#runtime = runtime;
     this.#agent = agent;
     this.#registry = registry;
+    this.#world = world;
   }
 
   async dispatch(assignment: Assignment): Promise<Dispatched> {
-    const { run, task, signal, onProgress } = assignment;
+    const { run, task, signal, onProgress, onAccepted } = assignment;
     const agent = this.#agent(run.agent);
     const negotiation = leftOver(agent, assignment) ?? this.#propose(agent, assignment);
+    negotiation.answered.then(
+      ({ acceptedBy }) => acceptedBy !== undefined && onAccepted(acceptedBy),
+      () => {}, // The result rejects likewise.
+    );
     const stop = negotiation.onProgress((value) => onProgress(value, negotiation.to));
     const withdraw = () => {
       if (isNodeStopping(signal) && this.#isElsewhere(task.agent)) return;
@@ -98,9 +116,10 @@ export class AgentDispatcher implements Dispatcher {
   }
 
   #propose(agent: LoopAgent, assignment: Assignment): Negotiation {
-    const { run, task, settings, input } = assignment;
+    const { run, task, settings, input, before } = assignment;
+    const to = task.agent ?? (this.#world.canStill(before, task, run.agent) ? before : undefined);
     return agent.propose({
-      ...(task.agent !== undefined && { to: task.agent }),
+      ...(to !== undefined && { to }),
       taskDescription: task.description,
       requiredCapabilities: task.capabilities ?? [],
       estimatedComplexity: task.complexity ?? 'medium',

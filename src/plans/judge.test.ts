@@ -41,7 +41,7 @@ function judge(validate: Validator, result: unknown, answers: Record<string, unk
   const task = { id: 'a', description: 'Do it.', agent: 'mars', input: { x: 1 }, validate };
   const run = { id: 'r', key: 'k', name: 'n', agent: 'sun', createdAt: 0, folder, plan: { tasks: [task] } };
   const settings = { id: 'a', dependsOn: [], tier: 2, retries: 0, timeoutMs: 5_000, validated: true } as const;
-  const input = { run: 'r', task: 'a', attempt: 2, results: {} };
+  const input = { run: 'r', task: 'a', attempt: 2, input: { x: 1 }, results: {} };
   const lost: number[] = [];
   const judgement = new Judge(() => agent, children).judge({ run, task, settings, input, lost, signal }, result);
   return { judgement, asked };
@@ -114,7 +114,9 @@ describe('a result is judged [RL3]', () => {
     const { judgement, asked } = judge({ agent: 'mercury' }, { built: 1 }, { mercury: answer });
     expect(await judgement).toEqual(expected);
     const payload = { task: 'a', description: 'Do it.', attempt: 2, input: { x: 1 }, result: { built: 1 } };
-    expect(asked).toEqual([{ to: 'mercury', payload }]);
+    expect(asked).toEqual([
+      { to: 'mercury', payload: { ...payload, text: expect.any(String), outputSchema: expect.any(Object) } },
+    ]);
   });
 
   it.each([null, 5, {}, 'maybe', { verdict: true }])('without a verdict, if an agent answers %j', async (answer) => {

@@ -3,12 +3,14 @@ import { readSchema } from '../mcp/schema.js';
 import { EclipticError } from '../runtime/errors.js';
 import { endOfText } from '../runtime/text.js';
 import type { Children } from '../system/process/children.js';
+import { valueIn } from './answers.js';
 import { type AgentById, type Assignment, reasonOf } from './dispatcher.js';
 import type { Answer, Judgement, TaskState, Verdict } from './loop-state.js';
-import type { PlanTask } from './plan-schema.js';
+import { judgeOf, type PlanTask } from './plan-schema.js';
+import { adviceQuestion, verdictQuestion } from './questions.js';
 import type { RunRecord } from './run-records.js';
 
-type Judged = Omit<Assignment, 'onProgress'>;
+type Judged = Omit<Assignment, 'onProgress' | 'onAccepted'>;
 
 const VERDICTS: readonly Verdict[] = ['approved', 'needs-revision', 'rejected'];
 
@@ -24,20 +26,24 @@ export class Judge {
   }
 
   /** Each validator in turn, the cheapest first, until one does not approve. */
-  async judge(assignment: Judged, result: unknown): Promise<Judgement> {
-    const { validate = {} } = assignment.task;
+  async judge(assignment: Judged, given: unknown): Promise<Judgement> {
+    const { schema, command, ...rest } = assignment.task.validate ?? {};
+    const agent = judgeOf(rest);
+    const checked = schema && (await judgeBySchema(schema, assignment.task.id, given));
+    if (checked && checked.verdict !== 'approved') return checked;
+    // The later validators and the dependent tasks get the value that was checked.
+    const result = checked && 'result' in checked ? checked.result : given;
     const feedback: string[] = [];
-    const judges = [
-      validate.schema && (() => judgeBySchema(validate.schema!, assignment.task.id, result)),
-      validate.command && (() => this.#byCommand(validate.command!, assignment, result)),
-      validate.agent && (() => this.#byAgent(validate.agent!, assignment, result)),
-    ];
-    for (const judge of judges) {
+    for (const judge of [
+      command && (() => this.#byCommand(command, assignment, result)),
+      agent && (() => this.#byAgent(agent, assignment, result)),
+    ]) {
       const judgement = judge ? await judge() : undefined;
       if (judgement?.feedback) feedback.push(judgement.feedback);
       if (judgement && judgement.verdict !== 'approved') return judgement;
     }
-    return { verdict: 'approved', feedback: feedback.join('\n') || undefined };
+    const said = feedback.join('\n') || undefined;
+    return { verdict: 'approved', feedback: said, ...(result !== given && { result }) };
   }
 
   #byCommand(command: readonly string[], assignment: Judged, result: unknown) {
@@ -46,10 +52,9 @@ export class Judge {
   }
 
   async #byAgent(agent: string, { run, task, settings, input, signal }: Judged, result: unknown): Promise<Judgement> {
-    const { id, description } = task;
-    const question = { task: id, description, attempt: input.attempt, input: task.input, result };
+    const question = verdictQuestion({ ...task, input: input.input }, input.attempt, result);
     const options = { timeoutMs: settings.timeoutMs, signal };
-    return readVerdict(agent, await this.#agent(run.agent).request(agent, withoutGaps(question), options));
+    return readVerdict(agent, await this.#agent(run.agent).request(agent, question, options));
   }
 }
 
@@ -58,27 +63,27 @@ async function judgeBySchema(
   task: string,
   result: unknown,
 ): Promise<Judgement> {
-  const verdict = await readSchema(schema, 'output', `the results of "${task}"`).check(result);
+  const shape = readSchema(schema, 'output', `the results of "${task}"`);
+  const verdict = await shape.check(result);
   if (!('faults' in verdict)) return { verdict: 'approved' };
-  return { verdict: 'needs-revision', feedback: `the result does not fit its schema: ${verdict.faults.join('; ')}` };
+  const value = valueIn(result, { anywhere: true });
+  const read = value === result ? verdict : await shape.check(value);
+  if (!('faults' in read)) return { verdict: 'approved', result: value };
+  return { verdict: 'needs-revision', feedback: `the result does not fit its schema: ${read.faults.join('; ')}` };
 }
 
-/** `{ verdict, feedback? }`, or the verdict alone. */
-function readVerdict(agent: string, answer: unknown): Judgement {
+/** `{ verdict, feedback? }`, also as JSON text, or the verdict alone. */
+function readVerdict(agent: string, said: unknown): Judgement {
+  const answer = valueIn(said);
   const { verdict, feedback } = (typeof answer === 'string' ? { verdict: answer } : (answer ?? {})) as {
     verdict?: unknown;
     feedback?: unknown;
   };
-  const said = typeof verdict === 'string' ? verdict.toLowerCase().replaceAll(/[ _]/g, '-') : undefined;
-  const known = VERDICTS.find((one) => one === said);
+  const named = typeof verdict === 'string' ? verdict.trim().toLowerCase().replaceAll(/[ _]/g, '-') : undefined;
+  const known = VERDICTS.find((one) => one === named);
   if (known) return { verdict: known, feedback: typeof feedback === 'string' ? feedback : undefined };
   const wanted = VERDICTS.map((one) => `"${one}"`).join(', ');
   throw new EclipticError('INVALID_RESULT', `${agent} gave no verdict: { verdict } must be one of ${wanted}`);
-}
-
-/** An envelope refuses `undefined`, which JSON would drop. */
-function withoutGaps(value: object): object {
-  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined));
 }
 
 /** The end of a command's output is the feedback. */
@@ -139,20 +144,22 @@ export async function askAdviser(agents: AgentById, escalation: Escalation): Pro
   if (agent === undefined) return { action: 'operator' };
   const { attempt: attempts, reason, feedback, result = null } = state;
   const about = { run: run.id, plan: run.name, task: task.id, description: task.description };
-  const question = { escalation: { ...about, attempts, reason: { ...reason }, feedback, result } };
+  const question = adviceQuestion({ ...about, attempts, reason: { ...reason }, feedback, result });
   const answer = await agents(run.agent).request(agent, question, { timeoutMs, signal });
-  return readAnswer(answer);
+  return readAnswer(answer, state.result);
 }
 
-function readAnswer(said: unknown): Answer {
-  const { action, feedback, result, reason } = (said ?? {}) as Readonly<Record<string, unknown>>;
+/** Without a result of its own, `accept` takes the latest one. */
+function readAnswer(said: unknown, latest: unknown): Answer {
+  const answer = (valueIn(said) ?? {}) as Readonly<Record<string, unknown>>;
+  const { action, feedback, result = latest, reason } = answer;
   switch (action) {
     case 'retry':
-      return typeof feedback === 'string' ? { action, feedback } : { action };
+      return typeof feedback === 'string' && feedback !== '' ? { action, feedback } : { action };
     case 'accept':
       return result === undefined ? { action: 'operator' } : { action, result };
     case 'fail':
-      return { action, reason: typeof reason === 'string' ? reason : 'it was given up' };
+      return { action, reason: typeof reason === 'string' && reason !== '' ? reason : 'it was given up' };
     default:
       return { action: 'operator' };
   }

@@ -1,3 +1,4 @@
+import { addUsage, NO_USAGE } from '../agent/usage.js';
 import type { AgentTier } from '../mesh/schemas.js';
 import { backoffMs } from '../runtime/backoff.js';
 import type { ErrorCode } from '../runtime/errors.js';
@@ -56,6 +57,7 @@ const NOTHING: LoopState = {
     escalation: { policy: 'manual', successRate: 0, afterTasks: 1 },
   },
   status: 'stopped',
+  startedAt: 0,
   failing: false,
   tasks: new Map(),
 };
@@ -82,6 +84,7 @@ class Turn {
   readonly #changed: string[] = [];
   #settings: LoopSettings;
   #status: RunStatus;
+  #startedAt: number;
   #failing: boolean;
 
   constructor(state: LoopState, at: number) {
@@ -89,6 +92,7 @@ class Turn {
     this.#tasks = new Map(state.tasks);
     this.#settings = state.settings;
     this.#status = state.status;
+    this.#startedAt = state.startedAt;
     this.#failing = state.failing;
   }
 
@@ -122,6 +126,11 @@ class Turn {
           if (!ENDS.has(phase)) this.#set(id, { phase: 'waiting', lostFrom: undefined });
         }
         return;
+      case 'spent': {
+        const task = this.#tasks.get(event.task);
+        if (task) this.#set(event.task, { usage: addUsage(task.usage ?? NO_USAGE, event.usage) });
+        return;
+      }
       default:
         this.#ofAttempt(event);
     }
@@ -137,6 +146,7 @@ class Turn {
     const state: LoopState = {
       settings: this.#settings,
       status: this.#status,
+      startedAt: this.#startedAt,
       failing: this.#failing,
       tasks: this.#tasks,
     };
@@ -146,14 +156,15 @@ class Turn {
   #begin(settings: LoopSettings): void {
     this.#settings = settings;
     this.#status = 'running';
+    this.#startedAt = this.#at;
     this.#failing = false;
   }
 
   #again(id: string): void {
-    this.#set(id, { phase: 'waiting', failures: 0, escalations: 0, reason: undefined });
+    this.#set(id, { phase: 'waiting', failures: 0, escalations: 0, reason: undefined, startedAt: undefined });
   }
 
-  #ofAttempt(event: Extract<LoopEvent, { readonly task: string }>): void {
+  #ofAttempt(event: OfAttempt): void {
     const { task: id, attempt } = event;
     const task = this.#tasks.get(id);
     if (this.#status !== 'running' || task?.attempt !== attempt || task.phase !== AWAITED[event.type]) return;
@@ -167,9 +178,13 @@ class Turn {
         } else this.#set(id, { phase: 'done', reason: undefined });
         break;
       case 'judged':
+        if ('result' in event) this.#set(id, { result: event.result });
         this.#judge(id, event.verdict, event.feedback);
         break;
       case 'failed':
+        this.#set(id, { by: event.by });
+        this.#retry(id, event.error, !HOPELESS.has(event.error.code));
+        break;
       case 'unjudged':
         this.#retry(id, event.error, !HOPELESS.has(event.error.code));
         break;
@@ -278,7 +293,7 @@ class Turn {
         this.#do('validate', id, task);
       } else {
         const attempt = task.attempt + 1;
-        this.#set(id, { phase: 'running', attempt });
+        this.#set(id, { phase: 'running', attempt, startedAt: task.startedAt ?? this.#at });
         this.#effects.push({ type: 'dispatch', task: id, attempt });
       }
     }
@@ -311,8 +326,11 @@ function withMore(feedback: readonly string[], said: string): readonly string[] 
   return [...feedback, said].slice(-MAX_FEEDBACK);
 }
 
+/** An event that ends something which the machine waits for. */
+type OfAttempt = Exclude<Extract<LoopEvent, { readonly task: string }>, { type: 'spent' }>;
+
 /** The phase in which an event is expected. */
-const AWAITED: Readonly<Record<Extract<LoopEvent, { readonly task: string }>['type'], Phase>> = {
+const AWAITED: Readonly<Record<OfAttempt['type'], Phase>> = {
   finished: 'running',
   failed: 'running',
   judged: 'validating',

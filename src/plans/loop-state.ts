@@ -1,3 +1,4 @@
+import type { Usage } from '../agent/usage.js';
 import type { AgentTier } from '../mesh/schemas.js';
 import type { ErrorCode } from '../runtime/errors.js';
 import type { Step } from '../runtime/machine.js';
@@ -61,7 +62,12 @@ export interface TaskState {
   readonly unjudged: boolean;
   /** On its attempts, the latest last. */
   readonly feedback: readonly string[];
+  /** The agents that did it, or took the latest attempt. */
   readonly by?: string | undefined;
+  /** Of all attempts, as far as the workers reported it. */
+  readonly usage?: Usage | undefined;
+  /** When its first attempt in this run began. */
+  readonly startedAt?: number | undefined;
   /** Why it failed, waits for another attempt, or is blocked. */
   readonly reason?: Reason | undefined;
   /** When this phase began. */
@@ -74,6 +80,8 @@ export type RunStatus = 'running' | 'stopped' | 'done' | 'failed' | 'escalated';
 export interface LoopState {
   readonly settings: LoopSettings;
   readonly status: RunStatus;
+  /** When the plan was run, or run again. */
+  readonly startedAt: number;
   /** Too few tasks succeed: no task begins any more. */
   readonly failing: boolean;
   readonly tasks: ReadonlyMap<string, TaskState>;
@@ -84,6 +92,8 @@ export type Verdict = 'approved' | 'needs-revision' | 'rejected';
 export interface Judgement {
   readonly verdict: Verdict;
   readonly feedback?: string | undefined;
+  /** The approved value, where a validator read it from a text. */
+  readonly result?: unknown;
 }
 
 /** The decision of L0 about a failed task; `operator` leaves it to the operator. */
@@ -108,12 +118,15 @@ export type LoopEvent =
   | { readonly type: 'resumed'; readonly at: number }
   | { readonly type: 'stopped'; readonly at: number }
   | (OfAttempt & { readonly type: 'finished'; readonly result: unknown; readonly by?: string | undefined })
-  | (OfAttempt & { readonly type: 'failed'; readonly error: Reason })
-  | (OfAttempt & { readonly type: 'judged'; readonly verdict: Verdict; readonly feedback?: string | undefined })
+  /** `by`: the agent that had accepted it. */
+  | (OfAttempt & { readonly type: 'failed'; readonly error: Reason; readonly by?: string | undefined })
+  | (OfAttempt & Judgement & { readonly type: 'judged' })
   /** No validator could judge it. */
   | (OfAttempt & { readonly type: 'unjudged'; readonly error: Reason })
   | (OfAttempt & { readonly type: 'due' })
-  | (OfAttempt & { readonly type: 'answered'; readonly answer: Answer });
+  | (OfAttempt & { readonly type: 'answered'; readonly answer: Answer })
+  /** The worker reported usage; it counts whatever becomes of the attempt. */
+  | (OfAttempt & { readonly type: 'spent'; readonly usage: Usage });
 
 interface OfAttempt {
   readonly at: number;

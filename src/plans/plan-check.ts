@@ -2,7 +2,8 @@ import { isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocumen
 import type { z } from 'zod';
 import { weighJson } from '../mesh/json-value.js';
 import { EclipticError } from '../runtime/errors.js';
-import { type Plan, PlanSchema, WORKERS } from './plan-schema.js';
+import { readPick } from './picked-input.js';
+import { judgeOf, type Plan, PlanSchema, WORKERS } from './plan-schema.js';
 
 /** What a plan may count on. Each method returns the problem, or undefined. */
 export interface PlanWorld {
@@ -64,7 +65,9 @@ class PlanCheck {
   }
 
   async run(): Promise<void> {
-    const tasks = list(record(this.#text.value).tasks);
+    const { tasks: given, planner } = record(this.#text.value);
+    const tasks = list(given);
+    this.#adviser(planner, ['planner']);
     this.#graph(tasks, ['tasks'], 'task');
     for (const [index, task] of tasks.entries()) {
       if (isRecord(task)) await this.#task(task, ['tasks', index]);
@@ -78,8 +81,28 @@ class PlanCheck {
     this.#worker(task.agent, [...at, 'agent']);
     this.#ableTogether(task.capabilities, [...at, 'capabilities']);
     this.#swarm(task.swarm, [...at, 'swarm']);
+    this.#divisible(task, at);
     await this.#validator(task.validate, [...at, 'validate']);
     this.#json(task.input, [...at, 'input']);
+    this.#inputFrom(task, at);
+  }
+
+  #divisible({ divisible, planner, capabilities }: Readonly<Record<string, unknown>>, at: Path): void {
+    const needs = 'needs "capabilities": the swarm is made of agents that have them';
+    if (divisible === true && capabilities === undefined) this.#note([...at, 'divisible'], needs);
+    if (planner !== undefined && capabilities === undefined) this.#note([...at, 'planner'], needs);
+    this.#adviser(planner, [...at, 'planner']);
+  }
+
+  #inputFrom({ inputFrom, input, dependsOn }: Readonly<Record<string, unknown>>, at: Path): void {
+    if (!isRecord(inputFrom)) return;
+    if (input !== undefined && !isRecord(input)) this.#note([...at, 'input'], 'must be an object beside "inputFrom"');
+    const known = list(dependsOn).filter((id) => typeof id === 'string');
+    for (const [name, pick] of Object.entries(inputFrom)) {
+      if (typeof pick !== 'string') continue;
+      const fault = `"${pick}" must begin with a task of "dependsOn"`;
+      if (!readPick(pick, known)) this.#note([...at, 'inputFrom', name], fault);
+    }
   }
 
   #swarm(swarm: unknown, at: Path): void {
@@ -100,8 +123,16 @@ class PlanCheck {
 
   async #validator(validator: unknown, at: Path): Promise<void> {
     if (!isRecord(validator)) return;
-    if (Object.keys(validator).length === 0) this.#note(at, 'needs a "schema", a "command" or an "agent"');
+    if (Object.keys(validator).length === 0) this.#note(at, 'needs a "schema", a "command", "criteria" or an "agent"');
     this.#adviser(validator.agent, [...at, 'agent']);
+    if (validator.agent === undefined && Array.isArray(validator.criteria)) {
+      const judge = judgeOf({ criteria: [] })!;
+      const refusal = this.#world.adviser(judge, this.#as);
+      if (refusal !== undefined) {
+        const how = `name an "agent" that judges, because ${judge} cannot: ${refusal}`;
+        this.#note([...at, 'criteria'], how);
+      }
+    }
     if (isRecord(validator.schema)) this.#note([...at, 'schema'], await this.#world.schema(validator.schema));
   }
 

@@ -7,6 +7,8 @@ import { LIMITS } from '../mesh/limits.js';
 /** Tasks of one plan. */
 const MAX_TASKS = 1_000;
 
+const MAX_CRITERIA = 100;
+
 /** The worker of a task: exactly one of these is given. */
 export const WORKERS = ['agent', 'capabilities', 'swarm'] as const;
 
@@ -34,6 +36,12 @@ const ValidatorSchema = z
       .describe(
         'An agent that judges the result. It answers { verdict: "approved" | "needs-revision" | "rejected", feedback }.',
       ),
+    criteria: z
+      .array(description)
+      .min(1)
+      .max(MAX_CRITERIA)
+      .optional()
+      .describe('Acceptance criteria in words, for the worker and for the agent that judges (default: mercury).'),
   })
   .meta({ minProperties: 1 })
   .describe('Validators that must all approve the result, in this order.');
@@ -69,12 +77,25 @@ const TaskSchema = z
       .optional()
       .describe('Capabilities that the agent must have; if no single agent has all of them, a swarm works on it.'),
     swarm: SwarmSchema.optional(),
+    divisible: z
+      .boolean()
+      .optional()
+      .describe('For a task with capabilities: a swarm works on it, even if one agent has all of them.'),
+    planner: agent
+      .optional()
+      .describe('An agent that splits the task when a swarm works on it. Default: the plan’s planner.'),
     dependsOn: z
       .array(taskId)
       .max(MAX_TASKS)
       .optional()
       .describe('Tasks that must be done first; the task gets their results.'),
     input: z.unknown().optional().describe('Any JSON, for the agent that works on it.'),
+    inputFrom: z
+      .record(z.string().min(1).max(LIMITS.idChars), z.string().min(1).max(LIMITS.textChars))
+      .optional()
+      .describe(
+        'Fields of the input that are results of tasks in dependsOn: { name: "task" }, or a part: { name: "task.field.0" }.',
+      ),
     validate: ValidatorSchema.optional(),
     retries: z.int().min(0).max(100).optional().describe('Default: the setting of the agent’s tier.'),
     timeoutMs: positive.optional().describe('Time limit of one attempt. Default: the setting of the agent’s tier.'),
@@ -93,6 +114,7 @@ export const PlanSchema = z
       .describe('The name that identifies the plan when it is run again. Default: the file’s path.'),
     description: description.optional(),
     as: agent.optional().describe('The agent of this node that assigns the tasks. Default: sun, or another L0 agent.'),
+    planner: agent.optional().describe('An agent that splits tasks which a swarm works on.'),
     concurrency: positive.optional().describe('Tasks in progress at once. Default: the setting in `hierarchy`.'),
     tasks: z.array(TaskSchema).min(1).max(MAX_TASKS),
   })
@@ -101,6 +123,14 @@ export const PlanSchema = z
 export type Plan = z.output<typeof PlanSchema>;
 export type PlanTask = z.output<typeof TaskSchema>;
 export type Validator = z.output<typeof ValidatorSchema>;
+
+/** The agent that judges by acceptance criteria, unless the plan names another. */
+const USUAL_JUDGE = 'mercury';
+
+/** The agent that judges a result, if one does. */
+export function judgeOf({ agent: named, criteria }: Partial<Validator>): string | undefined {
+  return named ?? (criteria === undefined ? undefined : USUAL_JUDGE);
+}
 
 /** The JSON Schema that editors use. */
 export function planJsonSchema(): object {
@@ -127,10 +157,14 @@ export function fingerprintsOf({ tasks }: Pick<Plan, 'tasks'>): ReadonlyMap<stri
       seen.add(task.id);
     } else for (const id of missing) trail.push(byId.get(id)!);
   }
-  for (const { id, description, agent, capabilities, swarm, input, validate, dependsOn = [] } of inOrder) {
+  for (const { dependsOn = [], retries: _, timeoutMs: __, complexity: ___, ...parts } of inOrder) {
     const before = dependsOn.map((other) => [other, found.get(other)!]).sort();
-    const parts = { id, description, agent, capabilities, swarm, input, validate, before };
-    found.set(id, createHash('sha256').update(inOneForm(parts)).digest('base64url'));
+    found.set(
+      parts.id,
+      createHash('sha256')
+        .update(inOneForm({ ...parts, before }))
+        .digest('base64url'),
+    );
   }
   return found;
 }

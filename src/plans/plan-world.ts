@@ -1,10 +1,11 @@
 import { readSchema } from '../mcp/schema.js';
+import type { Failure } from '../mesh/message-checks.js';
 import type { AgentRegistry } from '../mesh/registry.js';
 import type { A2ARouter } from '../mesh/router.js';
 import type { A2AMessageType, AgentCard, AgentTier } from '../mesh/schemas.js';
-import { vacancyFor, workOf } from '../mesh/staffing.js';
+import { unroutable, vacancyFor, workOf } from '../mesh/staffing.js';
 import { wait } from '../runtime/async.js';
-import { describeError } from '../runtime/errors.js';
+import { describeError, EclipticError, toEclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Assignment } from './dispatcher.js';
 import type { PlanWorld } from './plan-check.js';
@@ -79,11 +80,46 @@ export class MeshWorld implements PlanWorld {
     return this.#ableTogether(capabilities ?? swarm!.capabilities, as);
   }
 
-  /** The task as it is handed out at present: to a swarm, if no agent has all capabilities but several together do. */
-  handedOut(task: PlanTask, as: string): PlanTask {
-    const { capabilities = [] } = task;
-    if (capabilities.length < 2 || this.capable(capabilities, as) === undefined) return task;
-    return this.#ableTogether(capabilities, as) ? forSwarm(task) : task;
+  /**
+   * The task as it is handed out at present: to a swarm, if it is divisible, or if no agent has all capabilities but
+   * several together do.
+   */
+  handedOut(task: PlanTask, as: string, planner?: string): PlanTask {
+    const { capabilities = [], divisible } = task;
+    const inParts = capabilities.length > 1 || (task.planner ?? planner) !== undefined;
+    const whole = capabilities.length < 2 || this.capable(capabilities, as) === undefined;
+    if (capabilities.length === 0 || !inParts || (whole && !divisible)) return task;
+    return this.#ableTogether(capabilities, as) ? forSwarm(task, planner) : task;
+  }
+
+  /** Can the agent that had the task before take it again? */
+  canStill(agent: string | undefined, { capabilities = [] }: PlanTask, as: string): boolean {
+    const card = agent === undefined ? undefined : this.#registry.getById(agent);
+    if (!card || unroutable(card, 'proposal') || this.worker(agent!, as) !== undefined) return false;
+    return capabilities.every((wanted) => card.capabilities.some(({ id }) => id === wanted));
+  }
+
+  /** The agents that can be given work now, as policy allows. */
+  workers(as: string): AgentCard[] {
+    return this.#registry
+      .listAll(as)
+      .filter((card) => !unroutable(card, 'proposal') && this.worker(addressOf(card), as) === undefined);
+  }
+
+  /** The agent that makes plans: the one that is named, or the sun, or another L0 agent, with a worker for requests. */
+  planner(named: string | undefined, as: string): string {
+    const others = this.#registry.findByTier(0).map(addressOf);
+    const asked = named === undefined ? [...new Set(['sun', ...others])] : [named];
+    const refusals = asked.map((agent) => this.#failure(agent, as, 'request'));
+    const found = asked[refusals.indexOf(undefined)];
+    if (found !== undefined) return found;
+    const at = Math.max(
+      0,
+      refusals.findIndex((refusal) => refusal?.code === 'NO_WORKER'),
+    );
+    const { code, reason } = refusals[at]!;
+    const hint = named === undefined ? '; or name another planner: --with AGENT' : '';
+    throw new EclipticError(code, `${reason}${hint}`, { agentId: asked[at]! });
   }
 
   /** The tier whose limits apply: that of the agent that would get the task now. */
@@ -104,28 +140,37 @@ export class MeshWorld implements PlanWorld {
   }
 
   #refusal(agent: string, as: string | undefined, type: A2AMessageType): string | undefined {
+    const failure = this.#failure(agent, as, type);
+    if (failure === undefined) return undefined;
+    return failure.named ? `${failure.code}: ${failure.reason}` : failure.reason;
+  }
+
+  /** `named`: the reason is shown with its code. */
+  #failure(agent: string, as: string | undefined, type: A2AMessageType): (Failure & { named: boolean }) | undefined {
     const sender = as ?? this.usualDispatcher;
     try {
       // A missing dispatcher is one fault of the plan, not one of every task.
       if (sender === undefined || !this.#registry.ownEntry(sender)) this.#registry.requireById(agent);
       else {
         const decision = this.#router.explain(sender, agent, type, 'a task of a plan');
-        if (!decision.allowed) return `${decision.code}: ${decision.reason}`;
+        if (!decision.allowed) return { ...decision, named: true };
       }
       const vacancy = vacancyFor(this.#registry.requireById(agent), workOf(type));
-      return vacancy && `${vacancy.code}: ${vacancy.reason}`;
+      return vacancy && { ...vacancy, named: true };
     } catch (error) {
-      return describeError(error);
+      return { code: toEclipticError(error, 'AGENT_NOT_FOUND').code, reason: describeError(error), named: false };
     }
   }
 }
 
-/** A task for capable agents as a task for a swarm of them. */
-export function forSwarm({ capabilities = [], ...task }: PlanTask): PlanTask {
-  return { ...task, swarm: { capabilities: [...new Set(capabilities)] } };
+/** A task for capable agents as a task for a swarm of them, which the planner splits if there is one. */
+export function forSwarm({ capabilities = [], planner, ...task }: PlanTask, otherwise?: string): PlanTask {
+  const splitter = planner ?? otherwise;
+  const swarm = { capabilities: [...new Set(capabilities)], ...(splitter !== undefined && { planner: splitter }) };
+  return { ...task, swarm };
 }
 
-function addressOf({ id, node }: AgentCard): string {
+export function addressOf({ id, node }: AgentCard): string {
   return node === undefined ? id : `${id}@${node}`;
 }
 

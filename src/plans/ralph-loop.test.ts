@@ -1,121 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { AgentTask } from '../agent/agent-tasks.js';
-import { createNode, type EclipticNode } from '../node/compose.js';
+import { LoopWorld } from '../../test/coordination/loop-world.js';
 import { SimulatedRuntime } from '../runtime/simulated-runtime.js';
 import { MemoryStore } from '../store/memory-store.js';
-import type { TaskInput } from './dispatcher.js';
-import type { HierarchyConfig } from './hierarchy.js';
-import { RalphLoop, type RunInit } from './ralph-loop.js';
+import type { RunInit } from './ralph-loop.js';
 import type { RunNews, RunView } from './run-news.js';
 import { runEvents, runs } from './tables.js';
-
-/** A node, its loop, and what its workers were given. */
-class World {
-  readonly runtime: SimulatedRuntime;
-  readonly store: MemoryStore;
-  readonly node: EclipticNode;
-  readonly loop: RalphLoop;
-  /** Every attempt that a worker began, as `task.attempt`. */
-  readonly begun: string[] = [];
-  readonly inputs: TaskInput[] = [];
-
-  private constructor(runtime: SimulatedRuntime, store: MemoryStore, node: EclipticNode, hierarchy: HierarchyConfig) {
-    this.runtime = runtime;
-    this.store = store;
-    this.node = node;
-    const { registry, router } = node;
-    const agent = (id: string) => node.agentById(id);
-    this.loop = new RalphLoop({ runtime, store, registry, router, agent }, hierarchy);
-  }
-
-  static async start(
-    hierarchy: HierarchyConfig = {},
-    runtime = new SimulatedRuntime(),
-    store = new MemoryStore(),
-  ): Promise<World> {
-    const node = await createNode({ runtime, store, nodeKey: 'here' });
-    const world = new World(runtime, store, node, hierarchy);
-    node.agent({ id: 'sun' });
-    return world;
-  }
-
-  /** An agent that works on tasks as told, and gives their ids by default. */
-  worker(id: string, work: (input: TaskInput, task: AgentTask) => unknown = ({ task }) => task): this {
-    const capabilities = [`${id}.work`];
-    this.node.agent({ id, capabilities }).onTask((task) => {
-      const input = inputOf(task);
-      this.begun.push(`${input.task}.${input.attempt}`);
-      this.inputs.push(input);
-      return work(input, task);
-    });
-    return this;
-  }
-
-  start(tasks: readonly object[], more: Partial<RunInit> & { plan?: object } = {}): Promise<RunView> {
-    const { plan, ...init } = more;
-    const text = JSON.stringify({ ...plan, tasks: tasks.map((task) => ({ description: 'Do it.', ...task })) });
-    return this.settled(this.loop.start({ text, file: '/plans/plan.json', ...init }));
-  }
-
-  /** Runs a plan to its end. */
-  async run(...args: Parameters<World['start']>): Promise<RunView> {
-    const { id } = await this.start(...args);
-    return this.ended(id);
-  }
-
-  async ended(id: string): Promise<RunView> {
-    await this.settled(this.loop.follow(id, () => {}, new AbortController().signal));
-    return this.settled(this.loop.view(id));
-  }
-
-  async settled<T>(promise: Promise<T>): Promise<T> {
-    let over = false;
-    const end = () => {
-      over = true;
-    };
-    promise.then(end, end);
-    await this.until(() => over);
-    return promise;
-  }
-
-  wait(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.runtime.setTimer(resolve, ms);
-    });
-  }
-
-  async until(condition: () => boolean): Promise<void> {
-    for (let passed = 0; passed < 1_200_000; passed += 20) {
-      if (condition()) return;
-      await this.runtime.advance(20);
-    }
-    throw new Error(`never: ${condition}`);
-  }
-
-  /** What the next node finds that starts after a power cut. */
-  async crashed(hierarchy: HierarchyConfig = {}): Promise<World> {
-    const store = new MemoryStore(this.store.snapshot());
-    await this.stop();
-    return World.start(hierarchy, this.runtime, store);
-  }
-
-  async stop(): Promise<void> {
-    await this.settled(this.loop.close());
-    await this.settled(this.node.stop());
-  }
-}
-
-function inputOf(task: AgentTask): TaskInput {
-  return task.message.parts.find(({ data }) => data !== undefined)!.data as TaskInput;
-}
 
 const phasesOf = ({ tasks }: RunView) => Object.fromEntries(tasks.map(({ id, phase }) => [id, phase]));
 const resultsOf = ({ tasks }: RunView) => Object.fromEntries(tasks.map(({ id, result }) => [id, result]));
 
-let world: World;
+let world: LoopWorld;
 
 beforeEach(async () => {
-  world = await World.start();
+  world = await LoopWorld.start();
 });
 
 afterEach(() => world.stop());
@@ -149,7 +46,7 @@ describe('a plan that is run', () => {
     expect(news[1]).toMatchObject({ id: 'a', by: 'mars' });
     expect(JSON.stringify(news[1])).toContain('half way');
     expect(news[2]).toMatchObject({ event: 'task', id: 'a', phase: 'done', attempt: 1, by: 'mars', result: 'it' });
-    expect(news[3]).toEqual({ event: 'ended', run: id, status: 'done', counts: { done: 1 } });
+    expect(news[3]).toEqual({ event: 'ended', run: id, status: 'done', counts: { done: 1 }, durationMs: 100 });
     // Whoever comes later is told how it ended.
     const late: RunNews[] = [];
     await world.settled(world.loop.follow(id, (one) => late.push(one), new AbortController().signal));
@@ -173,7 +70,7 @@ describe('a plan that is run', () => {
   it('comes to its end whatever moment things happen at', async () => {
     await world.stop();
     for (let seed = 1; seed <= 15; seed++) {
-      world = await World.start({}, new SimulatedRuntime({ seed }));
+      world = await LoopWorld.start({}, new SimulatedRuntime({ seed }));
       const { runtime } = world;
       world.worker('mars', async ({ task }) => {
         for (let turn = Math.floor(runtime.random() * 12); turn > 0; turn--) await undefined;
@@ -232,7 +129,7 @@ describe('a plan that is run', () => {
 
   it('keeps to the hierarchy: how much at once, and how often [RL6]', async () => {
     await world.stop();
-    world = await World.start({ concurrency: 3, tiers: { 2: { concurrency: 2, retries: 1, timeoutMs: 1_000 } } });
+    world = await LoopWorld.start({ concurrency: 3, tiers: { 2: { concurrency: 2, retries: 1, timeoutMs: 1_000 } } });
     let active = 0;
     let most = 0;
     world.worker('mars', async ({ task }) => {
@@ -330,7 +227,10 @@ describe('a task that keeps failing [RL5]', () => {
 
   it('fails the plan, where too few succeed', async () => {
     await world.stop();
-    world = await World.start({ escalation: { policy: 'threshold', successRate: 1, afterTasks: 1 }, concurrency: 1 });
+    world = await LoopWorld.start({
+      escalation: { policy: 'threshold', successRate: 1, afterTasks: 1 },
+      concurrency: 1,
+    });
     failing(9);
     const view = await world.run(PLAN);
     expect(view.status).toBe('failed');

@@ -12,12 +12,14 @@ import { AgentDispatcher } from './dispatcher.js';
 import { completeHierarchy, type Hierarchy, type HierarchyConfig } from './hierarchy.js';
 import { Judge } from './judge.js';
 import { replay, step } from './loop-machine.js';
-import type { Carried, LoopEvent, LoopSettings } from './loop-state.js';
+import type { Carried, LoopEvent, LoopSettings, LoopState } from './loop-state.js';
+import type { MadePlan, PlanAsked, PlanWish } from './plan-maker.js';
 import { fingerprintsOf, type Plan } from './plan-schema.js';
 import { forSwarm, MeshWorld } from './plan-world.js';
 import { RalphRun } from './ralph-run.js';
-import { countsOf, type RunNews, type RunView, viewOf } from './run-news.js';
+import { endOf, type RunNews, type RunView, viewOf } from './run-news.js';
 import { type RunRecord, RunRecords, type RunSummary } from './run-records.js';
+import { type ReportPiece, reportPieces } from './run-report.js';
 import { SwarmDispatcher } from './swarm-dispatcher.js';
 
 export interface RalphLoopComponents {
@@ -65,12 +67,15 @@ export class RalphLoop {
     this.#hierarchy = completeHierarchy(hierarchy);
     this.#records = new RunRecords(components.store);
     this.#world = new MeshWorld(components);
-    const toOne = new AgentDispatcher(components);
+    const toOne = new AgentDispatcher(components, this.#world);
     const toSwarm = new SwarmDispatcher(components.agent);
     this.#dispatcher = {
       dispatch: async (work) => {
         await this.#world.untilCapable(work);
-        const task = toSwarm.isUnderWay(work) ? forSwarm(work.task) : this.#world.handedOut(work.task, work.run.agent);
+        const { agent, plan } = work.run;
+        const task = toSwarm.isUnderWay(work)
+          ? forSwarm(work.task, plan.planner)
+          : this.#world.handedOut(work.task, agent, plan.planner);
         return (task.swarm ? toSwarm : toOne).dispatch({ ...work, task });
       },
     };
@@ -96,9 +101,18 @@ export class RalphLoop {
     return started;
   }
 
-  /** Checks a plan without running it; returns its number of tasks. */
-  async check({ text, file, as }: Pick<RunInit, 'text' | 'file' | 'as'>): Promise<number> {
-    return (await this.#read(text, file, as)).tasks.length;
+  /** Checks a plan without running it; returns the ids of its tasks. */
+  async check({ text, file, as }: Pick<RunInit, 'text' | 'file' | 'as'>): Promise<string[]> {
+    return (await this.#read(text, file, as)).tasks.map(({ id }) => id);
+  }
+
+  /** Has an agent make a plan that can be run at present. */
+  async make(wish: PlanWish, tell: (asked: PlanAsked) => void, signal: AbortSignal): Promise<MadePlan> {
+    const as = wish.as ?? this.#world.usualDispatcher;
+    if (as === undefined) throw new EclipticError('USAGE', 'say which agent asks the planner: --as AGENT');
+    const agent = this.#components.agent(as);
+    const { makePlan } = await import('./plan-maker.js');
+    return makePlan({ ...wish, as }, { world: this.#world, agent }, tell, signal);
   }
 
   list(limit: number): Promise<RunSummary[]> {
@@ -112,11 +126,13 @@ export class RalphLoop {
 
   async view(id: string): Promise<RunView> {
     const live = this.#runs.get(id);
-    if (live) return live.view;
-    const record = await this.#records.find(id);
-    if (!record) throw new EclipticError('RUN_NOT_FOUND', `there is no run "${id}"`, { run: id });
-    const { status: _, updatedAt, ...rest } = record;
-    return viewOf(rest, replay(await this.#records.events(id)), updatedAt);
+    return live ? live.view : viewOf(...(await this.#ended(id)));
+  }
+
+  /** A run with all results, in pieces. */
+  async report(id: string): Promise<Iterable<ReportPiece>> {
+    const live = this.#runs.get(id);
+    return live ? live.report : reportPieces(...(await this.#ended(id)));
   }
 
   /** Reports the run and then its changes; resolves when it has ended, or the signal aborts. */
@@ -126,7 +142,7 @@ export class RalphLoop {
     if (!live) {
       const view = await this.view(id);
       tell({ event: 'run', ...view });
-      tell({ event: 'ended', run: id, status: view.status, counts: countsOf(view.tasks) });
+      tell(endOf(view));
       return;
     }
     await new Promise<void>((resolve) => {
@@ -164,6 +180,13 @@ export class RalphLoop {
   async #read(text: string, file: string, as: string | undefined): Promise<Plan> {
     const { readPlan } = await import('./plan-check.js');
     return readPlan(text, file, this.#world, as);
+  }
+
+  async #ended(id: string): Promise<[RunRecord, LoopState, updatedAt: number]> {
+    const record = await this.#records.find(id);
+    if (!record) throw new EclipticError('RUN_NOT_FOUND', `there is no run "${id}"`, { run: id });
+    const { status: _, updatedAt, ...rest } = record;
+    return [rest, replay(await this.#records.events(id)), updatedAt];
   }
 
   async #resume(record: RunRecord): Promise<void> {

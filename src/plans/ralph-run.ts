@@ -1,3 +1,4 @@
+import { addUsage, type Usage, usageIn } from '../agent/usage.js';
 import { wait } from '../runtime/async.js';
 import { backoffMs } from '../runtime/backoff.js';
 import { Callbacks, logCallback } from '../runtime/callbacks.js';
@@ -9,8 +10,11 @@ import type { Judge } from './judge.js';
 import { askAdviser } from './judge.js';
 import { step } from './loop-machine.js';
 import type { LoopEffect, LoopEvent, LoopState, LoopStep, Reason } from './loop-state.js';
-import { countsOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
+import { inputOf } from './picked-input.js';
+import type { PlanTask } from './plan-schema.js';
+import { endOf, type RunNews, type RunView, taskView, viewOf } from './run-news.js';
 import type { RunRecord, RunRecords } from './run-records.js';
+import { type ReportPiece, reportPieces } from './run-report.js';
 
 export interface RalphRunComponents {
   readonly runtime: Runtime;
@@ -28,11 +32,18 @@ export interface RalphRunComponents {
 const MAX_REASON_CHARS = 8_192;
 const MIN_WRITE_PAUSE_MS = 1_000;
 const MAX_WRITE_PAUSE_MS = 30_000;
+/** Usage reports within this time are stored as one event. */
+const USAGE_PAUSE_MS = 1_000;
 
 /** An attempt, a judgement, a pause or a question under way. */
 interface Work {
   readonly controller: AbortController;
   timer?: Timer;
+  /** The agent that accepted it. */
+  by?: string;
+  /** Reported and not stored yet. */
+  usage?: Usage | undefined;
+  usageTimer?: Timer;
 }
 
 /**
@@ -67,6 +78,11 @@ export class RalphRun {
 
   get view(): RunView {
     return viewOf(this.record, this.#state, this.#updatedAt);
+  }
+
+  /** The run with all results, as of now. */
+  get report(): Iterable<ReportPiece> {
+    return reportPieces(this.record, this.#state, this.#updatedAt);
   }
 
   get over(): boolean {
@@ -113,7 +129,7 @@ export class RalphRun {
     for (const event of this.#waiting.splice(0)) {
       const taken = step(state, event);
       // A late event changes nothing, and is not stored.
-      if (taken.changed.length === 0 && taken.effects.length === 0) continue;
+      if (event.type !== 'spent' && taken.changed.length === 0 && taken.effects.length === 0) continue;
       steps.push({ event, step: taken });
       state = taken.state;
     }
@@ -150,8 +166,7 @@ export class RalphRun {
 
   #end(): void {
     this.#cancelAll();
-    const { status } = this.#state;
-    this.#tell({ event: 'ended', run: this.record.id, status, counts: countsOf(this.#state.tasks.values()) });
+    this.#tell(endOf(this.view));
     this.#components.onEnd(this);
   }
 
@@ -186,9 +201,13 @@ export class RalphRun {
       if (this.#work.get(task) !== work) return;
       this.#work.delete(task);
       work.timer?.cancel();
+      this.#storeUsage(work, task, attempt);
       void this.take({ at: runtime.now(), task, attempt, ...outcome } as LoopEvent);
     };
-    const failed = (error: unknown) => over(this.#failure(what, error));
+    const failed = (error: unknown) => {
+      const { by } = work;
+      over({ ...this.#failure(what, error), ...(what === 'dispatch' && by !== undefined && { by }) });
+    };
     work.timer = runtime.setTimer(() => {
       const late = new EclipticError('REQUEST_TIMEOUT', `it was not done within ${timeoutMs} ms`);
       failed(late);
@@ -196,32 +215,43 @@ export class RalphRun {
     }, timeoutMs);
     const { plan } = this.record;
     const planned = plan.tasks.find(({ id }) => id === task)!;
-    const { lostFrom = attempt } = this.#state.tasks.get(task)!;
+    const { lostFrom = attempt, by } = this.#state.tasks.get(task)!;
     const lost = Array.from({ length: attempt - lostFrom }, (_, index) => attempt - 1 - index);
-    const assignment = { run: this.record, task: planned, settings, input: this.#input(task), lost, signal };
-    this.#do(what, assignment).then(over, failed);
+    const about = { run: this.record, task: planned, settings, lost, signal, before: by };
+    this.#do(what, work, about).then(over, failed);
   }
 
   /** Does the work, and returns the event that it ends with. */
-  async #do(what: 'dispatch' | 'validate' | 'escalate', assignment: Omit<Assignment, 'onProgress'>): Promise<object> {
+  async #do(
+    what: 'dispatch' | 'validate' | 'escalate',
+    work: Work,
+    about: Omit<Assignment, 'input' | 'onProgress' | 'onAccepted'>,
+  ): Promise<object> {
     const { dispatcher, judge, agent, adviser } = this.#components;
-    const { id } = assignment.task;
+    const { run, task, signal } = about;
+    const { id } = task;
     const state = this.#state.tasks.get(id)!;
     switch (what) {
       case 'dispatch': {
         const onProgress = (value: unknown, by?: string) => {
-          if (assignment.signal.aborted) return;
-          this.#tell({ event: 'progress', run: this.record.id, id, by: by ?? null, value });
+          if (signal.aborted) return;
+          const usage = usageIn(value);
+          if (usage) this.#addUsage(work, usage, id, state.attempt);
+          else this.#tell({ event: 'progress', run: run.id, id, by: by ?? null, value });
         };
-        const { result, by } = await dispatcher.dispatch({ ...assignment, onProgress });
+        const onAccepted = (by: string) => {
+          work.by = by;
+        };
+        const assignment = { ...about, input: this.#input(task), onProgress, onAccepted };
+        const { result, by } = await dispatcher.dispatch(assignment);
         return { type: 'finished', result: result ?? null, ...(by !== undefined && { by }) };
       }
       case 'validate': {
-        const { verdict, feedback } = await judge.judge(assignment, state.result);
-        return { type: 'judged', verdict, ...(feedback && { feedback: cutText(feedback, MAX_REASON_CHARS) }) };
+        const assignment = { ...about, input: this.#input(task) };
+        const { feedback, ...judgement } = await judge.judge(assignment, state.result);
+        return { type: 'judged', ...judgement, ...(feedback && { feedback: cutText(feedback, MAX_REASON_CHARS) }) };
       }
       case 'escalate': {
-        const { run, task, signal } = assignment;
         return { type: 'answered', answer: await askAdviser(agent, { run, task, state, signal, ...adviser }) };
       }
     }
@@ -240,18 +270,36 @@ export class RalphRun {
     return { type: what === 'dispatch' ? 'failed' : 'unjudged', error: reason };
   }
 
-  #input(id: string): TaskInput {
-    const { input, dependsOn = [] } = this.record.plan.tasks.find((task) => task.id === id)!;
+  #input(task: PlanTask): TaskInput {
+    const { id, dependsOn = [], validate: { schema, criteria } = {} } = task;
     const { attempt, feedback } = this.#state.tasks.get(id)!;
-    const results = dependsOn.map((other) => [other, this.#state.tasks.get(other)!.result ?? null]);
+    const results = Object.fromEntries(dependsOn.map((other) => [other, this.#state.tasks.get(other)!.result ?? null]));
+    const input = inputOf(task, results);
     return {
       run: this.record.id,
       task: id,
       attempt,
       ...(input !== undefined && { input }),
-      results: Object.fromEntries(results),
+      results,
       ...(feedback.length > 0 && { feedback }),
+      ...(schema !== undefined && { outputSchema: schema }),
+      ...(criteria !== undefined && { criteria }),
     };
+  }
+
+  #addUsage(work: Work, usage: Usage, task: string, attempt: number): void {
+    work.usage = work.usage ? addUsage(work.usage, usage) : usage;
+    work.usageTimer ??= this.#components.runtime.setTimer(() => {
+      this.#storeUsage(work, task, attempt);
+    }, USAGE_PAUSE_MS);
+  }
+
+  #storeUsage(work: Work, task: string, attempt: number): void {
+    const { usage } = work;
+    work.usageTimer?.cancel();
+    delete work.usageTimer;
+    delete work.usage;
+    if (usage) void this.take({ type: 'spent', at: this.#components.runtime.now(), task, attempt, usage });
   }
 
   /** A task has one work under way at a time. */
@@ -266,6 +314,7 @@ export class RalphRun {
     const work = this.#work.get(task);
     this.#work.delete(task);
     work?.timer?.cancel();
+    work?.usageTimer?.cancel();
     work?.controller.abort(reason);
   }
 

@@ -4,8 +4,10 @@ import { EclipticError } from '../runtime/errors.js';
 import { planByCapability, readPlan, type SwarmPlan } from '../work/swarm/swarm-plan.js';
 import type { SwarmOutcome } from '../work/swarm/swarm-records.js';
 import type { SwarmSession } from '../work/swarm/swarm-session.js';
+import { valueIn } from './answers.js';
 import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
 import { type AgentById, isNodeStopping, type LoopAgent, reasonOf } from './dispatcher.js';
+import { splitQuestion } from './questions.js';
 
 /** Hands tasks out to swarms. A problem that the swarm cannot solve comes back to the loop. */
 export class SwarmDispatcher implements Dispatcher {
@@ -68,11 +70,13 @@ export class SwarmDispatcher implements Dispatcher {
   /** The sub-tasks; each gets the input of the whole task. */
   async #split(agent: LoopAgent, { task, settings, input, signal }: Assignment): Promise<SwarmPlan> {
     const { capabilities, planner, subTasks } = task.swarm!;
-    const ask = (to: string) => {
-      const question = { task: task.description, requiredCapabilities: capabilities, input };
-      return agent.request(to, question, { timeoutMs: settings.timeoutMs, signal });
+    const ask = async (to: string) => {
+      const question = splitQuestion(task.description, capabilities, input);
+      return valueIn(await agent.request(to, question, { timeoutMs: settings.timeoutMs, signal }), { anywhere: true });
     };
     const said = subTasks ?? (planner === undefined ? undefined : await ask(planner));
+    // The schema is that of the whole result.
+    const { outputSchema: _, ...shared } = input;
     const { description: whole } = task;
     const parts = said === undefined ? planByCapability(whole, capabilities) : readPlan(said, whole);
     return parts.map(({ id, description, requiredCapabilities, dependsOn, input: own }) => ({
@@ -80,7 +84,7 @@ export class SwarmDispatcher implements Dispatcher {
       description,
       requiredCapabilities: [...requiredCapabilities],
       dependsOn: [...dependsOn],
-      input: { ...input, ...(own !== undefined && { input: own }) },
+      input: { ...shared, ...(own !== undefined && { input: own }) },
     }));
   }
 }

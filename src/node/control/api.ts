@@ -27,8 +27,10 @@ import {
   type RoutingResult,
 } from '../../mesh/schemas.js';
 import type { Finding, Invite, PeerRow } from '../../network/peers/network.js';
+import type { MadePlan, PlanAsked } from '../../plans/plan-maker.js';
 import type { RunNews, RunView } from '../../plans/run-news.js';
 import type { RunSummary } from '../../plans/run-records.js';
+import type { ReportPiece } from '../../plans/run-report.js';
 import type { LaneRow } from '../../providers/host/lanes.js';
 import type { ProviderRow } from '../../providers/registry/registered-provider.js';
 import { EclipticError } from '../../runtime/errors.js';
@@ -172,7 +174,11 @@ export const API = {
   runs: takes({ limit: count }).gives<RunSummary[]>(),
   run: takes(id).gives<RunView>(),
   'run.start': takes({ text: required, file: required, fresh: boolean, as: string }).gives<RunView>(),
-  'run.check': takes({ text: required, file: required, as: string }).gives<{ tasks: number }>(),
+  'run.check': takes({ text: required, file: required, as: string }).gives<{ tasks: number; ids: string[] }>(),
+  /** Emits the run, its tasks and their results. */
+  'run.report': takes(id).gives<void, ReportPiece>(),
+  /** Asks an agent for a plan; emits each question. */
+  'plan.make': takes({ goal: required, with: string, as: string }).gives<MadePlan, PlanAsked>(),
   'run.follow': takes(id).gives<void, RunNews>(),
   'run.stop': takes(id).gives<RunView>(),
   swarms: nothing.gives<SwarmRow[]>(),

@@ -77,8 +77,19 @@ export function workMethods({ node, gateway, loop }: Pick<ControlContext, 'node'
     runs: ({ limit = DEFAULT_ROWS }) => loop.list(limit),
     run: async ({ id }) => loop.view(await runId(id)),
     'run.start': (init) => loop.start(init),
-    'run.check': async (plan) => ({ tasks: await loop.check(plan) }),
+    'run.check': async (plan) => {
+      const ids = await loop.check(plan);
+      return { tasks: ids.length, ids };
+    },
+    async 'run.report'({ id }, { emit, drained, signal }) {
+      for (const piece of await loop.report(await runId(id))) {
+        if (signal.aborted) return;
+        emit(piece);
+        await drained();
+      }
+    },
     'run.follow': async ({ id }, { emit, signal }) => loop.follow(await runId(id), emit, signal),
+    'plan.make': (wish, { emit, signal }) => loop.make(wish, emit, signal),
     'run.stop': async ({ id }) => loop.stop(await runId(id)),
   } satisfies Partial<Handlers>;
 }
