@@ -877,6 +877,7 @@ const workers = section('workers', 'W20.', [
   ['W20.A4', 'mesh', 'Handlers of tasks and requests have a log that names agent and conversation, and a signal.'],
   ['W20.A5', 'mesh', 'Usage that a handler reports reaches its proposer, swarm and A2A task, added up.'],
   ['W20.A6', 'mesh', 'A typed task has the schema’s type as its input; one that does not match is rejected.'],
+  [
     'W20.S2',
     'providers',
     'ecliptic staff finds coding agents, models and package scripts, and says why others do not serve.',

@@ -65,7 +65,7 @@ export function serveThroughProvider(
       signal: task.signal,
       onUpdate: (update: ProviderUpdate) => {
         if (update.kind === 'text') streamed.add(update);
-        else if (update.kind === 'usage') (task as unknown as { usage?(u: Usage): void }).usage?.(update.data as Usage);
+        else if (update.kind === 'usage') task.usage(update.data as Usage);
         else if (update.text !== '') task.progress(update.text);
       },
       onQuestion: async ({ text }: ProviderUpdate) => textOf((await task.ask(text)).parts),
