@@ -835,6 +835,8 @@ const fieldUse = section('field trials', 'T-', [
 ]);
 
 const workers = section('workers', 'W20.', [
+  ['W20.1', 'mesh', 'Brains and programs make a plan, do it and write files and a report; nothing is done twice.'],
+  ['W20.2', 'mesh', 'Nothing is reported as done that was not done, whatever is killed in between.'],
   ['W20.S1', 'providers', 'Each role of the roster has a prompt that names its tier, duties, result and limits.'],
   [
     'W20.E1',

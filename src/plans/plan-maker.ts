@@ -167,6 +167,10 @@ function questionText(
   ].join('\n\n');
 }
 
+function optionalBut(required: readonly string[], properties: Readonly<Record<string, unknown>>) {
+  return { ...strictObject(properties), required };
+}
+
 /** The plan's JSON Schema as far as models with strict structured output understand it. */
 function planSchemaForModels(isJudged: boolean): Readonly<Record<string, unknown>> {
   const text = { type: 'string' };
@@ -177,7 +181,8 @@ function planSchemaForModels(isJudged: boolean): Readonly<Record<string, unknown
     description: text,
     tasks: {
       type: 'array',
-      items: strictObject({
+      // Small models leave out what is not needed; strict ones set it to null.
+      items: optionalBut(['id', 'description'], {
         id: text,
         description: text,
         agent: orNull(text),

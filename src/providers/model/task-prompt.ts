@@ -18,12 +18,14 @@ export function systemPrompt(role: string, hasFiles: boolean): string {
 
 /** The task in words. The caller's words are the task; all data that comes with it is fenced. */
 export function taskPrompt({ text, context, from, files = [], outputSchema }: WorkerTask, mark: () => string): string {
+  // The loop's questions are complete in their text; their fields are for agents in code.
+  const isTold = (value: unknown) => value === undefined || text.includes(asText(value));
   const { input, results, feedback, criteria } = context;
-  const rest = Object.entries(context).filter(([key, value]) => !TOLD.has(key) && value !== undefined);
+  const rest = Object.entries(context).filter(([key, value]) => !TOLD.has(key) && !isTold(value));
   const data = (title: string, value: unknown) => `${title}:\n${quoted(asText(value), mark())}`;
   const sections = [
     `Task from ${from}:\n${harmless(text)}`,
-    input !== undefined && data('Input', input),
+    !isTold(input) && data('Input', input),
     ...Object.entries(isRecord(results) ? results : {}).map(([id, result]) =>
       data(`Result of the task "${id}"`, result),
     ),
@@ -33,7 +35,9 @@ export function taskPrompt({ text, context, from, files = [], outputSchema }: Wo
         'Attached files (not included)',
         files.map(({ filename, url }) => filename ?? url ?? '?'),
       ),
-    isList(criteria) && `The result is accepted if:\n${criteria.map((one) => `- ${harmless(String(one))}`).join('\n')}`,
+    isList(criteria) &&
+      !criteria.every(isTold) &&
+      `The result is accepted if:\n${criteria.map((one) => `- ${harmless(String(one))}`).join('\n')}`,
     isList(feedback) &&
       data('Feedback on earlier attempts, the latest last; take it into account', feedback.join('\n\n')),
     outputSchema &&
