@@ -148,7 +148,10 @@ class Output {
     });
     // A broken pipe ends the output; the exit tells the rest.
     stream.on('error', () => {});
-    this.closed = new Promise((resolve) => stream.once('close', () => resolve()));
+    this.closed = new Promise((resolve) => {
+      stream.once('end', () => resolve());
+      stream.once('close', () => resolve());
+    });
   }
 
   get text(): string {

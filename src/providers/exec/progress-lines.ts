@@ -27,8 +27,8 @@ export class ProgressLines {
       this.#second = second;
       this.#reported = 0;
     }
-    const room = LINES_PER_SECOND - this.#reported;
-    if (room > 0) this.#reportSkipped();
+    if (this.#reported < LINES_PER_SECOND) this.#reportSkipped();
+    const room = Math.max(0, LINES_PER_SECOND - this.#reported);
     for (const line of lines.slice(0, room)) this.#report(cutText(this.#clean(line), MAX_LINE_CHARS));
     this.#skipped += Math.max(0, lines.length - room);
   };

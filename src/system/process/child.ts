@@ -253,6 +253,8 @@ class StderrTail {
     const stream = process.stderr;
     stream.setEncoding('utf8');
     stream.on('data', (chunk: string) => this.#take(chunk));
+    // A socket counts as closed before it emits `close`; one that is destroyed emits no `end`.
+    stream.on('end', () => this.#take('\n'));
     stream.on('close', () => this.#take('\n'));
   }
 
