@@ -161,11 +161,6 @@ export class Cluster {
     return child;
   }
 
-  /** Ends something else with the cluster. */
-  onEnd(end: () => Promise<void>): void {
-    this.#others.push(end);
-  }
-
   /** Ends everything; fails when a process is left. */
   async end(): Promise<void> {
     for (const node of this.#nodes) node.disconnect();

@@ -138,6 +138,7 @@ describe('a plan that brains make and do', () => {
       await node.start();
       await until(async () => (await stateOf(node, 'mars')) !== 'ready', 'mars is known to be without its endpoint');
       await brains.model.listen();
+      await staffed(node, ['mercury', 'mars', 'pluto']);
 
       const second = await node.run('plan', 'run', join(project, 'plan.yaml'), '--out', out);
       expect(second, second.stdout + second.stderr).toMatchObject({ code: 0 });
