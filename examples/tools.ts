@@ -26,6 +26,10 @@ assert.deepEqual(
 const { content } = await sun.mcp.call('mars.add', { a: 2, b: 3 });
 assert.deepEqual(content, [{ type: 'text', text: '5' }]);
 
+// With a schema, the result is checked and has the schema's type.
+const sum = await sun.mcp.call('mars.add', { a: 2, b: 3 }, { output: z.number() });
+assert.equal(sum - 1, 4);
+
 const { contents } = await sun.mcp.read('memory://rules');
 assert.equal(contents[0]?.mimeType, 'text/plain');
 

@@ -69,3 +69,4 @@ export type { Negotiation, ReceivedProposal, TaskProposal } from './work/proposa
 export { TaskNegotiator } from './work/proposals/task-negotiator.js';
 export { SwarmCoordinator } from './work/swarm/swarm-coordinator.js';
 export type { SwarmSession, SwarmSubTask } from './work/swarm/swarm-session.js';
+export { type Usage, usageIn } from './work/usage.js';

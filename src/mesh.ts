@@ -1,7 +1,7 @@
 /** Entry `ecliptic/mesh`: the types behind an agent’s handle, and the parts that a mesh is made of. */
 
 export type { Agent } from './agent/agent.js';
-export type { MessageHandler, RequestHandler, StreamHandler } from './agent/agent-core.js';
+export type { MessageHandler, ReplyOptions, RequestHandler, StreamHandler } from './agent/agent-core.js';
 export type { AgentInit, CapabilityInit } from './agent/agent-init.js';
 export type { SubTaskInput, SwarmInit, SwarmRun } from './agent/agent-swarms.js';
 export type { AgentTask, Content, TaskHandler, TaskOptions } from './agent/agent-tasks.js';
@@ -40,6 +40,7 @@ export type {
   ToolInit,
   ToolOptions,
 } from './mcp/offering.js';
+export type { CheckedBy, JsonSchema, Schema, StandardSchema } from './mcp/schema.js';
 export type { McpService } from './mcp/service.js';
 export type { A2AChannel } from './mesh/channel.js';
 export type { ChannelStatus } from './mesh/channel-machine.js';
@@ -94,7 +95,7 @@ export type { TaskInput } from './plans/dispatcher.js';
 export type { HierarchyConfig } from './plans/hierarchy.js';
 export { RalphLoop, type RalphLoopComponents, type RunInit } from './plans/ralph-loop.js';
 export type { RunNews, RunView } from './plans/run-news.js';
-export type { Logger, Timer } from './runtime/runtime.js';
+export type { Log, Logger, LogLine, Timer } from './runtime/runtime.js';
 export type {
   Bid,
   Complexity,
@@ -117,3 +118,4 @@ export type { SwarmPlan } from './work/swarm/swarm-plan.js';
 export type { EscalationKind, SwarmEscalation, SwarmOutcome, SwarmStatus } from './work/swarm/swarm-records.js';
 export type { SwarmSession, SwarmSubTask } from './work/swarm/swarm-session.js';
 export type { Swarms } from './work/swarm/swarms.js';
+export { type Usage, usageIn } from './work/usage.js';

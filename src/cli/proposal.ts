@@ -1,5 +1,6 @@
 import type { ProposalEvent } from '../node/control/rows.js';
 import { cutText } from '../runtime/text.js';
+import { describeUsage, usageIn } from '../work/usage.js';
 import { choice, duration, flag, list as listed, text, verb } from './command.js';
 import { readPayload } from './input.js';
 import { oneLine, usage } from './output.js';
@@ -42,8 +43,11 @@ const send = verb({
 });
 
 function eventText(event: ProposalEvent): string {
-  if (event.event === 'progress')
+  if (event.event === 'progress') {
+    const used = usageIn(event.value);
+    if (used) return `… used ${describeUsage(used)}`;
     return `… ${typeof event.value === 'string' ? event.value : JSON.stringify(event.value)}`;
+  }
   const { status, proposalId, rejectionReason, alternativeSuggestion } = event.proposal;
   if (status === 'pending')
     return `pending: proposal ${proposalId} to ${event.to ?? 'every agent that has the capability'}`;

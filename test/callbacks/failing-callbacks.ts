@@ -85,6 +85,8 @@ const scenarios: Record<string, () => unknown> = {
     await sun.propose({ to: 'worst', taskDescription: 'x' }).answered.catch(told);
     node.agent({ id: 'tasked' }).onTask(bad('Agent.onTask'));
     await sun.propose({ to: 'tasked', taskDescription: 'x' }).result.catch(told);
+    node.agent({ id: 'typed' }).onTypedTask({}, bad('Agent.onTypedTask'));
+    await sun.propose({ to: 'typed', taskDescription: 'x', input: 1 }).result.catch(told);
     const card = { ...node.registry.getById('worst')!, id: 'bare' };
     node.registry.register(card);
     node.router.onReceive('bare', bad('A2ARouter.onReceive'));

@@ -24,6 +24,7 @@ beforeAll(async () => {
     `export function setup(agent) {
       agent.onTask(async (task) => {
         task.progress('half \\u001b[2Jdone');
+        if (task.text === 'a house') task.usage({ inputTokens: 1200, outputTokens: 80, modelCalls: 2, costUsd: 0.0031 });
         if (task.text === 'break') throw new Error('no bricks');
         return { built: task.text, with: task.message.parts[1]?.data };
       });
@@ -46,7 +47,7 @@ afterAll(async () => {
 });
 
 describe('propose', () => {
-  it('shows the proposal pending, accepted, its progress, and its result', async () => {
+  it('shows the proposal pending, accepted, its progress and usage, and its result [W20.A5]', async () => {
     const { code, stdout, stderr } = await run(['propose', 'builder', 'a house', '--input', '{"bricks":7}']);
     expect({ code, result: JSON.parse(stdout) }).toEqual({
       code: 0,
@@ -56,6 +57,7 @@ describe('propose', () => {
       expect.stringMatching(/^pending: proposal 0\w+ to builder$/),
       'accepted by builder',
       '… half \ufffd[2Jdone',
+      '… used 1200 tokens in, 80 out, 2 model calls, $0.0031',
     ]);
   });
 

@@ -2,6 +2,7 @@ import type { Agent } from '../../agent/agent.js';
 import { oneLine } from '../../mcp/fence.js';
 import { describeError, EclipticError } from '../../runtime/errors.js';
 import type { Engagement, Negotiation, ReceivedProposal } from '../../work/proposals/proposal.js';
+import { usageIn } from '../../work/usage.js';
 import { Waiters } from './member-mail.js';
 
 export interface OfferedTask {
@@ -140,7 +141,7 @@ export class MemberTasks {
     const task: GivenTask = { negotiation, outcome: undefined, progress: undefined };
     this.#given.set(id, task);
     negotiation.onProgress((value) => {
-      task.progress = oneLine(textOf(value), NEWS_CHARS);
+      if (!usageIn(value)) task.progress = oneLine(textOf(value), NEWS_CHARS);
     });
     const end = (state: 'done' | 'failed', text: string) => {
       task.outcome = { state, text };

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { Deferred, within } from '../../runtime/async.js';
 import { EclipticError } from '../../runtime/errors.js';
-import { endOfText } from '../../runtime/text.js';
+import { cutText, endOfText } from '../../runtime/text.js';
 import type { Child } from '../../system/process/child.js';
 import type { Program } from '../../system/process/children.js';
 import type { HostComponents } from '../host/isolated-provider-host.js';
@@ -24,6 +24,7 @@ interface RunInit {
 /** The result must fit into a message. */
 export const MAX_OUTPUT_BYTES = 1_048_576;
 /** The end of the output and of the errors that a failure quotes, each. */
+const MAX_LAST_CHARS = 200;
 const MAX_QUOTED_CHARS = 4_096;
 /** How long to read on after the exit: a process that the program left behind may hold its output open. */
 const DRAIN_MS = 500;
@@ -124,7 +125,9 @@ export class ProgramRun {
     const output = endOfText(clean(endOfText(printed, 16 * MAX_QUOTED_CHARS)).trim(), MAX_QUOTED_CHARS);
     const errors = endOfText(stderr.join('\n'), MAX_QUOTED_CHARS);
     const said = [output, errors].filter((part) => part !== '').join('\n');
-    const message = `${provider} ended with code ${code}${said && `:\n${said}`}`;
+    // Lists show the first line only, and most programs say at the end what is wrong.
+    const last = cutText((output || errors).split('\n').at(-1)!.trim(), MAX_LAST_CHARS);
+    const message = `${provider} ended with code ${code}${said && `: ${said.includes('\n') ? `${last}\n` : ''}${said}`}`;
     return new EclipticError('PROVIDER_EXECUTE_FAILED', message, { provider, exit: { kind: 'code', code } });
   }
 
