@@ -24,8 +24,8 @@ interface RunInit {
 /** The result must fit into a message. */
 export const MAX_OUTPUT_BYTES = 1_048_576;
 /** The end of the output and of the errors that a failure quotes, each. */
-const MAX_LAST_CHARS = 200;
 const MAX_QUOTED_CHARS = 4_096;
+const MAX_LAST_CHARS = 200;
 /** How long to read on after the exit: a process that the program left behind may hold its output open. */
 const DRAIN_MS = 500;
 /** Stopping takes less; only a process that hangs in the kernel takes longer, and is not waited for. */
