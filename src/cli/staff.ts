@@ -39,6 +39,8 @@ const assign = verb({
     proposeStaff({ workers: [], unusable: [] }, config, values.roles);
     const { only, model, endpoint: endpoints } = values;
     const runtime = systemRuntime();
+    // Coding agents take seconds to start.
+    if (!output.json && process.stderr.isTTY) process.stderr.write('Looking for workers on this machine …\n');
     const alive = runtime.hold();
     let found: FoundWorkers;
     try {

@@ -68,7 +68,7 @@ describe('coding agents as workers', () => {
     expect(children.size).toBe(0);
   });
 
-  it('that open sessions without a login are taken for logged in by the files of a login only [W20.S2]', async () => {
+  it('that open sessions without a login are taken for logged in only by a sign of it [W20.S2]', async () => {
     install('claude-agent-acp', `exec node ${AGENT} good`);
     install('opencode', `test "$1" = acp && exec node ${AGENT} good`);
     expect(await find()).toMatchObject({
@@ -79,12 +79,19 @@ describe('coding agents as workers', () => {
       ],
     });
     expect((await find({}, undefined, 'darwin')).workers).toHaveLength(2);
+    // The file that it writes itself when it starts for the first time.
+    leave('.config', 'opencode', 'opencode.jsonc');
+    expect((await find()).workers).toEqual([]);
     leave('.claude', '.credentials.json');
-    leave('.local', 'share', 'opencode', 'auth.json');
+    writeFileSync(join(folder, 'home', '.config', 'opencode', 'opencode.jsonc'), '{ "model": "local/qwen3" }');
     expect((await find()).workers.map(({ config }) => config)).toEqual([
       { acp: { command: 'claude-agent-acp', cwd: '.' } },
       { acp: { command: 'opencode', args: ['acp'], cwd: '.' } },
     ]);
+    rmSync(join(folder, 'home', '.config'), { recursive: true });
+    expect((await find()).workers).toHaveLength(1);
+    leave('.local', 'share', 'opencode', 'auth.json');
+    expect((await find()).workers).toHaveLength(2);
   });
 
   it('may have a key of the environment instead of a login, written as a reference [W20.S2]', async () => {

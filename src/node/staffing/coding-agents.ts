@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { KNOWN_AGENTS, type ProbeResult, probeAgent } from '../../providers/acp/probe.js';
@@ -15,8 +15,8 @@ interface Knowledge {
   readonly login: string;
   /** Variables with a key that the agent takes instead of a login. Programs inherit them only if they are configured. */
   readonly keys: readonly string[];
-  /** Files that a login leaves behind, for agents that open a session without one. They are not read. */
-  readonly traces?: (env: Environment, home: string) => readonly string[];
+  /** Is there a sign of a login? For agents that open a session without one. Files with secrets are not read. */
+  readonly isLoggedIn?: (home: string) => boolean;
   /** The mode in which it asks before it acts. */
   readonly mode?: string;
 }
@@ -27,7 +27,7 @@ const KNOWLEDGE: Readonly<Record<string, Knowledge>> = {
     install: 'npm install -g @agentclientprotocol/claude-agent-acp',
     login: 'claude auth login',
     keys: ['ANTHROPIC_API_KEY', 'CLAUDE_CODE_OAUTH_TOKEN'],
-    traces: (_, home) => [join(home, '.claude', '.credentials.json')],
+    isLoggedIn: (home) => existsSync(join(home, '.claude', '.credentials.json')),
   },
   'codex-acp': {
     client: 'codex',
@@ -46,25 +46,22 @@ const KNOWLEDGE: Readonly<Record<string, Knowledge>> = {
     install: 'npm install -g opencode-ai',
     login: 'opencode auth login',
     keys: [],
-    // Its providers may also be configured with keys of their own or as local ones.
-    traces: ({ XDG_DATA_HOME, XDG_CONFIG_HOME }, home) => [
-      join(XDG_DATA_HOME || join(home, '.local', 'share'), 'opencode', 'auth.json'),
-      ...['opencode.json', 'opencode.jsonc'].map((name) => {
-        return join(XDG_CONFIG_HOME || join(home, '.config'), 'opencode', name);
-      }),
-    ],
+    // Without a login it uses free models of strangers, which is for the user to choose, in its configuration.
+    isLoggedIn: (home) =>
+      existsSync(join(home, '.local', 'share', 'opencode', 'auth.json')) ||
+      ['opencode.json', 'opencode.jsonc'].some((name) => names(join(home, '.config', 'opencode', name), OWN_MODEL)),
   },
 };
 
-/** Coding agents take seconds to start. */
-const PROBE_MS = 20_000;
+/** A provider or a model in the configuration of OpenCode. */
+const OWN_MODEL = /"(provider|model)"\s*:/;
 
 export interface CodingAgentsComponents {
   readonly runtime: Runtime;
   readonly children: Children;
   readonly env: Environment;
   readonly platform?: NodeJS.Platform;
-  /** Time limit of each probe. Default 20 s. */
+  /** Time limit of each probe. Default: that of `probeAgent`. */
   readonly limitMs?: number;
 }
 
@@ -121,7 +118,7 @@ async function look(
   return { kind: 'acp', title: version === null ? name : `${name} ${version}`, why, config: { acp: config } };
 }
 
-function probe({ runtime, children, env, limitMs = PROBE_MS }: CodingAgentsComponents, known: Known, key?: string) {
+function probe({ runtime, children, env, limitMs }: CodingAgentsComponents, known: Known, key?: string) {
   const { command, args } = known;
   const own = { PATH: env.PATH, HOME: env.HOME, ...(key !== undefined && { [key]: env[key] }) };
   return probeAgent(runtime, children, { command, args, name: command, env: own }, limitMs);
@@ -135,8 +132,16 @@ function needsLogin(
 ): boolean {
   if (state !== 'ready') return state === 'needs-login';
   // A keychain has the login on macOS, where no file shows it.
-  if (knowledge?.traces === undefined || platform === 'darwin') return false;
-  return !knowledge.traces(env, env.HOME || homedir()).some((file) => existsSync(file));
+  if (knowledge?.isLoggedIn === undefined || platform === 'darwin') return false;
+  return !knowledge.isLoggedIn(env.HOME || homedir());
+}
+
+function names(file: string, wanted: RegExp): boolean {
+  try {
+    return wanted.test(readFileSync(file, 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 function isInstalled(command: string, env: Environment): boolean {
