@@ -3,6 +3,7 @@ import { weighJson } from '../../mesh/json-value.js';
 import type { Runtime, Timer } from '../../runtime/runtime.js';
 import type { SwarmMachine } from './swarm-machine.js';
 import {
+  type Counters,
   type SharedHeader,
   type SharedSubTask,
   type SwarmSession,
@@ -63,8 +64,19 @@ export class BoardDocument {
     this.#writeSoon();
   }
 
+  /**
+   * A report is the latest progress of its sub-task. A report of counters is added to those before it instead, because the
+   * next report would replace it before others see it.
+   */
   progress(subTask: string, value: unknown): void {
-    if (!this.#closed) this.document.map('progress').set(subTask, value ?? null);
+    if (this.#closed) return;
+    const counted = countersIn(value);
+    if (!counted) this.document.map('progress').set(subTask, value ?? null);
+    else this.document.map('counters').set(subTask, summed(this.countersOf(subTask) ?? {}, counted));
+  }
+
+  countersOf(subTask: string): Counters | undefined {
+    return countersIn(this.document.map('counters').get(subTask));
   }
 
   /** The swarm as the document shows it: for members without a seat, who do not get the records. */
@@ -81,11 +93,13 @@ export class BoardDocument {
       .sort(([, a], [, b]) => a.at - b.at)
       .map(([subTask, { at: _, ...shared }]): SwarmSubTask => {
         const said = progress.get(subTask);
+        const counters = this.countersOf(subTask);
         return {
           id: subTask,
           ...shared,
           ...(results.has(subTask) && { result: results.get(subTask) }),
           ...(said !== undefined && { progress: said }),
+          ...(counters && { counters }),
         };
       });
     const { confirmed } = this.#machine;
@@ -165,4 +179,24 @@ export class BoardDocument {
 function weightOf(value: unknown): number {
   const weight = weighJson(value);
   return typeof weight === 'number' ? weight : CHANGE_WEIGHT;
+}
+
+/** Names of the fabric's own reports, such as that of usage. */
+const OWN = /^ecliptic\//;
+
+/** A report whose only field is one of the fabric's own is one of counters. Another member wrote it: only numbers count. */
+function countersIn(value: unknown): Counters | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const entries = Object.entries(value);
+  const [name, counters] = entries[0] ?? [];
+  if (entries.length !== 1 || !OWN.test(name!) || typeof counters !== 'object' || counters === null) return undefined;
+  const amounts = Object.entries(counters).filter(([, amount]) => Number.isFinite(amount) && (amount as number) >= 0);
+  return { [name!]: Object.fromEntries(amounts) as Record<string, number> };
+}
+
+function summed(before: Counters, more: Counters): Counters {
+  const [[name, amounts]] = Object.entries(more) as [[string, Record<string, number>]];
+  const sum = { ...before[name] };
+  for (const [key, amount] of Object.entries(amounts)) sum[key] = (sum[key] ?? 0) + amount;
+  return { [name]: sum };
 }

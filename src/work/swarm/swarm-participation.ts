@@ -122,12 +122,14 @@ export class SwarmParticipation {
     if (!machine.board.swarm) return this.#board?.read(this.swarmId);
     const subTasks = [...machine.board.subTasks].map(([id, { status, result }]) => {
       const progress = this.#board?.progressOf(id);
+      const counters = this.#board?.countersOf(id);
       return {
         id,
         ...sharedSubTask(machine, id),
         ...(status === 'completed' && { result }),
         ...(machine.unconfirmed(id) && { unconfirmed: true }),
         ...(progress !== undefined && { progress }),
+        ...(counters && { counters }),
       };
     });
     const { confirmed, stalled } = machine;

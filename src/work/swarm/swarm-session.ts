@@ -18,7 +18,11 @@ export interface SwarmSubTask {
   readonly unconfirmed?: boolean;
   /** The worker's latest report. */
   readonly progress?: unknown;
+  /** Sums of the worker's reports of counters, such as usage, by their names. */
+  readonly counters?: Counters;
 }
+
+export type Counters = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /** A swarm as one of its members sees it. */
 export interface SwarmSession {
@@ -48,7 +52,7 @@ export interface SwarmSession {
 }
 
 /** A sub-task in the swarm's document. */
-export type SharedSubTask = Omit<SwarmSubTask, 'id' | 'result' | 'unconfirmed' | 'progress'>;
+export type SharedSubTask = Omit<SwarmSubTask, 'id' | 'result' | 'unconfirmed' | 'progress' | 'counters'>;
 
 /** The swarm in the swarm's document. */
 export type SharedHeader = Omit<SwarmSession, 'id' | 'subTasks' | 'sharedState' | 'confirmed'>;
