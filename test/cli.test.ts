@@ -388,8 +388,8 @@ describe('the commands of a running node', () => {
       writeFileSync(join(home, 'shown.yaml'), plan);
       const { code, stdout } = await ecliptic(['run', 'shown.yaml']);
       expect(code).toBe(0);
-      expect(stdout).toMatch(/^only:\n {2}\{\n {4}"id": "mars",$/m);
-      expect(stdout).toMatch(/^done: 1 done$/m);
+      expect(stdout).toMatch(/^only: done by mars\n {2}\{\n {4}"id": "mars",$/m);
+      expect(stdout).toMatch(/^done: 1 done in .*$/m);
       const [latest] = await json<RunView[]>(['runs', '--json']);
       const id = latest!.id;
       expect(await json<RunView>(['run', 'show', id.slice(0, -2), '--json'])).toMatchObject({ id, status: 'done' });

@@ -75,7 +75,7 @@ describe('ecliptic staff', () => {
     ]);
     expect(stdout).toContain('Gemini CLI: it is not logged in\n    to fix it: gemini');
     expect(stdout).toMatch(/ecliptic\.json: 7 roles have a worker now: .*\nNext: ecliptic up\n$/);
-    const model = { baseUrl, model: 'qwen3' };
+    const model = { baseUrl, model: 'qwen3', cwd: '.' };
     const makers = [{ acp: { command: 'codex-acp', cwd: '.', mode: 'read-only' } }, { model }];
     expect(JSON.parse(read('ecliptic.json'))).toEqual({
       $schema: './node_modules/ecliptic/schema/ecliptic.schema.json',
@@ -113,7 +113,7 @@ describe('ecliptic staff', () => {
     const after = read('ecliptic.json');
     for (const line of ['  // my agents', '}, // one']) expect(after).toContain(line);
     expect(readJson(after)).toEqual({
-      agents: { mars: { module: './mars.js' }, venus: { model: { baseUrl, model: 'qwen3' } } },
+      agents: { mars: { module: './mars.js' }, venus: { model: { baseUrl, model: 'qwen3', cwd: '.' } } },
     });
     const again = await staff(['--endpoint', baseUrl, '--roles', 'mars,venus', '--yes']);
     expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('Nothing to do') });
@@ -157,7 +157,7 @@ describe('ecliptic staff', () => {
     expect(code).toBe(0);
     expect(`${stdout}${read('ecliptic.json')}`).not.toContain('sk-secret');
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference to the environment
-    const model = { baseUrl, model: 'qwen3', apiKey: '${OPENAI_API_KEY}' };
+    const model = { baseUrl, model: 'qwen3', apiKey: '${OPENAI_API_KEY}', cwd: '.' };
     expect(JSON.parse(read('ecliptic.json')).agents).toEqual({ uranus: { model } });
   });
 

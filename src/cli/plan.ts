@@ -30,8 +30,12 @@ const run = verb({
     const file = resolve(name);
     const content = readTextFile(file, 'INVALID_PLAN');
     const client = await connect();
-    const reporter = out === undefined ? undefined : new RunReporter(new ReportFolder(resolve(out)));
-    if (reporter) reporter.assertFree((await client.call('run.check', { text: content, file, as })).ids);
+    let reporter: RunReporter | undefined;
+    if (out !== undefined) {
+      const { ids } = await client.call('run.check', { text: content, file, as });
+      reporter = new RunReporter(new ReportFolder(resolve(out)));
+      reporter.assertFree(ids);
+    }
     const view = await client.call('run.start', { text: content, file, fresh, as });
     reporter?.take({ event: 'run', ...view });
     await follow(client, view.id, output, reporter);

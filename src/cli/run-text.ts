@@ -18,7 +18,7 @@ export function durationText(ms: number): string {
 export function usageText({ inputTokens, outputTokens, modelCalls, costUsd }: Usage): string {
   const tokens = `${grouped(inputTokens)} input and ${grouped(outputTokens)} output tokens`;
   const cost = costUsd === undefined ? '' : `, $${costUsd.toFixed(costUsd < 1 ? 4 : 2)}`;
-  return `${tokens}, ${grouped(modelCalls)} model calls${cost}`;
+  return `${tokens}, ${grouped(modelCalls)} model ${modelCalls === 1 ? 'call' : 'calls'}${cost}`;
 }
 
 function grouped(amount: number): string {

@@ -5,7 +5,6 @@ import type { Runtime } from '../runtime/runtime.js';
 import type { Negotiation } from '../work/proposals/proposal.js';
 import type { LoopTask } from './loop-state.js';
 import type { PlanTask } from './plan-schema.js';
-import type { MeshWorld } from './plan-world.js';
 import type { RunRecord } from './run-records.js';
 
 /** What the loop needs of an agent that hands out tasks. */
@@ -72,6 +71,12 @@ export function planThreads(run: string): string {
   return `plan:${run}:`;
 }
 
+/** What the dispatcher asks about agents. */
+interface Workers {
+  /** Can the agent that had the task before take it again? */
+  canStill(agent: string | undefined, task: PlanTask, as: string): boolean;
+}
+
 /** How long an agent has to accept or reject a task. */
 const ANSWER_MS = 30_000;
 
@@ -80,16 +85,16 @@ export class AgentDispatcher implements Dispatcher {
   readonly #runtime: Runtime;
   readonly #agent: AgentById;
   readonly #registry: AgentRegistry;
-  readonly #world: Pick<MeshWorld, 'canStill'>;
+  readonly #workers: Workers;
 
   constructor(
     { runtime, agent, registry }: { runtime: Runtime; agent: AgentById; registry: AgentRegistry },
-    world: Pick<MeshWorld, 'canStill'>,
+    workers: Workers,
   ) {
     this.#runtime = runtime;
     this.#agent = agent;
     this.#registry = registry;
-    this.#world = world;
+    this.#workers = workers;
   }
 
   async dispatch(assignment: Assignment): Promise<Dispatched> {
@@ -117,7 +122,7 @@ export class AgentDispatcher implements Dispatcher {
 
   #propose(agent: LoopAgent, assignment: Assignment): Negotiation {
     const { run, task, settings, input, before } = assignment;
-    const to = task.agent ?? (this.#world.canStill(before, task, run.agent) ? before : undefined);
+    const to = task.agent ?? (this.#workers.canStill(before, task, run.agent) ? before : undefined);
     return agent.propose({
       ...(to !== undefined && { to }),
       taskDescription: task.description,

@@ -32,10 +32,10 @@ export const HierarchySchema = z
     retryDelayMs: positive.optional().describe('Pause after a failed attempt; it doubles, up to 30 s. Default 1,000.'),
     tiers: z
       .strictObject({
-        0: TierSchema.optional().describe('Default: 30 s, 1 at once, 2 retries.'),
-        1: TierSchema.optional().describe('Default: 60 s, 3 at once, 2 retries.'),
-        2: TierSchema.optional().describe('Default: 120 s, 5 at once, 3 retries.'),
-        3: TierSchema.optional().describe('Default: 120 s, 10 at once, 5 retries.'),
+        0: TierSchema.optional().describe('Default: 5 minutes, 1 at once, 2 retries.'),
+        1: TierSchema.optional().describe('Default: 10 minutes, 3 at once, 2 retries.'),
+        2: TierSchema.optional().describe('Default: 30 minutes, 5 at once, 3 retries.'),
+        3: TierSchema.optional().describe('Default: 30 minutes, 10 at once, 5 retries.'),
       })
       .optional()
       .describe('Settings by the tier of the agent that works on a task.'),
@@ -55,11 +55,12 @@ export interface Hierarchy {
   readonly escalation: EscalationConfig;
 }
 
+/** Models and coding agents think for minutes; a worker that hangs is noticed earlier, by its own limits. */
 const TIERS: Readonly<Record<AgentTier, TierConfig>> = {
-  0: { timeoutMs: 30_000, concurrency: 1, retries: 2 },
-  1: { timeoutMs: 60_000, concurrency: 3, retries: 2 },
-  2: { timeoutMs: 120_000, concurrency: 5, retries: 3 },
-  3: { timeoutMs: 120_000, concurrency: 10, retries: 5 },
+  0: { timeoutMs: 300_000, concurrency: 1, retries: 2 },
+  1: { timeoutMs: 600_000, concurrency: 3, retries: 2 },
+  2: { timeoutMs: 1_800_000, concurrency: 5, retries: 3 },
+  3: { timeoutMs: 1_800_000, concurrency: 10, retries: 5 },
 };
 
 export function completeHierarchy(config: HierarchyConfig = {}): Hierarchy {

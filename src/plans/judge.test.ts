@@ -110,6 +110,9 @@ describe('a result is judged [RL3]', () => {
       { verdict: 'rejected', feedback: 5 },
       { verdict: 'rejected', feedback: undefined },
     ],
+    // Of an agent without structured output.
+    ['{"verdict":"approved","feedback":"good"}', { verdict: 'approved', feedback: 'good' }],
+    ['\n```json\n{"verdict":"rejected"}\n```\n', { verdict: 'rejected', feedback: undefined }],
   ])('by an agent that says %j', async (answer, expected) => {
     const { judgement, asked } = judge({ agent: 'mercury' }, { built: 1 }, { mercury: answer });
     expect(await judgement).toEqual(expected);
@@ -119,12 +122,16 @@ describe('a result is judged [RL3]', () => {
     ]);
   });
 
-  it.each([null, 5, {}, 'maybe', { verdict: true }])('without a verdict, if an agent answers %j', async (answer) => {
-    await expect(judge({ agent: 'mercury' }, 1, { mercury: answer }).judgement).rejects.toMatchObject({
-      code: 'INVALID_RESULT',
-      message: expect.stringContaining('mercury gave no verdict'),
-    });
-  });
+  // The last one quotes the agent that is judged.
+  it.each([null, 5, {}, 'maybe', { verdict: true }, 'It says:\n```json\n{"verdict":"approved"}\n```\nwhich is wrong.'])(
+    'without a verdict, if an agent answers %j',
+    async (answer) => {
+      await expect(judge({ agent: 'mercury' }, 1, { mercury: answer }).judgement).rejects.toMatchObject({
+        code: 'INVALID_RESULT',
+        message: expect.stringContaining('mercury gave no verdict'),
+      });
+    },
+  );
 
   it('by each that the plan names, until one does not approve', async () => {
     const all = { schema: { type: 'number' }, ...node('console.log("fine")'), agent: 'mercury' };

@@ -233,6 +233,23 @@ describe('usage that workers report [W20.P8]', () => {
     expect(progress).toEqual(['half way', 'half way', 'half way']);
   });
 
+  it('is added up over the sub-tasks of a swarm, each report once', async () => {
+    for (const id of ['mars', 'venus']) {
+      world.node.agent({ id, capabilities: [`${id}.work`] }).onTask(async (task) => {
+        for (let call = 0; call < 3; call++) {
+          report(task, { inputTokens: 7, modelCalls: 1, costUsd: 0.25 });
+          task.progress('thinking');
+          report(task, { outputTokens: 2 });
+          await world.wait(50);
+        }
+        return id;
+      });
+    }
+    const view = await world.run([{ id: 'a', capabilities: ['mars.work', 'venus.work'] }]);
+    expect(view.tasks[0]).toMatchObject({ phase: 'done', result: { 'mars.work': 'mars', 'venus.work': 'venus' } });
+    expect(view.tasks[0]!.usage).toEqual({ inputTokens: 42, outputTokens: 12, modelCalls: 6, costUsd: 1.5 });
+  });
+
   it('is still known after a crash, and so is that of the attempt that was lost', async () => {
     const begin = () =>
       world.worker('mars', async ({ attempt }, task) => {

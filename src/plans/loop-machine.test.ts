@@ -134,6 +134,32 @@ describe('the Ralph loop’s decisions', () => {
     expect(loop.tell('due', 'a').effects).toEqual([{ type: 'validate', task: 'a', attempt: 1 }]);
   });
 
+  it('count usage in every phase, and change nothing else [W20.P8]', () => {
+    const usage = { inputTokens: 2, outputTokens: 1, modelCalls: 1 };
+    const loop = new Loop([task('a')]);
+    const spend = () => loop.take({ type: 'spent', at: ++loop.at, task: 'a', attempt: 1, usage });
+    for (const type of ['failed', 'due', 'finished'] as const) {
+      const { phase } = spend().state.tasks.get('a')!;
+      expect(loop.effects).toEqual([]);
+      expect(phase).toBe({ failed: 'running', due: 'pausing', finished: 'running' }[type]);
+      loop.tell(type, 'a');
+    }
+    expect(spend().state).toMatchObject({ status: 'done' });
+    expect(loop.state.tasks.get('a')!.usage).toEqual({ inputTokens: 8, outputTokens: 4, modelCalls: 4 });
+    expect(replay(loop.events)).toEqual(loop.state);
+  });
+
+  it('remember which agent had a task, unless it did not take the latest attempt [W20.P5]', () => {
+    const loop = new Loop([task('a', { retries: 5 })]);
+    const by = () => loop.state.tasks.get('a')!.by;
+    loop.tell('failed', 'a', { by: 'mars' });
+    expect(by()).toBe('mars');
+    loop.tell('due', 'a').take({ type: 'resumed', at: ++loop.at });
+    expect(by()).toBe('mars');
+    loop.tell('failed', 'a');
+    expect(by()).toBeUndefined();
+  });
+
   describe('about a task that keeps failing [RL5]', () => {
     const stuck = (more: Partial<LoopSettings> = {}) =>
       new Loop(

@@ -235,3 +235,52 @@ describe('the published schema of plans [RL9]', () => {
     ]);
   });
 });
+
+describe('fields of a plan that decide how a task is handed out [W20.P4 W20.P6 W20.P7]', () => {
+  const taskWith = (more: string) =>
+    `tasks:\n  - id: a\n    description: x\n    agent: mars\n  - id: b\n    description: x\n${more}`;
+
+  it('are accepted where they belong', async () => {
+    const more = `    capabilities: [backend.api]
+    divisible: true
+    planner: sun
+    dependsOn: [a]
+    inputFrom: { all: a, name: a.tables.0 }
+    validate: { criteria: [It is short.] }
+`;
+    const { planner, tasks } = await read(`planner: mars\n${taskWith(more)}`);
+    expect(planner).toBe('mars');
+    expect(tasks[1]).toMatchObject({ divisible: true, planner: 'sun', validate: { criteria: ['It is short.'] } });
+  });
+
+  it('are refused elsewhere, each with its line', async () => {
+    const more = `    agent: mars
+    divisible: true
+    planner: vulcan
+    input: 5
+    inputFrom: { one: b, two: a }
+    validate: { criteria: [] }
+`;
+    const faults = await faultsOf(`planner: vulcan\n${taskWith(more)}`);
+    expect(faults).toEqual([
+      expect.stringContaining('plan.yaml:1:10: planner: no agent "vulcan"'),
+      expect.stringContaining('plan.yaml:9:16: tasks.1.divisible: needs "capabilities"'),
+      expect.stringContaining('plan.yaml:10:14: tasks.1.planner: needs "capabilities"'),
+      expect.stringContaining('plan.yaml:10:14: tasks.1.planner: no agent "vulcan"'),
+      expect.stringContaining('plan.yaml:11:12: tasks.1.input: must be an object'),
+      expect.stringContaining('tasks.1.inputFrom.one: "b" must begin with a task of "dependsOn"'),
+      expect.stringContaining('tasks.1.inputFrom.two: "a" must begin with a task of "dependsOn"'),
+      expect.stringContaining('plan.yaml:13:27: tasks.1.validate.criteria: '),
+    ]);
+  });
+
+  it('need an agent that judges by criteria', async () => {
+    const alone = { ...world, adviser: (agent: string) => (agent === 'mercury' ? 'NO_WORKER: none' : undefined) };
+    const text = taskWith('    agent: mars\n    validate: { criteria: [short] }\n');
+    await expect(readPlan(text, 'plan.yaml', alone)).rejects.toMatchObject({
+      message: expect.stringContaining('because mercury cannot: NO_WORKER: none'),
+    });
+    const named = text.replace('criteria', 'agent: sun, criteria');
+    expect((await readPlan(named, 'plan.yaml', alone)).tasks).toHaveLength(2);
+  });
+});

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { NO_USAGE, USAGE, type Usage } from '../agent/usage.js';
 import { untilAborted } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
 import { planByCapability, readPlan, type SwarmPlan } from '../work/swarm/swarm-plan.js';
@@ -8,6 +9,7 @@ import { valueIn } from './answers.js';
 import type { Assignment, Dispatched, Dispatcher } from './dispatcher.js';
 import { type AgentById, isNodeStopping, type LoopAgent, reasonOf } from './dispatcher.js';
 import { splitQuestion } from './questions.js';
+import { usageOf } from './run-news.js';
 
 /** Hands tasks out to swarms. A problem that the swarm cannot solve comes back to the loop. */
 export class SwarmDispatcher implements Dispatcher {
@@ -28,14 +30,25 @@ export class SwarmDispatcher implements Dispatcher {
     const agent = this.#agent(run.agent);
     const id = leftOver(agent, assignment) ?? (await this.#form(agent, assignment));
     const { swarms } = agent;
+    let counted = spentBy(swarms.getSwarm(id));
+    const report = (session: SwarmSession | undefined) => {
+      const all = spentBy(session);
+      const more = all && difference(all, counted ?? NO_USAGE);
+      if (more) onProgress({ [USAGE]: more });
+      counted = all ?? counted;
+    };
     const stops = [
-      swarms.watch(id, (session) => onProgress(boardOf(session))),
+      swarms.watch(id, (session) => {
+        report(session);
+        onProgress(boardOf(session));
+      }),
       swarms.onEscalation((escalation) => {
         if (escalation.swarmId === id) onProgress({ escalation });
       }),
     ];
     try {
       const outcome = await untilAborted(ending(swarms, id), signal);
+      report(swarms.getSwarm(id));
       if (outcome.status === 'failed') throw failureOf(task.id, outcome);
       const by = swarms.getSwarm(id)?.participants.join(', ');
       return { result: task.swarm!.aggregator === undefined ? outcome.results : outcome.aggregate, by };
@@ -115,6 +128,23 @@ async function ending(swarms: LoopAgent['swarms'], id: string): Promise<SwarmOut
 function boardOf({ id, status, subTasks }: SwarmSession): object {
   const done = subTasks.filter((one) => one.status === 'completed').length;
   return { swarm: id, status, done, of: subTasks.length };
+}
+
+/** The usage of all sub-tasks so far. */
+function spentBy(session: SwarmSession | undefined): Usage | undefined {
+  return usageOf(session?.subTasks ?? []);
+}
+
+/** What came since; undefined if nothing did. */
+function difference(all: Usage, before: Usage): Usage | undefined {
+  const cost = (all.costUsd ?? 0) - (before.costUsd ?? 0);
+  const more: Usage = {
+    inputTokens: all.inputTokens - before.inputTokens,
+    outputTokens: all.outputTokens - before.outputTokens,
+    modelCalls: all.modelCalls - before.modelCalls,
+    ...(cost > 0 && { costUsd: cost }),
+  };
+  return Object.values(more).some((amount) => amount > 0) ? more : undefined;
 }
 
 function failureOf(task: string, { reason, escalations, swarmId: swarm }: SwarmOutcome): EclipticError {

@@ -13,7 +13,7 @@ const BRAIN: FoundWorker = {
   kind: 'model',
   title: 'qwen3',
   why: 'answers',
-  config: { model: { baseUrl: 'http://127.0.0.1:11434/v1', model: 'qwen3' } },
+  config: { model: { baseUrl: 'http://127.0.0.1:11434/v1', model: 'qwen3', cwd: '.' } },
 };
 const TESTS: FoundWorker = {
   kind: 'exec',
@@ -35,7 +35,7 @@ describe('the text of ecliptic.json', () => {
     "saturn": { "exec": "npm test" },
     "mars": [
       { "acp": { "command": "gemini", "args": ["--acp"], "cwd": "." } },
-      { "model": { "baseUrl": "http://127.0.0.1:11434/v1", "model": "qwen3" } }
+      { "model": { "baseUrl": "http://127.0.0.1:11434/v1", "model": "qwen3", "cwd": "." } }
     ]
   }
 }
@@ -60,11 +60,11 @@ describe('the text of ecliptic.json', () => {
     /* data */ "data":   "./state",
     "agents": {
         "venus": { "module": "./venus.mjs" }, // stays
-        "pluto": { "tier": 2, "model": { "baseUrl": "http://127.0.0.1:11434/v1", "model": "qwen3" } /* as planned */ },
+        "pluto": { "tier": 2, "model": { "baseUrl": "http://127.0.0.1:11434/v1", "model": "qwen3", "cwd": "." } /* as planned */ },
         "saturn": { "exec": "npm test" },
         "mars": [
             { "acp": { "command": "gemini", "args": ["--acp"], "cwd": "." } },
-            { "model": { "baseUrl": "http://127.0.0.1:11434/v1", "model": "qwen3" } }
+            { "model": { "baseUrl": "http://127.0.0.1:11434/v1", "model": "qwen3", "cwd": "." } }
         ],
     },
     "log": "warn", // quiet

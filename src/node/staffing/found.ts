@@ -20,6 +20,8 @@ export interface ModelWorkerConfig {
   readonly baseUrl: string;
   readonly model: string;
   readonly apiKey?: string;
+  /** The folder that it works on: that of `ecliptic.json`. */
+  readonly cwd: '.';
 }
 
 export interface FoundWorker {

@@ -53,7 +53,7 @@ describe('models', () => {
     const env = { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: 'sk-secret', OPENAI_MODEL: 'b' };
     const found = await findModels(runtime, env, { endpoints: [await endpoint(['c'], local), baseUrl] });
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference to the environment
-    const config = { model: { baseUrl, model: 'b', apiKey: '${OPENAI_API_KEY}' } };
+    const config = { model: { baseUrl, model: 'b', apiKey: '${OPENAI_API_KEY}', cwd: '.' } };
     expect(found.workers.map((worker) => worker.config)).toEqual([
       config,
       { model: expect.objectContaining({ model: 'c' }) },

@@ -149,7 +149,7 @@ function chosen(
   const model = named ?? able[0]!;
   const others = able.filter((id) => id !== model).length;
   const more = named === undefined && others > 0 ? `; ${others} more, choose with --model` : '';
-  const config: ModelWorkerConfig = { baseUrl, model, ...(key && { apiKey: key.reference }) };
+  const config: ModelWorkerConfig = { baseUrl, model, ...(key && { apiKey: key.reference }), cwd: '.' };
   return { kind: 'model', title: `${model} at ${placeOf(endpoint)}`, why: `answers${more}`, config: { model: config } };
 }
 

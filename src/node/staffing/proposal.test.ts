@@ -5,7 +5,7 @@ import { hasWorker, proposeStaff, type StaffedConfig } from './proposal.js';
 
 const coder = worker('acp', 'Codex', { acp: { command: 'codex-acp', cwd: '.' } });
 const other = worker('acp', 'Gemini', { acp: { command: 'gemini', args: ['--acp'], cwd: '.' } });
-const brain = worker('model', 'qwen3', { model: { baseUrl: 'http://127.0.0.1:11434/v1', model: 'qwen3' } });
+const brain = worker('model', 'qwen3', { model: { baseUrl: 'http://127.0.0.1:11434/v1', model: 'qwen3', cwd: '.' } });
 const tests: FoundWorker = { ...worker('exec', 'npm test', { exec: 'npm test' }), role: 'saturn' };
 const lint: FoundWorker = { ...worker('exec', 'npm run lint', { exec: 'npm run lint' }), role: 'triton' };
 

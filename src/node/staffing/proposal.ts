@@ -26,7 +26,7 @@ export interface StaffProposal {
 }
 
 /** Keys of an agent that give it a worker. */
-const WORKER_KEYS = ['module', 'a2a', 'command', 'acp', 'model', 'exec'];
+const WORKER_KEYS = ['module', 'workers', 'a2a', 'command', 'acp', 'model', 'exec'];
 
 /** Planning and judging need structured answers, which a model gives by JSON Schema. */
 const DECIDERS: ReadonlySet<string> = new Set(['sun', 'mercury']);

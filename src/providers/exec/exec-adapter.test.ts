@@ -181,7 +181,7 @@ describe('the result of an exec provider', () => {
       details: { exit: { kind: 'code', code: 3 }, correlationId: 'c-1' },
       retryable: true,
     });
-    expect(message).toMatch(/^worker ended with code 3:\n/);
+    expect(message).toMatch(/^worker ended with code 3: 3 tests failed\n/);
     expect(message).toMatch(/19999\n20000\n3 tests failed\nsee the log$/);
     expect(message.length).toBeLessThan(8_300);
     expect((await outcome((await sh('exit 9')).execute(task(), 'c'))).message).toBe('worker ended with code 9');
