@@ -29,6 +29,8 @@ export interface TaskOpening {
   /** Of a resumed task: the questions that were answered before, the oldest first. */
   readonly answers?: readonly AnsweredQuestion[];
   readonly metadata?: Metadata;
+  /** Can the caller not be asked, as the proposer of work? */
+  readonly unasked?: boolean;
 }
 
 /** What the caller sends to the agent at work. */
@@ -76,12 +78,16 @@ export function toParts(content: Content): readonly Part[] {
   return Array.isArray(content) ? content : [content as Part];
 }
 
+const UNASKED = 'the work of a proposal cannot ask its proposer anything';
+
 /** A task as its worker sees it. */
 export class AgentTask<Input = unknown> {
   readonly id: string;
   readonly contextId: string;
   readonly message: A2AMessage;
   readonly skill: string | undefined;
+  /** Does the caller take questions? A proposer does not. */
+  readonly canAsk: boolean;
   /** Was it begun before, and interrupted when the node stopped? */
   readonly resumed: boolean;
   readonly metadata: Metadata;
@@ -121,6 +127,7 @@ export class AgentTask<Input = unknown> {
     this.resumed = opening.resumed === true;
     this.metadata = opening.metadata ?? {};
     this.#answers = [...(opening.answers ?? [])];
+    this.canAsk = opening.unasked !== true;
     this.delegation = { agent, chain: readDelegation(this.metadata, undefined) };
   }
 
@@ -268,6 +275,7 @@ export class AgentTask<Input = unknown> {
     const parts = toParts(content);
     const known = this.#answers.findIndex(({ question }) => isSameContent(question, parts));
     if (known >= 0) return Promise.resolve(this.#answers.splice(known, 1)[0]!.answer);
+    if (!this.canAsk) return Promise.reject(new EclipticError('OPERATION_NOT_SUPPORTED', UNASKED));
     return new Promise((resolve, reject) => {
       const { signal } = this;
       if (signal.aborted) return reject(signal.reason);

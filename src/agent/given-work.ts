@@ -51,7 +51,7 @@ function workOn(work: GivenWork, tasks: AgentTasks): Promise<unknown> {
   const { id, taskDescription, input, thread, from } = work;
   const parts = [{ text: taskDescription }, ...(input === undefined ? [] : [{ data: input }])];
   const message = { messageId: id, role: 'ROLE_USER', parts, contextId: thread, taskId: id } as const;
-  const opening: TaskOpening = { id, contextId: thread, message, resumed: work.resumed };
+  const opening: TaskOpening = { id, contextId: thread, message, resumed: work.resumed, unasked: true };
   work.signal.addEventListener('abort', () => tasks.take(from, { id, cancel: true }));
   return tasks.run(work, opening);
 }
@@ -106,7 +106,7 @@ function hear(work: GivenWork, report: TaskReport, result: WorkResult): void {
       if (report.error) throw new EclipticError(report.error.code, report.error.message, { ...report.error.details });
       throw new EclipticError('PROPOSAL_REJECTED', String(contentOf(report.parts)));
     default:
-      throw new EclipticError('OPERATION_NOT_SUPPORTED', 'the work of a proposal cannot ask its proposer anything');
+      throw new EclipticError('OPERATION_NOT_SUPPORTED', `a task that cannot ask reported "${report.report}"`);
   }
 }
 

@@ -6,10 +6,10 @@ describe('the hierarchy’s configuration [RL6]', () => {
     const { concurrency, tiers, escalation } = completeHierarchy();
     expect(concurrency).toBe(10);
     expect(Object.values(tiers).map((tier) => [tier.timeoutMs, tier.concurrency, tier.retries])).toEqual([
-      [30_000, 1, 2],
-      [60_000, 3, 2],
-      [120_000, 5, 3],
-      [120_000, 10, 5],
+      [300_000, 1, 2],
+      [600_000, 3, 2],
+      [1_800_000, 5, 3],
+      [1_800_000, 10, 5],
     ]);
     expect(escalation).toEqual({ policy: 'auto', successRate: 0.5, afterTasks: 4 });
   });
@@ -17,7 +17,7 @@ describe('the hierarchy’s configuration [RL6]', () => {
   it('is read from JSON, and omitted settings keep their defaults', () => {
     const text = '{ "tiers": { "2": { "retries": 0 } }, "escalation": { "policy": "threshold", "agent": "jupiter" } }';
     const { tiers, escalation } = completeHierarchy(HierarchySchema.parse(JSON.parse(text)));
-    expect(tiers[2]).toEqual({ timeoutMs: 120_000, concurrency: 5, retries: 0 });
+    expect(tiers[2]).toEqual({ timeoutMs: 1_800_000, concurrency: 5, retries: 0 });
     expect(escalation).toEqual({ policy: 'threshold', agent: 'jupiter', successRate: 0.5, afterTasks: 4 });
   });
 

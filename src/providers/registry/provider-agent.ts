@@ -68,7 +68,7 @@ export function serveThroughProvider(
         else if (update.kind === 'usage') task.usage(update.data as Usage);
         else if (update.text !== '') task.progress(update.text);
       },
-      onQuestion: async ({ text }: ProviderUpdate) => textOf((await task.ask(text)).parts),
+      ...(task.canAsk && { onQuestion: async ({ text }: ProviderUpdate) => textOf((await task.ask(text)).parts) }),
     };
     const output = await execute(workerTaskOf(task), task.thread, terms);
     // Text that was streamed is not repeated.
