@@ -373,6 +373,15 @@ describe('an agent without a proposal handler', () => {
     expect(aborted).toBe(true);
   });
 
+  it('refuses questions of its task handler, which may go on without an answer', async () => {
+    const { asker, worker } = await start();
+    worker.onTask(async (task) => {
+      const answer = await task.ask('Which branch?').catch(({ code }) => code);
+      return [task.canAsk, answer];
+    });
+    expect(await asker.propose(TASK).result).toEqual([false, 'OPERATION_NOT_SUPPORTED']);
+  });
+
   it('joins an artifact that its task handler streams in pieces [T-E2]', async () => {
     const { asker, worker } = await start();
     worker.onTask(async (task) => {
