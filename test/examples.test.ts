@@ -41,6 +41,12 @@ describe('the examples', () => {
     for (const block of blocks) parseConfig(`{${block}}`, 'docs/configuration.md');
   });
 
+  it('in docs/workers.md are valid', () => {
+    const blocks = configurations('docs/workers.md');
+    expect(blocks).toHaveLength(1);
+    for (const block of blocks) parseConfig(`{${block}}`, 'docs/workers.md');
+  });
+
   it('print the output that the README shows', async () => {
     const { stdout } = await run(process.execPath, [tsx, 'examples/first-conversation.ts'], { cwd: ROOT });
     expect(stdout).toBe("{ built: { page: 'login' } }\n");
