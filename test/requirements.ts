@@ -887,6 +887,32 @@ const workers = section('workers', 'W20.', [
   ['W20.S3', 'providers', 'ecliptic staff proposes workers for roles, and leaves roles alone that have one.'],
   ['W20.S4', 'providers', 'ecliptic staff changes ecliptic.json on consent, and keeps every other byte of it.'],
   ['W20.S5', 'providers', 'An agent without a worker is unstaffed on every surface, refuses work and is never chosen.'],
+  ['W20.M1', 'providers', 'A model gets its role, its rules and the task, and its answer is streamed in order.'],
+  [
+    'W20.M2',
+    'providers',
+    'Its tool calls run in order under the gate, in every form that servers send, and are fenced.',
+  ],
+  [
+    'W20.M3',
+    'providers',
+    'An answer that must match a JSON Schema does, after at most three repairs, or the task fails.',
+  ],
+  [
+    'W20.M4',
+    'providers',
+    'Steps, tokens and context are limited, usage and cost are reported, a cut answer is a failure.',
+  ],
+  [
+    'W20.M5',
+    'providers',
+    'A bad endpoint causes a typed error within bounded time and memory, and the next task succeeds.',
+  ],
+  ['W20.M6', 'providers', 'A retry continues the conversation of its task; few conversations are remembered.'],
+  ['W20.M7', 'providers', 'No error, event, log or description of a model contains its key.'],
+  ['W20.M8', 'providers', 'A model that obeys hostile text cannot do what the policy denies.'],
+  ['W20.M9', 'providers', 'Workers of any type stand in for each other, in the order of the configuration.'],
+  ['W20.M10', 'providers', 'One model may work for every role without a worker, and for no other agent.'],
 ]);
 
 export const requirements: readonly Requirement[] = [

@@ -33,6 +33,7 @@ export class ScriptedModel {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #port = 0;
+  #opened = 0;
 
   private constructor(script: Script) {
     this.script = script;
@@ -40,6 +41,7 @@ export class ScriptedModel {
       this.#serve(request, response).catch((error) => response.destroy(error as Error));
     });
     this.#server.on('connection', (socket) => {
+      this.#opened++;
       this.#sockets.add(socket);
       socket.on('close', () => this.#sockets.delete(socket));
     });
@@ -56,6 +58,16 @@ export class ScriptedModel {
       this.#server.once('error', reject).listen(port, '127.0.0.1', resolve);
     });
     this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Connections that are open now. */
+  get connections(): number {
+    return this.#sockets.size;
+  }
+
+  /** Connections so far. */
+  get opened(): number {
+    return this.#opened;
   }
 
   get baseUrl(): string {

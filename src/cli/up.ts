@@ -60,9 +60,16 @@ function withModel({ values: { model: given } }: UpInvocation, loaded: LoadedCon
   if (given === undefined) return loaded;
   const at = given.lastIndexOf('#');
   const [baseUrl, model] = at < 0 ? [given, ''] : [given.slice(0, at), given.slice(at + 1)];
-  const parsed = ModelSchema.safeParse({ ...loaded.config.model, baseUrl, model });
+  const { credential, apiKey, headers, ...settings } = loaded.config.model ?? {};
+  // A key is for the endpoint that the file names.
+  const isSame = originOf(loaded.config.model?.baseUrl) === originOf(baseUrl);
+  const parsed = ModelSchema.safeParse({ ...settings, ...(isSame && { credential, apiKey, headers }), baseUrl, model });
   if (parsed.success) return { ...loaded, config: { ...loaded.config, model: parsed.data } };
   throw usage(`--model takes URL#NAME, as in http://127.0.0.1:11434/v1#qwen3, not "${given}"`);
+}
+
+function originOf(url: string | undefined): string | undefined {
+  return url !== undefined && URL.canParse(url) ? new URL(url).origin : undefined;
 }
 
 function logLevel({ values, env }: UpInvocation, fromFile: LogLevel | undefined): LogLevel {

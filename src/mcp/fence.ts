@@ -8,10 +8,17 @@ const WRAPPERS =
 /** Words that some models read as the beginning of a turn. */
 const TURNS = /^(\s*)(system|assistant|user|human|developer|tool)(\s*:)/gimu;
 const TOKENS = /<\|/g;
+/** Servers may turn these into the tokens that begin and end turns, wherever they are. */
+const SPECIAL_TOKENS = /<\|(?=[\w.-]{1,40}\|>)/g;
 
 /** Another agent's text in a fence that it cannot forge: `mark` must be unpredictable. */
 export function quoted(body: string, mark: string): string {
   return `<<${mark}\n${harmless(body)}\n${mark}>>`;
+}
+
+/** As `quoted`, for text that must come back unchanged, such as a file: only special tokens of models are replaced. */
+export function quotedVerbatim(body: string, mark: string): string {
+  return `<<${mark}\n${body.replace(SPECIAL_TOKENS, '‹|')}\n${mark}>>`;
 }
 
 /** A peer's summary or title as one line. */
@@ -51,8 +58,8 @@ export function partOf(text: string, from: number, room: number): { readonly tex
 }
 
 /** The text, or its beginning with a note that it was cut. */
-export function cutToAnswer(text: string): string {
-  const part = partOf(text, 0, ANSWER_BYTES);
+export function cutToAnswer(text: string, room = ANSWER_BYTES): string {
+  const part = partOf(text, 0, Math.min(room, ANSWER_BYTES));
   return part.to === text.length ? text : `${part.text}\n… (cut: ${part.to} of ${text.length} characters)`;
 }
 

@@ -7,6 +7,7 @@ import type { A2ALogEvent } from '../../src/mesh/schemas.js';
 import type { Config } from '../../src/node/config/schema.js';
 import { ControlClient } from '../../src/node/control/client.js';
 import { Host } from '../../src/node/host.js';
+import type { Runtime } from '../../src/runtime/runtime.js';
 import { systemRuntime } from '../../src/runtime/system-runtime.js';
 import { until } from './processes.js';
 
@@ -30,12 +31,16 @@ export class ProcessHost {
     host.node.observability.subscribe((event) => this.events.push(event));
   }
 
-  static async start(agents: Config['agents'], more: Partial<Config> = {}): Promise<ProcessHost> {
+  static async start(
+    agents: Config['agents'],
+    more: Partial<Config> = {},
+    runtime: Runtime = systemRuntime(),
+  ): Promise<ProcessHost> {
     const folder = mkdtempSync(join(tmpdir(), 'ecliptic-processes-'));
     const config: Config = { roster: false, network: { dht: false }, agents: { sun: { tier: 0 }, ...agents }, ...more };
     const loaded = { config, file: undefined, folder };
     const dataFolder = join(folder, 'data');
-    const host = await Host.start({ runtime: systemRuntime(), loaded, dataFolder, env: {}, http: { port: 0 } });
+    const host = await Host.start({ runtime, loaded, dataFolder, env: {}, http: { port: 0 } });
     return new ProcessHost(folder, host, await ControlClient.connect(host.control));
   }
 

@@ -19,13 +19,20 @@ type Fields = Readonly<Record<string, unknown>>;
 export class AnswerReader {
   readonly #onText: (text: string) => void;
   readonly #calls: PartialCall[] = [];
+  readonly #callAt = new Map<number, PartialCall>();
   #text = '';
   #argumentChars = 0;
+  #hasChoice = false;
   #finishReason: string | undefined;
   #tokens: TokenCount | undefined;
 
   constructor(onText: (text: string) => void) {
     this.#onText = onText;
+  }
+
+  /** The endpoint has answered at all. */
+  get hasChoice(): boolean {
+    return this.#hasChoice;
   }
 
   /** The model has said why it stopped. Only the count of tokens may follow. */
@@ -36,10 +43,11 @@ export class AnswerReader {
   /** Takes the JSON of one chunk, or of a whole completion. */
   take(json: string): void {
     const { error, usage, choices } = parse(json);
-    if (error) throw protocolFault(`it reports: ${messageOf(error)}`);
+    if (error) throw reportedFault(error);
     if (isFields(usage)) this.#tokens = tokensIn(usage) ?? this.#tokens;
     const choice = Array.isArray(choices) ? choices[0] : undefined;
     if (!isFields(choice)) return;
+    this.#hasChoice = true;
     const { delta, message, finish_reason: reason } = choice;
     const said = isFields(delta) ? delta : message;
     if (isFields(said)) this.#add(said);
@@ -47,9 +55,12 @@ export class AnswerReader {
   }
 
   get answer(): ChatAnswer {
+    const ids = new Set<string>();
     const toolCalls = this.#calls.map(({ id, name, arguments: given }, index): ToolCall => {
-      // Some servers leave out the id, which ties the result to the call.
-      return { id: id || `call_${index}`, type: 'function', function: { name, arguments: given || '{}' } };
+      // Some servers leave out the id, which ties the result to the call, or use one twice.
+      const own = id === '' || ids.has(id) ? `call_${index}` : id;
+      ids.add(own);
+      return { id: own, type: 'function', function: { name, arguments: given || '{}' } };
     });
     const finishReason = this.#finishReason ?? (toolCalls.length > 0 ? 'tool_calls' : 'stop');
     return { text: this.#text, toolCalls, finishReason, tokens: this.#tokens };
@@ -65,26 +76,43 @@ export class AnswerReader {
     for (const [place, call] of calls.entries()) if (isFields(call)) this.#addCall(call, place);
   }
 
-  /** A call comes in pieces; those of one call have the same index. */
   #addCall({ index, id, function: about }: Fields, place: number): void {
-    const at = typeof index === 'number' && Number.isInteger(index) && index >= 0 ? index : place;
-    if (at >= MAX_TOOL_CALLS) throw tooLong('list of tool calls', MAX_TOOL_CALLS);
-    while (this.#calls.length <= at) this.#calls.push({ id: '', name: '', arguments: '' });
-    const call = this.#calls[at]!;
-    if (typeof id === 'string' && id !== '') call.id = id;
+    const call = this.#callOf(typeof index === 'number' ? index : place, typeof id === 'string' ? id : '');
     if (!isFields(about)) return;
-    if (typeof about.name === 'string') call.name += about.name;
+    // Some servers repeat the name with each piece.
+    if (typeof about.name === 'string' && call.name === '') call.name = about.name;
+    if (about.arguments === undefined || about.arguments === null) return;
     // Some servers send arguments as an object.
-    const given = typeof about.arguments === 'string' ? about.arguments : JSON.stringify(about.arguments ?? '');
-    if (about.arguments === undefined) return;
+    const given = typeof about.arguments === 'string' ? about.arguments : JSON.stringify(about.arguments);
     this.#argumentChars += given.length;
     if (this.#argumentChars > MAX_ARGUMENT_CHARS) throw tooLong('list of tool arguments', MAX_ARGUMENT_CHARS);
     call.arguments += given;
+  }
+
+  /** A call comes in pieces; those of one call have the same index. Some servers give all calls one index, but ids. */
+  #callOf(index: number, id: string): PartialCall {
+    const known = this.#callAt.get(index);
+    if (known && (id === '' || known.id === '' || known.id === id)) {
+      known.id ||= id;
+      return known;
+    }
+    if (this.#calls.length === MAX_TOOL_CALLS) throw tooLong('list of tool calls', MAX_TOOL_CALLS);
+    const call = { id, name: '', arguments: '' };
+    this.#calls.push(call);
+    this.#callAt.set(index, call);
+    return call;
   }
 }
 
 export function protocolFault(what: string): EclipticError {
   return new EclipticError('PROVIDER_PROTOCOL_MISMATCH', `the model endpoint does not answer as expected: ${what}`);
+}
+
+/** A failure that the endpoint reports in the middle of an answer. */
+function reportedFault(error: unknown): EclipticError {
+  const { code } = (isFields(error) ? error : {}) as Fields;
+  const status = typeof code === 'number' ? { status: code } : {};
+  return new EclipticError('REMOTE_FAILED', `the model endpoint reports: ${messageOf(error)}`, status);
 }
 
 function tooLong(what: string, most: number): EclipticError {

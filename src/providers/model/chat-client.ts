@@ -2,6 +2,7 @@ import { wait } from '../../runtime/async.js';
 import { backoffMs } from '../../runtime/backoff.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
+import { Connections } from '../../system/fetch/exchange.js';
 import { guardedFetch } from '../../system/fetch/guarded-fetch.js';
 import { SseReader } from '../../system/fetch/sse.js';
 import { placesOf } from '../../system/fetch/target.js';
@@ -39,6 +40,8 @@ const MAX_ATTEMPTS = 6;
 const MAX_BROKEN_ATTEMPTS = 3;
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
+/** Time for the end of the connection's answer after the last event, so that the connection can be used again. */
+const LINGER_MS = 1_000;
 /** The endpoint may ask for this much patience; beyond it, the provider takes no work meanwhile. */
 const MAX_RETRY_AFTER_MS = 60_000;
 
@@ -47,6 +50,7 @@ export class ChatClient {
   readonly #runtime: Runtime;
   readonly #init: ChatClientInit;
   readonly #allowPrivate: readonly string[];
+  readonly #connections = new Connections({ maxPerAddress: 128, maxFree: 16 });
   /** The endpoint has refused `response_format`; the schema in the prompt must do. */
   #isFormatRefused = false;
 
@@ -57,10 +61,15 @@ export class ChatClient {
     this.#allowPrivate = placesOf(init.baseUrl);
   }
 
+  close(): void {
+    this.#connections.close();
+  }
+
   /** The names of the endpoint's models; empty where it has no list of them. */
-  async models(): Promise<readonly string[]> {
+  async models(signal: AbortSignal): Promise<readonly string[]> {
     const { status, headers, body } = await guardedFetch(this.#runtime, this.#url('models'), {
       headers: { accept: 'application/json', ...(await this.#init.headers()) },
+      signal,
       timeoutMs: CHECK_MS,
       maxBytes: CHECK_BYTES,
       allowPrivate: this.#allowPrivate,
@@ -75,18 +84,32 @@ export class ChatClient {
   /** One completion, repeated while the endpoint is busy or breaks off, within limits. */
   async complete(request: ChatRequest, { signal, onText, onRetry }: ChatTerms): Promise<ChatAnswer> {
     let spoken = false;
+    let withFormat = request.outputSchema !== undefined && !this.#isFormatRefused;
+    let connections: Connections | undefined = this.#connections;
     for (let attempt = 1; ; attempt++) {
       let restart = spoken;
+      const hear = (text: string) => {
+        onText(text, restart);
+        spoken = true;
+        restart = false;
+      };
       try {
-        return await this.#ask(request, signal, (text) => {
-          onText(text, restart);
-          spoken = true;
-          restart = false;
-        });
+        const answer = await this.#ask(this.#body(request, withFormat), { signal, connections }, hear);
+        // It was refused before, and without it the endpoint answers.
+        if (request.outputSchema && !withFormat) this.#isFormatRefused = true;
+        return answer;
       } catch (error) {
         if (signal.aborted) throw signal.reason;
         const failure = toFailure(error);
-        if (this.#canDropFormat(request, failure)) continue;
+        if (withFormat && REFUSALS_OF_FORMAT.has(failure.details.status)) {
+          withFormat = false;
+          continue;
+        }
+        // A kept connection may end just as it is used again; that says nothing about the endpoint.
+        if (failure.details.reused === true && connections) {
+          connections = undefined;
+          continue;
+        }
         const ms = delayOf(failure, attempt);
         if (ms === undefined) throw failure;
         onRetry(failure.message, ms);
@@ -96,13 +119,18 @@ export class ChatClient {
     }
   }
 
-  async #ask(request: ChatRequest, signal: AbortSignal, onText: (text: string) => void): Promise<ChatAnswer> {
+  async #ask(
+    body: string,
+    terms: { signal: AbortSignal; connections: Connections | undefined },
+    onText: (text: string) => void,
+  ): Promise<ChatAnswer> {
     const { silenceMs, headers } = this.#init;
     const answer = await guardedFetch(this.#runtime, this.#url('chat/completions'), {
       method: 'POST',
       headers: { accept: 'text/event-stream', 'content-type': 'application/json', ...(await headers()) },
-      body: this.#body(request),
-      signal,
+      body,
+      signal: terms.signal,
+      ...(terms.connections && { connections: terms.connections, reuse: true }),
       stream: true,
       timeoutMs: silenceMs,
       idleMs: silenceMs,
@@ -113,16 +141,35 @@ export class ChatClient {
       throw this.#refusal(answer.status, answer.headers, await beginningOf(answer.body, MAX_ERROR_BYTES));
     }
     const reader = new AnswerReader(onText);
-    // A server may ignore that a stream was asked for.
-    if (answer.headers.get('content-type')?.includes('application/json')) {
-      reader.take(await beginningOf(answer.body, MAX_ANSWER_BYTES));
-    } else await readStream(answer.body, reader);
-    return reader.answer;
+    try {
+      // A server may ignore that a stream was asked for.
+      if (answer.headers.get('content-type')?.includes('application/json')) {
+        reader.take(await beginningOf(answer.body, MAX_ANSWER_BYTES));
+        if (!reader.hasChoice) throw protocolFault('it has no choices');
+      } else {
+        await readStream(answer.body, reader);
+        this.#release(answer);
+      }
+      return reader.answer;
+    } catch (error) {
+      answer.close();
+      throw error;
+    }
   }
 
-  #body({ messages, tools = [], outputSchema }: ChatRequest): string {
+  /** Reads the end of an answer in the background, so that its connection can be used again. */
+  #release({ body, close }: { body: AsyncIterable<Buffer>; close: () => void }): void {
+    const timer = this.#runtime.setTimer(close, LINGER_MS);
+    const end = async () => {
+      for await (const _ of body) return close();
+    };
+    void end()
+      .catch(() => {})
+      .finally(() => timer.cancel());
+  }
+
+  #body({ messages, tools = [], outputSchema }: ChatRequest, withFormat: boolean): string {
     const { model, temperature, answerTokens } = this.#init;
-    const hasFormat = outputSchema !== undefined && !this.#isFormatRefused;
     return JSON.stringify({
       model,
       messages,
@@ -131,16 +178,10 @@ export class ChatClient {
       ...(temperature !== undefined && { temperature }),
       ...(answerTokens !== undefined && { max_tokens: answerTokens }),
       ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: 'function', function: tool })) }),
-      ...(hasFormat && {
+      ...(withFormat && {
         response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: outputSchema } },
       }),
     });
-  }
-
-  #canDropFormat({ outputSchema }: ChatRequest, { details }: EclipticError): boolean {
-    if (outputSchema === undefined || this.#isFormatRefused || details.status !== 400) return false;
-    this.#isFormatRefused = true;
-    return true;
   }
 
   #refusal(status: number, headers: ReadonlyMap<string, string>, body: string): EclipticError {
@@ -159,9 +200,15 @@ export class ChatClient {
   }
 }
 
+/** Statuses of endpoints that do not know `response_format`. */
+const REFUSALS_OF_FORMAT: ReadonlySet<unknown> = new Set([400, 422]);
+
+/** Reads the events up to the last one; what follows stays unread. */
 async function readStream(body: AsyncIterable<Buffer>, reader: AnswerReader): Promise<void> {
   let events = 0;
-  for await (const { data } of new SseReader().read(body)) {
+  // Without a `return`, so that leaving the loop does not close the connection.
+  const chunks = { [Symbol.asyncIterator]: () => ({ next: () => body[Symbol.asyncIterator]().next() }) };
+  for await (const { data } of new SseReader().read(chunks)) {
     if (data === '[DONE]') return;
     events++;
     reader.take(data);
@@ -192,8 +239,9 @@ function retryAfter(header: string | undefined, now: number): { retryAfterMs?: n
 }
 
 function toFailure(error: unknown): EclipticError {
-  if (error instanceof EclipticError) return error;
-  throw error;
+  if (!(error instanceof EclipticError)) throw error;
+  if (error.code !== 'PAYLOAD_TOO_LARGE') return error;
+  return new EclipticError('PROVIDER_EXECUTE_FAILED', `the model’s answer is too large: ${error.message}`);
 }
 
 async function beginningOf(body: AsyncIterable<Buffer>, most: number): Promise<string> {

@@ -18,6 +18,7 @@ const READ_BYTES = 24_000;
 const MAX_HITS = 100;
 const MAX_HIT_CHARS = 200;
 const MAX_SEARCHED_FILES = 2_000;
+const MAX_SEARCH_DEPTH = 32;
 
 const path = z.string().min(1).max(1_024).describe('A path within the folder.');
 
@@ -26,6 +27,11 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
   const allow = async (action: 'fs.read' | 'fs.write', given: string, { correlationId, signal }: ToolContext) => {
     const subject = workspace.shown(await workspace.locate(given));
     await gate.require({ agent, provider: agent, action, subject }, { correlationId, signal });
+  };
+  /** A folder may be read although a rule denies some of its files. */
+  const isReadable = (path: string) => {
+    const subject = path.replace(/\/$/, '');
+    return !gate.denies({ agent, provider: agent, action: 'fs.read', subject });
   };
   return [
     modelTool({
@@ -36,12 +42,14 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
       async run({ path: at = '.', depth = 2 }, context) {
         await allow('fs.read', at, context);
         const { paths, isCut } = await workspace.list(at, { depth, most: MAX_LISTED });
-        return [...paths, ...(isCut ? [`… (only the first ${MAX_LISTED})`] : [])].join('\n') || 'The folder is empty.';
+        const note = isCut ? [`… (only the first ${MAX_LISTED})`] : [];
+        return [...paths.filter(isReadable), ...note].join('\n') || 'The folder is empty.';
       },
     }),
     modelTool({
       name: 'read_file',
       description: 'Reads a text file, or some of its lines.',
+      isVerbatim: true,
       arguments: z.object({
         path,
         line: z.int().min(1).optional().describe('The first line; default 1.'),
@@ -60,11 +68,15 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
     modelTool({
       name: 'search_files',
       description: 'Finds the lines that contain a text, in all files of your folder or below a path.',
+      isVerbatim: true,
       arguments: z.object({ text: z.string().min(1).max(500), path: path.optional() }),
       summary: ({ text }) => JSON.stringify(text),
       async run({ text, path: at = '.' }, context) {
         await allow('fs.read', at, context);
-        return search(workspace, text, at, context.signal);
+        const { paths, isCut } = await workspace.list(at, { depth: MAX_SEARCH_DEPTH, most: MAX_SEARCHED_FILES });
+        const hits = await search(workspace, text, paths.filter(isReadable), context.signal);
+        const note = isCut ? [`(searched the first ${MAX_SEARCHED_FILES} files)`] : [];
+        return [...hits, ...note].join('\n') || 'No line contains it.';
       },
     }),
     modelTool({
@@ -84,22 +96,28 @@ export function fileTools({ agent, workspace, gate }: FileToolsInit): ModelTool[
       arguments: z.object({ path, old_text: z.string().min(1), new_text: z.string() }),
       summary: ({ path: at }) => at,
       async run({ path: at, old_text: old, new_text: text }, context) {
+        // Whether a text occurs in a file is part of its content.
+        await allow('fs.read', at, context);
         await allow('fs.write', at, context);
         const before = await workspace.read(at);
-        const [head, ...rest] = before.split(old);
-        if (rest.length !== 1) {
-          const often = rest.length === 0 ? 'does not occur' : `occurs ${rest.length} times`;
+        const place = before.indexOf(old);
+        if (place < 0 || before.includes(old, place + 1)) {
+          const often = place < 0 ? 'does not occur' : 'occurs more than once';
           throw new EclipticError('INVALID_ARGUMENTS', `old_text ${often} in ${at}; it must occur exactly once`);
         }
-        await workspace.write(at, `${head}${text}${rest[0]}`);
+        await workspace.write(at, `${before.slice(0, place)}${text}${before.slice(place + old.length)}`);
         return `Changed ${at}.`;
       },
     }),
   ];
 }
 
-async function search(workspace: Workspace, text: string, at: string, signal: AbortSignal): Promise<string> {
-  const { paths, isCut } = await workspace.list(at, { depth: 32, most: MAX_SEARCHED_FILES });
+async function search(
+  workspace: Workspace,
+  text: string,
+  paths: readonly string[],
+  signal: AbortSignal,
+): Promise<string[]> {
   const hits: string[] = [];
   for (const path of paths) {
     if (path.endsWith('/')) continue;
@@ -109,9 +127,8 @@ async function search(workspace: Workspace, text: string, at: string, signal: Ab
     if (content.includes('\0') || !content.includes(text)) continue;
     for (const [index, line] of content.split('\n').entries()) {
       if (line.includes(text)) hits.push(`${path}:${index + 1}: ${line.trim().slice(0, MAX_HIT_CHARS)}`);
-      if (hits.length === MAX_HITS) return [...hits, `… (only the first ${MAX_HITS})`].join('\n');
+      if (hits.length === MAX_HITS) return [...hits, `… (only the first ${MAX_HITS})`];
     }
   }
-  const note = isCut ? [`(searched the first ${MAX_SEARCHED_FILES} files)`] : [];
-  return [...hits, ...note].join('\n') || 'No line contains it.';
+  return hits;
 }

@@ -20,6 +20,7 @@ import type { WorkerTask } from '../adapter/worker-task.js';
 import type { Lane } from '../host/lanes.js';
 import { ChatClient } from './chat-client.js';
 import type { ChatMessage } from './chat-types.js';
+import { bytesOf } from './context-budget.js';
 import { fileTools } from './file-tools.js';
 import { askTool, meshTools } from './mesh-tools.js';
 import { type LoopLimits, ModelLoop, type Price } from './model-loop.js';
@@ -61,6 +62,8 @@ interface ModelComponents {
 const LIMITS = { steps: 40, tokens: 1_000_000, contextTokens: 32_000, executeMs: 1_800_000, silenceMs: 120_000 };
 /** Conversations that a later task may continue. */
 const MAX_CONVERSATIONS = 64;
+/** Of all of them together. */
+const MAX_CONVERSATION_BYTES = 16 * 1_048_576;
 const MAX_PROMPT_CHARS = 32_768;
 
 /** What an initialised adapter works with. */
@@ -82,9 +85,9 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   readonly #conversations = new Map<string, readonly ChatMessage[]>();
   #ready: Ready | undefined;
   #redactor = new Redactor();
-  #life = new AbortController();
   #usage: Usage = NO_USAGE;
-  readonly #working = new Set<Promise<unknown>>();
+  /** The start and the work in flight. */
+  readonly #working = new Map<AbortController, Promise<unknown>>();
 
   constructor(agent: Agent, components: ModelComponents, workspaceId: string) {
     this.#agent = agent;
@@ -93,23 +96,23 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   }
 
   async init(config: ModelConfig): Promise<void> {
-    await this.terminate();
-    this.#life = new AbortController();
+    const ended = this.terminate();
     this.#redactor = new Redactor([...(config.secrets ?? []), ...plainSecrets(config.headers ?? {})]);
-    try {
-      const ready = await this.#prepare(config);
-      await this.#check(ready);
-      this.#ready = ready;
-    } catch (error) {
-      throw this.#failure(error);
-    }
+    const ready = await this.#during(undefined, async (signal) => {
+      await ended;
+      const prepared = await this.#prepare(config);
+      await this.#check(prepared, signal);
+      return prepared;
+    });
+    this.#ready = ready;
   }
 
   /** Asks the endpoint for its models, with the credentials of real traffic. */
   async health(): Promise<ProviderHealthStatus> {
     const lastCheck = new Date(this.#components.runtime.now());
     try {
-      await this.#check(this.#require());
+      const ready = this.#require();
+      await this.#during(undefined, (signal) => this.#check(ready, signal));
       return { state: 'healthy', lastCheck, failureCount: 0 };
     } catch (error) {
       const failure = this.#failure(error);
@@ -119,36 +122,53 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
   }
 
   async execute(task: WorkerTask, correlationId: string, terms: ExecuteTerms = {}): Promise<unknown> {
-    const { runtime } = this.#components;
-    const ready = this.#require();
-    const late = new AbortController();
-    const timer = runtime.setTimer(() => {
-      const message = `the model did not finish within ${ready.limits.executeMs} ms`;
-      late.abort(new EclipticError('REQUEST_TIMEOUT', message));
-    }, ready.limits.executeMs);
-    const signal = AbortSignal.any([late.signal, this.#life.signal, ...(terms.signal ? [terms.signal] : [])]);
-    const work = this.#run(ready, task, { ...terms, signal }, correlationId);
-    this.#working.add(work);
-    try {
-      return await work;
-    } catch (error) {
-      throw signal.aborted ? normalizeAbort(signal, 'model', correlationId) : this.#failure(error, correlationId);
-    } finally {
-      timer.cancel();
-      this.#working.delete(work);
-    }
+    const ready = this.#require(correlationId);
+    const { executeMs } = ready.limits;
+    const work = (signal: AbortSignal) => this.#run(ready, task, { ...terms, signal }, correlationId);
+    return this.#during(terms.signal, work, { executeMs, correlationId });
   }
 
   async terminate(): Promise<void> {
+    this.#ready?.client.close();
     this.#ready = undefined;
     this.#conversations.clear();
-    this.#life.abort(new EclipticError('PROVIDER_TERMINATED', 'the model was terminated'));
-    await Promise.allSettled(this.#working);
+    const reason = new EclipticError('PROVIDER_TERMINATED', 'the model was terminated');
+    for (const end of this.#working.keys()) end.abort(reason);
+    await Promise.allSettled(this.#working.values());
   }
 
   describe(): Readonly<Record<string, unknown>> {
     const { baseUrl, model } = this.#ready?.config ?? {};
     return { baseUrl, model, usage: this.#usage };
+  }
+
+  /** Runs work until it is done, its caller cancels, its time is over or the provider is terminated. */
+  async #during<T>(
+    caller: AbortSignal | undefined,
+    run: (signal: AbortSignal) => Promise<T>,
+    { executeMs, correlationId }: { executeMs?: number; correlationId?: string } = {},
+  ): Promise<T> {
+    const end = new AbortController();
+    const { signal } = end;
+    const cancel = () => end.abort(caller?.reason);
+    const late = () =>
+      end.abort(new EclipticError('REQUEST_TIMEOUT', `the model did not finish within ${executeMs} ms`));
+    const timer = executeMs === undefined ? undefined : this.#components.runtime.setTimer(late, executeMs);
+    if (caller?.aborted) cancel();
+    caller?.addEventListener('abort', cancel);
+    const work = run(signal);
+    this.#working.set(end, work);
+    try {
+      const result = await work;
+      if (signal.aborted) throw signal.reason;
+      return result;
+    } catch (error) {
+      throw signal.aborted ? normalizeAbort(signal, 'model', correlationId) : this.#failure(error, correlationId);
+    } finally {
+      timer?.cancel();
+      caller?.removeEventListener('abort', cancel);
+      this.#working.delete(end);
+    }
   }
 
   async #run(
@@ -174,21 +194,26 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
       messages,
     );
     const result = await loop.run();
-    this.#remember(task.conversation, loop.messages.slice(1));
+    if (!signal.aborted) this.#remember(task.conversation, loop.messages.slice(1));
     return result;
   }
 
   #tell(update: ProviderUpdate, onUpdate: NonNullable<ExecuteTerms['onUpdate']>): void {
     if (update.kind === 'usage') this.#usage = addUsage(this.#usage, update.data as Usage);
-    onUpdate(update);
+    // The endpoint may quote a key in an error.
+    onUpdate(update.kind === 'progress' ? { ...update, text: this.#redactor.clean(update.text) } : update);
   }
 
   #remember(conversation: string | undefined, messages: readonly ChatMessage[]): void {
     if (conversation === undefined) return;
     this.#conversations.delete(conversation);
     this.#conversations.set(conversation, messages);
-    if (this.#conversations.size > MAX_CONVERSATIONS) {
-      this.#conversations.delete(this.#conversations.keys().next().value!);
+    const size = (one: readonly ChatMessage[]) => one.reduce((sum, message) => sum + bytesOf(message), 0);
+    let bytes = [...this.#conversations.values()].reduce((sum, one) => sum + size(one), 0);
+    for (const [oldest, held] of this.#conversations) {
+      if (this.#conversations.size <= MAX_CONVERSATIONS && bytes <= MAX_CONVERSATION_BYTES) return;
+      this.#conversations.delete(oldest);
+      bytes -= size(held);
     }
   }
 
@@ -213,9 +238,9 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
     return { config, limits, client, tools, system: systemPrompt(role, wanted.includes('files')) };
   }
 
-  async #check({ client, config }: Pick<Ready, 'client' | 'config'>): Promise<void> {
+  async #check({ client, config }: Ready, signal: AbortSignal): Promise<void> {
     const { model, baseUrl } = config;
-    const models = await client.models();
+    const models = await client.models(signal);
     // Ollama names a model with its tag.
     if (models.length === 0 || models.some((one) => one === model || one === `${model}:latest`)) return;
     const some = models.slice(0, 10).join(', ');
@@ -223,10 +248,10 @@ export class ModelAdapter implements ProviderAdapter<ModelConfig, WorkerTask, un
     throw new EclipticError('INVALID_CONFIG', message, { model, models: models.slice(0, 100) });
   }
 
-  #require(): Ready {
+  #require(correlationId?: string): Ready {
     if (this.#ready) return this.#ready;
     const message = `the model of ${this.#agent.id} has not been started`;
-    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, 'model');
+    throw new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, 'model', { correlationId });
   }
 
   #failure(error: unknown, correlationId?: string): NormalizedProviderError {

@@ -1,5 +1,5 @@
 import type { Usage } from '../../agent/usage.js';
-import { cutToAnswer, quoted } from '../../mcp/fence.js';
+import { cutToAnswer, quoted, quotedVerbatim } from '../../mcp/fence.js';
 import { readSchema } from '../../mcp/schema.js';
 import { EclipticError } from '../../runtime/errors.js';
 import { cutText } from '../../runtime/text.js';
@@ -7,7 +7,7 @@ import type { ProviderUpdate } from '../adapter/adapter.js';
 import { jsonIn } from '../adapter/worker-task.js';
 import type { ChatClient } from './chat-client.js';
 import type { ChatAnswer, ChatMessage, ChatRequest } from './chat-types.js';
-import { compact, tokensOf } from './context-budget.js';
+import { compact, resultBytes, tokensOf } from './context-budget.js';
 import { type ModelTool, runTool, type ToolContext } from './tools.js';
 
 export interface LoopLimits {
@@ -46,15 +46,19 @@ const MAX_SUMMARY_CHARS = 200;
 export class ModelLoop {
   readonly #init: LoopInit;
   readonly #messages: ChatMessage[];
+  readonly #task: ChatMessage;
   #tokens = 0;
   #faults = 0;
   #repairs = 0;
+  /** The model has done its work, and has to give the result in the right form. */
+  #isForming = false;
   #hasStreamed = false;
 
   /** `messages` begins with the system prompt and ends with the task. */
   constructor(init: LoopInit, messages: readonly ChatMessage[]) {
     this.#init = init;
     this.#messages = [...messages];
+    this.#task = messages.at(-1)!;
   }
 
   /** The conversation so far, for a later task that continues it. */
@@ -67,6 +71,7 @@ export class ModelLoop {
     const { limits } = this.#init;
     for (let step = 1; step <= limits.steps; step++) {
       const answer = await this.#ask();
+      refuseCut(answer);
       this.#messages.push(messageOf(answer));
       if (answer.toolCalls.length > 0) await this.#runTools(answer);
       else {
@@ -80,13 +85,13 @@ export class ModelLoop {
 
   async #ask(): Promise<ChatAnswer> {
     const { client, context, onUpdate, limits, outputSchema } = this.#init;
-    // Many servers cannot both call tools and keep to a schema; a repair needs no tools.
-    const isRepair = this.#repairs > 0;
-    const tools = isRepair ? [] : this.#init.tools;
-    const { messages, dropped } = compact(this.#messages, tools, limits.contextTokens);
+    // Many servers cannot both call tools and keep to a schema.
+    const tools = this.#isForming ? [] : this.#init.tools;
+    const { contextTokens } = limits;
+    const { messages, dropped } = compact({ messages: this.#messages, task: this.#task, tools, contextTokens });
     if (dropped > 0) {
       this.#messages.splice(0, this.#messages.length, ...messages);
-      onUpdate({ kind: 'progress', text: `context compacted: ${dropped} older tool results dropped` });
+      onUpdate({ kind: 'progress', text: `context compacted: ${dropped} older messages and tool results dropped` });
     }
     const request: ChatRequest = {
       messages,
@@ -127,26 +132,25 @@ export class ModelLoop {
   }
 
   async #runTools({ toolCalls }: ChatAnswer): Promise<void> {
-    const { tools, context, onUpdate, mark } = this.#init;
+    const { tools, context, onUpdate, mark, limits } = this.#init;
+    const room = resultBytes(limits.contextTokens, toolCalls.length);
     for (const { id, function: call } of toolCalls) {
       if (context.signal.aborted) throw context.signal.reason;
       onUpdate({ kind: 'tool-call', text: summaryOf(tools, call.name, call.arguments) });
-      const { text, isFault } = await runTool(tools, call.name, call.arguments, context);
-      this.#messages.push({ role: 'tool', tool_call_id: id, content: quoted(cutToAnswer(text), mark()) });
+      const { text, isFault, isVerbatim } = await runTool(tools, call.name, call.arguments, context);
+      const fence = isVerbatim ? quotedVerbatim : quoted;
+      this.#messages.push({ role: 'tool', tool_call_id: id, content: fence(cutToAnswer(text, room), mark()) });
       this.#faults = isFault ? this.#faults + 1 : 0;
       if (this.#faults > MAX_FAULTS) throw failed(`the model called tools wrongly ${this.#faults} times in a row`);
     }
   }
 
   /** Undefined where the model has to try again. */
-  async #resultOf({ text, finishReason }: ChatAnswer): Promise<{ readonly value: unknown } | undefined> {
-    if (finishReason === 'length') {
-      throw failed('the model’s answer was cut off at its token limit (limits.answerTokens, or the endpoint’s own)');
-    }
-    if (finishReason === 'content_filter') throw failed('the endpoint’s content filter stopped the answer');
+  async #resultOf({ text }: ChatAnswer): Promise<{ readonly value: unknown } | undefined> {
     const { outputSchema } = this.#init;
     if (text.trim() === '') return this.#repair('Your answer was empty. Answer the task now.');
     if (!outputSchema) return { value: text };
+    this.#isForming = true;
     const value = jsonIn(text);
     if (value === undefined)
       return this.#repair('Your answer is no JSON. Answer with one JSON value and nothing else.');
@@ -170,6 +174,14 @@ export class ModelLoop {
 
 function failed(message: string): EclipticError {
   return new EclipticError('PROVIDER_EXECUTE_FAILED', message);
+}
+
+/** An answer that was cut off is no result, and its tool calls may be incomplete. */
+function refuseCut({ finishReason }: ChatAnswer): void {
+  if (finishReason === 'length') {
+    throw failed('the model’s answer was cut off at its token limit (limits.answerTokens, or the endpoint’s own)');
+  }
+  if (finishReason === 'content_filter') throw failed('the endpoint’s content filter stopped the answer');
 }
 
 function messageOf({ text, toolCalls }: ChatAnswer): ChatMessage {

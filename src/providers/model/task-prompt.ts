@@ -1,4 +1,4 @@
-import { harmless, quoted } from '../../mcp/fence.js';
+import { harmless, oneLine, quoted } from '../../mcp/fence.js';
 import type { WorkerTask } from '../adapter/worker-task.js';
 
 /** Fields of a plan's task that are told in words, or concern the loop only. */
@@ -27,7 +27,7 @@ export function taskPrompt({ text, context, from, files = [], outputSchema }: Wo
     `Task from ${from}:\n${harmless(text)}`,
     !isTold(input) && data('Input', input),
     ...Object.entries(isRecord(results) ? results : {}).map(([id, result]) =>
-      data(`Result of the task "${id}"`, result),
+      data(`Result of the task "${oneLine(id, 200)}"`, result),
     ),
     rest.length > 0 && data('Further data', Object.fromEntries(rest)),
     files.length > 0 &&
@@ -41,13 +41,13 @@ export function taskPrompt({ text, context, from, files = [], outputSchema }: Wo
     isList(feedback) &&
       data('Feedback on earlier attempts, the latest last; take it into account', feedback.join('\n\n')),
     outputSchema &&
-      `Answer with one JSON value, and nothing else, that matches this JSON Schema:\n${JSON.stringify(outputSchema)}`,
+      `Answer with one JSON value, and nothing else, that matches this JSON Schema:\n${harmless(JSON.stringify(outputSchema))}`,
   ];
   return sections.filter((section) => typeof section === 'string').join('\n\n');
 }
 
 function asText(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+  return typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? 'nothing');
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

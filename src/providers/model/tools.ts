@@ -12,6 +12,8 @@ export interface ToolContext {
 
 /** A tool that a model may call. Its result is data: the loop puts it into a fence. */
 export interface ModelTool extends ToolSchema {
+  /** Its result has to reach the model unchanged, for example to be edited. */
+  readonly isVerbatim: boolean;
   /** The call in a few words, for people. */
   summary(args: Readonly<Record<string, unknown>>): string;
   run(args: Readonly<Record<string, unknown>>, context: ToolContext): Promise<string>;
@@ -21,6 +23,7 @@ interface ToolInit<S extends z.ZodObject> {
   readonly name: string;
   readonly description: string;
   readonly arguments: S;
+  readonly isVerbatim?: boolean;
   readonly summary?: (args: z.output<S>) => string;
   run(args: z.output<S>, context: ToolContext): Promise<string> | string;
 }
@@ -32,6 +35,7 @@ export function modelTool<S extends z.ZodObject>({ arguments: schema, ...init }:
     name: init.name,
     description: init.description,
     parameters,
+    isVerbatim: init.isVerbatim ?? false,
     summary: (args) => {
       const { success, data } = schema.safeParse(args);
       const about = success && init.summary ? ` ${init.summary(data as z.output<S>)}` : '';
@@ -50,6 +54,7 @@ export function modelTool<S extends z.ZodObject>({ arguments: schema, ...init }:
 export interface ToolResult {
   readonly text: string;
   readonly isFault: boolean;
+  readonly isVerbatim: boolean;
 }
 
 /** Runs a call. Errors become text, so that the model can react; only the end of the task is thrown. */
@@ -65,14 +70,16 @@ export async function runTool(
     return {
       text: `Error TOOL_NOT_FOUND: there is no tool "${name.slice(0, 100)}"; there are: ${names}`,
       isFault: true,
+      isVerbatim: false,
     };
   }
+  const { isVerbatim } = tool;
   try {
-    return { text: await tool.run(readArguments(name, given), context), isFault: false };
+    return { text: await tool.run(readArguments(name, given), context), isFault: false, isVerbatim };
   } catch (error) {
     if (context.signal.aborted) throw context.signal.reason;
     const code = error instanceof EclipticError ? error.code : 'HANDLER_FAILED';
-    return { text: `Error ${code}: ${describeError(error)}`, isFault: code === 'INVALID_ARGUMENTS' };
+    return { text: `Error ${code}: ${describeError(error)}`, isFault: code === 'INVALID_ARGUMENTS', isVerbatim: false };
   }
 }
 

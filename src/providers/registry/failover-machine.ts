@@ -127,7 +127,9 @@ function regroup(before: Group, all: readonly Candidate[]): { group: Group; effe
   });
   const effects: RoutingEffect[] = [...moved].map(([move, some]) => {
     const [from, to] = move.split(' ') as [string, string];
-    return { type: 'failover', from, to, ...affected(some) };
+    // A pool may have providers of several types.
+    const { type } = all.find(({ id }) => id === to)!;
+    return { type: 'failover', from, to, ...affected(some), providerType: type };
   });
   if (lost.length > 0) effects.push({ type: 'unavailable', ...affected(lost) });
   if (back.length > 0) effects.push({ type: 'available', ...affected(back) });

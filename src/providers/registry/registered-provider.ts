@@ -27,6 +27,8 @@ interface RegisteredProviderEvents {
 const FIRST_BACKOFF_MS = 5_000;
 const MAX_BACKOFF_MS = 300_000;
 const REMOTE: ReadonlySet<string> = new Set(['a2a', 'model']);
+/** Failures of a start that last until the owner sets a credential. */
+const OWNER_CAN_HELP: ReadonlySet<unknown> = new Set(['PROVIDER_CREDENTIAL_MISSING', 'PROVIDER_CREDENTIAL_DENIED']);
 /** Provider types whose rate limit holds for all of their work. */
 const LIMITED_AS_A_WHOLE: ReadonlySet<string> = new Set(['acp', 'command', 'model']);
 
@@ -109,8 +111,10 @@ export class RegisteredProvider {
       const message = `provider "${id}" is drained; ecliptic provider restart ${id} brings it back`;
       return new NormalizedProviderError('PROVIDER_UNAVAILABLE', message, type);
     }
+    if (this.#phase !== 'failed') return undefined;
     // Remote providers come and go; a program that cannot be started is missing, or lacks something.
-    return this.#phase === 'failed' && !this.isRemote ? this.#failure : undefined;
+    const { reason, code } = this.#failure?.details ?? {};
+    return !this.isRemote || OWNER_CAN_HELP.has(reason) || code === 'INVALID_CONFIG' ? this.#failure : undefined;
   }
 
   restart(): Promise<void> {

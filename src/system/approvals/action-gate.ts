@@ -155,6 +155,11 @@ export class ActionGate {
     });
   }
 
+  /** Does a rule deny the action, whatever the operator would say? Nothing is reported: for parts of a permitted action. */
+  denies(action: Action): boolean {
+    return decideAction(this.#rules, action).decision === 'deny';
+  }
+
   async #rule(action: Action, options: CheckOptions): Promise<ActionRuling> {
     const { decision, rule } = decideAction(this.#rules, action);
     if (rule === undefined) return denied('no-rule', 'no rule of the policy allows it');

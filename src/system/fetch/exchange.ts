@@ -64,6 +64,8 @@ export function redirected(
 interface ConnectionsInit {
   /** Connections to one address and port; further fetches wait, within their time limit. Default 64. */
   maxPerAddress?: number;
+  /** Idle connections to one address and port that are kept. Default 4. */
+  maxFree?: number;
   /** How long a connection is kept for the next fetch. Default 4 s, less than most servers keep theirs. */
   idleMs?: number;
 }
@@ -80,7 +82,7 @@ export class Connections {
     const options = {
       keepAlive: true,
       maxSockets: init.maxPerAddress ?? 64,
-      maxFreeSockets: 4,
+      maxFreeSockets: init.maxFree ?? 4,
       timeout: init.idleMs ?? 4_000,
     };
     this.#plain = new HttpAgent(options);

@@ -62,6 +62,8 @@ interface StreamOptions extends FetchOptions {
   stream: true;
   /** Limit for the body. Default 1 hour. */
   streamMs?: number;
+  /** Take one of `connections`, and give it back if the body is read to its end: for short streams. */
+  reuse?: boolean;
 }
 
 interface Head {
@@ -170,12 +172,12 @@ async function reach(
   runtime: Runtime,
   ask: Ask,
   addresses: readonly string[],
-  options: FetchOptions & { stream?: boolean },
+  options: FetchOptions & { stream?: boolean; reuse?: boolean },
   lifeline: Lifeline,
 ): Promise<IncomingMessage> {
   const { ca } = options;
-  // A stream would occupy a shared connection for long, and closes it at its end.
-  let agent = options.stream ? undefined : options.connections?.agent(ask.target.secure);
+  // A long stream would occupy a shared connection.
+  let agent = options.stream && !options.reuse ? undefined : options.connections?.agent(ask.target.secure);
   for (let at = 0; ; ) {
     const isLastAddress = at === addresses.length - 1;
     try {
