@@ -6,13 +6,12 @@ import {
   type AgentTask,
   AgentTasks,
   plainPayload,
-  TASK,
   type TaskHandler,
   type TaskOptions,
-  taskIn,
   toParts,
 } from './agent-tasks.js';
 import type { Message } from './message.js';
+import { TASK, taskIn } from './task-messages.js';
 
 const said = (text: string): A2AMessage => ({ messageId: text, role: 'ROLE_USER', parts: [{ text }] });
 const opening = { id: 't', contextId: 'c', message: said('hello') };

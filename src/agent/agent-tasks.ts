@@ -8,50 +8,15 @@ import { toWireError, type WireError } from '../mesh/codec.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { callGuarded, logCallback } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
-import { Fifo } from '../runtime/fifo.js';
 import { boundLog, type Log, type Runtime } from '../runtime/runtime.js';
 import { checked, checkOf } from './checked.js';
 import type { Message } from './message.js';
 import { dataOf, readTaskData, type TaskData, textOf, wordsOf } from './task-data.js';
+import type { TaskNews, TaskOpening, TaskReport } from './task-messages.js';
+import { Reports } from './task-reports.js';
 import { USAGE, type Usage, usageIn } from './usage.js';
 
-/** The key of a payload that belongs to a task. */
-export const TASK = 'ecliptic/task';
-
-/** The payload of a task's first envelope. */
-export interface TaskOpening {
-  readonly id: string;
-  readonly contextId: string;
-  readonly message: A2AMessage;
-  readonly skill?: string;
-  /** Was it begun before a restart? */
-  readonly resumed?: boolean;
-  /** Of a resumed task: the questions that were answered before, the oldest first. */
-  readonly answers?: readonly AnsweredQuestion[];
-  readonly metadata?: Metadata;
-  /** Can the caller not be asked, as the proposer of work? */
-  readonly unasked?: boolean;
-}
-
-/** What the caller sends to the agent at work. */
-export type TaskNews =
-  /** With `receipt`, the agent reports when the handler has the message. */
-  | { readonly id: string; readonly input: A2AMessage; readonly receipt?: boolean }
-  | { readonly id: string; readonly cancel: true };
-
 type CallerMessage = Extract<TaskNews, { readonly input: A2AMessage }>;
-
-/** What the agent at work sends to the caller. */
-export type TaskReport =
-  | { readonly report: 'accepted'; readonly resumable: boolean }
-  /** `usage` is what the work cost since the last such report. */
-  | { readonly report: 'working'; readonly parts?: readonly Part[]; readonly usage?: Usage }
-  /** The handler has the caller's message of that id. */
-  | { readonly report: 'took'; readonly messageId: string }
-  | { readonly report: 'artifact'; readonly artifact: Artifact; readonly append: boolean; readonly lastChunk: boolean }
-  | { readonly report: 'input-required' | 'auth-required'; readonly parts: readonly Part[] }
-  | { readonly report: 'rejected'; readonly parts: readonly Part[]; readonly error?: WireError }
-  | { readonly report: 'message'; readonly parts: readonly Part[] };
 
 export interface TaskOptions {
   /** May a task be given to the handler again after a restart of its node? Default false. */
@@ -294,51 +259,6 @@ export class AgentTask<Input = unknown> {
   }
 }
 
-/** The reports of one handler on their way to the caller, in order. */
-class Reports implements AsyncIterable<unknown> {
-  readonly #waiting = new Fifo<unknown>();
-  #wake: (() => void) | undefined;
-  #over = false;
-  #failure: { readonly error: unknown } | undefined;
-
-  push(report: TaskReport): void {
-    this.#waiting.push({ [TASK]: report });
-    this.#wake?.();
-  }
-
-  /** The handler is done. Its value is sent unchanged. */
-  end(value: unknown): void {
-    if (value !== undefined) this.#waiting.push(value);
-    this.#over = true;
-    this.#wake?.();
-  }
-
-  fail(error: unknown): void {
-    this.#failure = { error: error ?? new EclipticError('HANDLER_FAILED', 'the task’s handler threw nothing') };
-    this.#wake?.();
-  }
-
-  get over(): boolean {
-    return this.#over || this.#failure !== undefined;
-  }
-
-  /** The only item, if the handler is done and sent just one. */
-  takeOnly(): unknown {
-    return this.#over && this.#waiting.length === 1 ? this.#waiting.shift() : undefined;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<unknown> {
-    for (;;) {
-      while (this.#waiting.length > 0) yield this.#waiting.shift();
-      if (this.#failure) throw this.#failure.error;
-      if (this.#over) return;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-  }
-}
-
 /** Microtasks that a handler has before its task becomes a stream; one that needs more waits for something. */
 const AT_ONCE = 8;
 
@@ -418,12 +338,6 @@ export class AgentTasks {
     for (const task of this.#open.values()) task.abort(error);
     this.#open.clear();
   }
-}
-
-/** The part of a payload that belongs to a task, if there is one. */
-export function taskIn<T>(payload: unknown): T | undefined {
-  if (typeof payload !== 'object' || payload === null || !(TASK in payload)) return undefined;
-  return (payload as Record<typeof TASK, T>)[TASK];
 }
 
 /** The answer of a request handler to a task: unchanged if it comes at once, else a stream, whose start shows the work. */

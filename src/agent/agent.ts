@@ -31,19 +31,11 @@ import { AgentCore, type AgentCoreComponents, type RequestHandler } from './agen
 import type { AgentInit } from './agent-init.js';
 import { AgentProposals } from './agent-proposals.js';
 import { AgentSwarms, type SwarmInit, type SwarmRun } from './agent-swarms.js';
-import {
-  AgentTasks,
-  plainAnswer,
-  plainPayload,
-  type TaskHandler,
-  type TaskNews,
-  type TaskOpening,
-  type TaskOptions,
-  taskIn,
-} from './agent-tasks.js';
+import { AgentTasks, plainAnswer, plainPayload, type TaskHandler, type TaskOptions } from './agent-tasks.js';
 import { AgentTools } from './agent-tools.js';
 import { type GivenWork, undertake } from './given-work.js';
 import type { WorkerHealth } from './staffing.js';
+import { type TaskNews, type TaskOpening, taskIn } from './task-messages.js';
 
 export interface AgentComponents extends AgentCoreComponents {
   /** Undefined on a node without a store. */

@@ -3,8 +3,9 @@ import type { Artifact, Part } from '../a2a/protocol/types.js';
 import type { EnvelopeFactory, ValidEnvelope } from '../mesh/envelope.js';
 import { isAsyncIterable } from '../runtime/async.js';
 import { EclipticError } from '../runtime/errors.js';
-import { type AgentTasks, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
+import type { AgentTasks } from './agent-tasks.js';
 import { Message, type MessageContext } from './message.js';
+import { type TaskOpening, type TaskReport, taskIn } from './task-messages.js';
 import { USAGE } from './usage.js';
 
 /** Work that an agent took on and its own handler does: an accepted proposal, or a sub-task of a swarm. */

@@ -5,8 +5,8 @@ import type { Message, Part } from '../a2a/protocol/types.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { Agent } from './agent.js';
-import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from './agent-tasks.js';
 import type { StreamReader } from './streams.js';
+import { TASK, type TaskNews, type TaskOpening, type TaskReport, taskIn } from './task-messages.js';
 import { USAGE, type Usage, usageIn } from './usage.js';
 
 /** Hears what becomes of a task that was given to an agent. */

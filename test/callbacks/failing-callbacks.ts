@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AgentProcesses } from '../../src/a2a/server/process-manager.js';
-import { TASK } from '../../src/agent/agent-tasks.js';
+import { TASK } from '../../src/agent/task-messages.js';
 import {
   A2AObservability,
   AgentRegistry,

@@ -1,5 +1,5 @@
-import { TASK, type TaskOpening } from '../../agent/agent-tasks.js';
 import type { TaskCall, TaskCallListener } from '../../agent/task-call.js';
+import { TASK, type TaskOpening } from '../../agent/task-messages.js';
 import { addUsage, NO_USAGE, USAGE, type Usage, usageIn } from '../../agent/usage.js';
 import { weighJson } from '../../mesh/json-value.js';
 import { LIMITS } from '../../mesh/limits.js';
