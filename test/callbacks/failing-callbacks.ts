@@ -239,6 +239,10 @@ const scenarios: Record<string, () => unknown> = {
     await whenCalled('MemoryWatch.watch');
     process.kill(pid, 'SIGKILL');
     await whenCalled('CommandAdapter.onCrash', 'CommandAdapter.onReady');
+    const args = ['-e', 'console.error("said")'];
+    const child = await children.start({ command: process.execPath, args, onStderr: bad('Program.onStderr') });
+    await child.exited;
+    await whenCalled('Program.onStderr');
     await lanes.closeAll();
     await children.close();
   },

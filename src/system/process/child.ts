@@ -2,6 +2,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { wait, within } from '../../runtime/async.js';
 import { backoffMs } from '../../runtime/backoff.js';
+import { guarded, logCallback } from '../../runtime/callbacks.js';
 import { EclipticError } from '../../runtime/errors.js';
 import type { Runtime } from '../../runtime/runtime.js';
 import { cutText } from '../../runtime/text.js';
@@ -249,7 +250,7 @@ class StderrTail {
     this.#runtime = runtime;
     this.#name = name;
     this.#redact = (line) => cutText(redact(line), MAX_LINE_CHARS);
-    this.#onLines = onStderr;
+    this.#onLines = guarded(onStderr, `onStderr of ${name}`, logCallback(runtime.logger));
     const stream = process.stderr;
     stream.setEncoding('utf8');
     stream.on('data', (chunk: string) => this.#take(chunk));

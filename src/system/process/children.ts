@@ -30,7 +30,7 @@ export interface Program {
   readonly name?: string;
   /** Removes secrets from each line of its stderr. */
   readonly redact?: (line: string) => string;
-  /** Called with the lines of its stderr that are not empty, cut to 4,096 characters, with their secrets. Must not throw. */
+  /** Called with the lines of its stderr that are not empty, cut to 4,096 characters, with their secrets. */
   readonly onStderr?: (lines: readonly string[]) => void;
   /** On Windows, the arguments are not quoted: `cmd.exe` has rules of its own. */
   readonly verbatim?: boolean;
