@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
-import type { Disk } from './disk.js';
+import type { Disk } from '../system/files/disk.js';
 import { FileStore, type FileStoreOptions } from './file-store.js';
 import { defineTable, type Table } from './table.js';
 

@@ -1,5 +1,5 @@
+import { ByteWriter } from '../runtime/bytes.js';
 import { callGuarded, warnOfCallback } from '../runtime/callbacks.js';
-import { ByteWriter } from './bytes.js';
 import { Database } from './database.js';
 import { storeClosed, storeFailed } from './faults.js';
 import { allSteps } from './query.js';
