@@ -68,6 +68,11 @@ export class Database {
     this.setRuns(runs);
   }
 
+  /** Those that were used. */
+  get tables(): Iterable<Table> {
+    return this.#figures.keys();
+  }
+
   figures(table: Table): TableFigures {
     let figures = this.#figures.get(table);
     if (!figures) {

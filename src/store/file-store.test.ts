@@ -333,6 +333,31 @@ describe('a full disk', () => {
     expect((await again.read(cursors)).map(({ name }) => name)).toEqual(['a', 'c', 'd', 'e']);
   });
 
+  it('loses nothing where a manifest is reported as failed, but was written', async () => {
+    class Unsure extends SimulatedDisk {
+      isUnsure = false;
+
+      override async replace(name: string, bytes: Buffer): Promise<void> {
+        await super.replace(name, bytes);
+        if (this.isUnsure) throw Object.assign(new Error('input/output error'), { code: 'EIO' });
+      }
+    }
+    const disk = new Unsure();
+    const store = await openOn(disk, { logBytes: 4_000 });
+    disk.isUnsure = true;
+    for (let index = 0; index < 100; index++) {
+      await count(store, `n${index} ${'x'.repeat(200)}`, index);
+      const crashed = await openOn(disk.copy());
+      expect(await crashed.count(cursors)).toBe(index + 1);
+      expect(await crashed.check()).toEqual([]);
+    }
+    disk.isUnsure = false;
+    await store.compact();
+    expect(await store.check()).toEqual([]);
+    const again = await openOn(disk.copy());
+    expect(await again.count(cursors)).toBe(100);
+  });
+
   it('does not stop a store that cannot flush, and loses nothing', async () => {
     const disk = new SimulatedDisk();
     const store = await openOn(disk, { logBytes: 4_000 });

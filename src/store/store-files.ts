@@ -264,33 +264,32 @@ export class StoreFiles {
   }
 
   #freeze(): void {
-    this.#flushing = this.#flush(this.database.freeze())
-      .then(() => this.#mergeSome())
+    const frozen = this.database.freeze();
+    this.#flushing = this.#flush(frozen)
       .catch((error) => this.#report(error))
       .finally(() => {
         this.#flushing = undefined;
+        this.#merging ??= this.#mergeSome().finally(() => {
+          this.#merging = undefined;
+        });
       });
   }
 
   /** Merges runs while there are too many, beside the flushes. */
-  #mergeSome(): void {
-    const count = runsToMerge(this.#runs);
-    if (count < 2 || this.#merging || this.#isDamaged || this.#isClosing) return;
-    this.#merging = this.#merge(count)
-      .then(() => {
-        this.#merging = undefined;
-        this.#mergeSome();
-      })
-      .catch((error) => {
-        this.#merging = undefined;
-        if (!this.#isClosing) this.#report(error);
-      });
+  async #mergeSome(): Promise<void> {
+    try {
+      while (!this.#isDamaged && !this.#isClosing && runsToMerge(this.#runs) > 1) {
+        await this.#merge(runsToMerge(this.#runs));
+      }
+    } catch (error) {
+      if (!this.#isClosing) this.#report(error);
+    }
   }
 
   /** Resolves when nothing is under way in the background. */
   async #settled(): Promise<void> {
     await this.#flushing;
-    while (this.#merging) await this.#merging;
+    await this.#merging;
   }
 
   #report(error: unknown): void {
