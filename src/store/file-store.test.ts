@@ -270,6 +270,23 @@ describe('many calls at once', () => {
     }
   });
 
+  it('leave the indexes as they were when they are undone', async () => {
+    const store = await openOn(new SimulatedDisk());
+    await store.write([1, 2, 3].map((at) => events.insert({ seq: 0, at, event: `e${at}` })));
+    await store.compact();
+    const everything = { above: { at: 0 }, orderBy: 'at' } as const;
+    const before = await store.read(events, everything);
+    // The update reads the index in the middle of the call; the insert fails.
+    const middle = events.update({ at: 2 }, { at: 9 });
+    const conflict = events.insert({ seq: 3, at: 5, event: 'again' });
+    for (const change of [events.delete({ seq: 1 }), events.update({ seq: 1 }, { at: 7 })]) {
+      const added = events.insert({ seq: 0, at: 8, event: 'added' });
+      await expect(store.write([change, added, middle, conflict])).rejects.toMatchObject({ code: 'STORE_FAILED' });
+      expect(await store.read(events, everything)).toEqual(before);
+      expect(await store.check()).toEqual([]);
+    }
+  });
+
   it('survive a callback that throws', async () => {
     const store = await openOn(new SimulatedDisk());
     store.commit([cursors.put({ name: 'a', value: 1 })], () => {
