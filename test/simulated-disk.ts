@@ -1,4 +1,4 @@
-import type { Disk, LogFile, NewFile, ReadableFile } from '../src/store/disk.js';
+import type { Disk, LogFile, NewFile, ReadableFile } from '../src/system/files/disk.js';
 
 const SECTOR = 512;
 

@@ -60,7 +60,7 @@ export class Documents implements SharedThreads {
   constructor(components: DocumentsComponents) {
     const { runtime, registry, network, observability, store } = components;
     this.#components = components;
-    this.#records = store && new SegmentRecords(runtime, store);
+    this.#records = store && new SegmentRecords(store);
     this.#callbackFailed = callbackReport(runtime, observability);
     this.directory = new ReplicaDirectory({
       say: (node, text) => network?.peers.sendUnconfirmed(node, text),

@@ -72,7 +72,7 @@ class Mesh {
       {
         runtime,
         agentId: place.name,
-        records: new SegmentRecords(runtime, place.store),
+        records: new SegmentRecords(place.store),
         link: {
           self: place.address,
           isLocal: () => false,

@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
 import { type EclipticError, toEclipticError } from '../runtime/errors.js';
-import type { Runtime } from '../runtime/runtime.js';
-import { PreparedWriter } from '../store/prepared.js';
 import type { Store, Write } from '../store/store.js';
 import { type Proof, ProofSchema } from './equivocation.js';
 import { Segment, unreadable } from './segment.js';
@@ -25,16 +23,14 @@ const PROOF = 0;
 /** The stored segments and proofs of durable replicas. */
 export class SegmentRecords {
   readonly #store: Store;
-  readonly #writer: PreparedWriter;
 
-  constructor(runtime: Runtime, store: Store) {
+  constructor(store: Store) {
     this.#store = store;
-    this.#writer = new PreparedWriter(runtime, store);
   }
 
   keep(thread: string, agent: string, segments: readonly Segment[]): Promise<void> {
     const writes = segments.map((segment) => stateSegments.put(rowOf(thread, agent, segment)));
-    return this.#writer.write({ writes, written: () => {} });
+    return this.#store.write(writes);
   }
 
   replace(thread: string, agent: string, run: readonly Segment[], one: Segment): Promise<void> {
@@ -42,7 +38,7 @@ export class SegmentRecords {
     const number = run.map((segment) => segment.number);
     const gone = stateSegments.delete({ thread, agent, stream, number });
     const writes = [gone, stateSegments.put(rowOf(thread, agent, one))];
-    return this.#writer.write({ writes, written: () => {} });
+    return this.#store.write(writes);
   }
 
   /** Stores a proof of equivocation, and deletes the segments that it removed from the document. */
@@ -54,11 +50,11 @@ export class SegmentRecords {
     const bytes = Buffer.from(JSON.stringify(proof)).toString('base64');
     const row = { thread, agent, stream: proof.stream, first: 0, number: PROOF, after: '{}', bytes, signature: '' };
     writes.push(stateSegments.put({ ...row, digest: digestOf(row) }));
-    return this.#writer.write({ writes, written: () => {} });
+    return this.#store.write(writes);
   }
 
   async read(thread: string, agent: string): Promise<Kept> {
-    await this.#writer.flush();
+    await this.#store.write([]);
     const rows = await this.#store.read(stateSegments, { where: { thread, agent } });
     const segments: Segment[] = [];
     const proofs: Proof[] = [];
@@ -81,7 +77,7 @@ export class SegmentRecords {
   }
 
   flush(): Promise<void> {
-    return this.#writer.flush();
+    return this.#store.write([]);
   }
 }
 

@@ -3,9 +3,9 @@ import type { ValidEnvelope } from '../mesh/envelope.js';
 import { wait } from '../runtime/async.js';
 import { backoffMs } from '../runtime/backoff.js';
 import { EclipticError } from '../runtime/errors.js';
-import { type Prepared, together } from '../store/prepared.js';
 import type { Write } from '../store/store.js';
 import { type Amount, countEarlier, MailQuota, pageSize } from './mail-quota.js';
+import { type Prepared, together } from './prepared.js';
 import {
   addSteps,
   type Receipt,

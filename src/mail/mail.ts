@@ -13,7 +13,6 @@ import { EclipticError } from '../runtime/errors.js';
 import type { Runtime, Timer } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
 import { cursors as cursorTable } from '../store/common-tables.js';
-import { type Prepared, PreparedWriter, SequenceAllocator, together } from '../store/prepared.js';
 import type { Store, Write } from '../store/store.js';
 import { Arrivals, type ArrivalsComponents, cursorsOf } from './arrivals.js';
 import { InboxCursor, InboxDelivery, type MailHandler } from './inbox-delivery.js';
@@ -21,6 +20,7 @@ import { type Effects, type InboxMessage, IncomingMail } from './incoming-mail.j
 import { CLOCK_CURSOR, loadState, type MailState } from './mail-state.js';
 import { type Progress, readAcknowledgement, readMail, readProgress, readReceiptUpdates } from './mail-wire.js';
 import { OutgoingMail, type OutgoingMailComponents } from './outgoing-mail.js';
+import { type Prepared, PreparedWriter, SequenceAllocator, together } from './prepared.js';
 import { isFinal, presentState, type Receipt, story } from './receipt.js';
 import { ReceiptInbound } from './receipt-inbound.js';
 import { ackCursor, ReceiptOutbound } from './receipt-outbound.js';

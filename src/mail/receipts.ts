@@ -3,8 +3,8 @@ import { callGuarded } from '../runtime/callbacks.js';
 import { EclipticError } from '../runtime/errors.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { SteadyClock } from '../runtime/steady-clock.js';
-import type { PreparedWriter, SequenceAllocator } from '../store/prepared.js';
 import { beginningWith, type Store, type Write } from '../store/store.js';
+import type { PreparedWriter, SequenceAllocator } from './prepared.js';
 import { isFinal, presentState, type Receipt, type ReceiptStep, readSteps, stepOf, writeSteps } from './receipt.js';
 import type { ReceiptOutbound } from './receipt-outbound.js';
 import {

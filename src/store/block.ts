@@ -1,4 +1,5 @@
-import { ByteWriter, StoredRow } from './bytes.js';
+import { ByteWriter } from '../runtime/bytes.js';
+import { StoredRow } from './row.js';
 
 const DELETED = 0xffffffff;
 
@@ -7,39 +8,38 @@ const DELETED = 0xffffffff;
  * key, value; then the offset of each entry, and their number. Its checksum is kept with the reference to it.
  */
 export class Block {
-  readonly bytes: Buffer;
-  /** As a source of rows. */
-  readonly raw: Buffer;
+  readonly buffer: Buffer;
   readonly count: number;
   readonly #offsets: number;
 
-  constructor(bytes: Buffer) {
-    this.bytes = bytes;
-    this.raw = bytes;
-    this.count = bytes.readUInt32LE(bytes.length - 4);
-    this.#offsets = bytes.length - 4 - this.count * 4;
+  constructor(buffer: Buffer) {
+    this.buffer = buffer;
+    this.count = buffer.readUInt32LE(buffer.length - 4);
+    this.#offsets = buffer.length - 4 - this.count * 4;
   }
 
   key(place: number): string {
     const at = this.#entry(place);
-    return this.bytes.toString('latin1', at + 8, at + 8 + this.bytes.readUInt32LE(at));
-  }
-
-  isDeleted(place: number): boolean {
-    return this.bytes.readUInt32LE(this.#entry(place) + 4) === DELETED;
-  }
-
-  /** Where the value begins in the block's bytes. */
-  valueStart(place: number): number {
-    const at = this.#entry(place);
-    return at + 8 + this.bytes.readUInt32LE(at);
+    return this.buffer.toString('latin1', at + 8, at + 8 + this.buffer.readUInt32LE(at));
   }
 
   /** Undefined for a deleted key. */
   value(place: number): StoredRow | undefined {
-    const length = this.bytes.readUInt32LE(this.#entry(place) + 4);
+    const length = this.buffer.readUInt32LE(this.#entry(place) + 4);
     const start = this.valueStart(place);
     return length === DELETED ? undefined : new StoredRow(this, start, start + length);
+  }
+
+  valueStart(place: number): number {
+    const at = this.#entry(place);
+    return at + 8 + this.buffer.readUInt32LE(at);
+  }
+
+  get hasDeleted(): boolean {
+    for (let place = 0; place < this.count; place++) {
+      if (this.buffer.readUInt32LE(this.#entry(place) + 4) === DELETED) return true;
+    }
+    return false;
   }
 
   /** The first entry whose key is not less than this one. */
@@ -59,32 +59,29 @@ export class Block {
   }
 
   #entry(place: number): number {
-    return this.bytes.readUInt32LE(this.#offsets + place * 4);
+    return this.buffer.readUInt32LE(this.#offsets + place * 4);
   }
 
   #compare(place: number, key: string): number {
-    const { bytes } = this;
+    const { buffer } = this;
     const at = this.#entry(place);
-    const length = bytes.readUInt32LE(at);
+    const length = buffer.readUInt32LE(at);
     const common = Math.min(length, key.length);
     for (let index = 0, from = at + 8; index < common; index++) {
-      const difference = bytes[from + index]! - key.charCodeAt(index);
+      const difference = buffer[from + index]! - key.charCodeAt(index);
       if (difference !== 0) return difference;
     }
     return length - key.length;
   }
 }
 
-/** Collects entries, which must come in order, into a block. */
+/** Collects entries, which must come in order, into blocks. */
 export class BlockWriter {
   readonly #bytes = new ByteWriter();
   #offsets: number[] = [];
-  first = '';
-  last = '';
-  hasDeleted = false;
 
-  get count(): number {
-    return this.#offsets.length;
+  get isEmpty(): boolean {
+    return this.#offsets.length === 0;
   }
 
   get length(): number {
@@ -94,26 +91,20 @@ export class BlockWriter {
   /** Without a value, the key is deleted. */
   add(key: string, value: Buffer | undefined): void {
     const bytes = this.#bytes;
-    if (this.#offsets.length === 0) this.first = key;
-    this.last = key;
     this.#offsets.push(bytes.length);
     bytes.uint32(key.length);
     bytes.uint32(value?.length ?? DELETED);
     bytes.latin1(key);
     if (value) bytes.copy(value);
-    else this.hasDeleted = true;
   }
 
-  /** The block's bytes, valid until the next `add`. */
-  finish(): Buffer {
+  /** Ends a block, which is valid until the next `add`. */
+  finish(): Block {
     for (const offset of this.#offsets) this.#bytes.uint32(offset);
     this.#bytes.uint32(this.#offsets.length);
-    return this.#bytes.bytes;
-  }
-
-  clear(): void {
+    const block = new Block(this.#bytes.bytes);
     this.#bytes.clear();
     this.#offsets = [];
-    this.hasDeleted = false;
+    return block;
   }
 }

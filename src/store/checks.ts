@@ -1,12 +1,14 @@
 import { isWellFormed } from '../runtime/text.js';
 import { storeFailed } from './faults.js';
+import { encode, rowKey } from './key.js';
 import type { Condition, Query } from './store.js';
 import type { AnyRow, Match, Table, Value } from './table.js';
 
 /** One condition on a column, by its position (-1: on several). All terms must hold. */
 export type Term =
-  | { readonly column: number; readonly test: 'is' | 'above' | 'below'; readonly value: Value }
   | { readonly column: number; readonly test: 'in'; readonly values: readonly Value[] }
+  /** The bound is encoded as in keys; no value is above or below null. */
+  | { readonly column: number; readonly test: 'above' | 'below'; readonly bound: string | undefined }
   | { readonly column: -1; readonly test: 'contains'; readonly word: string; readonly names: readonly string[] };
 
 const MAX_LIST = 16_384;
@@ -57,19 +59,13 @@ export function toTerms(table: Table, condition: Condition<AnyRow>): Term[] {
   const terms: Term[] = [];
   for (const [name, wanted] of Object.entries(where as Match<AnyRow>)) {
     const column = find(table, name);
-    if (!Array.isArray(wanted)) {
-      terms.push({ column, test: 'is', value: checkValue(table, column, wanted) });
-      continue;
-    }
-    if (wanted.length > MAX_LIST) {
-      throw storeFailed(`a list of ${wanted.length} values for ${table.name}.${name} is too long`);
-    }
-    terms.push({ column, test: 'in', values: wanted.map((value) => checkValue(table, column, value)) });
+    terms.push({ column, test: 'in', values: checkWanted(table, column, wanted) });
   }
   for (const [test, bounds] of [['above', above] as const, ['below', below] as const]) {
-    for (const [name, bound] of Object.entries(bounds)) {
+    for (const [name, value] of Object.entries(bounds)) {
       const column = find(table, name);
-      terms.push({ column, test, value: checkValue(table, column, bound) });
+      const bound = checkValue(table, column, value);
+      terms.push({ column, test, bound: bound === null ? undefined : encode(bound) });
     }
   }
   for (const word of containing?.text.toLowerCase().split(/\s+/u) ?? []) {
@@ -79,7 +75,16 @@ export function toTerms(table: Table, condition: Condition<AnyRow>): Term[] {
   return terms;
 }
 
-export function checkValue(table: Table, column: number, value: unknown): Value {
+/** The values that a column may have, each once. */
+export function checkWanted(table: Table, column: number, wanted: Value | readonly Value[] | undefined): Value[] {
+  if (!Array.isArray(wanted)) return [checkValue(table, column, wanted)];
+  if (wanted.length > MAX_LIST) {
+    throw storeFailed(`a list of ${wanted.length} values for ${table.name}.${table.columns[column]} is too long`);
+  }
+  return [...new Set(wanted.map((value) => checkValue(table, column, value)))];
+}
+
+function checkValue(table: Table, column: number, value: unknown): Value {
   const type = table.types[column]!;
   if (type === 'text') {
     if (value === null || (typeof value === 'string' && isWellFormed(value))) return value;
@@ -96,60 +101,28 @@ function find(table: Table, name: string): number {
 }
 
 export function matches(table: Table, terms: readonly Term[], row: AnyRow): boolean {
-  for (const term of terms) {
-    if (term.test === 'contains') {
-      if (
-        !term.names.some((name) =>
-          String(row[name] ?? '')
-            .toLowerCase()
-            .includes(term.word),
-        )
-      )
-        return false;
-    } else if (!holds(term, row[table.columns[term.column]!]!)) return false;
-  }
-  return true;
-}
-
-function holds(term: Exclude<Term, { test: 'contains' }>, value: Value): boolean {
-  if (term.test === 'is') return value === term.value;
-  if (term.test === 'in') return term.values.includes(value);
-  if (value === null || term.value === null) return false;
-  const order = compareValues(value, term.value);
-  return term.test === 'above' ? order > 0 : order < 0;
-}
-
-/** Sorts by a column and then by key, and cuts to the limit. */
-export function arrange<Row extends AnyRow>(table: Table, rows: Row[], query: Query<AnyRow>): Row[] {
-  const { orderBy, descending, limit } = query;
-  const keys = table.key.map((column) => table.columns[column]!);
-  const order = orderBy === undefined ? keys : [orderBy, ...keys];
-  rows.sort((a, b) => {
-    for (const column of order) {
-      const difference = compareValues(a[column]!, b[column]!);
-      if (difference !== 0) return descending ? -difference : difference;
-    }
-    return 0;
+  return terms.every((term) => {
+    if (term.test === 'contains') return term.names.some((name) => contains(row[name] ?? '', term.word));
+    const value = row[table.columns[term.column]!]!;
+    if (term.test === 'in') return term.values.includes(value);
+    if (value === null || term.bound === undefined) return false;
+    const key = encode(value);
+    return term.test === 'above' ? key > term.bound : key < term.bound;
   });
-  return limit === undefined ? rows : rows.slice(0, limit);
 }
 
-/** Null first, numbers by size, texts by code point (which is not JavaScript's order). */
-function compareValues(a: Value, b: Value): number {
-  if (a === b) return 0;
-  if (a === null) return -1;
-  if (b === null) return 1;
-  if (typeof a === 'number' || typeof b === 'number') return (a as number) - (b as number);
-  const length = Math.min(a.length, b.length);
-  for (let index = 0; index < length; index++) {
-    const [left, right] = [a.charCodeAt(index), b.charCodeAt(index)];
-    if (left !== right) return codePointRank(left) - codePointRank(right);
-  }
-  return a.length - b.length;
+function contains(value: string | number, word: string): boolean {
+  return String(value).toLowerCase().includes(word);
 }
 
-/** UTF-16 sorts surrogates below some lower code points; this corrects the order. */
-function codePointRank(unit: number): number {
-  if (unit < 0xd800) return unit;
-  return unit >= 0xe000 ? unit - 0x800 : unit + 0x2000;
+/** Sorts by a column (null first) and then by key, and cuts to the limit. */
+export function arrange(table: Table, rows: AnyRow[], { orderBy, descending, limit }: Query<AnyRow>): AnyRow[] {
+  const sortKey = (row: AnyRow) => {
+    if (orderBy === undefined) return rowKey(table, row);
+    const value = row[orderBy]!;
+    return (value === null ? '0' : `1${encode(value)}`) + rowKey(table, row);
+  };
+  const keyed = rows.map((row) => ({ row, key: sortKey(row) }));
+  keyed.sort((a, b) => (a.key < b.key === !descending ? -1 : 1));
+  return keyed.slice(0, limit).map(({ row }) => row);
 }

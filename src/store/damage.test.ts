@@ -80,7 +80,7 @@ describe('a damaged store', () => {
       [killed, log, (bytes) => flip(bytes, 3), /log-\d+ is damaged: its first bytes are not those of a log/],
       [killed, log, () => undefined, /log-\d+ is damaged: it is missing/],
       [flushed, run, (bytes) => flip(bytes, 100), /run-\d+ is damaged: the block at 0 has a wrong checksum/],
-      [flushed, run, (bytes) => bytes.subarray(0, 5_000), /run-\d+ is damaged: its end is missing or damaged/],
+      [flushed, run, (bytes) => bytes.subarray(0, 5_000), /run-\d+ is damaged: it has 5000 bytes, but had \d+/],
       [flushed, run, () => undefined, /run-\d+ is damaged: it is missing/],
       [continued, 'manifest', (bytes) => flip(bytes, 40), /manifest is damaged: its checksum is wrong/],
       [continued, 'manifest', () => undefined, /manifest is damaged: it is missing, but (run|log)-\d+ is there/],
@@ -100,7 +100,11 @@ describe('a damaged store', () => {
     const swapped = disk.copy();
     swapped.damage(runs[0]!, disk.read(runs[1]!));
     swapped.damage(runs[1]!, disk.read(runs[0]!));
-    expect(String(await outcome(swapped))).toMatch(/run-\d+ is damaged: it is another file/);
+    expect(String(await outcome(swapped))).toMatch(/run-\d+ is damaged: it has \d+ bytes, but had \d+/);
+    const sameSize = disk.copy();
+    const [first, second] = [disk.read(runs[0]!), disk.read(runs[1]!)];
+    sameSize.damage(runs[0]!, Buffer.concat([second, Buffer.alloc(first.length)]).subarray(0, first.length));
+    expect(String(await outcome(sameSize))).toMatch(/run-\d+ is damaged: the block at \d+ has a wrong checksum/);
     const other = disk.copy();
     other.damage(logs[0]!, images.killed!.disk.read('log-00000001'));
     expect(await outcome(other)).toBeInstanceOf(EclipticError);

@@ -1,44 +1,39 @@
-import { type ByteReader, ByteWriter, StoredRow } from './bytes.js';
+import type { ByteReader, ByteWriter } from '../runtime/bytes.js';
 import { checkRow, checkSet } from './checks.js';
 import { rowExists, storeFailed } from './faults.js';
-import { rowKey, type Tree } from './key.js';
+import { rowKey } from './key.js';
 import type { TableFigures } from './manifest.js';
 import { type Entry, findRow, type Layer, Memtable } from './memtable.js';
 import { allSteps, exactKeys, Queries, type Steps } from './query.js';
+import { readRow, StoredRow, writeRow } from './row.js';
 import type { Condition, Figures, Query } from './store.js';
-import type { AnyRow, Table, Write } from './table.js';
+import type { AnyRow, Table, Tree, Write } from './table.js';
 
 const PUT = 1;
 const DELETE = 0;
 /** Of one call, which cannot be divided. */
 const MAX_CALL_BYTES = 256 * 1_048_576;
-/** The room for a record of one call. */
-const SMALL_RECORD = 512;
 
 /** The state of a row and its table before a change. */
-interface Undo {
+interface Undo extends TableFigures {
   readonly table: Table;
   readonly key: string;
   readonly entry: Entry;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly last: number;
 }
 
 /** The rows of a store: a memtable over older layers. Synchronous; knows nothing of files. */
 export class Database {
-  readonly #queries: Queries;
+  readonly #idOf: (table: Table) => number;
+  readonly #queries = new Queries(() => this.#layers);
   readonly #figures = new Map<Table, TableFigures>();
   #memtable = new Memtable();
   #frozen: Memtable | undefined;
   #layers: readonly Layer[] = [this.#memtable];
   #undo: Undo[] = [];
-  readonly #idOf: (table: Table) => number;
 
   /** `idOf` gives the number of a table in records, and throws for a table that the store does not have. */
   constructor(idOf: (table: Table) => number = () => 0) {
     this.#idOf = idOf;
-    this.#queries = new Queries(() => this.#layers);
   }
 
   get memtable(): Memtable {
@@ -73,6 +68,11 @@ export class Database {
     this.setRuns(runs);
   }
 
+  /** Those that were used. */
+  get tables(): Iterable<Table> {
+    return this.#figures.keys();
+  }
+
   figures(table: Table): TableFigures {
     let figures = this.#figures.get(table);
     if (!figures) {
@@ -90,7 +90,7 @@ export class Database {
    * All writes of a call or none. Appends each changed row to the record: kind, table, and row or key. The rows in memory
    * are those of the record, which must not be written to afterwards by anything else.
    */
-  apply(writes: readonly Write[], record = new ByteWriter(SMALL_RECORD)): void {
+  apply(writes: readonly Write[], record: ByteWriter): void {
     const before = this.#undo.length;
     const { length } = record;
     try {
@@ -101,13 +101,8 @@ export class Database {
         }
       }
     } catch (error) {
-      try {
-        this.undo(before);
-        // The bytes of the undone rows will be overwritten.
-        this.#memtable.sortAll();
-      } finally {
-        record.length = length;
-      }
+      this.undo(before);
+      record.length = length;
       throw error;
     }
   }
@@ -115,9 +110,9 @@ export class Database {
   /** Undoes the changes since there were this many; all that are not forgotten by default. */
   undo(count = 0): void {
     while (this.#undo.length > count) {
-      const { table, key, entry, rows, bytes, last } = this.#undo.pop()!;
-      this.#memtable.set(table, key, entry, this.#find(table, key));
-      this.#figures.set(table, { rows, bytes, last });
+      const { table, key, entry, ...figures } = this.#undo.pop()!;
+      this.#memtable.set(table, key, entry);
+      this.setFigures(table, figures);
     }
   }
 
@@ -131,15 +126,11 @@ export class Database {
     while (record.place < source.length) {
       const kind = record.byte();
       const table = tables[record.byte()]!;
-      if (kind === DELETE) {
-        const key = record.latin1(record.uint32());
-        this.#set(table, key, null, this.#find(table, key));
-        continue;
-      }
       const start = record.place;
-      const row = record.row(table);
-      const key = rowKey(table, row);
-      this.#set(table, key, new StoredRow({ raw: source }, start, record.place), this.#find(table, key), row);
+      const row = kind === PUT ? readRow(record, table) : undefined;
+      const key = row ? rowKey(table, row) : record.latin1(record.uint32());
+      const stored = row ? new StoredRow({ buffer: source }, start, record.place) : null;
+      this.#set(table, key, stored, this.#find(table, key), row);
     }
     this.keep();
   }
@@ -151,11 +142,6 @@ export class Database {
   *count(table: Table, condition: Condition<AnyRow> = {}): Steps<number> {
     if (Object.keys(condition).length === 0) return this.figures(table).rows;
     return yield* this.#queries.count(table, condition);
-  }
-
-  /** The keys of a tree. */
-  keysOf(tree: Tree): Iterable<string> {
-    return this.#queries.keysOf(tree);
   }
 
   /** The number of keys of a tree, for checks. */
@@ -198,18 +184,18 @@ export class Database {
 
   /** The keys of the rows that an update or delete is about. */
   #matching(table: Table, condition: Condition<AnyRow>): string[] {
-    const exact = exactKeys(table, condition);
-    return exact ?? allSteps(this.select(table, condition)).map((row) => rowKey(table, row));
+    return exactKeys(table, condition) ?? allSteps(this.select(table, condition)).map((row) => rowKey(table, row));
   }
 
   #put(table: Table, key: string, row: AnyRow, before: StoredRow | undefined, record: ByteWriter): void {
     record.byte(PUT);
     record.byte(this.#idOf(table));
     const start = record.length;
-    record.row(table, row);
+    writeRow(record, table, row);
     this.#set(table, key, new StoredRow(record, start, record.length), before, row);
   }
 
+  /** `before` is the row that readers see up to now; `values` are those of the new one. */
   #set(table: Table, key: string, row: StoredRow | null, before: StoredRow | undefined, values?: AnyRow): void {
     const figures = this.figures(table);
     const { rows, bytes, last } = figures;
@@ -221,7 +207,7 @@ export class Database {
     }
     // A row that no older layer has leaves no trace.
     const isHidden = !row && findRow(this.#memtable.below, table, key) !== undefined;
-    this.#memtable.set(table, key, row ?? (isHidden ? null : undefined), before);
+    this.#memtable.set(table, key, row ?? (isHidden ? null : undefined));
   }
 
   #find(table: Table, key: string): StoredRow | undefined {

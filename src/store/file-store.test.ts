@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SimulatedDisk } from '../../test/simulated-disk.js';
-import type { Disk } from './disk.js';
+import type { Disk } from '../system/files/disk.js';
 import { FileStore, type FileStoreOptions } from './file-store.js';
 import { defineTable, type Table } from './table.js';
 
@@ -270,6 +270,23 @@ describe('many calls at once', () => {
     }
   });
 
+  it('leave the indexes as they were when they are undone', async () => {
+    const store = await openOn(new SimulatedDisk());
+    await store.write([1, 2, 3].map((at) => events.insert({ seq: 0, at, event: `e${at}` })));
+    await store.compact();
+    const everything = { above: { at: 0 }, orderBy: 'at' } as const;
+    const before = await store.read(events, everything);
+    // The update reads the index in the middle of the call; the insert fails.
+    const middle = events.update({ at: 2 }, { at: 9 });
+    const conflict = events.insert({ seq: 3, at: 5, event: 'again' });
+    for (const change of [events.delete({ seq: 1 }), events.update({ seq: 1 }, { at: 7 })]) {
+      const added = events.insert({ seq: 0, at: 8, event: 'added' });
+      await expect(store.write([change, added, middle, conflict])).rejects.toMatchObject({ code: 'STORE_FAILED' });
+      expect(await store.read(events, everything)).toEqual(before);
+      expect(await store.check()).toEqual([]);
+    }
+  });
+
   it('survive a callback that throws', async () => {
     const store = await openOn(new SimulatedDisk());
     store.commit([cursors.put({ name: 'a', value: 1 })], () => {
@@ -331,6 +348,31 @@ describe('a full disk', () => {
     expect(told).toEqual(['a stored', 'b failed', 'c stored', 'd stored', 'e stored']);
     const again = await openOn(disk.copy());
     expect((await again.read(cursors)).map(({ name }) => name)).toEqual(['a', 'c', 'd', 'e']);
+  });
+
+  it('loses nothing where a manifest is reported as failed, but was written', async () => {
+    class Unsure extends SimulatedDisk {
+      isUnsure = false;
+
+      override async replace(name: string, bytes: Buffer): Promise<void> {
+        await super.replace(name, bytes);
+        if (this.isUnsure) throw Object.assign(new Error('input/output error'), { code: 'EIO' });
+      }
+    }
+    const disk = new Unsure();
+    const store = await openOn(disk, { logBytes: 4_000 });
+    disk.isUnsure = true;
+    for (let index = 0; index < 100; index++) {
+      await count(store, `n${index} ${'x'.repeat(200)}`, index);
+      const crashed = await openOn(disk.copy());
+      expect(await crashed.count(cursors)).toBe(index + 1);
+      expect(await crashed.check()).toEqual([]);
+    }
+    disk.isUnsure = false;
+    await store.compact();
+    expect(await store.check()).toEqual([]);
+    const again = await openOn(disk.copy());
+    expect(await again.count(cursors)).toBe(100);
   });
 
   it('does not stop a store that cannot flush, and loses nothing', async () => {

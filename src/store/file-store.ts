@@ -1,12 +1,12 @@
 import { join } from 'node:path';
+import type { ByteWriter } from '../runtime/bytes.js';
 import type { EclipticError } from '../runtime/errors.js';
 import { Fifo } from '../runtime/fifo.js';
 import type { Runtime } from '../runtime/runtime.js';
 import { systemRuntime } from '../runtime/system-runtime.js';
+import { type Disk, FolderDisk } from '../system/files/disk.js';
 import { ProcessLock } from '../system/files/process-lock.js';
-import type { ByteWriter } from './bytes.js';
 import type { Database } from './database.js';
-import { type Disk, FolderDisk } from './disk.js';
 import { storeClosed, storeFailed, toStoreError } from './faults.js';
 import { beginRecord, isEmptyRecord } from './log.js';
 import type { Steps } from './query.js';
@@ -55,12 +55,10 @@ export class FileStore implements Store {
   readonly #database: Database;
   readonly #lock: ProcessLock | undefined;
   readonly #waiting = new Fifo<Call>();
-  #record = beginRecord(RECORD_BYTES);
-  /** From the start of a group, or of a task that must be alone, until its callers are told and the log has room. */
-  #busy = false;
-  #isDue = false;
+  /** Takes the calls that wait, until there are none. */
+  #running: Promise<void> | undefined;
+  #recordBytes = RECORD_BYTES;
   #closing: Promise<void> | undefined;
-  #onIdle: (() => void) | undefined;
 
   private constructor(runtime: Runtime, files: StoreFiles, lock: ProcessLock | undefined) {
     this.#runtime = runtime;
@@ -124,7 +122,7 @@ export class FileStore implements Store {
   }
 
   async #close(): Promise<void> {
-    if (this.#busy || this.#waiting.length > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await this.#running;
     try {
       await this.#files.close();
     } finally {
@@ -134,7 +132,7 @@ export class FileStore implements Store {
 
   #ask<Result>(table: Table, read: () => Steps<Result>): Promise<Result> {
     if (!this.#files.has(table)) return Promise.reject(storeFailed(`there is no table ${table.name}`));
-    if (!this.#busy && this.#waiting.length === 0 && !this.#closing) {
+    if (!this.#running && !this.#closing) {
       try {
         const { done, value } = read().next();
         if (done) return Promise.resolve(value);
@@ -155,126 +153,97 @@ export class FileStore implements Store {
 
   #enqueue(call: Call): void {
     this.#waiting.push(call);
-    this.#schedule();
+    this.#running ??= this.#run();
   }
 
-  /** Later in this turn of the event loop, so that the calls that follow from finished ones share the next group. */
-  #schedule(): void {
-    if (this.#isDue || this.#busy) return;
-    this.#isDue = true;
-    this.#runtime.defer(() => {
-      this.#isDue = false;
-      // Otherwise the end of what is under way schedules the next group.
-      if (!this.#busy) this.#runGroup();
-    });
-  }
-
-  #runGroup(): void {
-    const alone = this.#waiting.peek()?.alone;
-    if (alone) {
-      this.#runAlone(alone, this.#waiting.shift()!);
-      return;
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      // Later in this turn of the event loop, so that the calls that follow from finished ones share the next group.
+      await new Promise<void>((resolve) => this.#runtime.defer(resolve));
+      for (const outcome of await this.#runSome(this.#waiting)) this.#tell(outcome);
+      if (this.#files.isLogFull) await this.#rotate();
     }
-    this.#busy = true;
+    this.#running = undefined;
+  }
+
+  /** Runs the first call alone, or as many as make a group. */
+  async #runSome(calls: Fifo<Call>): Promise<readonly Outcome[]> {
+    const call = calls.peek()!;
+    if (!call.alone) return this.#runGroup(calls);
+    calls.shift();
+    try {
+      return [{ call, value: await call.alone() }];
+    } catch (error) {
+      return [{ call, error: toStoreError(error, this.#files.path) }];
+    }
+  }
+
+  async #runGroup(calls: Fifo<Call>): Promise<readonly Outcome[]> {
     const outcomes: Outcome[] = [];
-    this.#record = this.#nextRecord();
-    while (outcomes.length < MAX_CALLS && this.#record.length < MAX_GROUP_BYTES) {
-      const call = this.#waiting.peek();
+    const record = beginRecord(this.#recordBytes);
+    while (outcomes.length < MAX_CALLS && record.length < MAX_GROUP_BYTES) {
+      const call = calls.peek();
       if (!call || call.alone) break;
-      const outcome = this.#run(call);
+      const outcome = this.#try(call, record);
       if (!outcome) {
         // A long read is done in steps after this group, and before the calls that follow it.
         call.alone = () => this.#files.inSteps(call.read!());
         break;
       }
       outcomes.push(outcome);
-      this.#waiting.shift();
+      calls.shift();
     }
-    this.#append((error) => {
-      if (error) void this.#runSingly(outcomes, error);
-      else this.#finish(outcomes);
-    });
+    const error = await this.#append(record);
+    if (!error) return outcomes;
+    if (outcomes.length === 1) return [{ call: outcomes[0]!.call, error: toStoreError(error, this.#files.path) }];
+    this.#runtime.logger.error({ err: error }, 'store: a group of writes failed');
+    return this.#runSingly(outcomes.map(({ call }) => call));
   }
 
-  #runAlone(task: () => Promise<unknown>, call: Call): void {
-    this.#busy = true;
-    task()
-      .then(
-        (value): Outcome => ({ call, value }),
-        (error): Outcome => ({ call, error: toStoreError(error, this.#files.path) }),
-      )
-      .then((outcome) => this.#finish([outcome]));
+  /** On a nearly full disk, single calls of a group may still succeed. */
+  async #runSingly(calls: readonly Call[]): Promise<readonly Outcome[]> {
+    const outcomes: Outcome[] = [];
+    for (const call of calls) {
+      const single = new Fifo<Call>();
+      single.push(call);
+      while (single.length > 0) outcomes.push(...(await this.#runSome(single)));
+    }
+    return outcomes;
   }
 
   /** Undefined for a read that takes long. */
-  #run(call: Call): Outcome | undefined {
+  #try(call: Call, record: ByteWriter): Outcome | undefined {
     try {
       if (call.read) {
         const { done, value } = call.read().next();
         return done ? { call, value } : undefined;
       }
-      this.#database.apply(call.writes!, this.#record);
+      this.#database.apply(call.writes!, record);
       return { call };
     } catch (error) {
       return { call, error };
     }
   }
 
-  /** A group is about as large as the one before. */
-  #nextRecord(): ByteWriter {
-    return beginRecord(Math.max(RECORD_BYTES, this.#record.length));
+  /** Resolves when the changes of a group are on disk, or with the error that undid them. */
+  async #append(record: ByteWriter): Promise<Error | null> {
+    if (isEmptyRecord(record)) return null;
+    // A group is about as large as the one before.
+    this.#recordBytes = Math.max(RECORD_BYTES, record.length);
+    const error = await new Promise<Error | null>((resolve) => this.#files.log.append(record, resolve));
+    if (error) this.#database.undo();
+    else this.#database.keep();
+    // Rows in memory are those of the record.
+    record.trim();
+    return error;
   }
 
-  #append(done: (error: Error | null) => void): void {
-    if (isEmptyRecord(this.#record)) {
-      done(null);
-      return;
-    }
-    const record = this.#record;
-    this.#files.log.append(record, (error) => {
-      if (error) this.#database.undo();
-      else this.#database.keep();
-      // Rows in memory are those of the record.
-      record.trim();
-      done(error);
-    });
-  }
-
-  /** The group could not be written. On a nearly full disk single calls may still succeed. */
-  async #runSingly(outcomes: readonly Outcome[], cause: unknown): Promise<void> {
-    this.#runtime.logger.error({ err: cause }, 'store: a group of writes failed');
-    for (const { call } of outcomes) {
-      this.#record = this.#nextRecord();
-      const outcome = this.#run(call) ?? (await this.#readInSteps(call));
-      const error = await new Promise<Error | null>((resolve) => this.#append(resolve));
-      this.#tell(error ? { call, error: toStoreError(error, this.#files.path) } : outcome);
-    }
-    this.#finish([]);
-  }
-
-  async #readInSteps(call: Call): Promise<Outcome> {
+  async #rotate(): Promise<void> {
     try {
-      return { call, value: await this.#files.inSteps(call.read!()) };
+      await this.#files.rotate();
     } catch (error) {
-      return { call, error: toStoreError(error, this.#files.path) };
+      this.#runtime.logger.error({ err: error }, 'store: the log could not be continued');
     }
-  }
-
-  #finish(outcomes: readonly Outcome[]): void {
-    for (const outcome of outcomes) this.#tell(outcome);
-    if (this.#files.isLogFull) {
-      this.#rotate();
-      return;
-    }
-    this.#busy = false;
-    if (this.#waiting.length > 0) this.#schedule();
-    else this.#onIdle?.();
-  }
-
-  #rotate(): void {
-    const log = (error: unknown) => this.#runtime.logger.error({ err: error }, 'store: the log could not be continued');
-    const done = () => {};
-    this.#runAlone(() => this.#files.rotate().catch(log), { done });
   }
 
   #tell({ call, error, value }: Outcome): void {

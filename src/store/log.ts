@@ -1,21 +1,14 @@
 import { crc32 } from 'node:zlib';
-import { ByteReader, ByteWriter } from './bytes.js';
-import type { Disk, LogFile } from './disk.js';
+import { ByteReader, ByteWriter } from '../runtime/bytes.js';
+import type { Disk, LogFile } from '../system/files/disk.js';
 import { storeDamaged } from './faults.js';
 
 const MAGIC = 'ECLLOG01';
 /** Head and mark are in the first sector, records behind it, so that no write of one can tear the other. */
 const HEAD_BYTES = 512;
-const MARKS = [64, 128] as const;
-const MARK_BYTES = 16;
+const MARK = 64;
+const MARK_BYTES = 12;
 const RECORD_HEAD = 12;
-
-/** The part of a log that its head describes. */
-interface LogHead {
-  readonly number: number;
-  /** The length of the log before, from the moment when this one was begun; 0 for the first. */
-  readonly lengthBefore: number;
-}
 
 export function logName(number: number): string {
   return `log-${String(number).padStart(8, '0')}`;
@@ -31,21 +24,16 @@ export class Log {
   readonly #file: LogFile;
   #length = HEAD_BYTES;
   #records = 0;
-  #marks = 0;
 
   private constructor(number: number, file: LogFile) {
     this.number = number;
     this.#file = file;
   }
 
-  static async create(disk: Disk, number: number, lengthBefore: number): Promise<Log> {
-    const head = new ByteWriter();
-    head.latin1(MAGIC);
-    head.uint32(number);
-    head.double(lengthBefore);
-    head.uint32(crc32(head.bytes));
-    head.copy(Buffer.alloc(HEAD_BYTES - head.length));
-    return new Log(number, await disk.createLog(logName(number), head.bytes));
+  static async create(disk: Disk, number: number): Promise<Log> {
+    const head = Buffer.alloc(HEAD_BYTES);
+    headOf(number).copy(head);
+    return new Log(number, await disk.createLog(logName(number), head));
   }
 
   get length(): number {
@@ -63,28 +51,22 @@ export class Log {
       if (!error) {
         this.#length += bytes.length;
         this.#records++;
-        this.#mark(false);
+        this.#mark();
       }
       done(error);
     });
-  }
-
-  /** To be called when the next log is on disk. */
-  continued(): void {
-    this.#mark(true);
   }
 
   close(): void {
     this.#file.close();
   }
 
-  #mark(continued: boolean): void {
+  #mark(): void {
     const mark = Buffer.allocUnsafe(MARK_BYTES);
     mark.writeDoubleLE(this.#length, 0);
-    mark.writeUInt32LE(continued ? 1 : 0, 8);
-    mark.writeUInt32LE(crc32(mark.subarray(0, 12)), 12);
+    mark.writeUInt32LE(crc32(mark.subarray(0, 8)), 8);
     try {
-      this.#file.note(mark, MARKS[this.#marks++ % 2]!);
+      this.#file.note(mark, MARK);
     } catch {
       // The records are on disk; an old mark only detects less.
     }
@@ -94,7 +76,7 @@ export class Log {
 /** A writer for the payload of a record. */
 export function beginRecord(capacity: number): ByteWriter {
   const payload = new ByteWriter(capacity);
-  for (let count = 0; count < RECORD_HEAD; count += 4) payload.uint32(0);
+  payload.length = RECORD_HEAD;
   return payload;
 }
 
@@ -102,75 +84,60 @@ export function isEmptyRecord(payload: ByteWriter): boolean {
   return payload.length === RECORD_HEAD;
 }
 
-/** What a log that was read says about itself and its neighbours. */
-export interface ReadLog extends LogHead {
-  /** Where the last complete record ends. */
-  readonly length: number;
-  /** Must the next log be there? */
-  readonly continued: boolean;
-}
-
 /**
- * Reads a log, and hands each record to `take`. Throws `STORE_DAMAGED` if acknowledged records are missing: those that the
- * log's mark, or the head of the log after it, says were there.
+ * Reads a log, and hands each record to `take`. Returns the length of its records. Throws `STORE_DAMAGED` if acknowledged
+ * records are missing: `length` bytes of them are known from the manifest; the log's mark may know of more. There are no
+ * more than that where the log was continued in another one.
  */
 export function readLog(
   disk: Disk,
   number: number,
-  expected: number | undefined,
+  { length, isContinued }: { readonly length: number; readonly isContinued: boolean },
   take: (record: ByteReader, source: Buffer) => void,
-): ReadLog {
-  const bytes = disk.read(logName(number));
+): number {
   const path = disk.pathOf(logName(number));
-  const head = readHead(bytes);
-  if (!head || head.number !== number) throw storeDamaged(path, 'its first bytes are not those of a log');
-  const marks = MARKS.map((place) => readMark(bytes, place));
-  // A sector is written whole, so a mark that makes no sense is damaged: then everything in the file must be sound.
-  const isMarkDamaged = marks.includes('damaged');
-  const sound = marks.filter((mark) => typeof mark === 'object');
-  const acknowledged = isMarkDamaged ? bytes.length : Math.max(HEAD_BYTES, ...sound.map((mark) => mark.length));
-  const end = Math.min(expected ?? bytes.length, bytes.length);
+  if (!disk.list().includes(logName(number))) throw storeDamaged(path, 'it is missing');
+  const bytes = disk.read(logName(number));
+  const head = headOf(number);
+  if (bytes.length < HEAD_BYTES || !head.equals(bytes.subarray(0, head.length))) {
+    throw storeDamaged(path, 'its first bytes are not those of a log');
+  }
+  const acknowledged = isContinued ? length : Math.max(length, markedLength(bytes));
+  const end = isContinued ? Math.min(length, bytes.length) : bytes.length;
   let place = HEAD_BYTES;
   for (let records = 0; place + RECORD_HEAD <= end; records++) {
-    const length = RECORD_HEAD + bytes.readUInt32LE(place);
-    const record = bytes.subarray(place, place + length);
-    if (place + length > end || record.readUInt32LE(4) !== records || record.readUInt32LE(8) !== sumOf(record)) break;
+    const size = RECORD_HEAD + bytes.readUInt32LE(place);
+    const record = bytes.subarray(place, place + size);
+    if (place + size > end || record.readUInt32LE(4) !== records || record.readUInt32LE(8) !== sumOf(record)) break;
     take(new ByteReader(record, RECORD_HEAD), record);
-    place += length;
+    place += size;
   }
-  if (place < (expected ?? acknowledged)) {
-    throw storeDamaged(path, `the record at ${place} is damaged or missing, of ${expected ?? acknowledged} bytes`);
+  if (place < acknowledged) {
+    throw storeDamaged(path, `the record at ${place} is damaged or missing, of ${acknowledged} bytes`);
   }
-  return { ...head, length: place, continued: sound.some((mark) => mark.continued) };
+  return place;
 }
 
-/** The head of a log alone; undefined where it is not whole, as in a log that was being created. */
-export function readLogHead(disk: Disk, number: number): LogHead | undefined {
-  return readHead(disk.read(logName(number)));
+/** Has something been written to this log? */
+export function isUsedLog(disk: Disk, name: string): boolean {
+  if (!disk.list().includes(name)) return false;
+  const file = disk.open(name);
+  file.close();
+  return file.size > HEAD_BYTES;
 }
 
-/** Has nothing been written to this log? */
-export function isUnusedLog(disk: Disk, name: string): boolean {
-  return disk.read(name).length <= HEAD_BYTES;
+function headOf(number: number): Buffer {
+  const head = new ByteWriter(HEAD_BYTES);
+  head.latin1(MAGIC);
+  head.uint32(number);
+  return head.bytes;
 }
 
-function readHead(bytes: Buffer): LogHead | undefined {
-  if (bytes.length < HEAD_BYTES || bytes.toString('latin1', 0, 8) !== MAGIC) return undefined;
-  if (bytes.readUInt32LE(20) !== crc32(bytes.subarray(0, 20))) return undefined;
-  return { number: bytes.readUInt32LE(8), lengthBefore: bytes.readDoubleLE(12) };
-}
-
-interface Mark {
-  /** The acknowledged length. */
-  readonly length: number;
-  readonly continued: boolean;
-}
-
-function readMark(bytes: Buffer, place: number): Mark | 'none' | 'damaged' {
-  const mark = bytes.subarray(place, place + MARK_BYTES);
-  if (mark.every((byte) => byte === 0)) return 'none';
-  if (mark.readUInt32LE(12) !== crc32(mark.subarray(0, 12))) return 'damaged';
-  return { length: mark.readDoubleLE(0), continued: mark.readUInt32LE(8) === 1 };
+function markedLength(bytes: Buffer): number {
+  const mark = bytes.subarray(MARK, MARK + MARK_BYTES);
+  if (mark.every((byte) => byte === 0)) return HEAD_BYTES;
+  // A sector is written whole, so a mark that makes no sense is damaged: then everything in the file must be sound.
+  return mark.readUInt32LE(8) === crc32(mark.subarray(0, 8)) ? mark.readDoubleLE(0) : bytes.length;
 }
 
 /** Over length, number and payload of a record. */

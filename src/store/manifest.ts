@@ -1,6 +1,8 @@
 import { crc32 } from 'node:zlib';
-import type { Disk } from './disk.js';
+import type { Disk } from '../system/files/disk.js';
 import { storeDamaged, storeFailed } from './faults.js';
+import { isUsedLog } from './log.js';
+import type { RunRecord } from './run.js';
 import type { TableDefinition } from './table.js';
 
 const NAME = 'manifest';
@@ -14,33 +16,31 @@ export interface TableFigures {
   last: number;
 }
 
-/** A table: its number in the log, its definition and its figures. */
-export interface TableRecord extends TableFigures {
-  readonly id: number;
+export interface TableRecord {
+  readonly name: string;
   readonly definition: Required<TableDefinition>;
 }
 
-/** A run, with what distinguishes it from every other. */
-export interface RunRecord {
-  readonly name: string;
-  readonly size: number;
-  /** The checksum of its directory. */
-  readonly sum: number;
+/** A log whose rows are not all in runs. */
+export interface LogRecord {
+  readonly number: number;
+  /** When the next log was begun; 0 for the newest. */
+  readonly length: number;
+  /** Of the tables, by name, when this log was begun. */
+  readonly figures: Readonly<Record<string, TableFigures>>;
 }
 
 /** The state of the files: replaced atomically whenever a run or a log is added or removed. */
 export interface Manifest {
   readonly format: number;
-  /** The number of the next run. */
-  readonly nextRun: number;
-  /** The oldest log whose rows are not all in runs. */
-  readonly firstLog: number;
-  /** The newest log when the manifest was written: there may be later ones, but this one must be there. */
-  readonly lastLog: number;
+  /** The number of the next file. */
+  readonly next: number;
   /** Newest first. */
   readonly runs: readonly RunRecord[];
-  /** By name, with the figures when `firstLog` was begun. */
-  readonly tables: Readonly<Record<string, TableRecord>>;
+  /** Oldest first. */
+  readonly logs: readonly LogRecord[];
+  /** The position of a table is its number in the logs. */
+  readonly tables: readonly TableRecord[];
 }
 
 /** One line of JSON, with its checksum before it. */
@@ -49,12 +49,18 @@ export async function writeManifest(disk: Disk, manifest: Omit<Manifest, 'format
   await disk.replace(NAME, Buffer.concat([Buffer.from(`${sumOf(text)} `), text, Buffer.from('\n')]));
 }
 
-/** Undefined where there is none. A manifest of a later release is refused. */
-export function readManifest(disk: Disk): Manifest | undefined {
-  if (!disk.list().includes(NAME)) return undefined;
+/** A manifest of a later release is refused. */
+export function readManifest(disk: Disk): Manifest {
+  const path = disk.pathOf(NAME);
+  const names = disk.list();
+  if (!names.includes(NAME)) {
+    // The folder is new, unless something was stored in it.
+    const used = names.find((name) => name.startsWith('run-') || (name.startsWith('log-') && isUsedLog(disk, name)));
+    if (used !== undefined) throw storeDamaged(path, `it is missing, but ${used} is there`);
+    return { format: FORMAT, next: 1, runs: [], logs: [], tables: [] };
+  }
   const bytes = disk.read(NAME);
   const text = bytes.subarray(9, bytes.length - 1);
-  const path = disk.pathOf(NAME);
   if (bytes.toString('latin1', 0, 8) !== sumOf(text)) throw storeDamaged(path, 'its checksum is wrong');
   const manifest: Manifest = JSON.parse(text.toString());
   if (manifest.format !== FORMAT) {

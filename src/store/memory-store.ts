@@ -1,5 +1,5 @@
+import { ByteWriter } from '../runtime/bytes.js';
 import { callGuarded, warnOfCallback } from '../runtime/callbacks.js';
-import { ByteWriter } from './bytes.js';
 import { Database } from './database.js';
 import { storeClosed, storeFailed } from './faults.js';
 import { allSteps } from './query.js';
@@ -9,7 +9,7 @@ import type { AnyRow, RowOf, Table, Write } from './table.js';
 /** The content of a store, from which another one can start. */
 export interface MemorySnapshot {
   readonly rows: readonly (readonly [Table, AnyRow])[];
-  /** The highest number of each numbered table. */
+  /** The highest number of each table. */
   readonly numbers: ReadonlyMap<Table, number>;
 }
 
@@ -21,7 +21,6 @@ const SMALL_RECORD = 512;
  */
 export class MemoryStore implements Store {
   readonly #database = new Database();
-  readonly #numbered = new Set<Table>();
   #tail: Promise<unknown> = Promise.resolve();
   #closed = false;
   #failure: string | undefined;
@@ -29,10 +28,7 @@ export class MemoryStore implements Store {
   constructor(snapshot?: MemorySnapshot) {
     if (!snapshot) return;
     this.#apply(snapshot.rows.map(([table, row]) => table.put(row)));
-    for (const [table, last] of snapshot.numbers) {
-      this.#numbered.add(table);
-      this.#database.setFigures(table, { ...this.#database.figures(table), last });
-    }
+    for (const [table, last] of snapshot.numbers) this.#database.figures(table).last = last;
   }
 
   write(writes: readonly Write[]): Promise<void> {
@@ -68,13 +64,12 @@ export class MemoryStore implements Store {
 
   /** The content that would be on disk now, as a process finds it after a crash. */
   snapshot(): MemorySnapshot {
-    const numbers = [...this.#numbered].map((table) => [table, this.#database.figures(table).last] as const);
+    const numbers = [...this.#database.tables].map((table) => [table, this.#database.figures(table).last] as const);
     const rows = [...this.#database.memtable.entries()].map(([table, row]) => [table, row.read(table)] as const);
     return { rows, numbers: new Map(numbers) };
   }
 
   #apply(writes: readonly Write[]): void {
-    for (const { table } of writes) if (table.numberColumn >= 0) this.#numbered.add(table);
     const record = new ByteWriter(SMALL_RECORD);
     this.#database.apply(writes, record);
     this.#database.keep();

@@ -1,15 +1,17 @@
-import type { StoredRow } from './bytes.js';
-import { arrange, checkQuery, checkValue, matches, type Term, toTerms } from './checks.js';
-import { behind, encode, primaryKey, type Tree, treesOf } from './key.js';
+import { arrange, checkQuery, checkWanted, matches, type Term, toTerms } from './checks.js';
+import { behind, encode, primaryKey } from './key.js';
 import { findRow, type KeyState, type Layer } from './memtable.js';
+import type { StoredRow } from './row.js';
 import type { Condition, Query } from './store.js';
-import type { AnyRow, Table, Value } from './table.js';
+import type { AnyRow, Table, Tree, Value } from './table.js';
 
 /** A range of keys of one tree. */
 interface Range {
   readonly from: string;
   readonly to: string | undefined;
 }
+
+const EVERYTHING: Range = { from: '', to: undefined };
 
 /** How to find rows: the ranges of a tree to scan, and the terms that remain to be checked on each row. */
 interface Plan {
@@ -18,8 +20,6 @@ interface Plan {
   readonly rest: readonly Term[];
   /** Are the rows of each range in the wanted order? */
   readonly isOrdered: boolean;
-  /** Is each range the key of one row? */
-  readonly isExact: boolean;
 }
 
 /** A computation in steps of about a millisecond. */
@@ -41,6 +41,7 @@ export function allSteps<Result>(steps: Steps<Result>): Result {
 /** Reads rows through the layers of a store, newest first. */
 export class Queries {
   readonly #layers: () => readonly Layer[];
+  /** Keys since the last step. */
   #work = 0;
 
   constructor(layers: () => readonly Layer[]) {
@@ -50,21 +51,24 @@ export class Queries {
   /** Reads in steps: other tasks may have their turn where it yields, but nothing may be written until it returns. */
   *select(table: Table, query: Query<AnyRow>): Steps<AnyRow[]> {
     checkQuery(table, query);
-    const { descending = false, limit = Number.POSITIVE_INFINITY } = query;
-    const key = exactKey(table, query);
-    if (key !== undefined && limit > 0) {
-      const row = findRow(this.#layers(), table, key);
-      return row ? [row.read(table)] : [];
-    }
-    const plan = planFor(table, toTerms(table, query), query);
-    const { rest, ranges, isOrdered, isExact } = plan;
-    const found: AnyRow[] = [];
-    if (!isExact) yield* this.#sort(plan.tree);
     this.#work = 0;
+    const found: AnyRow[] = [];
+    const keys = exactKeys(table, query);
+    if (keys) {
+      for (const key of keys) {
+        const stored = findRow(this.#layers(), table, key);
+        if (stored) found.push(stored.read(table));
+        if (this.#isStep(stored)) yield;
+      }
+      return keys.length === 1 && query.limit !== 0 ? found : arrange(table, found, query);
+    }
+    const { descending = false, limit = Number.POSITIVE_INFINITY } = query;
+    const { tree, ranges, rest, isOrdered } = planFor(table, toTerms(table, query), query);
+    yield* this.#sort(tree);
     for (const range of ranges) {
       let left = isOrdered ? limit : Number.POSITIVE_INFINITY;
       if (left === 0) break;
-      for (const stored of this.#rows(plan, range, descending)) {
+      for (const stored of this.rows(tree, range, descending)) {
         if (!stored) {
           yield;
           continue;
@@ -75,42 +79,45 @@ export class Queries {
         if (--left === 0) break;
       }
     }
-    return isOrdered && !isExact && ranges.length === 1 ? found : arrange(table, found, query);
+    return isOrdered && ranges.length === 1 ? found : arrange(table, found, query);
   }
 
   *count(table: Table, condition: Condition<AnyRow>): Steps<number> {
-    const plan = planFor(table, toTerms(table, condition), {});
+    const { tree, ranges, rest } = planFor(table, toTerms(table, condition), {});
     let count = 0;
-    yield* this.#sort(plan.tree);
-    this.#work = 0;
-    for (const range of plan.ranges) {
-      for (const stored of this.#rows(plan, range, false)) {
+    yield* this.#sort(tree);
+    for (const range of ranges) {
+      for (const stored of this.rows(tree, range, false)) {
         if (!stored) yield;
-        else if (plan.rest.length === 0 || matches(table, plan.rest, stored.read(table))) count++;
+        else if (rest.length === 0 || matches(table, rest, stored.read(table))) count++;
       }
     }
     return count;
   }
 
-  *#sort(tree: Tree): Steps<void> {
-    for (const layer of this.#layers()) while (layer.sortSome?.(tree)) yield;
+  /** The number of keys of a tree, for checks. */
+  *countKeys(tree: Tree): Steps<number> {
+    let count = 0;
+    for (const { live } of this.#keys(tree, EVERYTHING, false)) {
+      if (live) count++;
+      if (this.#isStep(undefined)) yield;
+    }
+    return count;
   }
 
   /** The rows of a range, and undefined after each step. */
-  *#rows({ tree, isExact }: Plan, range: Range, descending: boolean): Generator<StoredRow | undefined, undefined> {
-    const { table } = tree;
-    if (isExact) {
-      const stored = findRow(this.#layers(), table, range.from);
-      if (stored) yield stored;
-      if (this.#isStep(stored)) yield undefined;
-      return;
-    }
+  *rows(tree: Tree, range = EVERYTHING, descending = false): Generator<StoredRow | undefined, undefined> {
     for (const { key, live, row } of this.#keys(tree, range, descending)) {
-      const stored = live ? (row ?? findRow(this.#layers(), table, primaryKey(tree, key))) : undefined;
+      const stored = live ? (row ?? findRow(this.#layers(), tree.table, primaryKey(tree, key))) : undefined;
       if (stored) yield stored;
       if (this.#isStep(stored)) yield undefined;
     }
+    // An empty range takes time as well.
     if (this.#isStep(undefined)) yield undefined;
+  }
+
+  *#sort(tree: Tree): Steps<void> {
+    for (const layer of this.#layers()) while (layer.sortSome?.(tree)) yield;
   }
 
   /** Counts a key, and its row by its size. */
@@ -119,19 +126,6 @@ export class Queries {
     if (this.#work < STEP_KEYS) return false;
     this.#work = 0;
     return true;
-  }
-
-  *keysOf(tree: Tree): Iterable<string> {
-    for (const { key, live } of this.#keys(tree, { from: '', to: undefined }, false)) if (live) yield key;
-  }
-
-  *countKeys(tree: Tree): Steps<number> {
-    let count = 0;
-    for (const { live } of this.#keys(tree, { from: '', to: undefined }, false)) {
-      if (live) count++;
-      if (this.#isStep(undefined)) yield;
-    }
-    return count;
   }
 
   /** The keys of a range, merged from all layers: of equal keys, the newest layer's decides. */
@@ -160,39 +154,40 @@ export class Queries {
   }
 }
 
-/** The key of the only row that can match, where the condition gives a value for each column of the key and nothing else. */
-export function exactKey(table: Table, { where, above, below, containing }: Condition<AnyRow>): string | undefined {
+/** The keys of the only rows that can match, where the condition has values for each column of the key, and nothing else. */
+export function exactKeys(table: Table, { where, above, below, containing }: Condition<AnyRow>): string[] | undefined {
   if (!where || above || below || containing || Object.keys(where).length !== table.key.length) return undefined;
-  let key = '';
+  let keys = [''];
   for (const column of table.key) {
-    const value = where[table.columns[column]!];
-    if (typeof value !== 'string' && typeof value !== 'number') return undefined;
-    key += encode(checkValue(table, column, value));
+    const wanted = where[table.columns[column]!];
+    if (wanted === undefined) return undefined;
+    const extended = withEach(keys, checkWanted(table, column, wanted));
+    if (!extended) return undefined;
+    keys = extended;
   }
-  return key;
+  return keys;
 }
 
-/** The keys of the only rows that can match, where the condition gives values for a key of one column and nothing else. */
-export function exactKeys(table: Table, condition: Condition<AnyRow>): string[] | undefined {
-  const column = table.key[0]!;
-  const values = condition.where?.[table.columns[column]!];
-  if (table.key.length > 1 || !Array.isArray(values) || Object.keys(condition.where!).length > 1) {
-    const key = exactKey(table, condition);
-    return key === undefined ? undefined : [key];
+/** Each prefix with each value; undefined where both are several, because the product could be long. */
+function withEach(prefixes: readonly string[], values: readonly Value[]): string[] | undefined {
+  if (prefixes.length > 1 && values.length > 1) return undefined;
+  const keys: string[] = [];
+  for (const value of values) {
+    if (value === null) continue;
+    const part = encode(value);
+    for (const prefix of prefixes) keys.push(prefix + part);
   }
-  if (condition.above || condition.below || condition.containing) return undefined;
-  toTerms(table, condition);
-  return [...new Set(values as Value[])].filter((value) => value !== null).map(encode);
+  return keys;
 }
 
 /**
  * Chooses the tree whose key begins with the most columns of known value; then one with the order that a limited query wants;
  * then one with a bound on the next column.
  */
-function planFor(table: Table, terms: readonly Term[], query: Pick<Query<AnyRow>, 'orderBy' | 'limit'>): Plan {
+function planFor(table: Table, terms: readonly Term[], query: Query<AnyRow>): Plan {
   let best: Plan | undefined;
   let bestScore = -1;
-  for (const tree of treesOf(table)) {
+  for (const tree of table.trees) {
     if (!coversAll(tree, terms)) continue;
     const { plan, score } = planWith(tree, terms, query);
     if (score > bestScore) [best, bestScore] = [plan, score];
@@ -203,73 +198,56 @@ function planFor(table: Table, terms: readonly Term[], query: Pick<Query<AnyRow>
 /** An index leaves out rows with a null: it serves only terms that no such row can match. */
 function coversAll({ table, index }: Tree, terms: readonly Term[]): boolean {
   if (index < 0) return true;
+  const excludesNull = (term: Term) => term.test !== 'in' || !term.values.includes(null);
   return table.indexes[index]!.every(
     (column) => !table.nullable[column] || terms.some((term) => term.column === column && excludesNull(term)),
   );
 }
 
-function excludesNull(term: Term): boolean {
-  if (term.test === 'in') return !term.values.includes(null);
-  return term.test !== 'is' || term.value !== null;
-}
-
 function planWith(
   tree: Tree,
   terms: readonly Term[],
-  { orderBy, limit }: Pick<Query<AnyRow>, 'orderBy' | 'limit'>,
+  { orderBy, limit }: Query<AnyRow>,
 ): { plan: Plan; score: number } {
   const { columns } = tree;
   const used = new Set<Term>();
   let prefixes = [''];
   let fixed = 0;
-  let lists = 0;
   for (; fixed < columns.length; fixed++) {
-    const term = terms.find(({ column, test }) => column === columns[fixed] && (test === 'is' || test === 'in'));
-    if (!term || (term.test === 'in' && ++lists > 1)) break;
-    const values: readonly Value[] =
-      term.test === 'in' ? [...new Set(term.values)] : [(term as { value: Value }).value];
-    const known = values.filter((value) => value !== null).map(encode);
-    prefixes = prefixes.flatMap((prefix) => known.map((part) => prefix + part));
+    const term = terms.find(({ column, test }) => column === columns[fixed] && test === 'in');
+    const extended = term?.test === 'in' && withEach(prefixes, term.values);
+    if (!extended) break;
+    prefixes = extended;
     used.add(term);
   }
-  const next = columns[fixed];
-  const bounds = terms.filter(({ column, test }) => column === next && (test === 'above' || test === 'below'));
+  const bounds = terms.filter((term) => term.column === columns[fixed] && term.test !== 'in');
   for (const term of bounds) used.add(term);
   const ranges = prefixes.flatMap((prefix) => rangeOf(prefix, bounds) ?? []);
-  const isOrdered = orderBy === undefined ? hasKeyOrder(tree, fixed) : hasOrder(tree, fixed, orderBy);
+  const isOrdered = hasOrder(tree, fixed, orderBy);
   const rest = terms.filter((term) => !used.has(term));
   const orderScore = orderBy !== undefined && limit !== undefined ? 3 : 1;
   const score = fixed * 8 + (bounds.length > 0 ? 2 : 0) + (isOrdered ? orderScore : 0);
-  const isExact = tree.index < 0 && fixed === columns.length;
-  return { plan: { tree, ranges, rest, isOrdered, isExact }, score };
+  return { plan: { tree, ranges, rest, isOrdered }, score };
 }
 
+/** The keys that begin with the prefix and lie within the bounds; undefined where there can be none. */
 function rangeOf(prefix: string, bounds: readonly Term[]): Range | undefined {
   let from: string | undefined = prefix;
   let to = behind(prefix);
-  for (const bound of bounds) {
-    const { test, value } = bound as Extract<Term, { value: Value }>;
-    if (value === null) return undefined;
-    const key = prefix + encode(value);
+  for (const term of bounds) {
+    const { test, bound } = term as Extract<Term, { bound: unknown }>;
+    if (bound === undefined || from === undefined) return undefined;
+    const key = prefix + bound;
     if (test === 'below') to = to === undefined || key < to ? key : to;
-    else if (from !== undefined) {
-      const above = behind(key);
-      from = above === undefined || above > from ? above : from;
-    }
+    else from = behind(key);
   }
-  if (from === undefined || (to !== undefined && from >= to)) return undefined;
-  return { from, to };
+  return from === undefined || (to !== undefined && from >= to) ? undefined : { from, to };
 }
 
-/** Are rows with these first columns fixed in the order of the primary key? */
-function hasKeyOrder({ table, index }: Tree, fixed: number): boolean {
-  return index < 0 || fixed >= table.indexes[index]!.length;
-}
-
-/** Are they in the order of this column, and of the primary key where that is equal? */
-function hasOrder(tree: Tree, fixed: number, orderBy: string): boolean {
-  const { table, index, columns } = tree;
-  const column = table.columns.indexOf(orderBy);
-  if (columns.slice(0, fixed).includes(column)) return hasKeyOrder(tree, fixed);
-  return columns[fixed] === column && (index < 0 || fixed >= table.indexes[index]!.length - 1);
+/** Are rows with these first columns fixed in the order of this column, and of the primary key where that is equal? */
+function hasOrder({ table, index, columns }: Tree, fixed: number, orderBy: string | undefined): boolean {
+  const column = orderBy === undefined ? -1 : table.columns.indexOf(orderBy);
+  const primary = index < 0 ? 0 : table.indexes[index]!.length;
+  if (column < 0 || columns.slice(0, fixed).includes(column)) return fixed >= primary;
+  return columns[fixed] === column && fixed >= primary - 1;
 }

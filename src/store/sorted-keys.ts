@@ -5,9 +5,8 @@ export class SortedKeys {
   readonly #chunks: string[][] = [[]];
 
   add(key: string): void {
-    const place = this.#chunkFor(key);
+    const [place, at] = this.#find(key);
     const chunk = this.#chunks[place]!;
-    const at = lowerBound(chunk, key);
     if (chunk[at] === key) return;
     if (at === chunk.length) chunk.push(key);
     else chunk.splice(at, 0, key);
@@ -18,9 +17,8 @@ export class SortedKeys {
   }
 
   delete(key: string): void {
-    const place = this.#chunkFor(key);
+    const [place, at] = this.#find(key);
     const chunk = this.#chunks[place]!;
-    const at = lowerBound(chunk, key);
     if (chunk[at] !== key) return;
     chunk.splice(at, 1);
     if (chunk.length === 0 && this.#chunks.length > 1) this.#chunks.splice(place, 1);
@@ -28,43 +26,45 @@ export class SortedKeys {
 
   /** The keys from `from` (inclusive) to `to` (exclusive). The set must not change meanwhile. */
   *range(from: string, to: string | undefined, descending: boolean): Generator<string, undefined> {
-    const step = descending ? -1 : 1;
-    let place = descending && to === undefined ? this.#chunks.length - 1 : this.#chunkFor(descending ? to! : from);
-    const bound = descending ? to : from;
-    let at = bound === undefined ? this.#chunks[place]!.length : lowerBound(this.#chunks[place]!, bound);
-    if (descending) at--;
-    for (; place >= 0 && place < this.#chunks.length; place += step) {
-      const chunk = this.#chunks[place]!;
-      for (; at >= 0 && at < chunk.length; at += step) {
-        const key = chunk[at]!;
-        if (descending ? key < from : to !== undefined && key >= to) return;
+    const chunks = this.#chunks;
+    const end = (place: number) => chunks[place]?.length ?? 0;
+    if (descending) {
+      const last = chunks.length - 1;
+      let [place, at] = to === undefined ? [last, end(last)] : this.#find(to);
+      for (; place >= 0; at = end(--place)) {
+        while (--at >= 0) {
+          const key = chunks[place]![at]!;
+          if (key < from) return;
+          yield key;
+        }
+      }
+      return;
+    }
+    let [place, at] = this.#find(from);
+    for (; place < chunks.length; place++, at = 0) {
+      for (; at < end(place); at++) {
+        const key = chunks[place]![at]!;
+        if (to !== undefined && key >= to) return;
         yield key;
       }
-      at = descending ? (this.#chunks[place - 1]?.length ?? 0) - 1 : 0;
     }
   }
 
-  /** The last chunk whose first key is not greater than this key. */
-  #chunkFor(key: string): number {
-    let low = 0;
-    let high = this.#chunks.length - 1;
+  /** The last chunk whose first key is not greater than this key, and the place of the first key in it that is not less. */
+  #find(key: string): [chunk: number, place: number] {
+    let [low, high] = [0, this.#chunks.length - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      const first = this.#chunks[middle]![0];
-      if (first !== undefined && first <= key) low = middle;
+      if (this.#chunks[middle]![0]! <= key) low = middle;
       else high = middle - 1;
     }
-    return low;
+    const keys = this.#chunks[low]!;
+    let [from, to] = [0, keys.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (keys[middle]! < key) from = middle + 1;
+      else to = middle;
+    }
+    return [low, from];
   }
-}
-
-function lowerBound(keys: readonly string[], key: string): number {
-  let low = 0;
-  let high = keys.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (keys[middle]! < key) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -36,6 +36,17 @@ export interface TableDefinition<C extends Columns = Columns> {
   readonly indexes?: readonly (readonly (keyof C & string)[])[];
 }
 
+/** One ordered set of keys of a table: its rows by primary key, or one of its indexes. */
+export interface Tree {
+  readonly table: Table;
+  /** -1 for the rows, otherwise the position of the index. */
+  readonly index: number;
+  /** In files. It has the columns, so an index of other columns is another tree. */
+  readonly name: string;
+  /** The columns of the key: those of the index, then those of the primary key. */
+  readonly columns: readonly number[];
+}
+
 /** A table: its schema, and the changes that can be made to its rows. The type parameter is the type of a row. */
 // biome-ignore lint/suspicious/noExplicitAny: a list of tables has tables of any row type
 export class Table<Row = any> {
@@ -47,6 +58,8 @@ export class Table<Row = any> {
   readonly indexes: readonly (readonly number[])[];
   /** The column with the row's number, where the store numbers the rows; otherwise -1. */
   readonly numberColumn: number;
+  /** Rows first. */
+  readonly trees: readonly Tree[];
   /** As it was given, for the store's own records. */
   readonly definition: Required<TableDefinition>;
   declare readonly row: Row;
@@ -63,6 +76,17 @@ export class Table<Row = any> {
     this.key = key.map(place);
     this.indexes = indexes.map((index) => index.map(place));
     this.numberColumn = key.length === 1 && columns[key[0]!] === 'integer' ? this.key[0]! : -1;
+    this.trees = [
+      { table: this, index: -1, name, columns: this.key },
+      ...this.indexes.map((index, place) => {
+        return {
+          table: this,
+          index: place,
+          name: `${name}(${indexes[place]!.join()})`,
+          columns: [...index, ...this.key],
+        };
+      }),
+    ];
   }
 
   put(row: Row): Write {

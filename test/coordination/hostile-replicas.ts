@@ -77,7 +77,7 @@ export class HostileReplicas {
 
   async start(place: Place): Promise<void> {
     const { runtime } = this;
-    const records = new SegmentRecords(runtime, place.store);
+    const records = new SegmentRecords(place.store);
     place.document = new LiveDocument(
       {
         runtime,

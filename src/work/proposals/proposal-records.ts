@@ -1,5 +1,4 @@
 import type { Runtime } from '../../runtime/runtime.js';
-import { PreparedWriter } from '../../store/prepared.js';
 import type { Store } from '../../store/store.js';
 import { type ProposalRow, proposals } from './tables.js';
 
@@ -13,7 +12,6 @@ const RETAIN_EVERY = 1_000;
 export class ProposalRecords {
   readonly #runtime: Runtime;
   readonly #store: Store;
-  readonly #writer: PreparedWriter;
   /** Proposals of an earlier run, by agent, until that agent joins. */
   readonly #left = new Map<string, ProposalRow[]>();
   #writes = 0;
@@ -21,7 +19,6 @@ export class ProposalRecords {
   private constructor(runtime: Runtime, store: Store) {
     this.#runtime = runtime;
     this.#store = store;
-    this.#writer = new PreparedWriter(runtime, store);
   }
 
   static async open(runtime: Runtime, store: Store): Promise<ProposalRecords> {
@@ -52,7 +49,7 @@ export class ProposalRecords {
   }
 
   keep(row: ProposalRow, written: () => void, failed: (error: unknown) => void): void {
-    this.#writer.add({ writes: [proposals.put(row)], written, failed });
+    this.#store.commit([proposals.put(row)], (error) => (error === undefined ? written() : failed(error)));
     if (++this.#writes % RETAIN_EVERY !== 0) return;
     this.#retain().catch((error: unknown) => {
       this.#runtime.logger.error({ err: error }, 'old proposals not deleted');
@@ -61,7 +58,7 @@ export class ProposalRecords {
 
   /** Resolves when everything is on disk. */
   flush(): Promise<void> {
-    return this.#writer.flush();
+    return this.#store.write([]);
   }
 
   async #retain(): Promise<void> {

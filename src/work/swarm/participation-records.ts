@@ -1,5 +1,4 @@
 import type { Runtime } from '../../runtime/runtime.js';
-import { PreparedWriter } from '../../store/prepared.js';
 import type { Store, Write } from '../../store/store.js';
 import type { SwarmMemory } from './swarm-machine.js';
 import type { Found, SwarmEffect } from './swarm-messages.js';
@@ -29,12 +28,10 @@ export interface StoredParticipation {
 export class ParticipationRecords {
   readonly #runtime: Runtime;
   readonly #store: Store;
-  readonly #writer: PreparedWriter;
 
   constructor(runtime: Runtime, store: Store) {
     this.#runtime = runtime;
     this.#store = store;
-    this.#writer = new PreparedWriter(runtime, store);
   }
 
   /** The agents that were in a swarm when their node stopped. */
@@ -54,7 +51,7 @@ export class ParticipationRecords {
   begin(agent: string, swarm: string, sponsor: string, seat: boolean): Promise<void> {
     const fresh = { epoch: 0, vote: null, opening: null, endedAt: null };
     const row = { agent, swarm, sponsor, seat: seat ? 1 : 0, ...fresh };
-    return this.#writer.write({ writes: [swarms.put(row)], written: () => {} });
+    return this.#store.write([swarms.put(row)]);
   }
 
   /** Writes all of these; resolves when they are on disk. `length` is that of the log before. */
@@ -92,7 +89,7 @@ export class ParticipationRecords {
           writes.push(swarms.update(where, { endedAt: this.#runtime.now() }));
       }
     }
-    return this.#writer.write({ writes, written: () => {} });
+    return this.#store.write(writes);
   }
 
   async forget(agent: string, swarm: string): Promise<void> {
@@ -101,7 +98,7 @@ export class ParticipationRecords {
   }
 
   flush(): Promise<void> {
-    return this.#writer.flush();
+    return this.#store.write([]);
   }
 
   async #load({ agent, swarm, sponsor, seat, epoch, vote, opening, endedAt }: SwarmRow): Promise<StoredParticipation> {

@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { syncFolder } from '../system/files/private-file.js';
+import { syncFolder } from './private-file.js';
 
 /** A file of which any part can be read. */
 export interface ReadableFile {

@@ -1,16 +1,10 @@
-import type { AnyRow, ColumnType, Table, Value } from './table.js';
-
 const INITIAL_BYTES = 65_536;
 /** A larger buffer is given back after use. */
 const MAX_IDLE_BYTES = 4 * 1_048_576;
 /** Shorter texts are copied in JavaScript: a call into native code takes longer. */
 const SHORT_TEXT = 48;
-const NULL_TEXT = 0xffffffff;
-const NULL_NUMBER = 0;
-const SMALL_INTEGER = 1;
-const DOUBLE = 2;
 
-/** A growing buffer for records and blocks. Numbers are little-endian. */
+/** A growing buffer. Numbers are little-endian. */
 export class ByteWriter {
   #buffer: Buffer;
   length = 0;
@@ -19,7 +13,8 @@ export class ByteWriter {
     this.#buffer = Buffer.allocUnsafeSlow(capacity);
   }
 
-  get raw(): Buffer {
+  /** The whole buffer, which is another one after it has grown. */
+  get buffer(): Buffer {
     return this.#buffer;
   }
 
@@ -36,7 +31,7 @@ export class ByteWriter {
     return taken;
   }
 
-  /** Gives unused room back; rows that refer to these bytes stay valid. */
+  /** Gives unused room back. */
   trim(): void {
     if (this.length < this.#buffer.length / 2) this.#resize(this.length);
   }
@@ -95,25 +90,6 @@ export class ByteWriter {
     this.length = end;
   }
 
-  row(table: Table, row: AnyRow): void {
-    const { columns, types } = table;
-    for (let column = 0; column < columns.length; column++) {
-      const value = row[columns[column]!]!;
-      if (types[column] === 'text') {
-        if (value === null) this.uint32(NULL_TEXT);
-        else this.text(value as string);
-      } else if (value === null) {
-        this.byte(NULL_NUMBER);
-      } else if ((value as number) >>> 0 === value) {
-        this.byte(SMALL_INTEGER);
-        this.uint32(value);
-      } else {
-        this.byte(DOUBLE);
-        this.double(value as number);
-      }
-    }
-  }
-
   #reserve(count: number): void {
     if (this.length + count <= this.#buffer.length) return;
     this.#resize(Math.max(this.#buffer.length * 2, this.length + count));
@@ -126,7 +102,7 @@ export class ByteWriter {
   }
 }
 
-/** Reads what `ByteWriter` wrote. The bytes were checked by their checksum. */
+/** Reads the bytes of a `ByteWriter`, without checks. */
 export class ByteReader {
   readonly #buffer: Buffer;
   place: number;
@@ -155,79 +131,8 @@ export class ByteReader {
     return this.#buffer.toString('latin1', this.place - length, this.place);
   }
 
-  /** A row, or some columns of it. */
-  row(table: Table, wanted?: readonly number[]): AnyRow {
-    const { columns, types } = table;
-    const row: Record<string, Value> = {};
-    for (let column = 0; column < columns.length; column++) {
-      if (wanted && !wanted.includes(column)) this.skip(types[column]!);
-      else row[columns[column]!] = types[column] === 'text' ? this.#text() : this.#number();
-    }
-    return row;
-  }
-
-  /** Skips a value, and returns the bytes of its text. */
-  skip(type: ColumnType): number {
-    if (type === 'text') {
-      const length = this.uint32();
-      if (length === NULL_TEXT) return 0;
-      this.place += length;
-      return length;
-    }
-    const kind = this.byte();
-    this.place += kind === NULL_NUMBER ? 0 : kind === SMALL_INTEGER ? 4 : 8;
-    return 0;
-  }
-
-  #text(): string | null {
-    const length = this.uint32();
-    if (length === NULL_TEXT) return null;
+  utf8(length: number): string {
     this.place += length;
     return this.#buffer.toString('utf8', this.place - length, this.place);
-  }
-
-  #number(): number | null {
-    const kind = this.byte();
-    if (kind === NULL_NUMBER) return null;
-    return kind === SMALL_INTEGER ? this.uint32() : this.double();
-  }
-}
-
-/** Bytes that may still move while they are written. */
-export interface ByteSource {
-  readonly raw: Buffer;
-}
-
-/** A row as bytes, in a record of the log or a block of a run: outside the heap, so it costs the garbage collector nothing. */
-export class StoredRow {
-  readonly #source: ByteSource;
-  readonly #start: number;
-  readonly #end: number;
-
-  constructor(source: ByteSource, start: number, end: number) {
-    this.#source = source;
-    this.#start = start;
-    this.#end = end;
-  }
-
-  get length(): number {
-    return this.#end - this.#start;
-  }
-
-  get bytes(): Buffer {
-    return this.#source.raw.subarray(this.#start, this.#end);
-  }
-
-  /** The row, or some columns of it. */
-  read(table: Table, columns?: readonly number[]): AnyRow {
-    return new ByteReader(this.#source.raw, this.#start).row(table, columns);
-  }
-
-  /** UTF-8 bytes of its texts. */
-  textBytes(table: Table): number {
-    const reader = new ByteReader(this.#source.raw, this.#start);
-    let bytes = 0;
-    for (const type of table.types) bytes += reader.skip(type);
-    return bytes;
   }
 }

@@ -1,7 +1,7 @@
 import type { Runtime } from '../runtime/runtime.js';
-import { cursors } from './common-tables.js';
-import type { Store } from './store.js';
-import type { Write } from './table.js';
+import { cursors } from '../store/common-tables.js';
+import type { Store } from '../store/store.js';
+import type { Write } from '../store/table.js';
 
 /** Changes of the store, with the callbacks for success and failure. */
 export interface Prepared {
