@@ -130,7 +130,8 @@ export class Mail implements Postbox, PeerProtocol {
     const admit: ArrivalsComponents['admit'] = (wire, node) => this.#router!.durable.admitReceived(wire, node);
     const onReused: ArrivalsComponents['onReused'] = (node, name, upTo) => this.#onReused(node, name, upTo);
     const onNewEpoch: ArrivalsComponents['onNewEpoch'] = (node) => this.#restorations.reportPeer(node);
-    const policy = { permits, permitMs: DEFAULT_TTL_MS, admit };
+    const onStored: ArrivalsComponents['onStored'] = (admission) => this.#router!.durable.stored(admission);
+    const policy = { permits, permitMs: DEFAULT_TTL_MS, admit, onStored };
     this.#arrivals = new Arrivals({ ...context, ...policy, incoming, cursors, onReused, onNewEpoch });
     const acknowledge = (node: string, last: number) => this.#trySay(node, [ITEM.receiptsStored, last]);
     this.#inbound = new ReceiptInbound({ ...context, outgoing, incoming, acknowledge });
@@ -349,7 +350,7 @@ export class Mail implements Postbox, PeerProtocol {
     const { node } = target;
     const { writes, written, failed } =
       node === undefined
-        ? this.#incoming.prepare(envelope, '', now, expiresAt)
+        ? this.#incoming.prepareLocal(envelope, now, expiresAt)
         : this.#outgoing.prepare(envelope, node, expiresAt);
     const extra = this.#state.permits.grant(correlationId, sender, target.address, expiresAt);
     if (metadata?.readWithinMs !== undefined) extra.push(this.#deadlines.set(id, sender, metadata.readWithinMs));
@@ -369,12 +370,13 @@ export class Mail implements Postbox, PeerProtocol {
   }
 
   #prepareSend(made: ValidEnvelope): Prepared {
-    const { envelope, target, report } = this.#router!.durable.admitSent(made);
-    const prepared = this.#prepare(envelope, target);
+    const { durable } = this.#router!;
+    const admission = durable.admitSent(made);
+    const prepared = this.#prepare(admission.envelope, admission.target);
     return {
       ...prepared,
       written: () => {
-        report();
+        durable.stored(admission);
         prepared.written();
       },
     };
