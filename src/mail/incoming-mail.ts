@@ -1,5 +1,6 @@
 import { envelopeText, unpackEnvelope } from '../mesh/codec.js';
 import type { ValidEnvelope } from '../mesh/envelope.js';
+import { weighJson } from '../mesh/json-value.js';
 import { wait } from '../runtime/async.js';
 import { backoffMs } from '../runtime/backoff.js';
 import { EclipticError } from '../runtime/errors.js';
@@ -417,4 +418,14 @@ function messageOf(row: InboxRow, seen = true): InboxMessage {
 
 function tooMany(sender: string): EclipticError {
   return new EclipticError('QUEUE_FULL', `too many durable messages of ${sender} wait in the inboxes of this node`);
+}
+
+/** A value of `Effects.keep` as it is stored. */
+export function keptText(key: string, value: unknown): string {
+  const weight = weighJson(value);
+  if (typeof weight === 'number') return JSON.stringify(value);
+  throw new EclipticError(
+    weight.tooLarge ? 'PAYLOAD_TOO_LARGE' : 'INVALID_ENVELOPE',
+    `the value to keep as "${key}" ${weight.path} ${weight.problem}`,
+  );
 }

@@ -16,6 +16,8 @@ export interface ReceiptInboundComponents extends MailContext {
 /** Receipts of unfinished messages that are kept in memory, so that they need not be read again. */
 const MAX_OPEN = 20_000;
 const MAX_WAITING = 20_000;
+/** Updates that are written at once, so that no write keeps the event loop for long. */
+const WRITE_UPDATES = 128;
 
 /** The updates that one node sent in one conversation. */
 interface PeerUpdates {
@@ -65,16 +67,28 @@ export class ReceiptInbound {
     if (peer.count > 0 && peer.count + item.updates.length > MAX_WAITING) return;
     peer.count += item.updates.length;
     // Updates that arrive during a write go with the next one.
-    if (peer.waiting.push(item) === 1) void this.#components.locks.run(node, () => this.#process(node, peer));
+    if (peer.waiting.push(item) === 1) this.#processLater(node, peer);
+  }
+
+  #processLater(node: string, peer: PeerUpdates): void {
+    void this.#components.locks.run(node, () => this.#process(node, peer));
   }
 
   async #process(node: string, peer: PeerUpdates): Promise<void> {
-    const { upTo, updates } = merge(peer.waiting.splice(0), peer.upTo);
-    peer.count = 0;
+    const { upTo, updates } = merge(this.#next(peer), peer.upTo);
+    if (peer.waiting.length > 0) this.#processLater(node, peer);
     if (updates.size > 0) await this.#store(node, updates);
     if (upTo === peer.upTo) return;
     peer.upTo = upTo;
     if (this.#peers.get(node) === peer) this.#components.acknowledge(node, upTo);
+  }
+
+  /** As many waiting items as one write takes. */
+  #next(peer: PeerUpdates): ReceiptUpdates[] {
+    let [items, updates] = [0, 0];
+    while (items < peer.waiting.length && updates < WRITE_UPDATES) updates += peer.waiting[items++]!.updates.length;
+    peer.count -= updates;
+    return peer.waiting.splice(0, items);
   }
 
   async #store(node: string, updates: ReadonlyMap<string, Receipt>): Promise<void> {
