@@ -95,7 +95,7 @@ export class JournalLog implements Journal {
       recipient: target.address,
       type,
       code,
-      envelope: isDurable(entry) ? restOf(envelope) : envelopeText(envelope),
+      envelope: journalText(entry),
       decision: this.#question(entry),
     });
   }
@@ -213,16 +213,16 @@ export class JournalLog implements Journal {
   }
 }
 
-/** The payload of a durable message is stored once, in the outbox or inbox, and its addresses are those of the row. */
-function isDurable({ envelope, target }: JournalEntry): boolean {
-  return envelope.metadata?.durable === true && envelope.recipient === target.address;
-}
-
-/** The fields of a durable message that the row does not have: an object, where a whole envelope is a list. */
-function restOf({ timestamp, metadata }: ValidEnvelope): string {
+/** The payload of a durable message is stored once, in the outbox or inbox; the row has most of its other fields. */
+function journalText({ envelope, target }: JournalEntry): string {
+  const { timestamp, recipient, metadata } = envelope;
+  if (!metadata?.durable) return envelopeText(envelope);
+  if (recipient !== target.address) return envelopeText(envelope.withoutPayload());
+  // An object, where a whole envelope is a list.
   return `{"timestamp":${timestamp},"metadata":${JSON.stringify(metadata)}}`;
 }
 
+/** The fields of a durable message that its row does not have. */
 const RestSchema = z.object({ timestamp: z.number(), metadata: z.unknown() });
 
 function withWholeEnvelope(row: JournalRow): JournalRow {
